@@ -180,6 +180,11 @@ $(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: \
 STATISTICS := $(addprefix convert/inspect/,model_tensor.o moments.o statistics.o)
 $(addprefix $(BUILD)/obj/,$(STATISTICS)) $(addprefix $(BUILD)/internal/,$(STATISTICS)): FILE_CFLAGS += -O3
 endif
+# What runs once for a constraint or a pre-tokenizer is made small.
+ifneq ($(filter -O2,$(CFLAGS)),)
+SMALL := runtime/constrain/regex.o runtime/constrain/grammar.o $(patsubst %.c,%.o,$(wildcard common/pattern/*.c))
+$(addprefix $(BUILD)/obj/,$(SMALL)) $(addprefix $(BUILD)/internal/,$(SMALL)): FILE_CFLAGS += -Os
+endif
 # The address sanitizer sees pointers of a kernel that wrap or are null where they are used; checking each
 # step of a pointer through unrolled loops takes most of the compiler's time.
 ifneq ($(findstring address,$(EXTRA_CFLAGS)),)

@@ -518,6 +518,13 @@ SMOL_API smol_status smol_sample(smol_sampler *sampler, const float *logits, siz
                                  const uint32_t *history, size_t n_history, uint32_t *id,
                                  smol_error *error);
 
+/* Does the same among the tokens of `mask`: bit i % 64 of mask[i / 64] is token i's. Their
+ * probabilities are those of all tokens, renormalised; top-k, top-p and min-p apply after the mask.
+ * Errors: also USAGE (an empty mask). */
+SMOL_API smol_status smol_sample_masked(smol_sampler *sampler, const float *logits, size_t n,
+                                        const uint64_t *mask, const uint32_t *history,
+                                        size_t n_history, uint32_t *id, smol_error *error);
+
 SMOL_API smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler);
 
 /* Changes the parameters. A new seed starts with its first random number; with the same seed the
@@ -530,6 +537,80 @@ SMOL_API smol_status smol_sampler_set_params(smol_sampler *sampler,
  * penalty applies in either case. Parameters that the file does not specify are off, but
  * temperature is 1. All zeros if it specifies nothing. */
 SMOL_API smol_sampler_params smol_model_default_sampler(const smol_model *model);
+
+/* --- structured output -------------------------------------------------------------------- */
+
+/* A constraint is a set of texts: those valid for a JSON Schema, matched by a regular expression,
+ * derived by a grammar, or listed. It may be shared by any number of threads. */
+typedef struct smol_constraint smol_constraint;
+
+typedef enum smol_constraint_kind {
+    SMOL_CONSTRAINT_JSON_SCHEMA = 0, /* draft 2020-12, and what older drafts spell differently */
+    SMOL_CONSTRAINT_REGEX,           /* the whole text must match */
+    SMOL_CONSTRAINT_CHOICES,         /* one of the texts in a JSON list */
+    SMOL_CONSTRAINT_GRAMMAR,         /* EBNF, or llama.cpp's GBNF; see docs/structured-output.md */
+} smol_constraint_kind;
+
+typedef enum smol_json_space {
+    SMOL_JSON_COMPACT = 0, /* {"a":1,"b":[2,3]} */
+    SMOL_JSON_SPACED,      /* {"a": 1, "b": [2, 3]} */
+    SMOL_JSON_INDENTED,    /* a member or element a line, two spaces a level */
+} smol_json_space;
+
+typedef struct smol_constraint_params {
+    smol_constraint_kind kind;
+    const char *text; /* (size): the schema, expression or grammar */
+    size_t size;
+    smol_json_space json_space; /* for JSON Schema */
+    int any_order;              /* 1: properties in any order; 0: in the order of the schema */
+    uint64_t reserved[4];
+} smol_constraint_params;
+
+/* Compiles a constraint for the model's tokenizer. The model must outlive it. Errors: DAMAGED (the
+ * text is not a schema, expression or grammar), UNSUPPORTED (a keyword that cannot be enforced
+ * exactly, by name; nothing satisfies the constraint; a limit), USAGE. */
+SMOL_API smol_status smol_constraint_create(const smol_model *model,
+                                            const smol_constraint_params *params,
+                                            smol_constraint **constraint, smol_error *error);
+
+/* NULL is ignored. */
+SMOL_API void smol_constraint_free(smol_constraint *constraint);
+
+/* Follows one text through a constraint, token by token. For one thread at a time. */
+typedef struct smol_matcher smol_matcher;
+
+/* Creates a matcher at the start of a text. The constraint must outlive it. */
+SMOL_API smol_status smol_matcher_create(smol_constraint *constraint, smol_matcher **matcher,
+                                         smol_error *error);
+
+/* Creates another one at the same place. */
+SMOL_API smol_status smol_matcher_copy(const smol_matcher *matcher, smol_matcher **copy,
+                                       smol_error *error);
+
+/* NULL is ignored. */
+SMOL_API void smol_matcher_free(smol_matcher *matcher);
+
+/* Sets mask[0..(vocab_size + 63) / 64) to the tokens that may come next, as smol_sample_masked
+ * reads them: those after which the text can still be completed, and the model's stop tokens if it
+ * may end here. The mask is never empty. Errors: UNSUPPORTED (a limit of the constraint's memory).
+ */
+SMOL_API smol_status smol_matcher_mask(smol_matcher *matcher, uint64_t *mask, smol_error *error);
+
+/* Goes on to the text with token `id` appended. A stop token ends the text. Errors: USAGE (the
+ * token may not come next; nothing was changed), UNSUPPORTED. */
+SMOL_API smol_status smol_matcher_accept(smol_matcher *matcher, uint32_t id, smol_error *error);
+
+/* Takes back the last n tokens, or all if there are fewer. */
+SMOL_API void smol_matcher_rollback(smol_matcher *matcher, size_t n);
+
+/* Writes to ids (capacity) the tokens of the text that must come next because nothing else may, and
+ * their number to *n: they can be evaluated together. The last one may be left for the mask, where
+ * another token could cover it too. The matcher does not move. */
+SMOL_API smol_status smol_matcher_forced(smol_matcher *matcher, uint32_t *ids, size_t capacity,
+                                         size_t *n, smol_error *error);
+
+/* Returns 1 if the text may end here, otherwise 0. */
+SMOL_API int smol_matcher_complete(smol_matcher *matcher);
 
 /* --- generation --------------------------------------------------------------------------- */
 
@@ -549,7 +630,8 @@ typedef enum smol_finish {
 typedef int smol_on_text(void *user, const char *text, size_t size, uint32_t id);
 
 /* Receives each token as it is chosen, before its text is reported, and the logits (n) it was
- * chosen from, as the model computed them; valid until the callback returns. It may do the same as
+ * chosen from, as the model computed them; valid until the callback returns. A token that had to
+ * follow, because a matcher allowed nothing else, has no logits: NULL, n 0. It may do the same as
  * smol_on_text. */
 typedef void smol_on_token(void *user, uint32_t id, const float *logits, size_t n);
 
@@ -570,7 +652,9 @@ typedef struct smol_generate_params {
     smol_on_text *on_text;   /* may be NULL */
     smol_on_token *on_token; /* may be NULL */
     void *user;              /* passed to on_text and on_token */
-    uint64_t reserved[8];
+    smol_matcher *matcher;   /* may be NULL; constrains the output, and goes along with it. It must
+                                outlive the generation */
+    uint64_t reserved[7];
 } smol_generate_params;
 
 typedef struct smol_generate_result {

@@ -22,6 +22,28 @@ static inline void threads_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
     pthread_sigmask(how, set, old);
 }
+
+typedef pthread_mutex_t thread_mutex;
+
+static inline void threads_mutex_init(thread_mutex *mutex)
+{
+    pthread_mutex_init(mutex, NULL);
+}
+
+static inline void threads_mutex_destroy(thread_mutex *mutex)
+{
+    pthread_mutex_destroy(mutex);
+}
+
+static inline void threads_mutex_lock(thread_mutex *mutex)
+{
+    pthread_mutex_lock(mutex);
+}
+
+static inline void threads_mutex_unlock(thread_mutex *mutex)
+{
+    pthread_mutex_unlock(mutex);
+}
 #else
 typedef int thread_once;
 #define THREAD_ONCE 0
@@ -36,6 +58,28 @@ static inline void threads_once(thread_once *once, void (*work)(void))
 static inline void threads_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
     sigprocmask(how, set, old);
+}
+
+typedef int thread_mutex;
+
+static inline void threads_mutex_init(thread_mutex *mutex)
+{
+    *mutex = 0;
+}
+
+static inline void threads_mutex_destroy(thread_mutex *mutex)
+{
+    (void)mutex;
+}
+
+static inline void threads_mutex_lock(thread_mutex *mutex)
+{
+    (void)mutex;
+}
+
+static inline void threads_mutex_unlock(thread_mutex *mutex)
+{
+    (void)mutex;
 }
 #endif
 

@@ -7,7 +7,10 @@
 #include "common/memory.h"
 #include "runtime/context.h"
 #include "runtime/library.h"
+#include "runtime/matcher.h"
 #include "runtime/tokenizer/stream.h"
+
+enum { FORCED_TOKENS = BATCH / 4 }; /* tokens, so that several generations share a pass */
 
 struct smol_generation {
     smol_context *context;
@@ -22,7 +25,11 @@ struct smol_generation {
     bool started, finished; /* finished: result.finish or error has the reason */
     uint32_t *prompt;       /* (n_prompt) */
     size_t n_prompt, n_read;
-    uint32_t newest; /* token to evaluate next, once the prompt is read */
+    uint32_t newest;               /* token to evaluate next, once the prompt is read */
+    uint64_t *mask;                /* (vocab_size bits), with a matcher */
+    uint32_t forced[FORCED_TOKENS];   /* tokens that must follow the newest one */
+    size_t n_forced, at_forced;    /* those before at_forced are in the history */
+    uint32_t next[1 + FORCED_TOKENS]; /* the newest and those after it, to evaluate together */
     /* state of the context before the prompt */
     size_t length, n_ids;
     uint32_t last; /* id number n_ids - 1 */
@@ -157,36 +164,98 @@ static smol_status slide(smol_generation *g, smol_error *error)
     return SMOL_OK;
 }
 
+static size_t n_waiting(const smol_generation *g)
+{
+    return g->n_forced - g->at_forced;
+}
+
+/* Finds the tokens that must follow, if all found before have been taken. */
+static smol_status look_ahead(smol_generation *g, smol_error *error)
+{
+    smol_matcher *matcher = g->params.matcher;
+    if (!matcher || n_waiting(g) > 0)
+        return SMOL_OK;
+    g->at_forced = 0;
+    return matcher_calls(matcher)->forced(matcher, g->forced, FORCED_TOKENS, &g->n_forced, error);
+}
+
+/* Sets *id to the token that must follow, or to a sampled one. */
+static smol_status choose(smol_generation *g, uint32_t *id, smol_error *error)
+{
+    size_t vocab_size = g->context->model->blob.model->vocab_size;
+    smol_matcher *matcher = g->params.matcher;
+    smol_status status = SMOL_OK;
+    if (n_waiting(g) > 0) {
+        *id = g->forced[g->at_forced++];
+        return SMOL_OK;
+    }
+    if (matcher)
+        status = matcher_calls(matcher)->mask(matcher, g->mask, error);
+    if (status)
+        return status;
+    return smol_sample_masked(g->sampler, g->logits, vocab_size, g->mask, g->history, g->n_history,
+                              id, error);
+}
+
+/* Adds a token to the output. `logits` are those that it was chosen from, or NULL. */
+static smol_status take_token(smol_generation *g, uint32_t id, const float *logits,
+                              smol_error *error)
+{
+    smol_matcher *matcher = g->params.matcher;
+    size_t vocab_size = g->context->model->blob.model->vocab_size;
+    smol_status status = matcher ? matcher_calls(matcher)->accept(matcher, id, error) : SMOL_OK;
+    if (status)
+        return status;
+    g->history[g->n_history++] = id;
+    g->result.n_generated++;
+    if (g->params.on_token)
+        g->params.on_token(g->params.user, id, logits, logits ? vocab_size : 0);
+    status = tell_token(g, id, error);
+    if (!status && !g->finished && g->result.n_generated == g->params.max_tokens)
+        finish(g, SMOL_FINISH_LENGTH);
+    return status;
+}
+
+/* Takes n tokens that had to follow and have been evaluated. If one of them ends the generation, it
+ * is the newest, and those after it are taken back. */
+static smol_status take_forced(smol_generation *g, size_t n, smol_error *error)
+{
+    for (size_t left = n; left > 0; left--) {
+        uint32_t id = g->forced[g->at_forced++];
+        take_time(g, false);
+        smol_status status = take_token(g, id, NULL, error);
+        if (status || g->finished) {
+            smol_context_truncate(g->context, g->context->length - left);
+            put_newest(g, id);
+            return status;
+        }
+    }
+    return n > 0 ? look_ahead(g, error) : SMOL_OK;
+}
+
 static smol_status next_token(smol_generation *g, smol_error *error)
 {
     uint32_t id;
-    size_t vocab_size = g->context->model->blob.model->vocab_size;
-    smol_status status =
-        smol_sample(g->sampler, g->logits, vocab_size, g->history, g->n_history, &id, error);
+    bool forced = n_waiting(g) > 0;
+    smol_status status = choose(g, &id, error);
     if (status)
         return status;
-    bool stop = smol_model_is_stop_id(g->context->model, id);
+    bool stop = !forced && smol_model_is_stop_id(g->context->model, id);
     take_time(g, stop);
     if (stop) {
         finish(g, SMOL_FINISH_STOP);
         return SMOL_OK;
     }
-    g->history[g->n_history++] = id;
     put_newest(g, id);
-    g->result.n_generated++;
-    if (g->params.on_token)
-        g->params.on_token(g->params.user, id, g->logits, vocab_size);
-    status = tell_token(g, id, error);
+    status = take_token(g, id, forced ? NULL : g->logits, error);
     if (status || g->finished)
         return status;
     bool full = smol_context_length(g->context) == smol_context_capacity(g->context);
-    if (g->result.n_generated == g->params.max_tokens)
-        finish(g, SMOL_FINISH_LENGTH);
-    else if (full && !g->params.slide)
+    if (full && !g->params.slide)
         finish(g, SMOL_FINISH_CONTEXT_FULL);
     else if (full)
         status = slide(g, error);
-    return status;
+    return status ? status : look_ahead(g, error);
 }
 
 /* --- steps -------------------------------------------------------------------------------- */
@@ -217,8 +286,10 @@ static void advance(smol_generation *g, size_t n)
         if (reads_prompt(g))
             return;
         end_prompt(g);
-    }
-    if (!g->finished)
+        status = g->finished ? SMOL_OK : look_ahead(g, &error);
+    } else
+        status = take_forced(g, n - 1, &error);
+    if (!status && !g->finished)
         status = next_token(g, &error);
     if (!status && g->finished && g->result.finish != SMOL_FINISH_CANCELLED)
         status = tell_rest(g, &error);
@@ -226,17 +297,26 @@ static void advance(smol_generation *g, size_t n)
         fail(g, &error);
 }
 
-/* Returns the next token as a part, or at most `room` tokens of the prompt. */
-static smol_eval_part next_part(const smol_generation *g, size_t room)
+/* Returns the next tokens as a part: the newest one and those that must follow it, or those of the
+ * prompt. At most `room`, and as many as fit into the context with one more to come. */
+static smol_eval_part next_part(smol_generation *g, size_t room)
 {
     smol_eval_part part = {
-        .context = g->context, .ids = &g->newest, .n = 1, .n_logits = 1, .logits = g->logits};
+        .context = g->context, .ids = g->next, .n = 1, .n_logits = 1, .logits = g->logits};
     if (reads_prompt(g)) {
         size_t left = g->n_prompt - g->n_read;
         part.ids = g->prompt + g->n_read;
         part.n = left < room ? left : room;
         part.n_logits = part.n == left;
+        return part;
     }
+    size_t space = smol_context_capacity(g->context) - smol_context_length(g->context);
+    room = room < space ? room : space;
+    g->next[0] = g->newest;
+    for (size_t i = g->at_forced; i < g->n_forced && part.n < room; i++)
+        g->next[part.n++] = g->forced[i];
+    size_t more = g->params.max_tokens - g->result.n_generated; /* max_tokens 0: very many */
+    part.n = part.n - 1 < more ? part.n : more + 1;
     return part;
 }
 
@@ -325,6 +405,12 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
     if (!g->logits || !g->history || !g->prompt)
         return smol_fail_memory(error, "generation");
     memcpy(g->prompt, prompt, g->n_prompt * sizeof *prompt);
+    if (g->params.matcher) {
+        size_t n_words = (g->context->model->blob.model->vocab_size + 63) / 64;
+        g->mask = smol_calloc(n_words, sizeof *g->mask);
+        if (!g->mask)
+            return smol_fail_memory(error, "generation");
+    }
     return smol_stream_create(g->params.stop, g->params.n_stop, &g->stream, error);
 }
 
@@ -370,6 +456,7 @@ void smol_generation_free(smol_generation *generation)
     smol_free(generation->prompt);
     smol_free(generation->history);
     smol_free(generation->logits);
+    smol_free(generation->mask);
     smol_free(generation);
 }
 

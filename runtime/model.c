@@ -157,6 +157,7 @@ static smol_status open_model(const struct blob_origin *from, const smol_model_p
         smol_model_close(model);
         return status;
     }
+    model->vocabulary = &model->shared;
     model->on_log = params->on_log;
     model->user = params->user;
     log_opened(model, params);
@@ -205,6 +206,9 @@ void smol_model_close(smol_model *model)
 {
     if (!model)
         return;
+    struct known_vocabulary *known = atomic_load(&model->shared.known);
+    if (known)
+        atomic_load (&model->shared.release)(known);
     smol_added_automata_free(&model->added);
     smol_blob_close(&model->blob);
     smol_network_free(&model->network);

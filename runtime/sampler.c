@@ -89,7 +89,8 @@ void smol_sampler_free(smol_sampler *sampler)
 
 static smol_status reserve(smol_sampler *sampler, size_t n, smol_error *error)
 {
-    const size_t each = sizeof *sampler->heap + sizeof *sampler->candidates + sizeof(float);
+    const size_t each =
+        sizeof *sampler->heap + sizeof *sampler->candidates + sizeof(float) + sizeof *sampler->ids;
     if (n <= sampler->capacity)
         return SMOL_OK;
     void *memory = n <= SIZE_MAX / each ? smol_malloc(n * each) : NULL;
@@ -99,6 +100,7 @@ static smol_status reserve(smol_sampler *sampler, size_t n, smol_error *error)
     sampler->heap = memory;
     sampler->candidates = (struct candidate *)(sampler->heap + n);
     sampler->scores = (float *)(sampler->candidates + n);
+    sampler->ids = (uint32_t *)(sampler->scores + n);
     sampler->capacity = n;
     return SMOL_OK;
 }
@@ -119,9 +121,22 @@ static uint32_t draw(const struct candidate *candidates, size_t n, double unifor
     return candidates[n - 1].id;
 }
 
+/* Moves the scores (n) of the tokens of a mask to the front of the sampler's, and their ids to
+ * sampler->ids. Returns their number. */
+static size_t gather(smol_sampler *sampler, const float *scores, size_t n, const uint64_t *mask)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (mask[i / 64] >> i % 64 & 1) {
+            sampler->ids[kept] = (uint32_t)i;
+            sampler->scores[kept++] = scores[i];
+        }
+    return kept;
+}
+
 static smol_status sample(smol_sampler *sampler, const float *logits, size_t n,
-                          const uint32_t *history, size_t n_history, uint32_t *id,
-                          smol_error *error)
+                          const uint64_t *mask, const uint32_t *history, size_t n_history,
+                          uint32_t *id, smol_error *error)
 {
     const smol_sampler_params *params = &sampler->params;
     double uniform = philox_uniform(params->seed, sampler->n_calls);
@@ -129,26 +144,41 @@ static smol_status sample(smol_sampler *sampler, const float *logits, size_t n,
     bool penalized = params->repetition_penalty != 0 && params->repetition_penalty != 1;
     if (n == 0)
         return smol_fail(error, SMOL_ERROR_USAGE, "no logits to sample from");
-    smol_status status = greedy && !penalized ? SMOL_OK : reserve(sampler, n, error);
+    smol_status status = greedy && !penalized && !mask ? SMOL_OK : reserve(sampler, n, error);
     if (status)
         return status;
     const float *scores = smol_sampler_penalize(sampler, logits, n, history, n_history);
+    if (mask) {
+        n = gather(sampler, scores, n, mask);
+        scores = sampler->scores;
+    }
+    if (n == 0)
+        return smol_fail(error, SMOL_ERROR_USAGE, "the mask allows no token");
     status = smol_sampler_best(scores, n, id, error);
-    if (status || greedy)
-        return status;
-    size_t n_candidates = smol_sampler_filter(sampler, scores, n, scores[*id]);
-    *id = draw(sampler->candidates, n_candidates, uniform);
-    return SMOL_OK;
+    if (!status && !greedy) {
+        size_t n_candidates = smol_sampler_filter(sampler, scores, n, scores[*id]);
+        *id = draw(sampler->candidates, n_candidates, uniform);
+    }
+    if (!status && mask)
+        *id = sampler->ids[*id];
+    return status;
+}
+
+smol_status smol_sample_masked(smol_sampler *sampler, const float *logits, size_t n,
+                               const uint64_t *mask, const uint32_t *history, size_t n_history,
+                               uint32_t *id, smol_error *error)
+{
+    fenv_t saved;
+    error_clear(error);
+    fpenv_enter(&saved);
+    smol_status status = sample(sampler, logits, n, mask, history, n_history, id, error);
+    fpenv_leave(&saved);
+    sampler->n_calls += status == SMOL_OK;
+    return status;
 }
 
 smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,
                         const uint32_t *history, size_t n_history, uint32_t *id, smol_error *error)
 {
-    fenv_t saved;
-    error_clear(error);
-    fpenv_enter(&saved);
-    smol_status status = sample(sampler, logits, n, history, n_history, id, error);
-    fpenv_leave(&saved);
-    sampler->n_calls += status == SMOL_OK;
-    return status;
+    return smol_sample_masked(sampler, logits, n, NULL, history, n_history, id, error);
 }

@@ -19,6 +19,7 @@ struct smol_sampler {
     uint64_t *heap;               /* (capacity): start of the single allocation */
     struct candidate *candidates; /* (capacity) */
     float *scores;                /* (capacity) */
+    uint32_t *ids;                /* (capacity): of masked scores */
 };
 
 /* Checks that the parameters are in range. Errors: SMOL_ERROR_USAGE, naming the first that is

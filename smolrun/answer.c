@@ -23,17 +23,24 @@ int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
     return answer->text.failed || answer->ids.failed || answer->logprobs.failed;
 }
 
-/* Adds the log-probability of the token, then those of the alternatives. */
+/* Adds the log-probability of the token, then those of the alternatives. A token that had to follow
+ * has none, and is certain. */
 void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n)
 {
     struct answer *answer = user;
     uint32_t shown[1 + MAX_LOGPROBS] = {id};
     if (answer->request.logprobs < 0)
         return;
-    size_t n_shown = 1 + smol_top_tokens(logits, n, (size_t)answer->request.logprobs, shown + 1);
-    double sum = smol_log_sum_exp(logits, n);
+    size_t n_shown = 1 + (size_t)answer->request.logprobs;
+    double sum = 0;
+    for (size_t i = 1; i < n_shown; i++)
+        shown[i] = SMOL_NO_TOKEN;
+    if (logits) {
+        n_shown = 1 + smol_top_tokens(logits, n, n_shown - 1, shown + 1);
+        sum = smol_log_sum_exp(logits, n);
+    }
     for (size_t i = 0; i < n_shown; i++) {
-        const struct ranked one = {shown[i], (double)logits[shown[i]] - sum};
+        const struct ranked one = {shown[i], logits ? (double)logits[shown[i]] - sum : 0};
         smol_buffer_add(&answer->logprobs, (const char *)&one, sizeof one);
     }
 }
@@ -96,9 +103,11 @@ static smol_status print_logprobs(struct json_out *json, const smol_model *model
         status = print_logprob(json, model, next++, error);
         smol_json_key(json, "top");
         smol_json_open(json, '[');
-        for (size_t j = 1; !status && j < n_all / n_tokens; j++) {
+        for (size_t j = 1; !status && j < n_all / n_tokens; j++, next++) {
+            if (next->id == SMOL_NO_TOKEN)
+                continue;
             smol_json_open(json, '{');
-            status = print_logprob(json, model, next++, error);
+            status = print_logprob(json, model, next, error);
             smol_json_close(json, '}');
         }
         smol_json_close(json, ']');

@@ -21,6 +21,8 @@ struct slot {
     smol_context *context;
     smol_sampler *sampler;
     smol_generation *generation;
+    smol_constraint *constraint; /* of the request, or NULL */
+    smol_matcher *matcher;       /* of this one or the command line's, or NULL */
     struct answer *answer;
 };
 
@@ -33,6 +35,8 @@ struct batch {
     uint64_t n_answers;
     uint64_t first, next; /* requests [first, next) are not answered yet */
     struct lines lines;
+    smol_constraint *constraint; /* of the command line, or NULL */
+    struct constraints constraints;
     bool ended;
     smol_status step_status; /* of the last step while a request was tokenized */
     smol_error step_error;
@@ -55,6 +59,20 @@ static struct slot *free_slot(struct batch *b)
     return NULL;
 }
 
+/* Creates the matcher of a request that wants a constraint, or has that of the command line. */
+static smol_status constrain(struct batch *b, struct slot *slot, smol_error *error)
+{
+    const struct wanted_constraint *wanted = &slot->answer->request.format;
+    smol_constraint *constraint = wanted->given ? NULL : b->constraint;
+    smol_status status = SMOL_OK;
+    if (wanted->text) {
+        status = smol_constraints_get(&b->constraints, b->settings, b->model, wanted,
+                                      &slot->constraint, error);
+        constraint = slot->constraint;
+    }
+    return status || !constraint ? status : smol_matcher_create(constraint, &slot->matcher, error);
+}
+
 static smol_status start_generation(struct slot *slot, const uint32_t *ids, size_t n,
                                     smol_error *error)
 {
@@ -68,6 +86,7 @@ static smol_status start_generation(struct slot *slot, const uint32_t *ids, size
         .on_text = smol_answer_text,
         .on_token = smol_answer_token,
         .user = answer,
+        .matcher = slot->matcher,
     };
     smol_context_truncate(slot->context, 0);
     smol_status status = smol_sampler_create(&request->sampler, &slot->sampler, error);
@@ -102,6 +121,8 @@ static smol_status begin(struct batch *b, struct slot *slot, const struct line *
     if (!status)
         status = smol_request_ids(request, b->settings, b->model, step_others, b, &ids, &n, error);
     if (!status)
+        status = constrain(b, slot, error);
+    if (!status)
         status = start_generation(slot, ids, n, error);
     smol_free(ids);
     smol_request_drop_text(request);
@@ -113,8 +134,12 @@ static void end(struct batch *b, struct slot *slot)
     b->n_busy -= slot->generation != NULL;
     smol_generation_free(slot->generation);
     smol_sampler_free(slot->sampler);
+    smol_matcher_free(slot->matcher);
+    smol_constraints_release(&b->constraints, slot->constraint);
     slot->generation = NULL;
     slot->sampler = NULL;
+    slot->matcher = NULL;
+    slot->constraint = NULL;
     slot->answer->done = true;
 }
 
@@ -244,6 +269,7 @@ static void close_slots(struct batch *b)
     for (size_t i = 0; i < b->n_slots; i++) {
         smol_generation_free(b->slots[i].generation);
         smol_sampler_free(b->slots[i].sampler);
+        smol_matcher_free(b->slots[i].matcher);
         if (i > 0) /* the caller owns the first context */
             smol_context_free(b->slots[i].context);
     }
@@ -251,6 +277,8 @@ static void close_slots(struct batch *b)
         smol_answer_free(&b->answers[i]);
     free(b->answers);
     free(b->lines.buffer);
+    smol_constraints_free(&b->constraints);
+    smol_constraint_free(b->constraint);
 }
 
 smol_status smol_batch_run(const struct settings *settings, struct loaded *loaded,
@@ -259,7 +287,9 @@ smol_status smol_batch_run(const struct settings *settings, struct loaded *loade
     struct batch b = {.settings = settings,
                       .model = loaded->model,
                       .n_slots = settings->n_sequences ? settings->n_sequences : DEFAULT_SEQUENCES};
-    smol_status status = open_slots(&b, loaded, error);
+    smol_status status = smol_constrain(settings, b.model, &b.constraint, error);
+    if (!status)
+        status = open_slots(&b, loaded, error);
     while (!status && (!b.ended || b.n_busy > 0)) {
         status = fill_slots(&b, error);
         if (!status && b.n_busy > 0)

@@ -8,6 +8,7 @@
 #include "smolrun/answer.h"
 #include "smolrun/batch.h"
 #include "smolrun/command.h"
+#include "smolrun/constrain.h"
 #include "smolrun/load.h"
 #include "smolrun/prompt.h"
 #include "smolrun/session_file.h"
@@ -16,6 +17,7 @@ static const struct option_rule rules[] = {
     RULE_MAX_TOKENS,
     RULES_SAMPLING,
     RULE_STOP,
+    RULES_CONSTRAINT,
     RULE_CTX,
     {"slide", 0, NULL, "when the context is full, forget its middle and continue", OPTION_FLAG,
      FIELD(slide), 0, 0, NULL},
@@ -81,11 +83,13 @@ static const struct command_line command = {
 struct run {
     const struct settings *settings;
     struct loaded loaded;
-    struct session_file file;  /* of --session */
-    size_t n_kept;             /* tokens of the session before the prompt */
-    struct answer answer;      /* text and ids are only for --json */
-    bool any_id;               /* an id was printed */
-    smol_status output_status; /* an error of standard output, which cancelled the generation */
+    struct session_file file;    /* of --session */
+    size_t n_kept;               /* tokens of the session before the prompt */
+    smol_constraint *constraint; /* or NULL */
+    smol_matcher *matcher;       /* of the constraint */
+    struct answer answer;        /* text and ids are only for --json */
+    bool any_id;                 /* an id was printed */
+    smol_status output_status;   /* an error of standard output, which cancelled the generation */
     smol_error output_error;
 };
 
@@ -195,6 +199,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .penalize_context = 1,
         .on_text = take_text,
         .user = run,
+        .matcher = run->matcher,
     };
     smol_status status =
         smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
@@ -249,6 +254,14 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
     return smol_settings_resample(settings, run->loaded.model, sampler, error);
 }
 
+static smol_status constrain(struct run *run, smol_error *error)
+{
+    smol_status status = smol_constrain(run->settings, run->loaded.model, &run->constraint, error);
+    if (!status && run->constraint)
+        status = smol_matcher_create(run->constraint, &run->matcher, error);
+    return status;
+}
+
 static smol_status run_prompt(struct run *run, smol_error *error)
 {
     uint32_t *prompt = NULL;
@@ -257,6 +270,8 @@ static smol_status run_prompt(struct run *run, smol_error *error)
     smol_status status = smol_sampler_create(&run->settings->sampler, &sampler, error);
     if (!status && run->settings->session)
         status = resume(run, sampler, error);
+    if (!status)
+        status = constrain(run, error);
     if (!status)
         status = read_prompt(run, &prompt, &n, error);
     if (!status)
@@ -311,6 +326,8 @@ int smol_command_generate(int argc, char **argv)
         status = settings.jsonl ? smol_batch_run(&settings, &run.loaded, &error)
                                 : run_prompt(&run, &error);
     smol_answer_free(&run.answer);
+    smol_matcher_free(run.matcher);
+    smol_constraint_free(run.constraint);
     smol_session_close(&run.file);
     smol_unload(&run.loaded);
     return smol_command_status(status, &error);

@@ -264,6 +264,111 @@ static smol_status set_logprobs(struct request_reader *r)
     return status;
 }
 
+/* --- response_format ------------------------------------------------------------------------- */
+
+/* The types of response_format, and the member that has the constraint. */
+static const struct {
+    const char *type, *member;
+    smol_constraint_kind kind;
+} formats[] = {
+    {"text", NULL, SMOL_CONSTRAINT_JSON_SCHEMA},
+    {"json_object", NULL, SMOL_CONSTRAINT_JSON_SCHEMA},
+    {"json_schema", "json_schema", SMOL_CONSTRAINT_JSON_SCHEMA},
+    {"regex", "pattern", SMOL_CONSTRAINT_REGEX},
+    {"grammar", "grammar", SMOL_CONSTRAINT_GRAMMAR},
+    {"choices", "choices", SMOL_CONSTRAINT_CHOICES},
+};
+enum { FORMAT_TEXT, FORMAT_JSON_OBJECT, N_FORMATS = sizeof formats / sizeof formats[0] };
+
+static bool scratch_is(const struct request_reader *r, size_t length, const char *word)
+{
+    return strlen(word) == length && memcmp(r->scratch, word, length) == 0;
+}
+
+/* Moves the reader into an object to the value of a member. *found is false if it is not there. */
+static smol_status seek(struct json_reader *json, char *scratch, const char *name, bool *found)
+{
+    size_t length;
+    bool more = false;
+    *found = false;
+    smol_status status = smol_json_begin(json, '{', &more);
+    while (!status && more) {
+        status = smol_json_name(json, scratch, &length);
+        *found = !status && strlen(name) == length && memcmp(scratch, name, length) == 0;
+        if (status || *found)
+            return status;
+        status = smol_json_skip(json);
+        if (!status)
+            status = smol_json_more(json, '}', &more);
+    }
+    return status;
+}
+
+/* Copies the constraint at the reader: a text, decoded, or a value, as JSON. */
+static smol_status copy_constraint(struct request_reader *r, struct json_reader at)
+{
+    struct wanted_constraint *format = &r->request->format;
+    smol_json_peek(&at);
+    const uint8_t *start = at.at;
+    bool is_text = format->kind == SMOL_CONSTRAINT_REGEX || format->kind == SMOL_CONSTRAINT_GRAMMAR;
+    if (is_text && *start != '"')
+        return fail_field(r, "expected a string in it");
+    smol_status status =
+        is_text ? smol_json_string(&at, r->scratch, &format->size) : smol_json_skip(&at);
+    if (status)
+        return status;
+    if (!is_text)
+        format->size = (size_t)(at.at - start);
+    return copy(r, is_text ? (const void *)r->scratch : start, format->size, &format->text);
+}
+
+/* Finds the type's member, and in json_schema's that of the schema itself. */
+static smol_status find_constraint(struct request_reader *r, struct json_reader at,
+                                   const char *member)
+{
+    bool found;
+    smol_status status = seek(&at, r->scratch, member, &found);
+    if (!status && found && strcmp(member, "json_schema") == 0) {
+        if (smol_json_peek(&at) != '{')
+            return fail_field(r, "json_schema must be an object");
+        status = seek(&at, r->scratch, "schema", &found);
+    }
+    if (status)
+        return status;
+    return found ? copy_constraint(r, at) : fail_field(r, "the constraint of its type is missing");
+}
+
+static smol_status set_response_format(struct request_reader *r)
+{
+    static const char any_object[] = "{\"type\":\"object\"}";
+    struct wanted_constraint *format = &r->request->format;
+    size_t length = 0, i = 0;
+    bool found = false;
+    if (smol_json_peek(&r->json) != '{')
+        return fail_field(r, "expected an object");
+    struct json_reader start = r->json, at = r->json;
+    smol_status status = smol_json_skip(&r->json);
+    if (!status)
+        status = seek(&at, r->scratch, "type", &found);
+    if (!status && found && smol_json_peek(&at) == '"')
+        status = smol_json_string(&at, r->scratch, &length);
+    if (status)
+        return status;
+    while (i < N_FORMATS && !scratch_is(r, length, formats[i].type))
+        i++;
+    if (i == N_FORMATS)
+        return fail_field(r,
+                          "type must be text, json_object, json_schema, regex, grammar or choices");
+    *format = (struct wanted_constraint){.given = true, .kind = formats[i].kind};
+    if (i == FORMAT_JSON_OBJECT) {
+        format->size = sizeof any_object - 1;
+        return copy(r, any_object, format->size, &format->text);
+    }
+    return i == FORMAT_TEXT ? SMOL_OK : find_constraint(r, start, formats[i].member);
+}
+
+/* --- members ---------------------------------------------------------------------------------- */
+
 static const struct {
     const char *name;
     smol_status (*set)(struct request_reader *r);
@@ -285,6 +390,7 @@ static const struct {
     {"seed", set_seed},
     {"stop", set_stop},
     {"logprobs", set_logprobs},
+    {"response_format", set_response_format},
 };
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 
@@ -423,6 +529,7 @@ void smol_request_free(struct request *request)
         free((char *)(uintptr_t)request->stop.items[i]);
     free(request->id);
     free(request->model);
+    free(request->format.text);
     smol_request_drop_text(request);
     *request = (struct request){0};
 }

@@ -2,7 +2,7 @@
 #ifndef SMOL_SMOLRUN_REQUEST_H
 #define SMOL_SMOLRUN_REQUEST_H
 
-#include "smolrun/settings.h"
+#include "smolrun/constrain.h"
 
 enum { MAX_LOGPROBS = 20 };
 
@@ -12,6 +12,7 @@ struct request {
     char *messages;   /* JSON text, or NULL */
     /* JSON texts, or NULL, as in smol_chat_params; only with messages */
     char *tools, *documents, *variables;
+    struct wanted_constraint format; /* of the answer */
     size_t n_prompt;
     smol_sampler_params sampler;
     size_t max_tokens;

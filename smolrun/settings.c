@@ -11,6 +11,7 @@
 #include "cli/standard.h"
 
 const char *const smol_kv_words[] = {"f32", "f16", "int8", "int4", NULL};
+const char *const smol_json_space_words[] = {"compact", "spaced", "indented", NULL};
 const char *const smol_verify_words[] = {"first", "open", "off", NULL};
 const char *const smol_sandbox_words[] = {"on", "require", "off", NULL};
 
@@ -117,6 +118,9 @@ static smol_status open_inputs(struct settings *settings, smol_error *error)
         status = smol_input_open(settings->texts.items[i], &settings->text_files[i], error);
     if (!status && settings->texts_are_files && settings->output)
         status = smol_output_resume(settings->output, true, &settings->resumed, error);
+    const char *constraint = settings->json_schema ? settings->json_schema : settings->grammar;
+    if (!status && constraint)
+        status = smol_input_open(constraint, &settings->constraint_file, error);
     if (!status && settings->kl_from)
         status = smol_input_open(settings->kl_from, &settings->kl_file, error);
     return status;

@@ -39,6 +39,11 @@ struct settings {
     int model_defaults;
     size_t max_tokens;
     struct option_texts stop;
+    /* generate, chat: a constraint of the output, or NULL; `constraint_file`, open, is its text */
+    const char *json_schema, *regex, *grammar, *choices;
+    struct input constraint_file;
+    int json_space; /* smol_json_space */
+    int any_order;
     int slide;
     uint32_t keep; /* UINT32_MAX: not given */
     int ids;
@@ -76,9 +81,10 @@ enum { MAX_SEQUENCES = 64, MAX_THREADS = 256 };
 
 #define FIELD(name) offsetof(struct settings, name)
 
-extern const char *const smol_kv_words[];      /* in the order of smol_kv */
-extern const char *const smol_verify_words[];  /* in the order of smol_verify */
-extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_mode */
+extern const char *const smol_kv_words[];         /* in the order of smol_kv */
+extern const char *const smol_json_space_words[]; /* in the order of smol_json_space */
+extern const char *const smol_verify_words[];     /* in the order of smol_verify */
+extern const char *const smol_sandbox_words[];    /* in the order of enum sandbox_mode */
 
 /* Rows that several tables share. */
 #define RULE_THREADS                                                                               \
@@ -164,6 +170,42 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
     {                                                                                              \
         "template-arg", 0, "NAME=JSON", "set a variable of the chat template; may be repeated",    \
             OPTION_TEXTS, FIELD(template_args), 0, 0, NULL                                         \
+    }
+/* Rows for commands whose output can be constrained. */
+#define RULES_CONSTRAINT                                                                           \
+    {"json-schema",                                                                                \
+     0,                                                                                            \
+     "FILE",                                                                                       \
+     "answer with JSON that the schema in FILE describes",                                         \
+     OPTION_TEXT,                                                                                  \
+     FIELD(json_schema),                                                                           \
+     0,                                                                                            \
+     0,                                                                                            \
+     NULL},                                                                                        \
+        {"regex",     0,                                                                           \
+         "PATTERN",   "answer with a text that matches PATTERN as a whole",                        \
+         OPTION_TEXT, FIELD(regex),                                                                \
+         0,           0,                                                                           \
+         NULL},                                                                                    \
+        {"grammar",   0,                                                                           \
+         "FILE",      "answer with a text of the grammar in FILE (EBNF or GBNF)",                  \
+         OPTION_TEXT, FIELD(grammar),                                                              \
+         0,           0,                                                                           \
+         NULL},                                                                                    \
+        {"choices", 0, "A,B", "answer with one of these texts", OPTION_TEXT, FIELD(choices),       \
+         0,         0, NULL},                                                                      \
+        {"json-space",                                                                             \
+         0,                                                                                        \
+         "STYLE",                                                                                  \
+         "with --json-schema: `compact`, `spaced` or `indented` (compact)",                        \
+         OPTION_CHOICE,                                                                            \
+         FIELD(json_space),                                                                        \
+         0,                                                                                        \
+         0,                                                                                        \
+         smol_json_space_words},                                                                   \
+    {                                                                                              \
+        "any-order", 0, NULL, "with --json-schema: properties in any order, not the schema's",     \
+            OPTION_FLAG, FIELD(any_order), 0, 0, NULL                                              \
     }
 /* Rows for commands that sample, and for commands that take a prompt. */
 #define RULES_SAMPLER RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY, RULE_SEED

@@ -18,10 +18,10 @@
 #include "runtime/constrain/regex.h"
 
 enum {
-    MAX_RULES = 1 << 12,
-    MAX_DEPTH = 200, /* nested groups and references */
-    MAX_COUNT = 1 << 24,
-    MAX_QUOTE = 40, /* bytes of a name in a message */
+    GRAMMAR_MAX_RULES = 1 << 12,
+    GRAMMAR_MAX_DEPTH = 200, /* nested groups and references */
+    GRAMMAR_MAX_COUNT = 1 << 24,
+    GRAMMAR_MAX_QUOTE = 40, /* bytes of a name in a message */
 };
 
 /* A piece of a rule. */
@@ -75,8 +75,8 @@ static smol_status refuse(const struct reader *r, size_t at, const char *what, c
     const char *mark = quote ? "\"" : "";
     return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED, "grammar: line %zu, column %zu: %s%s%.*s%s",
                      line, column, what, mark,
-                     (int)(quote_size < MAX_QUOTE ? quote_size : MAX_QUOTE), quote ? quote : "",
-                     mark);
+                     (int)(quote_size < GRAMMAR_MAX_QUOTE ? quote_size : GRAMMAR_MAX_QUOTE),
+                     quote ? quote : "", mark);
 }
 
 static smol_status unsupported(const struct reader *r, const char *what)
@@ -393,7 +393,7 @@ static smol_status read_body(struct reader *r, struct rule *rule)
 {
     const size_t at = r->at;
     const unsigned groups = r->groups;
-    if (r->depth++ == MAX_DEPTH)
+    if (r->depth++ == GRAMMAR_MAX_DEPTH)
         return unsupported(r, "nested too deeply");
     r->at = rule->body;
     r->groups = 0;
@@ -447,7 +447,7 @@ static smol_status read_reference(struct reader *r, struct part *part)
 static smol_status read_group(struct reader *r, struct part *part)
 {
     const size_t start = r->at++;
-    if (r->depth++ == MAX_DEPTH)
+    if (r->depth++ == GRAMMAR_MAX_DEPTH)
         return unsupported(r, "nested too deeply");
     r->groups++;
     smol_status status = read_choice(r, part);
@@ -498,7 +498,7 @@ static smol_status read_number(struct reader *r, uint32_t *number)
     *number = 0;
     for (; r->at < r->size && r->text[r->at] >= '0' && r->text[r->at] <= '9'; r->at++) {
         *number = *number * 10 + (uint32_t)(r->text[r->at] - '0');
-        if (*number > MAX_COUNT)
+        if (*number > GRAMMAR_MAX_COUNT)
             return unsupported(r, "a count that is too large");
     }
     skip_space(r);
@@ -588,7 +588,7 @@ static smol_status add_rule(struct reader *r, struct rule rule, size_t at)
     size_t place;
     if (find(r, rule.name, rule.length, &place))
         return refuse(r, at, "a second rule ", rule.name, rule.length);
-    if (r->n_rules == MAX_RULES)
+    if (r->n_rules == GRAMMAR_MAX_RULES)
         return refuse(r, at, "too many rules", NULL, 0);
     if (r->n_rules == r->rules_capacity) {
         size_t capacity = r->rules_capacity ? 2 * r->rules_capacity : 64;
@@ -608,12 +608,13 @@ static smol_status add_rule(struct reader *r, struct rule rule, size_t at)
 static smol_status read_rules(struct reader *r)
 {
     struct part part;
+    bool ended = true; /* by a semicolon */
     for (skip_space(r); r->at < r->size; skip_space(r)) {
         const size_t at = r->at;
         struct rule rule = {.name = r->text + at, .length = name_length(r)};
         if (rule.length == 0)
             return unexpected(r, "expected the name of a rule, found ");
-        if (at > 0 && r->text[at - 1] != ';' && !starts_line(r))
+        if (!ended && !starts_line(r))
             return unexpected(r, "expected a new line or \";\", found ");
         r->at += rule.length;
         skip_blanks(r);
@@ -623,7 +624,7 @@ static smol_status read_rules(struct reader *r)
         smol_status status = read_choice(r, &part);
         if (status || (status = add_rule(r, rule, at)))
             return status;
-        skip(r, ";");
+        ended = skip(r, ";");
     }
     return SMOL_OK;
 }

@@ -13,18 +13,18 @@
 
 enum {
     START = 0, /* the kind of previous character at the start of the text */
-    MAX_KINDS = 8,
-    MAX_STEPS = 1 << 15, /* nodes that are translated, counted each time */
-    UNION_STEPS = 32,    /* what a union counts that may grow with the pattern */
-    MAX_BEHINDS = 16,
-    MAX_COPIES = 64, /* of what looks around within a repetition */
+    REGEX_MAX_KINDS = 8,
+    REGEX_MAX_STEPS = 1 << 15, /* nodes that are translated, counted each time */
+    UNION_STEPS = 32,          /* what a union counts that may grow with the pattern */
+    REGEX_MAX_BEHINDS = 16,
+    REGEX_MAX_COPIES = 64, /* of what looks around within a repetition */
 };
 #define UNKNOWN UINT32_MAX
 
 /* The texts that follow, for each kind of previous character. */
 struct rest {
-    term texts[MAX_KINDS];
-    bool may_end[MAX_KINDS]; /* texts has the empty string */
+    term texts[REGEX_MAX_KINDS];
+    bool may_end[REGEX_MAX_KINDS]; /* texts has the empty string */
 };
 
 struct builder {
@@ -34,11 +34,11 @@ struct builder {
     void *user;
     smol_error *error;
     struct code_set
-        kinds[MAX_KINDS]; /* (n_kinds) disjoint; kinds[START] is empty, the others not */
+        kinds[REGEX_MAX_KINDS]; /* (n_kinds) disjoint; kinds[START] is empty, the others not */
     size_t n_kinds;
-    term any, some;       /* all texts; all but the empty one */
-    term ends[MAX_KINDS]; /* the texts that end in a character of the kind, except START */
-    term *members;        /* (n_sets, MAX_KINDS): what member() returns, or UNKNOWN */
+    term any, some;             /* all texts; all but the empty one */
+    term ends[REGEX_MAX_KINDS]; /* the texts that end in a character of the kind, except START */
+    term *members;              /* (n_sets, REGEX_MAX_KINDS): what member() returns, or UNKNOWN */
     unsigned steps;
     bool no_memory;
 };
@@ -156,7 +156,7 @@ static term one_of(struct builder *b, const struct code_set *set)
 /* Returns one character of a set of the pattern that is of a kind, or START: of any. */
 static term member(struct builder *b, uint32_t set, size_t kind)
 {
-    term *known = &b->members[set * MAX_KINDS + kind];
+    term *known = &b->members[set * REGEX_MAX_KINDS + kind];
     if (*known == UNKNOWN && kind == START) {
         *known = one_of(b, &b->pattern.sets[set]);
     } else if (*known == UNKNOWN) {
@@ -202,7 +202,7 @@ static smol_status split_kinds(struct builder *b, const struct pattern_node *nod
             smol_set_add_all(&b->kinds[i], &inside);
             b->no_memory |= b->kinds[i].failed;
             smol_set_free(&inside);
-        } else if (b->n_kinds == MAX_KINDS) {
+        } else if (b->n_kinds == REGEX_MAX_KINDS) {
             smol_set_free(&inside);
             return refuse(b, node, "too many different lookbehinds");
         } else {
@@ -235,7 +235,7 @@ static bool is_uniform(const struct builder *b, const struct rest *rest, size_t 
 static struct rest same_rest(term texts, bool may_end)
 {
     struct rest rest;
-    for (size_t i = 0; i < MAX_KINDS; i++) {
+    for (size_t i = 0; i < REGEX_MAX_KINDS; i++) {
         rest.texts[i] = texts;
         rest.may_end[i] = may_end;
     }
@@ -378,7 +378,8 @@ static smol_status repeat_looking(struct builder *b, const struct pattern_node *
     smol_status status = repeat_without(b, node, rest, &done);
     if (status || done)
         return status;
-    if (node->min > MAX_COPIES || (node->max > MAX_COPIES && node->max != REPEAT_FOREVER))
+    if (node->min > REGEX_MAX_COPIES ||
+        (node->max > REGEX_MAX_COPIES && node->max != REPEAT_FOREVER))
         return refuse(b, node, "looking around within a long repetition");
     if (node->max == REPEAT_FOREVER) {
         if (b->n_kinds > START + 2 || looks_ahead(b, node->left, true))
@@ -488,7 +489,7 @@ static smol_status follow(struct builder *b, uint32_t index, struct rest *rest)
         status = follow(b, node->right, rest);
     if (status)
         return status;
-    if (b->steps++ >= MAX_STEPS)
+    if (b->steps++ >= REGEX_MAX_STEPS)
         return refuse(b, node, "too large");
     switch (node->kind) {
     case PATTERN_SET:
@@ -529,18 +530,21 @@ static smol_status look_behind(struct builder *b, const struct pattern_node *nod
 {
     struct rest before = same_rest(TERM_EMPTY, true);
     term body;
-    if (n_behinds == MAX_BEHINDS)
+    if (n_behinds == REGEX_MAX_BEHINDS)
         return refuse(b, node, "too many lookbehinds");
-    if (b->pattern.nodes[node->left].looks || !is_uniform(b, rest, START) ||
+    if (b->pattern.nodes[node->left].looks ||
         (left != UINT32_MAX && !is_end(b, rest) && looks_ahead(b, left, false)))
         return refuse(b, node, "looking behind at several characters beside other lookarounds");
     smol_status status = lead(b, left, search, n_behinds + 1, &before);
     if (status || (status = alone(b, node->left, &body)))
         return status;
     body = smol_term_then(b->table, b->any, body);
-    body =
+    const term texts =
         (node->negated ? smol_term_without : smol_term_both)(b->table, before.texts[START], body);
-    *rest = same_rest(smol_term_then(b->table, body, rest->texts[START]), false);
+    const bool nullable =
+        before.may_end[START] && b->pattern.nodes[node->left].nullable != node->negated;
+    const term filled = nullable ? smol_term_without(b->table, texts, TERM_EMPTY) : texts;
+    put_before(b, texts, filled, nullable, rest);
     return SMOL_OK;
 }
 
@@ -569,10 +573,11 @@ static smol_status translate(struct builder *b, bool search, term *out)
     smol_status status = make_kinds(b);
     if (status)
         return status;
-    b->members = smol_reallocarray(NULL, b->pattern.n_sets + 1, MAX_KINDS * sizeof *b->members);
+    b->members =
+        smol_reallocarray(NULL, b->pattern.n_sets + 1, REGEX_MAX_KINDS * sizeof *b->members);
     if (!b->members)
         return smol_fail_memory(b->error, "a regular expression");
-    for (size_t i = 0; i < b->pattern.n_sets * MAX_KINDS; i++)
+    for (size_t i = 0; i < b->pattern.n_sets * REGEX_MAX_KINDS; i++)
         b->members[i] = UNKNOWN;
     const struct code_range all = {0, LAST_CODE_POINT};
     const term character = b->character(b->user, b->table, &all, 1);

@@ -85,7 +85,7 @@ void *smol_schema_take(struct compiler *c, size_t size)
 
 bool smol_schema_work(struct compiler *c, const struct json_node *place)
 {
-    if (++c->work > MAX_WORK && !c->status)
+    if (++c->work > SCHEMA_MAX_WORK && !c->status)
         c->probing = 0, fail(c, SMOL_ERROR_UNSUPPORTED, place, "the schema takes too much work");
     return !c->status;
 }
@@ -391,7 +391,7 @@ smol_status smol_schema_term(struct term_table *table, const char *text, size_t 
     c->table = table, c->options = *options, c->error = error;
     c->status = smol_json_tree(&c->arena, "schema", text, size, &tree, error);
     c->root = tree;
-    c->claims = smol_malloc((MAX_CLAIMS + 1) * sizeof *c->claims);
+    c->claims = smol_malloc((SCHEMA_MAX_CLAIMS + 1) * sizeof *c->claims);
     if (!c->claims && !c->status)
         c->status = smol_fail_memory(error, "a schema");
     *root = TERM_NOTHING;

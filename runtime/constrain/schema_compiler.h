@@ -142,10 +142,10 @@ struct alternatives {
 };
 
 enum {
-    MAX_PARTS = 256,        /* schemas that apply to one value */
-    MAX_ALTERNATIVES = 512, /* of one value */
-    MAX_CLAIMS = 16384,     /* of all alternatives being expanded at a time */
-    MAX_WORK = 300000,      /* claims looked at in one compilation */
+    SCHEMA_MAX_PARTS = 256,        /* schemas that apply to one value */
+    SCHEMA_MAX_ALTERNATIVES = 512, /* of one value */
+    SCHEMA_MAX_CLAIMS = 16384,     /* of all alternatives being expanded at a time */
+    SCHEMA_MAX_WORK = 300000,      /* claims looked at in one compilation */
     N_BUCKETS = 4096,
 };
 
@@ -163,7 +163,7 @@ struct compiler {
     unsigned depth; /* of recursion */
     size_t work;
     const struct json_node *because; /* of the claim being looked at, for messages */
-    struct claim *claims;            /* (MAX_CLAIMS + 1) of the alternatives being expanded */
+    struct claim *claims;            /* (SCHEMA_MAX_CLAIMS + 1) of the alternatives being expanded */
     size_t n_claims;
     struct goal *goals[N_BUCKETS];
     struct pattern *patterns; /* those compiled to be matched, see schema_string.c */
@@ -218,7 +218,7 @@ term smol_schema_value(struct compiler *c, const struct json_node *value, unsign
 struct goal_builder {
     size_t n;
     bool never; /* a part is false */
-    struct part parts[MAX_PARTS];
+    struct part parts[SCHEMA_MAX_PARTS];
 };
 
 void smol_schema_add(struct compiler *c, struct goal_builder *builder,

@@ -6,7 +6,7 @@
 
 #include "runtime/constrain/schema_compiler.h"
 
-enum { MAX_BRANCHES = 120 /* choices within choices */, MAX_PROBES = 6, MAX_SUBSETS = 6 };
+enum { SCHEMA_MAX_BRANCHES = 120 /* choices within choices */, SCHEMA_MAX_PROBES = 6, SCHEMA_MAX_SUBSETS = 6 };
 
 /* --- lists of claims ---------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ static struct claim *append(struct compiler *c, struct list *list, const struct 
 {
     struct cell *cell = smol_schema_take(c, sizeof *cell);
     if (!cell)
-        return &c->claims[MAX_CLAIMS]; /* nothing reads it after the error */
+        return &c->claims[SCHEMA_MAX_CLAIMS]; /* nothing reads it after the error */
     if (!list->first)
         list->end = &list->first;
     *list->end = cell, list->end = &cell->next;
@@ -169,7 +169,7 @@ static void rewrite_schema(struct compiler *c, const struct claim *claim, size_t
             return;
         }
     }
-    if (c->n_claims < MAX_CLAIMS)
+    if (c->n_claims < SCHEMA_MAX_CLAIMS)
         c->claims[c->n_claims++] = *claim;
     const struct json_node *ref = smol_json_get(schema, "$ref");
     if (ref && c->draft <= DRAFT_7 && ref->kind == JSON_STRING) {
@@ -222,7 +222,7 @@ static void rewrite_subsets(struct compiler *c, const struct claim *claim, struc
     out->how = FAILS;
     if (!is_list(c, claim->value))
         return;
-    if (claim->value->n > MAX_SUBSETS) {
+    if (claim->value->n > SCHEMA_MAX_SUBSETS) {
         smol_schema_fail(c, claim->value, "too many branches beside an unevaluated keyword");
         return;
     }
@@ -772,7 +772,7 @@ static void keep(struct compiler *c, const struct facts *facts, struct alternati
         out->n = 1;
         return;
     }
-    if (out->n == MAX_ALTERNATIVES) {
+    if (out->n == SCHEMA_MAX_ALTERNATIVES) {
         smol_schema_fail(c, facts->n ? facts->claims[0].value : c->root, "too many alternatives");
         return;
     }
@@ -814,7 +814,7 @@ static void expand(struct compiler *c, size_t mark, unsigned types, const struct
         unsigned word_types = smol_schema_word_types(claim->word);
         pending = pending->next;
         now = (struct rewritten){.how = STANDS};
-        if (!smol_schema_work(c, claim->value) || c->n_claims == MAX_CLAIMS) {
+        if (!smol_schema_work(c, claim->value) || c->n_claims == SCHEMA_MAX_CLAIMS) {
             smol_schema_fail(c, c->root, "too many claims about one value");
             break;
         }
@@ -824,7 +824,7 @@ static void expand(struct compiler *c, size_t mark, unsigned types, const struct
             continue;
         c->because = claim->because;
         rewrite(c, claim, mark, &now);
-        if (now.how == STANDS && stand(c, claim, &types) && c->n_claims < MAX_CLAIMS)
+        if (now.how == STANDS && stand(c, claim, &types) && c->n_claims < SCHEMA_MAX_CLAIMS)
             c->claims[c->n_claims++] = *claim;
         c->because = NULL;
         if (now.how == FAILS)
@@ -837,7 +837,7 @@ static void expand(struct compiler *c, size_t mark, unsigned types, const struct
     struct facts facts = facts_since(c, mark, types);
     if (types && !is_done(c, out))
         prune(c, &facts, &types);
-    if (types && branches == MAX_BRANCHES)
+    if (types && branches == SCHEMA_MAX_BRANCHES)
         smol_schema_fail(c, c->root, "too many choices within choices");
     else if (types && now.how == ONE && !is_done(c, out))
         for (struct choice *choice = now.choices; choice; choice = choice->next) {
@@ -866,7 +866,7 @@ bool smol_schema_is_empty(struct compiler *c, const struct goal *goal)
     enum { UNKNOWN, SOME, NONE, BUSY };
     if (!goal)
         return true;
-    if (goal->emptiness == UNKNOWN && c->probing < MAX_PROBES && !c->status) {
+    if (goal->emptiness == UNKNOWN && c->probing < SCHEMA_MAX_PROBES && !c->status) {
         struct goal *own = (struct goal *)goal;
         struct alternatives out = {.probe = true};
         bool failed = c->probe_failed;

@@ -3,7 +3,7 @@
 
 #include "runtime/constrain/schema_compiler.h"
 
-enum { MAX_LINKS = 64 /* references to references */, URI_SIZE = 1024 };
+enum { SCHEMA_MAX_LINKS = 64 /* references to references */, URI_SIZE = 1024 };
 
 /* --- goals -------------------------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ void smol_schema_add(struct compiler *c, struct goal_builder *builder,
     bool nothing = false;
     for (unsigned i = 0; schema && schema->kind == JSON_OBJECT; i++) {
         const struct json_node *ref = only_reference(c, schema, &nothing);
-        if (!ref || i == MAX_LINKS)
+        if (!ref || i == SCHEMA_MAX_LINKS)
             break;
         schema = smol_schema_target(c, ref);
     }
@@ -59,7 +59,7 @@ void smol_schema_add(struct compiler *c, struct goal_builder *builder,
             return;
         }
     }
-    if (builder->n == MAX_PARTS)
+    if (builder->n == SCHEMA_MAX_PARTS)
         smol_schema_fail(c, schema, "too many schemas apply to one value");
     else
         builder->parts[builder->n++] = (struct part){schema, negative};

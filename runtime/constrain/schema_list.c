@@ -3,7 +3,7 @@
 
 #include "runtime/constrain/schema_compiler.h"
 
-enum { MAX_ELEMENTS = 4096 /* that are told apart */, MAX_VALUES = 12 /* of unique elements */ };
+enum { SCHEMA_MAX_ELEMENTS = 4096 /* that are told apart */, SCHEMA_MAX_VALUES = 12 /* of unique elements */ };
 
 /* --- the schemas of an element ------------------------------------------------------------ */
 
@@ -220,7 +220,7 @@ static term list_with_contains(const struct listing *list)
     if (endless)
         end = list->min > list->prefix ? list->min : list->prefix;
     end += endless && end == 0; /* the first element has no comma */
-    if (((uint64_t)end + 1) * ((uint64_t)row.cap + 1) > MAX_ELEMENTS) {
+    if (((uint64_t)end + 1) * ((uint64_t)row.cap + 1) > SCHEMA_MAX_ELEMENTS) {
         smol_schema_fail(c, list->place, "too many elements to count");
         return TERM_NOTHING;
     }
@@ -245,7 +245,7 @@ static term list_with_contains(const struct listing *list)
 /* --- unique elements ---------------------------------------------------------------------- */
 
 struct values {
-    const struct json_node *at[MAX_VALUES];
+    const struct json_node *at[SCHEMA_MAX_VALUES];
     uint32_t n;
 };
 
@@ -274,7 +274,7 @@ static bool add_values(struct compiler *c, const struct goal *goal, struct value
                 uint32_t k = 0;
                 while (k < values->n && !smol_json_equal(values->at[k], value))
                     k++;
-                if (k == MAX_VALUES)
+                if (k == SCHEMA_MAX_VALUES)
                     return false;
                 values->at[k] = value;
                 values->n += k == values->n;
@@ -300,7 +300,7 @@ static term unique_list(const struct listing *list, const struct json_node *plac
         return TERM_NOTHING;
     }
     size_t end = (size_t)1 << values.n;
-    term *sets = smol_schema_take(c, end * sizeof *sets), any[MAX_VALUES];
+    term *sets = smol_schema_take(c, end * sizeof *sets), any[SCHEMA_MAX_VALUES];
     for (size_t set = end;
          sets && set-- > 0;) { /* as many elements came before as are in the set */
         uint32_t index = (uint32_t)__builtin_popcountll(set), k = 0;

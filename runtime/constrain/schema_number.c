@@ -7,9 +7,9 @@
 #include "runtime/constrain/schema_compiler.h"
 
 enum {
-    MAX_POINT = 330,       /* digits before or after the point of a bound */
-    MAX_LISTED = 1000,     /* multiples that are listed one by one */
-    MAX_REMAINDERS = 1000, /* states of a division */
+    SCHEMA_MAX_POINT = 330,       /* digits before or after the point of a bound */
+    SCHEMA_MAX_MULTIPLES = 1000,     /* multiples that are listed one by one */
+    SCHEMA_MAX_REMAINDERS = 1000, /* states of a division */
 };
 
 /* --- digits ------------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@ struct shape {
     struct compiler *c;
     term digit, digits; /* one; any number of them */
     term tail;
-    bool integer; /* the tail is ".0" or nothing */
+    bool integer; /* there is no tail */
 };
 
 static term text(struct compiler *c, const char *bytes)
@@ -58,11 +58,10 @@ static term exponent(struct compiler *c)
     return smol_term_optional(c->table, then(c, letter, then(c, sign, digits)));
 }
 
-/* ".0", ".00", ... or nothing */
+/* ".0" or nothing. More zeros would say the same, and a model might never stop writing them. */
 static term zeros(struct compiler *c)
 {
-    term some = smol_term_repeat(c->table, text(c, "0"), 1, TERM_FOREVER);
-    return smol_term_optional(c->table, then(c, text(c, "."), some));
+    return smol_term_optional(c->table, text(c, ".0"));
 }
 
 /* digits of which one is not zero */
@@ -78,7 +77,7 @@ static struct shape shape_of(struct compiler *c, unsigned types)
     shape.digits = smol_term_repeat(c->table, shape.digit, 0, TERM_FOREVER);
     shape.integer = types == TYPE_INTEGER;
     if (shape.integer)
-        shape.tail = c->draft > DRAFT_4 ? zeros(c) : TERM_EMPTY;
+        shape.tail = TERM_EMPTY; /* 1.0 is an integer too, but 1 is the usual spelling */
     else
         shape.tail = smol_term_optional(
             c->table,
@@ -97,7 +96,7 @@ static term whole(const struct shape *shape)
 
 /* The digits of a bound: whole[0..n_whole) and fraction[0..n_fraction). */
 struct digits {
-    char whole[MAX_POINT + 1], fraction[MAX_POINT + DECIMAL_DIGITS + 1];
+    char whole[SCHEMA_MAX_POINT + 1], fraction[SCHEMA_MAX_POINT + DECIMAL_DIGITS + 1];
     int n_whole, n_fraction;
 };
 
@@ -139,8 +138,7 @@ static term fraction_to(const struct shape *shape, const struct digits *high, bo
         return none ? shape->tail : TERM_NOTHING;
     if (high->n_fraction == 0)
         return none ? zeros(c) : TERM_NOTHING;
-    term zero = text(c, "0");
-    term rest = strict ? TERM_NOTHING : smol_term_repeat(c->table, zero, 0, TERM_FOREVER);
+    term rest = strict ? TERM_NOTHING : TERM_EMPTY;
     for (int i = high->n_fraction - 1; i >= 0; i--) {
         char digit = high->fraction[i];
         term below = then(c, between(c, '0', (char)(digit - 1)), shape->digits);
@@ -255,7 +253,7 @@ bool smol_schema_bounds(struct compiler *c, const struct facts *facts, struct bo
         }
         exclusive |= is_strict(claim->owner, is_low ? "exclusiveMinimum" : "exclusiveMaximum");
         smol_decimal_read(claim->value->text, &bound);
-        if (bound.too_long || bound.point > MAX_POINT || bound.point < -MAX_POINT) {
+        if (bound.too_long || bound.point > SCHEMA_MAX_POINT || bound.point < -SCHEMA_MAX_POINT) {
             smol_schema_fail_claim(c, claim, "the bound has too many digits");
             return true;
         }
@@ -285,7 +283,7 @@ static void read_divisor(struct compiler *c, const struct claim *claim, struct d
     }
     out->places = number.n > number.point ? number.n - number.point : 0;
     number.point += out->places;
-    if (number.too_long || out->places > MAX_POINT ||
+    if (number.too_long || out->places > SCHEMA_MAX_POINT ||
         !smol_decimal_to_u32(&number, &out->modulus)) {
         smol_schema_fail_claim(c, claim, "the number has too many digits");
         return;
@@ -294,7 +292,7 @@ static void read_divisor(struct compiler *c, const struct claim *claim, struct d
     out->deciding = 0;
     for (; power % out->modulus != 0 && out->deciding >= 0; power *= 10)
         out->deciding = out->deciding < 11 ? out->deciding + 1 : -1;
-    if (out->deciding >= 0 && power / out->modulus > MAX_LISTED)
+    if (out->deciding >= 0 && power / out->modulus > SCHEMA_MAX_MULTIPLES)
         out->deciding = -1;
 }
 
@@ -302,14 +300,13 @@ static void read_divisor(struct compiler *c, const struct claim *claim, struct d
 static term ending_fraction(const struct shape *shape, uint32_t free, const char *digits, int n)
 {
     struct compiler *c = shape->c;
-    term more = smol_term_repeat(c->table, text(c, "0"), 0, TERM_FOREVER);
     while (n > 0 && digits[n - 1] == '0')
         n--;
     if (n == 0 && free == 0)
         return zeros(c);
     term first = smol_term_repeat(c->table, shape->digit, n ? free : 1, free);
     term last = smol_term_literal(c->table, digits, (size_t)n);
-    term all = then(c, text(c, "."), then(c, first, then(c, last, more)));
+    term all = then(c, text(c, "."), then(c, first, last));
     return n ? all : smol_term_optional(c->table, all);
 }
 
@@ -430,7 +427,7 @@ static bool list_multiples(const struct shape *shape, const struct bounds *bound
     if (!bounds->has_low || !bounds->has_high || by->places > 17 ||
         !scale(&bounds->low, bounds->low_strict, true, by->places, &low) ||
         !scale(&bounds->high, bounds->high_strict, false, by->places, &high) ||
-        (high - low) / m > MAX_LISTED)
+        (high - low) / m > SCHEMA_MAX_MULTIPLES)
         return false;
     for (int i = 0; i < by->places; i++)
         step *= 10;
@@ -471,7 +468,7 @@ static term multiples(const struct shape *shape, const struct bounds *bounds,
         return listed;
     bool signs_only = !bounds->has_high && (!bounds->has_low || bounds->low.n == 0) &&
                       !bounds->low_strict && (!shape->integer || by.places == 0);
-    if (claim->negative || !signs_only || (by.places + 1) * (double)by.modulus > MAX_REMAINDERS) {
+    if (claim->negative || !signs_only || (by.places + 1) * (double)by.modulus > SCHEMA_MAX_REMAINDERS) {
         smol_schema_fail_claim(c, claim, "multipleOf is not supported with these bounds");
         return TERM_NOTHING;
     }
@@ -493,7 +490,7 @@ static term listed(const struct shape *shape, const struct claim *claim)
             continue;
         smol_decimal_read(value->text, &exact.low);
         exact.high = exact.low;
-        if (exact.low.too_long || exact.low.point > MAX_POINT || exact.low.point < -MAX_POINT)
+        if (exact.low.too_long || exact.low.point > SCHEMA_MAX_POINT || exact.low.point < -SCHEMA_MAX_POINT)
             smol_schema_fail_claim(c, claim, "a number has too many digits");
         else
             smol_choices_add(&all, within(shape, &exact));

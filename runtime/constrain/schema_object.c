@@ -8,9 +8,9 @@
 
 enum {
     PATTERN_ROOM = 40,  /* patterns of names of one object */
-    MAX_CLASSES = 256,  /* sets of them that names may match */
-    MAX_CELLS = 200000, /* properties times numbers of properties */
-    MAX_ANY_ORDER = 8,  /* properties that may come in any order */
+    SCHEMA_MAX_CLASSES = 256,  /* sets of them that names may match */
+    SCHEMA_MAX_CELLS = 200000, /* properties times numbers of properties */
+    SCHEMA_MAX_ANY_ORDER = 8,  /* properties that may come in any order */
 };
 
 /* --- the schemas of a property ------------------------------------------------------------ */
@@ -417,7 +417,7 @@ static size_t list_classes(struct compiler *c, const struct json_node **patterns
         for (size_t k = 0; k < before && !c->status; k++) {
             if (n > 2 && sets[k] && excludes(c, patterns, i, sets[k]))
                 continue;
-            if (n_sets == MAX_CLASSES) {
+            if (n_sets == SCHEMA_MAX_CLASSES) {
                 smol_schema_fail(c, patterns[i]->parent, "too many patterns that overlap");
                 return 0;
             }
@@ -434,7 +434,7 @@ static term compile_others(struct object *object, const struct claim *wanted)
     const struct json_node *patterns[PATTERN_ROOM];
     struct others others = {.wanted = wanted, .members = {.table = c->table}};
     struct term_choices named = {.table = c->table};
-    uint64_t sets[MAX_CLASSES];
+    uint64_t sets[SCHEMA_MAX_CLASSES];
     struct name_class names = {.patterns = patterns};
     names.n = collect_patterns(object, patterns, PATTERN_ROOM);
     if (names.n == 0 && !class_goal(c, object->facts, &names, wanted))
@@ -500,7 +500,7 @@ static term in_order(const struct object *object)
     if (object->max != TERM_FOREVER && (object->max < n || object->other != TERM_NOTHING))
         cap = object->max;
     cap = cap < 1 ? 1 : cap > n + 1 ? n + 1 : cap;
-    if ((uint64_t)n * cap > MAX_CELLS) {
+    if ((uint64_t)n * cap > SCHEMA_MAX_CELLS) {
         smol_schema_fail(c, c->root, "minProperties or maxProperties beside too many properties");
         return TERM_NOTHING;
     }
@@ -527,13 +527,13 @@ static term in_any_order(const struct object *object)
 {
     struct compiler *c = object->c;
     size_t n = object->n, end = (size_t)1 << (n & 31), required = 0;
-    if (n > MAX_ANY_ORDER || object->min > 0 || object->max != TERM_FOREVER) {
+    if (n > SCHEMA_MAX_ANY_ORDER || object->min > 0 || object->max != TERM_FOREVER) {
         smol_schema_fail(c, c->root,
-                         n > MAX_ANY_ORDER ? "too many properties for any order"
+                         n > SCHEMA_MAX_ANY_ORDER ? "too many properties for any order"
                                            : "minProperties and maxProperties beside any order");
         return TERM_NOTHING;
     }
-    term *sets = smol_schema_take(c, end * sizeof *sets), any[MAX_ANY_ORDER + 2];
+    term *sets = smol_schema_take(c, end * sizeof *sets), any[SCHEMA_MAX_ANY_ORDER + 2];
     if (!sets)
         return TERM_NOTHING;
     for (size_t i = 0; i < n; i++)

@@ -431,6 +431,19 @@ void smol_terms_free(struct term_table *table)
     smol_free(table);
 }
 
+void smol_terms_forget(struct term_table *table)
+{
+    table->n_nodes = table->settled.n_nodes;
+    table->n_bytes = table->settled.n_bytes;
+    table->n_lists = table->settled.n_lists;
+    table->n_rows = table->n_stack = table->depth = table->n_searched = 0;
+    memset(table->row_of, 0, table->nodes_capacity * sizeof *table->row_of);
+    memset(table->slots, 0, table->n_slots * sizeof *table->slots);
+    for (size_t i = 1; i < table->n_nodes; i++)
+        put_in_slot(table, (uint32_t)i);
+    table->status = SMOL_OK;
+}
+
 smol_status smol_terms_status(const struct term_table *table, smol_error *error)
 {
     return table->status ? smol_fail(error, table->status, "the constraint: %s", table->reason)

@@ -101,4 +101,8 @@ bool smol_term_forced(struct term_table *table, term a, uint8_t *byte);
 /* Returns the error that ended the work of smol_term_after, or SMOL_OK: memory, or a limit. */
 smol_status smol_terms_status(const struct term_table *table, smol_error *error);
 
+/* Forgets the error, and all terms that were added after smol_terms_finish: their numbers have no
+ * meaning any more. The same texts lead to the same sets again. */
+void smol_terms_forget(struct term_table *table);
+
 #endif

@@ -218,7 +218,8 @@ bool smol_term_alive(struct term_table *table, term a)
     table->depth++;
     bool alive = find_alive(table, node, a);
     table->depth--;
-    table->nodes[a].alive = alive ? YES : NO;
+    if (!table->status)
+        table->nodes[a].alive = alive ? YES : NO;
     return alive;
 }
 
@@ -227,6 +228,10 @@ bool smol_term_alive(struct term_table *table, term a)
 term smol_term_after(struct term_table *table, term a, uint8_t byte)
 {
     unsigned class = table->class_of[byte];
+    const struct term_node *node = &table->nodes[a];
+    if (node->kind == KIND_THEN && table->nodes[node->a].kind == KIND_LITERAL &&
+        table->bytes[table->nodes[node->a].a] != byte)
+        return TERM_NOTHING; /* the most frequent case, which needs no row */
     if (table->row_of[a]) {
         uint32_t entry = table->rows[table->row_of[a] * table->n_classes + class];
         if (entry - ALIVE < TERM_MAX_NODES)

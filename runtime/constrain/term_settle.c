@@ -276,9 +276,11 @@ static smol_status settle(struct term_table *table, struct reach *reach,
         return status;
     answer(table, reach, false);
     answer_rest(table, reach, false);
-    table->settled = true;
     if (!table->status && !smol_term_alive(table, table->root))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "the constraint allows no text at all");
+    table->settled.n_nodes = table->n_nodes;
+    table->settled.n_bytes = table->n_bytes;
+    table->settled.n_lists = table->n_lists;
     return smol_terms_status(table, error);
 }
 

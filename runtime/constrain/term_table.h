@@ -37,10 +37,10 @@ struct term_rule {
 #define NO_BODY UINT32_MAX
 
 enum {
-    TERM_MAX_NODES = 1 << 22,
-    TERM_MAX_BYTES = 256 << 20, /* of rows */
-    TERM_MAX_DEPTH = 1000,      /* of nested terms, in recursive functions */
-    TERM_MAX_SEARCH = 1 << 18,  /* terms visited to find out whether intersections are empty */
+    TERM_MAX_NODES = 1 << 20,
+    TERM_MAX_BYTES = 64 << 20, /* of rows */
+    TERM_MAX_DEPTH = 1000,     /* of nested terms, in recursive functions */
+    TERM_MAX_SEARCH = 1 << 18, /* terms visited to find out whether intersections are empty */
 };
 
 struct term_table {
@@ -59,7 +59,9 @@ struct term_table {
     term *stack; /* scratch of constructors and searches */
     size_t n_stack, stack_capacity;
 
-    bool settled;
+    struct {
+        size_t n_nodes, n_bytes, n_lists;
+    } settled; /* what smol_terms_forget keeps; zeros before smol_terms_finish */
     term root;
     uint8_t class_of[256]; /* bytes that no set or literal tells apart have one class */
     uint8_t of_class[256]; /* (n_classes): a byte of each class */

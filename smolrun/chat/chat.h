@@ -12,6 +12,8 @@ struct chat {
     const struct settings *settings;
     struct loaded loaded;
     smol_sampler *sampler;
+    smol_constraint *constraint; /* of every answer, or NULL */
+    smol_matcher *matcher;       /* of the last answer, or NULL */
     struct conversation conversation;
     struct buffer answer; /* the text of the current answer */
     struct stats stats;

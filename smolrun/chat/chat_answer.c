@@ -90,6 +90,27 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
     return status;
 }
 
+/* Starts the constraint of a new answer, or continues that of the last one: if a session holds its
+ * beginning, by following its text. */
+static smol_status constrain(struct chat *chat, bool resumes, smol_error *error)
+{
+    const struct conversation *conversation = &chat->conversation;
+    uint32_t *ids = NULL;
+    size_t n = 0;
+    if (!chat->constraint || (resumes && chat->matcher))
+        return SMOL_OK;
+    smol_matcher_free(chat->matcher);
+    smol_status status = smol_matcher_create(chat->constraint, &chat->matcher, error);
+    if (!status && resumes) {
+        const struct message *last = &conversation->messages[conversation->n - 1];
+        status = smol_tokenize(chat->loaded.model, last->text, last->size, NULL, &ids, &n, error);
+    }
+    for (size_t i = 0; !status && i < n; i++)
+        status = smol_matcher_accept(chat->matcher, ids[i], error);
+    smol_free(ids);
+    return status;
+}
+
 static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
                             smol_generate_result *result, smol_error *error)
 {
@@ -102,7 +123,8 @@ static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
                                          .n_keep = chat->n_keep,
                                          .penalize_context = 1,
                                          .on_text = take_text,
-                                         .user = chat};
+                                         .user = chat,
+                                         .matcher = chat->matcher};
     smol_status status =
         smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
     smol_stats_add(&chat->stats, result);
@@ -163,8 +185,10 @@ static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_e
     if (prompt && prompt->n_dropped > 0 && smol_chat_is_interactive())
         printf("[the context was full: the oldest %zu messages are forgotten]\n",
                prompt->n_dropped);
-    smol_status status = prompt ? answer_prompt(chat, prompt, &result, error)
-                                : generate(chat, NULL, 0, &result, error);
+    smol_status status = constrain(chat, prompt == NULL, error);
+    if (!status)
+        status = prompt ? answer_prompt(chat, prompt, &result, error)
+                        : generate(chat, NULL, 0, &result, error);
     status = settle(chat, status, error);
     chat->is_cut = !status && result.finish != SMOL_FINISH_STOP &&
                    smol_context_pending(chat->loaded.context) != SMOL_NO_TOKEN;

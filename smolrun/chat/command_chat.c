@@ -13,6 +13,7 @@
 #include "smolrun/chat/screen.h"
 #include "smolrun/chat/signals.h"
 #include "smolrun/command.h"
+#include "smolrun/constrain.h"
 #include "smolrun/session_file.h"
 
 #define RULE_ANSWER_TOKENS                                                                         \
@@ -25,6 +26,7 @@ static const struct option_rule rules[] = {
     RULE_ANSWER_TOKENS,
     RULES_SAMPLING,
     RULE_STOP,
+    RULES_CONSTRAINT,
     RULE_CTX,
     {"slide", 0, NULL, "when the context is full, forget the oldest turns (see below)", OPTION_FLAG,
      FIELD(slide), 0, 0, NULL},
@@ -157,6 +159,8 @@ static smol_status prepare(struct chat *chat, smol_error *error)
     smol_status status = smol_load(settings, &chat->loaded, error);
     if (!status)
         status = smol_settings_sampling(settings, chat->loaded.model, &sampling, error);
+    if (!status)
+        status = smol_constrain(settings, chat->loaded.model, &chat->constraint, error);
     if (!status)
         status = smol_sampler_create(&sampling, &chat->sampler, error);
     smol_chat_cancel(chat->loaded.context);
@@ -302,6 +306,8 @@ int smol_command_chat(int argc, char **argv)
         free(chat.set[i]);
     smol_free(chat.answer.text);
     smol_sampler_free(chat.sampler);
+    smol_matcher_free(chat.matcher);
+    smol_constraint_free(chat.constraint);
     smol_chat_cancel(NULL);
     smol_session_close(&chat.file);
     smol_unload(&chat.loaded);

@@ -63,6 +63,8 @@ static smol_status adopt(struct chat *chat, smol_session *session, smol_error *e
     if (!status && smol_conversation_unpack(&loaded, session->data, session->size)) {
         smol_conversation_clear(&chat->conversation, true);
         chat->conversation = loaded;
+        smol_matcher_free(chat->matcher);
+        chat->matcher = NULL;
         chat->is_cut = smol_context_pending(chat->loaded.context) != SMOL_NO_TOKEN;
         chat->n_keep = default_keep(chat);
     } else {

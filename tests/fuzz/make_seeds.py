@@ -585,6 +585,34 @@ def lines():
     yield "longer", text(b"a") + run(limit) + run(limit + 1) + text(b"z\nb\n") + run(limit + 1)
 
 
+def regular_expressions():
+    for name, pattern in {
+        "ruby": r"\A(?i:ab|c{2,3}?)[^\w&&[a-f]]*(?<!x)\p{L}+\b$",
+        "atomic": "(?>a)b++",
+    }.items():
+        yield name, b"\0" + pattern.encode()
+    for name, pattern in {
+        "ecma": r"^(?!.*--)(?=\d)[\w-.]{2,}(?<=a|\u00e9)|\cJ[^]\ud83d\ude00{1,}?$",
+        "edges": "^((^|,)(a|b))+(c(,|$))*$",
+        "without": "^((?!abc).)*$",
+        "behind": "^.*(?<!foo)(?<=[ab])$",
+        "copies": r"(\b(a|\B)?){3}",
+    }.items():
+        yield name, b"\1" + pattern.encode()
+
+
+def grammars():
+    yield "json", rb'''root ::= object
+value ::= object | array | string | [0-9]+ ("." [0-9]{1,15})? | "true" ws
+object ::= "{" ws ( string ":" ws value ("," ws string ":" ws value)* )? "}" ws
+array ::= "[" ws ( value ("," ws value)* )? "]" ws
+string ::= "\"" ( [^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}) )* "\"" ws # escapes
+ws ::= | " " | "\n" [ \t]{0,20}
+'''
+    yield "mixed", b"root = sum ;\nsum : product (('+' | '-') product)*\n ; product := /[0-9]+|x{2}/ | '(' sum ')'\n  | . [\\u20ac-]"
+    yield "left", b"root ::= a?\na ::= b* root | \nb ::= \"x\" | a b"
+
+
 TARGETS = {
     "request": requests,
     "lines": lines,
@@ -597,6 +625,8 @@ TARGETS = {
     "config": config,
     "tokenizer_json": tokenizer_json,
     "scanner": scanners,
+    "regex": regular_expressions,
+    "grammar": grammars,
     "tokenizer": tokenizer_tables,
     "blob": pieces,
     "run": runs,

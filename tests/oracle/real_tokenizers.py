@@ -13,11 +13,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from internal import ROOT
 from transformers.convert_slow_tokenizer import TikTokenConverter
 from transformers.tokenization_utils_base import generate_merges
 
-FOLDER = ROOT / "models/packages"
+FOLDER = Path(__file__).resolve().parents[2] / "models/packages"
 WHEELS = {
     "llama_models-0.3.0-py3-none-any.whl": "7f77f78ff13fca09f70d76a376aff6414cd901623fb9d57e69c2f8367a73032f",
     "dashscope-2.0.2-py3-none-any.whl": "0602d1800f7433bdb7953560986eaf5146454ed3988636c0a91963ba24e74258",
@@ -64,19 +63,23 @@ def of_ranks(ranks):
 
 def tiktoken_file(package, path):
     lines = member(package, path).splitlines()
-    return of_ranks({base64.b64decode(t): int(rank) for t, rank in (line.split() for line in lines)})
+    return {base64.b64decode(t): int(rank) for t, rank in (line.split() for line in lines)}
 
 
-def llama3():
+def llama3_ranks():
     return tiktoken_file("llama_models", "llama_models/llama3/tokenizer.model")
 
 
+def llama3():
+    return of_ranks(llama3_ranks())
+
+
 def llama4():
-    return tiktoken_file("llama_models", "llama_models/llama4/tokenizer.model")
+    return of_ranks(tiktoken_file("llama_models", "llama_models/llama4/tokenizer.model"))
 
 
 def qwen():
-    return tiktoken_file("dashscope", "dashscope/resources/qwen.tiktoken")
+    return of_ranks(tiktoken_file("dashscope", "dashscope/resources/qwen.tiktoken"))
 
 
 def tekken():

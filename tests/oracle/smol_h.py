@@ -104,6 +104,19 @@ class ContextInfo(ctypes.Structure):
     ]
 
 
+class ConstraintParams(ctypes.Structure):
+    """smol_constraint_params."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+        ("size", ctypes.c_size_t),
+        ("json_space", ctypes.c_int),
+        ("any_order", ctypes.c_int),
+        ("reserved", ctypes.c_uint64 * 4),
+    ]
+
+
 POINTER, SIZE, TEXT, INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int
 
 FUNCTIONS = {
@@ -128,6 +141,13 @@ FUNCTIONS = {
     "smol_embed": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
     "smol_sampler_create": (INT, [POINTER] * 3),
     "smol_sampler_free": (None, [POINTER]),
+    "smol_constraint_create": (INT, [POINTER] * 4),
+    "smol_constraint_free": (None, [POINTER]),
+    "smol_matcher_create": (INT, [POINTER] * 3),
+    "smol_matcher_free": (None, [POINTER]),
+    "smol_matcher_mask": (INT, [POINTER] * 3),
+    "smol_matcher_accept": (INT, [POINTER, ctypes.c_uint32, POINTER]),
+    "smol_matcher_complete": (INT, [POINTER]),
 }
 
 

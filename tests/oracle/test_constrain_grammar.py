@@ -122,6 +122,7 @@ def allowed(grammar, texts):
     ('| "a"', ["", "a"], ["b"]),
     ("/\\d{2}\\/x|y?/", ["12/x", "y", ""], ["12", "x"]),
     ("other-rule under_score\nother-rule ::= \"o\"\nunder_score ::= \"u\"", ["ou"], ["o"]),
+    ("b; b = 'x' ; c : 'y'", ["x"], ["y"]),
     ('"a"* b\nb ::= "x" root | "y"', ["y", "aay", "axay", "xxxy"], ["a", "x"]),
 ])  # fmt: skip
 def test_what_gbnf_and_its_additions_mean(body, yes, no):

@@ -15,7 +15,9 @@ ALPHABET = "abcAK_01- .\n\r\té߀😀\u2028\u0660"
 
 def escaped(character):
     """A character in a pattern, in both syntaxes."""
-    return character if character.isalnum() or character == "_" else f"\\u{{{ord(character):x}}}" if ord(character) > 0x7F else f"\\x{ord(character):02x}"
+    if character.isalnum() or character == "_":
+        return character
+    return f"\\u{{{ord(character):x}}}" if ord(character) > 0x7F else f"\\x{ord(character):02x}"
 
 
 def of_python(character):
@@ -159,6 +161,8 @@ def test_looking_ahead_and_behind_at_several_characters():
     assert allowed("^((?!foo).)*$", SEARCH, names) == ["bar", "x1", "a-", "a--b", "a-b"]
     assert allowed("^.*(?<!foo)$", SEARCH, names) == ["foobar", "bar", "x1", "a-", "a--b", "a-b"]
     assert allowed("^(?!bar).+(?<=oo)$", SEARCH, names) == ["foo"]
+    assert allowed("^.*(?<!foo)(?<=[ro1])$", SEARCH, names) == ["foobar", "bar", "x1"]
+    assert allowed("^a?(?<!ab)(b|$)(?<!bb)$", SEARCH, ["", "a", "b", "ab", "bb"]) == ["", "a", "b", "ab"]
     assert allowed("(?<!foo)bar", SEARCH, names) == ["barfoo", "bar"]
     assert allowed("^[a-z](?:(?!.*--)[a-z-]*[a-z])?$", SEARCH, names) == ["foo", "foobar", "barfoo", "bar", "a-b"]
 

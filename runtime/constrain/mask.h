@@ -1,0 +1,25 @@
+/* Which tokens may come next: terms against the trie of the vocabulary. */
+#ifndef SMOL_RUNTIME_MASK_H
+#define SMOL_RUNTIME_MASK_H
+
+#include "runtime/constrain/string_fit.h"
+
+struct masks;
+
+/* Creates what finds the masks of a settled table. `inside` is smol_string_inside of any
+ * characters, from before it was settled. All arguments must outlive the masks. Errors:
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_masks_create(struct term_table *table, term inside, const struct trie *vocabulary,
+                              const struct string_fit *strings, struct masks **masks,
+                              smol_error *error);
+void smol_masks_free(struct masks *masks);
+
+/* Returns the bit set (vocabulary->n_words) of the tokens after which the text can still be
+ * completed, if `state` is what may follow the text so far. It is valid until the next call.
+ * Returns NULL after an error, see smol_terms_status. */
+const uint64_t *smol_masks_find(struct masks *masks, term state);
+
+/* Forgets what was found so far, before smol_terms_forget. */
+void smol_masks_forget(struct masks *masks);
+
+#endif

@@ -1,0 +1,30 @@
+/* The vocabulary as a trie: the tokens that begin with the same bytes are neighbours. */
+#ifndef SMOL_RUNTIME_TRIE_H
+#define SMOL_RUNTIME_TRIE_H
+
+#include "format/tokenizer.h"
+
+/* A byte of some token. The nodes are in preorder: a node's descendants follow it. */
+struct trie_node {
+    uint32_t end;   /* the place after the last descendant */
+    uint32_t token; /* that ends here, or NO_TOKEN */
+    uint16_t depth; /* bytes up to here, at least 1 */
+    uint8_t byte;
+};
+
+struct trie {
+    struct trie_node *nodes; /* (n_nodes) */
+    uint32_t n_nodes;
+    uint32_t *twins; /* (n_tokens): the next token with the same text, or NO_TOKEN */
+    uint32_t n_tokens;
+    uint32_t longest; /* bytes of the longest token */
+    uint32_t n_words; /* of a bit set over the model's vocabulary, 64 bits each */
+};
+
+/* Builds the trie of all tokens that are text: special tokens and those without bytes are left
+ * out. `vocab_size` is the model's. Free with smol_trie_free. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_trie_make(const struct tokenizer_tables *tables, uint32_t vocab_size,
+                           struct trie *vocabulary, smol_error *error);
+void smol_trie_free(struct trie *vocabulary);
+
+#endif

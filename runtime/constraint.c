@@ -1,0 +1,504 @@
+/* Constraints and matchers, see smol.h: the engine of runtime/constrain with a model's tokenizer.
+ */
+#include <string.h>
+
+#include "common/json_reader.h"
+#include "common/memory.h"
+#include "common/threads.h"
+#include "runtime/constrain/grammar.h"
+#include "runtime/constrain/json_terms.h"
+#include "runtime/constrain/mask.h"
+#include "runtime/constrain/regex.h"
+#include "runtime/constrain/schema.h"
+#include "runtime/library.h"
+#include "runtime/matcher.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+enum { FORCED_BYTES = 4096 }; /* bytes that are looked at together */
+
+/* Masks and derivatives are computed when they are first needed, whichever matcher asks, so the
+ * table is for one thread at a time. What it returns does not depend on who asked before. */
+struct smol_constraint {
+    const smol_model *model;
+    const struct known_vocabulary *vocabulary; /* the model's */
+    struct term_table *table;
+    struct masks *masks;
+    uint64_t n_forgotten; /* how often a limit made it forget all states */
+    thread_mutex mutex;
+};
+
+/* The same for all constraints of a model. */
+struct known_vocabulary {
+    struct trie trie;
+    struct string_fit strings;
+};
+
+struct smol_matcher {
+    struct matcher_head head;
+    smol_constraint *constraint;
+    uint64_t n_forgotten; /* of the constraint, when the states were found */
+    term *states;  /* (n + 1): what may follow after each token; TERM_NOTHING after a stop token */
+    uint32_t *ids; /* (n): the tokens */
+    size_t n, capacity;
+};
+
+/* --- constraints --------------------------------------------------------------------------- */
+
+static void free_vocabulary(struct known_vocabulary *known)
+{
+    smol_string_fit_free(&known->strings);
+    smol_trie_free(&known->trie);
+    smol_free(known);
+}
+
+static smol_status make_vocabulary(const smol_model *model, struct known_vocabulary **out,
+                                   smol_error *error)
+{
+    const struct blob *blob = &model->blob;
+    struct known_vocabulary *known = *out = smol_calloc(1, sizeof *known);
+    if (!known)
+        return smol_fail_memory(error, "the vocabulary's trie");
+    smol_status status =
+        smol_trie_make(&blob->tokenizer, blob->model->vocab_size, &known->trie, error);
+    status = file_settle(&blob->file, blob->path, status, error);
+    if (!status)
+        status = smol_string_fit_make(&known->trie, &known->strings, error);
+    if (status)
+        free_vocabulary(known);
+    return status;
+}
+
+/* Returns what is known of the model's vocabulary, which the first constraint finds out. */
+static smol_status find_vocabulary(const smol_model *model, const struct known_vocabulary **out,
+                                   smol_error *error)
+{
+    struct shared_vocabulary *shared = model->vocabulary;
+    struct known_vocabulary *made, *other = NULL;
+    *out = atomic_load(&shared->known);
+    if (*out)
+        return SMOL_OK;
+    smol_status status = make_vocabulary(model, &made, error);
+    if (status)
+        return status;
+    atomic_store(&shared->release, free_vocabulary);
+    if (!atomic_compare_exchange_strong(&shared->known, &other, made)) {
+        free_vocabulary(made); /* another thread was faster */
+        made = other;
+    }
+    *out = made;
+    return SMOL_OK;
+}
+
+/* Builds the term of the texts in a JSON list. */
+static smol_status list_choices(struct term_table *table, const smol_constraint_params *params,
+                                term *root, smol_error *error)
+{
+    const uint8_t *text = (const uint8_t *)params->text;
+    struct json_reader reader = {text,
+                                 text,
+                                 text + params->size,
+                                 "choices",
+                                 "not a JSON list of texts",
+                                 "",
+                                 SMOL_ERROR_USAGE,
+                                 error};
+    bool more = false;
+    char *choice = smol_malloc(params->size + 1);
+    if (!choice)
+        return smol_fail_memory(error, "the choices");
+    *root = TERM_NOTHING;
+    smol_status status = smol_json_check_utf8(&reader);
+    if (!status)
+        status = smol_json_begin(&reader, '[', &more);
+    while (!status && more) {
+        size_t length;
+        status = smol_json_string(&reader, choice, &length);
+        if (!status)
+            *root = smol_term_either(table, *root, smol_term_literal(table, choice, length));
+        if (!status)
+            status = smol_json_more(&reader, ']', &more);
+    }
+    smol_free(choice);
+    return status ? status : smol_json_end(&reader);
+}
+
+static smol_status compile_regex(struct term_table *table, const smol_constraint_params *params,
+                                 term *root, smol_error *error)
+{
+    smol_error reason;
+    smol_status status = smol_regex_term(table, params->text, params->size, REGEX_WHOLE,
+                                         smol_utf8_term, NULL, root, &reason);
+    return status ? smol_fail(error, status, "the regular expression: %s", reason.message)
+                  : SMOL_OK;
+}
+
+static smol_status compile(struct term_table *table, const smol_constraint_params *params,
+                           term *root, smol_error *error)
+{
+    const struct schema_options options = {
+        .white_space = params->json_space == SMOL_JSON_SPACED     ? JSON_SPACED
+                       : params->json_space == SMOL_JSON_INDENTED ? JSON_INDENTED
+                                                                  : JSON_COMPACT,
+        .any_order = params->any_order != 0,
+    };
+    switch (params->kind) {
+    case SMOL_CONSTRAINT_JSON_SCHEMA:
+        return smol_schema_term(table, params->text, params->size, &options, root, error);
+    case SMOL_CONSTRAINT_REGEX:
+        return compile_regex(table, params, root, error);
+    case SMOL_CONSTRAINT_CHOICES:
+        return list_choices(table, params, root, error);
+    case SMOL_CONSTRAINT_GRAMMAR:
+        return smol_grammar_term(table, params->text, params->size, root, error);
+    }
+    return smol_fail(error, SMOL_ERROR_USAGE, "there is no constraint of kind %d",
+                     (int)params->kind);
+}
+
+static smol_status build(smol_constraint *c, const smol_constraint_params *params,
+                         smol_error *error)
+{
+    term root;
+    smol_status status = find_vocabulary(c->model, &c->vocabulary, error);
+    if (!status)
+        status = smol_terms_create(&c->table, error);
+    if (!status)
+        status = compile(c->table, params, &root, error);
+    if (status)
+        return status;
+    term any = smol_json_any_character(c->table);
+    term inside = smol_string_inside(c->table, any, 0, TERM_FOREVER);
+    status = smol_terms_finish(c->table, root, NULL, NULL, error);
+    if (!status)
+        status = smol_masks_create(c->table, inside, &c->vocabulary->trie, &c->vocabulary->strings,
+                                   &c->masks, error);
+    return status;
+}
+
+smol_status smol_constraint_create(const smol_model *model, const smol_constraint_params *params,
+                                   smol_constraint **constraint, smol_error *error)
+{
+    error_clear(error);
+    *constraint = NULL;
+    smol_status status = CHECK_RESERVED(constraint_params, params, error);
+    if (status)
+        return status;
+    smol_constraint *c = smol_calloc(1, sizeof *c);
+    if (!c)
+        return smol_fail_memory(error, "a constraint");
+    c->model = model;
+    threads_mutex_init(&c->mutex);
+    status = build(c, params, error);
+    if (status)
+        smol_constraint_free(c);
+    else
+        *constraint = c;
+    return status;
+}
+
+void smol_constraint_free(smol_constraint *constraint)
+{
+    if (!constraint)
+        return;
+    smol_masks_free(constraint->masks);
+    smol_terms_free(constraint->table);
+    threads_mutex_destroy(&constraint->mutex);
+    smol_free(constraint);
+}
+
+/* --- following a text ----------------------------------------------------------------------- */
+
+static term current(const smol_matcher *matcher)
+{
+    return matcher->states[matcher->n];
+}
+
+/* Returns what may follow `bytes`, or TERM_NOTHING. */
+static term follow(struct term_table *table, term state, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n && state != TERM_NOTHING; i++)
+        state = smol_term_after(table, state, bytes[i]);
+    return state;
+}
+
+/* Makes room for one more token. */
+static smol_status reserve(smol_matcher *matcher, smol_error *error)
+{
+    if (matcher->n + 2 <= matcher->capacity)
+        return SMOL_OK;
+    size_t wanted = 2 * matcher->capacity + 64;
+    term *states = smol_reallocarray(matcher->states, wanted, sizeof *states);
+    if (states)
+        matcher->states = states;
+    uint32_t *ids = smol_reallocarray(matcher->ids, wanted, sizeof *ids);
+    if (ids)
+        matcher->ids = ids;
+    if (!states || !ids)
+        return smol_fail_memory(error, "a matcher");
+    matcher->capacity = wanted;
+    return SMOL_OK;
+}
+
+static void push(smol_matcher *matcher, uint32_t id, term state)
+{
+    matcher->ids[matcher->n] = id;
+    matcher->states[++matcher->n] = state;
+}
+
+static smol_status refuse(uint32_t id, smol_error *error)
+{
+    return smol_fail(error, SMOL_ERROR_USAGE, "the constraint does not allow token %u here", id);
+}
+
+static smol_status accept(smol_matcher *matcher, uint32_t id, smol_error *error)
+{
+    smol_constraint *c = matcher->constraint;
+    const struct blob *blob = &c->model->blob;
+    smol_status status = reserve(matcher, error);
+    if (status)
+        return status;
+    if (smol_model_is_stop_id(c->model, id)) {
+        if (!smol_term_may_end(c->table, current(matcher)))
+            return refuse(id, error);
+        push(matcher, id, TERM_NOTHING);
+        return SMOL_OK;
+    }
+    struct token_text text = smol_tokenizer_text(&blob->tokenizer, id);
+    if (text.length == 0 || text.special)
+        return refuse(id, error);
+    term next = follow(c->table, current(matcher), text.bytes, text.length);
+    status = smol_terms_status(c->table, error);
+    status = file_settle(&blob->file, blob->path, status, error);
+    if (!status && next == TERM_NOTHING)
+        status = refuse(id, error);
+    if (!status)
+        push(matcher, id, next);
+    return status;
+}
+
+static smol_status find_mask(smol_matcher *matcher, uint64_t *mask, smol_error *error)
+{
+    smol_constraint *c = matcher->constraint;
+    size_t n_stop;
+    const uint32_t *stop_ids = smol_model_stop_ids(c->model, &n_stop);
+    size_t bytes = c->vocabulary->trie.n_words * sizeof *mask;
+    const uint64_t *bits = smol_masks_find(c->masks, current(matcher));
+    if (!bits)
+        return smol_terms_status(c->table, error);
+    memcpy(mask, bits, bytes);
+    for (size_t i = 0; i < n_stop; i++) {
+        uint64_t bit = (uint64_t)1 << stop_ids[i] % 64;
+        mask[stop_ids[i] / 64] &= ~bit;
+        if (smol_term_may_end(c->table, current(matcher)))
+            mask[stop_ids[i] / 64] |= bit;
+    }
+    return SMOL_OK;
+}
+
+/* --- forced text ------------------------------------------------------------------------------ */
+
+/* Returns the bytes that must come next, at most FORCED_BYTES. */
+static size_t forced_text(struct term_table *table, term state, uint8_t *bytes)
+{
+    size_t n = 0;
+    while (n < FORCED_BYTES && smol_term_forced(table, state, &bytes[n]))
+        state = smol_term_after(table, state, bytes[n++]);
+    return n;
+}
+
+/* Returns how many of the tokens cover bytes[0..n) exactly, from the first on, but for the last
+ * token. A tokenizer may write a text with other bytes: then there are none. */
+static size_t covered(const struct tokenizer_tables *tables, const struct token_list *list,
+                      const uint8_t *bytes, size_t n)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        struct token_text text = smol_tokenizer_text(tables, list->ids[i]);
+        if (text.special || text.length == 0 || text.length > n - at ||
+            memcmp(text.bytes, bytes + at, text.length) != 0)
+            return 0;
+        at += text.length;
+    }
+    return at == n && list->n > 0 ? list->n - 1 : 0;
+}
+
+static smol_status find_forced(smol_matcher *matcher, uint32_t *ids, size_t capacity, size_t *n,
+                               smol_error *error)
+{
+    smol_constraint *c = matcher->constraint;
+    const struct blob *blob = &c->model->blob;
+    struct token_list list = {0};
+    uint8_t bytes[FORCED_BYTES];
+    *n = 0;
+    size_t n_bytes = forced_text(c->table, current(matcher), bytes);
+    smol_status status = smol_terms_status(c->table, error);
+    if (status || n_bytes == 0)
+        return status;
+    const struct encode_params encode = {.added = &c->model->added};
+    status = smol_tokenizer_encode(&blob->tokenizer, (const char *)bytes, n_bytes, &encode, &list,
+                                   error);
+    status = file_settle(&blob->file, blob->path, status, error);
+    if (!status) {
+        *n = covered(&blob->tokenizer, &list, bytes, n_bytes);
+        *n = *n < capacity ? *n : capacity;
+        if (*n > 0)
+            memcpy(ids, list.ids, *n * sizeof *ids);
+    }
+    smol_free(list.ids);
+    return status;
+}
+
+/* --- the public functions --------------------------------------------------------------------- */
+
+/* Finds the states again that the constraint has forgotten since. */
+static smol_status catch_up(smol_matcher *matcher, smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    size_t n = matcher->n;
+    if (matcher->n_forgotten == matcher->constraint->n_forgotten)
+        return SMOL_OK;
+    matcher->n_forgotten = matcher->constraint->n_forgotten;
+    matcher->states[0] = smol_terms_root(matcher->constraint->table);
+    for (matcher->n = 0; !status && matcher->n < n;)
+        status = accept(matcher, matcher->ids[matcher->n], error);
+    matcher->n = n;
+    return status;
+}
+
+/* What a matcher is asked: one of the functions below, with its arguments. */
+struct question {
+    smol_status (*answer)(smol_matcher *matcher, const struct question *question,
+                          smol_error *error);
+    uint64_t *mask;
+    uint32_t id, *ids;
+    size_t capacity, *n;
+};
+
+static smol_status ask_once(smol_matcher *matcher, const struct question *question,
+                            smol_error *error)
+{
+    smol_status status = catch_up(matcher, error);
+    return status ? status : question->answer(matcher, question, error);
+}
+
+/* Asks a matcher, with the constraint for itself. When a limit of the constraint's memory is
+ * reached, all states are forgotten, and the question is asked once more. */
+static smol_status ask(smol_matcher *matcher, struct question question, smol_error *error)
+{
+    smol_constraint *c = matcher->constraint;
+    error_clear(error);
+    threads_mutex_lock(&c->mutex);
+    smol_status status = ask_once(matcher, &question, error);
+    if (smol_terms_status(c->table, NULL) != SMOL_OK) {
+        smol_masks_forget(c->masks);
+        smol_terms_forget(c->table);
+        c->n_forgotten++;
+        status = ask_once(matcher, &question, error);
+    }
+    threads_mutex_unlock(&c->mutex);
+    return status;
+}
+
+static smol_status answer_mask(smol_matcher *matcher, const struct question *question,
+                               smol_error *error)
+{
+    return find_mask(matcher, question->mask, error);
+}
+
+smol_status smol_matcher_mask(smol_matcher *matcher, uint64_t *mask, smol_error *error)
+{
+    return ask(matcher, (struct question){.answer = answer_mask, .mask = mask}, error);
+}
+
+static smol_status answer_accept(smol_matcher *matcher, const struct question *question,
+                                 smol_error *error)
+{
+    return accept(matcher, question->id, error);
+}
+
+smol_status smol_matcher_accept(smol_matcher *matcher, uint32_t id, smol_error *error)
+{
+    return ask(matcher, (struct question){.answer = answer_accept, .id = id}, error);
+}
+
+static smol_status answer_forced(smol_matcher *matcher, const struct question *question,
+                                 smol_error *error)
+{
+    return find_forced(matcher, question->ids, question->capacity, question->n, error);
+}
+
+smol_status smol_matcher_forced(smol_matcher *matcher, uint32_t *ids, size_t capacity, size_t *n,
+                                smol_error *error)
+{
+    return ask(matcher,
+               (struct question){.answer = answer_forced, .ids = ids, .capacity = capacity, .n = n},
+               error);
+}
+
+static smol_status answer_complete(smol_matcher *matcher, const struct question *question,
+                                   smol_error *error)
+{
+    (void)error;
+    *question->n = smol_term_may_end(matcher->constraint->table, current(matcher));
+    return SMOL_OK;
+}
+
+int smol_matcher_complete(smol_matcher *matcher)
+{
+    size_t complete = 0;
+    smol_status status =
+        ask(matcher, (struct question){.answer = answer_complete, .n = &complete}, NULL);
+    return !status && complete;
+}
+
+void smol_matcher_rollback(smol_matcher *matcher, size_t n)
+{
+    matcher->n -= n < matcher->n ? n : matcher->n;
+}
+
+smol_status smol_matcher_create(smol_constraint *constraint, smol_matcher **out, smol_error *error)
+{
+    static const struct matcher_calls calls = {smol_matcher_mask, smol_matcher_accept,
+                                               smol_matcher_forced};
+    error_clear(error);
+    *out = NULL;
+    smol_matcher *matcher = smol_calloc(1, sizeof *matcher);
+    if (!matcher)
+        return smol_fail_memory(error, "a matcher");
+    matcher->head.calls = &calls;
+    matcher->constraint = constraint;
+    matcher->n_forgotten = UINT64_MAX; /* the first state is found when it is needed */
+    smol_status status = reserve(matcher, error);
+    if (status)
+        smol_matcher_free(matcher);
+    else
+        *out = matcher;
+    return status;
+}
+
+smol_status smol_matcher_copy(const smol_matcher *matcher, smol_matcher **copy, smol_error *error)
+{
+    smol_status status = smol_matcher_create(matcher->constraint, copy, error);
+    while (!status && (*copy)->n < matcher->n) {
+        status = reserve(*copy, error);
+        if (!status)
+            push(*copy, matcher->ids[(*copy)->n], matcher->states[(*copy)->n + 1]);
+    }
+    if (status) {
+        smol_matcher_free(*copy);
+        *copy = NULL;
+        return status;
+    }
+    (*copy)->states[0] = matcher->states[0];
+    (*copy)->n_forgotten = matcher->n_forgotten;
+    return SMOL_OK;
+}
+
+void smol_matcher_free(smol_matcher *matcher)
+{
+    if (!matcher)
+        return;
+    smol_free(matcher->states);
+    smol_free(matcher->ids);
+    smol_free(matcher);
+}

@@ -1,0 +1,26 @@
+/* A matcher as generation sees it. Generation calls through this struct, so that a program which
+ * never creates a constraint does not contain what compiles one. */
+#ifndef SMOL_RUNTIME_MATCHER_H
+#define SMOL_RUNTIME_MATCHER_H
+
+#include "smol.h"
+
+/* The functions of smol.h with these names. */
+struct matcher_calls {
+    smol_status (*mask)(smol_matcher *matcher, uint64_t *mask, smol_error *error);
+    smol_status (*accept)(smol_matcher *matcher, uint32_t id, smol_error *error);
+    smol_status (*forced)(smol_matcher *matcher, uint32_t *ids, size_t capacity, size_t *n,
+                          smol_error *error);
+};
+
+/* The start of a matcher. */
+struct matcher_head {
+    const struct matcher_calls *calls;
+};
+
+static inline const struct matcher_calls *matcher_calls(const smol_matcher *matcher)
+{
+    return ((const struct matcher_head *)(const void *)matcher)->calls;
+}
+
+#endif

@@ -1,0 +1,295 @@
+/* Tests of constraints, matchers and generation under them, through the public header, with the
+ * bundled model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "smol.h"
+#include "tests/unit/demo_blob.h"
+
+static smol_model *model;
+static uint32_t vocab_size;
+
+static int open_model(void **state)
+{
+    if (make_demo_blob(state) || smol_model_open(demo_blob, NULL, &model, NULL))
+        return 1;
+    vocab_size = smol_model_get_info(model).vocab_size;
+    return 0;
+}
+
+static int close_model(void **state)
+{
+    smol_model_close(model);
+    return remove_demo_blob(state);
+}
+
+static smol_constraint *compile(smol_constraint_kind kind, const char *text)
+{
+    const smol_constraint_params params = {.kind = kind, .text = text, .size = strlen(text)};
+    smol_constraint *constraint;
+    smol_error error;
+    if (smol_constraint_create(model, &params, &constraint, &error))
+        fail_msg("%s: %s", text, error.message);
+    return constraint;
+}
+
+static smol_matcher *match(smol_constraint *constraint)
+{
+    smol_matcher *matcher;
+    assert_int_equal(smol_matcher_create(constraint, &matcher, NULL), SMOL_OK);
+    return matcher;
+}
+
+static bool has(const uint64_t *mask, uint32_t id)
+{
+    return mask[id / 64] >> id % 64 & 1;
+}
+
+static uint64_t random_state = 0x6a09e667f3bcc909u;
+
+static uint32_t random_below(uint32_t n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33) % n;
+}
+
+/* --- masks ------------------------------------------------------------------------------------ */
+
+static const char *const expressions[] = {
+    "[a-z]+( [a-z]+)*\\.",
+    "(yes|no|maybe)",
+    "\\{\"name\":\"[^\"\\\\]{1,20}\",\"age\":[1-9][0-9]?\\}",
+    "(a|b|é|日本){3,9}",
+    "([0-9]{2}:){2}[0-9]{2}",
+    ".*",
+};
+
+/* Checks each token of the vocabulary in the current state; returns the mask in `mask`. */
+static void check_state(smol_matcher *matcher, uint64_t *mask)
+{
+    unsigned n_allowed = 0;
+    assert_int_equal(smol_matcher_mask(matcher, mask, NULL), SMOL_OK);
+    for (uint32_t id = 0; id < vocab_size; id++) {
+        bool allowed = smol_matcher_accept(matcher, id, NULL) == SMOL_OK;
+        assert_int_equal(allowed, has(mask, id));
+        n_allowed += allowed;
+        if (allowed)
+            smol_matcher_rollback(matcher, 1);
+    }
+    assert_true(n_allowed > 0);
+}
+
+static void a_mask_has_exactly_the_tokens_that_are_accepted(void **state)
+{
+    uint64_t *mask = calloc((vocab_size + 63) / 64, sizeof *mask);
+    (void)state;
+    for (size_t i = 0; i < sizeof expressions / sizeof expressions[0]; i++) {
+        smol_constraint *constraint = compile(SMOL_CONSTRAINT_REGEX, expressions[i]);
+        smol_matcher *matcher = match(constraint);
+        for (int step = 0; step < 40; step++) {
+            uint32_t id = random_below(vocab_size);
+            check_state(matcher, mask);
+            while (!has(mask, id))
+                id = (id + 1) % vocab_size;
+            if (smol_model_is_stop_id(model, id))
+                break;
+            assert_int_equal(smol_matcher_accept(matcher, id, NULL), SMOL_OK);
+        }
+        smol_matcher_free(matcher);
+        smol_constraint_free(constraint);
+    }
+    free(mask);
+}
+
+static void matchers_share_a_constraint_and_copies_go_their_own_way(void **state)
+{
+    smol_constraint *constraint = compile(SMOL_CONSTRAINT_CHOICES, "[\"aa\", \"ab\"]");
+    smol_matcher *one = match(constraint), *other = NULL;
+    uint32_t *ids, a, b;
+    size_t n;
+    (void)state;
+    assert_int_equal(smol_tokenize(model, "a", 1, NULL, &ids, &n, NULL), SMOL_OK);
+    a = ids[0];
+    smol_free(ids);
+    assert_int_equal(smol_tokenize(model, "b", 1, NULL, &ids, &n, NULL), SMOL_OK);
+    b = ids[0];
+    smol_free(ids);
+    assert_int_equal(smol_matcher_accept(one, a, NULL), SMOL_OK);
+    assert_int_equal(smol_matcher_copy(one, &other, NULL), SMOL_OK);
+    assert_int_equal(smol_matcher_accept(one, a, NULL), SMOL_OK);
+    assert_int_equal(smol_matcher_accept(other, b, NULL), SMOL_OK);
+    assert_true(smol_matcher_complete(one) && smol_matcher_complete(other));
+    assert_int_equal(smol_matcher_accept(one, a, NULL), SMOL_ERROR_USAGE);
+    smol_matcher_rollback(one, 9);
+    assert_false(smol_matcher_complete(one));
+    assert_int_equal(smol_matcher_accept(one, b, NULL), SMOL_ERROR_USAGE);
+    smol_matcher_free(one);
+    smol_matcher_free(other);
+    smol_constraint_free(constraint);
+}
+
+static void forced_tokens_are_the_only_way_on(void **state)
+{
+    smol_constraint *constraint = compile(SMOL_CONSTRAINT_REGEX, "The only possible text: [0-9]");
+    smol_matcher *matcher = match(constraint);
+    uint32_t ids[64];
+    size_t n;
+    char text[256] = "";
+    (void)state;
+    assert_int_equal(smol_matcher_forced(matcher, ids, 64, &n, NULL), SMOL_OK);
+    assert_true(n > 1);
+    for (size_t i = 0; i < n; i++) {
+        const char *piece;
+        size_t size;
+        assert_int_equal(smol_token_text(model, ids[i], &piece, &size, NULL, NULL), SMOL_OK);
+        strncat(text, piece, size);
+        assert_int_equal(smol_matcher_accept(matcher, ids[i], NULL), SMOL_OK);
+    }
+    assert_true(strncmp(text, "The only possible text: ", strlen(text)) == 0);
+    smol_matcher_free(matcher);
+    smol_constraint_free(constraint);
+}
+
+/* --- refusals -----------------------------------------------------------------------------------
+ */
+
+static void what_cannot_be_compiled_is_refused_in_words(void **state)
+{
+    const struct {
+        smol_constraint_kind kind;
+        const char *text, *message;
+    } cases[] = {
+        {SMOL_CONSTRAINT_REGEX, "(a", "the regular expression: "},
+        {SMOL_CONSTRAINT_CHOICES, "[]", "allows no text"},
+        {SMOL_CONSTRAINT_CHOICES, "[\"a\"", "choices: "},
+        {SMOL_CONSTRAINT_CHOICES, "{}", "choices: "},
+        {(smol_constraint_kind)9, "a", "kind 9"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const smol_constraint_params params = {
+            .kind = cases[i].kind, .text = cases[i].text, .size = strlen(cases[i].text)};
+        smol_constraint *constraint;
+        smol_error error;
+        assert_int_not_equal(smol_constraint_create(model, &params, &constraint, &error), SMOL_OK);
+        assert_null(constraint);
+        if (!strstr(error.message, cases[i].message))
+            fail_msg("%s: %s", cases[i].text, error.message);
+    }
+}
+
+/* --- generation ---------------------------------------------------------------------------------
+ */
+
+struct output {
+    char text[4096];
+    size_t size, n_forced;
+};
+
+static int take(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct output *out = user;
+    (void)id;
+    assert_true(out->size + size < sizeof out->text);
+    memcpy(out->text + out->size, text, size);
+    out->size += size;
+    out->text[out->size] = '\0';
+    return 0;
+}
+
+static void count_forced(void *user, uint32_t id, const float *logits, size_t n)
+{
+    struct output *out = user;
+    (void)id;
+    assert_int_equal(logits != NULL, n > 0);
+    out->n_forced += logits == NULL;
+}
+
+/* Generates under a regular expression, at most max_tokens tokens. */
+static smol_generate_result generate(const char *expression, uint64_t seed, size_t max_tokens,
+                                     uint32_t n_threads, struct output *out)
+{
+    const smol_context_params context_params = {.n_threads = n_threads};
+    const smol_sampler_params sampling = {.temperature = 2, .seed = seed};
+    smol_constraint *constraint = compile(SMOL_CONSTRAINT_REGEX, expression);
+    smol_matcher *matcher = match(constraint);
+    smol_context *context;
+    smol_sampler *sampler;
+    smol_generate_result result;
+    const uint32_t prompt = 1;
+    *out = (struct output){.size = 0};
+    const smol_generate_params params = {.max_tokens = max_tokens,
+                                         .on_text = take,
+                                         .on_token = count_forced,
+                                         .user = out,
+                                         .matcher = matcher};
+    assert_int_equal(smol_context_create(model, &context_params, &context, NULL), SMOL_OK);
+    assert_int_equal(smol_sampler_create(&sampling, &sampler, NULL), SMOL_OK);
+    assert_int_equal(smol_generate(context, sampler, &prompt, 1, &params, &result, NULL), SMOL_OK);
+    size_t n_ids;
+    smol_context_ids(context, &n_ids);
+    assert_int_equal(n_ids + (result.finish != SMOL_FINISH_STOP), 1 + result.n_generated);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+    smol_matcher_free(matcher);
+    smol_constraint_free(constraint);
+    return result;
+}
+
+static const char form[] =
+    "\\{\"name\":\"[A-Za-z ]{1,12}\",\"colour\":\"(red|green|blue)\",\"size\":[1-9][0-9]?\\}";
+
+static void answers_match_whatever_is_sampled(void **state)
+{
+    regex_t compiled;
+    struct output out;
+    (void)state;
+    assert_int_equal(regcomp(&compiled,
+                             "^\\{\"name\":\"[A-Za-z ]{1,12}\",\"colour\":\"(red|green|blue)\","
+                             "\"size\":[1-9][0-9]?\\}$",
+                             REG_EXTENDED | REG_NOSUB),
+                     0);
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        smol_generate_result result = generate(form, seed, 200, 1, &out);
+        assert_int_equal(result.finish, SMOL_FINISH_STOP);
+        assert_int_equal(regexec(&compiled, out.text, 0, NULL, 0), 0);
+        assert_true(out.n_forced > 3);
+    }
+    regfree(&compiled);
+}
+
+static void answers_do_not_depend_on_threads_and_limits_cut_them(void **state)
+{
+    struct output one, two, cut;
+    (void)state;
+    smol_generate_result whole = generate(form, 7, 200, 1, &one);
+    generate(form, 7, 200, 2, &two);
+    assert_string_equal(one.text, two.text);
+    for (size_t n = 1; n < whole.n_generated; n++) {
+        smol_generate_result result = generate(form, 7, n, 1, &cut);
+        assert_int_equal(result.finish, SMOL_FINISH_LENGTH);
+        assert_int_equal(result.n_generated, n);
+        assert_memory_equal(cut.text, one.text, cut.size);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mask_has_exactly_the_tokens_that_are_accepted),
+        cmocka_unit_test(matchers_share_a_constraint_and_copies_go_their_own_way),
+        cmocka_unit_test(forced_tokens_are_the_only_way_on),
+        cmocka_unit_test(what_cannot_be_compiled_is_refused_in_words),
+        cmocka_unit_test(answers_match_whatever_is_sampled),
+        cmocka_unit_test(answers_do_not_depend_on_threads_and_limits_cut_them),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}
