@@ -62,7 +62,7 @@ static smol_status make_vocabulary(const smol_model *model, struct known_vocabul
         smol_trie_make(&blob->tokenizer, blob->model->vocab_size, &known->trie, error);
     status = file_settle(&blob->file, blob->path, status, error);
     if (!status)
-        status = smol_string_fit_make(&known->trie, &known->strings, error);
+        status = smol_string_fit_any(&known->trie, &known->strings, error);
     if (status)
         free_vocabulary(known);
     return status;

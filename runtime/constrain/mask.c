@@ -13,9 +13,10 @@
 #include "runtime/constrain/term_table.h"
 
 enum {
-    WIDE = 2048,   /* nodes: what visits more is kept */
+    WIDE = 2048,     /* nodes: what visits more is kept */
     KEPT_MASKS = 64, /* masks of whole states */
-    FITS = 64, /* units */
+    FITS = 64,       /* units */
+    OWN_STRINGS = 8, /* kinds of characters */
 };
 
 /* How the vocabulary fits into a unit. */
@@ -38,18 +39,24 @@ struct masks {
     const struct string_fit *strings;
     term inside; /* the rest of any string */
     term *path;  /* (2, longest + 1): what may follow the first bytes of a branch */
-    struct fit fits[FITS];
-    size_t n_fits;
+    struct own_strings {
+        term character;
+        struct string_fit fit;
+    } own[OWN_STRINGS]; /* (n_own): of other characters */
+    size_t n_own;
+    struct fit fits[FITS + 1]; /* the last one is not kept */
+    size_t next_fit;
     struct kept kept[KEPT_MASKS];
     size_t n_kept, next_kept;
     uint64_t *bits; /* (n_words): of the current state */
     size_t n_visited;
 };
 
-/* Sets whether a mask has a token and those with the same text. */
-static void mark_tokens(const struct trie *v, uint32_t token, bool has, uint64_t *bits)
+/* Sets whether a mask has the tokens of a node. */
+static void mark_tokens(const struct trie *v, uint32_t node, bool has, uint64_t *bits)
 {
-    for (; token != NO_TOKEN; token = v->twins[token]) {
+    uint32_t token = v->nodes[node].token;
+    for (; token != NO_TOKEN; token = v->nodes[node].has_twin ? v->twins[token] : NO_TOKEN) {
         uint64_t bit = (uint64_t)1 << token % 64;
         bits[token / 64] = has ? bits[token / 64] | bit : bits[token / 64] & ~bit;
     }
@@ -78,14 +85,14 @@ static bool walk(struct masks *m, term state, uint32_t from, uint32_t end, uint6
     m->path[base] = state;
     for (uint32_t i = from; i < end;) {
         const struct trie_node node = nodes[i];
-        term next = smol_term_after(m->table, m->path[node.depth - 1], node.byte);
+        term next = smol_term_step(m->table, m->path[node.depth - 1], node.byte);
         m->n_visited++;
         if (next == TERM_NOTHING) {
             i = node.end;
             continue;
         }
         m->path[node.depth] = next;
-        mark_tokens(m->vocabulary, node.token, true, bits);
+        mark_tokens(m->vocabulary, i, true, bits);
         if (fit && smol_term_may_end(m->table, next) && !add_exit(m, fit, i))
             return false;
         i++;
@@ -102,34 +109,97 @@ static void free_fit(struct fit *fit)
 
 /* --- strings -------------------------------------------------------------------------------- */
 
-/* Returns whether a unit is the rest of a string of any characters, and how many it may have. */
-static bool is_string(const struct masks *m, term unit, uint32_t *min, uint32_t *max)
+/* Returns whether no text of a term is the start of another, nor of a quote: then a string has one
+ * way to be cut into them. */
+static bool is_character(struct masks *m, term a)
+{
+    enum { MOST = 64 };
+    term found[MOST] = {a};
+    size_t n = 1;
+    if (smol_term_after(m->table, a, '"') != TERM_NOTHING)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (smol_term_may_end(m->table, found[i]))
+            return false;
+        for (size_t class = 0; class < m->table->n_classes; class ++) {
+            term next = smol_term_after(m->table, found[i], m->table->of_class[class]);
+            bool known = next <= TERM_EMPTY;
+            for (size_t k = 0; k < n && !known; k++)
+                known = found[k] == next;
+            if (!known && n == MOST)
+                return false;
+            if (!known)
+                found[n++] = next;
+        }
+    }
+    return true;
+}
+
+/* Returns how the vocabulary fits into strings of these characters, found before or now, or NULL
+ * if these are no characters, if there are too many kinds, or after an error. */
+static const struct string_fit *find_strings(struct masks *m, term character)
+{
+    const struct term_node *nodes = m->table->nodes;
+    struct own_strings *own = m->own;
+    if (character == nodes[nodes[nodes[m->inside].a].a].a)
+        return m->strings;
+    for (; own < m->own + m->n_own; own++)
+        if (own->character == character)
+            return &own->fit;
+    if (m->n_own == OWN_STRINGS || !is_character(m, character))
+        return NULL;
+    term inside = smol_string_inside(m->table, character, 0, TERM_FOREVER);
+    if (smol_string_fit_make(m->vocabulary, m->table, inside, &own->fit, NULL))
+        return NULL;
+    m->n_visited += m->vocabulary->n_nodes;
+    own->character = character;
+    m->n_own++;
+    return &own->fit;
+}
+
+/* Splits a unit that is the rest of a string of one kind of character, and of its quote. */
+static bool split_string(const struct masks *m, term unit, struct term_node *repeat)
 {
     const struct term_node *nodes = m->table->nodes;
     const struct term_node any = nodes[nodes[m->inside].a], this = nodes[nodes[unit].a];
-    if (this.kind != KIND_THEN || this.b != any.b || nodes[this.a].kind != KIND_REPEAT)
+    if (this.kind != KIND_THEN || this.b != any.b)
         return false;
-    *min = nodes[this.a].b;
-    *max = nodes[this.a].c;
-    return nodes[this.a].a == nodes[any.a].a;
+    *repeat = nodes[this.a];
+    return repeat->kind == KIND_REPEAT;
 }
 
-/* Fits the vocabulary into the rest of a string, from what is known of all strings. */
-static bool fit_string(struct masks *m, struct fit *fit, uint32_t min, uint32_t max)
+/* Sets the tokens inside strings of at most max characters. */
+static void set_inside(const struct masks *m, const struct string_fit *strings, uint32_t max,
+                       uint64_t *bits)
+{
+    size_t bytes = m->vocabulary->n_words * sizeof *bits;
+    if (max <= SHORT && max < m->vocabulary->longest) {
+        memcpy(bits, strings->short_bits + max * (size_t)m->vocabulary->n_words, bytes);
+        return;
+    }
+    memcpy(bits, strings->bits, bytes);
+    for (size_t i = 0; i < strings->n_longer; i++)
+        if (strings->longer[i].n_characters > max)
+            bits[strings->longer[i].id / 64] &= ~((uint64_t)1 << strings->longer[i].id % 64);
+}
+
+/* Fits the vocabulary into the rest of a string, from what is known of all such strings. */
+static bool fit_string(struct masks *m, const struct string_fit *strings, struct term_node repeat,
+                       struct fit *fit)
 {
     const struct trie *v = m->vocabulary;
-    const struct string_fit *strings = m->strings;
-    bool any_length = max >= v->longest;
-    m->n_visited += strings->n_ends;
-    if (any_length)
-        memcpy(fit->bits, strings->bits, v->n_words * sizeof *fit->bits);
-    else
-        for (uint32_t id = 0; id < v->n_tokens; id++)
-            fit->bits[id / 64] |= (uint64_t)(strings->n_characters[id] <= max) << id % 64;
+    uint32_t min = repeat.b, max = repeat.c;
+    set_inside(m, strings, max, fit->bits);
+    if (min == 0 && max >= v->longest) {
+        for (size_t i = 0; i < strings->n_exits; i++)
+            if (!add_exit(m, fit, strings->exits[i]))
+                return false;
+        return true;
+    }
     for (size_t i = 0; i < strings->n_ends; i++) {
         struct string_end end = strings->ends[i];
         bool ends = end.n_characters >= min && end.n_characters <= max;
-        mark_tokens(v, v->nodes[end.node].token, ends, fit->bits);
+        mark_tokens(v, end.node, ends, fit->bits);
         if (ends && !add_exit(m, fit, end.node))
             return false;
     }
@@ -144,13 +214,13 @@ static bool is_nearly_string(struct masks *m, term unit)
            smol_term_after(m->table, unit, ' ') == smol_term_after(m->table, m->inside, ' ');
 }
 
-/* Notes the ends of strings among nodes [from, end) as exits. *next is the first end that was not
- * passed yet. */
-static bool copy_ends(struct masks *m, struct fit *fit, size_t *next, uint32_t from, uint32_t end)
+/* Notes the exits of strings among nodes [from, end). *next is the first one that was not passed
+ * yet. */
+static bool copy_exits(struct masks *m, struct fit *fit, size_t *next, uint32_t from, uint32_t end)
 {
     const struct string_fit *strings = m->strings;
-    for (; *next < strings->n_ends && strings->ends[*next].node < end; ++*next)
-        if (strings->ends[*next].node >= from && !add_exit(m, fit, strings->ends[*next].node))
+    for (; *next < strings->n_exits && strings->exits[*next] < end; ++*next)
+        if (strings->exits[*next] >= from && !add_exit(m, fit, strings->exits[*next]))
             return false;
     return true;
 }
@@ -159,23 +229,23 @@ static bool copy_ends(struct masks *m, struct fit *fit, size_t *next, uint32_t f
 static bool fit_nearly_string(struct masks *m, struct fit *fit, term unit)
 {
     const struct trie *v = m->vocabulary;
-    size_t next_end = 0;
+    size_t next_exit = 0;
     term *others = m->path + v->longest + 1;
     memcpy(fit->bits, m->strings->bits, v->n_words * sizeof *fit->bits);
     m->path[0] = unit;
     others[0] = m->inside;
     for (uint32_t i = 0; i < v->n_nodes;) {
         const struct trie_node node = v->nodes[i];
-        term next = smol_term_after(m->table, m->path[node.depth - 1], node.byte);
-        term other = smol_term_after(m->table, others[node.depth - 1], node.byte);
+        term next = smol_term_step(m->table, m->path[node.depth - 1], node.byte);
+        term other = smol_term_step(m->table, others[node.depth - 1], node.byte);
         m->n_visited++;
         if (next == other) {
-            if (!copy_ends(m, fit, &next_end, i, node.end))
+            if (!copy_exits(m, fit, &next_exit, i, node.end))
                 return false;
             i = node.end;
             continue;
         }
-        mark_tokens(v, node.token, next != TERM_NOTHING, fit->bits);
+        mark_tokens(v, i, next != TERM_NOTHING, fit->bits);
         if (smol_term_may_end(m->table, next) && !add_exit(m, fit, i))
             return false;
         m->path[node.depth] = next;
@@ -189,38 +259,43 @@ static bool fit_nearly_string(struct masks *m, struct fit *fit, term unit)
 
 static bool fit_unit(struct masks *m, struct fit *fit, term unit)
 {
-    uint32_t min, max;
-    if (is_string(m, unit, &min, &max))
-        return fit_string(m, fit, min, max);
+    struct term_node repeat;
+    const struct string_fit *strings =
+        split_string(m, unit, &repeat) ? find_strings(m, repeat.a) : NULL;
+    if (strings)
+        return fit_string(m, strings, repeat, fit);
+    memset(fit->bits, 0, m->vocabulary->n_words * sizeof *fit->bits);
     if (is_nearly_string(m, unit))
         return fit_nearly_string(m, fit, unit);
     return walk(m, unit, 0, m->vocabulary->n_nodes, fit->bits, fit);
 }
 
-/* Returns how the vocabulary fits into a unit, found before or now, or NULL after an error. The
- * last place is for units that are not kept. */
+/* Returns how the vocabulary fits into a unit, found before or now, or NULL after an error. What
+ * took long is kept, in place of the oldest; the last place is for all others. */
 static const struct fit *find_fit(struct masks *m, term unit)
 {
-    for (size_t i = 0; i < m->n_fits; i++)
+    for (size_t i = 0; i < FITS; i++)
         if (m->fits[i].unit == unit)
             return &m->fits[i];
-    struct fit *fit = &m->fits[m->n_fits];
+    struct fit *fit = &m->fits[FITS];
     if (!fit->bits)
         fit->bits = smol_reallocarray(NULL, m->vocabulary->n_words, sizeof *fit->bits);
     if (!fit->bits) {
         smol_term_fail(m->table, SMOL_ERROR_MEMORY, "out of memory");
         return NULL;
     }
-    memset(fit->bits, 0, m->vocabulary->n_words * sizeof *fit->bits);
     fit->n_exits = 0;
     size_t before = m->n_visited;
     if (!fit_unit(m, fit, unit))
         return NULL;
-    if (m->n_visited - before >= WIDE && m->n_fits + 1 < FITS) {
-        fit->unit = unit;
-        m->n_fits++;
-    }
-    return fit;
+    if (m->n_visited - before < WIDE)
+        return fit;
+    struct fit *place = &m->fits[m->next_fit], found = *fit;
+    m->next_fit = (m->next_fit + 1) % FITS;
+    *fit = *place;
+    *place = found;
+    place->unit = unit;
+    return place;
 }
 
 /* Adds the tokens that may follow `unit` and then `rest`. */
@@ -319,14 +394,19 @@ smol_status smol_masks_create(struct term_table *table, term inside, const struc
 
 void smol_masks_forget(struct masks *m)
 {
-    m->n_fits = m->n_kept = m->next_kept = 0;
+    for (size_t i = 0; i < FITS; i++)
+        m->fits[i].unit = TERM_NOTHING;
+    for (size_t i = 0; i < m->n_own; i++)
+        smol_string_fit_free(&m->own[i].fit);
+    m->n_kept = m->next_kept = m->n_own = 0;
 }
 
 void smol_masks_free(struct masks *m)
 {
     if (!m)
         return;
-    for (size_t i = 0; i < FITS; i++)
+    smol_masks_forget(m);
+    for (size_t i = 0; i < FITS + 1; i++)
         free_fit(&m->fits[i]);
     for (size_t i = 0; i < KEPT_MASKS; i++)
         smol_free(m->kept[i].bits);

@@ -1,5 +1,4 @@
-/* The vocabulary inside strings, see string_fit.h: one walk through the trie, with the terms of any
- * string. */
+/* The vocabulary inside strings, see string_fit.h: one walk through the trie. */
 #include "runtime/constrain/string_fit.h"
 
 #include <string.h>
@@ -24,21 +23,45 @@ struct walk {
     uint32_t *n_characters; /* (longest + 1): whole characters of these */
 };
 
-static void set_token(const struct walk *w, uint32_t token, uint32_t n_characters)
+static void set_bit(uint64_t *bits, uint32_t id)
 {
+    bits[id / 64] |= (uint64_t)1 << id % 64;
+}
+
+/* Notes the tokens of a node inside strings, which have n characters. */
+static bool add_tokens(const struct walk *w, uint32_t token, uint32_t n)
+{
+    struct string_fit *fit = w->fit;
     for (; token != NO_TOKEN; token = w->vocabulary->twins[token]) {
-        w->fit->bits[token / 64] |= (uint64_t)1 << token % 64;
-        w->fit->n_characters[token] = n_characters;
+        set_bit(fit->bits, token);
+        if (n <= SHORT) {
+            set_bit(fit->short_bits + n * w->vocabulary->n_words, token);
+            continue;
+        }
+        if (!smol_term_grow(w->table, &fit->longer, &fit->longer_capacity, fit->n_longer,
+                            sizeof *fit->longer))
+            return false;
+        fit->longer[fit->n_longer++] = (struct string_token){token, n};
     }
+    return true;
 }
 
 /* Notes the end of a string at node i, after n characters. */
 static bool add_end(const struct walk *w, uint32_t i, uint32_t n)
 {
+    const struct trie_node *node = &w->vocabulary->nodes[i];
     struct string_fit *fit = w->fit;
+    for (uint32_t token = node->token; token != NO_TOKEN; token = w->vocabulary->twins[token])
+        set_bit(fit->bits, token);
     if (!smol_term_grow(w->table, &fit->ends, &fit->ends_capacity, fit->n_ends, sizeof *fit->ends))
         return false;
     fit->ends[fit->n_ends++] = (struct string_end){i, n};
+    if (node->end == i + 1)
+        return true;
+    if (!smol_term_grow(w->table, &fit->exits, &fit->exits_capacity, fit->n_exits,
+                        sizeof *fit->exits))
+        return false;
+    fit->exits[fit->n_exits++] = i;
     return true;
 }
 
@@ -47,78 +70,73 @@ static bool add_end(const struct walk *w, uint32_t i, uint32_t n)
 static bool visit(const struct walk *w, uint32_t i)
 {
     const struct trie_node *node = &w->vocabulary->nodes[i];
-    term next = smol_term_after(w->table, w->path[node->depth - 1], node->byte);
+    term next = smol_term_step(w->table, w->path[node->depth - 1], node->byte);
     uint32_t n = w->n_characters[node->depth - 1];
     if (next == TERM_NOTHING)
         return false;
     if (next == TERM_EMPTY) { /* the quote */
-        set_token(w, node->token, NOT_INSIDE);
         add_end(w, i, n);
         return false;
     }
     w->path[node->depth] = next;
     w->n_characters[node->depth] = next == w->inside ? n + 1 : n;
-    set_token(w, node->token, n + 1);
-    return true;
+    return add_tokens(w, node->token, n + 1);
 }
 
 static void walk_all(const struct walk *w)
 {
-    const struct trie_node *nodes = w->vocabulary->nodes;
+    const struct trie *v = w->vocabulary;
     w->path[0] = w->inside;
     w->n_characters[0] = 0;
-    for (uint32_t i = 0; i < w->vocabulary->n_nodes;)
-        i = visit(w, i) ? i + 1 : nodes[i].end;
+    for (uint32_t i = 0; i < v->n_nodes;)
+        i = visit(w, i) ? i + 1 : v->nodes[i].end;
+    for (size_t i = v->n_words; i < (SHORT + 1) * (size_t)v->n_words; i++)
+        w->fit->short_bits[i] |= w->fit->short_bits[i - v->n_words];
 }
 
-/* Creates the table of any string after its first quote. */
-static smol_status make_table(struct walk *w, smol_error *error)
+smol_status smol_string_fit_make(const struct trie *vocabulary, struct term_table *table,
+                                 term inside, struct string_fit *fit, smol_error *error)
 {
-    smol_status status = smol_terms_create(&w->table, error);
-    if (status)
-        return status;
-    term any = smol_json_any_character(w->table);
-    w->inside = smol_string_inside(w->table, any, 0, TERM_FOREVER);
-    return smol_terms_finish(w->table, w->inside, NULL, NULL, error);
-}
-
-static smol_status allocate(const struct trie *v, struct string_fit *fit, struct walk *w,
-                            smol_error *error)
-{
-    fit->bits = smol_calloc(v->n_words, sizeof *fit->bits);
-    fit->n_characters = smol_reallocarray(NULL, (size_t)v->n_tokens + 1, sizeof *fit->n_characters);
-    w->path = smol_calloc((size_t)v->longest + 1, sizeof *w->path);
-    w->n_characters = smol_calloc((size_t)v->longest + 1, sizeof *w->n_characters);
-    if (!fit->bits || !fit->n_characters || !w->path || !w->n_characters)
-        return smol_fail_memory(error, "the vocabulary's fit into strings");
-    memset(fit->n_characters, 0xff, v->n_tokens * sizeof *fit->n_characters);
-    return SMOL_OK;
-}
-
-smol_status smol_string_fit_make(const struct trie *vocabulary, struct string_fit *fit,
-                                 smol_error *error)
-{
-    struct walk w = {.vocabulary = vocabulary, .fit = fit};
+    struct walk w = {.vocabulary = vocabulary, .fit = fit, .table = table, .inside = inside};
     *fit = (struct string_fit){0};
-    smol_status status = allocate(vocabulary, fit, &w, error);
-    if (!status)
-        status = make_table(&w, error);
-    if (!status) {
+    fit->bits = smol_calloc(vocabulary->n_words, sizeof *fit->bits);
+    fit->short_bits = smol_calloc((SHORT + 1) * (size_t)vocabulary->n_words, sizeof *fit->bits);
+    w.path = smol_calloc((size_t)vocabulary->longest + 1, sizeof *w.path);
+    w.n_characters = smol_calloc((size_t)vocabulary->longest + 1, sizeof *w.n_characters);
+    bool there = fit->bits && fit->short_bits && w.path && w.n_characters;
+    if (there)
         walk_all(&w);
-        status = smol_terms_status(w.table, error);
-    }
-    smol_terms_free(w.table);
     smol_free(w.path);
     smol_free(w.n_characters);
+    smol_status status = there ? smol_terms_status(table, error)
+                               : smol_fail_memory(error, "the vocabulary's fit into strings");
     if (status)
         smol_string_fit_free(fit);
+    return status;
+}
+
+smol_status smol_string_fit_any(const struct trie *vocabulary, struct string_fit *fit,
+                                smol_error *error)
+{
+    struct term_table *table;
+    *fit = (struct string_fit){0};
+    smol_status status = smol_terms_create(&table, error);
+    if (status)
+        return status;
+    term inside = smol_string_inside(table, smol_json_any_character(table), 0, TERM_FOREVER);
+    status = smol_terms_finish(table, inside, NULL, NULL, error);
+    if (!status)
+        status = smol_string_fit_make(vocabulary, table, inside, fit, error);
+    smol_terms_free(table);
     return status;
 }
 
 void smol_string_fit_free(struct string_fit *fit)
 {
     smol_free(fit->bits);
-    smol_free(fit->n_characters);
+    smol_free(fit->short_bits);
+    smol_free(fit->longer);
     smol_free(fit->ends);
+    smol_free(fit->exits);
     *fit = (struct string_fit){0};
 }

@@ -105,4 +105,12 @@ bool smol_term_alive(struct term_table *table, term a);
  * UNKNOWN. */
 enum known smol_term_end_of(const struct term_table *table, const struct term_node *node);
 
+/* Returns smol_term_after, at once if it has been asked before. */
+static inline term smol_term_step(struct term_table *table, term a, uint8_t byte)
+{
+    size_t row = table->row_of[a];
+    uint32_t entry = row ? table->rows[row * table->n_classes + table->class_of[byte]] : NOT_YET;
+    return entry - ALIVE < TERM_MAX_NODES ? entry - ALIVE : smol_term_after(table, a, byte);
+}
+
 #endif

@@ -60,6 +60,7 @@ static void add_entry(struct trie *v, const struct entry *entry, uint32_t shared
 {
     if (shared == entry->length) { /* the same text again */
         uint32_t *last = &v->nodes[v->n_nodes - 1].token;
+        v->nodes[v->n_nodes - 1].has_twin = true;
         while (*last != NO_TOKEN)
             last = &v->twins[*last];
         *last = entry->id;

@@ -10,6 +10,7 @@ struct trie_node {
     uint32_t token; /* that ends here, or NO_TOKEN */
     uint16_t depth; /* bytes up to here, at least 1 */
     uint8_t byte;
+    bool has_twin; /* another token has the same text */
 };
 
 struct trie {

@@ -72,6 +72,17 @@ static const char *const expressions[] = {
     ".*",
 };
 
+static const char *const schemas[] = {
+    "{\"type\":\"array\",\"items\":{\"type\":\"number\"}}",
+    "{\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":7},\"n\":{\"type\":\"integer\"}},"
+    "\"required\":[\"name\",\"n\"],\"type\":\"object\"}",
+    "{\"type\":\"string\",\"pattern\":\"^[a-z]{2,9}$\"}",
+    "{\"type\":\"string\",\"pattern\":\"^(a|aa|b)*$\",\"maxLength\":9}",
+    "{\"type\":\"string\",\"minLength\":3,\"maxLength\":30}",
+    "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[^/]+$\"},\"maxItems\":3}",
+    "{}",
+};
+
 /* Checks each token of the vocabulary in the current state; returns the mask in `mask`. */
 static void check_state(smol_matcher *matcher, uint64_t *mask)
 {
@@ -87,26 +98,35 @@ static void check_state(smol_matcher *matcher, uint64_t *mask)
     assert_true(n_allowed > 0);
 }
 
-static void a_mask_has_exactly_the_tokens_that_are_accepted(void **state)
+/* Follows a random text, and checks every state on the way. */
+static void check_random_text(smol_constraint_kind kind, const char *text)
 {
     uint64_t *mask = calloc((vocab_size + 63) / 64, sizeof *mask);
-    (void)state;
-    for (size_t i = 0; i < sizeof expressions / sizeof expressions[0]; i++) {
-        smol_constraint *constraint = compile(SMOL_CONSTRAINT_REGEX, expressions[i]);
-        smol_matcher *matcher = match(constraint);
-        for (int step = 0; step < 40; step++) {
-            uint32_t id = random_below(vocab_size);
-            check_state(matcher, mask);
-            while (!has(mask, id))
-                id = (id + 1) % vocab_size;
-            if (smol_model_is_stop_id(model, id))
-                break;
-            assert_int_equal(smol_matcher_accept(matcher, id, NULL), SMOL_OK);
-        }
-        smol_matcher_free(matcher);
-        smol_constraint_free(constraint);
+    smol_constraint *constraint = compile(kind, text);
+    smol_matcher *matcher = match(constraint);
+    for (int step = 0; step < 40; step++) {
+        uint32_t id = random_below(vocab_size);
+        check_state(matcher, mask);
+        while (!has(mask, id))
+            id = (id + 1) % vocab_size;
+        if (smol_model_is_stop_id(model, id))
+            break;
+        assert_int_equal(smol_matcher_accept(matcher, id, NULL), SMOL_OK);
     }
+    smol_matcher_free(matcher);
+    smol_constraint_free(constraint);
     free(mask);
+}
+
+static void a_mask_has_exactly_the_tokens_that_are_accepted(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        for (size_t i = 0; i < sizeof expressions / sizeof expressions[0]; i++)
+            check_random_text(SMOL_CONSTRAINT_REGEX, expressions[i]);
+        for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++)
+            check_random_text(SMOL_CONSTRAINT_JSON_SCHEMA, schemas[i]);
+    }
 }
 
 static void matchers_share_a_constraint_and_copies_go_their_own_way(void **state)
