@@ -17,6 +17,7 @@ enum {
     KEPT_MASKS = 64, /* masks of whole states */
     FITS = 64,       /* units */
     OWN_STRINGS = 8, /* kinds of characters */
+    DEPTH = 64,      /* nested terms that are looked into for units */
 };
 
 /* How the vocabulary fits into a unit. */
@@ -49,7 +50,7 @@ struct masks {
     struct kept kept[KEPT_MASKS];
     size_t n_kept, next_kept;
     uint64_t *bits; /* (n_words): of the current state */
-    size_t n_visited;
+    size_t n_visited, depth;
 };
 
 /* Sets whether a mask has the tokens of a node. */
@@ -311,37 +312,59 @@ static bool add_unit(struct masks *m, term unit, term rest)
         if (!walk(m, rest, exit + 1, m->vocabulary->nodes[exit].end, m->bits, NULL))
             return false;
     }
-    return !smol_term_may_end(m->table, unit) ||
-           walk(m, rest, 0, m->vocabulary->n_nodes, m->bits, NULL);
+    return true;
 }
 
-/* Splits a term that begins with a unit. Returns whether it does. */
-static bool split_unit(const struct term_table *table, term a, term *unit, term *rest)
+static bool add(struct masks *m, term a, term rest);
+
+/* Adds what follows a repetition's first item, and what follows the repetition if it may end. */
+static bool add_repeat(struct masks *m, term a, term rest)
 {
-    const struct term_node node = table->nodes[a];
-    bool then = node.kind == KIND_THEN;
-    *unit = then ? node.a : a;
-    *rest = then ? node.b : TERM_EMPTY;
-    return table->nodes[*unit].kind == KIND_UNIT;
+    const struct term_node node = m->table->nodes[a];
+    uint32_t min = node.b ? node.b - 1 : 0;
+    uint32_t max = node.c == TERM_FOREVER ? TERM_FOREVER : node.c - 1;
+    term more = smol_term_then(m->table, smol_term_repeat(m->table, node.a, min, max), rest);
+    return add(m, node.a, more) && (node.b > 0 || add(m, rest, TERM_EMPTY));
 }
 
-/* Finds the mask of a state, which is one or several alternatives: each that begins with a unit by
- * itself, and all others together. */
+/* Adds the tokens that may follow `a` and then `rest`: units by themselves, the others are put on
+ * the table's stack. */
+static bool add(struct masks *m, term a, term rest)
+{
+    struct term_table *table = m->table;
+    const struct term_node node = table->nodes[a];
+    bool fine = true;
+    if (m->depth == DEPTH || (node.kind == KIND_REPEAT && smol_term_may_end(table, node.a)))
+        return smol_term_push(table, smol_term_then(table, a, rest));
+    m->depth++;
+    if (node.kind == KIND_UNIT)
+        fine = add_unit(m, a, rest) && (!smol_term_may_end(table, a) || add(m, rest, TERM_EMPTY));
+    else if (node.kind == KIND_THEN)
+        fine = add(m, node.a, smol_term_then(table, node.b, rest));
+    else if (node.kind == KIND_RULE)
+        fine = add(m, table->rules[node.a].body, rest);
+    else if (node.kind == KIND_REPEAT)
+        fine = add_repeat(m, a, rest);
+    else if (node.kind == KIND_EMPTY && rest != TERM_EMPTY)
+        fine = add(m, rest, TERM_EMPTY);
+    else if (node.kind == KIND_ANY_OF)
+        for (uint32_t i = 0; fine && i < node.b; i++)
+            fine = add(m, table->lists[node.a + i], rest);
+    else
+        fine = smol_term_push(table, smol_term_then(table, a, rest));
+    m->depth--;
+    return fine;
+}
+
+/* Finds the mask of a state: that of each unit with which it may begin, and of all else together.
+ */
 static bool find(struct masks *m, term state)
 {
     struct term_table *table = m->table;
-    const struct term_node node = table->nodes[state];
-    bool several = node.kind == KIND_ANY_OF, fine = true;
     size_t base = table->n_stack;
     memset(m->bits, 0, m->vocabulary->n_words * sizeof *m->bits);
-    m->n_visited = 0;
-    for (uint32_t i = 0; fine && i < (several ? node.b : 1); i++) {
-        term a = several ? table->lists[node.a + i] : state, unit, rest;
-        if (!smol_term_alive(table, a))
-            continue;
-        fine =
-            split_unit(table, a, &unit, &rest) ? add_unit(m, unit, rest) : smol_term_push(table, a);
-    }
+    m->n_visited = m->depth = 0;
+    bool fine = add(m, state, TERM_EMPTY);
     term others = smol_term_combine(table, KIND_ANY_OF, base);
     return fine && walk(m, others, 0, m->vocabulary->n_nodes, m->bits, NULL);
 }
