@@ -1,8 +1,9 @@
 /* Loops and copies that keep small arrays of vectors in registers.
  *
- * UNROLLED is a fully unrolled loop, whose count must be constant after inlining, so that the arrays that it
- * indexes can be kept in registers. LOAD_VECTORS and STORE_VECTORS copy n vectors one by one: of a
- * whole array, gcc makes a copy on the stack in halves, whose reloads wait for the stores. */
+ * UNROLLED is a fully unrolled loop, whose count must be constant after inlining, so that the
+ * arrays that it indexes can be kept in registers. LOAD_VECTORS and STORE_VECTORS copy n vectors
+ * one by one: of a whole array, gcc makes a copy on the stack in halves, whose reloads wait for the
+ * stores. */
 #ifndef SMOL_COMMON_UNROLLED_H
 #define SMOL_COMMON_UNROLLED_H
 
@@ -16,9 +17,9 @@
 
 #define LOAD_VECTORS(vectors, n, from)                                                             \
     UNROLLED (v_, n)                                                                               \
-        memcpy(&(vectors)[v_], (const char *)(from) + v_ * sizeof *(vectors), sizeof *(vectors))
+    memcpy(&(vectors)[v_], (const char *)(from) + v_ * sizeof *(vectors), sizeof *(vectors))
 #define STORE_VECTORS(to, vectors, n)                                                              \
     UNROLLED (v_, n)                                                                               \
-        memcpy((char *)(to) + v_ * sizeof *(vectors), &(vectors)[v_], sizeof *(vectors))
+    memcpy((char *)(to) + v_ * sizeof *(vectors), &(vectors)[v_], sizeof *(vectors))
 
 #endif

@@ -25,10 +25,10 @@ struct smol_generation {
     bool started, finished; /* finished: result.finish or error has the reason */
     uint32_t *prompt;       /* (n_prompt) */
     size_t n_prompt, n_read;
-    uint32_t newest;               /* token to evaluate next, once the prompt is read */
-    uint64_t *mask;                /* (vocab_size bits), with a matcher */
+    uint32_t newest;                  /* token to evaluate next, once the prompt is read */
+    uint64_t *mask;                   /* (vocab_size bits), with a matcher */
     uint32_t forced[FORCED_TOKENS];   /* tokens that must follow the newest one */
-    size_t n_forced, at_forced;    /* those before at_forced are in the history */
+    size_t n_forced, at_forced;       /* those before at_forced are in the history */
     uint32_t next[1 + FORCED_TOKENS]; /* the newest and those after it, to evaluate together */
     /* state of the context before the prompt */
     size_t length, n_ids;

@@ -13,9 +13,9 @@ typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
 enum { ROW_VECTORS = TILE_ROWS / LANES };
 
 /* Updates n_columns targets, a constant number of at most COLUMNS. */
-static inline __attribute__((always_inline)) void
-update_columns(const float *u, size_t stride, const float *errors, size_t n, float *targets,
-               size_t n_columns)
+static inline __attribute__((always_inline)) void update_columns(const float *u, size_t stride,
+                                                                 const float *errors, size_t n,
+                                                                 float *targets, size_t n_columns)
 {
     vector sums[COLUMNS][ROW_VECTORS];
     UNROLLED (k, n_columns)

@@ -163,7 +163,7 @@ struct compiler {
     unsigned depth; /* of recursion */
     size_t work;
     const struct json_node *because; /* of the claim being looked at, for messages */
-    struct claim *claims;            /* (SCHEMA_MAX_CLAIMS + 1) of the alternatives being expanded */
+    struct claim *claims; /* (SCHEMA_MAX_CLAIMS + 1) of the alternatives being expanded */
     size_t n_claims;
     struct goal *goals[N_BUCKETS];
     struct pattern *patterns; /* those compiled to be matched, see schema_string.c */

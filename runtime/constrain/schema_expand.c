@@ -6,7 +6,11 @@
 
 #include "runtime/constrain/schema_compiler.h"
 
-enum { SCHEMA_MAX_BRANCHES = 120 /* choices within choices */, SCHEMA_MAX_PROBES = 6, SCHEMA_MAX_SUBSETS = 6 };
+enum {
+    SCHEMA_MAX_BRANCHES = 120 /* choices within choices */,
+    SCHEMA_MAX_PROBES = 6,
+    SCHEMA_MAX_SUBSETS = 6
+};
 
 /* --- lists of claims ---------------------------------------------------------------------- */
 

@@ -3,7 +3,10 @@
 
 #include "runtime/constrain/schema_compiler.h"
 
-enum { SCHEMA_MAX_ELEMENTS = 4096 /* that are told apart */, SCHEMA_MAX_VALUES = 12 /* of unique elements */ };
+enum {
+    SCHEMA_MAX_ELEMENTS = 4096 /* that are told apart */,
+    SCHEMA_MAX_VALUES = 12 /* of unique elements */
+};
 
 /* --- the schemas of an element ------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 
 enum {
     SCHEMA_MAX_POINT = 330,       /* digits before or after the point of a bound */
-    SCHEMA_MAX_MULTIPLES = 1000,     /* multiples that are listed one by one */
+    SCHEMA_MAX_MULTIPLES = 1000,  /* multiples that are listed one by one */
     SCHEMA_MAX_REMAINDERS = 1000, /* states of a division */
 };
 
@@ -468,7 +468,8 @@ static term multiples(const struct shape *shape, const struct bounds *bounds,
         return listed;
     bool signs_only = !bounds->has_high && (!bounds->has_low || bounds->low.n == 0) &&
                       !bounds->low_strict && (!shape->integer || by.places == 0);
-    if (claim->negative || !signs_only || (by.places + 1) * (double)by.modulus > SCHEMA_MAX_REMAINDERS) {
+    if (claim->negative || !signs_only ||
+        (by.places + 1) * (double)by.modulus > SCHEMA_MAX_REMAINDERS) {
         smol_schema_fail_claim(c, claim, "multipleOf is not supported with these bounds");
         return TERM_NOTHING;
     }
@@ -490,7 +491,8 @@ static term listed(const struct shape *shape, const struct claim *claim)
             continue;
         smol_decimal_read(value->text, &exact.low);
         exact.high = exact.low;
-        if (exact.low.too_long || exact.low.point > SCHEMA_MAX_POINT || exact.low.point < -SCHEMA_MAX_POINT)
+        if (exact.low.too_long || exact.low.point > SCHEMA_MAX_POINT ||
+            exact.low.point < -SCHEMA_MAX_POINT)
             smol_schema_fail_claim(c, claim, "a number has too many digits");
         else
             smol_choices_add(&all, within(shape, &exact));

@@ -7,7 +7,7 @@
 #include "runtime/constrain/schema_compiler.h"
 
 enum {
-    PATTERN_ROOM = 40,  /* patterns of names of one object */
+    PATTERN_ROOM = 40,         /* patterns of names of one object */
     SCHEMA_MAX_CLASSES = 256,  /* sets of them that names may match */
     SCHEMA_MAX_CELLS = 200000, /* properties times numbers of properties */
     SCHEMA_MAX_ANY_ORDER = 8,  /* properties that may come in any order */
@@ -529,8 +529,9 @@ static term in_any_order(const struct object *object)
     size_t n = object->n, end = (size_t)1 << (n & 31), required = 0;
     if (n > SCHEMA_MAX_ANY_ORDER || object->min > 0 || object->max != TERM_FOREVER) {
         smol_schema_fail(c, c->root,
-                         n > SCHEMA_MAX_ANY_ORDER ? "too many properties for any order"
-                                           : "minProperties and maxProperties beside any order");
+                         n > SCHEMA_MAX_ANY_ORDER
+                             ? "too many properties for any order"
+                             : "minProperties and maxProperties beside any order");
         return TERM_NOTHING;
     }
     term *sets = smol_schema_take(c, end * sizeof *sets), any[SCHEMA_MAX_ANY_ORDER + 2];
