@@ -74,8 +74,7 @@ static const char *const expressions[] = {
 
 static const char *const schemas[] = {
     "{\"type\":\"array\",\"items\":{\"type\":\"number\"}}",
-    "{\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":7},\"n\":{\"type\":\"integer\"}},"
-    "\"required\":[\"name\",\"n\"],\"type\":\"object\"}",
+    "{\"type\":\"object\",\"properties\":{\"s\":{\"type\":\"string\",\"maxLength\":7}}}",
     "{\"type\":\"string\",\"pattern\":\"^[a-z]{2,9}$\"}",
     "{\"type\":\"string\",\"pattern\":\"^(a|aa|b)*$\",\"maxLength\":9}",
     "{\"type\":\"string\",\"minLength\":3,\"maxLength\":30}",
