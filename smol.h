@@ -566,9 +566,9 @@ typedef struct smol_constraint_params {
     uint64_t reserved[4];
 } smol_constraint_params;
 
-/* Compiles a constraint for the model's tokenizer. The model must outlive it. Errors: DAMAGED (the
- * text is not a schema, expression or grammar), UNSUPPORTED (a keyword that cannot be enforced
- * exactly, by name; nothing satisfies the constraint; a limit), USAGE. */
+/* Compiles a constraint for the model's tokenizer. The model must outlive it. Errors: USAGE (the
+ * text is not JSON, or no schema), UNSUPPORTED (not a regular expression or grammar; a keyword that
+ * cannot be enforced exactly, by name; nothing satisfies the constraint; a limit). */
 SMOL_API smol_status smol_constraint_create(const smol_model *model,
                                             const smol_constraint_params *params,
                                             smol_constraint **constraint, smol_error *error);
@@ -592,7 +592,8 @@ SMOL_API void smol_matcher_free(smol_matcher *matcher);
 
 /* Sets mask[0..(vocab_size + 63) / 64) to the tokens that may come next, as smol_sample_masked
  * reads them: those after which the text can still be completed, and the model's stop tokens if it
- * may end here. The mask is never empty. Errors: UNSUPPORTED (a limit of the constraint's memory).
+ * may end here. It is empty after a stop token. Errors: UNSUPPORTED (a limit of the constraint's
+ * memory).
  */
 SMOL_API smol_status smol_matcher_mask(smol_matcher *matcher, uint64_t *mask, smol_error *error);
 
@@ -652,8 +653,9 @@ typedef struct smol_generate_params {
     smol_on_text *on_text;   /* may be NULL */
     smol_on_token *on_token; /* may be NULL */
     void *user;              /* passed to on_text and on_token */
-    smol_matcher *matcher;   /* may be NULL; constrains the output, and goes along with it. It must
-                                outlive the generation */
+    smol_matcher *matcher;   /* may be NULL; constrains the output, and accepts its tokens, without
+                                a stop token. Of a constraint for this model; it must outlive the
+                                generation */
     uint64_t reserved[7];
 } smol_generate_params;
 

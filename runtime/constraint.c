@@ -103,22 +103,26 @@ static smol_status list_choices(struct term_table *table, const smol_constraint_
                                  SMOL_ERROR_USAGE,
                                  error};
     bool more = false;
+    size_t n = 0;
     char *choice = smol_malloc(params->size + 1);
-    if (!choice)
-        return smol_fail_memory(error, "the choices");
-    *root = TERM_NOTHING;
-    smol_status status = smol_json_check_utf8(&reader);
+    term *terms =
+        smol_reallocarray(NULL, params->size / 2 + 1, sizeof *terms); /* two quotes each */
+    smol_status status =
+        choice && terms ? smol_json_check_utf8(&reader) : smol_fail_memory(error, "the choices");
     if (!status)
         status = smol_json_begin(&reader, '[', &more);
     while (!status && more) {
         size_t length;
         status = smol_json_string(&reader, choice, &length);
         if (!status)
-            *root = smol_term_either(table, *root, smol_term_literal(table, choice, length));
+            terms[n++] = smol_term_literal(table, choice, length);
         if (!status)
             status = smol_json_more(&reader, ']', &more);
     }
+    if (!status)
+        *root = smol_term_any_of(table, terms, n);
     smol_free(choice);
+    smol_free(terms);
     return status ? status : smol_json_end(&reader);
 }
 
@@ -308,14 +312,15 @@ static size_t forced_text(struct term_table *table, term state, uint8_t *bytes)
 
 /* Returns how many of the tokens cover bytes[0..n) exactly, from the first on, but for the last
  * token. A tokenizer may write a text with other bytes: then there are none. */
-static size_t covered(const struct tokenizer_tables *tables, const struct token_list *list,
-                      const uint8_t *bytes, size_t n)
+static size_t covered(const smol_model *model, const struct token_list *list, const uint8_t *bytes,
+                      size_t n)
 {
+    const struct tokenizer_tables *tables = &model->blob.tokenizer;
     size_t at = 0;
     for (size_t i = 0; i < list->n; i++) {
         struct token_text text = smol_tokenizer_text(tables, list->ids[i]);
-        if (text.special || text.length == 0 || text.length > n - at ||
-            memcmp(text.bytes, bytes + at, text.length) != 0)
+        if (smol_model_is_stop_id(model, list->ids[i]) || text.special || text.length == 0 ||
+            text.length > n - at || memcmp(text.bytes, bytes + at, text.length) != 0)
             return 0;
         at += text.length;
     }
@@ -339,7 +344,7 @@ static smol_status find_forced(smol_matcher *matcher, uint32_t *ids, size_t capa
                                    error);
     status = file_settle(&blob->file, blob->path, status, error);
     if (!status) {
-        *n = covered(&blob->tokenizer, &list, bytes, n_bytes);
+        *n = covered(c->model, &list, bytes, n_bytes);
         *n = *n < capacity ? *n : capacity;
         if (*n > 0)
             memcpy(ids, list.ids, *n * sizeof *ids);
@@ -357,11 +362,12 @@ static smol_status catch_up(smol_matcher *matcher, smol_error *error)
     size_t n = matcher->n;
     if (matcher->n_forgotten == matcher->constraint->n_forgotten)
         return SMOL_OK;
-    matcher->n_forgotten = matcher->constraint->n_forgotten;
     matcher->states[0] = smol_terms_root(matcher->constraint->table);
     for (matcher->n = 0; !status && matcher->n < n;)
         status = accept(matcher, matcher->ids[matcher->n], error);
     matcher->n = n;
+    if (!status)
+        matcher->n_forgotten = matcher->constraint->n_forgotten;
     return status;
 }
 
@@ -381,6 +387,17 @@ static smol_status ask_once(smol_matcher *matcher, const struct question *questi
     return status ? status : question->answer(matcher, question, error);
 }
 
+/* Forgets all states after an error. Returns whether there was one. */
+static bool forget(smol_constraint *c)
+{
+    if (smol_terms_status(c->table, NULL) == SMOL_OK)
+        return false;
+    smol_masks_forget(c->masks);
+    smol_terms_forget(c->table);
+    c->n_forgotten++;
+    return true;
+}
+
 /* Asks a matcher, with the constraint for itself. When a limit of the constraint's memory is
  * reached, all states are forgotten, and the question is asked once more. */
 static smol_status ask(smol_matcher *matcher, struct question question, smol_error *error)
@@ -389,11 +406,9 @@ static smol_status ask(smol_matcher *matcher, struct question question, smol_err
     error_clear(error);
     threads_mutex_lock(&c->mutex);
     smol_status status = ask_once(matcher, &question, error);
-    if (smol_terms_status(c->table, NULL) != SMOL_OK) {
-        smol_masks_forget(c->masks);
-        smol_terms_forget(c->table);
-        c->n_forgotten++;
+    if (forget(c)) {
         status = ask_once(matcher, &question, error);
+        forget(c);
     }
     threads_mutex_unlock(&c->mutex);
     return status;
@@ -465,7 +480,7 @@ smol_status smol_matcher_create(smol_constraint *constraint, smol_matcher **out,
     smol_matcher *matcher = smol_calloc(1, sizeof *matcher);
     if (!matcher)
         return smol_fail_memory(error, "a matcher");
-    matcher->head.calls = &calls;
+    matcher->head = (struct matcher_head){&calls, constraint->model};
     matcher->constraint = constraint;
     matcher->n_forgotten = UINT64_MAX; /* the first state is found when it is needed */
     smol_status status = reserve(matcher, error);

@@ -197,39 +197,46 @@ static smol_status choose(smol_generation *g, uint32_t *id, smol_error *error)
                               id, error);
 }
 
-/* Adds a token to the output. `logits` are those that it was chosen from, or NULL. */
+static smol_status accept(smol_generation *g, uint32_t id, smol_error *error)
+{
+    smol_matcher *matcher = g->params.matcher;
+    return matcher ? matcher_calls(matcher)->accept(matcher, id, error) : SMOL_OK;
+}
+
+/* Adds an accepted token to the output. `logits` are those that it was chosen from, or NULL. */
 static smol_status take_token(smol_generation *g, uint32_t id, const float *logits,
                               smol_error *error)
 {
-    smol_matcher *matcher = g->params.matcher;
     size_t vocab_size = g->context->model->blob.model->vocab_size;
-    smol_status status = matcher ? matcher_calls(matcher)->accept(matcher, id, error) : SMOL_OK;
-    if (status)
-        return status;
     g->history[g->n_history++] = id;
     g->result.n_generated++;
     if (g->params.on_token)
         g->params.on_token(g->params.user, id, logits, logits ? vocab_size : 0);
-    status = tell_token(g, id, error);
+    smol_status status = tell_token(g, id, error);
     if (!status && !g->finished && g->result.n_generated == g->params.max_tokens)
         finish(g, SMOL_FINISH_LENGTH);
     return status;
 }
 
-/* Takes n tokens that had to follow and have been evaluated. If one of them ends the generation, it
- * is the newest, and those after it are taken back. */
+/* Takes n tokens that had to follow and have been evaluated. While one is reported, the context
+ * ends with it, as if the others were still to come; there it stays if the generation ends. */
 static smol_status take_forced(smol_generation *g, size_t n, smol_error *error)
 {
+    smol_context *c = g->context;
+    size_t end = c->length;
     for (size_t left = n; left > 0; left--) {
         uint32_t id = g->forced[g->at_forced++];
+        c->length = c->n_ids = end - left;
         take_time(g, false);
-        smol_status status = take_token(g, id, NULL, error);
-        if (status || g->finished) {
-            smol_context_truncate(g->context, g->context->length - left);
-            put_newest(g, id);
+        smol_status status = accept(g, id, error);
+        if (status)
             return status;
-        }
+        put_newest(g, id);
+        status = take_token(g, id, NULL, error);
+        if (status || g->finished)
+            return status;
     }
+    c->length = c->n_ids = end;
     return n > 0 ? look_ahead(g, error) : SMOL_OK;
 }
 
@@ -246,6 +253,9 @@ static smol_status next_token(smol_generation *g, smol_error *error)
         finish(g, SMOL_FINISH_STOP);
         return SMOL_OK;
     }
+    status = accept(g, id, error);
+    if (status)
+        return status;
     put_newest(g, id);
     status = take_token(g, id, forced ? NULL : g->logits, error);
     if (status || g->finished)
@@ -406,6 +416,9 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
         return smol_fail_memory(error, "generation");
     memcpy(g->prompt, prompt, g->n_prompt * sizeof *prompt);
     if (g->params.matcher) {
+        if (matcher_head(g->params.matcher)->model != g->context->model)
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "the matcher's constraint was compiled for another model");
         size_t n_words = (g->context->model->blob.model->vocab_size + 63) / 64;
         g->mask = smol_calloc(n_words, sizeof *g->mask);
         if (!g->mask)

@@ -16,11 +16,17 @@ struct matcher_calls {
 /* The start of a matcher. */
 struct matcher_head {
     const struct matcher_calls *calls;
+    const smol_model *model; /* of the constraint */
 };
+
+static inline const struct matcher_head *matcher_head(const smol_matcher *matcher)
+{
+    return (const void *)matcher;
+}
 
 static inline const struct matcher_calls *matcher_calls(const smol_matcher *matcher)
 {
-    return ((const struct matcher_head *)(const void *)matcher)->calls;
+    return matcher_head(matcher)->calls;
 }
 
 #endif

@@ -17,7 +17,8 @@ enum {
     KEPT_MASKS = 64, /* masks of whole states */
     FITS = 64,       /* units */
     OWN_STRINGS = 8, /* kinds of characters */
-    DEPTH = 64,      /* nested terms that are looked into for units */
+    DEPTH = 64,      /* nested terms that are looked into for units, */
+    PARTS = 1024,    /* and terms in all */
 };
 
 /* How the vocabulary fits into a unit. */
@@ -50,7 +51,7 @@ struct masks {
     struct kept kept[KEPT_MASKS];
     size_t n_kept, next_kept;
     uint64_t *bits; /* (n_words): of the current state */
-    size_t n_visited, depth;
+    size_t n_visited, depth, n_parts;
 };
 
 /* Sets whether a mask has the tokens of a node. */
@@ -334,7 +335,10 @@ static bool add(struct masks *m, term a, term rest)
     struct term_table *table = m->table;
     const struct term_node node = table->nodes[a];
     bool fine = true;
-    if (m->depth == DEPTH || (node.kind == KIND_REPEAT && smol_term_may_end(table, node.a)))
+    if (!smol_term_alive(table, rest))
+        return table->status == SMOL_OK;
+    if (m->depth == DEPTH || m->n_parts++ >= PARTS ||
+        (node.kind == KIND_REPEAT && smol_term_may_end(table, node.a)))
         return smol_term_push(table, smol_term_then(table, a, rest));
     m->depth++;
     if (node.kind == KIND_UNIT)
@@ -363,7 +367,7 @@ static bool find(struct masks *m, term state)
     struct term_table *table = m->table;
     size_t base = table->n_stack;
     memset(m->bits, 0, m->vocabulary->n_words * sizeof *m->bits);
-    m->n_visited = m->depth = 0;
+    m->n_visited = m->depth = m->n_parts = 0;
     bool fine = add(m, state, TERM_EMPTY);
     term others = smol_term_combine(table, KIND_ANY_OF, base);
     return fine && walk(m, others, 0, m->vocabulary->n_nodes, m->bits, NULL);

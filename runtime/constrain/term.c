@@ -76,34 +76,40 @@ static void put_in_slot(struct term_table *table, uint32_t number)
     table->slots[i] = number;
 }
 
-/* Makes room for one more node, in the slots too. */
+/* Enlarges the nodes' arrays together: a failure leaves them as they are. */
+static bool grow_nodes(struct term_table *table)
+{
+    size_t before = table->nodes_capacity, wanted = before ? 2 * before : 64;
+    uint32_t *rows = smol_reallocarray(table->row_of, wanted, sizeof *rows);
+    if (rows)
+        table->row_of = rows;
+    struct term_node *nodes = rows ? smol_reallocarray(table->nodes, wanted, sizeof *nodes) : NULL;
+    if (nodes)
+        table->nodes = nodes;
+    uint32_t *slots = nodes ? smol_calloc(2 * wanted, sizeof *slots) : NULL;
+    if (!slots) {
+        smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
+        return false;
+    }
+    memset(rows + before, 0, (wanted - before) * sizeof *rows);
+    smol_free(table->slots);
+    table->slots = slots;
+    table->n_slots = 2 * wanted;
+    table->nodes_capacity = wanted;
+    for (size_t i = 1; i < table->n_nodes; i++)
+        put_in_slot(table, (uint32_t)i);
+    return true;
+}
+
 static bool make_room(struct term_table *table)
 {
-    size_t before = table->nodes_capacity;
+    if (table->n_nodes < table->nodes_capacity)
+        return true;
     if (table->n_nodes >= TERM_MAX_NODES) {
         smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it has too many states");
         return false;
     }
-    if (!TERM_ROOM(table, nodes))
-        return false;
-    if (table->nodes_capacity == before)
-        return true;
-    uint32_t *rows = smol_reallocarray(table->row_of, table->nodes_capacity, sizeof *rows);
-    uint32_t *slots = smol_calloc(2 * table->nodes_capacity, sizeof *slots);
-    if (rows)
-        table->row_of = rows;
-    if (!rows || !slots) {
-        smol_free(slots);
-        smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
-        return false;
-    }
-    memset(rows + before, 0, (table->nodes_capacity - before) * sizeof *rows);
-    smol_free(table->slots);
-    table->slots = slots;
-    table->n_slots = 2 * table->nodes_capacity;
-    for (size_t i = 1; i < table->n_nodes; i++)
-        put_in_slot(table, (uint32_t)i);
-    return true;
+    return grow_nodes(table);
 }
 
 /* Returns the number of an equal node, or adds this one. */
@@ -192,7 +198,7 @@ void smol_term_define(struct term_table *table, term rule, term body)
 
 bool smol_term_push(struct term_table *table, term a)
 {
-    if (!TERM_ROOM(table, stack))
+    if (table->status || !TERM_ROOM(table, stack))
         return false;
     table->stack[table->n_stack++] = a;
     return true;
@@ -291,14 +297,14 @@ static term add_list(struct term_table *table, enum term_kind kind, const term *
     struct term_node node = {
         .kind = (uint8_t)kind, .a = (uint32_t)table->n_lists, .b = (uint32_t)n, .regular = true};
     size_t before = table->n_nodes;
+    if (n > TERM_MAX_LISTS - table->n_lists)
+        return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it has too many alternatives");
     for (size_t i = 0; i < n; i++) {
         if (!TERM_ROOM(table, lists))
             return TERM_NOTHING;
         table->lists[table->n_lists++] = terms[i];
         node.regular = node.regular && node_of(table, terms[i])->regular;
     }
-    if (table->n_lists > UINT32_MAX)
-        return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it has too many alternatives");
     term result = intern(table, node);
     if (table->n_nodes == before)
         table->n_lists = node.a; /* it was there already */
@@ -309,7 +315,8 @@ term smol_term_combine(struct term_table *table, enum term_kind kind, size_t bas
 {
     term result = TERM_NOTHING;
     if (!table->status && flatten(table, kind, base) && simplify(table, kind, base, &result)) {
-        size_t n = sort_unique(table->stack + base, table->n_stack - base);
+        size_t n =
+            table->n_stack > base ? sort_unique(table->stack + base, table->n_stack - base) : 0;
         if (n == 0)
             result = kind == KIND_ANY_OF ? TERM_NOTHING : smol_term_not(table, TERM_NOTHING);
         else

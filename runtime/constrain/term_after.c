@@ -170,6 +170,7 @@ static bool search(struct term_table *table, term a)
     struct found *list = NULL;
     if (table->nodes[a].may_end == YES)
         return true;
+    table->n_searched = 0;
     if (!smol_term_grow(table, &list, &capacity, 0, sizeof *list))
         return false;
     list[0] = (struct found){a, UINT32_MAX};

@@ -164,16 +164,15 @@ static void answer(struct term_table *table, const struct reach *reach, bool end
     }
 }
 
-/* Decides what is still unknown, now that all rules are known. */
+/* Decides what is still unknown, now that all rules are known. Whether texts may be empty is
+ * decided for all terms: a derivative may be equal to one that the root does not contain. */
 static void answer_rest(struct term_table *table, const struct reach *reach, bool ends)
 {
     for (size_t i = 1; i < reach->n && !table->status; i++) {
-        if (!reach->has[i])
-            continue;
         if (ends && table->nodes[i].may_end == UNKNOWN) {
             enum known now = smol_term_end_of(table, &table->nodes[i]);
             table->nodes[i].may_end = now == YES ? YES : NO;
-        } else if (!ends && table->nodes[i].alive == UNKNOWN)
+        } else if (!ends && reach->has[i] && table->nodes[i].alive == UNKNOWN)
             table->nodes[i].alive = alive_of(table, (term)i) == YES ? YES : NO;
     }
 }

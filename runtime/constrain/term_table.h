@@ -38,6 +38,7 @@ struct term_rule {
 
 enum {
     TERM_MAX_NODES = 1 << 20,
+    TERM_MAX_LISTS = 1 << 24,  /* alternatives in all nodes */
     TERM_MAX_BYTES = 64 << 20, /* of rows */
     TERM_MAX_DEPTH = 1000,     /* of nested terms, in recursive functions */
     TERM_MAX_SEARCH = 1 << 18, /* terms visited to find out whether intersections are empty */

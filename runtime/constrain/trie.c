@@ -101,10 +101,11 @@ static bool build(struct trie *v, const struct entry *entries, size_t n)
     for (size_t i = 0; i < n; i++)
         add_entry(v, &entries[i], i ? shared_length(&entries[i - 1], &entries[i]) : 0);
     uint32_t *open = smol_reallocarray(NULL, (size_t)v->longest + 1, sizeof *open);
-    if (open)
-        set_ends(v, open);
+    if (!open)
+        return false;
+    set_ends(v, open);
     smol_free(open);
-    return open;
+    return true;
 }
 
 smol_status smol_trie_make(const struct tokenizer_tables *tables, uint32_t vocab_size,

@@ -613,6 +613,21 @@ ws ::= | " " | "\n" [ \t]{0,20}
     yield "left", b"root ::= a?\na ::= b* root | \nb ::= \"x\" | a b"
 
 
+def schemas():
+    yield "form", b'''{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":9,"pattern":"^[a-z]+$"},
+"age":{"type":"integer","minimum":-3,"exclusiveMaximum":120.5,"multipleOf":5},"when":{"format":"date-time"}},
+"required":["name"],"additionalProperties":{"type":["number","null"]},"minProperties":1,"maxProperties":4}'''
+    yield "tree", b'''{"$ref":"#/$defs/n","$defs":{"n":{"$anchor":"n","type":"object","properties":{"v":{"const":1.5},
+"kids":{"type":"array","items":{"$ref":"#n"},"minItems":1,"maxItems":3,"uniqueItems":false}},"unevaluatedProperties":false}}}'''
+    yield "logic", b'''{"oneOf":[{"required":["a"]},{"required":["b"]}],"anyOf":[{"enum":[1,"x",null]},{"not":{"type":"string"}}],
+"allOf":[{"if":{"type":"object"},"then":{"propertyNames":{"pattern":"^[ab]"}},"else":false}]}'''
+    yield "lists", b'''{"type":"array","prefixItems":[{"type":"boolean"},{"format":"ipv4"}],"items":{"enum":["u","v"]},
+"uniqueItems":true,"contains":{"const":"v"},"dependentSchemas":{"a":{"minItems":2}},"patternProperties":{"^x-":{}}}'''
+    yield "draft", b'''{"$schema":"http://json-schema.org/draft-04/schema#","id":"http://x/y","definitions":{"p":{"id":"#q",
+"minimum":0,"exclusiveMinimum":true}},"items":[{"$ref":"#q"},{"$ref":"#/definitions/p"}],"additionalItems":false,
+"dependencies":{"a":["b"]}}'''
+
+
 TARGETS = {
     "request": requests,
     "lines": lines,
@@ -627,6 +642,7 @@ TARGETS = {
     "scanner": scanners,
     "regex": regular_expressions,
     "grammar": grammars,
+    "schema": schemas,
     "tokenizer": tokenizer_tables,
     "blob": pieces,
     "run": runs,
