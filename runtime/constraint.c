@@ -27,7 +27,7 @@ struct smol_constraint {
     thread_mutex mutex;
 };
 
-/* The same for all constraints of a model. */
+/* Facts about a vocabulary, shared by all constraints of its model. */
 struct known_vocabulary {
     struct trie trie;
     struct string_fit strings;
@@ -371,7 +371,7 @@ static smol_status catch_up(smol_matcher *matcher, smol_error *error)
     return status;
 }
 
-/* What a matcher is asked: one of the functions below, with its arguments. */
+/* A question to a matcher: one of the functions below, with its arguments. */
 struct question {
     smol_status (*answer)(smol_matcher *matcher, const struct question *question,
                           smol_error *error);

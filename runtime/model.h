@@ -8,8 +8,8 @@
 #include "runtime/tokenizer/added_automaton.h"
 #include "smol.h"
 
-/* What constraints know of the vocabulary (constraint.c), which the first one finds out. A program
- * without constraints does not contain the functions. */
+/* Facts about the vocabulary that constraints need (constraint.c). The first constraint computes
+ * them. A program without constraints does not contain the functions. */
 struct known_vocabulary;
 struct shared_vocabulary {
     _Atomic(struct known_vocabulary *) known; /* or NULL */

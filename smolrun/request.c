@@ -22,6 +22,11 @@ static smol_status fail_field(struct request_reader *r, const char *what)
     return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: %s", r->field, what);
 }
 
+static bool is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && memcmp(text, word, length) == 0;
+}
+
 /* --- values ------------------------------------------------------------------------------- */
 
 /* Makes a terminated copy, which the request owns. */
@@ -280,11 +285,6 @@ static const struct {
 };
 enum { FORMAT_TEXT, FORMAT_JSON_OBJECT, N_FORMATS = sizeof formats / sizeof formats[0] };
 
-static bool scratch_is(const struct request_reader *r, size_t length, const char *word)
-{
-    return strlen(word) == length && memcmp(r->scratch, word, length) == 0;
-}
-
 /* Moves the reader into an object to the value of a member. *found is false if it is not there. */
 static smol_status seek(struct json_reader *json, char *scratch, const char *name, bool *found)
 {
@@ -294,7 +294,7 @@ static smol_status seek(struct json_reader *json, char *scratch, const char *nam
     smol_status status = smol_json_begin(json, '{', &more);
     while (!status && more) {
         status = smol_json_name(json, scratch, &length);
-        *found = !status && strlen(name) == length && memcmp(scratch, name, length) == 0;
+        *found = !status && is_word(scratch, length, name);
         if (status || *found)
             return status;
         status = smol_json_skip(json);
@@ -354,7 +354,7 @@ static smol_status set_response_format(struct request_reader *r)
         status = smol_json_string(&at, r->scratch, &length);
     if (status)
         return status;
-    while (i < N_FORMATS && !scratch_is(r, length, formats[i].type))
+    while (i < N_FORMATS && !is_word(r->scratch, length, formats[i].type))
         i++;
     if (i == N_FORMATS)
         return fail_field(r,
@@ -403,8 +403,7 @@ static smol_status read_member(struct request_reader *r)
     smol_status status = smol_json_name(&r->json, r->scratch, &length);
     if (status)
         return status;
-    while (i < N_FIELDS &&
-           (strlen(fields[i].name) != length || memcmp(fields[i].name, r->scratch, length) != 0))
+    while (i < N_FIELDS && !is_word(r->scratch, length, fields[i].name))
         i++;
     if (i == N_FIELDS)
         return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%.*s: no such member of a request",
@@ -462,7 +461,7 @@ static void find_id(struct request_reader *r)
         status = smol_json_begin(&r->json, '{', &more);
     while (!status && more && !r->request->id) {
         status = smol_json_name(&r->json, r->scratch, &length);
-        bool is_id = length == 2 && memcmp(r->scratch, "id", 2) == 0;
+        bool is_id = is_word(r->scratch, length, "id");
         if (!status && is_id && smol_json_peek(&r->json) != 'n')
             status = set_id(r);
         else if (!status)

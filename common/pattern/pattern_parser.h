@@ -50,7 +50,8 @@ smol_status smol_parser_class(struct pattern_parser *p, struct code_set *set);
 /* Reads up to `max` hexadecimal digits into *value, and returns their number. */
 unsigned smol_parser_hex(struct pattern_parser *p, unsigned max, uint32_t *value);
 
-/* The same as smol_parser_escape and smol_parser_class, in ECMA-262's syntax. */
+/* Parse an escape and a class like smol_parser_escape and smol_parser_class, in ECMA-262's syntax.
+ */
 smol_status smol_ecma_escape(struct pattern_parser *p, bool in_class, struct class_member *one);
 smol_status smol_ecma_class(struct pattern_parser *p, struct code_set *set);
 

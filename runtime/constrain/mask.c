@@ -123,8 +123,8 @@ static bool is_character(struct masks *m, term a)
     for (size_t i = 0; i < n; i++) {
         if (smol_term_may_end(m->table, found[i]))
             return false;
-        for (size_t class = 0; class < m->table->n_classes; class ++) {
-            term next = smol_term_after(m->table, found[i], m->table->of_class[class]);
+        for (size_t c = 0; c < m->table->n_classes; c++) {
+            term next = smol_term_after(m->table, found[i], m->table->of_class[c]);
             bool known = next <= TERM_EMPTY;
             for (size_t k = 0; k < n && !known; k++)
                 known = found[k] == next;
@@ -322,9 +322,7 @@ static bool add(struct masks *m, term a, term rest);
 static bool add_repeat(struct masks *m, term a, term rest)
 {
     const struct term_node node = m->table->nodes[a];
-    uint32_t min = node.b ? node.b - 1 : 0;
-    uint32_t max = node.c == TERM_FOREVER ? TERM_FOREVER : node.c - 1;
-    term more = smol_term_then(m->table, smol_term_repeat(m->table, node.a, min, max), rest);
+    term more = smol_term_then(m->table, smol_term_fewer(m->table, node), rest);
     return add(m, node.a, more) && (node.b > 0 || add(m, rest, TERM_EMPTY));
 }
 

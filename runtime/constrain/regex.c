@@ -2,7 +2,7 @@
  *
  * A node of the pattern is translated together with what follows it: follow() replaces the texts of
  * the rest by the texts of the node and the rest. So what looks ahead is an intersection with the
- * rest. For what looks behind, there is a rest for each kind of previous character: the start of
+ * rest. For lookbehinds, there is a rest for each kind of previous character: the start of
  * the text, and classes of characters that no lookbehind of the pattern tells apart. */
 #include "runtime/constrain/regex.h"
 

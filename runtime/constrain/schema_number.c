@@ -112,7 +112,7 @@ static void split(const struct decimal *number, struct digits *out)
         out->fraction[out->n_fraction++] = i < 0 ? '0' : number->digits[i];
 }
 
-/* What follows the whole part of the bound in numbers from it on. */
+/* Returns the fractions of numbers that have the bound's whole part and are at least the bound. */
 static term fraction_from(const struct shape *shape, const struct digits *low, bool strict)
 {
     struct compiler *c = shape->c;
@@ -129,7 +129,7 @@ static term fraction_from(const struct shape *shape, const struct digits *low, b
     return then(c, text(c, "."), rest);
 }
 
-/* What follows the whole part of the bound in numbers up to it. */
+/* Returns the fractions of numbers that have the bound's whole part and are at most the bound. */
 static term fraction_to(const struct shape *shape, const struct digits *high, bool strict)
 {
     struct compiler *c = shape->c;

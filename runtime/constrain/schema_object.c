@@ -348,7 +348,7 @@ static size_t collect_patterns(struct object *object, const struct json_node **o
     return n;
 }
 
-/* What is known of all names that are not listed. */
+/* Facts that hold for all names that are not listed. */
 struct others {
     const struct claim *wanted; /* WORD_OTHER, or NULL */
     term allowed, named; /* by propertyNames, unless any_allowed; the names that are listed */

@@ -68,7 +68,7 @@ term smol_term_repeat(struct term_table *table, term a, uint32_t min,
 term smol_term_both(struct term_table *table, term a, term b);
 term smol_term_without(struct term_table *table, term a, term b);
 
-/* The same set as a. The term says that this is a unit of the language, such as a string or a
+/* Returns the same set as a, marked as a unit of the language, such as a string or a
  * number: which tokens of a vocabulary fit into it is found once, whatever follows it. Units should
  * be regular, and as large as what a language calls a token. */
 term smol_term_unit(struct term_table *table, term a);

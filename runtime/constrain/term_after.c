@@ -1,4 +1,4 @@
-/* What may follow: derivatives of terms, and whether they contain any text. */
+/* Derivatives of terms, and whether terms contain any text. */
 #include <string.h>
 
 #include "common/memory.h"
@@ -38,14 +38,18 @@ static term after_list(struct term_table *table, struct term_node node, unsigned
     return smol_term_combine(table, node.kind, base);
 }
 
+term smol_term_fewer(struct term_table *table, struct term_node repeat)
+{
+    uint32_t min = repeat.b ? repeat.b - 1 : 0;
+    uint32_t max = repeat.c == TERM_FOREVER ? TERM_FOREVER : repeat.c - 1;
+    if (table->nodes[repeat.a].may_end == YES)
+        min = 0; /* the others may be empty */
+    return smol_term_repeat(table, repeat.a, min, max);
+}
+
 static term after_repeat(struct term_table *table, struct term_node node, unsigned class)
 {
-    uint32_t min = node.b ? node.b - 1 : 0;
-    uint32_t max = node.c == TERM_FOREVER ? TERM_FOREVER : node.c - 1;
-    if (table->nodes[node.a].may_end == YES)
-        min = 0; /* the others may be empty */
-    return smol_term_then(table, after(table, node.a, class),
-                          smol_term_repeat(table, node.a, min, max));
+    return smol_term_then(table, after(table, node.a, class), smol_term_fewer(table, node));
 }
 
 static term after_leaf(struct term_table *table, struct term_node node, uint8_t byte)

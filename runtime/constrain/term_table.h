@@ -96,6 +96,9 @@ bool smol_term_push(struct term_table *table, term a);
 /* Returns what is left of a literal after its first byte. */
 term smol_term_rest(struct term_table *table, struct term_node literal);
 
+/* Returns a repetition with one item less. */
+term smol_term_fewer(struct term_table *table, struct term_node repeat);
+
 /* Returns every text but those of a regular term. */
 term smol_term_not(struct term_table *table, term a);
 

@@ -1,4 +1,4 @@
-/* What the targets of constraints share. */
+/* Shared by the fuzz targets of constraints. */
 #ifndef SMOL_TESTS_FUZZ_CONSTRAINT_H
 #define SMOL_TESTS_FUZZ_CONSTRAINT_H
 
