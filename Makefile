@@ -43,6 +43,7 @@ LINK = $(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) $(FILE_LDFLAGS) -Wl,-z,relro,-z
 
 LDLIBS_RUN := -lm $(filter -pthread,$(PTHREAD))
 LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
+LDLIBS_SERVE := -lmicrohttpd $(LDLIBS_RUN)
 
 VERSION := $(shell sed -n 's/^\#define SMOL_VERSION_[A-Z]* \([0-9]*\)$$/\1/p' smol.h | paste -sd.)
 # The version of the library's interface. A release that breaks programs linked with the one before
@@ -57,7 +58,9 @@ FORMAT_SRC := $(wildcard format/*.c)
 RUNTIME_SRC := $(wildcard runtime/*.c runtime/*/*.c)
 CONVERT_SRC := $(wildcard convert/*.c convert/*/*.c)
 CLI_SRC := $(wildcard cli/*.c)
+REQUEST_SRC := $(wildcard cli/request/*.c)
 SMOLRUN_SRC := $(wildcard smolrun/*.c smolrun/*/*.c)
+SMOLSERVE_SRC := $(wildcard smolserve/*.c)
 TEST_SRC := $(wildcard tests/unit/test_*.c)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -65,7 +68,8 @@ SHARED_OBJ := $(call objects,$(COMMON_SRC) $(FORMAT_SRC))
 CONVERT_OBJ := $(call objects,$(CONVERT_SRC))
 RUNTIME_OBJ := $(call objects,$(RUNTIME_SRC))
 CLI_OBJ := $(call objects,$(CLI_SRC))
-SMOLRUN_OBJ := $(call objects,$(SMOLRUN_SRC))
+SMOLRUN_OBJ := $(call objects,$(SMOLRUN_SRC) $(REQUEST_SRC))
+SMOLSERVE_OBJ := $(call objects,$(SMOLSERVE_SRC) $(REQUEST_SRC))
 # what tests link: everything but the two main functions
 INTERNAL_OBJ := $(filter-out %/main.o,$(SHARED_OBJ) $(CLI_OBJ) $(CONVERT_OBJ) $(RUNTIME_OBJ) \
 	$(SMOLRUN_OBJ))
@@ -86,7 +90,8 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 .PHONY: all check runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity long requests pictures report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
-all: runtime $(BUILD)/smolconv ## build everything (the default)
+# The server needs threads.
+all: runtime $(BUILD)/smolconv $(if $(filter yes,$(THREADS)),$(BUILD)/smolserve) ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
 
@@ -95,6 +100,9 @@ $(BUILD)/smolconv: $(CONVERT_OBJ) $(CLI_OBJ) $(SHARED_OBJ)
 
 $(BUILD)/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
+
+$(BUILD)/smolserve: $(SMOLSERVE_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
+	$(LINK) -pie -o $@ $^ $(LDLIBS_SERVE)
 
 # smolrun linked with the shared library, which proves that the public interface suffices. It has its
 # own copy of what cli/ uses of common/. A test runs it.
@@ -182,7 +190,7 @@ $(addprefix $(BUILD)/obj/,$(STATISTICS)) $(addprefix $(BUILD)/internal/,$(STATIS
 endif
 # What runs once for a constraint or a pre-tokenizer is made small.
 ifneq ($(filter -O2,$(CFLAGS)),)
-SMALL := runtime/constrain/regex.o runtime/constrain/grammar.o $(patsubst %.c,%.o,$(wildcard common/pattern/*.c))
+SMALL := $(addprefix runtime/constrain/,characters.o regex.o grammar.o) $(patsubst %.c,%.o,$(wildcard common/pattern/*.c))
 $(addprefix $(BUILD)/obj/,$(SMALL)) $(addprefix $(BUILD)/internal/,$(SMALL)): FILE_CFLAGS += -Os
 endif
 # The address sanitizer sees pointers of a kernel that wrap or are null where they are used; checking each
@@ -206,6 +214,9 @@ else ifeq ($(ARCH),aarch64)
 %neon_i8mm.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+i8mm
 %sha256_arm.o: FILE_CFLAGS += -march=armv8-a+crypto
 endif
+
+# The chat page is a part of the server; the compiler does not tell that it reads these.
+$(BUILD)/obj/smolserve/pages.o: $(wildcard smolserve/page/*)
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -272,7 +283,7 @@ pictures: all ## draw the documentation's pictures of terminals again (docs/term
 	./scripts/record $(BUILD) $(BUILD)/pictures.smol docs
 
 report-check: all ## examine reports in headless Chromium (which it installs)
-	./scripts/setup report
+	./scripts/setup browser
 	"$$(./scripts/venv)" scripts/build-test-model
 	./scripts/check-report $(BUILD)
 
@@ -338,7 +349,8 @@ $(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
 	$(LINK) -shared -o $@ $^ $(LDLIBS_RUN)
 
 tidy: ## run clang-tidy
-	printf '%s\n' $(COMMON_SRC) $(FORMAT_SRC) $(RUNTIME_SRC) $(CONVERT_SRC) $(CLI_SRC) $(SMOLRUN_SRC) | \
+	printf '%s\n' $(COMMON_SRC) $(FORMAT_SRC) $(RUNTIME_SRC) $(CONVERT_SRC) $(CLI_SRC) $(REQUEST_SRC) $(SMOLRUN_SRC) \
+		$(SMOLSERVE_SRC) | \
 		xargs -P "$$(nproc)" -n 12 sh -c 'clang-tidy --quiet "$$@" -- \
 		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha' sh
 
@@ -353,7 +365,11 @@ $(BUILD)/tables/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(call objects,docs/man/table
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
-$(BUILD)/docs/made: scripts/gen-docs $(wildcard docs/man/*) $(BUILD)/tables/smolconv $(BUILD)/tables/smolrun
+$(BUILD)/tables/smolserve: $(SMOLSERVE_OBJ) $(CLI_OBJ) $(call objects,docs/man/tables.c) $(BUILD)/libsmol.a
+	@mkdir -p $(@D)
+	$(LINK) -pie -o $@ $^ $(LDLIBS_SERVE)
+
+$(BUILD)/docs/made: scripts/gen-docs $(wildcard docs/man/*) $(addprefix $(BUILD)/tables/,smolconv smolrun smolserve)
 	rm -rf $(@D)
 	scripts/gen-docs $(BUILD)/tables $(@D)
 	@touch $@
@@ -375,7 +391,7 @@ coverage: ## measure which lines and branches the tests reach (build/coverage/re
 
 # the installed files; a library's other names are links
 SHARED_LIBRARY := $(DESTDIR)$(LIBDIR)/libsmol.so
-INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun smol-fetch) $(DESTDIR)$(LIBDIR)/libsmol.a \
+INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun smolserve smol-fetch) $(DESTDIR)$(LIBDIR)/libsmol.a \
 	$(SHARED_LIBRARY) $(SHARED_LIBRARY).$(SOVERSION) $(SHARED_LIBRARY).$(VERSION) \
 	$(DESTDIR)$(INCLUDEDIR)/smol.h $(DESTDIR)$(PKGCONFIGDIR)/smol.pc \
 	$(DESTDIR)$(PREFIX)/share/smol/calibration.txt
@@ -385,7 +401,7 @@ INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun smol-fetch) $(DES
 INSTALL ?= install
 install: all ## install programs, library and header below PREFIX (and DESTDIR)
 	install -d $(sort $(dir $(INSTALLED)))
-	$(INSTALL) -s -m 755 $(BUILD)/smolconv $(BUILD)/smolrun $(DESTDIR)$(BINDIR)
+	$(INSTALL) -s -m 755 $(BUILD)/smolconv $(BUILD)/smolrun $(BUILD)/smolserve $(DESTDIR)$(BINDIR)
 	install -m 755 scripts/smol-fetch $(DESTDIR)$(BINDIR)
 	install -m 644 $(BUILD)/libsmol.a $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -s -m 755 $(BUILD)/libsmol.so $(SHARED_LIBRARY).$(VERSION)
@@ -417,7 +433,7 @@ install-docs: $(BUILD)/docs/made
 uninstall: uninstall-docs
 uninstall-docs:
 	rm -f $(patsubst docs/man/%.scd,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard docs/man/*.1.scd)) \
-		$(foreach p,smolconv smolrun,$(DESTDIR)$(BASHDIR)/$(p) $(DESTDIR)$(ZSHDIR)/_$(p) \
+		$(foreach p,smolconv smolrun smolserve,$(DESTDIR)$(BASHDIR)/$(p) $(DESTDIR)$(ZSHDIR)/_$(p) \
 		$(DESTDIR)$(FISHDIR)/$(p).fish)
 
 uninstall: ## remove what install put there

@@ -25,9 +25,9 @@
  * OWNERSHIP
  *
  * Each type of object has one function that frees it: smol_model_close, smol_context_free,
- * smol_sampler_free, smol_generation_free, smol_chat_text_free. Plain memory (token ids, texts,
- * bytes) is freed with smol_free. All of them accept NULL. Functions copy what they are given,
- * unless their description says that it must outlive the object.
+ * smol_sampler_free, smol_generation_free, smol_prefix_cache_free, smol_chat_text_free. Plain
+ * memory (token ids, texts, bytes) is freed with smol_free. All of them accept NULL. Functions copy
+ * what they are given, unless their description says that it must outlive the object.
  *
  * After an error, outputs that the caller would have to free are NULL, and objects are as they were
  * before the call, unless the description says otherwise.
@@ -44,10 +44,10 @@
  *
  * THREADS
  *
- * Any number of threads may use a smol_model at once. A smol_context, smol_sampler or
- * smol_generation is for one thread at a time; contexts that share count as one. Only
- * smol_context_cancel may be called by any thread at any time. The only global state is a list of
- * mapped files, for smol_guard_mappings, and the functions set by smol_set_allocator.
+ * Any number of threads may use a smol_model or a smol_prefix_cache at once. A smol_context,
+ * smol_sampler or smol_generation is for one thread at a time; contexts that share count as one.
+ * Only smol_context_cancel may be called by any thread at any time. The only global state is a list
+ * of mapped files, for smol_guard_mappings, and the functions set by smol_set_allocator.
  *
  * RESULTS
  *
@@ -300,6 +300,7 @@ SMOL_API smol_status smol_token_text(const smol_model *model, uint32_t id, const
 /* --- contexts ----------------------------------------------------------------------------- */
 
 typedef struct smol_context smol_context;
+typedef struct smol_prefix_cache smol_prefix_cache; /* see smol_prefix_cache_create */
 
 /* Element type of the KV cache. */
 typedef enum smol_kv {
@@ -324,7 +325,13 @@ typedef struct smol_context_params {
      * Cancelling here has the effect of smol_context_cancel on that call. */
     smol_on_progress *on_progress;
     void *user; /* passed to on_progress */
-    uint64_t reserved[8];
+    /* NULL, or a cache of the same model and KV type, through which contexts share the keys and
+     * values of common beginnings; it must outlive the context. Only contexts of the same group
+     * share: a server that gives each of its clients a group does not let one tell, from the time
+     * that an answer takes, what another has asked. */
+    smol_prefix_cache *prefix_cache;
+    uint64_t prefix_group; /* any number */
+    uint64_t reserved[6];
 } smol_context_params;
 
 /* Creates an empty sequence. `params` may be NULL. The KV cache grows with the sequence. The model
@@ -403,12 +410,53 @@ typedef struct smol_context_info {
     uint32_t n_threads;
     const char *kv;     /* "f32", "f16", "int8" or "int4"; static */
     const char *isa;    /* the kernels in use: "scalar", "avx2", ...; static */
-    size_t kv_bytes;    /* current size of the KV cache */
+    size_t kv_bytes;    /* current size of the KV cache; contexts that use a block each count it */
     size_t state_bytes; /* other memory of the context; contexts that share each count it all */
     uint64_t reserved[4];
 } smol_context_info;
 
 SMOL_API smol_context_info smol_context_get_info(const smol_context *context);
+
+/* --- common prefixes ---------------------------------------------------------------------- */
+
+/* A cache of prefixes holds keys and values of token sequences in blocks of 64 tokens, for contexts
+ * that name it in smol_context_params. smol_eval, smol_eval_many and smol_generate take the keys
+ * and values of the first tokens of a sequence from the cache as far as it has them, and evaluate
+ * the others; full blocks that they have evaluated enter the cache. Several contexts refer to one
+ * block, which never changes: a context that is to continue within a block gets a copy. Logits are
+ * the same to the bit, whatever the cache contains.
+ *
+ * A block is found by all token ids from the start of the sequence to its end, which are compared.
+ * smol_embed evaluates all tokens but adds their blocks. What smol_context_restore has read is not
+ * added, nor is what follows it, because the bytes may be anybody's. */
+
+typedef struct smol_prefix_cache_params {
+    size_t max_bytes; /* of all blocks in the cache, those that contexts use included */
+    smol_kv kv;       /* the KV type of the contexts */
+    uint64_t reserved[4];
+} smol_prefix_cache_params;
+
+/* Creates an empty cache. When there is no room for a block, those that no context uses are
+ * evicted, the least recently used first; if all are in use, the new one remains its context's own.
+ * The model must outlive the cache. Errors: USAGE (params: no room for a single block, a value of
+ * `kv`), MEMORY. */
+SMOL_API smol_status smol_prefix_cache_create(const smol_model *model,
+                                              const smol_prefix_cache_params *params,
+                                              smol_prefix_cache **cache, smol_error *error);
+
+/* Frees a cache. All contexts that use it must have been freed. NULL is ignored. */
+SMOL_API void smol_prefix_cache_free(smol_prefix_cache *cache);
+
+typedef struct smol_prefix_cache_info {
+    size_t bytes, max_bytes;
+    size_t block_bytes;      /* each */
+    size_t n_blocks, n_used; /* those in the cache, and those of them that contexts use */
+    uint64_t n_reused;       /* tokens that were found in the cache, ever */
+    uint64_t n_evicted;      /* blocks, ever */
+    uint64_t reserved[4];
+} smol_prefix_cache_info;
+
+SMOL_API smol_prefix_cache_info smol_prefix_cache_get_info(smol_prefix_cache *cache);
 
 /* --- embeddings --------------------------------------------------------------------------- */
 
@@ -454,8 +502,10 @@ typedef struct smol_chat_params {
     /* NULL, or reports how many bytes of the rendered text smol_chat_tokenize has converted, as in
      * smol_tokenize_params. smol_chat_format does not call it. */
     smol_on_progress *on_progress;
-    void *user; /* passed to on_progress */
-    uint64_t reserved[8];
+    void *user;          /* passed to on_progress */
+    int parse_arguments; /* 1: the arguments of tool calls that are texts, as in OpenAI's messages,
+                            are read as JSON, which most templates expect */
+    uint64_t reserved[7];
 } smol_chat_params;
 
 typedef struct smol_chat_text {
@@ -488,8 +538,15 @@ SMOL_API smol_status smol_chat_tokenize(const smol_model *model, const smol_chat
 
 /* --- sampling ----------------------------------------------------------------------------- */
 
-/* Meaning and order are those of Hugging Face transformers: repetition penalty, temperature, top-k,
- * top-p, min-p. All zeros: greedy decoding. */
+/* Adds a number to the logit of token `id`. */
+typedef struct smol_logit_bias {
+    uint32_t id;
+    float bias; /* finite */
+} smol_logit_bias;
+
+/* Meaning and order are those of Hugging Face transformers: biases, repetition penalty,
+ * temperature, top-k, top-p, min-p. The frequency and presence penalties, which follow the
+ * repetition penalty, are OpenAI's. All zeros: greedy decoding. */
 typedef struct smol_sampler_params {
     float temperature; /* >= 0; 0: greedy, the lowest id among equals */
     uint32_t top_k;    /* keep the k most likely tokens, and their equals; 0: all */
@@ -497,7 +554,14 @@ typedef struct smol_sampler_params {
     float min_p;       /* 0..1: keep tokens with this share of the best's probability; 0: all */
     float repetition_penalty; /* >= 0: divides positive, multiplies negative logits; 0 or 1: none */
     uint64_t seed;
-    uint64_t reserved[4];
+    /* Finite; subtracted from the logit of a token that has been generated: times the number of its
+     * occurrences, and once. smol_generate counts generated tokens, smol_sample those of `history`.
+     */
+    float frequency_penalty, presence_penalty;
+    const smol_logit_bias *logit_bias; /* (n_logit_bias); copied. Errors of smol_sample: USAGE (an
+                                          id out of range) */
+    size_t n_logit_bias;
+    uint64_t reserved[1];
 } smol_sampler_params;
 
 typedef struct smol_sampler smol_sampler;
@@ -525,6 +589,7 @@ SMOL_API smol_status smol_sample_masked(smol_sampler *sampler, const float *logi
                                         const uint64_t *mask, const uint32_t *history,
                                         size_t n_history, uint32_t *id, smol_error *error);
 
+/* Biases remain the sampler's, until its parameters change. */
 SMOL_API smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler);
 
 /* Changes the parameters. A new seed starts with its first random number; with the same seed the
@@ -549,6 +614,8 @@ typedef enum smol_constraint_kind {
     SMOL_CONSTRAINT_REGEX,           /* the whole text must match */
     SMOL_CONSTRAINT_CHOICES,         /* one of the texts in a JSON list */
     SMOL_CONSTRAINT_GRAMMAR,         /* EBNF, or llama.cpp's GBNF; see docs/structured-output.md */
+    SMOL_CONSTRAINT_TOOLS, /* calls of tools in a JSON list, as smol_chat_params.tools_json,
+                              in the model's style */
 } smol_constraint_kind;
 
 typedef enum smol_json_space {
@@ -563,18 +630,31 @@ typedef struct smol_constraint_params {
     size_t size;
     smol_json_space json_space; /* for JSON Schema */
     int any_order;              /* 1: properties in any order; 0: in the order of the schema */
-    uint64_t reserved[4];
+    /* for tools, terminated: "auto", or NULL: text, calls, or text and then calls; "none": text;
+     * "required": calls; or the name of the only tool that may be called, and must be */
+    const char *tool_choice;
+    int one_call; /* 1: at most one call */
+    uint64_t reserved[2];
 } smol_constraint_params;
 
 /* Compiles a constraint for the model's tokenizer. The model must outlive it. Errors: USAGE (the
- * text is not JSON, or no schema), UNSUPPORTED (not a regular expression or grammar; a keyword that
- * cannot be enforced exactly, by name; nothing satisfies the constraint; a limit). */
+ * text is not JSON, or no schema; no such tool), UNSUPPORTED (not a regular expression or grammar;
+ * a keyword that cannot be enforced exactly, by name; nothing satisfies the constraint; a limit;
+ * the model has no known style of tool calls). */
 SMOL_API smol_status smol_constraint_create(const smol_model *model,
                                             const smol_constraint_params *params,
                                             smol_constraint **constraint, smol_error *error);
 
 /* NULL is ignored. */
 SMOL_API void smol_constraint_free(smol_constraint *constraint);
+
+/* Returns a number that tells constraints apart: the same parameters give the same one everywhere.
+ */
+SMOL_API uint64_t smol_constraint_digest(const smol_constraint *constraint);
+
+/* Returns the bytes of memory that the constraint takes. They grow while masks are found, to a few
+ * hundred MiB at most: then it forgets what it found and begins anew. */
+SMOL_API size_t smol_constraint_bytes(smol_constraint *constraint);
 
 /* Follows one text through a constraint, token by token. For one thread at a time. */
 typedef struct smol_matcher smol_matcher;
@@ -601,6 +681,10 @@ SMOL_API smol_status smol_matcher_mask(smol_matcher *matcher, uint64_t *mask, sm
  * token may not come next; nothing was changed), UNSUPPORTED. */
 SMOL_API smol_status smol_matcher_accept(smol_matcher *matcher, uint32_t id, smol_error *error);
 
+/* Returns the tokens that were accepted, (*n), valid until the next call on the matcher. They are
+ * its state: a new matcher that accepts them is at the same place, also in another process. */
+SMOL_API const uint32_t *smol_matcher_ids(const smol_matcher *matcher, size_t *n);
+
 /* Takes back the last n tokens, or all if there are fewer. */
 SMOL_API void smol_matcher_rollback(smol_matcher *matcher, size_t n);
 
@@ -613,10 +697,53 @@ SMOL_API smol_status smol_matcher_forced(smol_matcher *matcher, uint32_t *ids, s
 /* Returns 1 if the text may end here, otherwise 0. */
 SMOL_API int smol_matcher_complete(smol_matcher *matcher);
 
+/* --- tools -------------------------------------------------------------------------------- */
+
+/* A conversation names its tools in smol_chat_params.tools_json. A constraint of kind
+ * SMOL_CONSTRAINT_TOOLS makes the calls in the answer well-formed, and a reader separates them from
+ * the text around them. How a model writes calls is its style, which smolconv finds in the chat
+ * template. */
+
+/* Returns the name of the style, such as "hermes", or NULL if none is known. Static. */
+SMOL_API const char *smol_model_tool_style(const smol_model *model);
+
+/* Reads an answer as it comes. For one thread at a time. */
+typedef struct smol_tool_reader smol_tool_reader;
+
+typedef enum smol_tool_part {
+    SMOL_TOOL_TEXT = 0,  /* text that belongs to no call */
+    SMOL_TOOL_CALL,      /* a call begins: the name of the tool */
+    SMOL_TOOL_ARGUMENTS, /* the next piece of its arguments, a JSON object in all */
+    SMOL_TOOL_CALL_END,  /* no text */
+} smol_tool_part;
+
+/* Receives text[0..size), a part of the answer, valid until the callback returns. White space
+ * between text and calls is left out. Return 0 to continue, any other value to cancel. */
+typedef int smol_on_tool_part(void *user, smol_tool_part part, const char *text, size_t size);
+
+/* Creates a reader of one answer. `tools` is the terminated list that the conversation names; in
+ * some styles it tells whether an argument such as 5 is a string. NULL: it is a number. Errors:
+ * UNSUPPORTED (the model has no known style), USAGE (the list is not JSON). */
+SMOL_API smol_status smol_tool_reader_create(const smol_model *model, const char *tools,
+                                             smol_on_tool_part *on_part, void *user,
+                                             smol_tool_reader **reader, smol_error *error);
+
+/* Reads the next text[0..size) of the answer, generated with show_special. What is no call, though
+ * it begins like one, is reported as text. Errors: CANCELLED (by the callback). */
+SMOL_API smol_status smol_tool_reader_add(smol_tool_reader *reader, const char *text, size_t size,
+                                          smol_error *error);
+
+/* Ends the answer: reports what was held back because it might have begun a call, and ends a call
+ * that was cut off. Errors: CANCELLED. */
+SMOL_API smol_status smol_tool_reader_end(smol_tool_reader *reader, smol_error *error);
+
+/* NULL is ignored. */
+SMOL_API void smol_tool_reader_free(smol_tool_reader *reader);
+
 /* --- generation --------------------------------------------------------------------------- */
 
 typedef enum smol_finish {
-    SMOL_FINISH_STOP = 0,     /* a stop token or stop string */
+    SMOL_FINISH_STOP = 0,     /* a stop token or stop string, or the end of a matcher's text */
     SMOL_FINISH_LENGTH,       /* max_tokens were generated */
     SMOL_FINISH_CONTEXT_FULL, /* no room for another token */
     SMOL_FINISH_CANCELLED,    /* by a callback or smol_context_cancel */
@@ -655,20 +782,25 @@ typedef struct smol_generate_params {
     void *user;              /* passed to on_text and on_token */
     smol_matcher *matcher;   /* may be NULL; constrains the output, and accepts its tokens, without
                                 a stop token. Of a constraint for this model; it must outlive the
-                                generation */
-    uint64_t reserved[7];
+                                generation. The text is then exactly what the matcher accepts, also
+                                where the tokenizer omits a first blank */
+    /* 1: smol_generation_step evaluates at most 128 tokens of the prompt, even if nothing else is
+     * generated, so that others may join soon; 0: then the whole prompt. */
+    uint64_t slice_prompt;
+    uint64_t reserved[6];
 } smol_generate_params;
 
 typedef struct smol_generate_result {
     smol_finish finish;
-    size_t n_prompt;            /* tokens evaluated as prompt */
+    size_t n_prompt;            /* tokens of the prompt */
     size_t n_generated;         /* tokens generated, without a stop token */
     double prompt_seconds;      /* wall time: until the prompt was evaluated, */
     double first_token_seconds; /* until the first token was chosen, */
     double decode_seconds;      /* from then to the last token */
     size_t n_slides;            /* how often the context slid after the prompt */
     double slide_seconds;       /* time for that, included in decode_seconds */
-    uint64_t reserved[8];
+    uint64_t n_reused; /* tokens of the prompt that were in a cache of prefixes: not evaluated */
+    uint64_t reserved[7];
 } smol_generate_result;
 
 /* Appends prompt[0..n) to the context and generates. `params` may be NULL. *result (may be NULL) is
@@ -741,7 +873,8 @@ typedef int smol_on_write(void *user, const void *data, size_t size);
 typedef int smol_on_read(void *user, void *data, size_t size, size_t *n);
 
 /* Writes the sequence, its keys and values, and *session (may be NULL) in the format of
- * format/SESSION.md. The same state gives the same bytes. Errors: USAGE (too much data), NUMERIC
+ * format/SESSION.md. The same state gives the same bytes. Errors: USAGE (too much data; a sampler
+ * with biases, a frequency or a presence penalty, which a session does not hold), NUMERIC
  * (NaN or infinity in the cache, which the next smol_eval would report), FILE (from the callback),
  * MEMORY. */
 SMOL_API smol_status smol_context_save(const smol_context *context, const smol_session *session,

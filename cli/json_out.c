@@ -58,12 +58,16 @@ void smol_json_text(struct json_out *json, const char *text, size_t size)
     write_text(json->file, text, size);
 }
 
-void smol_json_key(struct json_out *json, const char *key)
+void smol_json_key_text(struct json_out *json, const char *text, size_t size)
 {
-    separate(json);
-    write_text(json->file, key, strlen(key));
+    smol_json_text(json, text, size);
     fputs(": ", json->file);
     json->comma = false;
+}
+
+void smol_json_key(struct json_out *json, const char *key)
+{
+    smol_json_key_text(json, key, strlen(key));
 }
 
 void smol_json_whole(struct json_out *json, uint64_t value)
@@ -99,7 +103,7 @@ void smol_json_member_whole(struct json_out *json, const char *key, uint64_t val
     smol_json_whole(json, value);
 }
 
-void smol_json_member_real(struct json_out *json, const char *key, double value)
+void smol_json_real(struct json_out *json, double value)
 {
     char digits[32] = "null";
     for (int precision = 6; isfinite(value) && precision <= 17; precision++) {
@@ -107,9 +111,44 @@ void smol_json_member_real(struct json_out *json, const char *key, double value)
         if (strtod(digits, NULL) == value)
             break;
     }
-    smol_json_key(json, key);
     separate(json);
     fputs(digits, json->file);
+}
+
+void smol_json_float(struct json_out *json, float value)
+{
+    char digits[32] = "null";
+    for (int precision = 6; isfinite(value) && precision <= 9; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
+        if (strtof(digits, NULL) == value)
+            break;
+    }
+    separate(json);
+    fputs(digits, json->file);
+}
+
+void smol_json_base64(struct json_out *json, const void *data, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *bytes = data;
+    separate(json);
+    fputc('"', json->file);
+    for (size_t i = 0; i < size; i += 3) {
+        size_t left = size - i;
+        unsigned group = (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
+                         (left > 2 ? bytes[i + 2] : 0);
+        const char four[] = {digits[group >> 18], digits[group >> 12 & 63],
+                             left > 1 ? digits[group >> 6 & 63] : '=',
+                             left > 2 ? digits[group & 63] : '='};
+        fwrite(four, 1, sizeof four, json->file);
+    }
+    fputc('"', json->file);
+}
+
+void smol_json_member_real(struct json_out *json, const char *key, double value)
+{
+    smol_json_key(json, key);
+    smol_json_real(json, value);
 }
 
 void smol_json_literal(struct json_out *json, const char *word)

@@ -32,8 +32,16 @@ void smol_json_member_real(struct json_out *json, const char *key, double value)
 /* Writes a member whose value is JSON already, well-formed UTF-8. DEL and C1 are escaped. */
 void smol_json_member_value(struct json_out *json, const char *key, const char *value);
 
-/* Writes an element of an array. */
+/* Write an element of an array, or the value after a key. */
 void smol_json_whole(struct json_out *json, uint64_t value);
+void smol_json_real(struct json_out *json, double value);
+void smol_json_float(struct json_out *json, float value); /* fewer digits: those of the float */
+
+/* Writes data[0..size) as a string in base64. */
+void smol_json_base64(struct json_out *json, const void *data, size_t size);
+
+/* Writes a key of any bytes, as smol_json_text does. */
+void smol_json_key_text(struct json_out *json, const char *text, size_t size);
 
 /* smol_json_member_flag writes a member that is true or false. smol_json_literal writes the value
  * `word`: true, false or null. */

@@ -164,11 +164,35 @@ static const struct rule terminal_rules[] = {
     {SYS_ioctl, 1, UINT32_MAX, FIONREAD},
 };
 
+/* Additional calls for a server (libmicrohttpd), which has its listening socket. */
+static const struct rule server_rules[] = {
+    {SYS_accept4, 0, 0, 0},
+    {SYS_recvfrom, 0, 0, 0},
+    {SYS_sendto, 0, 0, 0},
+    {SYS_sendmsg, 0, 0, 0},
+    {SYS_shutdown, 0, 0, 0},
+    {SYS_getsockname, 0, 0, 0},
+    {SYS_setsockopt, 0, 0, 0},
+    {SYS_getsockopt, 0, 0, 0},
+    {SYS_epoll_create1, 0, 0, 0},
+    {SYS_epoll_ctl, 0, 0, 0},
+    {SYS_epoll_pwait, 0, 0, 0},
+    {SYS_eventfd2, 0, 0, 0},
+    {SYS_fcntl, 1, UINT32_MAX, F_GETFL},
+    {SYS_fcntl, 1, UINT32_MAX, F_SETFL},
+    {SYS_rt_sigtimedwait, 0, 0, 0},
+    {SYS_clock_nanosleep, 0, 0, 0},
+#if defined(__x86_64__)
+    {SYS_epoll_wait, 0, 0, 0},
+#endif
+};
+
 enum {
+    N_SERVER_RULES = sizeof server_rules / sizeof server_rules[0],
     N_TERMINAL_RULES = sizeof terminal_rules / sizeof terminal_rules[0],
     N_RULES = sizeof rules / sizeof rules[0],
     N_OUTPUT_RULES = sizeof output_rules / sizeof output_rules[0],
-    MAX_INSTRUCTIONS = 8 * (N_RULES + N_OUTPUT_RULES + N_TERMINAL_RULES + 2) + 8,
+    MAX_INSTRUCTIONS = 8 * (N_RULES + N_OUTPUT_RULES + N_TERMINAL_RULES + N_SERVER_RULES + 2) + 8,
 };
 
 /* The filter: a program for the kernel's packet filter machine, which runs it for each call. */
@@ -218,7 +242,7 @@ static void refuse(struct program *program, const struct rule *rule)
  * and do not kill the process: newer C libraries try newer calls first (clone3 for threads) and
  * then fall back. Continuing does not help an attacker, and an attacker who only wants to end the
  * process can do that anyway. */
-static void write_program(struct program *program, bool with_output, bool with_terminal)
+static void write_program(struct program *program, bool with_output, unsigned rights)
 {
 #if defined(__x86_64__)
     const uint32_t architecture = 0xc000003e;
@@ -234,26 +258,27 @@ static void write_program(struct program *program, bool with_output, bool with_t
     } lists[] = {{rules, N_RULES},
                  {own, 2},
                  {output_rules, with_output ? N_OUTPUT_RULES : 0},
-                 {terminal_rules, with_terminal ? N_TERMINAL_RULES : 0}};
+                 {terminal_rules, rights & SANDBOX_TERMINAL ? N_TERMINAL_RULES : 0},
+                 {server_rules, rights & SANDBOX_SERVER ? N_SERVER_RULES : 0}};
     add(program, LOAD, ARCHITECTURE, 0);
     program->instructions[program->n++] = (struct instruction){IF_EQUAL, 1, 0, architecture};
     add(program, RETURN, FAIL_WITH(ENOSYS), 0);
     add(program, LOAD, CALL, 0);
     void (*const steps[])(struct program *, const struct rule *) = {allow, refuse};
     for (int step = 0; step < 2; step++)
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 5; i++)
             for (size_t j = 0; j < lists[i].n; j++)
                 steps[step](program, &lists[i].rules[j]);
     add(program, RETURN, FAIL_WITH(ENOSYS), 0);
 }
 
 /* Restricts system calls. Returns 0 or errno. */
-static int restrict_calls(bool with_output, bool with_terminal)
+static int restrict_calls(bool with_output, unsigned rights)
 {
     enum { SET_FILTER = 1, KEEP_SPECULATION = 4 };
     struct instruction instructions[MAX_INSTRUCTIONS];
     struct program program = {0, instructions};
-    write_program(&program, with_output, with_terminal);
+    write_program(&program, with_output, rights);
     /* Without the flag, kernels before 5.16 slow down every process that has a filter, to protect
      * parts of it that do not trust each other against speculation. Kernels accept the flag since
      * 4.17. */
@@ -262,9 +287,9 @@ static int restrict_calls(bool with_output, bool with_terminal)
     return errno == EINVAL && syscall(SYS_seccomp, SET_FILTER, 0, &program) == 0 ? 0 : errno;
 }
 #else
-static int restrict_calls(bool with_output, bool with_terminal)
+static int restrict_calls(bool with_output, unsigned rights)
 {
-    (void)with_output, (void)with_terminal;
+    (void)with_output, (void)rights;
     return ENOSYS; /* no list for this architecture */
 }
 #endif
@@ -310,7 +335,7 @@ bool smol_sandbox_is_weak(const struct sandbox *sandbox)
     return !is_common(sandbox->files) || !is_common(sandbox->calls);
 }
 
-smol_status smol_sandbox_enter(enum sandbox_mode mode, const char *output, bool with_terminal,
+smol_status smol_sandbox_enter(enum sandbox_mode mode, const char *output, unsigned rights,
                                struct sandbox *sandbox, smol_error *error)
 {
     *sandbox = (struct sandbox){.mode = mode};
@@ -323,7 +348,7 @@ smol_status smol_sandbox_enter(enum sandbox_mode mode, const char *output, bool 
         sandbox->files = sandbox->calls = errno;
     } else {
         sandbox->files = restrict_files(folder);
-        sandbox->calls = restrict_calls(output != NULL, with_terminal);
+        sandbox->calls = restrict_calls(output != NULL, rights);
     }
     free(folder);
     if (mode != SANDBOX_REQUIRE || (!sandbox->files && !sandbox->calls))

@@ -14,6 +14,9 @@ enum sandbox_mode {
     SANDBOX_OFF,
 };
 
+/* Rights that only some programs need, for `rights` below. */
+enum { SANDBOX_TERMINAL = 1, SANDBOX_SERVER = 2 };
+
 /* The state of the parts of the sandbox: 0 if a part is in force, otherwise the reason (errno). */
 struct sandbox {
     enum sandbox_mode mode;
@@ -25,12 +28,13 @@ struct sandbox {
  *   folder of `output` and below (Landlock, Linux 5.13);
  * - make only the system calls that sandbox.c lists: no network, no programs or processes, no
  *   tracing, no new executable memory, no changes to existing files (seccomp, x86-64 and aarch64);
- * - change the modes of the terminal, which line editing needs, only with `with_terminal`;
+ * - change the modes of the terminal, which line editing needs, only with SANDBOX_TERMINAL;
+ * - accept and serve connections on sockets that are listening already only with SANDBOX_SERVER;
  * - gain no privileges (Linux 3.5).
  * Open descriptors keep their rights. With SANDBOX_ON, a part that is not available is left out, as
  * *sandbox shows. Call it while the process has one thread. Errors: UNSUPPORTED (SANDBOX_REQUIRE,
  * and a part is not available), MEMORY. */
-smol_status smol_sandbox_enter(enum sandbox_mode mode, const char *output, bool with_terminal,
+smol_status smol_sandbox_enter(enum sandbox_mode mode, const char *output, unsigned rights,
                                struct sandbox *sandbox, smol_error *error);
 
 /* Sets *mode to the mode that the environment variable SMOL_SANDBOX requests: SANDBOX_OFF for

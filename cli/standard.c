@@ -45,13 +45,29 @@ smol_status smol_held_start(struct held_output *held, smol_error *error)
     return held->file ? SMOL_OK : smol_fail_memory(error, "the output");
 }
 
-smol_status smol_held_release(struct held_output *held, smol_status status, smol_error *error)
+smol_status smol_held_take(struct held_output *held, struct buffer *text, smol_error *error)
 {
     fclose(held->file);
-    if (!status && held->text.failed)
-        status = smol_fail_memory(error, "the output");
-    if (!status)
-        fwrite(held->text.text, 1, held->text.size, stdout);
+    *text = held->text;
+    if (!text->failed)
+        return SMOL_OK;
+    smol_free(text->text);
+    *text = (struct buffer){0};
+    return smol_fail_memory(error, "the output");
+}
+
+void smol_held_drop(struct held_output *held)
+{
+    fclose(held->file);
     smol_free(held->text.text);
-    return status;
+}
+
+smol_status smol_held_release(struct held_output *held, smol_status status, smol_error *error)
+{
+    struct buffer text;
+    smol_status held_status = smol_held_take(held, &text, status ? NULL : error);
+    if (!status && !held_status)
+        fwrite(text.text, 1, text.size, stdout);
+    smol_free(text.text);
+    return status ? status : held_status;
 }

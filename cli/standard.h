@@ -23,8 +23,15 @@ struct held_output {
     struct buffer text;
 };
 
-/* Starts holding output. After SMOL_OK, call smol_held_release once. Errors: SMOL_ERROR_MEMORY. */
+/* Starts holding output. After SMOL_OK, call one of the following functions once. Errors:
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_held_start(struct held_output *held, smol_error *error);
+
+/* Moves what is held to *text, to be freed with smol_free. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_held_take(struct held_output *held, struct buffer *text, smol_error *error);
+
+/* Drops what is held. */
+void smol_held_drop(struct held_output *held);
 
 /* Prints what is held if `status` is SMOL_OK, drops it otherwise. Returns `status`, or
  * SMOL_ERROR_MEMORY if the memory did not suffice. */

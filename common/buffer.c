@@ -38,6 +38,22 @@ void smol_buffer_add(struct buffer *buffer, const char *text, size_t size)
     buffer->size += size;
 }
 
+void smol_buffer_keep_last(struct buffer *buffer, size_t size)
+{
+    if (size > 0)
+        memmove(buffer->text, buffer->text + buffer->size - size, size);
+    buffer->size = size;
+}
+
+size_t smol_buffer_overlap(const struct buffer *buffer, const char *text)
+{
+    size_t length = strlen(text);
+    size_t n = length < buffer->size ? length : buffer->size;
+    while (n > 0 && memcmp(buffer->text + buffer->size - n, text, n) != 0)
+        n--;
+    return n;
+}
+
 void smol_buffer_print(struct buffer *buffer, const char *format, ...)
 {
     va_list arguments;

@@ -16,6 +16,19 @@ struct buffer {
 
 void smol_buffer_add(struct buffer *buffer, const char *text, size_t size);
 
+/* Empties the buffer and keeps its memory. */
+static inline void buffer_clear(struct buffer *buffer)
+{
+    buffer->size = 0;
+}
+
+/* Drops all but the last `size` bytes. */
+void smol_buffer_keep_last(struct buffer *buffer, size_t size);
+
+/* Returns how many bytes at the end of the buffer are the start of `text`, terminated: the most
+ * that are, up to all of it. */
+size_t smol_buffer_overlap(const struct buffer *buffer, const char *text);
+
 /* Adds formatted text of at most 255 bytes; a longer text counts as a failure. */
 void smol_buffer_print(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

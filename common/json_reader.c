@@ -29,8 +29,7 @@ smol_status smol_json_check_utf8(struct json_reader *reader)
 
 int smol_json_peek(struct json_reader *reader)
 {
-    while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\n' ||
-                                        *reader->at == '\t' || *reader->at == '\r'))
+    while (reader->at < reader->end && json_is_space((char)*reader->at))
         reader->at++;
     return reader->at < reader->end ? *reader->at : -1;
 }

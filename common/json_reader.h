@@ -26,6 +26,12 @@ enum {
     DECIMAL_MAX = 63,       /* characters, see smol_read_decimal */
 };
 
+/* Returns whether a character is white space of JSON. */
+static inline bool json_is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
 /* Every function skips white space first and leaves reader->at after the text that it takes. Do not
  * continue reading after an error. */
 

@@ -16,6 +16,7 @@ enum {
     BLOB_MINOR = 0,            /* of a file that requires no feature; FORMAT.md, 11 */
     BLOB_MINOR_FEATURES = 1,   /* of a file that requires a feature of version 1.1 */
     BLOB_MINOR_MIXED = 2,      /* of a file that requires FEATURE_MIXED */
+    BLOB_MINOR_TOOLS = 3,      /* of a file that requires FEATURE_TOOLS */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
     BLOB_MAX_FRONT = 64 << 20, /* largest data_offset: readers hold the front in memory */
@@ -44,8 +45,9 @@ enum blob_feature {
     FEATURE_SCANNER = 1 << 2,  /* SECTION_SCANNER */
     FEATURE_TEXT = 1 << 3,     /* SECTION_TEXT, and the flags that belong to it */
     FEATURE_MIXED = 1 << 4,    /* SECTION_LEVELS; each matrix of an int8 model has its own dtype */
-    KNOWN_FEATURES =
-        FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT | FEATURE_MIXED,
+    FEATURE_TOOLS = 1 << 5,    /* struct blob_template.tool_style is not 0 */
+    KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
+                     FEATURE_MIXED | FEATURE_TOOLS,
 };
 
 enum section_kind {

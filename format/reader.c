@@ -421,6 +421,17 @@ static smol_status check_template(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
+/* Checks that the feature is set if and only if the template section needs it. */
+static smol_status check_tools(const struct blob *blob, smol_error *error)
+{
+    bool tools = blob->header->required_features & FEATURE_TOOLS;
+    bool has_style = blob->template_section && blob->template.header.tool_style != TOOLS_NONE;
+    if (tools == has_style)
+        return SMOL_OK;
+    return damaged(blob, error, "the style of tool calls does not match the tools feature",
+                   offsetof(struct blob_header, required_features));
+}
+
 static smol_status check_digest_table(struct blob *blob, smol_error *error)
 {
     smol_status status = take(blob, SECTION_DIGESTS, sizeof *blob->digests,
@@ -499,6 +510,8 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_tensors(blob, error);
     if (!status)
         status = check_template(blob, error);
+    if (!status)
+        status = check_tools(blob, error);
     if (!status)
         status = check_digest_table(blob, error);
     if (!status)

@@ -3,6 +3,7 @@
 #ifndef SMOL_FORMAT_TEMPLATE_H
 #define SMOL_FORMAT_TEMPLATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,9 +20,25 @@ struct blob_template {
     uint32_t name; /* constant, a string: the name of the template in the checkpoint, for display */
     uint32_t reason;      /* constant, a string: why it was not compiled, or NO_CONSTANT */
     uint32_t source_size; /* bytes of the template's source, for display */
-    uint32_t reserved[8];
+    uint32_t tool_style;  /* enum tool_style; with FEATURE_TOOLS, not 0 */
+    uint32_t reserved[7];
 };
 #define NO_CONSTANT UINT32_MAX
+
+/* How a model writes a call of a tool. FORMAT.md, 5.11, has an example of each. */
+enum tool_style {
+    TOOLS_NONE = 0, /* the template has no tools, or their calls have an unknown form */
+    TOOLS_HERMES,
+    TOOLS_LLAMA3,
+    TOOLS_MISTRAL,
+    TOOLS_MISTRAL_ARGS,
+    TOOLS_GRANITE,
+    TOOLS_FUNCTION_GEMMA,
+    TOOLS_GEMMA,
+    TOOLS_PYTHON,
+    TOOLS_QWEN_XML,
+    N_TOOL_STYLES,
+};
 
 enum constant_type {
     CONSTANT_NONE = 0,
@@ -234,5 +251,36 @@ int64_t smol_template_growth(const struct template_operation *operation);
  * "count", have the same number. */
 int smol_template_find_filter(const char *name, size_t length);
 int smol_template_find_test(const char *name, size_t length);
+
+/* How the arguments of a call are written. */
+enum argument_syntax {
+    ARGUMENTS_JSON,
+    ARGUMENTS_GEMMA,  /* {key:value,...}, names without quotes, strings raw between `quote` */
+    ARGUMENTS_PYTHON, /* (key=value, ...), the strings of JSON, True, False and None */
+    ARGUMENTS_XML,    /* <parameter=key>\nvalue\n</parameter>\n ..., then </function> */
+};
+
+/* An answer is free text, then groups of calls. A group is
+ *     marker space list_open CALL (list_next CALL)* end
+ * and a CALL `{"name": "NAME", "ARGUMENTS": {...}}`, or where `arguments` is NULL
+ * call NAME name_end, then the arguments; a name_end of one byte opens them. Texts are terminated.
+ */
+struct tool_style_texts {
+    const char *marker;    /* begins a group, and is often one special token */
+    const char *space;     /* after it; the model may leave a blank out */
+    const char *list_open; /* "" or "[" */
+    const char *arguments; /* name of the member with the arguments */
+    const char *call, *name_end;
+    enum argument_syntax syntax;
+    const char *quote;     /* around strings of ARGUMENTS_GEMMA */
+    const char *list_next; /* between calls of a group; NULL: it has one call */
+    const char *end;
+    const char *next; /* between groups; NULL: there is one group */
+    bool at_start;    /* the answer has no text before the marker */
+};
+
+/* Returns the name and the texts of a style; NULL for TOOLS_NONE. */
+const char *smol_tool_style_name(enum tool_style style);
+const struct tool_style_texts *smol_tool_style_texts(enum tool_style style);
 
 #endif

@@ -1,5 +1,5 @@
-/* The names of filters and tests in templates. The converter looks up the names in the source, the
- * runtime those passed to `map`, `select` and similar filters. */
+/* The names of filters, tests and styles of tool calls in templates. The converter looks up the
+ * names in the source, the runtime those passed to `map`, `select` and similar filters. */
 #include <string.h>
 
 #include "format/template.h"
@@ -97,4 +97,96 @@ int smol_template_find_filter(const char *name, size_t length)
 int smol_template_find_test(const char *name, size_t length)
 {
     return find(tests, sizeof tests / sizeof tests[0], name, length);
+}
+
+static const struct {
+    const char *name;
+    struct tool_style_texts texts;
+} tool_styles[N_TOOL_STYLES] = {
+    [TOOLS_HERMES] = {"hermes",
+                      {.marker = "<tool_call>",
+                       .space = "\n",
+                       .list_open = "",
+                       .arguments = "arguments",
+                       .end = "\n</tool_call>",
+                       .next = "\n"}},
+    [TOOLS_LLAMA3] = {"llama3",
+                      {.marker = "{\"",
+                       .space = "",
+                       .list_open = "",
+                       .arguments = "parameters",
+                       .end = "",
+                       .at_start = true}},
+    [TOOLS_MISTRAL] = {"mistral",
+                       {.marker = "[TOOL_CALLS]",
+                        .space = " ",
+                        .list_open = "[",
+                        .arguments = "arguments",
+                        .list_next = ", ",
+                        .end = "]"}},
+    [TOOLS_MISTRAL_ARGS] = {"mistral-args",
+                            {.marker = "[TOOL_CALLS]",
+                             .space = "",
+                             .list_open = "",
+                             .call = "",
+                             .name_end = "[ARGS]",
+                             .end = "",
+                             .next = ""}},
+    [TOOLS_GRANITE] = {"granite",
+                       {.marker = "<|tool_call|>",
+                        .space = " ",
+                        .list_open = "[",
+                        .arguments = "arguments",
+                        .list_next = ", ",
+                        .end = "]"}},
+    [TOOLS_FUNCTION_GEMMA] = {"function-gemma",
+                              {.marker = "<start_function_call>",
+                               .space = "",
+                               .list_open = "",
+                               .call = "call:",
+                               .name_end = "{",
+                               .syntax = ARGUMENTS_GEMMA,
+                               .quote = "<escape>",
+                               .end = "<end_function_call>",
+                               .next = ""}},
+    [TOOLS_GEMMA] = {"gemma",
+                     {.marker = "<|tool_call>",
+                      .space = "",
+                      .list_open = "",
+                      .call = "call:",
+                      .name_end = "{",
+                      .syntax = ARGUMENTS_GEMMA,
+                      .quote = "<|\"|>",
+                      .end = "<tool_call|>",
+                      .next = ""}},
+    [TOOLS_QWEN_XML] = {"qwen-xml",
+                        {.marker = "<tool_call>",
+                         .space = "\n",
+                         .list_open = "",
+                         .call = "<function=",
+                         .name_end = ">\n",
+                         .syntax = ARGUMENTS_XML,
+                         .quote = "\n</parameter>",
+                         .end = "\n</tool_call>",
+                         .next = "\n"}},
+    [TOOLS_PYTHON] = {"python",
+                      {.marker = "<|tool_call_start|>",
+                       .space = "",
+                       .list_open = "[",
+                       .call = "",
+                       .name_end = "(",
+                       .syntax = ARGUMENTS_PYTHON,
+                       .quote = "\"",
+                       .list_next = ", ",
+                       .end = "]<|tool_call_end|>"}},
+};
+
+const char *smol_tool_style_name(enum tool_style style)
+{
+    return tool_styles[style].name;
+}
+
+const struct tool_style_texts *smol_tool_style_texts(enum tool_style style)
+{
+    return style == TOOLS_NONE ? NULL : &tool_styles[style].texts;
 }

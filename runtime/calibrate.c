@@ -13,7 +13,7 @@
 #include "runtime/sensitivity.h"
 
 /* of the texts, for sensitivities; in tokens */
-enum { N_PASSAGES = 4, PASSAGE = 16, LONG_PASSAGE = BATCH };
+enum { N_PASSAGES = 4, PASSAGE = 8, LONG_PASSAGE = BATCH };
 
 _Static_assert((int)GRAM_RUN == (int)BATCH, "runs of a pass");
 
@@ -264,14 +264,14 @@ static struct sensitivity_trial short_trial(const struct calibration *c, uint32_
 {
     size_t n = at_most(c, N_PASSAGES * PASSAGE) / N_PASSAGES;
     n = copy_passages(c, 0, N_PASSAGES, n > 0 ? n : 1, ids);
-    return (struct sensitivity_trial){ids, n, n, 1};
+    return (struct sensitivity_trial){ids, n, 1};
 }
 
 static struct sensitivity_trial long_trial(const struct calibration *c, size_t i, uint32_t *ids)
 {
     size_t n_matrices = smol_stats_width(&c->header, stats_output(&c->header) + 1);
     size_t n = copy_passages(c, i, 1, at_most(c, LONG_PASSAGE), ids);
-    return (struct sensitivity_trial){ids, n, (n + 1) / 2, n_matrices / 8 + 1};
+    return (struct sensitivity_trial){ids, n, n_matrices / 8 + 1};
 }
 
 static smol_status report_trial(void *user, size_t n)

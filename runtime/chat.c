@@ -212,6 +212,36 @@ static bool list_messages(struct machine *machine, const smol_chat_params *param
     return true;
 }
 
+/* Finds a member of a dict; NULL if there is none, or `dict` is no dict. */
+static bool find_member(struct machine *machine, const struct value *dict, const char *name,
+                        const struct value **found)
+{
+    const struct value key = literal(name);
+    *found = NULL;
+    return !dict || dict->type != VALUE_DICT || smol_dict_find(machine, dict, &key, found);
+}
+
+/* Replaces the texts of arguments in a message's calls of tools by the JSON values in them. The
+ * message was just read from JSON, so nothing else refers to its values. */
+static bool parse_arguments(struct machine *machine, const struct value *message)
+{
+    const struct value *calls, *function, *arguments;
+    if (!find_member(machine, message, "tool_calls", &calls))
+        return false;
+    for (uint32_t i = 0; calls && calls->type == VALUE_LIST && i < calls->n; i++) {
+        if (!find_member(machine, &calls->items[i], "function", &function) ||
+            !find_member(machine, function, "arguments", &arguments))
+            return false;
+        if (!arguments || !is_text(arguments))
+            continue;
+        const struct value text = arguments->n > 0 ? *arguments : literal("{}");
+        if (!smol_template_read_json(machine, "arguments", (const char *)text.bytes, text.n,
+                                     (struct value *)(uintptr_t)arguments))
+            return false;
+    }
+    return true;
+}
+
 static bool read_messages(struct machine *machine, const smol_chat_params *params,
                           unsigned *list_at, struct value *list)
 {
@@ -222,6 +252,9 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
     if (list->n == 0)
         return smol_template_fail(machine, SMOL_ERROR_USAGE, "messages: expected at least one");
     struct value *items = smol_template_alloc(machine, list->n, sizeof *items);
+    for (uint32_t i = 0; items && params->parse_arguments && i < list->n; i++)
+        if (!parse_arguments(machine, &list->items[i]))
+            return false;
     for (uint32_t i = 0; items && i < list->n; i++)
         if (!prepare_message(machine, &list->items[i], i + 1, list_at, &items[i]))
             return false;

@@ -2,7 +2,7 @@
  */
 #include <string.h>
 
-#include "common/json_reader.h"
+#include "common/hash.h"
 #include "common/memory.h"
 #include "common/threads.h"
 #include "runtime/constrain/grammar.h"
@@ -10,19 +10,22 @@
 #include "runtime/constrain/mask.h"
 #include "runtime/constrain/regex.h"
 #include "runtime/constrain/schema.h"
+#include "runtime/constrain/tools.h"
 #include "runtime/library.h"
 #include "runtime/matcher.h"
 #include "runtime/tokenizer/tokenizer.h"
+#include "runtime/tools.h"
 
-enum { FORCED_BYTES = 4096 }; /* bytes that are looked at together */
+enum { FORCED_BYTES = 128 }; /* bytes that are looked at together */
 
 /* Masks and derivatives are computed when they are first needed, whichever matcher asks, so the
  * table is for one thread at a time. What it returns does not depend on who asked before. */
 struct smol_constraint {
     const smol_model *model;
-    const struct known_vocabulary *vocabulary; /* the model's */
+    struct known_vocabulary *vocabulary; /* the model's */
     struct term_table *table;
     struct masks *masks;
+    uint64_t digest;      /* of its parameters */
     uint64_t n_forgotten; /* how often a limit made it forget all states */
     thread_mutex mutex;
 };
@@ -30,7 +33,7 @@ struct smol_constraint {
 /* Facts about a vocabulary, shared by all constraints of its model. */
 struct known_vocabulary {
     struct trie trie;
-    struct string_fit strings;
+    struct any_string_fit strings;
 };
 
 struct smol_matcher {
@@ -46,7 +49,7 @@ struct smol_matcher {
 
 static void free_vocabulary(struct known_vocabulary *known)
 {
-    smol_string_fit_free(&known->strings);
+    smol_any_string_free(&known->strings);
     smol_trie_free(&known->trie);
     smol_free(known);
 }
@@ -58,18 +61,17 @@ static smol_status make_vocabulary(const smol_model *model, struct known_vocabul
     struct known_vocabulary *known = *out = smol_calloc(1, sizeof *known);
     if (!known)
         return smol_fail_memory(error, "the vocabulary's trie");
+    smol_any_string_init(&known->strings);
     smol_status status =
         smol_trie_make(&blob->tokenizer, blob->model->vocab_size, &known->trie, error);
     status = file_settle(&blob->file, blob->path, status, error);
-    if (!status)
-        status = smol_string_fit_any(&known->trie, &known->strings, error);
     if (status)
         free_vocabulary(known);
     return status;
 }
 
 /* Returns what is known of the model's vocabulary, which the first constraint finds out. */
-static smol_status find_vocabulary(const smol_model *model, const struct known_vocabulary **out,
+static smol_status find_vocabulary(const smol_model *model, struct known_vocabulary **out,
                                    smol_error *error)
 {
     struct shared_vocabulary *shared = model->vocabulary;
@@ -89,43 +91,6 @@ static smol_status find_vocabulary(const smol_model *model, const struct known_v
     return SMOL_OK;
 }
 
-/* Builds the term of the texts in a JSON list. */
-static smol_status list_choices(struct term_table *table, const smol_constraint_params *params,
-                                term *root, smol_error *error)
-{
-    const uint8_t *text = (const uint8_t *)params->text;
-    struct json_reader reader = {text,
-                                 text,
-                                 text + params->size,
-                                 "choices",
-                                 "not a JSON list of texts",
-                                 "",
-                                 SMOL_ERROR_USAGE,
-                                 error};
-    bool more = false;
-    size_t n = 0;
-    char *choice = smol_malloc(params->size + 1);
-    term *terms =
-        smol_reallocarray(NULL, params->size / 2 + 1, sizeof *terms); /* two quotes each */
-    smol_status status =
-        choice && terms ? smol_json_check_utf8(&reader) : smol_fail_memory(error, "the choices");
-    if (!status)
-        status = smol_json_begin(&reader, '[', &more);
-    while (!status && more) {
-        size_t length;
-        status = smol_json_string(&reader, choice, &length);
-        if (!status)
-            terms[n++] = smol_term_literal(table, choice, length);
-        if (!status)
-            status = smol_json_more(&reader, ']', &more);
-    }
-    if (!status)
-        *root = smol_term_any_of(table, terms, n);
-    smol_free(choice);
-    smol_free(terms);
-    return status ? status : smol_json_end(&reader);
-}
-
 static smol_status compile_regex(struct term_table *table, const smol_constraint_params *params,
                                  term *root, smol_error *error)
 {
@@ -136,8 +101,20 @@ static smol_status compile_regex(struct term_table *table, const smol_constraint
                   : SMOL_OK;
 }
 
-static smol_status compile(struct term_table *table, const smol_constraint_params *params,
-                           term *root, smol_error *error)
+static smol_status compile_tools(const smol_model *model, struct term_table *table,
+                                 const smol_constraint_params *params, term *root,
+                                 smol_error *error)
+{
+    const struct tool_style_texts *texts;
+    const struct blob *blob = &model->blob;
+    smol_status status = smol_tool_texts(model, &texts, error);
+    if (!status)
+        status = smol_tools_term(table, &blob->tokenizer, texts, params, root, error);
+    return file_settle(&blob->file, blob->path, status, error);
+}
+
+static smol_status compile(const smol_model *model, struct term_table *table,
+                           const smol_constraint_params *params, term *root, smol_error *error)
 {
     const struct schema_options options = {
         .white_space = params->json_space == SMOL_JSON_SPACED     ? JSON_SPACED
@@ -151,12 +128,26 @@ static smol_status compile(struct term_table *table, const smol_constraint_param
     case SMOL_CONSTRAINT_REGEX:
         return compile_regex(table, params, root, error);
     case SMOL_CONSTRAINT_CHOICES:
-        return list_choices(table, params, root, error);
+        return smol_choices_term(table, params->text, params->size, root, error);
     case SMOL_CONSTRAINT_GRAMMAR:
         return smol_grammar_term(table, params->text, params->size, root, error);
+    case SMOL_CONSTRAINT_TOOLS:
+        return compile_tools(model, table, params, root, error);
     }
     return smol_fail(error, SMOL_ERROR_USAGE, "there is no constraint of kind %d",
                      (int)params->kind);
+}
+
+static uint64_t find_digest(const smol_constraint_params *params)
+{
+    const char *choice = params->tool_choice ? params->tool_choice : "";
+    const uint64_t parts[] = {params->kind,
+                              params->json_space,
+                              params->any_order != 0,
+                              params->one_call != 0,
+                              smol_digest(choice, strlen(choice)),
+                              smol_digest(params->text, params->size)};
+    return smol_digest(parts, sizeof parts);
 }
 
 static smol_status build(smol_constraint *c, const smol_constraint_params *params,
@@ -167,11 +158,13 @@ static smol_status build(smol_constraint *c, const smol_constraint_params *param
     if (!status)
         status = smol_terms_create(&c->table, error);
     if (!status)
-        status = compile(c->table, params, &root, error);
+        status = compile(c->model, c->table, params, &root, error);
     if (status)
         return status;
-    term any = smol_json_any_character(c->table);
-    term inside = smol_string_inside(c->table, any, 0, TERM_FOREVER);
+    const bool json =
+        params->kind == SMOL_CONSTRAINT_JSON_SCHEMA || params->kind == SMOL_CONSTRAINT_TOOLS;
+    term any = json ? smol_json_any_character(c->table) : TERM_NOTHING;
+    term inside = json ? smol_string_inside(c->table, any, 0, TERM_FOREVER) : TERM_NOTHING;
     status = smol_terms_finish(c->table, root, NULL, NULL, error);
     if (!status)
         status = smol_masks_create(c->table, inside, &c->vocabulary->trie, &c->vocabulary->strings,
@@ -191,6 +184,7 @@ smol_status smol_constraint_create(const smol_model *model, const smol_constrain
     if (!c)
         return smol_fail_memory(error, "a constraint");
     c->model = model;
+    c->digest = find_digest(params);
     threads_mutex_init(&c->mutex);
     status = build(c, params, error);
     if (status)
@@ -198,6 +192,19 @@ smol_status smol_constraint_create(const smol_model *model, const smol_constrain
     else
         *constraint = c;
     return status;
+}
+
+uint64_t smol_constraint_digest(const smol_constraint *constraint)
+{
+    return constraint->digest;
+}
+
+size_t smol_constraint_bytes(smol_constraint *c)
+{
+    threads_mutex_lock(&c->mutex);
+    size_t bytes = sizeof *c + smol_terms_bytes(c->table) + smol_masks_bytes(c->masks);
+    threads_mutex_unlock(&c->mutex);
+    return bytes;
 }
 
 void smol_constraint_free(smol_constraint *constraint)
@@ -223,6 +230,17 @@ static term follow(struct term_table *table, term state, const uint8_t *bytes, s
     for (size_t i = 0; i < n && state != TERM_NOTHING; i++)
         state = smol_term_after(table, state, bytes[i]);
     return state;
+}
+
+/* Does the same for a token. */
+static term follow_token(struct term_table *table, term state, struct token_text text)
+{
+    static const uint8_t edge = TRIE_SPECIAL;
+    if (!text.special)
+        return follow(table, state, text.bytes, text.length);
+    state = follow(table, state, &edge, 1);
+    state = follow(table, state, text.bytes, text.length);
+    return follow(table, state, &edge, 1);
 }
 
 /* Makes room for one more token. */
@@ -268,9 +286,9 @@ static smol_status accept(smol_matcher *matcher, uint32_t id, smol_error *error)
         return SMOL_OK;
     }
     struct token_text text = smol_tokenizer_text(&blob->tokenizer, id);
-    if (text.length == 0 || text.special)
+    if (text.length == 0 || memchr(text.bytes, TRIE_SPECIAL, text.length))
         return refuse(id, error);
-    term next = follow(c->table, current(matcher), text.bytes, text.length);
+    term next = follow_token(c->table, current(matcher), text);
     status = smol_terms_status(c->table, error);
     status = file_settle(&blob->file, blob->path, status, error);
     if (!status && next == TERM_NOTHING)
@@ -301,19 +319,26 @@ static smol_status find_mask(smol_matcher *matcher, uint64_t *mask, smol_error *
 
 /* --- forced text ------------------------------------------------------------------------------ */
 
-/* Returns the bytes that must come next, at most FORCED_BYTES. */
+/* Returns the bytes that must come next, at most FORCED_BYTES: a special token, or text before
+ * the next one. */
 static size_t forced_text(struct term_table *table, term state, uint8_t *bytes)
 {
     size_t n = 0;
-    while (n < FORCED_BYTES && smol_term_forced(table, state, &bytes[n]))
+    while (n < FORCED_BYTES && smol_term_forced(table, state, &bytes[n])) {
+        bool edge = bytes[n] == TRIE_SPECIAL;
+        if (edge && n > 0 && bytes[0] != TRIE_SPECIAL)
+            break;
         state = smol_term_after(table, state, bytes[n++]);
+        if (edge && n > 1)
+            break;
+    }
     return n;
 }
 
-/* Returns how many of the tokens cover bytes[0..n) exactly, from the first on, but for the last
- * token. A tokenizer may write a text with other bytes: then there are none. */
-static size_t covered(const smol_model *model, const struct token_list *list, const uint8_t *bytes,
-                      size_t n)
+/* Returns whether the tokens cover bytes[0..n) exactly. A tokenizer may write a text with other
+ * bytes. */
+static bool covers(const smol_model *model, const struct token_list *list, const uint8_t *bytes,
+                   size_t n)
 {
     const struct tokenizer_tables *tables = &model->blob.tokenizer;
     size_t at = 0;
@@ -321,36 +346,53 @@ static size_t covered(const smol_model *model, const struct token_list *list, co
         struct token_text text = smol_tokenizer_text(tables, list->ids[i]);
         if (smol_model_is_stop_id(model, list->ids[i]) || text.special || text.length == 0 ||
             text.length > n - at || memcmp(text.bytes, bytes + at, text.length) != 0)
-            return 0;
+            return false;
         at += text.length;
     }
-    return at == n && list->n > 0 ? list->n - 1 : 0;
+    return at == n;
 }
 
+/* Sets *id to the token that must come next, or to SMOL_NO_TOKEN: the first token of the text that
+ * must come next, unless it is also the last, where another could cover it too. */
+static smol_status next_forced(smol_constraint *c, term state, uint32_t *id, smol_error *error)
+{
+    const struct blob *blob = &c->model->blob;
+    const struct encode_params encode = {.added = &c->model->added};
+    struct token_list list = {0};
+    uint8_t bytes[FORCED_BYTES];
+    *id = SMOL_NO_TOKEN;
+    size_t n = forced_text(c->table, state, bytes);
+    smol_status status = smol_terms_status(c->table, error);
+    if (status || n == 0)
+        return status;
+    if (bytes[0] == TRIE_SPECIAL) {
+        *id = smol_trie_find(&c->vocabulary->trie, bytes, n);
+        return SMOL_OK;
+    }
+    status = smol_tokenizer_encode(&blob->tokenizer, (const char *)bytes, n, &encode, &list, error);
+    status = file_settle(&blob->file, blob->path, status, error);
+    if (!status && list.n > 1 && covers(c->model, &list, bytes, n))
+        *id = list.ids[0];
+    smol_free(list.ids);
+    return status;
+}
+
+/* Each token depends only on the text before it, so that a generation that is interrupted among
+ * them continues with the same ones. */
 static smol_status find_forced(smol_matcher *matcher, uint32_t *ids, size_t capacity, size_t *n,
                                smol_error *error)
 {
     smol_constraint *c = matcher->constraint;
-    const struct blob *blob = &c->model->blob;
-    struct token_list list = {0};
-    uint8_t bytes[FORCED_BYTES];
-    *n = 0;
-    size_t n_bytes = forced_text(c->table, current(matcher), bytes);
-    smol_status status = smol_terms_status(c->table, error);
-    if (status || n_bytes == 0)
-        return status;
-    const struct encode_params encode = {.added = &c->model->added};
-    status = smol_tokenizer_encode(&blob->tokenizer, (const char *)bytes, n_bytes, &encode, &list,
-                                   error);
-    status = file_settle(&blob->file, blob->path, status, error);
-    if (!status) {
-        *n = covered(c->model, &list, bytes, n_bytes);
-        *n = *n < capacity ? *n : capacity;
-        if (*n > 0)
-            memcpy(ids, list.ids, *n * sizeof *ids);
+    term state = current(matcher);
+    for (*n = 0; *n < capacity; ++*n) {
+        uint32_t id;
+        smol_status status = next_forced(c, state, &id, error);
+        if (status || id == SMOL_NO_TOKEN)
+            return status;
+        state = follow_token(c->table, state, smol_tokenizer_text(&c->model->blob.tokenizer, id));
+        ids[*n] = id;
     }
-    smol_free(list.ids);
-    return status;
+    return smol_terms_status(c->table, error);
 }
 
 /* --- the public functions --------------------------------------------------------------------- */
@@ -466,6 +508,12 @@ int smol_matcher_complete(smol_matcher *matcher)
     return !status && complete;
 }
 
+const uint32_t *smol_matcher_ids(const smol_matcher *matcher, size_t *n)
+{
+    *n = matcher->n;
+    return matcher->ids;
+}
+
 void smol_matcher_rollback(smol_matcher *matcher, size_t n)
 {
     matcher->n -= n < matcher->n ? n : matcher->n;
@@ -474,7 +522,7 @@ void smol_matcher_rollback(smol_matcher *matcher, size_t n)
 smol_status smol_matcher_create(smol_constraint *constraint, smol_matcher **out, smol_error *error)
 {
     static const struct matcher_calls calls = {smol_matcher_mask, smol_matcher_accept,
-                                               smol_matcher_forced};
+                                               smol_matcher_forced, smol_matcher_complete};
     error_clear(error);
     *out = NULL;
     smol_matcher *matcher = smol_calloc(1, sizeof *matcher);

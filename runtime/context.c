@@ -3,6 +3,7 @@
 
 #include "common/memory.h"
 #include "runtime/library.h"
+#include "runtime/prefix.h"
 
 /* --- creation ----------------------------------------------------------------------------- */
 
@@ -22,8 +23,8 @@ static smol_status take_engine(smol_context *c, const smol_context_params *param
     return SMOL_OK;
 }
 
-static smol_status init_context(smol_context *c, const smol_context_params *params,
-                                smol_error *error)
+smol_status smol_context_kv_type(const smol_model *model, smol_kv kv, enum kv_type *type,
+                                 smol_error *error)
 {
     static const enum kv_type kv_types[] = {
         [SMOL_KV_F32] = KV_F32,
@@ -31,20 +32,34 @@ static smol_status init_context(smol_context *c, const smol_context_params *para
         [SMOL_KV_INT8] = KV_INT8,
         [SMOL_KV_INT4] = KV_INT4,
     };
+    if ((unsigned)kv >= sizeof kv_types / sizeof kv_types[0])
+        return smol_fail(error, SMOL_ERROR_USAGE, "kv: %d is not a value of smol_kv", (int)kv);
+    if (kv == SMOL_KV_DEFAULT)
+        kv = model->blob.model->dtype == DTYPE_F32 ? SMOL_KV_F32 : SMOL_KV_F16;
+    *type = kv_types[kv];
+    return SMOL_OK;
+}
+
+static smol_status init_context(smol_context *c, const smol_context_params *params,
+                                smol_error *error)
+{
     const struct blob_model *m = c->model->blob.model;
+    smol_prefix_cache *prefixes = params->prefix_cache;
+    enum kv_type type = KV_F32; /* for the compiler */
     if (params->n_ctx > m->context_length)
         return smol_fail(error, SMOL_ERROR_USAGE, "context of %u tokens: the model has at most %u",
                          params->n_ctx, m->context_length);
-    if ((unsigned)params->kv >= sizeof kv_types / sizeof kv_types[0])
-        return smol_fail(error, SMOL_ERROR_USAGE, "kv: %d is not a value of smol_kv",
-                         (int)params->kv);
-    smol_kv kv = params->kv;
-    if (kv == SMOL_KV_DEFAULT)
-        kv = m->dtype == DTYPE_F32 ? SMOL_KV_F32 : SMOL_KV_F16;
     c->capacity = params->n_ctx ? params->n_ctx : m->context_length;
-    smol_status status = smol_kv_init(&c->kv, kv_types[kv], m->n_layers, m->n_kv_heads, m->head_dim,
-                                      c->capacity, error);
-    return status ? status : take_engine(c, params, error);
+    smol_status status = smol_context_kv_type(c->model, params->kv, &type, error);
+    if (!status && prefixes)
+        status = prefix_calls(prefixes)->check(prefixes, c->model, type, error);
+    if (!status)
+        status = smol_kv_init(&c->kv, type, m, c->capacity, prefixes != NULL, error);
+    if (status)
+        return status;
+    c->prefixes = prefixes;
+    c->prefix_group = params->prefix_group;
+    return take_engine(c, params, error);
 }
 
 smol_status smol_context_create(const smol_model *model, const smol_context_params *params,
@@ -82,6 +97,7 @@ void smol_context_free(smol_context *context)
     if (!context)
         return;
     smol_engine_release(context->engine);
+    prefix_give_back(context, 0);
     smol_kv_free(&context->kv);
     smol_free(context->ids);
     smol_free(context);
@@ -148,6 +164,8 @@ void smol_context_truncate(smol_context *context, size_t n)
         context->length = n;
     if (n < context->n_ids)
         context->n_ids = n;
+    prefix_give_back(context, n);
+    context->unshared &= n > 0;
 }
 
 uint32_t smol_context_pending(const smol_context *context)

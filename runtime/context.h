@@ -20,12 +20,24 @@ struct smol_context {
     size_t ids_room; /* grows with the sequence */
     size_t n_ids;    /* length, or length + 1 after smol_generate, whose newest token is pending */
 
+    /* shared blocks of the KV cache (prefix.h) */
+    smol_prefix_cache *prefixes; /* or NULL */
+    uint64_t prefix_group;
+    struct prefix_block *last_borrowed; /* if kv.n_borrowed > 0 */
+    size_t n_reused;                    /* tokens that were found in the cache, ever */
+    bool unshared; /* the keys and values may be others than those of the ids: restored, or observed
+                      by somebody who changes them */
+
     /* valid during an evaluation (evaluate.c) */
     const smol_eval_part *part; /* the part being evaluated, or NULL */
     size_t before;              /* length to restore after an error */
     atomic_bool cancelled;      /* set by smol_context_cancel on any thread */
     struct listener listener;
 };
+
+/* Sets *type to that of a KV cache of `kv` for the model. Errors: SMOL_ERROR_USAGE. */
+smol_status smol_context_kv_type(const smol_model *model, smol_kv kv, enum kv_type *type,
+                                 smol_error *error);
 
 /* Checks that ids[0..n) can follow the sequence. Errors: SMOL_ERROR_USAGE (an id out of range),
  * SMOL_ERROR_CONTEXT_FULL. */

@@ -7,6 +7,7 @@
 #include "runtime/engine/forward.h"
 #include "runtime/engine/fpenv.h"
 #include "runtime/library.h"
+#include "runtime/prefix.h"
 
 /* Receives the hidden states after the final norm of some tokens, states (n, hidden_size). */
 typedef void take_states(void *user, const float *states, size_t n);
@@ -17,7 +18,7 @@ struct evaluation {
     struct engine *e;
     smol_eval_part *parts; /* (n); error.status is set in parts that failed */
     size_t n;
-    size_t at, done;                 /* the next part, and how many of its tokens are evaluated */
+    size_t at;                       /* the next part */
     smol_eval_part *part_of[BATCH];  /* the part of each segment of the current pass */
     take_states *take;               /* or NULL */
     const struct observer *observer; /* or NULL */
@@ -52,22 +53,47 @@ static smol_status check_part(const struct engine *e, const smol_eval_part *part
     return smol_check_tokens(c, part->ids, part->n, error);
 }
 
-/* Checks a part and reserves its memory. */
-static smol_status begin_part(const struct engine *e, smol_eval_part *part, smol_error *error)
+/* Returns how many of the part's tokens are in the sequence. */
+static size_t n_done(const smol_eval_part *part)
+{
+    return part->context->length - part->context->before;
+}
+
+/* Takes what is known of a part's tokens from the cache of prefixes, unless all must be seen, and
+ * reserves memory for the others. */
+static smol_status begin_tokens(const struct evaluation *call, const smol_eval_part *part,
+                                smol_error *error)
 {
     smol_context *c = part->context;
-    smol_status status = check_part(e, part, error);
+    c->before = c->length;
+    c->unshared |= call->observer != NULL;
+    if (!call->take)
+        prefix_extend(c, part->ids, part->n - part->n_logits);
+    if (n_done(part) == part->n)
+        return SMOL_OK;
+    smol_status status = prefix_own(c, error);
+    if (!status)
+        status = smol_kv_reserve(&c->kv, c->before + part->n, error);
+    if (status)
+        c->length = c->before;
+    return status;
+}
+
+/* Checks a part and reserves its memory. */
+static smol_status begin_part(const struct evaluation *call, smol_eval_part *part,
+                              smol_error *error)
+{
+    smol_context *c = part->context;
+    smol_status status = check_part(call->e, part, error);
     if (!status && smol_context_is_cancelled(c))
         status = smol_fail(error, SMOL_ERROR_CANCELLED, "cancelled");
     if (!status)
         status = smol_context_reserve_ids(c, c->length + part->n + 1, error);
     if (!status)
-        status = smol_kv_reserve(&c->kv, c->length + part->n, error);
-    if (status)
-        return status;
-    c->part = part;
-    c->before = c->length;
-    return SMOL_OK;
+        status = begin_tokens(call, part, error);
+    if (!status)
+        c->part = part;
+    return status;
 }
 
 /* Begins all parts and stores the errors of those that cannot begin. Errors of the whole call:
@@ -78,8 +104,8 @@ static smol_status begin_parts(struct evaluation *call, smol_error *error)
     for (size_t i = 0; i < call->n; i++) {
         smol_eval_part *part = &call->parts[i];
         error_clear(&part->error);
-        if (!begin_part(call->e, part, &part->error))
-            n_spans += smol_attention_spans(part->context->length + part->n);
+        if (!begin_part(call, part, &part->error))
+            n_spans += smol_attention_spans(part->context->before + part->n);
     }
     return smol_attention_reserve(call->e, n_spans, error);
 }
@@ -95,12 +121,13 @@ static size_t smaller(size_t a, size_t b)
 static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
 {
     smol_eval_part *from = &call->parts[call->at];
+    size_t done = n_done(from);
     struct segment *segment = &pass->segments[pass->n_segments];
     call->part_of[pass->n_segments++] = from;
     *segment = (struct segment){
         .kv = &from->context->kv,
         .cancelled = &from->context->cancelled,
-        .ids = from->ids + call->done,
+        .ids = from->ids + done,
         .n = n,
         .row = pass->n,
         .position = from->context->length,
@@ -109,7 +136,7 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
     };
     size_t first_logits = from->n - from->n_logits; /* the first token whose logits are requested */
     for (size_t i = 0; i < n; i++) {
-        size_t token = call->done + i;
+        size_t token = done + i;
         if (token >= first_logits) {
             pass->logits_row[pass->n_logits] = pass->n;
             pass->logits[pass->n_logits++] =
@@ -124,15 +151,11 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
 {
     while (call->at < call->n && pass->n < BATCH) {
         smol_eval_part *part = &call->parts[call->at];
-        size_t left = failed(part) ? 0 : part->n - call->done;
+        size_t left = failed(part) ? 0 : part->n - n_done(part);
         size_t n = smaller(left, BATCH - pass->n);
         if (n > 0)
             add_rows(pass, call, n);
-        call->done += n;
-        if (n == left) {
-            call->at++;
-            call->done = 0;
-        }
+        call->at += n == left;
     }
     return pass->n > 0;
 }
@@ -141,7 +164,7 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
 static void settle_part(const struct pass *pass, smol_eval_part *part)
 {
     smol_context *c = part->context;
-    size_t done = c->length - c->before, total = part->n;
+    size_t done = n_done(part), total = part->n;
     bool cancelled = smol_context_is_cancelled(c) || atomic_load(&pass->unfinished);
     if (failed(part) || (!cancelled && done == total))
         return;
@@ -198,6 +221,7 @@ static void take_ids(smol_context *c, const smol_eval_part *part)
 {
     memmove(c->ids + c->before, part->ids, part->n * sizeof *c->ids); /* they may overlap */
     c->n_ids = c->length;
+    prefix_publish(c);
 }
 
 /* Restores the length of parts that failed. *whole is the error of the whole call, or SMOL_OK.

@@ -8,7 +8,10 @@
 #include "runtime/context.h"
 #include "runtime/library.h"
 #include "runtime/matcher.h"
+#include "runtime/prefix.h"
+#include "runtime/sampler.h"
 #include "runtime/tokenizer/stream.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 enum { FORCED_TOKENS = BATCH / 4 }; /* tokens, so that several generations share a pass */
 
@@ -25,6 +28,7 @@ struct smol_generation {
     bool started, finished; /* finished: result.finish or error has the reason */
     uint32_t *prompt;       /* (n_prompt) */
     size_t n_prompt, n_read;
+    size_t n_reused;                  /* by the context, before the prompt */
     uint32_t newest;                  /* token to evaluate next, once the prompt is read */
     uint64_t *mask;                   /* (vocab_size bits), with a matcher */
     uint32_t forced[FORCED_TOKENS];   /* tokens that must follow the newest one */
@@ -60,12 +64,19 @@ static void tell(smol_generation *g, const struct stream_text *text, uint32_t id
         finish(g, SMOL_FINISH_CANCELLED);
 }
 
+/* Tells the text of a token. Under a matcher it is the token's bytes, which the matcher has
+ * accepted: a decoder may omit a blank at the start. */
 static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error)
 {
     const struct blob *blob = &g->context->model->blob;
     struct stream_text text;
-    smol_status status = smol_stream_token(g->stream, &blob->tokenizer, id,
-                                           g->params.show_special != 0, &text, error);
+    bool show_special = g->params.show_special != 0;
+    struct token_text token = smol_tokenizer_text(&blob->tokenizer, id);
+    size_t shown = token.special && !show_special ? 0 : token.length;
+    smol_status status =
+        g->params.matcher
+            ? smol_stream_push(g->stream, token.bytes, shown, &text, error)
+            : smol_stream_token(g->stream, &blob->tokenizer, id, show_special, &text, error);
     status = file_settle(&blob->file, blob->path, status, error); /* it has the bytes */
     if (status)
         return status;
@@ -100,6 +111,7 @@ static smol_status start(smol_generation *g, smol_error *error)
         return status;
     g->length = c->length;
     g->n_ids = c->n_ids;
+    g->n_reused = c->n_reused;
     g->last = c->n_ids ? c->ids[c->n_ids - 1] : 0;
     g->started = true;
     return smol_check_tokens(c, g->prompt, g->n_prompt, error);
@@ -117,6 +129,7 @@ static void take_back(smol_generation *g)
 static void end_prompt(smol_generation *g)
 {
     g->result.n_prompt = g->n_prompt;
+    g->result.n_reused = g->context->n_reused - g->n_reused;
     g->result.prompt_seconds = clock_seconds() - g->start;
     g->n_history = g->params.penalize_context ? g->context->length : g->n_prompt;
     memcpy(g->history, g->context->ids + g->context->length - g->n_history,
@@ -179,7 +192,26 @@ static smol_status look_ahead(smol_generation *g, smol_error *error)
     return matcher_calls(matcher)->forced(matcher, g->forced, FORCED_TOKENS, &g->n_forced, error);
 }
 
-/* Sets *id to the token that must follow, or to a sampled one. */
+/* Returns whether the matcher's text is complete, and the mask has no token that could follow: a
+ * model may have no stop token. */
+static bool is_over(const smol_generation *g)
+{
+    uint64_t any = 0;
+    smol_matcher *matcher = g->params.matcher;
+    for (size_t i = 0; i < (g->context->model->blob.model->vocab_size + 63) / 64; i++)
+        any |= g->mask[i];
+    return any == 0 && matcher_calls(matcher)->complete(matcher);
+}
+
+/* Returns how many tokens at the end of the history have been generated. */
+static size_t n_output(const smol_generation *g)
+{
+    size_t kept = g->result.n_slides > 0 ? g->params.n_keep : 0;
+    size_t most = g->n_history > kept ? g->n_history - kept : 0;
+    return g->result.n_generated < most ? g->result.n_generated : most;
+}
+
+/* Sets *id to the token that must follow, or to a sampled one, or to SMOL_NO_TOKEN at the end. */
 static smol_status choose(smol_generation *g, uint32_t *id, smol_error *error)
 {
     size_t vocab_size = g->context->model->blob.model->vocab_size;
@@ -193,8 +225,12 @@ static smol_status choose(smol_generation *g, uint32_t *id, smol_error *error)
         status = matcher_calls(matcher)->mask(matcher, g->mask, error);
     if (status)
         return status;
-    return smol_sample_masked(g->sampler, g->logits, vocab_size, g->mask, g->history, g->n_history,
-                              id, error);
+    if (matcher && is_over(g)) {
+        *id = SMOL_NO_TOKEN;
+        return SMOL_OK;
+    }
+    return smol_sampler_choose(g->sampler, g->logits, vocab_size, g->mask, g->history, g->n_history,
+                               n_output(g), id, error);
 }
 
 static smol_status accept(smol_generation *g, uint32_t id, smol_error *error)
@@ -247,7 +283,7 @@ static smol_status next_token(smol_generation *g, smol_error *error)
     smol_status status = choose(g, &id, error);
     if (status)
         return status;
-    bool stop = !forced && smol_model_is_stop_id(g->context->model, id);
+    bool stop = id == SMOL_NO_TOKEN || (!forced && smol_model_is_stop_id(g->context->model, id));
     take_time(g, stop);
     if (stop) {
         finish(g, SMOL_FINISH_STOP);
@@ -307,6 +343,26 @@ static void advance(smol_generation *g, size_t n)
         fail(g, &error);
 }
 
+/* Takes what is known of the rest of the prompt, but for its last token, from the cache of
+ * prefixes.
+ */
+static void reuse(smol_generation *g)
+{
+    smol_context *c = g->context;
+    const uint32_t *rest = g->prompt + g->n_read;
+    size_t n = g->n_prompt - g->n_read, before = c->length;
+    smol_error ignored; /* the evaluation needs the same memory and reports the error */
+    if (!c->prefixes || smol_context_reserve_ids(c, c->length + n + 1, &ignored))
+        return;
+    prefix_extend(c, rest, n - 1);
+    size_t n_found = c->length - before;
+    if (n_found == 0)
+        return;
+    memcpy(c->ids + before, rest, n_found * sizeof *rest);
+    c->n_ids = c->length;
+    g->n_read += n_found;
+}
+
 /* Returns the next tokens as a part: the newest one and those that must follow it, or those of the
  * prompt. At most `room`, and as many as fit into the context with one more to come. */
 static smol_eval_part next_part(smol_generation *g, size_t room)
@@ -332,20 +388,26 @@ static smol_eval_part next_part(smol_generation *g, size_t room)
 
 /* Fills `parts` with the next tokens of all unfinished generations, and which[i] with the
  * generation of part i. Each decoding generation contributes one token. Prompts fill the rest of
- * the last pass; a single remaining generation gets its whole prompt. Returns the number of
- * parts. */
+ * the last pass; a single remaining generation gets its whole prompt, unless it asks for slices.
+ * Returns the number of parts. */
 static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part *parts,
                    smol_generation **which)
 {
     size_t n_parts = 0, n_left = 0;
+    bool slices = false;
     for (size_t i = 0; i < n; i++)
-        n_left += !generations[i]->finished;
-    size_t room = n_left == 1 ? SIZE_MAX : BATCH;
+        if (!generations[i]->finished) {
+            n_left++;
+            slices |= generations[i]->params.slice_prompt != 0;
+        }
+    size_t room = n_left == 1 && !slices ? SIZE_MAX : BATCH;
     for (int prompts = 0; prompts < 2; prompts++)
         for (size_t i = 0; i < n; i++) {
             smol_generation *g = generations[i];
             if (g->finished || reads_prompt(g) != prompts || room == 0)
                 continue;
+            if (prompts)
+                reuse(g);
             which[n_parts] = g;
             parts[n_parts] = next_part(g, room);
             room -= parts[n_parts++].n;

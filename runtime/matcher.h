@@ -11,6 +11,7 @@ struct matcher_calls {
     smol_status (*accept)(smol_matcher *matcher, uint32_t id, smol_error *error);
     smol_status (*forced)(smol_matcher *matcher, uint32_t *ids, size_t capacity, size_t *n,
                           smol_error *error);
+    int (*complete)(smol_matcher *matcher);
 };
 
 /* The start of a matcher. */

@@ -2,9 +2,10 @@
 #include "runtime/sampler.h"
 
 #include <float.h>
-#include <stdbool.h>
+#include <string.h>
 
 #include "common/memory.h"
+#include "common/number.h"
 #include "runtime/engine/fpenv.h"
 #include "runtime/library.h"
 #include "runtime/philox.h"
@@ -37,7 +38,33 @@ smol_status smol_sampler_check(const smol_sampler_params *params, smol_error *er
     smol_status status = CHECK_RESERVED(sampler_params, params, error);
     for (size_t i = 0; !status && i < sizeof checks / sizeof checks[0]; i++)
         status = check_range(checks[i].name, checks[i].value, checks[i].highest, error);
+    if (!status &&
+        !(f32_is_finite(params->frequency_penalty) && f32_is_finite(params->presence_penalty)))
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "frequency_penalty and presence_penalty must be finite");
+    for (size_t i = 0; !status && i < params->n_logit_bias; i++)
+        if (!f32_is_finite(params->logit_bias[i].bias))
+            return smol_fail(error, SMOL_ERROR_USAGE, "logit_bias of token %u: must be finite",
+                             params->logit_bias[i].id);
     return status;
+}
+
+/* Copies the parameters, which may be the sampler's own. */
+static smol_status take_params(smol_sampler *sampler, const smol_sampler_params *params,
+                               smol_error *error)
+{
+    smol_logit_bias *biases = NULL;
+    if (params->n_logit_bias > 0) {
+        biases = smol_reallocarray(NULL, params->n_logit_bias, sizeof *biases);
+        if (!biases)
+            return smol_fail_memory(error, "a sampler");
+        memcpy(biases, params->logit_bias, params->n_logit_bias * sizeof *biases);
+    }
+    sampler->params = *params;
+    smol_free(sampler->biases);
+    sampler->biases = biases;
+    sampler->params.logit_bias = biases;
+    return SMOL_OK;
 }
 
 smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler **out,
@@ -54,9 +81,12 @@ smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler 
     smol_sampler *sampler = smol_calloc(1, sizeof *sampler);
     if (!sampler)
         return smol_fail_memory(error, "a sampler");
-    sampler->params = *params;
-    *out = sampler;
-    return SMOL_OK;
+    status = take_params(sampler, params, error);
+    if (status)
+        smol_sampler_free(sampler);
+    else
+        *out = sampler;
+    return status;
 }
 
 smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler)
@@ -71,10 +101,11 @@ smol_status smol_sampler_set_params(smol_sampler *sampler, const smol_sampler_pa
     smol_status status = smol_sampler_check(params, error);
     if (status)
         return status;
-    if (params->seed != sampler->params.seed)
+    bool is_new = params->seed != sampler->params.seed;
+    status = take_params(sampler, params, error);
+    if (!status && is_new)
         sampler->n_calls = 0;
-    sampler->params = *params;
-    return SMOL_OK;
+    return status;
 }
 
 void smol_sampler_free(smol_sampler *sampler)
@@ -82,6 +113,7 @@ void smol_sampler_free(smol_sampler *sampler)
     if (!sampler)
         return;
     smol_free(sampler->heap);
+    smol_free(sampler->biases);
     smol_free(sampler);
 }
 
@@ -134,20 +166,34 @@ static size_t gather(smol_sampler *sampler, const float *scores, size_t n, const
     return kept;
 }
 
+static smol_status check_biases(const smol_sampler *sampler, size_t n, smol_error *error)
+{
+    for (size_t i = 0; i < sampler->params.n_logit_bias; i++)
+        if (sampler->biases[i].id >= n)
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "logit_bias of token %u: the vocabulary has %zu tokens, from 0",
+                             sampler->biases[i].id, n);
+    return SMOL_OK;
+}
+
 static smol_status sample(smol_sampler *sampler, const float *logits, size_t n,
                           const uint64_t *mask, const uint32_t *history, size_t n_history,
-                          uint32_t *id, smol_error *error)
+                          size_t n_output, uint32_t *id, smol_error *error)
 {
     const smol_sampler_params *params = &sampler->params;
     double uniform = philox_uniform(params->seed, sampler->n_calls);
     bool greedy = params->temperature == 0;
-    bool penalized = params->repetition_penalty != 0 && params->repetition_penalty != 1;
+    bool changed = smol_sampler_changes_logits(sampler);
     if (n == 0)
         return smol_fail(error, SMOL_ERROR_USAGE, "no logits to sample from");
-    smol_status status = greedy && !penalized && !mask ? SMOL_OK : reserve(sampler, n, error);
+    smol_status status = check_biases(sampler, n, error);
+    if (!status && (!greedy || changed || mask))
+        status = reserve(sampler, n, error);
     if (status)
         return status;
-    const float *scores = smol_sampler_penalize(sampler, logits, n, history, n_history);
+    if (changed)
+        smol_sampler_penalize(sampler, logits, n, history, n_history, n_output);
+    const float *scores = changed ? sampler->scores : logits;
     if (mask) {
         n = gather(sampler, scores, n, mask);
         scores = sampler->scores;
@@ -164,17 +210,24 @@ static smol_status sample(smol_sampler *sampler, const float *logits, size_t n,
     return status;
 }
 
-smol_status smol_sample_masked(smol_sampler *sampler, const float *logits, size_t n,
-                               const uint64_t *mask, const uint32_t *history, size_t n_history,
-                               uint32_t *id, smol_error *error)
+smol_status smol_sampler_choose(smol_sampler *sampler, const float *logits, size_t n,
+                                const uint64_t *mask, const uint32_t *history, size_t n_history,
+                                size_t n_output, uint32_t *id, smol_error *error)
 {
     fenv_t saved;
     error_clear(error);
     fpenv_enter(&saved);
-    smol_status status = sample(sampler, logits, n, mask, history, n_history, id, error);
+    smol_status status = sample(sampler, logits, n, mask, history, n_history, n_output, id, error);
     fpenv_leave(&saved);
     sampler->n_calls += status == SMOL_OK;
     return status;
+}
+
+smol_status smol_sample_masked(smol_sampler *sampler, const float *logits, size_t n,
+                               const uint64_t *mask, const uint32_t *history, size_t n_history,
+                               uint32_t *id, smol_error *error)
+{
+    return smol_sampler_choose(sampler, logits, n, mask, history, n_history, n_history, id, error);
 }
 
 smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,

@@ -2,6 +2,8 @@
 #ifndef SMOL_RUNTIME_SAMPLER_H
 #define SMOL_RUNTIME_SAMPLER_H
 
+#include <stdbool.h>
+
 #include "common/error.h"
 #include "smol.h"
 
@@ -20,16 +22,26 @@ struct smol_sampler {
     struct candidate *candidates; /* (capacity) */
     float *scores;                /* (capacity) */
     uint32_t *ids;                /* (capacity): of masked scores */
+    smol_logit_bias *biases;      /* (params.n_logit_bias), which params.logit_bias points to */
 };
 
 /* Checks that the parameters are in range. Errors: SMOL_ERROR_USAGE, naming the first that is
  * not. */
 smol_status smol_sampler_check(const smol_sampler_params *params, smol_error *error);
 
-/* Returns the logits (n) after the repetition penalty for `history`: `logits` itself if there is no
- * penalty, otherwise the sampler's scratch. */
-const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
-                                   const uint32_t *history, size_t n_history);
+/* Returns whether the parameters change logits before the temperature. */
+bool smol_sampler_changes_logits(const smol_sampler *sampler);
+
+/* Writes the logits (n) to the sampler's scratch, which must have room for n, with the biases
+ * added, after the penalties: that of repetition for `history`, the others for its last n_output
+ * tokens. */
+void smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
+                           const uint32_t *history, size_t n_history, size_t n_output);
+
+/* smol_sample_masked, in which the last n_output tokens of the history have been generated. */
+smol_status smol_sampler_choose(smol_sampler *sampler, const float *logits, size_t n,
+                                const uint64_t *mask, const uint32_t *history, size_t n_history,
+                                size_t n_output, uint32_t *id, smol_error *error);
 
 /* Sets *best to the lowest id among the largest scores (n), n > 0. Errors: SMOL_ERROR_NUMERIC (NaN,
  * infinity). */

@@ -13,21 +13,62 @@
 
 /* --- logits ------------------------------------------------------------------------------- */
 
-/* An id that occurs several times is penalized only once, because each occurrence starts from the
- * original logit. */
-const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
-                                   const uint32_t *history, size_t n_history)
+bool smol_sampler_changes_logits(const smol_sampler *sampler)
 {
-    float penalty = sampler->params.repetition_penalty;
+    const smol_sampler_params *params = &sampler->params;
+    bool repeats = params->repetition_penalty != 0 && params->repetition_penalty != 1;
+    return repeats || params->frequency_penalty != 0 || params->presence_penalty != 0 ||
+           params->n_logit_bias > 0;
+}
+
+/* An id that occurs several times is penalized only once, because each occurrence starts from the
+ * score before. */
+static void penalize_repetition(smol_sampler *sampler, size_t n, const uint32_t *history,
+                                size_t n_history)
+{
+    float penalty = sampler->params.repetition_penalty, *scores = sampler->scores;
+    float *before = (float *)sampler->heap;
     if (penalty == 0 || penalty == 1)
-        return logits;
-    memcpy(sampler->scores, logits, n * sizeof *logits);
+        return;
+    memcpy(before, scores, n * sizeof *scores);
     for (size_t i = 0; i < n_history; i++) {
         uint32_t id = history[i];
         if (id < n)
-            sampler->scores[id] = logits[id] < 0 ? logits[id] * penalty : logits[id] / penalty;
+            scores[id] = before[id] < 0 ? before[id] * penalty : before[id] / penalty;
     }
-    return sampler->scores;
+}
+
+static void penalize_output(smol_sampler *sampler, size_t n, const uint32_t *output,
+                            size_t n_output)
+{
+    float frequency = sampler->params.frequency_penalty;
+    float presence = sampler->params.presence_penalty;
+    uint64_t *counts = sampler->heap;
+    if (frequency == 0 && presence == 0)
+        return;
+    memset(counts, 0, n * sizeof *counts);
+    for (size_t i = 0; i < n_output; i++)
+        if (output[i] < n)
+            counts[output[i]]++;
+    for (size_t i = 0; i < n_output; i++) {
+        uint32_t id = output[i];
+        if (id >= n || counts[id] == 0)
+            continue;
+        sampler->scores[id] -= (float)counts[id] * frequency;
+        sampler->scores[id] -= presence;
+        counts[id] = 0;
+    }
+}
+
+void smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
+                           const uint32_t *history, size_t n_history, size_t n_output)
+{
+    memcpy(sampler->scores, logits, n * sizeof *logits);
+    for (size_t i = 0; i < sampler->params.n_logit_bias; i++)
+        if (sampler->biases[i].id < n)
+            sampler->scores[sampler->biases[i].id] += sampler->biases[i].bias;
+    penalize_repetition(sampler, n, history, n_history);
+    penalize_output(sampler, n, history + (n_history - n_output), n_output);
 }
 
 smol_status smol_sampler_best(const float *scores, size_t n, uint32_t *best, smol_error *error)

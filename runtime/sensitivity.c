@@ -15,10 +15,10 @@ struct probe {
     struct sensitivity_trial of;
     smol_context *context;
     const struct network *network;
-    size_t vocab_size;
+    size_t vocab_size, n_logits;
     float *residual;    /* (of.n, hidden_size): what enters layer n_done */
     size_t n_done;      /* layers */
-    float *logits;      /* (of.n_logits, vocab_size): of the model as it is */
+    float *logits;      /* (n_logits, vocab_size): of the model as it is */
     float *probability; /* likewise */
     float *moved;       /* likewise: the logits with a matrix rounded */
     uint8_t *rounded;   /* (largest matrix) */
@@ -81,7 +81,7 @@ static smol_status round_matrix(const struct probe *m, const struct blob_tensor 
 /* Fills the model's own probabilities. */
 static void fill_probabilities(const struct probe *m)
 {
-    for (size_t t = 0; t < m->of.n_logits; t++) {
+    for (size_t t = 0; t < m->n_logits; t++) {
         const float *logits = m->logits + t * m->vocab_size;
         float *p = m->probability + t * m->vocab_size, most = logits[0];
         double sum = 0;
@@ -99,7 +99,7 @@ static void fill_probabilities(const struct probe *m)
 static float divergence(const struct probe *m)
 {
     double total = 0;
-    for (size_t t = 0; t < m->of.n_logits; t++) {
+    for (size_t t = 0; t < m->n_logits; t++) {
         size_t at = t * m->vocab_size;
         const float *before = m->logits + at, *after = m->moved + at;
         const float *p = m->probability + at;
@@ -112,7 +112,7 @@ static float divergence(const struct probe *m)
         }
         total += 0.5 * variance;
     }
-    return (float)(total / (double)m->of.n_logits);
+    return (float)(total / (double)m->n_logits);
 }
 
 /* --- passes ------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static float divergence(const struct probe *m)
 static smol_status run(const struct probe *m, const struct observer *observer, float *logits)
 {
     smol_context_truncate(m->context, 0);
-    return smol_eval_observed(m->context, m->of.ids, m->of.n, logits ? m->of.n_logits : 0, logits,
+    return smol_eval_observed(m->context, m->of.ids, m->of.n, logits ? m->n_logits : 0, logits,
                               observer, m->error);
 }
 
@@ -249,13 +249,14 @@ smol_status smol_sensitivities(smol_context *context, const struct sensitivity_t
                                smol_error *error)
 {
     const struct network *network = &context->model->network;
-    size_t n_values = trial->n_logits * network->model.vocab_size;
+    size_t n_logits = (trial->n + 1) / 2, n_values = n_logits * network->model.vocab_size;
     size_t matrix = largest_matrix(network->blob);
     struct probe m = {
         .of = *trial,
         .context = context,
         .network = network,
         .vocab_size = network->model.vocab_size,
+        .n_logits = n_logits,
         .residual = smol_calloc(trial->n * network->model.hidden_size, sizeof(float)),
         .logits = smol_calloc(3 * n_values, sizeof(float)),
         .rounded = smol_zeros_new(matrix),

@@ -8,7 +8,7 @@
 /* A measurement: its tokens, and the matrices that it covers. */
 struct sensitivity_trial {
     const uint32_t *ids; /* (n), at most BATCH */
-    size_t n, n_logits;  /* the divergence is the mean over the last n_logits tokens */
+    size_t n;            /* the divergence is the mean over the last half, rounded up */
     size_t step;         /* every step-th matrix is measured, from the first on */
 };
 

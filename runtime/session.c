@@ -147,6 +147,12 @@ static struct session_header header_of(const smol_context *c, const smol_session
 
 static smol_status save(smol_context *c, const smol_session *session, struct records *r)
 {
+    const smol_sampler *sampler = session->sampler;
+    if (sampler && (sampler->biases || sampler->params.frequency_penalty != 0 ||
+                    sampler->params.presence_penalty != 0))
+        return smol_fail(r->error, SMOL_ERROR_USAGE,
+                         "a session holds no biases, frequency or presence penalties: save "
+                         "without the sampler");
     if (session->size > SMOL_SESSION_MAX_DATA)
         return smol_fail(r->error, SMOL_ERROR_USAGE,
                          "%zu bytes of data: a session takes at most %d", session->size,
@@ -396,6 +402,7 @@ smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on
     struct buffer data = {0};
     error_clear(error);
     smol_context_truncate(c, 0);
+    c->unshared = true; /* nothing proves that the keys and values are those of the ids */
     if (session) {
         session->data = NULL;
         session->size = 0;
@@ -413,6 +420,8 @@ smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on
     c->length = header.n_positions;
     smol_log(c->model, SMOL_LOG_INFO, "session of %zu tokens restored", c->n_ids);
     if (session && session->sampler && header.has_sampler) {
+        smol_free(session->sampler->biases);
+        session->sampler->biases = NULL;
         session->sampler->params = params_of(&header);
         session->sampler->n_calls = header.n_calls;
     }

@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
+#include "cli/digest.h"
+#include "cli/request/likelihood.h"
 #include "cli/standard.h"
-#include "smolrun/likelihood.h"
 
 const char *const smol_finish_words[] = {
     [SMOL_FINISH_STOP] = "stop",
@@ -14,35 +15,50 @@ const char *const smol_finish_words[] = {
 
 /* --- collecting --------------------------------------------------------------------------- */
 
+static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
+{
+    struct answer *answer = user;
+    return !smol_calls_add(&answer->calls, &answer->text, part, text, size);
+}
+
+smol_status smol_answer_expect_calls(struct answer *answer, const smol_model *model,
+                                     const uint32_t *prompt, size_t n, smol_error *error)
+{
+    answer->prompt_digest = smol_digest(prompt, n * sizeof *prompt);
+    if (answer->request.common.format.kind != SMOL_CONSTRAINT_TOOLS)
+        return SMOL_OK;
+    return smol_tool_reader_create(model, answer->request.common.format.text, add_part, answer,
+                                   &answer->reader, error);
+}
+
 int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct answer *answer = user;
-    smol_buffer_add(&answer->text, text, size);
+    if (!answer->reader)
+        smol_buffer_add(&answer->text, text, size);
+    else if (smol_tool_reader_add(answer->reader, text, size, NULL))
+        return 1;
     if (id != SMOL_NO_TOKEN)
         smol_buffer_add(&answer->ids, (const char *)&id, sizeof id);
     return answer->text.failed || answer->ids.failed || answer->logprobs.failed;
 }
 
-/* Adds the log-probability of the token, then those of the alternatives. A token that had to follow
- * has none, and is certain. */
+smol_status smol_answer_end(struct answer *answer, smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    if (answer->reader && smol_tool_reader_end(answer->reader, NULL))
+        status = smol_fail_memory(error, "an answer");
+    smol_tool_reader_free(answer->reader);
+    answer->reader = NULL;
+    return status;
+}
+
 void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n)
 {
     struct answer *answer = user;
-    uint32_t shown[1 + MAX_LOGPROBS] = {id};
-    if (answer->request.logprobs < 0)
-        return;
-    size_t n_shown = 1 + (size_t)answer->request.logprobs;
-    double sum = 0;
-    for (size_t i = 1; i < n_shown; i++)
-        shown[i] = SMOL_NO_TOKEN;
-    if (logits) {
-        n_shown = 1 + smol_top_tokens(logits, n, n_shown - 1, shown + 1);
-        sum = smol_log_sum_exp(logits, n);
-    }
-    for (size_t i = 0; i < n_shown; i++) {
-        const struct ranked one = {shown[i], logits ? (double)logits[shown[i]] - sum : 0};
-        smol_buffer_add(&answer->logprobs, (const char *)&one, sizeof one);
-    }
+    if (answer->request.common.logprobs >= 0)
+        smol_logprobs_add(&answer->logprobs, (size_t)answer->request.common.logprobs, id, logits,
+                          n);
 }
 
 size_t smol_answer_bytes(const struct answer *answer)
@@ -52,10 +68,12 @@ size_t smol_answer_bytes(const struct answer *answer)
 
 void smol_answer_free(struct answer *answer)
 {
-    smol_request_free(&answer->request);
+    smol_line_free(&answer->request);
     free(answer->text.text);
     free(answer->ids.text);
     free(answer->logprobs.text);
+    smol_tool_reader_free(answer->reader);
+    smol_calls_free(&answer->calls);
     *answer = (struct answer){0};
 }
 
@@ -94,7 +112,7 @@ static smol_status print_logprobs(struct json_out *json, const smol_model *model
     const struct ranked *next = (const void *)answer->logprobs.text;
     size_t n_tokens = answer->ids.size / sizeof(uint32_t);
     size_t n_all = answer->logprobs.size / sizeof *next;
-    if (answer->request.logprobs < 0)
+    if (answer->request.common.logprobs < 0)
         return status;
     smol_json_key(json, "logprobs");
     smol_json_open(json, '[');
@@ -149,8 +167,11 @@ void smol_answer_members(struct json_out *json, const struct answer *answer)
 {
     smol_json_key(json, "text");
     smol_json_text(json, answer->text.text, answer->text.size);
+    smol_calls_print(&answer->calls, answer->prompt_digest, json);
     print_ids(json, &answer->ids);
-    smol_json_member_text(json, "finish_reason", smol_finish_words[answer->result.finish]);
+    bool calls = answer->calls.n > 0 && answer->result.finish == SMOL_FINISH_STOP;
+    smol_json_member_text(json, "finish_reason",
+                          calls ? "tool_calls" : smol_finish_words[answer->result.finish]);
 }
 
 smol_status smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index,

@@ -9,10 +9,13 @@
 extern const char *const smol_finish_words[]; /* "stop" ..., by smol_finish */
 
 struct answer {
-    struct request request;
+    struct line_request request;
     smol_error error; /* or OK */
     smol_generate_result result;
     struct buffer text, ids, logprobs; /* UTF-8, uint32_t, struct ranked (likelihood.h) */
+    smol_tool_reader *reader;          /* of calls; NULL: all is text */
+    struct calls calls;
+    uint64_t prompt_digest;
     bool done;
 };
 
@@ -27,6 +30,14 @@ void smol_answer_members(struct json_out *json, const struct answer *answer);
  * token's text). */
 smol_status smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index,
                               smol_error *error);
+
+/* Prepares for the calls of tools, if the request has tools; prompt (n) is the request's. Errors:
+ * MEMORY. */
+smol_status smol_answer_expect_calls(struct answer *answer, const smol_model *model,
+                                     const uint32_t *prompt, size_t n, smol_error *error);
+
+/* Takes what the reader of calls holds back. Errors: MEMORY. */
+smol_status smol_answer_end(struct answer *answer, smol_error *error);
 
 /* Returns the size of the answer's buffers in bytes. */
 size_t smol_answer_bytes(const struct answer *answer);

@@ -8,6 +8,7 @@
 #include "cli/print.h"
 #include "cli/standard.h"
 #include "smolrun/answer.h"
+#include "smolrun/constrain.h"
 #include "smolrun/lines.h"
 
 enum {
@@ -21,8 +22,8 @@ struct slot {
     smol_context *context;
     smol_sampler *sampler;
     smol_generation *generation;
-    smol_constraint *constraint; /* of the request, or NULL */
-    smol_matcher *matcher;       /* of this one or the command line's, or NULL */
+    struct compiled_constraint *constraint; /* of the request, or NULL */
+    smol_matcher *matcher;                  /* of this one or the command line's, or NULL */
     struct answer *answer;
 };
 
@@ -62,13 +63,12 @@ static struct slot *free_slot(struct batch *b)
 /* Creates the matcher of a request that wants a constraint, or has that of the command line. */
 static smol_status constrain(struct batch *b, struct slot *slot, smol_error *error)
 {
-    const struct wanted_constraint *wanted = &slot->answer->request.format;
+    const struct wanted_constraint *wanted = &slot->answer->request.common.format;
     smol_constraint *constraint = wanted->given ? NULL : b->constraint;
     smol_status status = SMOL_OK;
     if (wanted->text) {
-        status = smol_constraints_get(&b->constraints, b->settings, b->model, wanted,
-                                      &slot->constraint, error);
-        constraint = slot->constraint;
+        status = smol_constraints_get(&b->constraints, wanted, &slot->constraint, error);
+        constraint = status ? NULL : slot->constraint->constraint;
     }
     return status || !constraint ? status : smol_matcher_create(constraint, &slot->matcher, error);
 }
@@ -77,7 +77,7 @@ static smol_status start_generation(struct slot *slot, const uint32_t *ids, size
                                     smol_error *error)
 {
     struct answer *answer = slot->answer;
-    const struct request *request = &answer->request;
+    const struct request *request = &answer->request.common;
     const smol_generate_params params = {
         .max_tokens = request->max_tokens,
         .prompt_only = request->max_tokens == 0,
@@ -87,6 +87,7 @@ static smol_status start_generation(struct slot *slot, const uint32_t *ids, size
         .on_token = smol_answer_token,
         .user = answer,
         .matcher = slot->matcher,
+        .show_special = answer->reader != NULL,
     };
     smol_context_truncate(slot->context, 0);
     smol_status status = smol_sampler_create(&request->sampler, &slot->sampler, error);
@@ -111,21 +112,26 @@ static int step_others(void *user, uint64_t done, uint64_t total)
 static smol_status begin(struct batch *b, struct slot *slot, const struct line *line,
                          smol_error *error)
 {
-    struct request *request = &slot->answer->request;
+    struct line_request *request = &slot->answer->request;
     uint32_t *ids = NULL;
     size_t n = 0;
     if (line->kind == LINE_TOO_LONG)
         return smol_fail(error, SMOL_ERROR_USAGE, "request: a line of more than %d MiB: give less",
                          MAX_LINE >> 20);
-    smol_status status = smol_request_read(line->text, line->size, b->settings, request, error);
+    smol_status status = smol_line_read(line->text, line->size, b->settings, request, error);
     if (!status)
-        status = smol_request_ids(request, b->settings, b->model, step_others, b, &ids, &n, error);
+        status =
+            smol_line_ids(&request->common, b->settings, b->model, step_others, b, &ids, &n, error);
+    if (!status)
+        status = smol_request_constrain_calls(&request->common, b->model, error);
+    if (!status)
+        status = smol_answer_expect_calls(slot->answer, b->model, ids, n, error);
     if (!status)
         status = constrain(b, slot, error);
     if (!status)
         status = start_generation(slot, ids, n, error);
     smol_free(ids);
-    smol_request_drop_text(request);
+    smol_request_drop_text(&request->common);
     return status;
 }
 
@@ -226,6 +232,8 @@ static smol_status settle(struct batch *b, struct slot *slot, smol_error *error)
         return SMOL_OK;
     if (answer->result.finish == SMOL_FINISH_CANCELLED)
         smol_fail(&answer->error, SMOL_ERROR_MEMORY, "out of memory for the answer");
+    if (!answer->error.status)
+        smol_answer_end(answer, &answer->error);
     end(b, slot);
     if (is_fatal(answer->error.status))
         *error = answer->error;
@@ -287,6 +295,8 @@ smol_status smol_batch_run(const struct settings *settings, struct loaded *loade
     struct batch b = {.settings = settings,
                       .model = loaded->model,
                       .n_slots = settings->n_sequences ? settings->n_sequences : DEFAULT_SEQUENCES};
+    smol_constraints_init(&b.constraints, b.model, (smol_json_space)settings->json_space,
+                          settings->any_order);
     smol_status status = smol_constrain(settings, b.model, &b.constraint, error);
     if (!status)
         status = open_slots(&b, loaded, error);

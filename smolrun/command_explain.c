@@ -7,11 +7,11 @@
 #include "cli/live_line.h"
 #include "cli/print.h"
 #include "cli/quote.h"
+#include "cli/request/likelihood.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
 #include "smolrun/answer.h"
 #include "smolrun/command.h"
-#include "smolrun/likelihood.h"
 #include "smolrun/load.h"
 #include "smolrun/prompt.h"
 

@@ -63,7 +63,8 @@ static const struct command_line command = {
         "length.\n\n"
         "A request of --jsonl has a `prompt` (text) or `messages` (a list, for the chat\n"
         "template, optionally with `tools`, `documents` and `chat_template_kwargs`). It may have\n"
-        "`max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`, `seed`,\n"
+        "`max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`,\n"
+        "`frequency_penalty`, `presence_penalty`, `logit_bias` (an object of token ids), `seed`,\n"
         "`stop` (a text or a list), `logprobs` (the number of alternatives per token, 0 to 20),\n"
         "`id` and `model` (echoed) and `stream` (false). Options on the command line are the\n"
         "defaults. A line has at most 1 MiB. Answers are printed in order, each the same as if\n"
@@ -87,6 +88,7 @@ struct run {
     size_t n_kept;               /* tokens of the session before the prompt */
     smol_constraint *constraint; /* or NULL */
     smol_matcher *matcher;       /* of the constraint */
+    struct buffer place;         /* of the session's answer in its constraint */
     struct answer answer;        /* text and ids are only for --json */
     bool any_id;                 /* an id was printed */
     smol_status output_status;   /* an error of standard output, which cancelled the generation */
@@ -175,12 +177,18 @@ static size_t count_kept(const struct run *run, size_t n_prompt)
     return n_given < half ? n_given : half;
 }
 
+/* Saves the session: with the place of the answer in its constraint, unless it is complete. */
 static smol_status save(struct run *run, smol_sampler *sampler, smol_error *error)
 {
-    const smol_session session = {.sampler = sampler};
+    smol_status status = SMOL_OK;
     if (!run->settings->session)
         return SMOL_OK;
-    return smol_session_save(&run->file, run->loaded.context, &session, error);
+    run->place.size = 0;
+    if (run->matcher && run->answer.result.finish != SMOL_FINISH_STOP)
+        status = smol_place_store(&run->place, run->constraint, run->matcher, error);
+    const smol_session session = {
+        .sampler = sampler, .data = run->place.text, .size = run->place.size};
+    return status ? status : smol_session_save(&run->file, run->loaded.context, &session, error);
 }
 
 static smol_status generate(struct run *run, smol_sampler *sampler, const uint32_t *prompt,
@@ -248,18 +256,20 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
     smol_session session = {.sampler = sampler};
     smol_status status =
         smol_session_open(&run->file, settings->session, run->loaded.context, &session, error);
-    smol_free(session.data);
+    run->place = (struct buffer){.text = session.data,
+                                 .size = smol_place_size(session.data, session.size),
+                                 .capacity = session.size};
     if (status || !is_resumed(run))
         return status;
     return smol_settings_resample(settings, run->loaded.model, sampler, error);
 }
 
-static smol_status constrain(struct run *run, smol_error *error)
+/* Starts the constraint of an answer to a prompt of n tokens, or continues the session's. */
+static smol_status constrain(struct run *run, size_t n, smol_error *error)
 {
-    smol_status status = smol_constrain(run->settings, run->loaded.model, &run->constraint, error);
-    if (!status && run->constraint)
-        status = smol_matcher_create(run->constraint, &run->matcher, error);
-    return status;
+    if (n > 0)
+        run->place.size = 0;
+    return smol_place_find(&run->place, run->constraint, &run->matcher, error);
 }
 
 static smol_status run_prompt(struct run *run, smol_error *error)
@@ -271,9 +281,11 @@ static smol_status run_prompt(struct run *run, smol_error *error)
     if (!status && run->settings->session)
         status = resume(run, sampler, error);
     if (!status)
-        status = constrain(run, error);
+        status = smol_constrain(run->settings, run->loaded.model, &run->constraint, error);
     if (!status)
         status = read_prompt(run, &prompt, &n, error);
+    if (!status)
+        status = constrain(run, n, error);
     if (!status)
         status = generate(run, sampler, prompt, n, error);
     smol_sampler_free(sampler);
@@ -328,6 +340,7 @@ int smol_command_generate(int argc, char **argv)
     smol_answer_free(&run.answer);
     smol_matcher_free(run.matcher);
     smol_constraint_free(run.constraint);
+    smol_free(run.place.text);
     smol_session_close(&run.file);
     smol_unload(&run.loaded);
     return smol_command_status(status, &error);

@@ -9,10 +9,10 @@
 #include "cli/live_line.h"
 #include "cli/path.h"
 #include "cli/print.h"
+#include "cli/request/likelihood.h"
 #include "cli/standard.h"
 #include "cli/text.h"
 #include "smolrun/command.h"
-#include "smolrun/likelihood.h"
 #include "smolrun/load.h"
 #include "smolrun/saved_logits.h"
 

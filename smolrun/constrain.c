@@ -96,84 +96,58 @@ smol_status smol_constrain(const struct settings *settings, const smol_model *mo
     return status;
 }
 
-/* --- of requests ----------------------------------------------------------------------------- */
+/* --- of sessions ------------------------------------------------------------------------------ */
 
-static void drop(struct compiled *compiled)
+/* The start of a place; its ids follow. */
+struct place_head {
+    char magic[4];
+    uint32_t n;
+    uint64_t digest; /* of the constraint */
+};
+static const char place_magic[] = {'h', 'e', 'l', 'd'};
+
+size_t smol_place_size(const void *data, size_t size)
 {
-    smol_constraint_free(compiled->constraint);
-    free(compiled->of.text);
-    *compiled = (struct compiled){0};
+    struct place_head head;
+    if (size < sizeof head)
+        return 0;
+    memcpy(&head, data, sizeof head);
+    if (memcmp(head.magic, place_magic, sizeof place_magic) != 0 ||
+        head.n > (size - sizeof head) / sizeof(uint32_t))
+        return 0;
+    return sizeof head + head.n * sizeof(uint32_t);
 }
 
-/* Returns a free place, or that of the constraint that is unused for the longest time. Every
- * sequence uses at most one, so there is always one. */
-static struct compiled *find_place(struct constraints *c)
+smol_status smol_place_store(struct buffer *place, const smol_constraint *constraint,
+                             const smol_matcher *matcher, smol_error *error)
 {
-    struct compiled *oldest = NULL;
-    if (c->n < sizeof c->compiled / sizeof c->compiled[0])
-        return &c->compiled[c->n++];
-    for (size_t i = 0; i < c->n; i++)
-        if (c->compiled[i].users == 0 && (!oldest || c->compiled[i].last_use < oldest->last_use))
-            oldest = &c->compiled[i];
-    drop(oldest);
-    return oldest;
+    size_t n;
+    const uint32_t *ids = smol_matcher_ids(matcher, &n);
+    struct place_head head = {.n = (uint32_t)n, .digest = smol_constraint_digest(constraint)};
+    memcpy(head.magic, place_magic, sizeof place_magic);
+    place->size = 0;
+    smol_buffer_add(place, (const char *)&head, sizeof head);
+    smol_buffer_add(place, (const char *)ids, n * sizeof *ids);
+    return place->failed ? smol_fail_memory(error, "the session") : SMOL_OK;
 }
 
-static struct compiled *find_equal(struct constraints *c, const struct wanted_constraint *wanted)
+smol_status smol_place_find(const struct buffer *place, smol_constraint *constraint,
+                            smol_matcher **matcher, smol_error *error)
 {
-    for (size_t i = 0; i < c->n; i++) {
-        const struct wanted_constraint *of = &c->compiled[i].of;
-        if (of->text && of->kind == wanted->kind && of->size == wanted->size &&
-            memcmp(of->text, wanted->text, of->size) == 0)
-            return &c->compiled[i];
+    struct place_head head = {.n = 0};
+    *matcher = NULL;
+    if (place->size > 0)
+        memcpy(&head, place->text, sizeof head);
+    if (place->size > 0 && (!constraint || head.digest != smol_constraint_digest(constraint)))
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "the last answer was cut off inside a constraint, which is %s: continue "
+                         "it with the same one",
+                         constraint ? "not this one" : "missing");
+    smol_status status = constraint ? smol_matcher_create(constraint, matcher, error) : SMOL_OK;
+    for (uint32_t i = 0; !status && i < head.n; i++) {
+        uint32_t id;
+        memcpy(&id, place->text + sizeof head + i * sizeof id, sizeof id);
+        status = smol_matcher_accept(*matcher, id, error);
     }
-    return NULL;
-}
-
-static smol_status add(struct constraints *c, const struct settings *settings,
-                       const smol_model *model, const struct wanted_constraint *wanted,
-                       struct compiled **out, smol_error *error)
-{
-    smol_constraint *constraint;
-    char *text = malloc(wanted->size + 1);
-    if (!text)
-        return smol_fail_memory(error, "a constraint");
-    smol_status status =
-        compile(settings, model, wanted->kind, wanted->text, wanted->size, &constraint, error);
-    if (status) {
-        free(text);
-        return status;
-    }
-    memcpy(text, wanted->text, wanted->size);
-    *out = find_place(c);
-    **out = (struct compiled){{true, wanted->kind, text, wanted->size}, constraint, 0, 0};
-    return SMOL_OK;
-}
-
-smol_status smol_constraints_get(struct constraints *constraints, const struct settings *settings,
-                                 const smol_model *model, const struct wanted_constraint *wanted,
-                                 smol_constraint **constraint, smol_error *error)
-{
-    struct compiled *found = find_equal(constraints, wanted);
-    smol_status status = found ? SMOL_OK : add(constraints, settings, model, wanted, &found, error);
-    *constraint = NULL;
-    if (status)
-        return status;
-    found->users++;
-    found->last_use = ++constraints->n_uses;
-    *constraint = found->constraint;
-    return SMOL_OK;
-}
-
-void smol_constraints_release(struct constraints *constraints, const smol_constraint *constraint)
-{
-    for (size_t i = 0; i < constraints->n; i++)
-        if (constraints->compiled[i].constraint == constraint)
-            constraints->compiled[i].users--;
-}
-
-void smol_constraints_free(struct constraints *constraints)
-{
-    for (size_t i = 0; i < constraints->n; i++)
-        drop(&constraints->compiled[i]);
+    return status;
 }

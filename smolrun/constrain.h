@@ -1,7 +1,8 @@
-/* Constraints of the output: of a command line, and of the requests of a batch. */
+/* The constraint of a command line. */
 #ifndef SMOL_SMOLRUN_CONSTRAIN_H
 #define SMOL_SMOLRUN_CONSTRAIN_H
 
+#include "cli/text.h"
 #include "smolrun/settings.h"
 
 /* Compiles the constraint of the settings: of --json-schema, --regex, --grammar or --choices.
@@ -10,32 +11,19 @@
 smol_status smol_constrain(const struct settings *settings, const smol_model *model,
                            smol_constraint **constraint, smol_error *error);
 
-/* A constraint that a request asks for. */
-struct wanted_constraint {
-    bool given; /* the request says whether it wants one, instead of the settings */
-    smol_constraint_kind kind;
-    char *text; /* (size), or NULL: none */
-    size_t size;
-};
+/* The place of an answer in its constraint, as bytes of a session's data (format/SESSION.md, 5):
+ * its tokens, and which constraint it is. Empty: the answer has none, or is complete. */
 
-/* Compiled constraints of requests, which often ask for the same. Initialize to zeros. */
-struct constraints {
-    struct compiled {
-        struct wanted_constraint of;
-        smol_constraint *constraint;
-        unsigned users;
-        uint64_t last_use;
-    } compiled[2 * MAX_SEQUENCES];
-    size_t n;
-    uint64_t n_uses;
-};
+/* Returns the size of the place that a session's data begin with, or 0. */
+size_t smol_place_size(const void *data, size_t size);
 
-/* Returns a compiled constraint, from before or now. Call smol_constraints_release when no matcher
- * needs it any more. Errors: those of smol_constraint_create. */
-smol_status smol_constraints_get(struct constraints *constraints, const struct settings *settings,
-                                 const smol_model *model, const struct wanted_constraint *wanted,
-                                 smol_constraint **constraint, smol_error *error);
-void smol_constraints_release(struct constraints *constraints, const smol_constraint *constraint);
-void smol_constraints_free(struct constraints *constraints);
+/* Stores the place of a matcher. Errors: MEMORY. */
+smol_status smol_place_store(struct buffer *place, const smol_constraint *constraint,
+                             const smol_matcher *matcher, smol_error *error);
+
+/* Creates a matcher at that place. *matcher is NULL if there is no constraint. Errors: USAGE
+ * (another constraint), those of smol_matcher_accept. */
+smol_status smol_place_find(const struct buffer *place, smol_constraint *constraint,
+                            smol_matcher **matcher, smol_error *error);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/json_in.h"
+#include "cli/request/request.h"
 #include "cli/text.h"
 
 /* --- lists of ids ------------------------------------------------------------------------- */
@@ -74,29 +75,6 @@ smol_status smol_prompt_list(const char *argument, uint32_t vocab_size, uint32_t
 }
 
 /* --- text --------------------------------------------------------------------------------- */
-
-smol_status smol_prompt_text(const char *text, size_t size, const smol_model *model,
-                             smol_on_progress *on_progress, void *user, uint32_t **ids, size_t *n,
-                             smol_error *error)
-{
-    const smol_tokenize_params params = {
-        .parse_special = 1, .whole_text = 1, .on_progress = on_progress, .user = user};
-    smol_status status = smol_tokenize(model, text, size, &params, ids, n, error);
-    if (status || *n > 0)
-        return status;
-    uint32_t bos = smol_model_get_info(model).bos_id;
-    if (bos == SMOL_NO_TOKEN)
-        return smol_fail(error, SMOL_ERROR_USAGE,
-                         "the prompt is empty, and the model has no bos token to start from: pass "
-                         "some text");
-    smol_free(*ids);
-    *ids = malloc(sizeof **ids);
-    if (!*ids)
-        return smol_fail_memory(error, "the prompt");
-    (*ids)[0] = bos;
-    *n = 1;
-    return SMOL_OK;
-}
 
 smol_status smol_prompt_argument(const char *argument, const smol_model *model, uint32_t **ids,
                                  size_t *n, smol_error *error)
@@ -202,17 +180,13 @@ smol_status smol_prompt_chat(const struct settings *settings, const smol_model *
 {
     struct buffer variables = {0};
     smol_status status = SMOL_OK;
-    chat.add_generation_prompt = 1;
     if (settings->template_args.n > 0) {
         status = join_variables(&settings->template_args, chat.variables_json, &variables, error);
         chat.variables_json = variables.text;
     }
     if (!status)
-        status = smol_chat_tokenize(model, &chat, ids, n, error);
+        status = smol_prompt_messages(model, chat, ids, n, error);
     free(variables.text);
-    if (!status && *n == 0)
-        status = smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                           "the chat template writes nothing for these messages");
     return status;
 }
 

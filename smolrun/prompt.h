@@ -11,13 +11,6 @@
 smol_status smol_prompt_list(const char *argument, uint32_t vocab_size, uint32_t **ids, size_t *n,
                              smol_error *error);
 
-/* Tokenizes text[0..size) and recognizes special tokens. An empty text becomes bos. `on_progress`
- * (may be NULL) is as for smol_tokenize. Errors: USAGE (the text is empty and the model has no
- * bos), MEMORY, CANCELLED. */
-smol_status smol_prompt_text(const char *text, size_t size, const smol_model *model,
-                             smol_on_progress *on_progress, void *user, uint32_t **ids, size_t *n,
-                             smol_error *error);
-
 /* Tokenizes the argument, or standard input if it is "-". Errors: as smol_prompt_text, and FILE. */
 smol_status smol_prompt_argument(const char *argument, const smol_model *model, uint32_t **ids,
                                  size_t *n, smol_error *error);

@@ -143,7 +143,7 @@ static smol_status enter_sandbox(struct settings *settings, smol_error *error)
     else
         status = smol_sandbox_from_environment(&mode, error);
     if (!status)
-        status = smol_sandbox_enter(mode, output, settings->before_sandbox != NULL,
+        status = smol_sandbox_enter(mode, output, settings->before_sandbox ? SANDBOX_TERMINAL : 0,
                                     &settings->sandbox, error);
     if (!status && smol_sandbox_is_weak(&settings->sandbox)) {
         char state[200];

@@ -11,6 +11,7 @@
 #include "format/layout.h"
 #include "format/model.h"
 #include "format/sections.h"
+#include "format/template.h"
 
 struct blob_writer {
     struct blob_sink sink;
@@ -76,21 +77,31 @@ static uint64_t count_chunks(const struct blob_contents *contents)
     return round_up(data, BLOB_CHUNK_SIZE) / BLOB_CHUNK_SIZE;
 }
 
+static bool has_tools(const struct blob_contents *contents)
+{
+    struct blob_template header;
+    if (!contents->template_section)
+        return false;
+    memcpy(&header, contents->template_section, sizeof header);
+    return header.tool_style != TOOLS_NONE;
+}
+
 /* Returns the features that a reader of the contents needs, as bits of enum blob_feature. */
 static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
            (contents->template_section ? FEATURE_TEMPLATE : 0) |
            (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0) |
-           (contents->mix.storage ? FEATURE_MIXED : 0);
+           (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
 static uint16_t minor_of(uint64_t features)
 {
-    return features & FEATURE_MIXED ? BLOB_MINOR_MIXED
-           : features               ? BLOB_MINOR_FEATURES
-                                    : BLOB_MINOR;
+    return features & FEATURE_TOOLS   ? BLOB_MINOR_TOOLS
+           : features & FEATURE_MIXED ? BLOB_MINOR_MIXED
+           : features                 ? BLOB_MINOR_FEATURES
+                                      : BLOB_MINOR;
 }
 
 static struct section_data section_data(const struct blob_contents *contents,

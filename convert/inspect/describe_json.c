@@ -150,6 +150,8 @@ static void write_template(struct json_out *json, const struct blob *blob)
     smol_json_member_flag(json, "supported", code->header.n_functions > 0);
     if (code->header.n_functions == 0)
         member_size_text(json, "reason", (const char *)code->text + reason->value, reason->length);
+    if (code->header.tool_style != TOOLS_NONE)
+        smol_json_member_text(json, "tool_calls", smol_tool_style_name(code->header.tool_style));
     smol_json_close(json, '}');
 }
 

@@ -190,6 +190,8 @@ static void print_template(const struct blob *blob, FILE *out)
         return;
     }
     fprintf(out, "%" PRIu32 " operations\n", code->header.n_operations);
+    if (code->header.tool_style != TOOLS_NONE)
+        fprintf(out, "%-18s %s\n", "tool calls", smol_tool_style_name(code->header.tool_style));
 }
 
 static void print_generation(const struct blob *blob, FILE *out)
@@ -251,7 +253,7 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks", "template", "scanner", "text", "mixed"};
+    static const char *const names[] = {"blocks", "template", "scanner", "text", "mixed", "tools"};
     _Static_assert(KNOWN_FEATURES == (1 << sizeof names / sizeof names[0]) - 1, "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");

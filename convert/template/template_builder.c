@@ -68,6 +68,7 @@ smol_status smol_builder_finish(struct template_builder *builder, uint32_t name,
         .name = name,
         .reason = reason,
         .source_size = (uint32_t)source_size,
+        .tool_style = builder->tool_style,
     };
     const struct buffer *const tables[] = {&builder->constants, &builder->functions,
                                            &builder->operations, &builder->variables,

@@ -9,6 +9,7 @@
 /* Starts zeroed. Each table is a byte buffer; if memory runs out, the buffer's `failed` is set. */
 struct template_builder {
     struct buffer constants, functions, operations, variables, text;
+    enum tool_style tool_style;
 };
 
 uint32_t smol_builder_string(struct template_builder *builder, const char *text, size_t size);

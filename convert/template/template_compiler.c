@@ -9,6 +9,7 @@
 #include "convert/template/template_builder.h"
 #include "convert/template/template_parser.h"
 #include "convert/template/template_scope.h"
+#include "convert/template/tool_style.h"
 
 /* A jump target. Jumps that precede it form a chain: the operand of each is the index of the jump
  * before. */
@@ -917,7 +918,8 @@ static smol_status parse_and_compile(const struct template_input *input, uint32_
 static smol_status make_section(const struct template_input *input, const char *reason,
                                 struct template_section *section, smol_error *error)
 {
-    struct template_builder builder = {0};
+    struct template_builder builder = {.tool_style =
+                                           reason ? TOOLS_NONE : smol_tool_style_find(input)};
     uint32_t name = smol_builder_string(&builder, input->name, strlen(input->name));
     uint32_t why = reason ? smol_builder_string(&builder, reason, strlen(reason)) : NO_CONSTANT;
     for (size_t i = 0; i < input->n_tokens && !reason; i++) {

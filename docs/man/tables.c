@@ -1,5 +1,5 @@
-/* Replaces the parser of a command's words (ld's --wrap) in copies of smolconv and smolrun that are
- * not installed: prints the command's table as JSON for scripts/gen-docs. Manual and completions
+/* Replaces the parser of a command's words (ld's --wrap) in copies of the programs that are not
+ * installed: prints the command's table as JSON for scripts/gen-docs. Manual and completions
  * therefore match --help, and the programs need no option for it. */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ smol_status __wrap_smol_options_parse(const struct command_line *command, int ar
 
 static const char *kind_of(const struct option_rule *rule)
 {
-    static const char *const kinds[] = {"flag", "count", "limit", "seed",
+    static const char *const kinds[] = {"flag", "count", "limit", "seed",  "size",
                                         "real", "text",  "texts", "choice"};
     return kinds[rule->kind];
 }

@@ -51,9 +51,11 @@ float smol_gram_energy(const float *x, size_t width)
 static float median(const float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        size_t n_smaller = 0;
-        for (size_t k = 0; k < n; k++)
-            n_smaller += (values[k] < values[i]) | ((values[k] == values[i]) & (k < i));
+        uint32_t n_smaller = 0;
+        for (size_t k = 0; k < i; k++)
+            n_smaller += values[k] <= values[i];
+        for (size_t k = i; k < n; k++)
+            n_smaller += values[k] < values[i];
         if (n_smaller == n / 2)
             return values[i];
     }
@@ -82,16 +84,21 @@ static void add_squares(const struct gram *gram, const float *x, const float *we
         gram->sums[i] += sums[i - begin];
 }
 
-/* Copies columns [from, from + n_columns) of x (n, width) to out (n, n_columns), with zeros after
- * the last column. */
-static void copy_columns(const float *x, size_t n, size_t width, size_t from, size_t n_columns,
-                         float *out)
+/* Copies GRAM_BLOCK columns of x (n, width), from column `from` on, to out: row t at out + t *
+ * stride, with zeros after the last column. Inlined, where gcc knows the size of `out`,
+ * _FORTIFY_SOURCE would make a call of each copy. */
+static __attribute__((noinline)) void copy_columns(const float *x, size_t n, size_t width,
+                                                   size_t from, float *out, size_t stride)
 {
-    size_t there = width - from < n_columns ? width - from : n_columns;
-    for (size_t t = 0; t < n; t++) {
-        memcpy(out + t * n_columns, x + t * width + from, there * sizeof *out);
-        memset(out + t * n_columns + there, 0, (n_columns - there) * sizeof *out);
+    size_t there = from < width ? width - from : 0;
+    if (there >= GRAM_BLOCK) {
+        for (size_t t = 0; t < n; t++)
+            memcpy(out + t * stride, x + t * width + from, GRAM_BLOCK * sizeof *out);
+        return;
     }
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < GRAM_BLOCK; i++)
+            out[t * stride + i] = i < there ? x[t * width + from + i] : 0;
 }
 
 void smol_gram_add(const struct gram *gram, const float *x, const float *energies, size_t n,
@@ -106,11 +113,13 @@ void smol_gram_add(const struct gram *gram, const float *x, const float *energie
         return;
     }
     gram_update *update = CPU_BEST(smol_gram_update);
-    copy_columns(x, n, width, begin, GRAM_STRIP, a);
-    for (size_t i = 0; i < n * GRAM_STRIP; i++)
-        a[i] *= weights[i / GRAM_STRIP];
+    for (size_t i = 0; i < GRAM_STRIP; i += GRAM_BLOCK)
+        copy_columns(x, n, width, begin + i, a + i, GRAM_STRIP);
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < GRAM_STRIP; i++)
+            a[t * GRAM_STRIP + i] *= weights[t];
     for (size_t column = begin; column < width; column += GRAM_BLOCK) {
-        copy_columns(x, n, width, column, GRAM_BLOCK, b);
+        copy_columns(x, n, width, column, b, GRAM_BLOCK);
         for (size_t row = begin; row < begin + GRAM_STRIP && row <= column; row += GRAM_BLOCK)
             update(a + (row - begin), b, n, gram->sums + row_start(width, row) + (column - row),
                    round_up(width, GRAM_BLOCK) - row);

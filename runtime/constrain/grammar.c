@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/json_reader.h"
 #include "common/memory.h"
 #include "common/pattern/code_set.h"
 #include "common/utf8.h"
@@ -668,12 +669,34 @@ smol_status smol_grammar_term(struct term_table *table, const char *text, size_t
     return status;
 }
 
-term smol_choices_term(struct term_table *table, const char *const *choices, size_t n)
+/* --- choices --------------------------------------------------------------------------------- */
+
+smol_status smol_choices_term(struct term_table *table, const char *list, size_t size, term *root,
+                              smol_error *error)
 {
-    if (n == 0)
-        return TERM_NOTHING;
-    if (n == 1)
-        return smol_term_literal(table, choices[0], strlen(choices[0]));
-    return smol_term_either(table, smol_choices_term(table, choices, n / 2),
-                            smol_choices_term(table, choices + n / 2, n - n / 2));
+    const uint8_t *text = (const uint8_t *)list;
+    struct json_reader reader = {
+        text, text, text + size, "choices", "not a JSON list of texts", "", SMOL_ERROR_USAGE,
+        error};
+    bool more = false;
+    size_t n = 0;
+    char *choice = smol_malloc(size + 1);
+    term *terms = smol_reallocarray(NULL, size / 2 + 1, sizeof *terms); /* two quotes each */
+    smol_status status =
+        choice && terms ? smol_json_check_utf8(&reader) : smol_fail_memory(error, "the choices");
+    if (!status)
+        status = smol_json_begin(&reader, '[', &more);
+    while (!status && more) {
+        size_t length;
+        status = smol_json_string(&reader, choice, &length);
+        if (!status)
+            terms[n++] = smol_term_literal(table, choice, length);
+        if (!status)
+            status = smol_json_more(&reader, ']', &more);
+    }
+    if (!status)
+        *root = smol_term_any_of(table, terms, n);
+    smol_free(choice);
+    smol_free(terms);
+    return status ? status : smol_json_end(&reader);
 }

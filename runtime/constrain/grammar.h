@@ -20,7 +20,9 @@ enum { GRAMMAR_MAX_BYTES = 1 << 20 };
 smol_status smol_grammar_term(struct term_table *table, const char *text, size_t size, term *root,
                               smol_error *error);
 
-/* Returns the texts choices[0..n). */
-term smol_choices_term(struct term_table *table, const char *const *choices, size_t n);
+/* Sets *root to the texts in a JSON list. Errors: SMOL_ERROR_USAGE (not such a list),
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_choices_term(struct term_table *table, const char *list, size_t size, term *root,
+                              smol_error *error);
 
 #endif

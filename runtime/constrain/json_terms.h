@@ -2,9 +2,8 @@
 #ifndef SMOL_RUNTIME_JSON_TERMS_H
 #define SMOL_RUNTIME_JSON_TERMS_H
 
-#include "common/code_range.h"
+#include "runtime/constrain/characters.h"
 #include "runtime/constrain/json_tree.h"
-#include "runtime/constrain/term.h"
 
 /* White space between the parts of a value. */
 enum json_space {
@@ -22,13 +21,6 @@ struct term_choices {
 
 void smol_choices_add(struct term_choices *choices, term a);
 term smol_choices_end(struct term_choices *choices);
-
-/* One character out of ranges (n), ascending and disjoint, inside a JSON string, in all spellings:
- * raw UTF-8, short escapes, \uXXXX, surrogate pairs. */
-term smol_json_character(struct term_table *table, const struct code_range *ranges, size_t n);
-
-/* Any one character inside a JSON string. */
-term smol_json_any_character(struct term_table *table);
 
 /* A string with min to max characters, a unit; max may be TERM_FOREVER. */
 term smol_json_string_term(struct term_table *table, uint32_t min, uint32_t max);

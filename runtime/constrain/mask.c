@@ -38,8 +38,8 @@ struct kept {
 struct masks {
     struct term_table *table;
     const struct trie *vocabulary;
-    const struct string_fit *strings;
-    term inside; /* the rest of any string */
+    struct any_string_fit *strings;
+    term inside; /* the rest of any string, or TERM_NOTHING */
     term *path;  /* (2, longest + 1): what may follow the first bytes of a branch */
     struct own_strings {
         term character;
@@ -143,8 +143,8 @@ static const struct string_fit *find_strings(struct masks *m, term character)
 {
     const struct term_node *nodes = m->table->nodes;
     struct own_strings *own = m->own;
-    if (character == nodes[nodes[nodes[m->inside].a].a].a)
-        return m->strings;
+    if (m->inside && character == nodes[nodes[nodes[m->inside].a].a].a)
+        return smol_any_string_find(m->strings, m->vocabulary);
     for (; own < m->own + m->n_own; own++)
         if (own->character == character)
             return &own->fit;
@@ -163,8 +163,11 @@ static const struct string_fit *find_strings(struct masks *m, term character)
 static bool split_string(const struct masks *m, term unit, struct term_node *repeat)
 {
     const struct term_node *nodes = m->table->nodes;
-    const struct term_node any = nodes[nodes[m->inside].a], this = nodes[nodes[unit].a];
-    if (this.kind != KIND_THEN || this.b != any.b)
+    const struct term_node this = nodes[nodes[unit].a];
+    if (this.kind != KIND_THEN)
+        return false;
+    const struct term_node end = nodes[this.b];
+    if (end.kind != KIND_LITERAL || end.b != 1 || m->table->bytes[end.a] != '"')
         return false;
     *repeat = nodes[this.a];
     return repeat->kind == KIND_REPEAT;
@@ -212,15 +215,16 @@ static bool fit_string(struct masks *m, const struct string_fit *strings, struct
  * properties, which only must not be those of known ones. */
 static bool is_nearly_string(struct masks *m, term unit)
 {
-    return smol_term_after(m->table, unit, 'q') == smol_term_after(m->table, m->inside, 'q') &&
+    return m->inside &&
+           smol_term_after(m->table, unit, 'q') == smol_term_after(m->table, m->inside, 'q') &&
            smol_term_after(m->table, unit, ' ') == smol_term_after(m->table, m->inside, ' ');
 }
 
 /* Notes the exits of strings among nodes [from, end). *next is the first one that was not passed
  * yet. */
-static bool copy_exits(struct masks *m, struct fit *fit, size_t *next, uint32_t from, uint32_t end)
+static bool copy_exits(struct masks *m, const struct string_fit *strings, struct fit *fit,
+                       size_t *next, uint32_t from, uint32_t end)
 {
-    const struct string_fit *strings = m->strings;
     for (; *next < strings->n_exits && strings->exits[*next] < end; ++*next)
         if (strings->exits[*next] >= from && !add_exit(m, fit, strings->exits[*next]))
             return false;
@@ -228,12 +232,13 @@ static bool copy_exits(struct masks *m, struct fit *fit, size_t *next, uint32_t 
 }
 
 /* Fits the vocabulary into a unit that is nearly a string: walks only where it differs. */
-static bool fit_nearly_string(struct masks *m, struct fit *fit, term unit)
+static bool fit_nearly_string(struct masks *m, const struct string_fit *strings, struct fit *fit,
+                              term unit)
 {
     const struct trie *v = m->vocabulary;
     size_t next_exit = 0;
     term *others = m->path + v->longest + 1;
-    memcpy(fit->bits, m->strings->bits, v->n_words * sizeof *fit->bits);
+    memcpy(fit->bits, strings->bits, v->n_words * sizeof *fit->bits);
     m->path[0] = unit;
     others[0] = m->inside;
     for (uint32_t i = 0; i < v->n_nodes;) {
@@ -242,7 +247,7 @@ static bool fit_nearly_string(struct masks *m, struct fit *fit, term unit)
         term other = smol_term_step(m->table, others[node.depth - 1], node.byte);
         m->n_visited++;
         if (next == other) {
-            if (!copy_exits(m, fit, &next_exit, i, node.end))
+            if (!copy_exits(m, strings, fit, &next_exit, i, node.end))
                 return false;
             i = node.end;
             continue;
@@ -266,9 +271,10 @@ static bool fit_unit(struct masks *m, struct fit *fit, term unit)
         split_string(m, unit, &repeat) ? find_strings(m, repeat.a) : NULL;
     if (strings)
         return fit_string(m, strings, repeat, fit);
+    strings = is_nearly_string(m, unit) ? smol_any_string_find(m->strings, m->vocabulary) : NULL;
+    if (strings)
+        return fit_nearly_string(m, strings, fit, unit);
     memset(fit->bits, 0, m->vocabulary->n_words * sizeof *fit->bits);
-    if (is_nearly_string(m, unit))
-        return fit_nearly_string(m, fit, unit);
     return walk(m, unit, 0, m->vocabulary->n_nodes, fit->bits, fit);
 }
 
@@ -398,7 +404,7 @@ const uint64_t *smol_masks_find(struct masks *m, term state)
 }
 
 smol_status smol_masks_create(struct term_table *table, term inside, const struct trie *vocabulary,
-                              const struct string_fit *strings, struct masks **masks,
+                              struct any_string_fit *strings, struct masks **masks,
                               smol_error *error)
 {
     struct masks *m = *masks = smol_calloc(1, sizeof *m);
@@ -424,6 +430,21 @@ void smol_masks_forget(struct masks *m)
     for (size_t i = 0; i < m->n_own; i++)
         smol_string_fit_free(&m->own[i].fit);
     m->n_kept = m->next_kept = m->n_own = 0;
+}
+
+size_t smol_masks_bytes(const struct masks *m)
+{
+    size_t n_words = m->vocabulary->n_words, n_sets = 1;
+    size_t bytes = sizeof *m + 2 * ((size_t)m->vocabulary->longest + 1) * sizeof *m->path;
+    for (size_t i = 0; i < FITS + 1; i++) {
+        n_sets += m->fits[i].bits != NULL;
+        bytes += m->fits[i].capacity * sizeof *m->fits[i].exits;
+    }
+    for (size_t i = 0; i < KEPT_MASKS; i++)
+        n_sets += m->kept[i].bits != NULL;
+    for (size_t i = 0; i < m->n_own; i++)
+        bytes += smol_string_fit_bytes(&m->own[i].fit, n_words);
+    return bytes + n_sets * n_words * sizeof *m->bits;
 }
 
 void smol_masks_free(struct masks *m)

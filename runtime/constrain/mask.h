@@ -7,12 +7,15 @@
 struct masks;
 
 /* Creates what finds the masks of a settled table. `inside` is smol_string_inside of any
- * characters, from before it was settled. All arguments must outlive the masks. Errors:
- * SMOL_ERROR_MEMORY. */
+ * characters, from before it was settled, or TERM_NOTHING if the table has no strings of JSON. All
+ * arguments must outlive the masks. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_masks_create(struct term_table *table, term inside, const struct trie *vocabulary,
-                              const struct string_fit *strings, struct masks **masks,
+                              struct any_string_fit *strings, struct masks **masks,
                               smol_error *error);
 void smol_masks_free(struct masks *masks);
+
+/* Returns the bytes of memory that they take. */
+size_t smol_masks_bytes(const struct masks *masks);
 
 /* Returns the bit set (vocabulary->n_words) of the tokens after which the text can still be
  * completed, if `state` is what may follow the text so far. It is valid until the next call.

@@ -37,6 +37,7 @@ struct builder {
         kinds[REGEX_MAX_KINDS]; /* (n_kinds) disjoint; kinds[START] is empty, the others not */
     size_t n_kinds;
     term any, some;             /* all texts; all but the empty one */
+    term bytes;                 /* also those that are not of characters, to intersect with */
     term ends[REGEX_MAX_KINDS]; /* the texts that end in a character of the kind, except START */
     term *members;              /* (n_sets, REGEX_MAX_KINDS): what member() returns, or UNKNOWN */
     unsigned steps;
@@ -50,100 +51,6 @@ static smol_status refuse(const struct builder *b, const struct pattern_node *no
 }
 
 /* --- characters ----------------------------------------------------------------------------- */
-
-/* A byte after which the same texts follow. */
-struct branch {
-    struct byte_set bytes;
-    term next;
-};
-
-/* Adds the terms of `n` branches. */
-static term join(struct term_table *table, const struct branch *branches, size_t n)
-{
-    term terms[64];
-    for (size_t i = 0; i < n; i++)
-        terms[i] =
-            smol_term_then(table, smol_term_bytes(table, &branches[i].bytes), branches[i].next);
-    return smol_term_any_of(table, terms, n);
-}
-
-/* Adds a byte and what follows it to branches[0..n), and returns their number. */
-static size_t add_branch(struct branch *branches, size_t n, unsigned byte, term next)
-{
-    size_t i = 0;
-    if (next == TERM_NOTHING)
-        return n;
-    while (i < n && branches[i].next != next)
-        i++;
-    if (i == n)
-        branches[n++] = (struct branch){.next = next};
-    byte_set_add(&branches[i].bytes, byte, byte);
-    return n;
-}
-
-/* The characters that are written, of those that begin with the same byte. */
-struct characters {
-    const struct code_range *ranges; /* (n), ascending and disjoint */
-    size_t n;
-    uint32_t min; /* the first that may be written in as many bytes */
-    term full[4]; /* any 0 to 3 bytes after the first */
-};
-
-/* Returns the last `n_bytes` bytes (0..3) of those characters that they tell apart from `first`. */
-static term utf8_tail(struct term_table *table, const struct characters *set, uint32_t first,
-                      unsigned n_bytes)
-{
-    const uint32_t last = first + (1u << 6 * n_bytes) - 1;
-    size_t low = 0, high = set->n;
-    while (low < high) { /* finds the first range that does not end before `first` */
-        size_t middle = low + (high - low) / 2;
-        if (set->ranges[middle].last < first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const bool surrogates = last >= 0xd800 && first < 0xe000;
-    if (low == set->n || set->ranges[low].first > last || last < set->min ||
-        (surrogates && first >= 0xd800 && last < 0xe000))
-        return TERM_NOTHING;
-    if (n_bytes == 0)
-        return TERM_EMPTY;
-    if (set->ranges[low].first <= first && last <= set->ranges[low].last && first >= set->min &&
-        !surrogates)
-        return set->full[n_bytes];
-    struct branch branches[64];
-    size_t n = 0;
-    for (unsigned i = 0; i < 64; i++)
-        n = add_branch(branches, n, 0x80 + i,
-                       utf8_tail(table, set, first + (i << 6 * (n_bytes - 1)), n_bytes - 1));
-    return join(table, branches, n);
-}
-
-term smol_utf8_term(void *user, struct term_table *table, const struct code_range *ranges, size_t n)
-{
-    static const struct {
-        uint8_t first, last, n_more; /* lead bytes, and the bytes after each */
-        uint32_t min;
-    } lengths[] = {
-        {0, 0x7f, 0, 0}, {0xc2, 0xdf, 1, 0x80}, {0xe0, 0xef, 2, 0x800}, {0xf0, 0xf4, 3, 0x10000}};
-    struct branch branches[64]; /* ASCII is one, and there are 51 other first bytes */
-    size_t n_branches = 0;
-    struct byte_set more = {{0}};
-    struct characters set = {ranges, n, 0, {TERM_EMPTY}};
-    (void)user;
-    byte_set_add(&more, 0x80, 0xbf);
-    for (unsigned i = 0; i < 3; i++)
-        set.full[i + 1] = smol_term_then(table, smol_term_bytes(table, &more), set.full[i]);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-        for (unsigned byte = lengths[i].first; byte <= lengths[i].last; byte++) {
-            const unsigned n_more = lengths[i].n_more;
-            set.min = lengths[i].min;
-            const uint32_t bits = n_more ? byte & 0x3fu >> n_more : byte;
-            n_branches = add_branch(branches, n_branches, byte,
-                                    utf8_tail(table, &set, bits << 6 * n_more, n_more));
-        }
-    return join(table, branches, n_branches);
-}
 
 /* Returns one character of `set`. */
 static term one_of(struct builder *b, const struct code_set *set)
@@ -363,7 +270,7 @@ static smol_status repeat_without(struct builder *b, const struct pattern_node *
         smol_status status = alone(b, look->left, &found);
         if (status)
             return status;
-        found = smol_term_then(b->table, b->any, smol_term_then(b->table, found, b->any));
+        found = smol_term_then(b->table, b->any, smol_term_then(b->table, found, b->bytes));
         texts = smol_term_without(b->table, texts, found);
     }
     *rest = same_rest(texts, repeat->min == 0);
@@ -442,7 +349,7 @@ static void follow_lookbehind(struct builder *b, const struct pattern_node *node
 static smol_status follow_rest(struct builder *b, const struct pattern_node *node,
                                struct rest *rest)
 {
-    struct rest inner = same_rest(b->any, true);
+    struct rest inner = same_rest(b->bytes, true);
     smol_status status = follow(b, node->left, &inner);
     for (size_t i = 0; i < b->n_kinds; i++) {
         rest->texts[i] = (node->negated ? smol_term_without
@@ -583,6 +490,7 @@ static smol_status translate(struct builder *b, bool search, term *out)
     const term character = b->character(b->user, b->table, &all, 1);
     b->any = smol_term_repeat(b->table, character, 0, TERM_FOREVER);
     b->some = smol_term_repeat(b->table, character, 1, TERM_FOREVER);
+    b->bytes = smol_term_not(b->table, TERM_NOTHING);
     for (size_t i = START + 1; i < b->n_kinds; i++)
         b->ends[i] = smol_term_then(b->table, b->any, one_of(b, &b->kinds[i]));
     struct rest rest = same_rest(search ? b->any : TERM_EMPTY, true);

@@ -4,19 +4,8 @@
 
 #include <stddef.h>
 
-#include "common/code_range.h"
 #include "common/error.h"
-#include "runtime/constrain/term.h"
-
-/* Writes one character out of ranges[0..n), sorted and disjoint code points, as a term. Surrogates
- * (0xd800 to 0xdfff) in the ranges stand for nothing. No two characters may have a text in common,
- * nor may the text of one be the start of another's. */
-typedef term character_term(void *user, struct term_table *table, const struct code_range *ranges,
-                            size_t n);
-
-/* The characters as UTF-8; `user` is not used. */
-term smol_utf8_term(void *user, struct term_table *table, const struct code_range *ranges,
-                    size_t n);
+#include "runtime/constrain/characters.h"
 
 enum regex_anchoring {
     REGEX_WHOLE,  /* the texts that match from start to end, in the syntax of pre-tokenizers (Ruby)

@@ -3,6 +3,7 @@
 #include "runtime/constrain/schema.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/memory.h"
@@ -165,6 +166,17 @@ static term line(struct compiler *c, const char *before, unsigned level, const c
     return smol_term_literal(c->table, out, (size_t)n);
 }
 
+const struct spelling *smol_schema_spelling(const struct compiler *c, unsigned level)
+{
+    return c->options.spelling ? &c->options.spelling[level]
+                               : smol_json_spelling(c->options.white_space);
+}
+
+term smol_schema_literal(struct compiler *c, const char *text)
+{
+    return smol_term_literal(c->table, text, strlen(text));
+}
+
 static bool is_indented(const struct compiler *c, unsigned level)
 {
     return c->options.white_space == JSON_INDENTED && level < INDENTED_LEVELS;
@@ -175,27 +187,48 @@ term smol_schema_gap(struct compiler *c, unsigned level)
     return is_indented(c, level) ? line(c, "", level + 1, "") : TERM_EMPTY;
 }
 
-term smol_schema_close(struct compiler *c, char close, unsigned level)
+term smol_schema_close(struct compiler *c, const struct brackets *brackets, unsigned level)
 {
-    const char text[2] = {close, '\0'};
-    return is_indented(c, level) ? line(c, "", level, text) : smol_term_literal(c->table, text, 1);
+    return is_indented(c, level) ? line(c, "", level, brackets->close)
+                                 : smol_schema_literal(c, brackets->close);
 }
 
-term smol_schema_comma(struct compiler *c, unsigned level)
+term smol_schema_comma(struct compiler *c, const struct brackets *brackets, unsigned level)
 {
-    return is_indented(c, level)
-               ? line(c, ",", level + 1, "")
-               : smol_term_literal(c->table, ", ", c->options.white_space == JSON_COMPACT ? 1 : 2);
+    return is_indented(c, level) ? line(c, ",", level + 1, "")
+                                 : smol_schema_literal(c, brackets->comma);
 }
 
-term smol_schema_colon(struct compiler *c)
+term smol_schema_member(struct compiler *c, term key, term value, unsigned level)
 {
-    return smol_term_literal(c->table, ": ", c->options.white_space == JSON_COMPACT ? 1 : 2);
+    const struct spelling *spelling = smol_schema_spelling(c, level);
+    value = smol_term_then(c->table, value, smol_schema_literal(c, spelling->after));
+    return smol_term_then(c->table, key,
+                          smol_term_then(c->table, smol_schema_literal(c, spelling->colon), value));
 }
 
 unsigned smol_schema_within(const struct compiler *c, unsigned level)
 {
-    return is_indented(c, level) ? level + 1 : level;
+    return c->options.spelling ? c->options.spelling[level].within : level + is_indented(c, level);
+}
+
+unsigned smol_schema_within_member(const struct compiler *c, unsigned level, struct json_text name)
+{
+    const unsigned strings = smol_schema_spelling(c, level)->strings;
+    return strings && smol_spelling_is_string(c->root, name) ? strings
+                                                             : smol_schema_within(c, level);
+}
+
+term smol_schema_text(struct compiler *c, const struct text_spelling *spelling,
+                      struct json_text text, const struct json_node *place)
+{
+    if (smol_spelling_has(spelling, text))
+        return smol_spelling_literal(c->table, spelling, text);
+    smol_schema_fail(c, place,
+                     spelling->kind == TEXT_NAME
+                         ? "the name cannot be written in the model's style of tool calls"
+                         : "the text cannot be written in the model's style of tool calls");
+    return TERM_NOTHING;
 }
 
 /* A number of const or enum: as written, or with or without ".0". */
@@ -216,35 +249,65 @@ static term write_number(struct compiler *c, struct json_text text)
                           smol_term_optional(c->table, smol_term_literal(c->table, ".0", 2)));
 }
 
+/* Compares members of objects for qsort. */
+static int compare_members(const void *a, const void *b)
+{
+    const struct json_node *const *x = a, *const *y = b;
+    return smol_spelling_compare((*x)->key, (*y)->key);
+}
+
+/* Returns the elements or members of a value in the order in which they are written. */
+static const struct json_node **children_of(struct compiler *c, const struct json_node *value,
+                                            bool sorted)
+{
+    const struct json_node **children = smol_schema_take(c, value->n * sizeof *children);
+    size_t n = 0;
+    for (const struct json_node *child = value->first; children && child; child = child->next)
+        children[n++] = child;
+    if (children && sorted)
+        qsort(children, n, sizeof *children, compare_members);
+    return children;
+}
+
 term smol_schema_value(struct compiler *c, const struct json_node *value, unsigned level)
 {
-    static const char *const words[] = {"null", "false", "true"};
+    const struct spelling *spelling = smol_schema_spelling(c, level);
     bool object = value->kind == JSON_OBJECT;
+    const struct brackets *brackets = object ? &spelling->object : &spelling->list;
     if (value->kind <= JSON_TRUE)
-        return smol_term_literal(c->table, words[value->kind], strlen(words[value->kind]));
+        return smol_spelling_word(c->table, spelling->words, (enum json_kind)value->kind);
     if (value->kind == JSON_NUMBER)
         return write_number(c, value->text);
     if (value->kind == JSON_STRING)
-        return smol_json_literal_term(c->table, value->text);
+        return smol_schema_text(c, &spelling->string, value->text, value);
+    term all = smol_schema_literal(c, brackets->open);
     if (value->n == 0)
-        return smol_term_literal(c->table, object ? "{}" : "[]", 2);
-    term all = smol_term_then(c->table, smol_term_literal(c->table, object ? "{" : "[", 1),
-                              smol_schema_gap(c, level));
-    for (const struct json_node *child = value->first; child; child = child->next) {
-        if (child != value->first)
-            all = smol_term_then(c->table, all, smol_schema_comma(c, level));
-        if (object) {
-            term key = smol_json_literal_term(c->table, child->key);
-            all =
-                smol_term_then(c->table, all, smol_term_then(c->table, key, smol_schema_colon(c)));
-        }
-        all = smol_term_then(c->table, all,
-                             smol_schema_value(c, child, smol_schema_within(c, level)));
+        return smol_term_then(c->table, all, smol_schema_literal(c, brackets->close));
+    all = smol_term_then(c->table, all, smol_schema_gap(c, level));
+    const struct json_node **children = children_of(c, value, object && spelling->sorted);
+    for (size_t i = 0; children && i < value->n; i++) {
+        const struct json_node *child = children[i];
+        unsigned within =
+            object ? smol_schema_within_member(c, level, child->key) : smol_schema_within(c, level);
+        term own = smol_schema_value(c, child, within);
+        if (i > 0)
+            all = smol_term_then(c->table, all, smol_schema_comma(c, brackets, level));
+        if (object)
+            own = smol_schema_member(c, smol_schema_text(c, &spelling->key, child->key, child), own,
+                                     level);
+        all = smol_term_then(c->table, all, own);
     }
-    return smol_term_then(c->table, all, smol_schema_close(c, object ? '}' : ']', level));
+    return smol_term_then(c->table, all, smol_schema_close(c, brackets, level));
 }
 
 /* --- goals -------------------------------------------------------------------------------- */
+
+/* Returns the types of values that can be written at a level. */
+static unsigned types_at(const struct compiler *c, unsigned level)
+{
+    unsigned only = smol_schema_spelling(c, level)->only;
+    return only ? only : TYPE_ANY;
+}
 
 /* The values of const or enum for which all claims hold. */
 static term compile_choice(struct compiler *c, const struct claim *choice,
@@ -254,7 +317,8 @@ static term compile_choice(struct compiler *c, const struct claim *choice,
         choice->word == WORD_CONST ? choice->value : choice->value->first;
     struct term_choices all = {.table = c->table};
     for (; value && !c->status; value = choice->word == WORD_CONST ? NULL : value->next)
-        if (smol_schema_all_hold(c, facts, value))
+        if ((types_at(c, level) & smol_schema_type_of(c, value)) &&
+            smol_schema_all_hold(c, facts, value))
             smol_choices_add(&all, smol_schema_value(c, value, level));
     return smol_choices_end(&all);
 }
@@ -270,24 +334,27 @@ static bool allows(struct compiler *c, const struct facts *facts, unsigned type,
 static term compile_facts(struct compiler *c, const struct facts *facts, unsigned level)
 {
     const struct claim *choice = smol_schema_choice(facts);
+    const struct spelling *spelling = smol_schema_spelling(c, level);
+    unsigned types = facts->types & types_at(c, level);
     if (choice)
         return compile_choice(c, choice, facts, level);
     term any[8];
     size_t n = 0;
-    if (facts->types & TYPE_OBJECT)
+    if (types & TYPE_OBJECT)
         any[n++] = smol_schema_object(c, facts, level);
-    if (facts->types & TYPE_LIST)
+    if (types & TYPE_LIST)
         any[n++] = smol_schema_list(c, facts, level);
-    if (facts->types & TYPE_STRING)
-        any[n++] = smol_schema_quoted(c, smol_schema_contents(c, facts));
-    if (facts->types & TYPE_NUMBER)
+    if (types & TYPE_STRING)
+        any[n++] = smol_schema_quoted(c, smol_schema_contents(c, facts, &spelling->string),
+                                      &spelling->string);
+    if (types & TYPE_NUMBER)
         any[n++] = smol_schema_number(c, facts);
-    if (allows(c, facts, TYPE_BOOLEAN, JSON_TRUE))
-        any[n++] = smol_term_literal(c->table, "true", 4);
-    if (allows(c, facts, TYPE_BOOLEAN, JSON_FALSE))
-        any[n++] = smol_term_literal(c->table, "false", 5);
-    if (allows(c, facts, TYPE_NULL, JSON_NULL))
-        any[n++] = smol_term_literal(c->table, "null", 4);
+    if (allows(c, facts, types & TYPE_BOOLEAN, JSON_TRUE))
+        any[n++] = smol_spelling_word(c->table, spelling->words, JSON_TRUE);
+    if (allows(c, facts, types & TYPE_BOOLEAN, JSON_FALSE))
+        any[n++] = smol_spelling_word(c->table, spelling->words, JSON_FALSE);
+    if (allows(c, facts, types & TYPE_NULL, JSON_NULL))
+        any[n++] = smol_spelling_word(c->table, spelling->words, JSON_NULL);
     return smol_term_any_of(c->table, any, n);
 }
 
@@ -335,7 +402,7 @@ term smol_schema_compile(struct compiler *c, const struct goal *goal, unsigned l
     *made = (struct compiled){goal->compiled, level, true, false, TERM_NOTHING};
     ((struct goal *)goal)->compiled = made;
     c->depth++;
-    term body = goal->n == 0 && !is_indented(c, level)
+    term body = goal->n == 0 && smol_schema_spelling(c, level)->is_json && !is_indented(c, level)
                     ? smol_json_any_term(c->table, c->options.white_space)
                     : compile_goal(c, goal, level);
     c->depth--;

@@ -15,18 +15,6 @@
 
 /* --- keywords ----------------------------------------------------------------------------- */
 
-enum {
-    TYPE_NULL = 1,
-    TYPE_BOOLEAN = 2,
-    TYPE_INTEGER = 4,
-    TYPE_FRACTION = 8, /* a number that is no integer */
-    TYPE_STRING = 16,
-    TYPE_LIST = 32,
-    TYPE_OBJECT = 64,
-    TYPE_NUMBER = TYPE_INTEGER | TYPE_FRACTION,
-    TYPE_ANY = 127,
-};
-
 /* Drafts in order of time: numbers, 8 for 2019-09, 9 for 2020-12. */
 enum { DRAFT_3 = 3, DRAFT_4 = 4, DRAFT_6 = 6, DRAFT_7 = 7, DRAFT_2019 = 8, DRAFT_2020 = 9 };
 
@@ -127,6 +115,15 @@ struct claim {
     const struct json_node *because; /* the oneOf whose branches this claim tells apart, or NULL */
 };
 
+/* Returns whether a claim, not negated, comes from within a schema with an unevaluated keyword. */
+static inline bool claim_is_within(const struct claim *claim, const struct json_node *owner)
+{
+    const struct scope *scope = claim->scope;
+    while (scope && scope->owner != owner)
+        scope = scope->outer;
+    return scope && !claim->negative;
+}
+
 /* PROPERTIES stands for properties, patternProperties and additionalProperties of a schema, and
  * ITEMS for prefixItems, items and additionalItems. */
 struct facts {
@@ -201,14 +198,27 @@ uint32_t smol_schema_count(struct compiler *c, const struct json_node *value);
 /* Returns the term of the values that match a goal. `level` is the indentation. */
 term smol_schema_compile(struct compiler *c, const struct goal *goal, unsigned level);
 
-/* The texts before the first member or element, between two, and after the last, with `close`. */
-term smol_schema_gap(struct compiler *c, unsigned level);
-term smol_schema_comma(struct compiler *c, unsigned level);
-term smol_schema_close(struct compiler *c, char close, unsigned level);
-term smol_schema_colon(struct compiler *c);
+/* Returns how values of this level are written. */
+const struct spelling *smol_schema_spelling(const struct compiler *c, unsigned level);
 
-/* The level of indentation within. */
+/* The texts before the first member or element, between two, and after the last. */
+term smol_schema_gap(struct compiler *c, unsigned level);
+term smol_schema_comma(struct compiler *c, const struct brackets *brackets, unsigned level);
+term smol_schema_close(struct compiler *c, const struct brackets *brackets, unsigned level);
+term smol_schema_literal(struct compiler *c, const char *text);
+
+/* A member of an object. */
+term smol_schema_member(struct compiler *c, term key, term value, unsigned level);
+
+/* A text with what delimits it; `place` is for messages. */
+term smol_schema_text(struct compiler *c, const struct text_spelling *spelling,
+                      struct json_text text, const struct json_node *place);
+
+/* The level of values within those of a level: of indentation, and of spelling. */
 unsigned smol_schema_within(const struct compiler *c, unsigned level);
+
+/* The level of a named property's value. */
+unsigned smol_schema_within_member(const struct compiler *c, unsigned level, struct json_text name);
 
 /* Writes a value of const or enum. */
 term smol_schema_value(struct compiler *c, const struct json_node *value, unsigned level);
@@ -220,6 +230,13 @@ struct goal_builder {
     bool never; /* a part is false */
     struct part parts[SCHEMA_MAX_PARTS];
 };
+
+/* Starts with no parts, without setting all of them to zero. */
+static inline void goal_begin(struct goal_builder *builder)
+{
+    builder->n = 0;
+    builder->never = false;
+}
 
 void smol_schema_add(struct compiler *c, struct goal_builder *builder,
                      const struct json_node *schema, bool negative);
@@ -257,17 +274,20 @@ bool smol_schema_all_hold(struct compiler *c, const struct facts *facts,
 
 /* --- schema_string.c ---------------------------------------------------------------------- */
 
-/* The contents of the strings that the claims allow, in all spellings. */
-term smol_schema_contents(struct compiler *c, const struct facts *facts);
+/* The contents of the strings that the claims allow, in all ways to write them. */
+term smol_schema_contents(struct compiler *c, const struct facts *facts,
+                          const struct text_spelling *spelling);
 
-/* The contents of one string, in all spellings. */
-term smol_schema_spellings(struct compiler *c, struct json_text text);
+/* The contents of one string, in all ways to write it. */
+term smol_schema_spellings(struct compiler *c, struct json_text text,
+                           const struct text_spelling *spelling);
 
-/* A whole string, a unit, or without its quotes a part of one. */
-term smol_schema_quoted(struct compiler *c, term contents);
+/* A whole string, a unit. */
+term smol_schema_quoted(struct compiler *c, term contents, const struct text_spelling *spelling);
 
 /* The contents of strings that contain a match of a pattern. */
-term smol_schema_pattern(struct compiler *c, const struct json_node *place, struct json_text text);
+term smol_schema_pattern(struct compiler *c, const struct json_node *place, struct json_text text,
+                         const struct text_spelling *spelling);
 
 /* Returns whether a text contains a match of a pattern. */
 bool smol_schema_matches(struct compiler *c, const struct json_node *place,
@@ -322,6 +342,11 @@ const struct goal *smol_schema_property(struct compiler *c, const struct facts *
 
 /* Reports enum or const, negated, with lists or objects, which cannot be excluded. */
 void smol_schema_check_excluded(struct compiler *c, const struct facts *facts, enum json_kind kind);
+
+/* Returns the list of schemas of a list's first elements, or NULL. Sets *rest to the schema of the
+ * others, or NULL. */
+const struct json_node *smol_schema_prefix(const struct json_node *owner,
+                                           const struct json_node **rest);
 
 /* The goal of the element number `index`; NULL if there can be none. */
 const struct goal *smol_schema_element(struct compiler *c, const struct facts *facts,

@@ -123,11 +123,7 @@ static void all_keywords(struct compiler *c, const struct claim *claim, struct r
             continue;
         bool first = word == WORD_TYPE || word == WORD_CONST || word == WORD_ENUM;
         bool last = word == WORD_UNEVALUATED_PROPERTIES || word == WORD_UNEVALUATED_ITEMS;
-        struct claim *keyword = append(c,
-                                       &parts[first  ? 0
-                                              : last ? 2
-                                                     : 1],
-                                       claim, word, member, false);
+        struct claim *keyword = append(c, &parts[1 - first + last], claim, word, member, false);
         keyword->owner = schema, keyword->scope = scope;
     }
     for (int i = 2; i >= 0; i--) {
@@ -249,7 +245,7 @@ struct overlaps {
 static bool may_overlap(struct compiler *c, const struct json_node *a, const struct json_node *b)
 {
     struct goal_builder builder;
-    builder.n = 0, builder.never = false;
+    goal_begin(&builder);
     c->probing++;
     smol_schema_add(c, &builder, a, false);
     smol_schema_add(c, &builder, b, false);
@@ -465,8 +461,8 @@ static void rewrite_not_additional(struct compiler *c, const struct claim *claim
         append_other(c, add_choice(c, out), claim, claim->value);
         return;
     }
-    const struct json_node *names = smol_json_get(closed->owner, "properties");
-    for (const struct json_node *name = names ? names->first : NULL; name; name = name->next) {
+    const struct json_node *name = json_first(smol_json_get(closed->owner, "properties"));
+    for (; name; name = name->next) {
         if (smol_schema_covers(c, claim->owner, name->key))
             continue;
         struct list *list = add_choice(c, out);
@@ -593,6 +589,41 @@ static bool stand(struct compiler *c, const struct claim *claim, unsigned *types
     }
 }
 
+/* Rewrites a keyword of objects or lists that does not hold. */
+static void rewrite_negative(struct compiler *c, const struct claim *claim, size_t mark,
+                             struct rewritten *out)
+{
+    switch (claim->word) {
+    case WORD_PROPERTIES:
+        rewrite_not_properties(c, claim, out);
+        break;
+    case WORD_PATTERN_PROPERTIES:
+        rewrite_not_patterns(c, claim, out);
+        break;
+    case WORD_PROPERTY_NAMES:
+        append_other(c, add_choice(c, out), claim, claim->value);
+        break;
+    case WORD_ADDITIONAL_PROPERTIES:
+        rewrite_not_additional(c, claim, mark, out);
+        break;
+    case WORD_PREFIX_ITEMS:
+        rewrite_not_prefix(c, claim, out);
+        break;
+    case WORD_ITEMS:
+        rewrite_not_items(c, claim, out);
+        break;
+    case WORD_ADDITIONAL_ITEMS:
+        if (smol_json_get(claim->owner, "items"))
+            smol_schema_fail(c, claim->value, "additionalItems cannot be negated");
+        break;
+    case WORD_CONTAINS:
+        rewrite_not_contains(c, claim, out);
+        break;
+    default:
+        break;
+    }
+}
+
 static void rewrite(struct compiler *c, const struct claim *claim, size_t mark,
                     struct rewritten *out)
 {
@@ -635,40 +666,9 @@ static void rewrite(struct compiler *c, const struct claim *claim, size_t mark,
     case WORD_DEPENDS:
         rewrite_depends(c, claim, out);
         break;
-    case WORD_PROPERTIES:
-        if (claim->negative)
-            rewrite_not_properties(c, claim, out);
-        break;
-    case WORD_PATTERN_PROPERTIES:
-        if (claim->negative)
-            rewrite_not_patterns(c, claim, out);
-        break;
-    case WORD_PROPERTY_NAMES:
-        if (claim->negative)
-            append_other(c, add_choice(c, out), claim, claim->value);
-        break;
-    case WORD_ADDITIONAL_PROPERTIES:
-        if (claim->negative)
-            rewrite_not_additional(c, claim, mark, out);
-        break;
-    case WORD_PREFIX_ITEMS:
-        if (claim->negative)
-            rewrite_not_prefix(c, claim, out);
-        break;
-    case WORD_ITEMS:
-        if (claim->negative)
-            rewrite_not_items(c, claim, out);
-        break;
-    case WORD_ADDITIONAL_ITEMS:
-        if (claim->negative && smol_json_get(claim->owner, "items"))
-            smol_schema_fail(c, claim->value, "additionalItems cannot be negated");
-        break;
-    case WORD_CONTAINS:
-        if (claim->negative)
-            rewrite_not_contains(c, claim, out);
-        break;
     default:
-        break;
+        if (claim->negative)
+            rewrite_negative(c, claim, mark, out);
     }
 }
 

@@ -16,10 +16,8 @@ static bool is_group(const struct claim *claim)
            claim->word == WORD_ADDITIONAL_ITEMS;
 }
 
-/* Returns the list of schemas of the first elements, or NULL, and sets *rest to that of the others.
- */
-static const struct json_node *prefix_of(const struct json_node *owner,
-                                         const struct json_node **rest)
+const struct json_node *smol_schema_prefix(const struct json_node *owner,
+                                           const struct json_node **rest)
 {
     const struct json_node *prefix = smol_json_get(owner, "prefixItems");
     *rest = smol_json_get(owner, "items");
@@ -32,8 +30,8 @@ static const struct json_node *prefix_of(const struct json_node *owner,
 
 static const struct json_node *schema_at(const struct json_node *owner, uint32_t index)
 {
-    const struct json_node *rest, *prefix = prefix_of(owner, &rest);
-    const struct json_node *schema = prefix ? prefix->first : NULL;
+    const struct json_node *rest, *prefix = smol_schema_prefix(owner, &rest);
+    const struct json_node *schema = json_first(prefix);
     while (schema && index-- > 0)
         schema = schema->next;
     return schema ? schema : rest;
@@ -44,10 +42,7 @@ static bool is_evaluated(const struct facts *facts, const struct claim *unevalua
 {
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
-        const struct scope *scope = claim->scope;
-        while (scope && scope->owner != unevaluated->owner)
-            scope = scope->outer;
-        if (!scope || claim == unevaluated || claim->negative)
+        if (claim == unevaluated || !claim_is_within(claim, unevaluated->owner))
             continue;
         if ((is_group(claim) && schema_at(claim->owner, index)) ||
             (claim->word == WORD_UNEVALUATED_ITEMS && claim->owner != unevaluated->owner))
@@ -86,9 +81,9 @@ struct listing {
     struct compiler *c;
     const struct facts *facts;
     unsigned level;
-    uint32_t prefix;   /* elements with schemas of their own */
-    uint32_t min, max; /* elements */
-    term gap, comma, close;
+    uint32_t prefix;                 /* elements with schemas of their own */
+    uint32_t min, max;               /* elements */
+    term gap, comma, close, empty;   /* empty: the end of a list without elements */
     const struct json_node *counted; /* the schema of `contains`, or NULL */
     const struct json_node *place;   /* of `contains`, for messages */
     bool counted_negative;
@@ -101,7 +96,7 @@ static uint32_t count_prefix(const struct facts *facts)
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
         const struct json_node *rest,
-            *prefix = is_group(claim) ? prefix_of(claim->owner, &rest) : NULL;
+            *prefix = is_group(claim) ? smol_schema_prefix(claim->owner, &rest) : NULL;
         if (prefix && prefix->n > n)
             n = prefix->n;
         if (claim->word == WORD_AT && claim->index >= n)
@@ -128,7 +123,7 @@ static term alike(const struct listing *list, uint32_t index, term one)
     struct term_table *table = list->c->table;
     uint32_t min = list->min > index ? list->min - index : 0;
     uint32_t max = list->max == TERM_FOREVER ? TERM_FOREVER : list->max - index;
-    term none = index ? list->close : smol_term_literal(table, "]", 1);
+    term none = index ? list->close : list->empty;
     if (one == TERM_NOTHING || max == 0)
         return min ? TERM_NOTHING : none;
     term more = smol_term_then(table, list->comma, one);
@@ -148,7 +143,7 @@ static term before_rest(const struct listing *list, uint32_t index, term one, te
     struct term_table *table = list->c->table;
     term all =
         smol_term_then(table, index ? list->comma : list->gap, smol_term_then(table, one, rest));
-    term end = index ? list->close : smol_term_literal(table, "]", 1);
+    term end = index ? list->close : list->empty;
     return may_end ? smol_term_either(table, all, end) : all;
 }
 
@@ -202,7 +197,7 @@ static void last_row(const struct listing *list, uint32_t index, const struct ro
     term skip = smol_term_repeat(table, smol_term_then(table, list->comma, other), 0, TERM_FOREVER);
     for (uint32_t found = row->cap + 1; found-- > 0;) { /* downwards: the next is of this index */
         bool may_end = index >= list->min && found >= list->counted_min;
-        term end = may_end ? index ? list->close : smol_term_literal(table, "]", 1) : TERM_NOTHING;
+        term end = may_end ? index ? list->close : list->empty : TERM_NOTHING;
         row->at[found] = end;
         if (list->max != TERM_FOREVER)
             continue;
@@ -340,6 +335,7 @@ void smol_schema_check_excluded(struct compiler *c, const struct facts *facts, e
 term smol_schema_list(struct compiler *c, const struct facts *facts, unsigned level)
 {
     struct listing list = {.c = c, .facts = facts, .level = level, .max = TERM_FOREVER};
+    const struct brackets *brackets = &smol_schema_spelling(c, level)->list;
     const struct json_node *unique = NULL;
     term all;
     smol_schema_limits(c, facts, WORD_MIN_ITEMS, WORD_MAX_ITEMS, &list.min, &list.max);
@@ -351,8 +347,9 @@ term smol_schema_list(struct compiler *c, const struct facts *facts, unsigned le
             unique = facts->claims[i].value;
     list.prefix = count_prefix(facts);
     list.gap = smol_schema_gap(c, level);
-    list.comma = smol_schema_comma(c, level);
-    list.close = smol_schema_close(c, ']', level);
+    list.comma = smol_schema_comma(c, brackets, level);
+    list.close = smol_schema_close(c, brackets, level);
+    list.empty = smol_schema_literal(c, brackets->close);
     read_contains(&list);
     for (uint32_t i = list.prefix; i-- > 0;) /* the list ends before an element that cannot be */
         if (i < list.max && !smol_schema_element(c, facts, i))
@@ -367,5 +364,5 @@ term smol_schema_list(struct compiler *c, const struct facts *facts, unsigned le
         all = list_with_contains(&list);
     else
         all = plain_list(&list);
-    return smol_term_then(c->table, smol_term_literal(c->table, "[", 1), all);
+    return smol_term_then(c->table, smol_schema_literal(c, brackets->open), all);
 }

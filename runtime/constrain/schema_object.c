@@ -2,6 +2,7 @@
  *
  * The properties that are named come in the order of the schema, then those that are only required,
  * then all others. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/constrain/schema_compiler.h"
@@ -41,13 +42,13 @@ static bool add_group(struct compiler *c, struct goal_builder *builder,
                       const struct json_node *owner, const struct name_class *names)
 {
     const struct json_node *properties = smol_json_get(owner, "properties");
-    const struct json_node *patterns = smol_json_get(owner, "patternProperties");
+    const struct json_node *p = json_first(smol_json_get(owner, "patternProperties"));
     const struct json_node *others = smol_json_get(owner, "additionalProperties");
     const struct json_node *own = names->name ? smol_json_find(properties, *names->name) : NULL;
     bool covered = own != NULL;
     if (own)
         smol_schema_add(c, builder, own, false);
-    for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next) {
+    for (; p; p = p->next) {
         if (class_matches(c, names, p)) {
             smol_schema_add(c, builder, p, false);
             covered = true;
@@ -58,13 +59,10 @@ static bool add_group(struct compiler *c, struct goal_builder *builder,
     return covered || others;
 }
 
-/* Returns whether a claim comes from within the schema of an unevaluated keyword. */
-static bool is_within(const struct claim *claim, const struct json_node *owner)
+static bool is_group(const struct claim *claim)
 {
-    const struct scope *scope = claim->scope;
-    while (scope && scope->owner != owner)
-        scope = scope->outer;
-    return scope && !claim->negative;
+    return claim->word == WORD_PROPERTIES || claim->word == WORD_PATTERN_PROPERTIES ||
+           claim->word == WORD_ADDITIONAL_PROPERTIES;
 }
 
 /* Returns whether a schema within that of unevaluatedProperties covers the names. */
@@ -74,14 +72,12 @@ static bool is_evaluated(struct compiler *c, const struct facts *facts,
     struct goal_builder unused;
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
-        if (claim == unevaluated || !is_within(claim, unevaluated->owner))
+        if (claim == unevaluated || !claim_is_within(claim, unevaluated->owner))
             continue;
-        unused.n = 0;
+        goal_begin(&unused);
         if (claim->word == WORD_UNEVALUATED_PROPERTIES && claim->owner != unevaluated->owner)
             return true;
-        if ((claim->word == WORD_PROPERTIES || claim->word == WORD_PATTERN_PROPERTIES ||
-             claim->word == WORD_ADDITIONAL_PROPERTIES) &&
-            add_group(c, &unused, claim->owner, names))
+        if (is_group(claim) && add_group(c, &unused, claim->owner, names))
             return true;
     }
     return false;
@@ -93,7 +89,7 @@ static const struct goal *class_goal(struct compiler *c, const struct facts *fac
                                      const struct name_class *names, const struct claim *wanted)
 {
     struct goal_builder builder;
-    builder.n = 0, builder.never = false;
+    goal_begin(&builder);
     if (wanted && wanted->index != WORD_PROPERTY_NAMES)
         smol_schema_add(c, &builder, wanted->value, true);
     for (size_t i = 0; i < facts->n && !builder.never; i++) {
@@ -142,10 +138,10 @@ const struct goal *smol_schema_property(struct compiler *c, const struct facts *
 /* Returns whether a schema's properties or patternProperties cover a name. */
 bool smol_schema_covers(struct compiler *c, const struct json_node *schema, struct json_text name)
 {
-    const struct json_node *patterns = smol_json_get(schema, "patternProperties");
+    const struct json_node *p = json_first(smol_json_get(schema, "patternProperties"));
     if (smol_json_find(smol_json_get(schema, "properties"), name))
         return true;
-    for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next)
+    for (; p; p = p->next)
         if (smol_schema_matches(c, p, p->key, name))
             return true;
     return false;
@@ -169,6 +165,7 @@ static bool may_be_other(struct compiler *c, const struct claim *claim, struct j
 
 struct property {
     struct json_text name;
+    const struct json_node *place; /* for messages */
     bool required;
     term member; /* key and value */
 };
@@ -177,6 +174,7 @@ struct object {
     struct compiler *c;
     const struct facts *facts;
     unsigned level;
+    const struct spelling *spelling;
     struct property *properties; /* (n) */
     size_t n;
     uint32_t min, max; /* properties */
@@ -184,13 +182,8 @@ struct object {
     term wanted;       /* another member of which there must be one, if must_want */
     bool must_want;
     term gap, comma, close; /* before the first, between, after the last member */
+    term empty;             /* the end of an object without members */
 };
-
-static bool is_group(const struct claim *claim)
-{
-    return claim->word == WORD_PROPERTIES || claim->word == WORD_PATTERN_PROPERTIES ||
-           claim->word == WORD_ADDITIONAL_PROPERTIES;
-}
 
 /* Returns whether one of the first n claims names a property. */
 static bool is_named(const struct facts *facts, size_t n, struct json_text name, bool groups)
@@ -227,10 +220,17 @@ static size_t count_names(const struct facts *facts)
     return n;
 }
 
-static void add_name(struct object *object, struct json_text name)
+static void add_name(struct object *object, struct json_text name, const struct json_node *place)
 {
-    object->properties[object->n].required = is_required(object->facts, name);
-    object->properties[object->n++].name = name;
+    object->properties[object->n++] =
+        (struct property){name, place, is_required(object->facts, name), TERM_NOTHING};
+}
+
+/* Compares properties for qsort. */
+static int compare_properties(const void *a, const void *b)
+{
+    const struct property *x = a, *y = b;
+    return smol_spelling_compare(x->name, y->name);
 }
 
 static void collect_names(struct object *object)
@@ -244,19 +244,21 @@ static void collect_names(struct object *object)
         const struct claim *claim = &facts->claims[i];
         const struct json_node *list =
             is_group(claim) ? smol_json_get(claim->owner, "properties") : NULL;
-        for (const struct json_node *p = list ? list->first : NULL; p; p = p->next)
+        for (const struct json_node *p = json_first(list); p; p = p->next)
             if (!is_named(facts, i, p->key, true))
-                add_name(object, p->key);
+                add_name(object, p->key, p);
         if (claim->word == WORD_PROPERTY && !is_named(facts, i, claim->name, true))
-            add_name(object, claim->name);
+            add_name(object, claim->name, claim->value);
     }
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
         bool own = claim->word == WORD_HAS || claim->word == WORD_LACKS;
         if (own && !is_named(facts, facts->n, claim->name, true) &&
             !is_named(facts, i, claim->name, false))
-            add_name(object, claim->name);
+            add_name(object, claim->name, claim->value);
     }
+    if (object->spelling->sorted)
+        qsort(object->properties, object->n, sizeof *object->properties, compare_properties);
 }
 
 static void compile_members(struct object *object)
@@ -265,19 +267,19 @@ static void compile_members(struct object *object)
     for (size_t i = 0; i < object->n && smol_schema_work(c, c->root); i++) {
         struct property *property = &object->properties[i];
         const struct goal *goal = smol_schema_property(c, object->facts, property->name);
-        term value = smol_schema_compile(c, goal, smol_schema_within(c, object->level));
-        term key = smol_json_literal_term(c->table, property->name);
-        property->member =
-            smol_term_then(c->table, key, smol_term_then(c->table, smol_schema_colon(c), value));
+        unsigned within = smol_schema_within_member(c, object->level, property->name);
+        term value = smol_schema_compile(c, goal, within);
         if (value == TERM_NOTHING)
-            property->member = TERM_NOTHING;
+            continue;
+        term key = smol_schema_text(c, &object->spelling->key, property->name, property->place);
+        property->member = smol_schema_member(c, key, value, object->level);
     }
 }
 
 /* --- all other properties ----------------------------------------------------------------- */
 
 /* The contents of the strings of a goal. */
-static term strings_of(struct compiler *c, const struct goal *goal)
+static term strings_of(struct compiler *c, const struct goal *goal, const struct text_spelling *key)
 {
     struct alternatives alternatives = {0};
     struct term_choices all = {.table = c->table};
@@ -285,44 +287,49 @@ static term strings_of(struct compiler *c, const struct goal *goal)
         smol_schema_expand(c, goal, &alternatives);
     for (size_t i = 0; i < alternatives.n; i++)
         if (alternatives.at[i].types & TYPE_STRING)
-            smol_choices_add(&all, smol_schema_contents(c, &alternatives.at[i]));
+            smol_choices_add(&all, smol_schema_contents(c, &alternatives.at[i], key));
     return smol_choices_end(&all);
 }
 
 /* The contents of the names that propertyNames allow. */
-static term allowed_names(struct compiler *c, const struct facts *facts, bool *any)
+static term allowed_names(const struct object *object, bool *any)
 {
+    struct compiler *c = object->c;
+    const struct facts *facts = object->facts;
     struct goal_builder builder;
-    builder.n = 0, builder.never = false;
+    goal_begin(&builder);
     for (size_t i = 0; i < facts->n; i++)
         if (facts->claims[i].word == WORD_PROPERTY_NAMES)
             smol_schema_add(c, &builder, facts->claims[i].value, false);
     const struct goal *goal = smol_schema_goal(c, &builder);
     *any = goal && goal->n == 0;
-    return *any ? TERM_NOTHING : strings_of(c, goal);
+    return *any ? TERM_NOTHING : strings_of(c, goal, &object->spelling->key);
 }
 
 /* Narrows names to those that may be the one of a claim WORD_OTHER. */
-static term wanted_names(struct compiler *c, const struct claim *claim, term names)
+static term wanted_names(const struct object *object, const struct claim *claim, term names)
 {
+    struct compiler *c = object->c;
+    const struct text_spelling *key = &object->spelling->key;
     struct goal_builder builder;
     struct term_choices covered = {.table = c->table};
     const struct json_node *member = NULL;
-    builder.n = 0, builder.never = false;
+    goal_begin(&builder);
     switch (claim->index) {
     case WORD_PATTERN_PROPERTIES:
-        return smol_term_both(c->table, names, smol_schema_pattern(c, claim->value, claim->name));
+        return smol_term_both(c->table, names,
+                              smol_schema_pattern(c, claim->value, claim->name, key));
     case WORD_PROPERTY_NAMES:
         smol_schema_add(c, &builder, claim->value, false);
-        smol_choices_add(&covered, strings_of(c, smol_schema_goal(c, &builder)));
+        smol_choices_add(&covered, strings_of(c, smol_schema_goal(c, &builder), key));
         break;
     default:
-        member = smol_json_get(claim->owner, "properties");
-        for (member = member ? member->first : NULL; member; member = member->next)
-            smol_choices_add(&covered, smol_schema_spellings(c, member->key));
-        member = smol_json_get(claim->owner, "patternProperties");
-        for (member = member ? member->first : NULL; member; member = member->next)
-            smol_choices_add(&covered, smol_schema_pattern(c, member, member->key));
+        member = json_first(smol_json_get(claim->owner, "properties"));
+        for (; member; member = member->next)
+            smol_choices_add(&covered, smol_schema_spellings(c, member->key, key));
+        member = json_first(smol_json_get(claim->owner, "patternProperties"));
+        for (; member; member = member->next)
+            smol_choices_add(&covered, smol_schema_pattern(c, member, member->key, key));
     }
     return smol_term_without(c->table, names, smol_choices_end(&covered));
 }
@@ -335,7 +342,7 @@ static size_t collect_patterns(struct object *object, const struct json_node **o
         const struct claim *claim = &object->facts->claims[i];
         const struct json_node *patterns =
             is_group(claim) ? smol_json_get(claim->owner, "patternProperties") : NULL;
-        for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next) {
+        for (const struct json_node *p = json_first(patterns); p; p = p->next) {
             size_t k = 0;
             while (k < n && !json_text_equal(out[k]->key, p->key))
                 k++;
@@ -374,9 +381,9 @@ static term class_names(struct object *object, const struct name_class *names,
             with = any ? matching : smol_term_both(c->table, with, matching), any = false;
     }
     if (any)
-        with = smol_schema_contents(c, &no_facts);
+        with = smol_schema_contents(c, &no_facts, &object->spelling->key);
     if (others->wanted)
-        with = wanted_names(c, others->wanted, with);
+        with = wanted_names(object, others->wanted, with);
     return without == TERM_NOTHING ? with : smol_term_without(c->table, with, without);
 }
 
@@ -390,9 +397,8 @@ static void add_class(struct object *object, const struct name_class *names, str
     term value = smol_schema_compile(c, goal, smol_schema_within(c, object->level));
     if (value == TERM_NOTHING)
         return;
-    term name = smol_schema_quoted(c, class_names(object, names, others));
-    term rest = smol_term_then(c->table, smol_schema_colon(c), value);
-    smol_choices_add(&others->members, smol_term_then(c->table, name, rest));
+    term name = smol_schema_quoted(c, class_names(object, names, others), &object->spelling->key);
+    smol_choices_add(&others->members, smol_schema_member(c, name, value, object->level));
 }
 
 /* Returns whether pattern i excludes all patterns of a set. */
@@ -439,11 +445,13 @@ static term compile_others(struct object *object, const struct claim *wanted)
     names.n = collect_patterns(object, patterns, PATTERN_ROOM);
     if (names.n == 0 && !class_goal(c, object->facts, &names, wanted))
         return TERM_NOTHING;
-    others.allowed = allowed_names(c, object->facts, &others.any_allowed);
+    others.allowed = allowed_names(object, &others.any_allowed);
     for (size_t i = 0; i < names.n; i++)
-        others.matching[i] = smol_schema_pattern(c, patterns[i], patterns[i]->key);
+        others.matching[i] =
+            smol_schema_pattern(c, patterns[i], patterns[i]->key, &object->spelling->key);
     for (size_t i = 0; i < object->n; i++)
-        smol_choices_add(&named, smol_schema_spellings(c, object->properties[i].name));
+        smol_choices_add(
+            &named, smol_schema_spellings(c, object->properties[i].name, &object->spelling->key));
     others.named = smol_choices_end(&named);
     size_t n_sets = list_classes(c, patterns, names.n, sets);
     for (size_t i = 0; i < n_sets && !c->status; i++) {
@@ -476,7 +484,7 @@ static term others_after(const struct object *object, uint32_t before)
     struct term_table *table = object->c->table;
     uint32_t min = object->min > before ? object->min - before : 0;
     uint32_t max = object->max == TERM_FOREVER ? TERM_FOREVER : object->max - before;
-    term none = before ? object->close : smol_term_literal(table, "}", 1);
+    term none = before ? object->close : object->empty;
     if (object->must_want)
         return wanted_after(object, before);
     if (object->other == TERM_NOTHING || max == 0)
@@ -555,7 +563,7 @@ static term in_any_order(const struct object *object)
         any[i] = smol_term_then(c->table, object->properties[i].member, sets[(size_t)1 << i]);
     any[n] = smol_term_then(c->table, object->other, sets[0]);
     term some = smol_term_then(c->table, object->gap, smol_term_any_of(c->table, any, n + 1));
-    return required ? some : smol_term_either(c->table, some, smol_term_literal(c->table, "}", 1));
+    return required ? some : smol_term_either(c->table, some, object->empty);
 }
 
 /* Names that are not listed may repeat, so that two of them may be one property. */
@@ -611,7 +619,8 @@ static term with_other(struct object *object, size_t index)
     object->other = compile_others(object, NULL);
     object->wanted = compile_others(object, other);
     object->must_want = true;
-    term braced = smol_term_then(c->table, smol_term_literal(c->table, "{", 1), in_order(object));
+    term braced = smol_term_then(c->table, smol_schema_literal(c, object->spelling->object.open),
+                                 in_order(object));
     smol_choices_add(&all, braced);
     return c->status ? TERM_NOTHING : smol_choices_end(&all);
 }
@@ -619,9 +628,12 @@ static term with_other(struct object *object, size_t index)
 term smol_schema_object(struct compiler *c, const struct facts *facts, unsigned level)
 {
     struct object object = {.c = c, .facts = facts, .level = level, .max = TERM_FOREVER};
+    object.spelling = smol_schema_spelling(c, level);
+    const struct brackets *brackets = &object.spelling->object;
     object.gap = smol_schema_gap(c, level);
-    object.comma = smol_schema_comma(c, level);
-    object.close = smol_schema_close(c, '}', level);
+    object.comma = smol_schema_comma(c, brackets, level);
+    object.close = smol_schema_close(c, brackets, level);
+    object.empty = smol_schema_literal(c, brackets->close);
     smol_schema_limits(c, facts, WORD_MIN_PROPERTIES, WORD_MAX_PROPERTIES, &object.min,
                        &object.max);
     if (object.min > object.max)
@@ -637,5 +649,5 @@ term smol_schema_object(struct compiler *c, const struct facts *facts, unsigned 
     if (c->status)
         return TERM_NOTHING;
     term members = c->options.any_order ? in_any_order(&object) : in_order(&object);
-    return smol_term_then(c->table, smol_term_literal(c->table, "{", 1), members);
+    return smol_term_then(c->table, smol_schema_literal(c, brackets->open), members);
 }

@@ -39,8 +39,11 @@ static term character(void *user, struct term_table *table, const struct code_ra
     return smol_json_character(table, ranges, n);
 }
 
-term smol_schema_spellings(struct compiler *c, struct json_text text)
+term smol_schema_spellings(struct compiler *c, struct json_text text,
+                           const struct text_spelling *spelling)
 {
+    if (spelling->kind != TEXT_JSON)
+        return smol_term_literal(c->table, text.at, text.size);
     term all = TERM_EMPTY; /* from the last character to the first: sequences nest to the right */
     for (size_t end = text.size; end > 0;) {
         size_t start = end - 1;
@@ -54,13 +57,14 @@ term smol_schema_spellings(struct compiler *c, struct json_text text)
     return all;
 }
 
-term smol_schema_quoted(struct compiler *c, term contents)
+term smol_schema_quoted(struct compiler *c, term contents, const struct text_spelling *spelling)
 {
-    term quote = smol_term_literal(c->table, "\"", 1);
+    term open = smol_schema_literal(c, spelling->open);
     if (contents == TERM_NOTHING)
         return contents;
+    term close = smol_schema_literal(c, spelling->close);
     return smol_term_unit(
-        c->table, smol_term_then(c->table, quote, smol_term_then(c->table, contents, quote)));
+        c->table, smol_term_then(c->table, open, smol_term_then(c->table, contents, close)));
 }
 
 uint32_t smol_schema_length(struct json_text text)
@@ -82,21 +86,23 @@ static void fail_pattern(struct compiler *c, const struct json_node *place, smol
         smol_schema_fail(c, place, error->message);
 }
 
-static term regular(struct compiler *c, const struct json_node *place, const char *pattern,
-                    size_t size, enum regex_anchoring anchoring)
+static term regular(struct compiler *c, const struct json_node *place, struct json_text pattern,
+                    enum regex_anchoring anchoring, const struct text_spelling *spelling)
 {
     term out = TERM_NOTHING;
     smol_error error;
     smol_status status =
-        smol_regex_term(c->table, pattern, size, anchoring, character, c, &out, &error);
+        smol_regex_term(c->table, pattern.at, pattern.size, anchoring,
+                        spelling->kind == TEXT_JSON ? character : smol_utf8_term, c, &out, &error);
     if (status)
         fail_pattern(c, place, status, &error);
     return status ? TERM_NOTHING : out;
 }
 
-term smol_schema_pattern(struct compiler *c, const struct json_node *place, struct json_text text)
+term smol_schema_pattern(struct compiler *c, const struct json_node *place, struct json_text text,
+                         const struct text_spelling *spelling)
 {
-    return regular(c, place, text.at, text.size, REGEX_SEARCH);
+    return regular(c, place, text, REGEX_SEARCH, spelling);
 }
 
 /* A pattern in a table of its own, to match texts while the schema is compiled. */
@@ -197,6 +203,8 @@ bool smol_schema_has_format(struct compiler *c, const struct json_node *keyword,
            is_match(c, keyword, smol_schema_format(c, keyword->text), text, REGEX_WHOLE);
 }
 
+static const struct code_range every_character = {0, 0x10ffff};
+
 /* --- contents ----------------------------------------------------------------------------- */
 
 void smol_schema_limits(struct compiler *c, const struct facts *facts, enum word low,
@@ -222,36 +230,39 @@ void smol_schema_limits(struct compiler *c, const struct facts *facts, enum word
 }
 
 /* The strings of enum or const. */
-static term strings_of(struct compiler *c, const struct claim *claim)
+static term strings_of(struct compiler *c, const struct claim *claim,
+                       const struct text_spelling *spelling)
 {
     bool one = claim->word == WORD_CONST;
     const struct json_node *value = one ? claim->value : claim->value->first;
     struct term_choices all = {.table = c->table};
     for (; value; value = one ? NULL : value->next)
         if (value->kind == JSON_STRING)
-            smol_choices_add(&all, smol_schema_spellings(c, value->text));
+            smol_choices_add(&all, smol_schema_spellings(c, value->text, spelling));
     return smol_choices_end(&all);
 }
 
-static term of_claim(struct compiler *c, const struct claim *claim)
+static term of_claim(struct compiler *c, const struct claim *claim,
+                     const struct text_spelling *spelling)
 {
-    struct json_text pattern;
     switch (claim->word) {
     case WORD_PATTERN:
         if (claim->value->kind == JSON_STRING)
-            return smol_schema_pattern(c, claim->value, claim->value->text);
+            return smol_schema_pattern(c, claim->value, claim->value->text, spelling);
         smol_schema_wrong(c, claim->value, "must be a string");
         return TERM_NOTHING;
     case WORD_FORMAT:
-        pattern = smol_schema_format(c, claim->value->text);
-        return regular(c, claim->value, pattern.at, pattern.size, REGEX_WHOLE);
+        return regular(c, claim->value, smol_schema_format(c, claim->value->text), REGEX_WHOLE,
+                       spelling);
     default:
-        return strings_of(c, claim);
+        return strings_of(c, claim, spelling);
     }
 }
 
-term smol_schema_contents(struct compiler *c, const struct facts *facts)
+term smol_schema_contents(struct compiler *c, const struct facts *facts,
+                          const struct text_spelling *spelling)
 {
+    bool plain = spelling->kind == TEXT_JSON;
     uint32_t min = 0, max = TERM_FOREVER;
     term with = TERM_NOTHING, without = TERM_NOTHING;
     bool any = true;
@@ -268,17 +279,20 @@ term smol_schema_contents(struct compiler *c, const struct facts *facts)
         if (claim->word != WORD_PATTERN && claim->word != WORD_FORMAT && !choice)
             continue;
         c->because = claim->because;
-        term own = of_claim(c, claim);
+        term own = of_claim(c, claim, spelling);
         c->because = NULL;
         if (claim->negative)
             without = smol_term_either(c->table, without, own);
         else
             with = any ? own : smol_term_both(c->table, with, own), any = false;
     }
-    term lengths = smol_term_repeat(c->table, any_character(c), min, max);
+    term one = plain ? any_character(c) : smol_utf8_term(NULL, c->table, &every_character, 1);
+    term lengths = smol_term_repeat(c->table, one, min, max);
     if (any)
         with = lengths;
     else if (min > 0 || max != TERM_FOREVER)
         with = smol_term_both(c->table, with, lengths);
+    if (!plain)
+        with = smol_term_both(c->table, with, smol_spelling_all(c->table, spelling));
     return without == TERM_NOTHING ? with : smol_term_without(c->table, with, without);
 }

@@ -55,29 +55,35 @@ static size_t count_valid(struct compiler *c, const struct json_node *schemas,
 
 /* --- objects ------------------------------------------------------------------------------ */
 
-/* Validates the properties by one of the three keywords of the group. */
+/* Validates a property by one of the three keywords of the group. */
+static bool valid_property(struct compiler *c, const struct json_node *owner, enum word word,
+                           const struct json_node *member)
+{
+    const struct json_node *schema;
+    switch (word) {
+    case WORD_PROPERTIES:
+        schema = smol_json_find(smol_json_get(owner, "properties"), member->key);
+        return !schema || smol_schema_valid(c, schema, member);
+    case WORD_PATTERN_PROPERTIES:
+        schema = json_first(smol_json_get(owner, "patternProperties"));
+        for (; schema; schema = schema->next)
+            if (smol_schema_matches(c, schema, schema->key, member->key) &&
+                !smol_schema_valid(c, schema, member))
+                return false;
+        return true;
+    default:
+        schema = smol_json_get(owner, "additionalProperties");
+        return !schema || smol_schema_covers(c, owner, member->key) ||
+               smol_schema_valid(c, schema, member);
+    }
+}
+
 static bool valid_properties(struct compiler *c, const struct json_node *owner, enum word word,
                              const struct json_node *value)
 {
-    const struct json_node *properties = smol_json_get(owner, "properties");
-    const struct json_node *patterns = smol_json_get(owner, "patternProperties");
-    const struct json_node *others = smol_json_get(owner, "additionalProperties");
-    for (const struct json_node *member = value->first; member; member = member->next) {
-        const struct json_node *own = smol_json_find(properties, member->key);
-        bool covered = own != NULL;
-        if (own && word == WORD_PROPERTIES && !smol_schema_valid(c, own, member))
+    for (const struct json_node *member = value->first; member; member = member->next)
+        if (!valid_property(c, owner, word, member))
             return false;
-        for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next) {
-            if (!smol_schema_matches(c, p, p->key, member->key))
-                continue;
-            covered = true;
-            if (word == WORD_PATTERN_PROPERTIES && !smol_schema_valid(c, p, member))
-                return false;
-        }
-        if (!covered && others && word == WORD_ADDITIONAL_PROPERTIES &&
-            !smol_schema_valid(c, others, member))
-            return false;
-    }
     return true;
 }
 
@@ -116,13 +122,9 @@ static bool valid_names(struct compiler *c, const struct json_node *schema,
 static bool valid_items(struct compiler *c, const struct json_node *owner,
                         const struct json_node *value)
 {
-    const struct json_node *items = smol_json_get(owner, "items");
-    const struct json_node *prefix = smol_json_get(owner, "prefixItems");
-    if (items && items->kind == JSON_LIST)
-        prefix = items, items = smol_json_get(owner, "additionalItems");
-    const struct json_node *schema = prefix ? prefix->first : NULL;
+    const struct json_node *rest, *schema = json_first(smol_schema_prefix(owner, &rest));
     for (const struct json_node *child = value->first; child; child = child->next) {
-        const struct json_node *own = schema ? schema : items;
+        const struct json_node *own = schema ? schema : rest;
         if (own && !smol_schema_valid(c, own, child))
             return false;
         schema = schema ? schema->next : NULL;

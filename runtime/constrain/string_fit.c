@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/memory.h"
-#include "runtime/constrain/json_terms.h"
+#include "runtime/constrain/characters.h"
 #include "runtime/constrain/term_table.h"
 
 term smol_string_inside(struct term_table *table, term character, uint32_t min, uint32_t max)
@@ -115,20 +115,11 @@ smol_status smol_string_fit_make(const struct trie *vocabulary, struct term_tabl
     return status;
 }
 
-smol_status smol_string_fit_any(const struct trie *vocabulary, struct string_fit *fit,
-                                smol_error *error)
+size_t smol_string_fit_bytes(const struct string_fit *fit, size_t n_words)
 {
-    struct term_table *table;
-    *fit = (struct string_fit){0};
-    smol_status status = smol_terms_create(&table, error);
-    if (status)
-        return status;
-    term inside = smol_string_inside(table, smol_json_any_character(table), 0, TERM_FOREVER);
-    status = smol_terms_finish(table, inside, NULL, NULL, error);
-    if (!status)
-        status = smol_string_fit_make(vocabulary, table, inside, fit, error);
-    smol_terms_free(table);
-    return status;
+    return (1 + SHORT + 1) * n_words * sizeof *fit->bits +
+           fit->longer_capacity * sizeof *fit->longer + fit->ends_capacity * sizeof *fit->ends +
+           fit->exits_capacity * sizeof *fit->exits;
 }
 
 void smol_string_fit_free(struct string_fit *fit)
@@ -139,4 +130,41 @@ void smol_string_fit_free(struct string_fit *fit)
     smol_free(fit->ends);
     smol_free(fit->exits);
     *fit = (struct string_fit){0};
+}
+
+/* --- strings of any characters ---------------------------------------------------------------- */
+
+void smol_any_string_init(struct any_string_fit *any)
+{
+    *any = (struct any_string_fit){.found = false};
+    threads_mutex_init(&any->mutex);
+}
+
+void smol_any_string_free(struct any_string_fit *any)
+{
+    smol_string_fit_free(&any->fit);
+    threads_mutex_destroy(&any->mutex);
+}
+
+static bool find_any(const struct trie *vocabulary, struct string_fit *fit)
+{
+    struct term_table *table;
+    if (smol_terms_create(&table, NULL))
+        return false;
+    term inside = smol_string_inside(table, smol_json_any_character(table), 0, TERM_FOREVER);
+    smol_status status = smol_terms_finish(table, inside, NULL, NULL, NULL);
+    if (!status)
+        status = smol_string_fit_make(vocabulary, table, inside, fit, NULL);
+    smol_terms_free(table);
+    return status == SMOL_OK;
+}
+
+const struct string_fit *smol_any_string_find(struct any_string_fit *any,
+                                              const struct trie *vocabulary)
+{
+    threads_mutex_lock(&any->mutex);
+    any->found = any->found || find_any(vocabulary, &any->fit);
+    const struct string_fit *fit = any->found ? &any->fit : NULL;
+    threads_mutex_unlock(&any->mutex);
+    return fit;
 }

@@ -3,6 +3,7 @@
 #ifndef SMOL_RUNTIME_STRING_FIT_H
 #define SMOL_RUNTIME_STRING_FIT_H
 
+#include "common/threads.h"
 #include "runtime/constrain/term.h"
 #include "runtime/constrain/trie.h"
 
@@ -39,9 +40,23 @@ term smol_string_inside(struct term_table *table, term character, uint32_t min, 
 smol_status smol_string_fit_make(const struct trie *vocabulary, struct term_table *table,
                                  term inside, struct string_fit *fit, smol_error *error);
 
-/* Does this for all strings of JSON. */
-smol_status smol_string_fit_any(const struct trie *vocabulary, struct string_fit *fit,
-                                smol_error *error);
+/* How a vocabulary fits into strings of any characters of JSON, found when this is first asked, by
+ * any thread. */
+struct any_string_fit {
+    thread_mutex mutex;
+    bool found;
+    struct string_fit fit;
+};
+
+void smol_any_string_init(struct any_string_fit *any);
+void smol_any_string_free(struct any_string_fit *any);
+
+/* Returns the fit, or NULL if there is no memory. */
+const struct string_fit *smol_any_string_find(struct any_string_fit *any,
+                                              const struct trie *vocabulary);
+
+/* Returns the bytes of memory that a fit takes, with sets of tokens of n_words. */
+size_t smol_string_fit_bytes(const struct string_fit *fit, size_t n_words);
 void smol_string_fit_free(struct string_fit *fit);
 
 #endif

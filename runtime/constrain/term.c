@@ -122,7 +122,7 @@ static term intern(struct term_table *table, struct term_node node)
     for (; table->slots[i]; i = (i + 1) & mask)
         if (equal(table, &table->nodes[table->slots[i]], &node))
             return table->slots[i];
-    node.may_end = (uint8_t)smol_term_end_of(table, &node);
+    node.known[MAY_END] = (uint8_t)smol_term_end_of(table, &node);
     table->slots[i] = (uint32_t)table->n_nodes;
     table->nodes[table->n_nodes] = node;
     return (term)table->n_nodes++;
@@ -411,8 +411,7 @@ smol_status smol_terms_create(struct term_table **table, smol_error *error)
     for (int kind = KIND_NOTHING; kind <= KIND_EMPTY && make_room(t); kind++)
         t->nodes[t->n_nodes++] = (struct term_node){
             .kind = (uint8_t)kind,
-            .may_end = kind == KIND_EMPTY ? YES : NO,
-            .alive = kind == KIND_EMPTY ? YES : NO,
+            .known = {kind == KIND_EMPTY ? YES : NO, kind == KIND_EMPTY ? YES : NO},
             .regular = true,
         };
     if (!t->status)
@@ -436,6 +435,14 @@ void smol_terms_free(struct term_table *table)
     smol_free(table->row_of);
     smol_free(table->rows);
     smol_free(table);
+}
+
+size_t smol_terms_bytes(const struct term_table *t)
+{
+    return sizeof *t + t->nodes_capacity * (sizeof *t->nodes + sizeof *t->row_of) +
+           t->n_slots * sizeof *t->slots + t->sets_capacity * sizeof *t->sets + t->bytes_capacity +
+           t->lists_capacity * sizeof *t->lists + t->rules_capacity * sizeof *t->rules +
+           t->stack_capacity * sizeof *t->stack + t->rows_capacity * t->n_classes * sizeof *t->rows;
 }
 
 void smol_terms_forget(struct term_table *table)

@@ -46,6 +46,9 @@ struct term_table;
 smol_status smol_terms_create(struct term_table **table, smol_error *error);
 void smol_terms_free(struct term_table *table);
 
+/* Returns the bytes of memory that the table takes. */
+size_t smol_terms_bytes(const struct term_table *table);
+
 /* --- constructors, before smol_terms_finish ------------------------------------------------ */
 
 /* After an error (memory, or a limit) constructors return TERM_NOTHING, and smol_terms_finish
@@ -67,6 +70,9 @@ term smol_term_repeat(struct term_table *table, term a, uint32_t min,
  * rule. */
 term smol_term_both(struct term_table *table, term a, term b);
 term smol_term_without(struct term_table *table, term a, term b);
+
+/* Returns all strings of bytes but those of a regular term. */
+term smol_term_not(struct term_table *table, term a);
 
 /* Returns the same set as a, marked as a unit of the language, such as a string or a
  * number: which tokens of a vocabulary fit into it is found once, whatever follows it. Units should

@@ -16,7 +16,7 @@ static term after_then(struct term_table *table, struct term_node node, unsigned
         term first = after(table, node.a, class);
         if (!smol_term_push(table, smol_term_then(table, first, node.b)))
             return TERM_NOTHING;
-        if (table->nodes[node.a].may_end != YES)
+        if (table->nodes[node.a].known[MAY_END] != YES)
             break;
         const struct term_node rest = table->nodes[node.b];
         if (rest.kind != KIND_THEN) {
@@ -42,7 +42,7 @@ term smol_term_fewer(struct term_table *table, struct term_node repeat)
 {
     uint32_t min = repeat.b ? repeat.b - 1 : 0;
     uint32_t max = repeat.c == TERM_FOREVER ? TERM_FOREVER : repeat.c - 1;
-    if (table->nodes[repeat.a].may_end == YES)
+    if (table->nodes[repeat.a].known[MAY_END] == YES)
         min = 0; /* the others may be empty */
     return smol_term_repeat(table, repeat.a, min, max);
 }
@@ -150,16 +150,16 @@ static bool expand(struct term_table *table, struct found **list, size_t *n, siz
         struct term_node *node = &table->nodes[next];
         if (table->status || ++table->n_searched > TERM_MAX_SEARCH)
             return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "its intersections are too large");
-        if (node->alive == NO || node->alive == OPEN)
+        if (node->known[HAS_TEXT] == NO || node->known[HAS_TEXT] == OPEN)
             continue;
         if (!smol_term_grow(table, list, capacity, *n, sizeof **list))
             return false;
         (*list)[*n] = (struct found){next, at};
-        if (node->alive == YES || node->may_end == YES) {
+        if (node->known[HAS_TEXT] == YES || node->known[MAY_END] == YES) {
             *hit = (uint32_t)*n;
             return false;
         }
-        node->alive = OPEN;
+        node->known[HAS_TEXT] = OPEN;
         ++*n;
     }
     return true;
@@ -172,19 +172,20 @@ static bool search(struct term_table *table, term a)
     size_t n = 1, capacity = 0;
     uint32_t hit = UINT32_MAX;
     struct found *list = NULL;
-    if (table->nodes[a].may_end == YES)
+    if (table->nodes[a].known[MAY_END] == YES)
         return true;
     table->n_searched = 0;
     if (!smol_term_grow(table, &list, &capacity, 0, sizeof *list))
         return false;
     list[0] = (struct found){a, UINT32_MAX};
-    table->nodes[a].alive = OPEN;
+    table->nodes[a].known[HAS_TEXT] = OPEN;
     for (size_t at = 0; at < n && expand(table, &list, &n, &capacity, (uint32_t)at, &hit);)
         at++;
     for (size_t i = 0; i < n; i++)
-        table->nodes[list[i].number].alive = hit == UINT32_MAX && !table->status ? NO : UNKNOWN;
+        table->nodes[list[i].number].known[HAS_TEXT] =
+            hit == UINT32_MAX && !table->status ? NO : UNKNOWN;
     for (uint32_t i = hit; i != UINT32_MAX; i = list[i].from)
-        table->nodes[list[i].number].alive = YES;
+        table->nodes[list[i].number].known[HAS_TEXT] = YES;
     smol_free(list);
     return hit != UINT32_MAX;
 }
@@ -207,7 +208,7 @@ static bool find_alive(struct term_table *table, struct term_node node, term a)
     case KIND_UNIT:
         return smol_term_alive(table, node.a);
     case KIND_RULE:
-        return table->rules[node.a].alive == YES;
+        return table->rules[node.a].known[HAS_TEXT] == YES;
     default:
         return node.kind != KIND_NOTHING;
     }
@@ -216,15 +217,15 @@ static bool find_alive(struct term_table *table, struct term_node node, term a)
 bool smol_term_alive(struct term_table *table, term a)
 {
     const struct term_node node = table->nodes[a];
-    if (node.alive == YES || node.alive == NO || table->status)
-        return node.alive == YES;
+    if (node.known[HAS_TEXT] == YES || node.known[HAS_TEXT] == NO || table->status)
+        return node.known[HAS_TEXT] == YES;
     if (table->depth >= TERM_MAX_DEPTH)
         return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it is nested too deeply");
     table->depth++;
     bool alive = find_alive(table, node, a);
     table->depth--;
     if (!table->status)
-        table->nodes[a].alive = alive ? YES : NO;
+        table->nodes[a].known[HAS_TEXT] = alive ? YES : NO;
     return alive;
 }
 
@@ -252,7 +253,7 @@ term smol_term_after(struct term_table *table, term a, uint8_t byte)
 
 bool smol_term_may_end(const struct term_table *table, term a)
 {
-    return table->nodes[a].may_end == YES;
+    return table->nodes[a].known[MAY_END] == YES;
 }
 
 bool smol_term_forced(struct term_table *table, term a, uint8_t *byte)

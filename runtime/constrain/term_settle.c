@@ -55,7 +55,7 @@ static enum known all_known(const struct term_table *table, const struct term_no
 {
     enum known decides = any ? YES : NO, result = any ? NO : YES;
     for (uint32_t i = 0; i < node->b; i++) {
-        enum known one = table->nodes[table->lists[node->a + i]].may_end;
+        enum known one = table->nodes[table->lists[node->a + i]].known[MAY_END];
         if (one == decides)
             return decides;
         if (one == UNKNOWN)
@@ -71,22 +71,22 @@ enum known smol_term_end_of(const struct term_table *table, const struct term_no
     case KIND_EMPTY:
         return YES;
     case KIND_THEN: {
-        enum known first = nodes[node->a].may_end, second = nodes[node->b].may_end;
+        enum known first = nodes[node->a].known[MAY_END], second = nodes[node->b].known[MAY_END];
         if (first == NO || second == NO)
             return NO;
         return first == YES && second == YES ? YES : UNKNOWN;
     }
     case KIND_REPEAT:
-        return node->b == 0 ? YES : nodes[node->a].may_end;
+        return node->b == 0 ? YES : nodes[node->a].known[MAY_END];
     case KIND_ANY_OF:
     case KIND_ALL_OF:
         return all_known(table, node, node->kind == KIND_ANY_OF);
     case KIND_NOT:
-        return nodes[node->a].may_end == YES ? NO : YES;
+        return nodes[node->a].known[MAY_END] == YES ? NO : YES;
     case KIND_UNIT:
-        return nodes[node->a].may_end;
+        return nodes[node->a].known[MAY_END];
     case KIND_RULE:
-        return table->rules[node->a].may_end;
+        return table->rules[node->a].known[MAY_END];
     default:
         return NO;
     }
@@ -99,21 +99,22 @@ static enum known alive_of(struct term_table *table, term number)
     const struct term_node node = table->nodes[number];
     switch (node.kind) {
     case KIND_THEN:
-        return table->nodes[node.a].alive == YES ? table->nodes[node.b].alive : UNKNOWN;
+        return table->nodes[node.a].known[HAS_TEXT] == YES ? table->nodes[node.b].known[HAS_TEXT]
+                                                           : UNKNOWN;
     case KIND_REPEAT:
-        return node.b == 0 ? YES : table->nodes[node.a].alive;
+        return node.b == 0 ? YES : table->nodes[node.a].known[HAS_TEXT];
     case KIND_ANY_OF:
         for (uint32_t i = 0; i < node.b; i++)
-            if (table->nodes[table->lists[node.a + i]].alive == YES)
+            if (table->nodes[table->lists[node.a + i]].known[HAS_TEXT] == YES)
                 return YES;
         return UNKNOWN;
     case KIND_ALL_OF:
     case KIND_NOT:
         return smol_term_alive(table, number) ? YES : NO;
     case KIND_UNIT:
-        return table->nodes[node.a].alive;
+        return table->nodes[node.a].known[HAS_TEXT];
     case KIND_RULE:
-        return table->rules[node.a].alive;
+        return table->rules[node.a].known[HAS_TEXT];
     case KIND_NOTHING:
         return NO;
     default:
@@ -129,52 +130,55 @@ struct reach {
 
 /* --- rules -------------------------------------------------------------------------------- */
 
-/* Sets the answers for all reachable nodes and rules: the least ones that agree with each other.
- * What stays unknown then is no. A pass follows the order of construction, in which parts precede
- * what they are part of; only rules need more than one pass. */
-static void answer(struct term_table *table, const struct reach *reach, bool ends)
+static uint8_t find(struct term_table *table, enum question question, term a)
 {
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (size_t i = 1; i < reach->n && !table->status; i++) {
-            struct term_node *node = &table->nodes[i];
-            uint8_t *known = ends ? &node->may_end : &node->alive;
-            if (!reach->has[i] || *known != UNKNOWN)
-                continue;
-            uint8_t now =
-                (uint8_t)(ends ? smol_term_end_of(table, node) : alive_of(table, (term)i));
-            if (ends)
-                table->nodes[i].may_end = now;
-            else
-                table->nodes[i].alive = now;
-        }
-        for (size_t i = 0; i < table->n_rules; i++) {
-            struct term_rule *rule = &table->rules[i];
-            uint8_t *known = ends ? &rule->may_end : &rule->alive;
-            uint8_t now = *known;
-            if (rule->body != NO_BODY)
-                now = ends ? table->nodes[rule->body].may_end : table->nodes[rule->body].alive;
-            changed = changed || now != *known;
-            *known = now;
-        }
-    }
-    for (size_t i = 0; i < table->n_rules; i++) {
-        uint8_t *known = ends ? &table->rules[i].may_end : &table->rules[i].alive;
-        *known = *known == UNKNOWN ? NO : *known;
-    }
+    return (uint8_t)(question == MAY_END ? smol_term_end_of(table, &table->nodes[a])
+                                         : alive_of(table, a));
 }
 
-/* Decides what is still unknown, now that all rules are known. Whether texts may be empty is
- * decided for all terms: a derivative may be equal to one that the root does not contain. */
-static void answer_rest(struct term_table *table, const struct reach *reach, bool ends)
+/* Asks all reachable terms whose answer is unknown, in the order of construction, in which parts
+ * precede what they are part of. */
+static void ask_terms(struct term_table *table, const struct reach *reach, enum question question)
 {
-    for (size_t i = 1; i < reach->n && !table->status; i++) {
-        if (ends && table->nodes[i].may_end == UNKNOWN) {
-            enum known now = smol_term_end_of(table, &table->nodes[i]);
-            table->nodes[i].may_end = now == YES ? YES : NO;
-        } else if (!ends && reach->has[i] && table->nodes[i].alive == UNKNOWN)
-            table->nodes[i].alive = alive_of(table, (term)i) == YES ? YES : NO;
+    for (size_t i = 1; i < reach->n && !table->status; i++)
+        if (reach->has[i] && table->nodes[i].known[question] == UNKNOWN) {
+            uint8_t now = find(table, question, (term)i);
+            table->nodes[i].known[question] = now;
+        }
+}
+
+/* Gives the rules the answers of their bodies. Returns whether one has changed. */
+static bool ask_rules(struct term_table *table, enum question question)
+{
+    bool changed = false;
+    for (size_t i = 0; i < table->n_rules; i++) {
+        struct term_rule *rule = &table->rules[i];
+        if (rule->body == NO_BODY)
+            continue;
+        uint8_t now = table->nodes[rule->body].known[question];
+        changed = changed || now != rule->known[question];
+        rule->known[question] = now;
     }
+    return changed;
+}
+
+/* Answers a question for all reachable terms and rules: the least answers that agree with each
+ * other. Only rules need more than one pass. What stays unknown then is no. Whether texts may be
+ * empty is decided for all terms: a derivative may be equal to one that the root does not contain.
+ */
+static void answer(struct term_table *table, const struct reach *reach, enum question question)
+{
+    do
+        ask_terms(table, reach, question);
+    while (ask_rules(table, question));
+    for (size_t i = 0; i < table->n_rules; i++)
+        if (table->rules[i].known[question] == UNKNOWN)
+            table->rules[i].known[question] = NO;
+    for (size_t i = 1; i < reach->n && !table->status; i++)
+        if (table->nodes[i].known[question] == UNKNOWN && (question == MAY_END || reach->has[i])) {
+            bool yes = find(table, question, (term)i) == YES;
+            table->nodes[i].known[question] = yes ? YES : NO;
+        }
 }
 
 /* Marks the terms that `root` is made of. */
@@ -220,7 +224,7 @@ static size_t left_recursion(struct term_table *table, term a)
     const struct term_node *node = &table->nodes[a];
     for (; node->kind == KIND_THEN && found == table->n_rules; node = &table->nodes[node->b]) {
         found = left_recursion(table, node->a);
-        if (table->nodes[node->a].may_end != YES)
+        if (table->nodes[node->a].known[MAY_END] != YES)
             break;
     }
     if (node->kind == KIND_ANY_OF)
@@ -268,13 +272,11 @@ static smol_status settle(struct term_table *table, struct reach *reach,
     make_classes(table);
     if (!mark_reachable(table, table->root, reach))
         return smol_terms_status(table, error);
-    answer(table, reach, true);
-    answer_rest(table, reach, true);
+    answer(table, reach, MAY_END);
     smol_status status = refuse_left_recursion(table, reach, rule_name, user, error);
     if (status)
         return status;
-    answer(table, reach, false);
-    answer_rest(table, reach, false);
+    answer(table, reach, HAS_TEXT);
     if (!table->status && !smol_term_alive(table, table->root))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "the constraint allows no text at all");
     table->settled.n_nodes = table->n_nodes;

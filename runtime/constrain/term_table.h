@@ -18,20 +18,26 @@ enum term_kind {
     KIND_RULE,    /* a: number of the rule */
 };
 
+/* The questions about terms. */
+enum question {
+    MAY_END,  /* does it contain the empty string? */
+    HAS_TEXT, /* does it contain any? */
+    N_QUESTIONS,
+};
+
 /* An answer that may not be known yet; OPEN: that is being searched for. */
 enum known { UNKNOWN, NO, YES, OPEN };
 
 struct term_node {
     uint32_t a, b, c;
     uint8_t kind;
-    uint8_t may_end; /* enum known: contains the empty string */
-    uint8_t alive;   /* enum known: contains any string */
-    bool regular;    /* contains no rule */
+    uint8_t known[N_QUESTIONS]; /* enum known */
+    bool regular;               /* contains no rule */
 };
 
 struct term_rule {
     term body; /* NO_BODY until it is defined */
-    uint8_t may_end, alive;
+    uint8_t known[N_QUESTIONS];
     uint8_t mark; /* of the search for left recursion */
 };
 #define NO_BODY UINT32_MAX
@@ -98,9 +104,6 @@ term smol_term_rest(struct term_table *table, struct term_node literal);
 
 /* Returns a repetition with one item less. */
 term smol_term_fewer(struct term_table *table, struct term_node repeat);
-
-/* Returns every text but those of a regular term. */
-term smol_term_not(struct term_table *table, term a);
 
 /* Returns whether a term contains any text. The table has classes. */
 bool smol_term_alive(struct term_table *table, term a);

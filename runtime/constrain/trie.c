@@ -33,15 +33,37 @@ static int compare(const void *a, const void *b)
     return order ? order : (x->id > y->id) - (x->id < y->id);
 }
 
-/* Lists the tokens that are text, in order of their bytes. Returns their number. */
-static size_t list_entries(const struct tokenizer_tables *tables, struct entry *entries)
+/* Returns the room that the texts of special tokens need, with an edge on both sides. */
+static size_t special_size(const struct tokenizer_tables *tables)
+{
+    size_t size = 0;
+    for (uint32_t id = 0; id < tables->header.n_tokens; id++) {
+        struct token_text text = smol_tokenizer_text(tables, id);
+        size += text.special ? text.length + 2 : 0;
+    }
+    return size;
+}
+
+/* Lists the tokens in order of their bytes. `special` is room for the texts of special tokens.
+ * Returns their number. */
+static size_t list_entries(const struct tokenizer_tables *tables, uint8_t *special,
+                           struct entry *entries)
 {
     size_t n = 0;
     for (uint32_t id = 0; id < tables->header.n_tokens; id++) {
         struct token_text text = smol_tokenizer_text(tables, id);
-        if (text.length > 0 && text.length <= UINT16_MAX && !text.special)
-            entries[n++] = (struct entry){start_of(text.bytes, text.length), text.bytes,
-                                          (uint32_t)text.length, id};
+        if (text.length == 0 || text.length > UINT16_MAX - 2 ||
+            memchr(text.bytes, TRIE_SPECIAL, text.length))
+            continue;
+        if (text.special) {
+            special[0] = special[text.length + 1] = TRIE_SPECIAL;
+            memcpy(special + 1, text.bytes, text.length);
+            text.bytes = special;
+            text.length += 2;
+            special += text.length;
+        }
+        entries[n++] = (struct entry){start_of(text.bytes, text.length), text.bytes,
+                                      (uint32_t)text.length, id};
     }
     qsort(entries, n, sizeof *entries, compare);
     return n;
@@ -114,17 +136,36 @@ smol_status smol_trie_make(const struct tokenizer_tables *tables, uint32_t vocab
     uint32_t n_tokens = tables->header.n_tokens;
     *vocabulary = (struct trie){.n_tokens = n_tokens, .n_words = (vocab_size + 63) / 64};
     struct entry *entries = smol_reallocarray(NULL, (size_t)n_tokens + 1, sizeof *entries);
+    uint8_t *special = smol_malloc(special_size(tables) + 1);
     vocabulary->twins = smol_reallocarray(NULL, (size_t)n_tokens + 1, sizeof *vocabulary->twins);
-    bool made = entries && vocabulary->twins;
+    bool made = entries && special && vocabulary->twins;
     if (made) {
         memset(vocabulary->twins, 0xff, n_tokens * sizeof *vocabulary->twins);
-        made = build(vocabulary, entries, list_entries(tables, entries));
+        made = build(vocabulary, entries, list_entries(tables, special, entries));
     }
     smol_free(entries);
+    smol_free(special);
     if (made)
         return SMOL_OK;
     smol_trie_free(vocabulary);
     return smol_fail_memory(error, "the vocabulary's trie");
+}
+
+uint32_t smol_trie_find(const struct trie *vocabulary, const uint8_t *bytes, size_t n)
+{
+    const struct trie_node *nodes = vocabulary->nodes;
+    uint32_t i = 0, end = vocabulary->n_nodes;
+    for (size_t depth = 1; i < end;) {
+        if (nodes[i].byte != bytes[depth - 1]) {
+            i = nodes[i].end;
+        } else if (depth == n) {
+            return nodes[i].has_twin ? NO_TOKEN : nodes[i].token;
+        } else {
+            end = nodes[i++].end;
+            depth++;
+        }
+    }
+    return NO_TOKEN;
 }
 
 void smol_trie_free(struct trie *vocabulary)

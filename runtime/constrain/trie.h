@@ -13,6 +13,10 @@ struct trie_node {
     bool has_twin; /* another token has the same text */
 };
 
+/* A byte that is in no text: a special token is its text between two of these. Tokens of the
+ * vocabulary that contain it are left out. */
+enum { TRIE_SPECIAL = 0xff };
+
 struct trie {
     struct trie_node *nodes; /* (n_nodes) */
     uint32_t n_nodes;
@@ -22,10 +26,13 @@ struct trie {
     uint32_t n_words; /* of a bit set over the model's vocabulary, 64 bits each */
 };
 
-/* Builds the trie of all tokens that are text: special tokens and those without bytes are left
- * out. `vocab_size` is the model's. Free with smol_trie_free. Errors: SMOL_ERROR_MEMORY. */
+/* Builds the trie of all tokens with bytes. `vocab_size` is the model's. Free with smol_trie_free.
+ * Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_trie_make(const struct tokenizer_tables *tables, uint32_t vocab_size,
                            struct trie *vocabulary, smol_error *error);
 void smol_trie_free(struct trie *vocabulary);
+
+/* Returns the token whose text is bytes[0..n), or NO_TOKEN if there is none, or several. */
+uint32_t smol_trie_find(const struct trie *vocabulary, const uint8_t *bytes, size_t n);
 
 #endif

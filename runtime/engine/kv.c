@@ -42,41 +42,46 @@ static size_t head_bytes(const struct kv_cache *cache)
     return cache->k_bytes + cache->v_bytes + 2 * cache->scale_bytes;
 }
 
-smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
-                         size_t n_kv_heads, size_t head_dim, size_t n_positions, smol_error *error)
+smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct blob_model *model,
+                         size_t n_positions, bool separate, smol_error *error)
 {
     *cache = (struct kv_cache){
         .type = type,
-        .n_layers = n_layers,
-        .n_kv_heads = n_kv_heads,
-        .head_dim = head_dim,
-        .k_bytes = KV_BLOCK * k_bytes(type, head_dim),
-        .v_bytes = KV_BLOCK * v_bytes(type, head_dim),
+        .n_layers = model->n_layers,
+        .n_kv_heads = model->n_kv_heads,
+        .head_dim = model->head_dim,
+        .k_bytes = KV_BLOCK * k_bytes(type, model->head_dim),
+        .v_bytes = KV_BLOCK * v_bytes(type, model->head_dim),
         .scale_bytes = has_scales(type) ? KV_BLOCK * sizeof(float) : 0,
     };
-    size_t n_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK;
-    cache->slab_blocks = n_blocks < SLAB_BLOCKS ? n_blocks : SLAB_BLOCKS;
-    if (fits_memory((uint64_t)cache->slab_blocks * n_layers * n_kv_heads * head_bytes(cache)))
-        cache->slabs =
-            smol_calloc((n_blocks + SLAB_BLOCKS - 1) / SLAB_BLOCKS, sizeof *cache->slabs);
+    size_t n_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK, most = separate ? 1 : SLAB_BLOCKS;
+    cache->slab_blocks = n_blocks < most ? n_blocks : most;
+    if (fits_memory((uint64_t)cache->slab_blocks * model->n_layers * model->n_kv_heads *
+                    head_bytes(cache)))
+        cache->slabs = smol_calloc((n_blocks + most - 1) / most, sizeof *cache->slabs);
     return cache->slabs ? SMOL_OK : smol_fail_memory(error, "the KV cache");
 }
 
-/* Returns the bytes of one block of all layers and heads. */
-static size_t block_bytes(const struct kv_cache *cache)
+size_t smol_kv_block_bytes(const struct kv_cache *cache)
 {
     return cache->n_layers * cache->n_kv_heads * head_bytes(cache);
 }
 
 static size_t slab_bytes(const struct kv_cache *cache)
 {
-    return cache->slab_blocks * block_bytes(cache);
+    return cache->slab_blocks * smol_kv_block_bytes(cache);
+}
+
+/* Frees the cache's own slabs. */
+static void free_slabs(struct kv_cache *cache)
+{
+    for (size_t i = cache->n_borrowed; i < cache->n_slabs; i++)
+        smol_zeros_free(cache->slabs[i], slab_bytes(cache));
 }
 
 void smol_kv_free(struct kv_cache *cache)
 {
-    for (size_t i = 0; i < cache->n_slabs; i++)
-        smol_zeros_free(cache->slabs[i], slab_bytes(cache));
+    free_slabs(cache);
     smol_free(cache->slabs);
     *cache = (struct kv_cache){0};
 }
@@ -96,7 +101,40 @@ smol_status smol_kv_reserve(struct kv_cache *cache, size_t n, smol_error *error)
 
 size_t smol_kv_bytes(const struct kv_cache *cache)
 {
-    return cache->n_blocks * block_bytes(cache);
+    return cache->n_blocks * smol_kv_block_bytes(cache);
+}
+
+void smol_kv_borrow(struct kv_cache *cache, uint8_t *block)
+{
+    size_t index = cache->n_borrowed++;
+    if (index < cache->n_slabs)
+        smol_zeros_free(cache->slabs[index], slab_bytes(cache));
+    else
+        cache->n_slabs++;
+    cache->slabs[index] = block;
+    cache->n_blocks = index < cache->n_blocks ? cache->n_blocks : index + 1;
+}
+
+uint8_t *smol_kv_give(struct kv_cache *cache)
+{
+    return cache->slabs[cache->n_borrowed++];
+}
+
+smol_status smol_kv_own_last(struct kv_cache *cache, smol_error *error)
+{
+    uint8_t **block = &cache->slabs[cache->n_borrowed - 1];
+    void *copy = smol_zeros_new(slab_bytes(cache));
+    if (!copy)
+        return smol_fail_memory(error, "the KV cache");
+    *block = memcpy(copy, *block, slab_bytes(cache));
+    cache->n_borrowed--;
+    return SMOL_OK;
+}
+
+void smol_kv_return(struct kv_cache *cache, size_t n)
+{
+    free_slabs(cache);
+    cache->n_slabs = cache->n_blocks = cache->n_borrowed = n;
 }
 
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head, size_t index)

@@ -1,11 +1,15 @@
 /* The KV cache: keys and values of every position so far, in blocks of KV_BLOCK positions. The
  * blocks of a layer and head are contiguous within a slab of SLAB_BLOCKS, in the order in which
  * attention reads them. Slabs are reserved as the sequence grows; the system provides their memory
- * at the first write. */
+ * at the first write.
+ *
+ * In a cache whose blocks are separate, a slab is one block, and its first blocks may be borrowed:
+ * read-only memory of somebody else, who keeps it until the cache returns it. */
 #ifndef SMOL_RUNTIME_KV_H
 #define SMOL_RUNTIME_KV_H
 
 #include "common/error.h"
+#include "format/format.h"
 #include "runtime/kernels/kernels.h"
 
 struct kv_cache {
@@ -15,21 +19,41 @@ struct kv_cache {
     size_t k_bytes, v_bytes, scale_bytes;
     uint8_t **slabs;    /* (n_slabs): each (n_layers, n_kv_heads, slab_blocks, one head's block) */
     size_t n_slabs;     /* reserved */
-    size_t slab_blocks; /* blocks in each slab: SLAB_BLOCKS, or all if that is fewer */
+    size_t slab_blocks; /* blocks in each slab: SLAB_BLOCKS, or all if that is fewer, or 1 */
     size_t n_blocks;    /* in use */
+    size_t n_borrowed;  /* blocks; they are the first */
 };
 
-/* Initializes an empty cache for at most `n_positions`. Errors: SMOL_ERROR_MEMORY. */
-smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
-                         size_t n_kv_heads, size_t head_dim, size_t n_positions, smol_error *error);
+/* Initializes an empty cache for at most `n_positions`, with separate blocks or not. Errors:
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct blob_model *model,
+                         size_t n_positions, bool separate, smol_error *error);
 void smol_kv_free(struct kv_cache *cache);
 
 /* Makes sure that positions below `n` have memory; n must not exceed the maximum. Stored data does
  * not change, even on SMOL_ERROR_MEMORY. */
 smol_status smol_kv_reserve(struct kv_cache *cache, size_t n, smol_error *error);
 
-/* Returns the bytes of the blocks in use. */
+/* Returns the bytes of the blocks in use; of one block of all layers and heads. */
 size_t smol_kv_bytes(const struct kv_cache *cache);
+size_t smol_kv_block_bytes(const struct kv_cache *cache);
+
+/* The following functions are for caches with separate blocks. A borrowed block must not be
+ * written. */
+
+/* Makes `block`, of another cache of the same shape, the block after the borrowed ones. */
+void smol_kv_borrow(struct kv_cache *cache, uint8_t *block);
+
+/* Gives away the block after the borrowed ones, which the cache must have, and borrows it. The new
+ * owner frees it with smol_zeros_free. */
+uint8_t *smol_kv_give(struct kv_cache *cache);
+
+/* Replaces the last borrowed block by a copy of the cache's own. Nothing changes on
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_kv_own_last(struct kv_cache *cache, smol_error *error);
+
+/* Returns all borrowed blocks but the first n, and frees every block after those. */
+void smol_kv_return(struct kv_cache *cache, size_t n);
 
 /* Returns the block of positions [index * KV_BLOCK, (index + 1) * KV_BLOCK). */
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head,

@@ -12,12 +12,14 @@ process of its own."""
 
 import ctypes
 import importlib.metadata
+import os
+import subprocess
 import sys
 
 from benchmark.paths import BUILD, ROOT
 
 
-JSON_SCHEMA = 0  # smol_constraint_kind
+JSON_SCHEMA, GRAMMAR = 0, 3  # smol_constraint_kind
 
 
 class Refused(Exception):
@@ -37,6 +39,7 @@ class Bits:
 
 class Smol:
     name = "smol"
+    kind = JSON_SCHEMA
 
     def __init__(self, vocabulary):
         sys.path.append(str(ROOT / "tests/oracle"))
@@ -61,7 +64,7 @@ class Smol:
         self.lib.smol_constraint_free(self.constraint)
         self.matcher.value = self.constraint.value = None
         text = schema.encode()
-        params = ctypes.byref(self.smol_h.ConstraintParams(JSON_SCHEMA, text, len(text)))
+        params = ctypes.byref(self.smol_h.ConstraintParams(self.kind, text, len(text)))
         out = ctypes.byref(self.constraint)
         self.check(self.lib.smol_constraint_create(self.model, params, out, self.failed))
 
@@ -81,6 +84,24 @@ class Smol:
 
     def may_end(self):
         return bool(self.lib.smol_matcher_complete(self.matcher))
+
+
+class LlamaCpp(Smol):
+    """llama.cpp's own translation to a grammar, by its examples/json_schema_to_grammar.py, which LLAMA_CONVERTER names;
+    the grammar is read by smol. Not for measuring time."""
+
+    name = "llama.cpp"
+    kind = GRAMMAR
+
+    def version(self):
+        return "json_schema_to_grammar.py"
+
+    def compile(self, schema):
+        command = [sys.executable, os.environ["LLAMA_CONVERTER"], "-"]
+        done = subprocess.run(command, input=schema, capture_output=True, text=True)
+        if done.returncode:
+            raise Refused(done.stderr.strip().splitlines()[-1])
+        super().compile(done.stdout)
 
 
 class LLGuidance:
@@ -202,4 +223,5 @@ class Outlines:
         return self.guide.is_finished()
 
 
-ENGINES = {engine.name: engine for engine in (Smol, LLGuidance, XGrammar, Outlines)}
+ENGINES = {engine.name: engine for engine in (Smol, LLGuidance, XGrammar, Outlines, LlamaCpp)}
+MEASURED = [name for name in ENGINES if name != LlamaCpp.name]

@@ -14,6 +14,7 @@ struct chat {
     smol_sampler *sampler;
     smol_constraint *constraint; /* of every answer, or NULL */
     smol_matcher *matcher;       /* of the last answer, or NULL */
+    struct buffer place;         /* of the last answer in its constraint */
     struct conversation conversation;
     struct buffer answer; /* the text of the current answer */
     struct stats stats;

@@ -8,6 +8,7 @@
 #include "smolrun/chat/entry.h"
 #include "smolrun/chat/screen.h"
 #include "smolrun/chat/signals.h"
+#include "smolrun/constrain.h"
 #include "smolrun/session_file.h"
 
 /* Tokens evaluated between two checks for Ctrl-C: as many as pass through the layers at once. */
@@ -90,25 +91,13 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
     return status;
 }
 
-/* Starts the constraint of a new answer, or continues that of the last one: if a session holds its
- * beginning, by following its text. */
+/* Starts the constraint of a new answer, or continues that of the last one. */
 static smol_status constrain(struct chat *chat, bool resumes, smol_error *error)
 {
-    const struct conversation *conversation = &chat->conversation;
-    uint32_t *ids = NULL;
-    size_t n = 0;
-    if (!chat->constraint || (resumes && chat->matcher))
-        return SMOL_OK;
+    if (!resumes)
+        chat->place.size = 0;
     smol_matcher_free(chat->matcher);
-    smol_status status = smol_matcher_create(chat->constraint, &chat->matcher, error);
-    if (!status && resumes) {
-        const struct message *last = &conversation->messages[conversation->n - 1];
-        status = smol_tokenize(chat->loaded.model, last->text, last->size, NULL, &ids, &n, error);
-    }
-    for (size_t i = 0; !status && i < n; i++)
-        status = smol_matcher_accept(chat->matcher, ids[i], error);
-    smol_free(ids);
-    return status;
+    return smol_place_find(&chat->place, chat->constraint, &chat->matcher, error);
 }
 
 static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
@@ -128,6 +117,8 @@ static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
     smol_status status =
         smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
     smol_stats_add(&chat->stats, result);
+    if (!status && chat->matcher)
+        status = smol_place_store(&chat->place, chat->constraint, chat->matcher, error);
     return status;
 }
 
@@ -185,10 +176,8 @@ static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_e
     if (prompt && prompt->n_dropped > 0 && smol_chat_is_interactive())
         printf("[the context was full: the oldest %zu messages are forgotten]\n",
                prompt->n_dropped);
-    smol_status status = constrain(chat, prompt == NULL, error);
-    if (!status)
-        status = prompt ? answer_prompt(chat, prompt, &result, error)
-                        : generate(chat, NULL, 0, &result, error);
+    smol_status status = prompt ? answer_prompt(chat, prompt, &result, error)
+                                : generate(chat, NULL, 0, &result, error);
     status = settle(chat, status, error);
     chat->is_cut = !status && result.finish != SMOL_FINISH_STOP &&
                    smol_context_pending(chat->loaded.context) != SMOL_NO_TOKEN;
@@ -207,7 +196,10 @@ bool smol_chat_can_continue(const struct chat *chat)
 smol_status smol_chat_continue(struct chat *chat, smol_error *error)
 {
     smol_chat_forget_interrupt();
-    smol_status status = answer(chat, NULL, error);
+    smol_status status = constrain(chat, true, error);
+    if (status)
+        return status;
+    status = answer(chat, NULL, error);
     if (status == SMOL_ERROR_CONTEXT_FULL) /* nothing changed */
         chat->is_cut = true;
     return status ? status
@@ -220,6 +212,8 @@ smol_status smol_chat_answer(struct chat *chat, smol_error *error)
     struct prompt prompt = {0};
     smol_chat_forget_interrupt();
     smol_status status = make_prompt(chat, &prompt, error);
+    if (!status)
+        status = constrain(chat, false, error);
     if (!status)
         status = answer(chat, &prompt, error);
     else if (status == SMOL_ERROR_CANCELLED) { /* Ctrl-C came while the prompt was tokenized */

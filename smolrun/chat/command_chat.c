@@ -305,6 +305,7 @@ int smol_command_chat(int argc, char **argv)
     for (int i = 0; i < N_SET; i++)
         free(chat.set[i]);
     smol_free(chat.answer.text);
+    smol_free(chat.place.text);
     smol_sampler_free(chat.sampler);
     smol_matcher_free(chat.matcher);
     smol_constraint_free(chat.constraint);

@@ -10,10 +10,13 @@
 #include "cli/path.h"
 #include "cli/print.h"
 #include "smolrun/chat/chat.h"
+#include "smolrun/constrain.h"
 
 static smol_status pack_session(const struct chat *chat, struct buffer *bytes,
                                 smol_session *session, smol_error *error)
 {
+    if (chat->is_cut)
+        smol_buffer_add(bytes, chat->place.text, chat->place.size);
     smol_conversation_pack(&chat->conversation, bytes);
     *session = (smol_session){.sampler = chat->sampler, .data = bytes->text, .size = bytes->size};
     return bytes->failed ? smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation")
@@ -59,12 +62,15 @@ static size_t default_keep(const struct chat *chat)
 static smol_status adopt(struct chat *chat, smol_session *session, smol_error *error)
 {
     struct conversation loaded = {0};
+    char *data = session->data;
+    size_t skipped = smol_place_size(data, session->size);
     smol_status status = smol_chat_reread(chat, error);
-    if (!status && smol_conversation_unpack(&loaded, session->data, session->size)) {
+    if (!status &&
+        smol_conversation_unpack(&loaded, data ? data + skipped : NULL, session->size - skipped)) {
         smol_conversation_clear(&chat->conversation, true);
         chat->conversation = loaded;
-        smol_matcher_free(chat->matcher);
-        chat->matcher = NULL;
+        chat->place.size = 0;
+        smol_buffer_add(&chat->place, data, skipped);
         chat->is_cut = smol_context_pending(chat->loaded.context) != SMOL_NO_TOKEN;
         chat->n_keep = default_keep(chat);
     } else {

@@ -18,8 +18,9 @@ static bool is_type(const char *json, enum value_type type)
     return is;
 }
 
-static void use(const struct request *request)
+static void use(const struct line_request *line)
 {
+    const struct request *request = &line->common;
     smol_sampler *sampler;
     struct stream *stream;
     smol_error error;
@@ -28,8 +29,8 @@ static void use(const struct request *request)
     CLAIM(!request->tools || (request->messages && is_type(request->tools, VALUE_LIST)));
     CLAIM(!request->documents || (request->messages && is_type(request->documents, VALUE_LIST)));
     CLAIM(!request->variables || (request->messages && is_type(request->variables, VALUE_DICT)));
-    CLAIM(!request->id || is_type(request->id, VALUE_TEXT) || is_type(request->id, VALUE_INTEGER));
-    CLAIM(!request->id || !strpbrk(request->id, "\r\n"));
+    CLAIM(!line->id || is_type(line->id, VALUE_TEXT) || is_type(line->id, VALUE_INTEGER));
+    CLAIM(!line->id || !strpbrk(line->id, "\r\n"));
     CLAIM(request->logprobs >= -1 && request->logprobs <= MAX_LOGPROBS);
     CLAIM(!smol_sampler_create(&request->sampler, &sampler, NULL));
     smol_sampler_free(sampler);
@@ -40,15 +41,15 @@ static void use(const struct request *request)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct settings settings = {.max_tokens = 256, .sampler = {.top_p = 1, .seed = 42}};
-    struct request request;
+    struct line_request request;
     smol_error error = {0};
     uint8_t *line = exact_copy(data, size);
-    smol_status status = smol_request_read((const char *)line, size, &settings, &request, &error);
+    smol_status status = smol_line_read((const char *)line, size, &settings, &request, &error);
     CLAIM(status == error.status && (status == SMOL_OK || error.message[0]));
     CLAIM(status == SMOL_OK || status == SMOL_ERROR_USAGE || status == SMOL_ERROR_UNSUPPORTED);
     if (!status)
         use(&request);
-    smol_request_free(&request);
+    smol_line_free(&request);
     free(line);
     return 0;
 }

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     smol_error error;
     term root;
     uint8_t last = size > 0 ? data[size - 1] : 0;
-    const struct schema_options options = {(enum json_space)(last % 3), last % 2};
+    const struct schema_options options = {(enum json_space)(last % 3), last % 2, NULL};
     if (size > MAX_SCHEMA || smol_terms_create(&table, &error))
         return 0;
     uint8_t *text = exact_copy(data, size);

@@ -628,6 +628,22 @@ def schemas():
 "dependencies":{"a":["b"]}}'''
 
 
+def tools():
+    listed = b'''[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"x":{"type":"integer"}},
+"required":["x"]}}},{"name":"g","parameters":null},{"name":"h.i","parameters":{"additionalProperties":true}}]'''
+    answers = [b'Well.\n<tool_call>\n{"name": "f", "arguments": {"x": "}\\""}}\n</tool_call>\n<tool_call>\n{"name": "g"',
+               b'{"name": "f", "parameters": {"x": [1, {}]}}', b'a[TOOL_CALLS][{"name": "f", "arguments": {}}, {"name": "g"}]b',
+               b'[TOOL_CALLS]f[ARGS]{"x": 1}[TOOL_CALLS]g[ARGS]{}', b'<|tool_call|>[{"id": 3, "name": "f"}] <|tool_',
+               b'<start_function_call>call:f{x:1}<end_function_call><start_function_call>call:g{a:<escape><e<escape>,b:[{}]}<end_',
+               b'<|tool_call>call:h.i{a b:<|"|>"\\<|"|>,c:{d:None,e:true}}<tool_call|>',
+               b'<|tool_call_start|>[f(x=1), g(a="\\"", b={"c": [None]})]<|tool_call_end|>.',
+               b'<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n<parameter=y>\n<\n\n</parameter>\n</function>\n</tool_call>']  # fmt: skip
+    for style, answer in enumerate(answers):
+        yield f"style{style + 1}", bytes([style]) + listed + b"\0" + answer
+    yield "required", bytes([len(answers) * 2]) + listed + b"\0"
+    yield "one", bytes([len(answers) * 5]) + listed + b"\0<tool_call>no call"
+
+
 TARGETS = {
     "request": requests,
     "lines": lines,
@@ -643,6 +659,7 @@ TARGETS = {
     "regex": regular_expressions,
     "grammar": grammars,
     "schema": schemas,
+    "tools": tools,
     "tokenizer": tokenizer_tables,
     "blob": pieces,
     "run": runs,

@@ -71,7 +71,8 @@ class ChatParams(ctypes.Structure):
         ("now", ctypes.POINTER(Tm)),
         ("on_progress", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
-        ("reserved", ctypes.c_uint64 * 8),
+        ("parse_arguments", ctypes.c_int),
+        ("reserved", ctypes.c_uint64 * 7),
     ]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from internal import BUILD, OK, ROOT, Error, lib
-from smol_h import ContextParams, EvalPart, ModelParams, TokenizeParams
+from smol_h import ContextParams, EvalPart, ModelParams, PrefixCacheParams, TokenizeParams
 
 DTYPES = {"f32": 1, "bf16": 2, "int8": 3, "int6": 4, "int5": 5, "int4": 6}  # enum blob_dtype of format/format.h
 KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3, "int4": 4}  # smol_kv
@@ -150,8 +150,8 @@ class Model:
         lib.smol_free(ids)
         return result
 
-    def context(self, threads=1, kv="default", n_ctx=0, share=None):
-        return Context(self, threads, kv, n_ctx, share)
+    def context(self, threads=1, kv="default", n_ctx=0, share=None, prefixes=None, group=0):
+        return Context(self, threads, kv, n_ctx, share, prefixes, group)
 
     def logits(self, ids, n_logits=None, **context):
         """The logits after each of the last n_logits (default: all) of `ids` in a new context."""
@@ -162,10 +162,11 @@ class Model:
 class Context:
     """A sequence of tokens; freed when left."""
 
-    def __init__(self, model, threads=1, kv="default", n_ctx=0, share=None):
+    def __init__(self, model, threads, kv, n_ctx, share, prefixes, group):
         self.model, self.handle = model, ctypes.c_void_p()
-        threads, share = (0, share.handle) if share else (threads, None)
+        threads, share = (threads, None) if share is None else (0, share.handle)
         params, error = ContextParams(n_ctx, threads, KV_TYPES[kv], share), Error()
+        params.prefix_cache, params.prefix_group = prefixes and prefixes.handle, group
         check(
             lib.smol_context_create(
                 model.handle, ctypes.byref(params), ctypes.byref(self.handle), ctypes.byref(error)
@@ -216,6 +217,36 @@ class Context:
         )  # fmt: skip
         check(status, error)
         return states
+
+
+class Prefixes:
+    """A cache of prefixes of so many blocks; freed when left."""
+
+    def __init__(self, model, n_blocks, kv="default"):
+        self.handle = None
+        self._create(model, PrefixCacheParams(2**62, KV_TYPES[kv]))
+        block_bytes = self.info().block_bytes
+        self.close()
+        self._create(model, PrefixCacheParams(n_blocks * block_bytes, KV_TYPES[kv]))
+
+    def _create(self, model, params):
+        handle, error = ctypes.c_void_p(), Error()
+        create = lib.smol_prefix_cache_create
+        check(create(model.handle, ctypes.byref(params), ctypes.byref(handle), ctypes.byref(error)), error)
+        self.handle = handle
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        lib.smol_prefix_cache_free(self.handle)
+        self.handle = None
+
+    def info(self):
+        return lib.smol_prefix_cache_get_info(self.handle)
 
 
 def eval_many(parts):

@@ -59,8 +59,28 @@ class ContextParams(ctypes.Structure):
         ("share", ctypes.c_void_p),
         ("on_progress", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
-        ("reserved", ctypes.c_uint64 * 8),
+        ("prefix_cache", ctypes.c_void_p),
+        ("prefix_group", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 6),
     ]
+
+
+class PrefixCacheParams(ctypes.Structure):
+    """smol_prefix_cache_params."""
+
+    _fields_ = [
+        ("max_bytes", ctypes.c_size_t),
+        ("kv", ctypes.c_int),
+        ("reserved", ctypes.c_uint64 * 4),
+    ]
+
+
+class PrefixCacheInfo(ctypes.Structure):
+    """smol_prefix_cache_info."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t) for name in "bytes max_bytes block_bytes n_blocks n_used".split()
+    ] + [(name, ctypes.c_uint64) for name in "n_reused n_evicted".split()] + [("reserved", ctypes.c_uint64 * 4)]  # fmt: skip
 
 
 class EvalPart(ctypes.Structure):
@@ -87,7 +107,11 @@ class SamplerParams(ctypes.Structure):
         ("min_p", ctypes.c_float),
         ("repetition_penalty", ctypes.c_float),
         ("seed", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 4),
+        ("frequency_penalty", ctypes.c_float),
+        ("presence_penalty", ctypes.c_float),
+        ("logit_bias", ctypes.c_void_p),
+        ("n_logit_bias", ctypes.c_size_t),
+        ("reserved", ctypes.c_uint64 * 1),
     ]
 
 
@@ -113,8 +137,16 @@ class ConstraintParams(ctypes.Structure):
         ("size", ctypes.c_size_t),
         ("json_space", ctypes.c_int),
         ("any_order", ctypes.c_int),
-        ("reserved", ctypes.c_uint64 * 4),
+        ("tool_choice", ctypes.c_char_p),
+        ("one_call", ctypes.c_int),
+        ("reserved", ctypes.c_uint64 * 2),
     ]
+
+
+# smol_on_tool_part
+ON_TOOL_PART = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
+)
 
 
 POINTER, SIZE, TEXT, INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int
@@ -129,6 +161,7 @@ FUNCTIONS = {
     "smol_model_get_info": (ModelInfo, [POINTER]),
     "smol_model_default_sampler": (SamplerParams, [POINTER]),
     "smol_model_stop_ids": (ctypes.POINTER(ctypes.c_uint32), [POINTER, POINTER]),
+    "smol_token_text": (INT, [POINTER, ctypes.c_uint32, POINTER, POINTER, POINTER, POINTER]),
     "smol_tokenize": (INT, [POINTER, TEXT, SIZE, POINTER, POINTER, POINTER, POINTER]),
     "smol_context_create": (INT, [POINTER] * 4),
     "smol_context_free": (None, [POINTER]),
@@ -136,18 +169,28 @@ FUNCTIONS = {
     "smol_context_length": (SIZE, [POINTER]),
     "smol_context_ids": (ctypes.POINTER(ctypes.c_uint32), [POINTER, POINTER]),
     "smol_context_truncate": (None, [POINTER, SIZE]),
+    "smol_prefix_cache_create": (INT, [POINTER] * 4),
+    "smol_prefix_cache_free": (None, [POINTER]),
+    "smol_prefix_cache_get_info": (PrefixCacheInfo, [POINTER]),
     "smol_eval": (INT, [POINTER, POINTER, SIZE, SIZE, POINTER, POINTER]),
     "smol_eval_many": (INT, [POINTER, SIZE, POINTER]),
     "smol_embed": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
     "smol_sampler_create": (INT, [POINTER] * 3),
     "smol_sampler_free": (None, [POINTER]),
+    "smol_sample_masked": (INT, [POINTER, POINTER, SIZE, POINTER, POINTER, SIZE, POINTER, POINTER]),
     "smol_constraint_create": (INT, [POINTER] * 4),
     "smol_constraint_free": (None, [POINTER]),
     "smol_matcher_create": (INT, [POINTER] * 3),
     "smol_matcher_free": (None, [POINTER]),
     "smol_matcher_mask": (INT, [POINTER] * 3),
     "smol_matcher_accept": (INT, [POINTER, ctypes.c_uint32, POINTER]),
+    "smol_matcher_forced": (INT, [POINTER, POINTER, SIZE, POINTER, POINTER]),
     "smol_matcher_complete": (INT, [POINTER]),
+    "smol_model_tool_style": (TEXT, [POINTER]),
+    "smol_tool_reader_create": (INT, [POINTER, TEXT, ON_TOOL_PART, POINTER, POINTER, POINTER]),
+    "smol_tool_reader_add": (INT, [POINTER, TEXT, SIZE, POINTER]),
+    "smol_tool_reader_end": (INT, [POINTER, POINTER]),
+    "smol_tool_reader_free": (None, [POINTER]),
 }
 
 

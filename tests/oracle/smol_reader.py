@@ -15,7 +15,8 @@ BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
 LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
-BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED = 1, 2, 4, 8, 16
+BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
+N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS
 }  # 3
@@ -301,9 +302,10 @@ class Template:
     """5.11: the section's tables, and its rules."""
 
     def __init__(self, data):
-        need(len(data) >= 64 and not any(data[32:64]), "template header")
-        counts = struct.unpack_from("<8I", data)
-        self.name, self.reason, self.source_size = counts[5:]
+        need(len(data) >= 64 and not any(data[36:64]), "template header")
+        counts = struct.unpack_from("<9I", data)
+        self.name, self.reason, self.source_size, self.tool_style = counts[5:]
+        need(self.tool_style < (N_TOOL_STYLES if counts[1] else 1), "tool style")
         need(max(counts[0], counts[2], counts[3]) <= 2**20 and counts[1] <= 2**10, "counts")
         need((self.reason == NO_TOKEN) == (counts[1] > 0), "code or a reason")
         at, tables = 64, []
@@ -565,6 +567,8 @@ class Blob:
         self.check_chunks()
         has_template = self.features & TEMPLATE_FEATURE
         self.template = Template(self.section(TEMPLATE)) if has_template else None
+        has_style = bool(has_template and self.template.tool_style)
+        need(has_style == bool(self.features & TOOLS), "tools")
         has_text = self.features & TEXT_FEATURE
         self.text = Text(self.section(TEXT), self.digest) if has_text else None
         self.scanner = Scanner(self.section(SCANNER)) if self.features & SCANNERS else None
@@ -582,7 +586,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~sum(FEATURE_KINDS):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")

@@ -21,8 +21,7 @@ lib.smol_terms_status.argtypes = [table, ctypes.c_void_p]
 lib.smol_regex_term.argtypes = [*text_args, ctypes.c_int, *[ctypes.c_void_p] * 4]
 lib.smol_schema_term.argtypes = [*text_args, *[ctypes.c_void_p] * 3]
 lib.smol_grammar_term.argtypes = [*text_args, *[ctypes.c_void_p] * 2]
-lib.smol_choices_term.argtypes = [table, ctypes.c_void_p, ctypes.c_size_t]
-lib.smol_choices_term.restype = term
+lib.smol_choices_term.argtypes = [*text_args, *[ctypes.c_void_p] * 2]
 WHOLE, SEARCH = range(2)
 
 
@@ -77,8 +76,13 @@ def grammar(text):
     return Terms(lambda t, root, error: lib.smol_grammar_term(t, data, len(data), root, error))
 
 
+def choices(*texts):
+    data = json.dumps(texts).encode()
+    return Terms(lambda t, root, error: lib.smol_choices_term(t, data, len(data), root, error))
+
+
 class SchemaOptions(ctypes.Structure):
-    _fields_ = [("white_space", ctypes.c_int), ("any_order", ctypes.c_bool)]
+    _fields_ = [("white_space", ctypes.c_int), ("any_order", ctypes.c_bool), ("spelling", ctypes.c_void_p)]
 
 
 COMPACT, SPACED, INDENTED = range(3)

@@ -1,6 +1,5 @@
 """Grammars and choices as terms (runtime/constrain/grammar.h), against recognisers in Python: the same texts."""
 
-import ctypes
 import json
 import random
 import re
@@ -162,22 +161,12 @@ def test_errors_name_the_place(text, reason):
         terms.grammar(text)
 
 
-def choices(*texts):
-    array = (ctypes.c_char_p * len(texts))(*[text.encode() for text in texts])
-
-    def build(table, root, error):
-        ctypes.cast(root, ctypes.POINTER(terms.term))[0] = terms.lib.smol_choices_term(table, array, len(texts))
-        return terms.OK
-
-    return terms.Terms(build)
-
-
 def test_choices_are_exactly_these_texts():
-    compiled = choices("yes", "no", "not sure", "été", "no")
+    compiled = terms.choices("yes", "no", "not sure", "été", "no")
     texts = ["yes", "no", "not sure", "été", "", "y", "not", "not sure ", "yesno"]
     assert [text for text in texts if compiled.allows(text)] == texts[:4]
     many = [f"item {i}" for i in range(3000)]
-    compiled = choices(*many)
+    compiled = terms.choices(*many)
     assert compiled.allows("item 2999") and not compiled.allows("item 3000") and not compiled.allows("item ")
     with pytest.raises(Refused, match="no text"):
-        choices()
+        terms.choices()

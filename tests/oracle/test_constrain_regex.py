@@ -167,6 +167,11 @@ def test_looking_ahead_and_behind_at_several_characters():
     assert allowed("^[a-z](?:(?!.*--)[a-z-]*[a-z])?$", SEARCH, names) == ["foo", "foobar", "barfoo", "bar", "a-b"]
 
 
+def test_what_a_lookahead_excludes_is_excluded_without_a_search():
+    host = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
+    assert allowed(host, SEARCH, ["example.com", "http://example.com", "1.2"]) == ["example.com"]
+
+
 def test_case_is_ignored_one_character_at_a_time():
     assert allowed("(?i)straße", WHOLE, ["STRASSE", "Straße", "STRAẞE", "strase"]) == ["Straße", "STRAẞE"]
     assert allowed("(?i:Yes)|no", SEARCH, ["yEs", "NO", "no"]) == ["yEs", "no"]

@@ -26,31 +26,35 @@ def dump(value, white_space=COMPACT):
 
 
 def after_value(term, value, at):
-    """What may follow a value at `at`, for each order of its members."""
+    """Returns what may follow a value at `at`, for each order of its members."""
     if isinstance(value, dict):
-        yield from after_members(term, value, list(value), term.after(b"{", at))
-    elif isinstance(value, list):
-        states = [term.after(b"[", at)]
+        states = after_members(term, value, term.after(b"{", at))
+        return {term.after(b"}", state) for state in states} - {0}
+    if isinstance(value, list):
+        states = {term.after(b"[", at)} - {0}
         for i, element in enumerate(value):
-            states = [term.after(b"," if i else b"", state) for state in states if state]
-            states = [after for state in states if state for after in after_value(term, element, state)]
-        yield from [term.after(b"]", state) for state in states if state]
-    else:
-        yield term.after(dump(value).encode(), at)
+            states = {term.after(b"," if i else b"", state) for state in states} - {0}
+            states = {after for state in states for after in after_value(term, element, state)}
+        return {term.after(b"]", state) for state in states} - {0}
+    return {term.after(dump(value).encode(), at)} - {0}
 
 
-def after_members(term, value, left, at):
-    if at and not left:
-        yield term.after(b"}", at)
-    for name in left if at else []:
-        comma = "" if len(left) == len(value) else ","
-        start = term.after(f"{comma}{dump(name)}:".encode(), at)
-        for state in after_value(term, value[name], start) if start else []:
-            yield from after_members(term, value, [other for other in left if other != name], state)
+def after_members(term, value, at):
+    reached = {frozenset(): {at} - {0}}  # by the names so far
+    for _ in value:
+        grown = {}
+        for names, states in reached.items():
+            for name in value.keys() - names:
+                begin = f"{',' if names else ''}{dump(name)}:".encode()
+                starts = {term.after(begin, state) for state in states} - {0}
+                after = {after for start in starts for after in after_value(term, value[name], start)}
+                grown.setdefault(names | {name}, set()).update(after)
+        reached = grown
+    return reached[frozenset(value)]
 
 
 def allows(term, value) -> bool:
-    return any(at and terms.lib.smol_term_may_end(term.table, at) for at in after_value(term, value, term.root))
+    return any(terms.lib.smol_term_may_end(term.table, at) for at in after_value(term, value, term.root))
 
 
 def cases():

@@ -35,10 +35,12 @@ NOT_RUN = {
     "libraries=$(./scripts/foreign-libraries": "cross-compiles for a minute; the check does (aarch64, armv7)",
     "make static": "cross-compiles too",
     "make bench": "compiles llama.cpp and measures for minutes",
+    "smolserve smollm2.smol": "serves until it is ended; test_serve.py runs it",
+    "curl http://127.0.0.1:8080": "asks it; so does test_serve.py",
     "minisign -G": "asks for a password; test_signing.py makes keys without one",
 }  # fmt: skip
 # kinds of blocks that another test runs
-RUN_ELSEWHERE = {"sh home": "test_signing.py", "sh device": "test_signing.py"}
+RUN_ELSEWHERE = {"sh home": "test_signing.py", "sh device": "test_signing.py", "python server": "test_serve.py"}
 
 # pattern of a command -> what runs before it
 BEFORE = {
@@ -111,7 +113,7 @@ def reason_not_to_run(command):
 
 
 def looks_like_a_command(line):
-    return re.match(r"\$ |(build/|\./|\S*bin/)?(smolconv|smolrun)\b|(\./)?(scripts|tests|build)/\S+( |$)|"
+    return re.match(r"\$ |(build/|\./|\S*bin/)?(smolconv|smolrun|smolserve)\b|(\./)?(scripts|tests|build)/\S+( |$)|"
                     r"(make|cc|curl|git|jq|sha256sum|export|sudo|apt|apt-get|python3?|pip|cd) ", line.strip())  # fmt: skip
 
 
@@ -308,7 +310,7 @@ def check_exists(text):
     text = re.sub(r"^\S*=\$\(|^\"?\$\((\./)?scripts/venv\)\"? |  #.*|[();]| && .*", "", text)
     program, *words = text.split() or [""]
     program = re.sub(r"^(\./|build/)(?=smol|scripts)", "", program)
-    if program in ("smolconv", "smolrun"):
+    if program in ("smolconv", "smolrun", "smolserve"):
         check_options(program, words)
     elif program == "make":
         check_make(words)
@@ -318,7 +320,7 @@ def check_exists(text):
             known = words[0] if words[0].startswith("--") else f"\nstep_{words[0]}() "
             assert known in (ROOT / program).read_text(), text
     else:
-        assert program in ("minisign", "build/fuzz/tests/fuzz_blob") or not reason_not_to_run(text), text
+        assert program in ("minisign", "curl", "build/fuzz/tests/fuzz_blob") or not reason_not_to_run(text), text
 
 
 def test_what_is_not_run_exists():

@@ -186,14 +186,15 @@ def test_what_goes_with_messages_is_what_the_reference_template_gets(tmp_path):
     reference = PreTrainedTokenizerFast.from_pretrained(DEMO)
     messages = [{"role": "user", "content": "Once upon a time"}]
     ways = [
-        {}, {"tools": [TOOL]}, {"documents": [{"title": "A cat", "text": ""}]},
+        {}, {"tools": [TOOL], "tool_choice": "none"}, {"documents": [{"title": "A cat", "text": ""}]},
         {"chat_template_kwargs": {"think": True}}, {"tools": [], "chat_template_kwargs": {}},
-        {"tools": [TOOL], "documents": [], "chat_template_kwargs": {"think": 1}},
+        {"tools": [TOOL], "tool_choice": "none", "documents": [], "chat_template_kwargs": {"think": 1}},
     ]  # fmt: skip
     texts = []
     for way in ways:
         words = {**way, **way.get("chat_template_kwargs", {})}
         words.pop("chat_template_kwargs", None)
+        words.pop("tool_choice", None)
         texts.append(reference.apply_chat_template(
             messages, chat_template=TEMPLATE, tokenize=False, **words))  # fmt: skip
     same = {"max_tokens": 8, "logprobs": 1}
@@ -422,3 +423,30 @@ def test_what_requests_say_is_not_said_twice(blob, words):
 
 def test_sequences_are_for_requests(blob):
     assert smolrun(blob, "a", "--sequences", 2).returncode == USAGE
+
+
+def test_biases_and_penalties_apply_to_what_is_generated(blob):
+    plain = {"prompt": "Once upon a time there was a cat. The cat", "max_tokens": 30}
+    (first,) = answers(blob, [plain])
+    (banned,) = answers(blob, [plain | {"logit_bias": {str(first["ids"][0]): -100}}])
+    assert first["ids"][0] not in banned["ids"]
+    (forced,) = answers(blob, [plain | {"logit_bias": {str(first["ids"][3]): 100}}])
+    assert forced["ids"] == [first["ids"][3]] * 30
+    penalized = {"logit_bias": {str(first["ids"][3]): 100}, "presence_penalty": 2, "frequency_penalty": 2}
+    (spread,) = answers(blob, [plain | penalized | {"max_tokens": 60}])
+    assert spread["ids"][:30] == forced["ids"] and len(set(spread["ids"])) > 1  # 49 times 2, and 2, make up for 100
+    (repelled,) = answers(blob, [plain | {"frequency_penalty": 2}])
+    most = max(repelled["ids"].count(id) for id in repelled["ids"])
+    assert most <= max(first["ids"].count(id) for id in first["ids"])
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"logit_bias": {"x": 1}}, "logit_bias: expected token ids"), ({"logit_bias": {"": 1}}, "logit_bias: expected token ids"),
+        ({"logit_bias": {"1": 101}}, "from -100 to 100"), ({"logit_bias": []}, "an object"), ({"logit_bias": {"99999999999": 1}}, "token ids"),
+        ({"logit_bias": {"999999": 1}}, "the vocabulary has"), ({"frequency_penalty": 2.1}, "from -2 to 2"), ({"presence_penalty": "1"}, "from -2 to 2"),
+    ],
+)  # fmt: skip
+def test_wrong_biases_and_penalties_are_errors(blob, members, message):
+    assert message in error_of(blob, {"prompt": "x"} | members)["message"]

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer, GenerationConfig
 DEMO = ROOT / "demo/model"
 
 VERSION = ".".join(re.findall(r"^#define SMOL_VERSION_[A-Z]+ (\d+)$", (ROOT / "smol.h").read_text(), re.M))
-HEADERS_AND_PROGRAMS = ["bin/smol-fetch", "bin/smolconv", "bin/smolrun", "include/smol.h"]
+HEADERS_AND_PROGRAMS = ["bin/smol-fetch", "bin/smolconv", "bin/smolrun", "bin/smolserve", "include/smol.h"]
 LIBRARY = ["libsmol.a", "libsmol.so", "libsmol.so.0", f"libsmol.so.{VERSION}", "pkgconfig/smol.pc"]
 
 

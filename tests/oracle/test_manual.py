@@ -59,7 +59,7 @@ def test_every_command_that_the_program_knows_is_documented(program):
     """A command that lacks its page: write docs/man/PROGRAM-NAME.1.scd in the manner of the others."""
     folder = ROOT / gen_docs.PROGRAMS[program][0]
     known = set(re.findall(r'\{"([a-z]+)", smol', (folder / "main.c").read_text()))
-    assert known and set(gen_docs.command_names(program)) == {""} | known
+    assert bool(known) == (program != "smolserve") and set(gen_docs.command_names(program)) == {""} | known
     have = {path.name.removesuffix(".1.scd") for path in (ROOT / "docs/man").glob(f"{program}*.scd")}
     assert have == {page for page in PAGES if page.split("-")[0] == program}
 

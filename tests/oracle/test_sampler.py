@@ -18,6 +18,7 @@ from transformers import (
     LogitsProcessorList,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
+    SequenceBiasLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -29,6 +30,12 @@ ROUNDING = 2e-5  # of a sum of a few thousand float32 probabilities
 
 class Candidate(ctypes.Structure):
     _fields_ = [("id", ctypes.c_uint32), ("weight", ctypes.c_float)]
+
+
+class Bias(ctypes.Structure):
+    """smol_logit_bias."""
+
+    _fields_ = [("id", ctypes.c_uint32), ("bias", ctypes.c_float)]
 
 
 class Sampler(ctypes.Structure):
@@ -51,8 +58,8 @@ lib.smol_sample.argtypes = [
 ]  # fmt: skip
 lib.smol_sampler_filter.argtypes = [SAMPLER, FLOATS, ctypes.c_size_t, ctypes.c_float]
 lib.smol_sampler_filter.restype = ctypes.c_size_t
-lib.smol_sampler_penalize.argtypes = [SAMPLER, FLOATS, ctypes.c_size_t, IDS, ctypes.c_size_t]
-lib.smol_sampler_penalize.restype = FLOATS
+lib.smol_sampler_penalize.argtypes = [SAMPLER, FLOATS, ctypes.c_size_t, IDS, ctypes.c_size_t, ctypes.c_size_t]
+lib.smol_sampler_penalize.restype = None
 
 
 def pointer(array, kind):
@@ -62,8 +69,11 @@ def pointer(array, kind):
 class Ours:
     """A sampler of ours; `history` is what the repetition penalty sees."""
 
-    def __init__(self, **params):
+    def __init__(self, logit_bias=None, **params):
         self.handle, error = SAMPLER(), Error()
+        biases = (Bias * len(logit_bias or {}))(*(logit_bias or {}).items())  # copied
+        if logit_bias:
+            params |= {"logit_bias": ctypes.addressof(biases), "n_logit_bias": len(biases)}
         status = lib.smol_sampler_create(
             ctypes.byref(SamplerParams(**params)), ctypes.byref(self.handle), ctypes.byref(error)
         )
@@ -86,9 +96,10 @@ class Ours:
         """Of every id; 0 for those that the filters drop."""
         self.sample(logits, history)  # makes room
         logits, history = np.asarray(logits, np.float32), np.asarray(history, np.uint32)
-        scores = lib.smol_sampler_penalize(
-            self.handle, pointer(logits, FLOATS), len(logits), pointer(history, IDS), len(history)
+        lib.smol_sampler_penalize(
+            self.handle, pointer(logits, FLOATS), len(logits), pointer(history, IDS), len(history), len(history)
         )
+        scores = self.handle.contents.scores
         best = max(scores[: len(logits)])
         n = lib.smol_sampler_filter(self.handle, scores, len(logits), best)
         result = np.zeros(len(logits))
@@ -239,3 +250,53 @@ def test_draws_follow_the_probabilities():
     statistic = ((counts - n * expected)[kept] ** 2 / (n * expected[kept])).sum()
     freedom = kept.sum() - 1
     assert statistic < freedom + 4 * np.sqrt(2 * freedom)
+
+
+# --- biases, and OpenAI's penalties ------------------------------------------------------------------
+
+
+def scores_of(sampler, logits, history, n_output):
+    sampler.sample(logits, history)  # makes room
+    logits, history = np.asarray(logits, np.float32), np.asarray(history, np.uint32)
+    lib.smol_sampler_penalize(
+        sampler.handle, pointer(logits, FLOATS), len(logits), pointer(history, IDS), len(history), n_output
+    )
+    return np.array(sampler.handle.contents.scores[: len(logits)], np.float32)
+
+
+def test_biases_come_first_as_in_transformers():
+    rng = np.random.default_rng(8)
+    for _ in range(50):
+        logits = rng.normal(0, 4, 50).astype(np.float32)
+        history = rng.integers(0, 50, 20)
+        biases = {int(id): float(bias) for id, bias in zip(rng.permutation(50)[:9], rng.normal(0, 9, 9))}
+        reference = LogitsProcessorList([
+            SequenceBiasLogitsProcessor([[[id], bias] for id, bias in biases.items()]), RepetitionPenaltyLogitsProcessor(1.3),
+        ])  # fmt: skip
+        expected = reference(torch.tensor(history)[None], torch.tensor(logits)[None])[0].numpy()
+        found = scores_of(Ours(logit_bias=biases, repetition_penalty=1.3), logits, history, 0)
+        assert np.allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("frequency", "presence"), [(0.5, 0), (0, 0.7), (-1.5, 0.3), (2, 2)])
+def test_penalties_are_those_of_openai(frequency, presence):
+    """mu[j] - c[j] * alpha_frequency - float(c[j] > 0) * alpha_presence, c counting what was generated."""
+    rng = np.random.default_rng(9)
+    for _ in range(50):
+        logits = rng.normal(0, 4, 30).astype(np.float32)
+        history = rng.integers(0, 30, 40)
+        n_output = int(rng.integers(0, 41))
+        counts = np.bincount(history[40 - n_output :], minlength=30)
+        expected = logits - counts * frequency - (counts > 0) * presence
+        sampler = Ours(frequency_penalty=frequency, presence_penalty=presence)
+        assert np.allclose(scores_of(sampler, logits, history, n_output), expected, rtol=1e-6, atol=1e-5)
+        assert sampler.sample(logits, history[40 - n_output :]) == np.argmax(expected)
+
+
+def test_biases_hold_in_greedy_and_masked_decoding():
+    logits = np.zeros(70, np.float32)
+    assert Ours(logit_bias={65: 1, 3: 0.5}).sample(logits) == 65
+    assert Ours(logit_bias={0: -100}, temperature=0.01).sample(logits) != 0
+    sampler, error, chosen = Ours(logit_bias={70: 1}), Error(), ctypes.c_uint32()
+    status = lib.smol_sample(sampler.handle, pointer(logits, FLOATS), 70, None, 0, ctypes.byref(chosen), ctypes.byref(error))
+    assert status == 2 and "logit_bias of token 70" in str(error)

@@ -27,7 +27,7 @@ struct label {
 };
 
 struct books {
-    atomic_size_t n_live, n_calls;
+    atomic_size_t n_live, n_bytes, n_calls;
     size_t failing_call; /* 0: no call fails */
 };
 
@@ -56,6 +56,7 @@ static void *allocate(void *user, size_t alignment, size_t size)
     struct label *label = (struct label *)(void *)(base + front - sizeof *label);
     *label = (struct label){base, size, MARK};
     atomic_fetch_add(&books->n_live, 1);
+    atomic_fetch_add(&books->n_bytes, size);
     return base + front;
 }
 
@@ -63,6 +64,7 @@ static void release(void *user, void *memory)
 {
     struct books *books = user;
     struct label *label = label_of(memory);
+    atomic_fetch_sub(&books->n_bytes, label->size);
     memset(memory, 0x5a, label->size < POISONED ? label->size : POISONED);
     label->mark = 0;
     free(label->base);
@@ -192,6 +194,57 @@ static void so_is_that_of_a_model_in_memory(void **state)
     try_all(&params);
 }
 
+/* --- constraints -------------------------------------------------------------------------- */
+
+/* Follows the first allowed tokens of a constraint, so that masks are found. */
+static void follow(smol_model *model, smol_constraint *constraint)
+{
+    uint64_t mask[1 << 10];
+    smol_matcher *matcher;
+    assert_true(smol_model_get_info(model).vocab_size <= 64 * 1024);
+    assert_int_equal(smol_matcher_create(constraint, &matcher, NULL), SMOL_OK);
+    for (int step = 0; step < 30; step++) {
+        uint32_t id = 0;
+        assert_int_equal(smol_matcher_mask(matcher, mask, NULL), SMOL_OK);
+        while (!(mask[id / 64] >> id % 64 & 1))
+            id++;
+        if (smol_matcher_accept(matcher, id, NULL) || smol_model_is_stop_id(model, id))
+            break;
+    }
+    smol_matcher_free(matcher);
+}
+
+static void a_constraint_states_the_memory_that_it_takes(void **state)
+{
+    static const char *const schemas[] = {
+        "{\"type\":\"integer\"}",
+        "{\"properties\":{\"a\":{\"maxLength\":40},\"b\":{\"pattern\":\"^[a-z]{20}\"}}}",
+        "{\"type\":\"array\",\"minItems\":3,\"items\":{\"pattern\":\"^[^/]{9,}$\"}}",
+    };
+    struct books books = {0};
+    const smol_allocator allocator = {allocate, resize, release, &books};
+    smol_model *model;
+    (void)state;
+    smol_set_allocator(&allocator);
+    assert_int_equal(smol_model_open(demo_blob, NULL, &model, NULL), SMOL_OK);
+    for (size_t i = 0, before; i < sizeof schemas / sizeof schemas[0]; i++) {
+        const smol_constraint_params params = {.text = schemas[i], .size = strlen(schemas[i])};
+        smol_constraint *constraint;
+        for (int again = 0; again < 2; again++) { /* the first one adds to the model */
+            before = books.n_bytes;
+            assert_int_equal(smol_constraint_create(model, &params, &constraint, NULL), SMOL_OK);
+            if (again)
+                assert_int_equal(smol_constraint_bytes(constraint), books.n_bytes - before);
+            follow(model, constraint);
+            if (again)
+                assert_int_equal(smol_constraint_bytes(constraint), books.n_bytes - before);
+            smol_constraint_free(constraint);
+        }
+    }
+    smol_model_close(model);
+    smol_set_allocator(NULL);
+}
+
 /* --- equal results ------------------------------------------------------------------------ */
 
 static void take_logits(float *logits, size_t *n)
@@ -227,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mapped_models_memory_is_the_callers_and_all_given_back),
         cmocka_unit_test(so_is_that_of_a_model_in_memory),
+        cmocka_unit_test(a_constraint_states_the_memory_that_it_takes),
         cmocka_unit_test(logits_are_the_same_wherever_memory_comes_from),
     };
     return cmocka_run_group_tests(tests, make_demo_blob, remove_demo_blob);

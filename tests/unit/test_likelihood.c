@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "smolrun/likelihood.h"
+#include "cli/request/likelihood.h"
 
 static uint64_t state = 1;
 

@@ -159,8 +159,8 @@ static void forced_tokens_are_the_only_way_on(void **state)
 {
     smol_constraint *constraint = compile(SMOL_CONSTRAINT_REGEX, "The only possible text: [0-9]");
     smol_matcher *matcher = match(constraint);
-    uint32_t ids[64];
-    size_t n;
+    uint32_t ids[64], rest[64];
+    size_t n, n_rest;
     char text[256] = "";
     (void)state;
     assert_int_equal(smol_matcher_forced(matcher, ids, 64, &n, NULL), SMOL_OK);
@@ -168,11 +168,17 @@ static void forced_tokens_are_the_only_way_on(void **state)
     for (size_t i = 0; i < n; i++) {
         const char *piece;
         size_t size;
+        assert_int_equal(smol_matcher_forced(matcher, rest, 64, &n_rest, NULL), SMOL_OK);
+        assert_int_equal(n_rest, n - i);
+        assert_memory_equal(rest, ids + i, n_rest * sizeof *ids);
         assert_int_equal(smol_token_text(model, ids[i], &piece, &size, NULL, NULL), SMOL_OK);
         strncat(text, piece, size);
         assert_int_equal(smol_matcher_accept(matcher, ids[i], NULL), SMOL_OK);
     }
     assert_true(strncmp(text, "The only possible text: ", strlen(text)) == 0);
+    const uint32_t *accepted = smol_matcher_ids(matcher, &n_rest);
+    assert_int_equal(n_rest, n);
+    assert_memory_equal(accepted, ids, n * sizeof *ids);
     smol_matcher_free(matcher);
     smol_constraint_free(constraint);
 }

@@ -261,6 +261,32 @@ static smol_status generate(struct session *s, smol_error *error)
     return status;
 }
 
+/* Evaluates with three contexts of a cache of prefixes. The second copies a block of the first, the
+ * third takes two and adds one. */
+static smol_status evaluate_cached(struct session *s, smol_error *error)
+{
+    static const size_t lengths[] = {128, 128, N_PROMPT};
+    const size_t vocab_size = smol_model_get_info(s->model).vocab_size;
+    const smol_prefix_cache_params params = {.max_bytes = SIZE_MAX};
+    smol_prefix_cache *cache;
+    smol_context *contexts[3] = {NULL};
+    smol_status status = smol_prefix_cache_create(s->model, &params, &cache, error);
+    for (size_t i = 0; !status && i < 3; i++) {
+        const smol_context_params how = {
+            .n_ctx = N_CTX, .share = s->context, .prefix_cache = cache};
+        status = smol_context_create(s->model, &how, &contexts[i], error);
+        if (!status)
+            status =
+                smol_eval(contexts[i], s->prompt, lengths[i], 1, s->logits + i * vocab_size, error);
+    }
+    for (size_t i = 0; i < 3; i++)
+        smol_context_free(contexts[i]);
+    if (cache)
+        assert_int_equal(smol_prefix_cache_get_info(cache).n_used, 0);
+    smol_prefix_cache_free(cache);
+    return status;
+}
+
 typedef smol_status session_step(struct session *s, smol_error *error);
 
 static session_step *const steps[] = {open_model, open_copy,        create_context, tokenize,
@@ -361,6 +387,37 @@ static void patterns_that_run_out_of_memory_say_so(void **state)
     free(place);
 }
 
+/* A cache that runs out of memory for a block goes on without it: then the call succeeds. */
+static void a_cache_of_prefixes_without_memory_changes_nothing(void **state)
+{
+    (void)state;
+    struct session expected = go(false), got = go(false);
+    size_t n_bytes = 3 * smol_model_get_info(got.model).vocab_size * sizeof(float);
+    unsigned n_refused = 0, n_without = 0;
+    assert_int_equal(evaluate_cached(&expected, NULL), SMOL_OK);
+    for (unsigned n = 0;; n++) {
+        smol_error error;
+        memset(got.logits, 0xff, n_bytes);
+        left = n;
+        n_failed = 0;
+        counting = true;
+        smol_status status = evaluate_cached(&got, &error);
+        counting = false;
+        assert_true(status == SMOL_OK || status == SMOL_ERROR_MEMORY);
+        assert_true(status == SMOL_OK || n_failed > 0);
+        if (status == SMOL_OK)
+            assert_memory_equal(got.logits, expected.logits, n_bytes);
+        if (n_failed == 0)
+            break;
+        n_refused += status != SMOL_OK;
+        n_without += status == SMOL_OK;
+        assert_true(n < 1000);
+    }
+    assert_true(n_refused > 0 && n_without > 0);
+    end(&expected);
+    end(&got);
+}
+
 static void every_call_can_be_repeated_after_it_ran_out_of_memory(void **state)
 {
     (void)state;
@@ -382,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_that_run_out_of_memory_say_so),
+        cmocka_unit_test(a_cache_of_prefixes_without_memory_changes_nothing),
         cmocka_unit_test(every_call_can_be_repeated_after_it_ran_out_of_memory),
     };
     return cmocka_run_group_tests(tests, make_demo_blob, remove_demo_blob);

@@ -191,9 +191,9 @@ static void members_of_newer_releases_are_refused(void **state)
     size_t size;
     const smol_model_params model_params = {.reserved = {[7] = 1}};
     const smol_context_params context_params = {.reserved = {1}};
-    const smol_sampler_params sampler_params = {.reserved = {[3] = 1}};
+    const smol_sampler_params sampler_params = {.reserved = {1}};
     const smol_generate_params generate_params = {.reserved = {[1] = UINT64_C(1) << 63}};
-    const smol_chat_params chat_params = {.messages_json = "[]", .reserved = {[7] = 9}};
+    const smol_chat_params chat_params = {.messages_json = "[]", .reserved = {[6] = 9}};
     const smol_session session = {.reserved = {[2] = 1}};
     const smol_tokenize_params tokenize_params = {.reserved = {[3] = 1}};
     is_newer(smol_model_open(demo_blob, &model_params, &none, &error), &error);

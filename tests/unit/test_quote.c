@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "cli/quote.h"
+#include "cli/request/likelihood.h"
 #include "common/error.h"
 #include "common/utf8.h"
-#include "smolrun/likelihood.h"
 
 static void check(const char *text, size_t size, size_t most, const char *expected, size_t n)
 {

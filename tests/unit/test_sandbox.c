@@ -266,7 +266,7 @@ static struct sandbox sandbox;
 
 static smol_status enter(enum sandbox_mode mode, const char *out, smol_error *error)
 {
-    return smol_sandbox_enter(mode, out, false, &sandbox, error);
+    return smol_sandbox_enter(mode, out, 0, &sandbox, error);
 }
 
 static void enter_with(const char *out)

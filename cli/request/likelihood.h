@@ -1,11 +1,13 @@
 /* Probabilities from logits, computed in double with a fixed order of operations, so that every
  * machine returns the same bits. */
-#ifndef SMOL_SMOLRUN_LIKELIHOOD_H
-#define SMOL_SMOLRUN_LIKELIHOOD_H
+#ifndef SMOL_CLI_REQUEST_LIKELIHOOD_H
+#define SMOL_CLI_REQUEST_LIKELIHOOD_H
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/buffer.h"
 
 /* Returns the logarithm of the sum of e^logit over finite logits (n), n > 0. Token i has the
  * log-probability logits[i] minus this, in nats. */
@@ -30,6 +32,14 @@ struct ranked {
     uint32_t id;
     double log_probability; /* in nats */
 };
+
+enum { MAX_LOGPROBS = 20 }; /* most alternatives */
+
+/* Appends 1 + n_alternatives of struct ranked: the token that was chosen from logits (n), and the
+ * most likely ones, whose id is SMOL_NO_TOKEN if there are fewer. A token that had to follow has no
+ * logits (NULL): it is certain, and has no alternatives. */
+void smol_logprobs_add(struct buffer *out, size_t n_alternatives, uint32_t id, const float *logits,
+                       size_t n);
 
 struct choice {
     struct ranked token;

@@ -1,8 +1,10 @@
 /* Probabilities, see likelihood.h. */
-#include "smolrun/likelihood.h"
+#include "cli/request/likelihood.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "smol.h"
 
 /* Returns e^x for x in [-708, 709]. x = n ln 2 + r with |r| <= ln 2 / 2: 2^n times the Taylor
  * polynomial of e^r of degree 13 (remainder 4e-18). ln 2 is split so that n * ln2_high is exact. */
@@ -112,4 +114,23 @@ struct choice smol_choice(const float *logits, size_t n, uint32_t id)
     for (uint32_t i = 0; i < n; i++)
         choice.rank += logits[i] > logits[id] || (logits[i] == logits[id] && i < id);
     return choice;
+}
+
+void smol_logprobs_add(struct buffer *out, size_t n_alternatives, uint32_t id, const float *logits,
+                       size_t n)
+{
+    uint32_t shown[1 + MAX_LOGPROBS] = {id};
+    size_t n_shown = 1 + n_alternatives;
+    double sum = 0;
+    for (size_t i = 1; i < n_shown; i++)
+        shown[i] = SMOL_NO_TOKEN;
+    if (logits) {
+        smol_top_tokens(logits, n, n_alternatives, shown + 1);
+        sum = smol_log_sum_exp(logits, n);
+    }
+    for (size_t i = 0; i < n_shown; i++) {
+        double logit = logits && shown[i] != SMOL_NO_TOKEN ? (double)logits[shown[i]] - sum : 0;
+        const struct ranked one = {shown[i], logit};
+        smol_buffer_add(out, (const char *)&one, sizeof one);
+    }
 }

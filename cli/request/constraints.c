@@ -1,0 +1,138 @@
+/* Constraints of requests, see constraints.h. */
+#include "cli/request/constraints.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+
+enum {
+    N_KEPT = sizeof((struct constraints *)0)->kept / sizeof(void *),
+    UNUSED_BYTES = 64 << 20,
+};
+
+void smol_constraints_init(struct constraints *c, const smol_model *model,
+                           smol_json_space json_space, int any_order)
+{
+    *c = (struct constraints){.model = model, .json_space = json_space, .any_order = any_order};
+    threads_mutex_init(&c->mutex);
+}
+
+static void drop(struct compiled_constraint *compiled)
+{
+    smol_constraint_free(compiled->constraint);
+    free(compiled->of.text);
+    free(compiled->of.tool_choice);
+    free(compiled);
+}
+
+static struct compiled_constraint *find_equal(const struct constraints *c,
+                                              const struct wanted_constraint *wanted)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        const struct wanted_constraint *of = &c->kept[i]->of;
+        if (of->kind == wanted->kind && of->size == wanted->size &&
+            memcmp(of->text, wanted->text, of->size) == 0 && of->one_call == wanted->one_call &&
+            (!of->tool_choice || strcmp(of->tool_choice, wanted->tool_choice) == 0))
+            return c->kept[i];
+    }
+    return NULL;
+}
+
+/* Drops constraints that no request uses, the longest unused first, until the others take little
+ * memory and there is a free place. */
+static void drop_unused(struct constraints *c)
+{
+    for (;;) {
+        struct compiled_constraint **oldest = NULL;
+        size_t bytes = 0;
+        for (struct compiled_constraint **one = c->kept; one < c->kept + c->n; one++) {
+            bytes += (*one)->users == 0 ? smol_constraint_bytes((*one)->constraint) : 0;
+            if ((*one)->users == 0 && (!oldest || (*one)->last_use < (*oldest)->last_use))
+                oldest = one;
+        }
+        if (!oldest || (bytes <= UNUSED_BYTES && c->n < N_KEPT))
+            return;
+        drop(*oldest);
+        *oldest = c->kept[--c->n];
+    }
+}
+
+static smol_status compile(const struct constraints *c, const struct wanted_constraint *wanted,
+                           struct compiled_constraint **out, smol_error *error)
+{
+    const smol_constraint_params params = {
+        .kind = wanted->kind,
+        .text = wanted->text,
+        .size = wanted->size,
+        .json_space = c->json_space,
+        .any_order = c->any_order,
+        .tool_choice = wanted->tool_choice,
+        .one_call = wanted->one_call,
+    };
+    struct compiled_constraint *compiled = calloc(1, sizeof *compiled);
+    char *text = malloc(wanted->size + 1);
+    char *choice = wanted->tool_choice ? strdup(wanted->tool_choice) : NULL;
+    smol_status status =
+        compiled && text && !choice == !wanted->tool_choice
+            ? smol_constraint_create(c->model, &params, &compiled->constraint, error)
+            : smol_fail_memory(error, "a constraint");
+    if (status) {
+        free(text);
+        free(choice);
+        free(compiled);
+        return status;
+    }
+    memcpy(text, wanted->text, wanted->size);
+    compiled->of = *wanted;
+    compiled->of.text = text;
+    compiled->of.tool_choice = choice;
+    *out = compiled;
+    return SMOL_OK;
+}
+
+static struct compiled_constraint *use(struct constraints *c, struct compiled_constraint *compiled)
+{
+    compiled->users++;
+    compiled->last_use = ++c->n_uses;
+    return compiled;
+}
+
+smol_status smol_constraints_get(struct constraints *c, const struct wanted_constraint *wanted,
+                                 struct compiled_constraint **out, smol_error *error)
+{
+    struct compiled_constraint *compiled;
+    threads_mutex_lock(&c->mutex);
+    compiled = find_equal(c, wanted);
+    *out = compiled ? use(c, compiled) : NULL;
+    threads_mutex_unlock(&c->mutex);
+    smol_status status = compiled ? SMOL_OK : compile(c, wanted, &compiled, error);
+    if (*out || status)
+        return status;
+    threads_mutex_lock(&c->mutex);
+    compiled->kept = c->n < N_KEPT;
+    if (compiled->kept)
+        c->kept[c->n++] = compiled;
+    *out = use(c, compiled);
+    threads_mutex_unlock(&c->mutex);
+    return SMOL_OK;
+}
+
+void smol_constraints_release(struct constraints *c, struct compiled_constraint *compiled)
+{
+    if (!compiled)
+        return;
+    threads_mutex_lock(&c->mutex);
+    bool last = --compiled->users == 0 && !compiled->kept;
+    drop_unused(c);
+    threads_mutex_unlock(&c->mutex);
+    if (last)
+        drop(compiled);
+}
+
+void smol_constraints_free(struct constraints *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        drop(c->kept[i]);
+    threads_mutex_destroy(&c->mutex);
+}

@@ -1,0 +1,56 @@
+/* The styles of tool calls, see tool_style.h. A template contains the texts around a call, either
+ * because it renders the calls of earlier turns, or in its instructions to the model. */
+#include "convert/template/tool_style.h"
+
+#include <string.h>
+
+/* A style and the texts that its templates have, and have not. The first match counts. */
+static const struct {
+    enum tool_style style;
+    const char *has[3], *lacks[3];
+} styles[] = {
+    {TOOLS_MISTRAL_ARGS, {"[TOOL_CALLS]", "[ARGS]"}, {"[CALL_ID]"}},
+    {TOOLS_MISTRAL, {"[TOOL_CALLS]"}, {"[ARGS]", "[CALL_ID]"}},
+    {TOOLS_GRANITE, {"<|tool_call|>"}, {"<tool_call|>"}},
+    {TOOLS_FUNCTION_GEMMA, {"<start_function_call>", "call:", "<escape>"}, {NULL}},
+    {TOOLS_GEMMA, {"<|tool_call>", "call:", "<|\"|>"}, {NULL}},
+    {TOOLS_QWEN_XML, {"<tool_call>", "<function=", "<parameter="}, {NULL}},
+    {TOOLS_PYTHON, {"<|tool_call_start|>"}, {NULL}},
+    {TOOLS_PYTHON, {"<|tool_list_start|>"}, {NULL}}, /* only the tools are shown */
+    {TOOLS_PYTHON, {"List of tools: [", "keep_past_thinking"}, {NULL}},
+    {TOOLS_HERMES, {"<tool_call>", "arguments"}, {"<function=", "<arg_key>", "<tool_calls>"}},
+    {TOOLS_LLAMA3, {"\"parameters\": ", "tool_calls", "ipython"}, {"<function=", "<tool_call>"}},
+};
+
+static const struct template_text *text_of(const struct template_input *input)
+{
+    return input->tools.text ? &input->tools : &input->plain;
+}
+
+static bool contains(const struct template_text *text, const char *part)
+{
+    return memmem(text->text, text->size, part, strlen(part)) != NULL;
+}
+
+static bool matches(const struct template_text *text, size_t style)
+{
+    bool match = true;
+    for (size_t i = 0; i < 3; i++) {
+        const char *has = styles[style].has[i], *lacks = styles[style].lacks[i];
+        match = match && (!has || contains(text, has)) && (!lacks || !contains(text, lacks));
+    }
+    return match;
+}
+
+enum tool_style smol_tool_style_find(const struct template_input *input)
+{
+    for (size_t i = 0; i < sizeof styles / sizeof styles[0]; i++)
+        if (matches(text_of(input), i))
+            return styles[i].style;
+    return TOOLS_NONE;
+}
+
+bool smol_tool_style_missing(const struct template_input *input)
+{
+    return smol_tool_style_find(input) == TOOLS_NONE && contains(text_of(input), "tools");
+}

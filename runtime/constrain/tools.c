@@ -1,0 +1,480 @@
+/* Tools as terms, see tools.h. */
+#include "runtime/constrain/tools.h"
+
+#include <string.h>
+
+#include "common/json_reader.h"
+#include "common/memory.h"
+#include "runtime/constrain/trie.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+enum { TOOL_NAME_MAX = 128, STYLE_TEXT_SIZE = 3 * TOOL_NAME_MAX + 1 };
+
+/* A tool, as texts within the list. */
+struct tool {
+    char name[TOOL_NAME_MAX + 1];
+    const uint8_t *schema; /* (n_schema) of the arguments; NULL: there are none */
+    size_t n_schema;
+};
+
+struct tools {
+    struct term_table *table;
+    const struct tokenizer_tables *tokenizer;
+    const struct tool_style_texts *texts;
+    const smol_constraint_params *params;
+    struct tool *items; /* (n) */
+    size_t n;
+    struct token_text *special; /* (n_special): the special tokens */
+    size_t n_special;
+    char *scratch; /* room for any string of the list, decoded */
+    smol_error *error;
+};
+
+/* --- reading the list ------------------------------------------------------------------------- */
+
+static smol_status fail(const struct tools *t, const char *what)
+{
+    return smol_fail(t->error, SMOL_ERROR_USAGE, "tools: tool %zu: %s", t->n + 1, what);
+}
+
+static struct json_reader reader_of(const struct tools *t, const uint8_t *text, size_t size)
+{
+    return (struct json_reader){.start = text,
+                                .at = text,
+                                .end = text + size,
+                                .name = "tools",
+                                .fault = "not valid JSON",
+                                .advice = "",
+                                .status = SMOL_ERROR_USAGE,
+                                .error = t->error};
+}
+
+static bool is_name_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("_-.:/", c));
+}
+
+static smol_status read_name(struct tools *t, struct json_reader *json, struct tool *tool)
+{
+    static const char expected[] =
+        "its name must be a string of 1 to 128 letters, digits and _ - . : /";
+    size_t length;
+    if (smol_json_peek(json) != '"')
+        return fail(t, expected);
+    smol_status status = smol_json_string(json, t->scratch, &length);
+    if (status)
+        return status;
+    bool good = length > 0 && length <= TOOL_NAME_MAX;
+    for (size_t i = 0; good && i < length; i++)
+        good = is_name_byte(t->scratch[i]);
+    for (size_t i = 0; good && i < t->n; i++)
+        if (strcmp(t->items[i].name, t->scratch) == 0)
+            return fail(t, "another one has the same name");
+    if (good)
+        memcpy(tool->name, t->scratch, length + 1);
+    return good ? SMOL_OK : fail(t, expected);
+}
+
+static smol_status read_schema(struct json_reader *json, struct tool *tool)
+{
+    if (smol_json_word(json, "null"))
+        return SMOL_OK;
+    smol_json_peek(json);
+    tool->schema = json->at;
+    smol_status status = smol_json_skip(json);
+    tool->n_schema = (size_t)(json->at - tool->schema);
+    return status;
+}
+
+/* Reads a tool: {"type": "function", "function": {"name": ..., "parameters": ...}}, or the inner
+ * object alone. */
+static smol_status read_tool(struct tools *t, struct json_reader *json, bool inner,
+                             struct tool *tool)
+{
+    bool more = false;
+    if (smol_json_peek(json) != '{')
+        return fail(t, "expected an object");
+    smol_status status = smol_json_begin(json, '{', &more);
+    while (!status && more) {
+        size_t length;
+        status = smol_json_name(json, t->scratch, &length);
+        if (status)
+            break;
+        if (!inner && strcmp(t->scratch, "function") == 0)
+            status = read_tool(t, json, true, tool);
+        else if (strcmp(t->scratch, "name") == 0)
+            status = read_name(t, json, tool);
+        else if (strcmp(t->scratch, "parameters") == 0)
+            status = read_schema(json, tool);
+        else
+            status = smol_json_skip(json);
+        if (!status)
+            status = smol_json_more(json, '}', &more);
+    }
+    return status;
+}
+
+static smol_status read_tools(struct tools *t)
+{
+    struct json_reader json = reader_of(t, (const uint8_t *)t->params->text, t->params->size);
+    bool more = false;
+    smol_status status = smol_json_check_utf8(&json);
+    if (!status && smol_json_peek(&json) != '[')
+        status = smol_fail(t->error, SMOL_ERROR_USAGE, "tools: expected a list");
+    if (!status)
+        status = smol_json_begin(&json, '[', &more);
+    while (!status && more) {
+        if (t->n == TOOLS_MAX)
+            return smol_fail(t->error, SMOL_ERROR_UNSUPPORTED, "tools: more than %d", TOOLS_MAX);
+        struct tool *items = smol_reallocarray(t->items, t->n + 1, sizeof *items);
+        if (!items)
+            return smol_fail_memory(t->error, "tools");
+        t->items = items;
+        items[t->n] = (struct tool){0};
+        status = read_tool(t, &json, false, &items[t->n]);
+        if (!status && !items[t->n].name[0])
+            status = fail(t, "it has no name");
+        t->n++;
+        if (!status)
+            status = smol_json_more(&json, ']', &more);
+    }
+    return status ? status : smol_json_end(&json);
+}
+
+/* --- texts ------------------------------------------------------------------------------------ */
+
+/* Lists the special tokens once: a text is compared with them for each tool. */
+static smol_status list_special(struct tools *t)
+{
+    size_t n = 0;
+    for (uint32_t id = 0; id < t->tokenizer->header.n_tokens; id++)
+        n += smol_tokenizer_text(t->tokenizer, id).special;
+    t->special = smol_reallocarray(NULL, n + 1, sizeof *t->special);
+    if (!t->special)
+        return smol_fail_memory(t->error, "tools");
+    for (uint32_t id = 0; id < t->tokenizer->header.n_tokens; id++) {
+        struct token_text token = smol_tokenizer_text(t->tokenizer, id);
+        if (token.special)
+            t->special[t->n_special++] = token;
+    }
+    return SMOL_OK;
+}
+
+/* Returns the length of the longest special token at the start of a text, or 0. */
+static size_t special_at(const struct tools *t, const char *text)
+{
+    size_t longest = 0, n = strlen(text);
+    for (size_t i = 0; i < t->n_special; i++) {
+        const struct token_text *token = &t->special[i];
+        if (token->length > longest && token->length <= n &&
+            memcmp(text, token->bytes, token->length) == 0)
+            longest = token->length;
+    }
+    return longest;
+}
+
+/* Writes a text of the style as terms have it: special tokens between two TRIE_SPECIAL. */
+static void mark_special(const struct tools *t, const char *text, char out[STYLE_TEXT_SIZE])
+{
+    while (*text) {
+        size_t n = strchr("<[", *text) ? special_at(t, text) : 0;
+        bool special = n > 0;
+        n = special ? n : 1 + strcspn(text + 1, "<[");
+        if (special)
+            *out++ = (char)TRIE_SPECIAL;
+        memcpy(out, text, n);
+        out += n;
+        if (special)
+            *out++ = (char)TRIE_SPECIAL;
+        text += n;
+    }
+    *out = '\0';
+}
+
+/* Returns a text of the style, in which special tokens stand for themselves. */
+static term text_term(const struct tools *t, const char *text)
+{
+    char marked[STYLE_TEXT_SIZE];
+    mark_special(t, text, marked);
+    return smol_term_literal(t->table, marked, strlen(marked));
+}
+
+/* Returns the texts without the marker; with `at_start`, those that do not start with it. */
+static term free_text(const struct tools *t)
+{
+    struct byte_set bytes = {0};
+    byte_set_add(&bytes, 0, TRIE_SPECIAL - 1);
+    term any = smol_term_repeat(t->table, smol_term_bytes(t->table, &bytes), 0, TERM_FOREVER);
+    term marker = smol_term_literal(t->table, t->texts->marker, strlen(t->texts->marker));
+    term with = smol_term_then(t->table, marker, any);
+    if (!t->texts->at_start)
+        with = smol_term_then(t->table, any, with);
+    return smol_term_without(t->table, any, with);
+}
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+/* Lists which of the names an object has, a bit each. */
+static smol_status find_members(const struct tools *t, const struct tool *tool,
+                                const char *const *names, size_t n, unsigned *found)
+{
+    struct json_reader json = reader_of(t, tool->schema, tool->n_schema);
+    bool more = false;
+    smol_status status = smol_json_begin(&json, '{', &more);
+    *found = 0;
+    while (!status && more) {
+        size_t length;
+        status = smol_json_name(&json, t->scratch, &length);
+        for (size_t i = 0; i < n && !status; i++)
+            *found |= (unsigned)(strcmp(names[i], t->scratch) == 0) << i;
+        if (!status)
+            status = smol_json_skip(&json);
+        if (!status)
+            status = smol_json_more(&json, '}', &more);
+    }
+    return status;
+}
+
+/* Returns what a schema of arguments leaves to be understood: they are an object, and have no
+ * properties but those that the schema lists. `schema` begins after its brace. */
+static smol_status implied(const struct tools *t, const struct tool *tool, const char **text)
+{
+    static const char *const names[] = {"properties",
+                                        "type",
+                                        "additionalProperties",
+                                        "unevaluatedProperties",
+                                        "patternProperties",
+                                        "$ref",
+                                        "allOf",
+                                        "anyOf",
+                                        "oneOf",
+                                        "if",
+                                        "not",
+                                        "$dynamicRef"};
+    enum { PROPERTIES = 1, TYPE = 2 };
+    unsigned found;
+    smol_status status = find_members(t, tool, names, sizeof names / sizeof names[0], &found);
+    bool simple = !(found & ~(unsigned)(PROPERTIES | TYPE));
+    *text = !simple        ? ""
+            : found & TYPE ? "\"additionalProperties\":false"
+                           : "\"type\":\"object\",\"additionalProperties\":false";
+    return status;
+}
+
+/* Writes the schema of the arguments to *out, which the caller frees. */
+static smol_status write_schema(const struct tools *t, const struct tool *tool, char **out,
+                                size_t *size)
+{
+    static const char none[] = "{}";
+    struct tool with = *tool;
+    const char *more;
+    if (!tool->schema) {
+        with.schema = (const uint8_t *)none;
+        with.n_schema = sizeof none - 1;
+    }
+    if (*with.schema != '{')
+        return smol_fail(t->error, SMOL_ERROR_USAGE, "tools: %s: parameters must be an object",
+                         tool->name);
+    smol_status status = implied(t, &with, &more);
+    if (status)
+        return status;
+    const uint8_t *rest = with.schema + 1, *end = with.schema + with.n_schema;
+    bool empty = rest + strspn((const char *)rest, " \t\r\n") == end - 1;
+    size_t n_more = strlen(more), n_rest = (size_t)(end - rest), n = 1;
+    *out = smol_malloc(n_more + n_rest + 2);
+    if (!*out)
+        return smol_fail_memory(t->error, "tools");
+    (*out)[0] = '{';
+    memcpy(*out + n, more, n_more);
+    n += n_more;
+    if (n_more > 0 && !empty)
+        (*out)[n++] = ',';
+    memcpy(*out + n, rest, n_rest);
+    *size = n + n_rest;
+    return SMOL_OK;
+}
+
+/* The spellings of arguments by level: the arguments, their values, and further ones of XML. */
+struct argument_spelling {
+    struct spelling levels[4];
+    char quote[STYLE_TEXT_SIZE];
+};
+
+/* Strings of XML are between the same markers as all values. */
+static void set_xml(const struct tools *t, struct argument_spelling *out)
+{
+    const struct text_spelling key = {TEXT_NAME, "<parameter=", ">\n", NULL};
+    const struct text_spelling string = {TEXT_STRING, "", "", t->texts->quote};
+    for (size_t i = 0; i < 4; i++)
+        out->levels[i] = *smol_json_spelling(JSON_SPACED);
+    struct spelling *arguments = &out->levels[0], *values = &out->levels[1];
+    arguments->key = key;
+    arguments->colon = arguments->object.comma = "";
+    arguments->after = "\n</parameter>\n";
+    arguments->strings = 3;
+    values->string = string;
+    values->string.kind = TEXT_WORD;
+    values->words = WORDS_BOTH;
+    values->is_json = false;
+    values->within = out->levels[2].within = 2;
+    out->levels[3] = *values;
+    out->levels[3].string = string;
+    out->levels[3].only = TYPE_STRING;
+}
+
+/* Fills in the spelling, which must stay where it is. */
+static void set_spelling(const struct tools *t, struct argument_spelling *out)
+{
+    const bool gemma = t->texts->syntax == ARGUMENTS_GEMMA;
+    const struct text_spelling name = {TEXT_NAME, "", "", NULL};
+    struct spelling *arguments = &out->levels[0], *values = &out->levels[1];
+    mark_special(t, t->texts->quote, out->quote);
+    const struct text_spelling raw = {TEXT_STRING, out->quote, out->quote, t->texts->quote};
+    *values = *smol_json_spelling(gemma ? JSON_COMPACT : JSON_SPACED);
+    values->string = gemma ? raw : values->string;
+    values->key = gemma ? name : values->key;
+    values->words = gemma ? WORDS_BOTH : WORDS_PYTHON;
+    values->sorted = gemma;
+    values->is_json = false;
+    values->within = 1;
+    *arguments = *values;
+    arguments->key = name;
+    arguments->colon = gemma ? ":" : "=";
+    if (t->texts->syntax == ARGUMENTS_XML)
+        set_xml(t, out);
+    arguments->only = TYPE_OBJECT;
+    arguments->within = 1;
+    arguments->is_json = false;
+    arguments->object.open = "";
+    arguments->object.close = t->texts->syntax == ARGUMENTS_XML ? "</function>" : gemma ? "}" : ")";
+}
+
+static smol_status arguments_term(const struct tools *t, const struct tool *tool, term *out)
+{
+    struct argument_spelling spelling;
+    struct schema_options options = {JSON_SPACED, t->params->any_order, NULL};
+    char *schema = NULL;
+    size_t size = 0;
+    smol_error reason = {0};
+    smol_status status = write_schema(t, tool, &schema, &size);
+    if (status)
+        return status;
+    if (t->texts->syntax != ARGUMENTS_JSON) {
+        set_spelling(t, &spelling);
+        options.spelling = spelling.levels;
+    }
+    status = smol_schema_term(t->table, schema, size, &options, out, &reason);
+    smol_free(schema);
+    return status ? smol_fail(t->error, status, "tools: %s: %s", tool->name, reason.message)
+                  : SMOL_OK;
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+/* Returns a call without the bytes that belong to the marker. */
+static smol_status call_term(const struct tools *t, const struct tool *tool, term *out)
+{
+    const char *marker = t->texts->at_start ? t->texts->marker : "";
+    term arguments, all = TERM_EMPTY;
+    const char *const before_json[] = {"{\"name\": \"",     tool->name, "\", \"",
+                                       t->texts->arguments, "\": ",     NULL};
+    const char *const before_plain[] = {t->texts->call, tool->name, t->texts->name_end, NULL};
+    bool json = t->texts->arguments != NULL;
+    smol_status status = arguments_term(t, tool, &arguments);
+    if (status)
+        return status;
+    for (const char *const *text = json ? before_json : before_plain; *text; text++)
+        all = smol_term_then(t->table, all,
+                             text_term(t, all == TERM_EMPTY ? *text + strlen(marker) : *text));
+    all = smol_term_then(t->table, all, arguments);
+    *out = json ? smol_term_then(t->table, all, text_term(t, "}")) : all;
+    return SMOL_OK;
+}
+
+/* Returns one call of any tool that may be called. */
+static smol_status any_call(const struct tools *t, const char *only, term *out)
+{
+    term *calls = smol_reallocarray(NULL, t->n + 1, sizeof *calls);
+    size_t n = 0;
+    smol_status status = calls ? SMOL_OK : smol_fail_memory(t->error, "tools");
+    for (size_t i = 0; i < t->n && !status; i++)
+        if (!only || strcmp(only, t->items[i].name) == 0)
+            status = call_term(t, &t->items[i], &calls[n++]);
+    if (!status && n == 0)
+        status = smol_fail(t->error, SMOL_ERROR_USAGE,
+                           only ? "tool_choice: there is no tool \"%.128s\""
+                                : "tool_choice: there is no tool to call",
+                           only);
+    if (!status)
+        *out = smol_term_any_of(t->table, calls, n);
+    smol_free(calls);
+    return status;
+}
+
+/* Returns a and any number of further ones, each after `between`. */
+static term chain(struct term_table *table, term a, term between)
+{
+    term more = smol_term_repeat(table, smol_term_then(table, between, a), 0, TERM_FOREVER);
+    return smol_term_then(table, a, more);
+}
+
+/* Returns the groups of calls, from the first marker to the end of the answer. */
+static term groups_term(const struct tools *t, term call)
+{
+    const struct tool_style_texts *s = t->texts;
+    bool several = !t->params->one_call;
+    term space = text_term(t, s->space);
+    if (s->space[0] == ' ')
+        space = smol_term_optional(t->table, space);
+    if (s->list_next && several)
+        call = chain(t->table, call, text_term(t, s->list_next));
+    term group = smol_term_then(t->table, text_term(t, s->marker), space);
+    group = smol_term_then(t->table, group, text_term(t, s->list_open));
+    group = smol_term_then(t->table, group, call);
+    group = smol_term_then(t->table, group, text_term(t, s->end));
+    return s->next && several ? chain(t->table, group, text_term(t, s->next)) : group;
+}
+
+static smol_status build(const struct tools *t, term *root)
+{
+    const char *choice = t->params->tool_choice ? t->params->tool_choice : "auto";
+    bool is_auto = strcmp(choice, "auto") == 0, none = strcmp(choice, "none") == 0;
+    bool any = is_auto || strcmp(choice, "required") == 0;
+    term call;
+    *root = free_text(t);
+    if (none || (is_auto && t->n == 0))
+        return SMOL_OK;
+    smol_status status = any_call(t, any ? NULL : choice, &call);
+    if (status)
+        return status;
+    term groups = groups_term(t, call);
+    if (!is_auto)
+        *root = groups;
+    else if (t->texts->at_start)
+        *root = smol_term_either(t->table, *root, groups);
+    else
+        *root = smol_term_then(t->table, *root, smol_term_optional(t->table, groups));
+    return SMOL_OK;
+}
+
+smol_status smol_tools_term(struct term_table *table, const struct tokenizer_tables *tokenizer,
+                            const struct tool_style_texts *texts,
+                            const smol_constraint_params *params, term *root, smol_error *error)
+{
+    struct tools t = {.table = table,
+                      .tokenizer = tokenizer,
+                      .texts = texts,
+                      .params = params,
+                      .scratch = smol_malloc(params->size + 1),
+                      .error = error};
+    smol_status status = t.scratch ? read_tools(&t) : smol_fail_memory(error, "tools");
+    if (!status)
+        status = list_special(&t);
+    if (!status)
+        status = build(&t, root);
+    smol_free(t.items);
+    smol_free(t.special);
+    smol_free(t.scratch);
+    return status;
+}

@@ -1,0 +1,205 @@
+/* POST /v1/chat/completions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/digest.h"
+#include "smolserve/chat.h"
+#include "smolserve/completion.h"
+#include "smolserve/endpoints.h"
+#include "smolserve/server.h"
+
+/* --- the request ------------------------------------------------------------------------------ */
+
+static smol_status set_logprobs(struct request_reader *r)
+{
+    bool wanted;
+    smol_status status = smol_member_flag(r, &wanted);
+    if (!status && wanted && r->request->logprobs < 0)
+        r->request->logprobs = 0;
+    smol_body_job(r)->logprobs_given = wanted;
+    return status;
+}
+
+static smol_status set_modalities(struct request_reader *r)
+{
+    smol_json_peek(&r->json);
+    const char *start = (const char *)r->json.at;
+    smol_status status = smol_json_skip(&r->json);
+    bool text = smol_member_is(start, (size_t)((const char *)r->json.at - start), "[\"text\"]");
+    return status || text ? status : smol_member_fail(r, "expected [\"text\"]");
+}
+
+static const struct request_member members[] = {
+    {"messages", smol_chat_set_messages},
+    BODY_MEMBERS,
+    {"max_completion_tokens", smol_set_max_tokens},
+    {"logprobs", set_logprobs},
+    {"top_logprobs", smol_set_logprobs},
+    REQUEST_CHAT_MEMBERS,
+    BODY_INERT_MEMBERS,
+    {"modalities", set_modalities},
+    REQUEST_TOOL_MEMBERS,
+    {"functions", smol_body_unsupported},
+    {"function_call", smol_body_unsupported},
+    {"reasoning_effort", smol_body_unsupported},
+    {"verbosity", smol_body_unsupported},
+    {"audio", smol_body_unsupported},
+    {"prediction", smol_body_unsupported},
+    {"moderation", smol_body_unsupported},
+    {"web_search_options", smol_body_unsupported},
+};
+
+static smol_status read_chat(struct job *job, const char *body, size_t size, char *scratch,
+                             const char **param, smol_error *error)
+{
+    smol_status status = smol_body_read(job, body, size, scratch, members,
+                                        sizeof members / sizeof members[0], param, error);
+    if (!status && !job->request.messages) {
+        *param = "messages";
+        return smol_fail(error, SMOL_ERROR_USAGE, "messages: missing");
+    }
+    if (!status && job->request.logprobs > 0 && !job->logprobs_given) {
+        *param = "top_logprobs";
+        return smol_fail(error, SMOL_ERROR_USAGE, "top_logprobs: only with logprobs: true");
+    }
+    if (!job->logprobs_given)
+        job->request.logprobs = -1;
+    return status;
+}
+
+/* --- the answer ------------------------------------------------------------------------------- */
+
+static void write_logprobs(const struct job *job, struct json_out *json,
+                           const struct buffer *logprobs)
+{
+    const struct ranked *ranked = (const void *)logprobs->text;
+    smol_json_key(json, "logprobs");
+    if (job->request.logprobs < 0) {
+        smol_json_literal(json, "null");
+        return;
+    }
+    size_t n_alternatives = (size_t)job->request.logprobs;
+    size_t n = logprobs->size / sizeof *ranked / (1 + n_alternatives);
+    smol_json_open(json, '{');
+    smol_json_key(json, "content");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < n; i++, ranked += 1 + n_alternatives)
+        smol_completion_logprob(json, job->generator->model, ranked, n_alternatives);
+    smol_json_close(json, ']');
+    smol_json_key(json, "refusal");
+    smol_json_literal(json, "null");
+    smol_json_close(json, '}');
+}
+
+/* Returns what the ids of a reply's calls are made of. */
+static uint64_t call_seed(const struct job *job, uint32_t index)
+{
+    const struct prompt *prompt = &job->prompts[index / job->n];
+    return smol_digest(prompt->ids, prompt->n * sizeof *prompt->ids) + index % job->n;
+}
+
+static void write_reply(struct job *job, struct json_out *json, uint32_t index)
+{
+    struct reply *reply = &job->replies[index];
+    struct buffer text, logprobs;
+    smol_reply_take(reply, &text, &logprobs);
+    struct calls calls = smol_reply_take_calls(reply);
+    smol_json_open(json, '{');
+    smol_json_member_whole(json, "index", index);
+    smol_json_key(json, "message");
+    smol_json_open(json, '{');
+    smol_json_member_text(json, "role", "assistant");
+    smol_json_key(json, "content");
+    if (text.size > 0 || calls.n == 0)
+        smol_json_text(json, text.text, text.size);
+    else
+        smol_json_literal(json, "null");
+    smol_calls_print(&calls, call_seed(job, index), json);
+    smol_calls_free(&calls);
+    smol_json_key(json, "refusal");
+    smol_json_literal(json, "null");
+    smol_json_close(json, '}');
+    write_logprobs(job, json, &logprobs);
+    smol_completion_finish(json, reply, true);
+    smol_json_close(json, '}');
+    free(text.text);
+    free(logprobs.text);
+}
+
+static void write_chat(struct job *job, struct json_out *json)
+{
+    smol_completion_begin(job, json, "chat.completion");
+    smol_json_key(json, "choices");
+    smol_json_open(json, '[');
+    for (uint32_t i = 0; i < job->n_replies; i++)
+        write_reply(job, json, i);
+    smol_json_close(json, ']');
+    smol_completion_usage(job, json);
+    smol_json_close(json, '}');
+}
+
+/* Writes the member "tool_calls" with what is new: calls that begin, and pieces of arguments. */
+static void write_call_deltas(const struct job *job, uint32_t reply, struct json_out *json)
+{
+    const struct calls *news = &job->replies[reply].news;
+    size_t index = job->replies[reply].n_calls;
+    if (news->n == 0)
+        return;
+    for (size_t i = 0; i < news->n; i++)
+        index -= news->items[i].name.size > 0;
+    uint64_t seed = call_seed(job, reply);
+    smol_json_key(json, "tool_calls");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < news->n; i++) {
+        const struct call *call = &news->items[i];
+        size_t at = call->name.size > 0 ? index++ : index - 1;
+        smol_json_open(json, '{');
+        smol_json_member_whole(json, "index", at);
+        smol_call_print(call, seed, at, json);
+        smol_json_close(json, '}');
+    }
+    smol_json_close(json, ']');
+}
+
+static void write_chunk(struct job *job, FILE *out, uint32_t index, const struct buffer *text,
+                        const struct buffer *logprobs, bool ended)
+{
+    struct reply *reply = &job->replies[index];
+    struct event event = smol_event_begin(out);
+    struct json_out *json = &event.json;
+    smol_completion_begin(job, json, "chat.completion.chunk");
+    smol_json_key(json, "choices");
+    smol_json_open(json, '[');
+    smol_json_open(json, '{');
+    smol_json_member_whole(json, "index", index);
+    smol_json_key(json, "delta");
+    smol_json_open(json, '{');
+    if (!reply->began)
+        smol_json_member_text(json, "role", "assistant");
+    if (text->size > 0 || (!reply->began && reply->n_calls == 0)) {
+        smol_json_key(json, "content");
+        smol_json_text(json, text->text, text->size);
+    }
+    write_call_deltas(job, index, json);
+    smol_json_close(json, '}');
+    write_logprobs(job, json, logprobs);
+    smol_completion_finish(json, reply, ended);
+    smol_json_close(json, '}');
+    smol_json_close(json, ']');
+    smol_completion_no_usage(job, json);
+    smol_json_close(json, '}');
+    smol_event_end(&event);
+    reply->began = true;
+}
+
+const struct endpoint smol_endpoint_chat = {
+    .path = "/v1/chat/completions",
+    .object = "chat.completion.chunk",
+    .id_prefix = "chatcmpl-",
+    .work = WORK_GENERATE,
+    .read = read_chat,
+    .prepare = smol_chat_prepare,
+    .write = write_chat,
+    .write_event = write_chunk,
+    .write_end = smol_completion_end,
+};

@@ -1,0 +1,39 @@
+/* Parts of answers that the endpoints for text share. */
+#ifndef SMOL_SMOLSERVE_COMPLETION_H
+#define SMOL_SMOLSERVE_COMPLETION_H
+
+#include "smolserve/job.h"
+
+/* Opens the object of an answer: its id, type, time and model, and the seed of a sampled one. */
+void smol_completion_begin(struct job *job, struct json_out *json, const char *object);
+
+/* Writes the member `usage`. */
+void smol_completion_usage(struct job *job, struct json_out *json);
+
+/* Writes the member `usage` of all other events, if the last one has it: null. */
+void smol_completion_no_usage(const struct job *job, struct json_out *json);
+
+/* Writes what is new of all replies as events. */
+void smol_completion_events(struct job *job, FILE *out);
+
+/* Writes the end of a stream: with `include_usage` an event without choices, and that it is done.
+ */
+void smol_completion_end(struct job *job, FILE *out);
+
+/* Writes the member `finish_reason`: null until the reply has ended. */
+void smol_completion_finish(struct json_out *json, const struct reply *reply, bool ended);
+
+/* Writes a server-sent event with one object, which `write` writes. */
+struct event {
+    FILE *file;
+    struct json_out json;
+};
+struct event smol_event_begin(FILE *out);
+void smol_event_end(struct event *event);
+
+/* Writes the text of a token, with "bytes", its log-probability and those of its alternatives, in
+ * the form of chat completions. ranked (1 + n_alternatives). */
+void smol_completion_logprob(struct json_out *json, const smol_model *model,
+                             const struct ranked *ranked, size_t n_alternatives);
+
+#endif

@@ -1,0 +1,175 @@
+/* POST /v1/completions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "smolserve/completion.h"
+#include "smolserve/endpoints.h"
+#include "smolserve/prompts.h"
+#include "smolserve/server.h"
+
+static const struct request_member members[] = {
+    {"prompt", smol_prompts_set},       BODY_MEMBERS,
+    {"logprobs", smol_set_logprobs},    BODY_INERT_MEMBERS,
+    {"echo", smol_body_unsupported},    {"suffix", smol_body_unsupported},
+    {"best_of", smol_body_unsupported},
+};
+
+static smol_status read_completion(struct job *job, const char *body, size_t size, char *scratch,
+                                   const char **param, smol_error *error)
+{
+    smol_status status = smol_body_read(job, body, size, scratch, members,
+                                        sizeof members / sizeof members[0], param, error);
+    if (status)
+        return status;
+    if (job->request.max_tokens == SIZE_MAX)
+        job->request.max_tokens = 16; /* OpenAI's default */
+    return smol_prompts_check(job, "prompt", job->server->settings->n_sequences / job->n, param,
+                              error);
+}
+
+/* --- log-probabilities ------------------------------------------------------------------------ */
+
+/* Writes the text of a token, as a key or a string. The bytes of one that is not UTF-8 by itself
+ * are written as bytes:\xe2\x80, as OpenAI does. */
+static void write_token(struct json_out *json, const smol_model *model, uint32_t id, bool is_key)
+{
+    const char *text = "";
+    size_t size = 0;
+    struct buffer shown = {0};
+    smol_token_text(model, id, &text, &size, NULL, NULL);
+    if (utf8_well_formed((const uint8_t *)text, size) == size) {
+        smol_buffer_add(&shown, text, size);
+    } else {
+        smol_buffer_print(&shown, "bytes:");
+        for (size_t i = 0; i < size; i++)
+            smol_buffer_print(&shown, "\\x%02x", (unsigned char)text[i]);
+    }
+    (is_key ? smol_json_key_text : smol_json_text)(json, shown.text, shown.size);
+    free(shown.text);
+}
+
+/* Returns the number of characters that begin in a token. */
+static size_t count_characters(const smol_model *model, uint32_t id)
+{
+    const char *text = "";
+    size_t size = 0, n = 0;
+    smol_token_text(model, id, &text, &size, NULL, NULL);
+    for (size_t i = 0; i < size; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* Writes an object of the alternatives, of which the token itself is one. */
+static void write_top(struct json_out *json, const smol_model *model, const struct ranked *ranked,
+                      size_t n_alternatives)
+{
+    bool listed = false;
+    smol_json_open(json, '{');
+    for (size_t i = 1; i <= n_alternatives; i++) {
+        if (ranked[i].id == SMOL_NO_TOKEN)
+            continue;
+        listed |= ranked[i].id == ranked[0].id;
+        write_token(json, model, ranked[i].id, true);
+        smol_json_real(json, ranked[i].log_probability);
+    }
+    if (!listed) {
+        write_token(json, model, ranked[0].id, true);
+        smol_json_real(json, ranked[0].log_probability);
+    }
+    smol_json_close(json, '}');
+}
+
+static void write_logprobs(const struct job *job, struct json_out *json, struct reply *reply,
+                           const struct buffer *logprobs)
+{
+    const struct ranked *ranked = (const void *)logprobs->text;
+    const smol_model *model = job->generator->model;
+    smol_json_key(json, "logprobs");
+    if (job->request.logprobs < 0) {
+        smol_json_literal(json, "null");
+        return;
+    }
+    size_t each = 1 + (size_t)job->request.logprobs;
+    size_t n = logprobs->size / sizeof *ranked / each;
+    smol_json_open(json, '{');
+    smol_json_key(json, "tokens");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < n; i++)
+        write_token(json, model, ranked[i * each].id, false);
+    smol_json_close(json, ']');
+    smol_json_key(json, "token_logprobs");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < n; i++)
+        smol_json_real(json, ranked[i * each].log_probability);
+    smol_json_close(json, ']');
+    smol_json_key(json, "top_logprobs");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < n; i++)
+        write_top(json, model, ranked + i * each, each - 1);
+    smol_json_close(json, ']');
+    smol_json_key(json, "text_offset");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < n; i++) {
+        smol_json_whole(json, reply->text_offset);
+        reply->text_offset += count_characters(model, ranked[i * each].id);
+    }
+    smol_json_close(json, ']');
+    smol_json_close(json, '}');
+}
+
+/* --- the answer ------------------------------------------------------------------------------- */
+
+static void write_choice(struct job *job, struct json_out *json, uint32_t index,
+                         const struct buffer *text, const struct buffer *logprobs, bool ended)
+{
+    smol_json_open(json, '{');
+    smol_json_member_whole(json, "index", index);
+    smol_json_key(json, "text");
+    smol_json_text(json, text->text, text->size);
+    write_logprobs(job, json, &job->replies[index], logprobs);
+    smol_completion_finish(json, &job->replies[index], ended);
+    smol_json_close(json, '}');
+}
+
+static void write_completion(struct job *job, struct json_out *json)
+{
+    smol_completion_begin(job, json, job->endpoint->object);
+    smol_json_key(json, "choices");
+    smol_json_open(json, '[');
+    for (uint32_t i = 0; i < job->n_replies; i++) {
+        struct buffer text, logprobs;
+        smol_reply_take(&job->replies[i], &text, &logprobs);
+        write_choice(job, json, i, &text, &logprobs, true);
+        free(text.text);
+        free(logprobs.text);
+    }
+    smol_json_close(json, ']');
+    smol_completion_usage(job, json);
+    smol_json_close(json, '}');
+}
+
+static void write_event(struct job *job, FILE *out, uint32_t index, const struct buffer *text,
+                        const struct buffer *logprobs, bool ended)
+{
+    struct event event = smol_event_begin(out);
+    smol_completion_begin(job, &event.json, job->endpoint->object);
+    smol_json_key(&event.json, "choices");
+    smol_json_open(&event.json, '[');
+    write_choice(job, &event.json, index, text, logprobs, ended);
+    smol_json_close(&event.json, ']');
+    smol_completion_no_usage(job, &event.json);
+    smol_json_close(&event.json, '}');
+    smol_event_end(&event);
+}
+
+const struct endpoint smol_endpoint_completions = {
+    .path = "/v1/completions",
+    .object = "text_completion",
+    .id_prefix = "cmpl-",
+    .work = WORK_GENERATE,
+    .read = read_completion,
+    .prepare = smol_prompts_tokenize,
+    .write = write_completion,
+    .write_event = write_event,
+    .write_end = smol_completion_end,
+};

@@ -1,0 +1,103 @@
+/* Open connections, see connections.h. A connection is closed by shutting down its socket: the HTTP
+ * library notices, and closes the descriptor after smol_connections_remove. */
+#include "smolserve/connections.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "cli/clock.h"
+
+void smol_connections_init(struct connections *c, size_t most)
+{
+    *c = (struct connections){.most = most};
+    pthread_mutex_init(&c->lock, NULL);
+}
+
+void smol_connections_destroy(struct connections *c)
+{
+    pthread_mutex_destroy(&c->lock);
+}
+
+/* Closes the oldest connection that is not busy. */
+static void make_room(struct connections *c)
+{
+    struct watched *oldest = NULL;
+    for (struct watched *w = c->first; w; w = w->next)
+        if (!w->busy && (!oldest || w->until <= oldest->until))
+            oldest = w;
+    if (!oldest)
+        return;
+    shutdown(oldest->fd, SHUT_RDWR);
+    oldest->busy = true; /* so that it is not chosen again before it is gone */
+}
+
+struct watched *smol_connections_add(struct connections *c, int fd)
+{
+    struct watched *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    pthread_mutex_lock(&c->lock);
+    if (c->n >= c->most)
+        make_room(c);
+    *w = (struct watched){.fd = fd,
+                          .until = clock_seconds() + CONNECTION_SECONDS,
+                          .next = c->first,
+                          .place = &c->first};
+    if (c->first)
+        c->first->place = &w->next;
+    c->first = w;
+    c->n++;
+    pthread_mutex_unlock(&c->lock);
+    return w;
+}
+
+void smol_connections_remove(struct connections *c, struct watched *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&c->lock);
+    *w->place = w->next;
+    if (w->next)
+        w->next->place = w->place;
+    c->n--;
+    pthread_mutex_unlock(&c->lock);
+    free(w);
+}
+
+size_t smol_connections_count(struct connections *c)
+{
+    pthread_mutex_lock(&c->lock);
+    size_t n = c->n;
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}
+
+static void set(struct connections *c, struct watched *w, bool busy, double seconds)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&c->lock);
+    w->busy = busy;
+    w->until = clock_seconds() + seconds;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void smol_connections_busy(struct connections *c, struct watched *w, double seconds)
+{
+    set(c, w, true, seconds);
+}
+
+void smol_connections_idle(struct connections *c, struct watched *w)
+{
+    set(c, w, false, CONNECTION_SECONDS);
+}
+
+void smol_connections_sweep(struct connections *c)
+{
+    pthread_mutex_lock(&c->lock);
+    double now = clock_seconds();
+    for (struct watched *w = c->first; w; w = w->next)
+        if (now > w->until)
+            shutdown(w->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&c->lock);
+}

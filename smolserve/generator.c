@@ -1,0 +1,409 @@
+/* Generators, see generator.h. The thread steps all running jobs together, and between two steps
+ * lets jobs begin and end. */
+#include "smolserve/generator.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/clock.h"
+#include "cli/path.h"
+#include "smolserve/server.h"
+
+/* --- beginning and ending --------------------------------------------------------------------- */
+
+static void stop_reply(struct generator *g, struct reply *reply)
+{
+    if (reply->context) {
+        g->used[reply->job->client]--;
+        atomic_fetch_sub(&g->n_sequences, 1);
+    }
+    smol_generation_free(reply->generation);
+    smol_sampler_free(reply->sampler);
+    smol_matcher_free(reply->matcher);
+    smol_tool_reader_free(reply->reader);
+    smol_context_free(reply->context);
+    reply->generation = NULL;
+    reply->sampler = NULL;
+    reply->matcher = NULL;
+    reply->reader = NULL;
+    reply->context = NULL;
+}
+
+static smol_status start_reply(struct generator *g, struct reply *reply, uint32_t index,
+                               smol_error *error)
+{
+    struct job *job = reply->job;
+    const struct request *request = &job->request;
+    smol_context_params context = g->server->settings->context;
+    context.share = g->base;
+    smol_sampler_params sampler = request->sampler;
+    const struct prompt *prompt = &job->prompts[index / job->n];
+    sampler.seed += index % job->n;
+    smol_status status = smol_context_create(g->model, &context, &reply->context, error);
+    if (status)
+        return status;
+    g->used[job->client]++;
+    atomic_fetch_add(&g->n_sequences, 1);
+    status = smol_sampler_create(&sampler, &reply->sampler, error);
+    if (!status && job->constraint)
+        status = smol_matcher_create(job->constraint->constraint, &reply->matcher, error);
+    if (!status)
+        status = smol_reply_expect_calls(reply, error);
+    const smol_generate_params params = {
+        .max_tokens = request->max_tokens,
+        .prompt_only = request->max_tokens == 0,
+        .stop = request->stop.items,
+        .n_stop = request->stop.n,
+        .on_text = smol_reply_text,
+        .on_token = smol_reply_token,
+        .user = reply,
+        .matcher = reply->matcher,
+        .show_special = reply->reader != NULL,
+        .slice_prompt = 1,
+    };
+    if (!status)
+        status = smol_generation_create(reply->context, reply->sampler, prompt->ids, prompt->n,
+                                        &params, &reply->generation, error);
+    return status;
+}
+
+/* Ends a job: frees what its replies hold, and lets it go. */
+static void end_job(struct generator *g, struct job *job, const struct refusal *refusal)
+{
+    for (uint32_t i = 0; i < job->n_replies; i++)
+        stop_reply(g, &job->replies[i]);
+    smol_job_end(job, refusal);
+    smol_metrics_job(&g->server->metrics, job);
+    smol_job_release(job);
+}
+
+static void fail_job(struct generator *g, struct job *job, const smol_error *error)
+{
+    struct refusal refusal = {0};
+    smol_refuse_error(&refusal, error);
+    end_job(g, job, &refusal);
+}
+
+/* Returns whether the job must end early, and why. */
+static bool is_over(struct job *job, struct refusal *refusal)
+{
+    *refusal = (struct refusal){0};
+    if (smol_job_is_abandoned(job))
+        smol_refuse(refusal, 499, "client_closed_request", "the client closed the connection");
+    else if (clock_seconds() > job->deadline)
+        smol_refuse(refusal, 504, "timeout", "the request took longer than %u seconds",
+                    job->server->settings->timeout);
+    return refusal->http != 0;
+}
+
+/* --- the queue -------------------------------------------------------------------------------- */
+
+void smol_generator_submit(struct generator *g, struct job *job)
+{
+    pthread_mutex_lock(&g->lock);
+    job->next = NULL;
+    *g->waiting_end = job;
+    g->waiting_end = &job->next;
+    pthread_cond_signal(&g->work);
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* Returns the place of the next job: of those whose clients use the fewest sequences, the one that
+ * waits for the longest time. Embeddings wait for one another. */
+static struct job **find_next(struct generator *g)
+{
+    struct job **best = NULL;
+    for (struct job **at = &g->waiting; *at; at = &(*at)->next) {
+        if ((*at)->endpoint->work == WORK_EMBED && g->embedding.job)
+            continue;
+        if (!best || g->used[(*at)->client] < g->used[(*best)->client])
+            best = at;
+    }
+    return best;
+}
+
+static bool is_idle(const struct generator *g)
+{
+    return g->n_running == 0 && !g->embedding.job;
+}
+
+static struct job *take(struct generator *g, struct job **at)
+{
+    struct job *job = *at;
+    *at = job->next;
+    if (!*at)
+        g->waiting_end = at;
+    atomic_fetch_sub(&g->server->n_waiting, 1);
+    return job;
+}
+
+/* Takes the next job, if there is one and its replies fit. Waits for one if nothing else is to be
+ * done. Returns NULL if there is none; *stop: and there will not be. */
+static struct job *next_job(struct generator *g, bool *stop)
+{
+    struct job *job = NULL;
+    pthread_mutex_lock(&g->lock);
+    while (!g->waiting && !g->stopping && is_idle(g))
+        pthread_cond_wait(&g->work, &g->lock);
+    struct job **next = find_next(g);
+    uint32_t n_free = g->server->settings->n_sequences - atomic_load(&g->n_sequences);
+    if (next && (*next)->n_replies <= n_free)
+        job = take(g, next);
+    *stop = g->stopping;
+    pthread_mutex_unlock(&g->lock);
+    return job;
+}
+
+/* Ends the waiting jobs that nobody waits for any more, or whose time is over. */
+static void sweep_waiting(struct generator *g)
+{
+    struct refusal refusal;
+    struct job *over = NULL;
+    pthread_mutex_lock(&g->lock);
+    for (struct job **at = &g->waiting; *at;) {
+        if (!is_over(*at, &refusal)) {
+            at = &(*at)->next;
+            continue;
+        }
+        struct job *job = take(g, at);
+        job->next = over;
+        over = job;
+    }
+    pthread_mutex_unlock(&g->lock);
+    for (struct job *next; over; over = next) {
+        next = over->next;
+        is_over(over, &refusal);
+        end_job(g, over, &refusal);
+    }
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+static void end_embedding(struct generator *g, const struct refusal *refusal)
+{
+    struct job *job = g->embedding.job;
+    smol_embedding_end(&g->embedding);
+    end_job(g, job, refusal);
+}
+
+static void begin_embedding(struct generator *g, struct job *job)
+{
+    smol_error error;
+    smol_context_params params = g->server->settings->context;
+    params.share = g->base;
+    if (!smol_embedding_begin(&g->embedding, job, &params, &error))
+        return;
+    smol_embedding_end(&g->embedding);
+    fail_job(g, job, &error);
+}
+
+/* Evaluates a slice of the embedding in progress. */
+static void step_embedding(struct generator *g)
+{
+    smol_error error;
+    struct refusal refusal = {0};
+    bool done = false;
+    if (is_over(g->embedding.job, &refusal)) {
+        end_embedding(g, &refusal);
+    } else if (smol_embedding_step(&g->embedding, &done, &error)) {
+        smol_refuse_error(&refusal, &error);
+        end_embedding(g, &refusal);
+    } else if (done) {
+        end_embedding(g, NULL);
+    }
+}
+
+static void begin_job(struct generator *g, struct job *job)
+{
+    smol_error error;
+    struct refusal refusal;
+    smol_status status = SMOL_OK;
+    if (is_over(job, &refusal)) {
+        end_job(g, job, &refusal);
+        return;
+    }
+    job->started = clock_seconds();
+    if (job->endpoint->work == WORK_EMBED) {
+        begin_embedding(g, job);
+        return;
+    }
+    for (uint32_t i = 0; !status && i < job->n_replies; i++)
+        status = start_reply(g, &job->replies[i], i, &error);
+    if (status)
+        fail_job(g, job, &error);
+    else
+        g->running[g->n_running++] = job;
+}
+
+/* Takes note of how far a reply has come. Errors: that with which its generation failed. */
+static smol_status settle_reply(struct generator *g, struct reply *reply, smol_error *error)
+{
+    smol_generate_result result;
+    if (!reply->generation)
+        return SMOL_OK;
+    bool finished = smol_generation_finished(reply->generation, &result, error);
+    if (finished && !error->status && result.finish == SMOL_FINISH_CANCELLED)
+        smol_fail_memory(error, "the answer");
+    if (finished && error->status)
+        return error->status;
+    pthread_mutex_lock(&reply->job->lock);
+    if (finished && reply->reader && smol_tool_reader_end(reply->reader, NULL))
+        smol_fail_memory(error, "the answer");
+    reply->result = result;
+    reply->ended = finished;
+    pthread_mutex_unlock(&reply->job->lock);
+    if (finished && error->status)
+        return error->status;
+    if (finished)
+        stop_reply(g, reply);
+    return SMOL_OK;
+}
+
+/* Returns whether the job goes on. */
+static bool settle_job(struct generator *g, struct job *job)
+{
+    smol_error error;
+    bool any_left = false, any_token = false;
+    for (uint32_t i = 0; i < job->n_replies; i++) {
+        if (settle_reply(g, &job->replies[i], &error)) {
+            fail_job(g, job, &error);
+            return false;
+        }
+        any_left |= !job->replies[i].ended;
+        any_token |= job->replies[i].n_tokens > 0;
+    }
+    if (any_token && job->first_token == 0)
+        job->first_token = clock_seconds();
+    if (!any_left)
+        end_job(g, job, NULL);
+    else if (job->stream && any_token)
+        smol_job_wake(job);
+    return any_left;
+}
+
+/* Runs `keeps` for each running job, and drops those for which it returns false. */
+static void filter_running(struct generator *g, bool (*keeps)(struct generator *, struct job *))
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_running; i++)
+        if (keeps(g, g->running[i]))
+            g->running[n++] = g->running[i];
+    g->n_running = n;
+}
+
+static bool goes_on(struct generator *g, struct job *job)
+{
+    struct refusal refusal;
+    bool over = is_over(job, &refusal);
+    if (over)
+        end_job(g, job, &refusal);
+    return !over;
+}
+
+static void step(struct generator *g)
+{
+    smol_generation *generations[SERVE_MAX_SEQUENCES];
+    size_t n = 0, bytes = 0;
+    for (size_t i = 0; i < g->n_running; i++)
+        for (uint32_t j = 0; j < g->running[i]->n_replies; j++) {
+            const struct reply *reply = &g->running[i]->replies[j];
+            if (!reply->generation)
+                continue;
+            bytes += smol_context_get_info(reply->context).kv_bytes;
+            generations[n++] = reply->generation;
+        }
+    atomic_store(&g->kv_bytes, bytes);
+    if (n > 0)
+        smol_generation_step(generations, n);
+}
+
+static void *run(void *argument)
+{
+    enum { SWEEP_EVERY = 8 }; /* steps */
+    struct generator *g = argument;
+    bool stop = false;
+    for (uint64_t i = 0; !stop || !is_idle(g); i++) {
+        struct job *job;
+        while ((job = next_job(g, &stop)))
+            begin_job(g, job);
+        filter_running(g, goes_on);
+        step(g);
+        filter_running(g, settle_job);
+        if (g->embedding.job)
+            step_embedding(g);
+        if (i % SWEEP_EVERY == 0)
+            sweep_waiting(g);
+    }
+    return NULL;
+}
+
+/* --- creation --------------------------------------------------------------------------------- */
+
+/* Sets the model's name: the file's, without .smol. */
+static void set_name(struct generator *g, const char *path)
+{
+    const char *name = smol_base_name(path);
+    size_t size = strlen(name);
+    if (size > 5 && strcmp(name + size - 5, ".smol") == 0)
+        size -= 5;
+    snprintf(g->name, sizeof g->name, "%.*s", (int)size, name);
+}
+
+static smol_status start_thread(struct generator *g, smol_error *error)
+{
+    const struct serve_settings *settings = g->server->settings;
+    g->running = calloc(settings->n_sequences, sizeof(void *));
+    g->used = calloc(g->server->keys.n + 1, sizeof *g->used);
+    if (!g->running || !g->used)
+        return smol_fail_memory(error, "a model");
+    if (pthread_create(&g->thread, NULL, run, g))
+        return smol_fail_memory(error, "a thread");
+    g->has_thread = true;
+    return SMOL_OK;
+}
+
+smol_status smol_generator_start(struct generator *g, struct server *server, int fd,
+                                 const char *path, smol_error *error)
+{
+    g->server = server;
+    g->waiting_end = &g->waiting;
+    g->loaded = time(NULL);
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->work, NULL);
+    set_name(g, path);
+    smol_status status = smol_model_open_fd(fd, path, &server->settings->open, &g->model, error);
+    close(fd);
+    if (status)
+        return status;
+    g->info = smol_model_get_info(g->model);
+    g->sampler = (smol_sampler_params){.temperature = 1}; /* OpenAI's defaults */
+    if (server->settings->model_defaults)
+        g->sampler = smol_model_default_sampler(g->model);
+    smol_constraints_init(&g->constraints, g->model, SMOL_JSON_COMPACT, 0);
+    status = smol_context_create(g->model, &server->settings->context, &g->base, error);
+    if (status)
+        return status;
+    g->capacity = smol_context_capacity(g->base);
+    return start_thread(g, error);
+}
+
+void smol_generator_stop(struct generator *g)
+{
+    if (!g->server)
+        return;
+    pthread_mutex_lock(&g->lock);
+    g->stopping = true;
+    pthread_cond_signal(&g->work);
+    pthread_mutex_unlock(&g->lock);
+    if (g->has_thread)
+        pthread_join(g->thread, NULL);
+    if (g->model)
+        smol_constraints_free(&g->constraints);
+    smol_context_free(g->base);
+    smol_model_close(g->model);
+    free(g->running);
+    free(g->used);
+    pthread_cond_destroy(&g->work);
+    pthread_mutex_destroy(&g->lock);
+}

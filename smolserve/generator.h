@@ -1,0 +1,45 @@
+/* The generator of a model: a thread that generates all answers together, a token each at a time.
+ */
+#ifndef SMOL_SMOLSERVE_GENERATOR_H
+#define SMOL_SMOLSERVE_GENERATOR_H
+
+#include "smolserve/embed.h"
+#include "smolserve/job.h"
+
+struct generator {
+    struct server *server;
+    char name[256]; /* of the model */
+    time_t loaded;
+    smol_model *model;
+    smol_model_info info;
+    smol_context *base;          /* whose threads and working memory all sequences share */
+    size_t capacity;             /* tokens of a sequence */
+    smol_sampler_params sampler; /* of requests that state nothing */
+    struct constraints constraints;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* guards the following members */
+    pthread_cond_t work;
+    struct job *waiting, **waiting_end; /* in the order of their arrival */
+    bool stopping;
+    /* the thread's own */
+    struct job **running;
+    size_t n_running;
+    struct embedding embedding; /* in progress, or zeros */
+    unsigned *used;             /* sequences in use by each client */
+    atomic_uint n_sequences;
+    atomic_size_t kv_bytes;
+};
+
+/* Opens the blob in the file `fd`, named `path` on the command line, which is closed, and starts
+ * the thread. Call smol_generator_stop after an error too. */
+smol_status smol_generator_start(struct generator *generator, struct server *server, int fd,
+                                 const char *path, smol_error *error);
+
+/* Hands over a job, with a reference to it. */
+void smol_generator_submit(struct generator *generator, struct job *job);
+
+/* Ends the thread and frees everything. No job may be left. */
+void smol_generator_stop(struct generator *generator);
+
+#endif

@@ -1,0 +1,561 @@
+/* HTTP, see http.h. One thread serves all connections. A request whose answer takes time is a job:
+ * its connection is suspended, and the job's threads resume it when there is something to send. */
+#include "smolserve/http.h"
+
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cli/clock.h"
+#include "cli/standard.h"
+#include "smolserve/access.h"
+#include "smolserve/body.h"
+#include "smolserve/completion.h"
+#include "smolserve/endpoints.h"
+#include "smolserve/pages.h"
+
+enum {
+    HEADERS_MAX = 16 << 10, /* bytes of a request's line and headers */
+    DISCARDED_BODIES = 4,   /* of a refused request, as many times the largest body are read */
+};
+
+static const struct endpoint *const endpoints[] = {
+    &smol_endpoint_chat,       &smol_endpoint_completions, &smol_endpoint_responses,
+    &smol_endpoint_embeddings, &smol_endpoint_tokenize,    &smol_endpoint_detokenize,
+};
+
+/* A request, from its headers until its answer has been sent. */
+struct exchange {
+    struct server *server;
+    struct MHD_Connection *connection;
+    struct watched *watched; /* or NULL */
+    const struct endpoint *endpoint;
+    const struct page *page;
+    const char *method;
+    char url[300];
+    size_t client;          /* number of the key, 0: none */
+    struct refusal refusal; /* once it is known */
+    struct buffer body;
+    size_t n_body; /* bytes received */
+    struct job *job;
+    unsigned http; /* status of the answer, 0: none yet */
+    /* of a streamed answer */
+    struct buffer out; /* events, of which `sent` bytes have been sent */
+    size_t sent;
+    bool done;
+};
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static const char *header(const struct exchange *e, const char *name)
+{
+    return MHD_lookup_connection_value(e->connection, MHD_HEADER_KIND, name);
+}
+
+/* The chat page runs only its own scripts, asks only this server, is no part of other pages, and
+ * never makes elements of text. */
+static void add_page_headers(struct MHD_Response *response)
+{
+    MHD_add_response_header(
+        response, "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+}
+
+/* Queues a response, and lets it go. */
+static enum MHD_Result queue(struct exchange *e, unsigned http, const char *type,
+                             struct MHD_Response *response)
+{
+    if (!response)
+        return MHD_NO;
+    e->http = http;
+    MHD_add_response_header(response, "Content-Type", type);
+    MHD_add_response_header(response, "Cache-Control", "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (e->page && e->page->file)
+        add_page_headers(response);
+    if (http == 401)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+    if (http == 405)
+        MHD_add_response_header(response, "Allow", e->page ? "GET, HEAD" : "POST");
+    if (http == 429 || http == 503)
+        MHD_add_response_header(response, "Retry-After", "1");
+    enum MHD_Result result = MHD_queue_response(e->connection, http, response);
+    MHD_destroy_response(response);
+    smol_metrics_status(&e->server->metrics, http);
+    return result;
+}
+
+/* Queues what was held. */
+static enum MHD_Result queue_held(struct exchange *e, unsigned http, const char *type,
+                                  struct held_output *held)
+{
+    struct buffer text;
+    if (smol_held_take(held, &text, NULL))
+        return MHD_NO; /* out of memory: the connection is closed */
+    return queue(e, http, type,
+                 MHD_create_response_from_buffer(text.size, text.text, MHD_RESPMEM_MUST_FREE));
+}
+
+static enum MHD_Result queue_refusal(struct exchange *e, const struct refusal *refusal)
+{
+    struct held_output held;
+    if (smol_held_start(&held, NULL))
+        return MHD_NO;
+    struct json_out json = {.file = held.file};
+    smol_refusal_write(refusal, &json);
+    fputc('\n', held.file);
+    return queue_held(e, refusal->http, "application/json", &held);
+}
+
+static enum MHD_Result queue_page(struct exchange *e)
+{
+    struct held_output held;
+    if (e->page->file)
+        return queue(e, 200, e->page->type,
+                     MHD_create_response_from_buffer(*e->page->file_size,
+                                                     (void *)(uintptr_t)e->page->file,
+                                                     MHD_RESPMEM_PERSISTENT));
+    if (smol_held_start(&held, NULL))
+        return MHD_NO;
+    unsigned http = e->page->write(e->server, e->url, held.file, &e->refusal);
+    if (http)
+        return queue_held(e, http, e->page->type, &held);
+    smol_held_drop(&held);
+    return queue_refusal(e, &e->refusal);
+}
+
+static enum MHD_Result queue_whole(struct exchange *e)
+{
+    struct held_output held;
+    if (smol_held_start(&held, NULL))
+        return MHD_NO;
+    struct json_out json = {.file = held.file};
+    e->endpoint->write(e->job, &json);
+    fputc('\n', held.file);
+    return queue_held(e, 200, "application/json", &held);
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
+
+/* Writes what ends a stream: an error, or that it is complete. */
+static void write_end(struct exchange *e, FILE *out)
+{
+    const struct refusal *refusal = &e->job->refusal;
+    if (refusal->http) {
+        struct event event = smol_event_begin(out);
+        smol_refusal_write(refusal, &event.json);
+        smol_event_end(&event);
+        return;
+    }
+    e->endpoint->write_end(e->job, out);
+}
+
+/* Makes events of what is new. Returns false if memory runs out. */
+static bool make_events(struct exchange *e, bool ended)
+{
+    struct held_output held;
+    free(e->out.text);
+    e->out = (struct buffer){0};
+    e->sent = 0;
+    if (smol_held_start(&held, NULL))
+        return false;
+    smol_completion_events(e->job, held.file);
+    if (ended)
+        write_end(e, held.file);
+    e->done = ended;
+    return smol_held_take(&held, &e->out, NULL) == SMOL_OK;
+}
+
+/* Returns whether there is nothing to send yet; then the connection is suspended. *ended: the job
+ * has ended. */
+static bool must_wait(struct job *job, bool *ended)
+{
+    pthread_mutex_lock(&job->lock);
+    *ended = job->ended;
+    bool waits = !job->ended && !(job->stream && job->news);
+    if (waits) {
+        job->suspended = true;
+        MHD_suspend_connection(job->connection);
+    }
+    job->news = false;
+    pthread_mutex_unlock(&job->lock);
+    return waits;
+}
+
+static ssize_t read_stream(void *user, uint64_t position, char *out, size_t size)
+{
+    struct exchange *e = user;
+    (void)position;
+    while (e->sent == e->out.size) {
+        bool ended;
+        if (e->done)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        if (must_wait(e->job, &ended))
+            return 0;
+        if (!make_events(e, ended))
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    size_t n = e->out.size - e->sent;
+    n = n < size ? n : size;
+    memcpy(out, e->out.text + e->sent, n);
+    e->sent += n;
+    return (ssize_t)n;
+}
+
+static enum MHD_Result queue_stream(struct exchange *e)
+{
+    enum { BLOCK = 4096 };
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, e, NULL);
+    if (response)
+        MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* for a proxy */
+    return queue(e, 200, "text/event-stream", response);
+}
+
+/* Continues an exchange whose job has news. */
+static enum MHD_Result answer_job(struct exchange *e)
+{
+    struct job *job = e->job;
+    bool ended;
+    if (must_wait(job, &ended))
+        return MHD_YES;
+    if (atomic_load(&job->gone))
+        return MHD_NO;
+    if (ended && job->refusal.http)
+        return queue_refusal(e, &job->refusal);
+    if (!job->stream)
+        return queue_whole(e);
+    pthread_mutex_lock(&job->lock);
+    job->news = true; /* for the first event */
+    pthread_mutex_unlock(&job->lock);
+    return queue_stream(e);
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+/* Finds the model that the body names, and its defaults. Returns false and sets the refusal if
+ * there is none. */
+static bool find_model(struct exchange *e, struct job *job, char *scratch)
+{
+    smol_error error;
+    smol_refusal_param(&e->refusal, "model");
+    if (smol_body_find_model(job, e->body.text, e->body.size, scratch, &error)) {
+        smol_refuse_error(&e->refusal, &error);
+        return false;
+    }
+    job->generator = smol_server_generator(e->server, job->model);
+    if (!job->generator) {
+        smol_refuse(&e->refusal, 404, "model_not_found",
+                    "model: \"%.100s\" is not served: GET /v1/models lists the models", job->model);
+        return false;
+    }
+    smol_refusal_param(&e->refusal, NULL);
+    uint64_t seed = job->request.sampler.seed;
+    job->request.sampler = job->generator->sampler;
+    job->request.sampler.seed = seed;
+    return true;
+}
+
+/* Reads the body. Returns false and sets the refusal if that fails. */
+static bool read_body(struct exchange *e, struct job *job)
+{
+    smol_error error = {0};
+    const char *param = NULL;
+    smol_buffer_add(&e->body, "", 1); /* so that it is never NULL; the size does not count it */
+    char *scratch = e->body.failed ? NULL : malloc(e->body.size);
+    if (!scratch) {
+        smol_fail_memory(&error, "a request");
+        smol_refuse_error(&e->refusal, &error);
+        return false;
+    }
+    e->body.size--;
+    if (find_model(e, job, scratch) &&
+        e->endpoint->read(job, e->body.text, e->body.size, scratch, &param, &error)) {
+        smol_refuse_error(&e->refusal, &error);
+        smol_refusal_param(&e->refusal, param);
+    }
+    free(scratch);
+    free(e->body.text);
+    e->body = (struct buffer){0};
+    return e->refusal.http == 0;
+}
+
+/* Counts the job among those that wait, and those of its key, unless there are too many. */
+static bool admit(struct exchange *e, struct job *job)
+{
+    struct server *server = e->server;
+    if (e->client) {
+        struct key *key = &server->keys.items[e->client - 1];
+        job->client = e->client; /* from now on, the end of the job ends the count */
+        if (atomic_fetch_add(&key->n_jobs, 1) >= key->limit && key->limit) {
+            smol_refuse(&e->refusal, 429, "rate_limit_exceeded",
+                        "this key may have %u requests at a time: try again later", key->limit);
+            return false;
+        }
+    }
+    if (atomic_fetch_add(&server->n_waiting, 1) < server->settings->n_queued)
+        return true;
+    atomic_fetch_sub(&server->n_waiting, 1);
+    smol_refuse(&e->refusal, 429, "queue_full", "too many requests are waiting: try again later");
+    return false;
+}
+
+static bool refuse_state(struct exchange *e)
+{
+    int state = atomic_load(&e->server->state);
+    if (state != SERVER_READY)
+        smol_refuse(&e->refusal, 503, state == SERVER_LOADING ? "loading" : "draining",
+                    state == SERVER_LOADING ? "the models are being loaded: try again"
+                                            : "the server is about to end");
+    return state != SERVER_READY;
+}
+
+/* Starts the job of a request that has arrived. */
+static enum MHD_Result start_job(struct exchange *e)
+{
+    if (refuse_state(e))
+        return queue_refusal(e, &e->refusal);
+    struct job *job = smol_job_new(e->server, e->endpoint);
+    if (!job)
+        return MHD_NO;
+    if (!read_body(e, job) || !admit(e, job)) {
+        smol_job_release(job);
+        return queue_refusal(e, &e->refusal);
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    e->job = job;
+    job->connection = e->connection;
+    job->fd = info ? info->connect_fd : -1;
+    job->suspended = true;
+    smol_connections_busy(&e->server->connections, e->watched,
+                          e->server->settings->timeout + CONNECTION_SECONDS);
+    MHD_suspend_connection(e->connection);
+    smol_preparers_submit(&e->server->preparers, smol_job_hold(job));
+    return MHD_YES;
+}
+
+/* Finds what the path asks for. */
+static void find_route(struct exchange *e, const char *url)
+{
+    for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++)
+        if (strcmp(url, endpoints[i]->path) == 0)
+            e->endpoint = endpoints[i];
+    e->page = smol_page_find(url);
+    bool gets = strcmp(e->method, "GET") == 0 || strcmp(e->method, "HEAD") == 0;
+    if (!e->endpoint && !e->page)
+        smol_refuse(&e->refusal, 404, "unknown_url", "%s %.200s: no such path", e->method, url);
+    else if (e->page ? !gets : strcmp(e->method, "POST") != 0)
+        smol_refuse(&e->refusal, 405, "method_not_allowed", "%s %.200s: use %s", e->method, url,
+                    e->page ? "GET" : "POST");
+}
+
+/* A page in a browser cannot send JSON to another site without asking it first, which this server
+ * never permits. */
+static bool is_json(const char *type)
+{
+    static const char json[] = "application/json";
+    return type && strncasecmp(type, json, sizeof json - 1) == 0 &&
+           strchr(" \t;", type[sizeof json - 1]); /* which finds the terminating 0 too */
+}
+
+/* Refuses requests by their headers. */
+static void check_headers(struct exchange *e, const char *version)
+{
+    const struct keys *keys = &e->server->keys;
+    const char *host = header(e, "Host");
+    if (!host && strcmp(version, "HTTP/1.1") == 0)
+        smol_refuse(&e->refusal, 400, "host_missing", "the Host header is missing");
+    else if (host && !smol_access_host(e->server->settings, host))
+        smol_refuse(&e->refusal, 403, "host_refused",
+                    "Host: %.200s: not a name of this server: see --server-name", host);
+    if (e->refusal.http || (e->page && e->page->is_public))
+        return;
+    e->client = smol_keys_find(keys, header(e, "Authorization"));
+    if (keys->n > 0 && !e->client)
+        smol_refuse(&e->refusal, 401, "invalid_api_key",
+                    "a valid API key is needed: send "
+                    "Authorization: Bearer KEY");
+    else if (e->endpoint && !e->refusal.http && !is_json(header(e, "Content-Type")))
+        smol_refuse(&e->refusal, 415, "not_json", "send Content-Type: application/json");
+}
+
+/* Returns the announced size of the body, 0 if it is unknown. */
+static unsigned long long announced(const struct exchange *e)
+{
+    const char *length = header(e, "Content-Length");
+    return length ? strtoull(length, NULL, 10) : 0;
+}
+
+static void refuse_size(struct exchange *e)
+{
+    smol_refuse(&e->refusal, 413, "body_too_large", "the body has more than %llu bytes",
+                (unsigned long long)e->server->settings->max_body);
+}
+
+/* Handles the headers. A refused request is answered after its body has been read, unless that is
+ * very long: a client that is still sending might not read the answer. */
+static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection,
+                             const char *url, const char *method, const char *version, void **state)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct exchange *e = calloc(1, sizeof *e);
+    *state = e;
+    if (!e)
+        return MHD_NO;
+    e->server = server;
+    e->connection = connection;
+    e->watched = info ? info->socket_context : NULL;
+    e->method = method;
+    snprintf(e->url, sizeof e->url, "%s", url);
+    find_route(e, url);
+    if (!e->refusal.http)
+        check_headers(e, version);
+    unsigned long long size = announced(e);
+    uint64_t most = server->settings->max_body;
+    if (!e->refusal.http && size > most)
+        refuse_size(e);
+    return size > DISCARDED_BODIES * most ? queue_refusal(e, &e->refusal) : MHD_YES;
+}
+
+static enum MHD_Result collect(struct exchange *e, const char *data, size_t *size)
+{
+    uint64_t most = e->server->settings->max_body;
+    e->n_body += *size;
+    if (!e->refusal.http && e->endpoint) {
+        if (e->n_body > most)
+            refuse_size(e);
+        else
+            smol_buffer_add(&e->body, data, *size);
+    }
+    *size = 0;
+    return e->body.failed || e->n_body > DISCARDED_BODIES * most ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **state)
+{
+    struct exchange *e = *state;
+    if (!e)
+        return begin(user, connection, url, method, version, state);
+    if (*size > 0)
+        return collect(e, data, size);
+    if (e->job)
+        return answer_job(e);
+    if (e->refusal.http)
+        return queue_refusal(e, &e->refusal);
+    return e->page ? queue_page(e) : start_job(e);
+}
+
+/* --- ends ------------------------------------------------------------------------------------- */
+
+/* Prints a line about a request, without its content. */
+static void log_exchange(const struct exchange *e)
+{
+    const struct server *server = e->server;
+    const struct job *job = e->job;
+    char text[512];
+    int n = snprintf(text, sizeof text, "smolserve: %s %s %u", e->method, e->url, e->http);
+    if (e->client)
+        n += snprintf(text + n, sizeof text - (size_t)n, " key=%s",
+                      server->keys.items[e->client - 1].name);
+    if (job)
+        snprintf(text + n, sizeof text - (size_t)n, " id=%s prompt=%zu ms=%.0f", job->id,
+                 smol_job_count(job), (clock_seconds() - job->arrived) * 1e3);
+    for (char *c = text; *c; c++)
+        if (is_control(*c))
+            *c = '?';
+    fprintf(stderr, "%s\n", text);
+}
+
+static void on_completed(void *user, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct exchange *e = *state;
+    (void)user, (void)connection, (void)why;
+    if (!e)
+        return;
+    *state = NULL;
+    if (e->server->settings->log)
+        log_exchange(e);
+    if (e->job) {
+        pthread_mutex_lock(&e->job->lock);
+        e->job->connection = NULL;
+        e->job->fd = -1;
+        e->job->suspended = false;
+        if (!e->job->ended)
+            atomic_store(&e->job->gone, true);
+        pthread_mutex_unlock(&e->job->lock);
+        smol_job_release(e->job);
+    }
+    smol_connections_idle(&e->server->connections, e->watched);
+    free(e->body.text);
+    free(e->out.text);
+    free(e);
+}
+
+static void on_connection(void *user, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct server *server = user;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED && info) {
+        *context = smol_connections_add(&server->connections, info->connect_fd);
+    } else if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        smol_connections_remove(&server->connections, *context);
+        *context = NULL;
+    }
+}
+
+/* Ignores the library's messages: they report faults of clients. */
+static void ignore(void *user, const char *format, va_list arguments)
+{
+    (void)user, (void)format, (void)arguments;
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+/* Decodes a part of a path. A NUL would end it early, so then it stays as it is, and leads nowhere.
+ */
+static size_t unescape(void *user, struct MHD_Connection *connection, char *text)
+{
+    (void)user;
+    (void)connection;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+}
+
+smol_status smol_http_start(struct server *server, int listener, smol_error *error)
+{
+    enum { SPARE_CONNECTIONS = 64 }; /* until an older one has been closed */
+    unsigned n_connections = server->settings->n_connections + SPARE_CONNECTIONS;
+    server->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        on_request, server, MHD_OPTION_EXTERNAL_LOGGER, ignore, NULL, MHD_OPTION_LISTEN_SOCKET,
+        listener, MHD_OPTION_CONNECTION_LIMIT, n_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADERS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, server, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
+    if (server->daemon)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_MEMORY, "the HTTP thread cannot be started");
+}
+
+void smol_http_drain(struct server *server)
+{
+    MHD_quiesce_daemon(server->daemon);
+}
+
+void smol_http_stop(struct server *server)
+{
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+}

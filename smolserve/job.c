@@ -1,0 +1,227 @@
+/* Jobs, see job.h. */
+#include "smolserve/job.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "cli/clock.h"
+#include "smolserve/generator.h"
+#include "smolserve/server.h"
+
+/* Draws the job's id, such as chatcmpl-0123456789abcdef01234567, and the seed of a request that
+ * states none. */
+static bool draw(struct job *job)
+{
+    unsigned char bytes[12];
+    uint64_t seed;
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes ||
+        getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        return false;
+    job->request.sampler.seed = seed >> 11; /* exact in a JSON number of any client */
+    int length = snprintf(job->id, sizeof job->id, "%s", job->endpoint->id_prefix);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        length += snprintf(job->id + length, sizeof job->id - (size_t)length, "%02x", bytes[i]);
+    return true;
+}
+
+struct job *smol_job_new(struct server *server, const struct endpoint *endpoint)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (!job)
+        return NULL;
+    job->server = server;
+    job->endpoint = endpoint;
+    job->n = 1;
+    job->fd = -1;
+    job->request = (struct request){.max_tokens = SIZE_MAX, .logprobs = -1};
+    atomic_init(&job->references, 1);
+    if (!draw(job) || pthread_mutex_init(&job->lock, NULL)) {
+        free(job);
+        return NULL;
+    }
+    job->created = time(NULL);
+    job->arrived = clock_seconds();
+    job->deadline = job->arrived + server->settings->timeout;
+    atomic_fetch_add(&server->n_jobs, 1);
+    return job;
+}
+
+bool smol_job_add_prompts(struct job *job, size_t n)
+{
+    struct prompt *prompts = realloc(job->prompts, (job->n_prompts + n) * sizeof *prompts);
+    if (!prompts)
+        return false;
+    job->prompts = prompts;
+    memset(prompts + job->n_prompts, 0, n * sizeof *prompts);
+    job->n_prompts += n;
+    return true;
+}
+
+size_t smol_job_count(const struct job *job)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < job->n_prompts; i++)
+        n += job->prompts[i].n;
+    return n;
+}
+
+bool smol_job_make_replies(struct job *job)
+{
+    uint32_t n = job->n * (uint32_t)job->n_prompts;
+    job->replies = calloc(n, sizeof *job->replies);
+    if (!job->replies)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        job->replies[i].job = job;
+    job->n_replies = n;
+    return true;
+}
+
+struct job *smol_job_hold(struct job *job)
+{
+    atomic_fetch_add(&job->references, 1);
+    return job;
+}
+
+void smol_job_release(struct job *job)
+{
+    if (!job || atomic_fetch_sub(&job->references, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < job->n_replies; i++) {
+        free(job->replies[i].text.text);
+        free(job->replies[i].logprobs.text);
+        free(job->replies[i].sent.text);
+        smol_calls_free(&job->replies[i].calls);
+    }
+    free(job->replies);
+    for (size_t i = 0; i < job->n_prompts; i++) {
+        free(job->prompts[i].text);
+        smol_free(job->prompts[i].ids);
+    }
+    free(job->prompts);
+    free(job->states);
+    free(job->instructions);
+    smol_request_free(&job->request);
+    if (job->generator)
+        smol_constraints_release(&job->generator->constraints, job->constraint);
+    pthread_mutex_destroy(&job->lock);
+    if (job->client)
+        atomic_fetch_sub(&job->server->keys.items[job->client - 1].n_jobs, 1);
+    atomic_fetch_sub(&job->server->n_jobs, 1);
+    free(job);
+}
+
+/* With the lock held. */
+static void wake(struct job *job)
+{
+    job->news = true;
+    if (!job->suspended)
+        return;
+    job->suspended = false;
+    MHD_resume_connection(job->connection);
+}
+
+void smol_job_wake(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    wake(job);
+    pthread_mutex_unlock(&job->lock);
+}
+
+void smol_job_end(struct job *job, const struct refusal *refusal)
+{
+    pthread_mutex_lock(&job->lock);
+    if (!job->ended) {
+        job->ended = true;
+        if (refusal)
+            job->refusal = *refusal;
+        wake(job);
+    }
+    pthread_mutex_unlock(&job->lock);
+}
+
+/* A suspended connection is not watched by the HTTP library. */
+bool smol_job_is_abandoned(struct job *job)
+{
+    if (atomic_load(&job->gone))
+        return true;
+    pthread_mutex_lock(&job->lock);
+    struct pollfd watched = {.fd = job->fd, .events = POLLRDHUP};
+    bool closed = job->fd >= 0 && poll(&watched, 1, 0) > 0;
+    pthread_mutex_unlock(&job->lock);
+    if (closed)
+        atomic_store(&job->gone, true);
+    return closed;
+}
+
+/* --- replies ------------------------------------------------------------------------------ */
+
+bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *logprobs)
+{
+    pthread_mutex_lock(&reply->job->lock);
+    *text = reply->text;
+    *logprobs = reply->logprobs;
+    reply->text = reply->logprobs = (struct buffer){0};
+    bool ended = reply->ended;
+    pthread_mutex_unlock(&reply->job->lock);
+    return ended;
+}
+
+struct calls smol_reply_take_calls(struct reply *reply)
+{
+    pthread_mutex_lock(&reply->job->lock);
+    struct calls calls = reply->calls;
+    reply->calls = (struct calls){0};
+    pthread_mutex_unlock(&reply->job->lock);
+    for (size_t i = 0; i < calls.n; i++)
+        reply->n_calls += calls.items[i].name.size > 0;
+    return calls;
+}
+
+/* With the lock held. */
+static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
+{
+    struct reply *reply = user;
+    return !smol_calls_add(&reply->calls, &reply->text, part, text, size);
+}
+
+smol_status smol_reply_expect_calls(struct reply *reply, smol_error *error)
+{
+    const struct wanted_constraint *format = &reply->job->request.format;
+    if (format->kind != SMOL_CONSTRAINT_TOOLS)
+        return SMOL_OK;
+    return smol_tool_reader_create(reply->job->generator->model, format->text, add_part, reply,
+                                   &reply->reader, error);
+}
+
+int smol_reply_text(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct reply *reply = user;
+    pthread_mutex_lock(&reply->job->lock);
+    if (!reply->reader)
+        smol_buffer_add(&reply->text, text, size);
+    else if (smol_tool_reader_add(reply->reader, text, size, NULL))
+        reply->text.failed = true;
+    reply->n_tokens += id != SMOL_NO_TOKEN;
+    bool failed = reply->text.failed || reply->logprobs.failed;
+    pthread_mutex_unlock(&reply->job->lock);
+    return failed;
+}
+
+void smol_reply_token(void *user, uint32_t id, const float *logits, size_t n)
+{
+    struct reply *reply = user;
+    int n_alternatives = reply->job->request.logprobs;
+    if (n_alternatives < 0)
+        return;
+    struct buffer found = {0};
+    smol_logprobs_add(&found, (size_t)n_alternatives, id, logits, n);
+    pthread_mutex_lock(&reply->job->lock);
+    smol_buffer_add(&reply->logprobs, found.text, found.size);
+    reply->logprobs.failed |= found.failed;
+    pthread_mutex_unlock(&reply->job->lock);
+    free(found.text);
+}

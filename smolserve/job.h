@@ -1,0 +1,142 @@
+/* A job: a request while it is answered. The HTTP thread reads it, a preparer turns it into tokens,
+ * the model's generator generates, and the HTTP thread sends what has been generated so far. */
+#ifndef SMOL_SMOLSERVE_JOB_H
+#define SMOL_SMOLSERVE_JOB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "cli/request/calls.h"
+#include "cli/request/request.h"
+#include "cli/text.h"
+#include "smolserve/refusal.h"
+
+struct MHD_Connection;
+struct generator;
+struct server;
+
+/* One of the answers to a request, `n` of which are generated. */
+struct reply {
+    struct job *job;
+    /* the generator's */
+    smol_context *context;
+    smol_sampler *sampler;
+    smol_matcher *matcher;
+    smol_generation *generation;
+    smol_tool_reader *reader; /* of calls, or NULL: all is text */
+    /* guarded by the job's lock */
+    struct buffer text, logprobs; /* not sent yet; UTF-8, struct ranked */
+    struct calls calls;           /* not sent yet */
+    size_t n_tokens;
+    smol_generate_result result;
+    bool ended;
+    /* the HTTP thread's */
+    bool began, finish_sent;
+    struct calls news;  /* what an event is about to send of them */
+    size_t n_calls;     /* begun */
+    struct buffer sent; /* text, where an endpoint repeats it */
+    size_t text_offset; /* of the next token, in characters */
+};
+
+/* A text to be continued or embedded, or its tokens. */
+struct prompt {
+    char *text;    /* (size), or NULL */
+    uint32_t *ids; /* (n) */
+    size_t size, n;
+};
+
+/* The work of the model for a job. */
+enum work { WORK_GENERATE, WORK_EMBED, WORK_TOKENS };
+
+/* An endpoint: how the requests to its path are read and answered. */
+struct endpoint {
+    const char *path, *object, *id_prefix;
+    enum work work;
+    /* Reads the body into the job. After an error *param is the member at fault, or NULL. */
+    smol_status (*read)(struct job *job, const char *body, size_t size, char *scratch,
+                        const char **param, smol_error *error);
+    /* Makes token ids of it. Runs on a preparer's thread. */
+    smol_status (*prepare)(struct job *job, smol_error *error);
+    /* Writes the whole answer, or as an event what is new of a reply. Run on the HTTP thread. */
+    void (*write)(struct job *job, struct json_out *json);
+    void (*write_event)(struct job *job, FILE *out, uint32_t index, const struct buffer *text,
+                        const struct buffer *logprobs, bool ended);
+    void (*write_end)(struct job *job, FILE *out); /* of a stream without error */
+};
+
+struct job {
+    atomic_uint references;
+    struct server *server;
+    const struct endpoint *endpoint;
+    struct job *next; /* of a list */
+    /* the request */
+    struct request request;
+    struct prompt *prompts; /* (n_prompts) */
+    size_t n_prompts;
+    char model[256];
+    uint32_t n; /* replies to each prompt, the choices of the answer */
+    bool stream, include_usage;
+    bool base64;         /* embeddings are written so */
+    bool logprobs_given; /* the member `logprobs` of a chat is true */
+    size_t client;       /* index of the key, 0: none */
+    char id[48];
+    time_t created;
+    double arrived, started, first_token, deadline; /* clock_seconds */
+    /* set by the preparer */
+    struct generator *generator;
+    struct compiled_constraint *constraint; /* or NULL */
+    /* the answer */
+    struct reply *replies; /* (n_replies): `n` for each prompt */
+    uint32_t n_replies;
+    uint64_t n_events;                 /* sent, where an endpoint numbers them */
+    char *instructions;                /* JSON text of a string, or NULL */
+    float *states;                     /* embeddings (n_prompts, hidden_size) */
+    atomic_bool gone;                  /* nobody waits for the answer any more */
+    pthread_mutex_t lock;              /* guards the following members */
+    struct MHD_Connection *connection; /* or NULL */
+    int fd;                            /* its socket, or -1 */
+    bool suspended, news, ended;
+    struct refusal refusal; /* once it has ended */
+};
+
+/* Creates a job with one reference. NULL: out of memory. */
+struct job *smol_job_new(struct server *server, const struct endpoint *endpoint);
+
+/* Creates n more prompts, empty ones. Returns false if memory runs out. */
+bool smol_job_add_prompts(struct job *job, size_t n);
+
+/* Returns the number of tokens of all prompts. */
+size_t smol_job_count(const struct job *job);
+
+/* Creates the replies, once `n` and the prompts are known. Returns false if memory runs out. */
+bool smol_job_make_replies(struct job *job);
+
+struct job *smol_job_hold(struct job *job);
+void smol_job_release(struct job *job);
+
+/* Lets the HTTP thread continue with the job: there is something to send. */
+void smol_job_wake(struct job *job);
+
+/* Ends the job, with a refusal or NULL, and wakes the HTTP thread. Does nothing if it has ended. */
+void smol_job_end(struct job *job, const struct refusal *refusal);
+
+/* Returns whether the client has closed the connection. */
+bool smol_job_is_abandoned(struct job *job);
+
+/* Moves what has not been sent yet out of a reply. The caller frees text->text and
+ * logprobs->text. Returns whether the reply has ended. */
+bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *logprobs);
+
+/* Moves the calls that have not been sent yet out of a reply, and counts them. The caller frees
+ * them. */
+struct calls smol_reply_take_calls(struct reply *reply);
+
+/* Prepares for calls of tools, if the job has tools. Errors: MEMORY. */
+smol_status smol_reply_expect_calls(struct reply *reply, smol_error *error);
+
+/* The callbacks on_text and on_token of a generation; `user` is the reply. */
+int smol_reply_text(void *user, const char *text, size_t size, uint32_t id);
+void smol_reply_token(void *user, uint32_t id, const float *logits, size_t n);
+
+#endif

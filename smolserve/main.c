@@ -1,0 +1,285 @@
+/* smolserve FILE.smol...: serves models over HTTP. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/print.h"
+#include "cli/sandbox.h"
+#include "cli/standard.h"
+#include "smolserve/http.h"
+#include "smolserve/listen.h"
+
+/* --- the command line ------------------------------------------------------------------------- */
+
+#define FIELD(name) offsetof(struct serve_settings, name)
+
+static const char *const kv_words[] = {"f32", "f16", "int8", "int4", NULL};
+static const char *const verify_words[] = {"first", "open", "off", NULL};
+static const char *const sandbox_words[] = {"on", "require", "off", NULL};
+
+static const struct option_rule rules[] = {
+    {"host", 0, "HOST", "listen on this address (127.0.0.1)", OPTION_TEXT, FIELD(host), 0, 0, NULL},
+    {"port", 0, "PORT", "listen on this port; 0: any (8080)", OPTION_COUNT, FIELD(port), 0, 65535,
+     NULL},
+    {"unix", 0, "PATH", "listen on a Unix socket instead, for its owner only", OPTION_TEXT,
+     FIELD(unix_path), 0, 0, NULL},
+    {"server-name", 0, "NAME", "a name of this server, in Host headers; may be repeated",
+     OPTION_TEXTS, FIELD(server_names), 0, 0, NULL},
+    {"api-keys", 0, "FILE", "answer only with a key in FILE (see below)", OPTION_TEXT,
+     FIELD(api_keys), 0, 0, NULL},
+    {"sequences", 0, "N", "generate N answers of a model at a time (32)", OPTION_COUNT,
+     FIELD(n_sequences), 1, SERVE_MAX_SEQUENCES, NULL},
+    {"queue", 0, "N", "let N further requests wait, and refuse more (256)", OPTION_COUNT,
+     FIELD(n_queued), 1, 65536, NULL},
+    {"timeout", 0, "SECONDS", "end a request after this time, waiting included (600)", OPTION_COUNT,
+     FIELD(timeout), 1, 86400, NULL},
+    {"max-body", 0, "SIZE", "refuse longer requests (4MiB)", OPTION_SIZE, FIELD(max_body), 0, 0,
+     NULL},
+    {"connections", 0, "N", "keep at most N connections (1024)", OPTION_COUNT, FIELD(n_connections),
+     1, 65536, NULL},
+    {"model-defaults", 0, NULL, "sample as the model's authors recommend, unless a request differs",
+     OPTION_FLAG, FIELD(model_defaults), 0, 0, NULL},
+    {"log", 0, NULL, "print a line for each request, without its content", OPTION_FLAG, FIELD(log),
+     0, 0, NULL},
+    {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,
+     FIELD(context.n_ctx), 1, UINT32_MAX, NULL},
+    {"threads", 0, "N", "threads of each model (one per available processor)", OPTION_COUNT,
+     FIELD(context.n_threads), 1, 256, NULL},
+    {"kv", 0, "TYPE", "KV cache: f32, f16, int8 or int4 (f32 for f32 blobs, otherwise f16)",
+     OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, kv_words},
+    {"verify", 0, "WHEN", "check the blobs' digests at `first` use, at `open`, or `off` (first)",
+     OPTION_CHOICE, FIELD(open.verify), SMOL_VERIFY_FIRST, 0, verify_words},
+    {"no-mmap", 0, NULL, "read the blobs into memory instead of mapping them", OPTION_FLAG,
+     FIELD(open.no_mmap), 0, 0, NULL},
+    {"sandbox", 0, "WHEN", "drop rights: `require` it, `on` as far as possible, or `off` (on)",
+     OPTION_CHOICE, FIELD(sandbox_mode), 1, 0, sandbox_words},
+};
+
+static const struct command_line command = {
+    .program = "smolserve",
+    .words = "FILE.smol...",
+    .about = "Serves models over HTTP with the interface of OpenAI, which many programs speak. A\n"
+             "model's name is its file's, without .smol. Answers are generated together, and each\n"
+             "has the same bits as if its request were the only one.\n"
+             "Prints `listening on http://HOST:PORT` when it is ready.\n",
+    .notes =
+        "POST /v1/chat/completions, /v1/completions and /v1/responses answer, whole or streamed;\n"
+        "POST /v1/embeddings, /tokenize and /detokenize do what their names say. GET /v1/models "
+        "lists\n"
+        "the models, GET /health says whether requests are accepted, GET /metrics has counters\n"
+        "for Prometheus. A member of a request that is unknown or not supported is an error.\n\n"
+        "A line of the file of --api-keys is NAME KEY or NAME KEY LIMIT: who may send requests,\n"
+        "and how many at a time. Clients send Authorization: Bearer KEY. If requests wait, those\n"
+        "go first whose keys have the fewest in progress.\n\n"
+        "A request whose Host header is neither an address, nor localhost, nor a --server-name\n"
+        "is refused, so that no web site can reach the server through a visitor's browser.\n"
+        "A proxy in front of the server should add TLS.\n\n"
+        "SIGTERM or SIGINT lets requests in progress finish; a second one ends at once.\n\n"
+        "Exit status: 0 success, 2 wrong usage, 3 a file is missing or unreadable, or the address\n"
+        "cannot be listened on, 4 a damaged blob, 5 not supported, 6 out of memory.\n",
+    .min_words = 1,
+    .max_words = OPTION_MAX_TEXTS,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+/* --- the start -------------------------------------------------------------------------------- */
+
+/* The files and the socket, opened before the sandbox. */
+struct opened {
+    int models[OPTION_MAX_TEXTS];
+    struct input keys;
+    struct listener listener;
+};
+
+struct generator *smol_server_generator(struct server *server, const char *name)
+{
+    for (size_t i = 0; i < server->n_generators; i++)
+        if (strcmp(server->generators[i].name, name) == 0)
+            return &server->generators[i];
+    return NULL;
+}
+
+static smol_status open_files(const struct serve_settings *settings, struct opened *opened,
+                              smol_error *error)
+{
+    for (size_t i = 0; i < settings->files.n; i++) {
+        opened->models[i] = open(settings->files.items[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        if (opened->models[i] < 0)
+            return smol_fail_errno(error, settings->files.items[i], "open");
+    }
+    if (settings->api_keys)
+        return smol_input_open(settings->api_keys, &opened->keys, error);
+    return SMOL_OK;
+}
+
+static smol_status enter_sandbox(const struct serve_settings *settings, smol_error *error)
+{
+    enum sandbox_mode mode = SANDBOX_ON;
+    struct sandbox sandbox;
+    smol_status status = SMOL_OK;
+    if (settings->sandbox_mode)
+        mode = (enum sandbox_mode)(settings->sandbox_mode - 1);
+    else
+        status = smol_sandbox_from_environment(&mode, error);
+    if (!status)
+        status = smol_sandbox_enter(mode, NULL, SANDBOX_SERVER, &sandbox, error);
+    if (!status && smol_sandbox_is_weak(&sandbox)) {
+        char state[200];
+        smol_sandbox_describe(&sandbox, state, sizeof state);
+        fprintf(stderr, "smolserve: warning: sandbox: %s\n", state);
+    }
+    return status;
+}
+
+static smol_status load_models(struct server *server, const struct opened *opened,
+                               smol_error *error)
+{
+    const struct option_texts *files = &server->settings->files;
+    server->generators = calloc(files->n, sizeof *server->generators);
+    if (!server->generators)
+        return smol_fail_memory(error, "the models");
+    for (size_t i = 0; i < files->n; i++) {
+        struct generator *generator = &server->generators[server->n_generators];
+        smol_status status =
+            smol_generator_start(generator, server, opened->models[i], files->items[i], error);
+        bool is_double = smol_server_generator(server, generator->name) != NULL;
+        server->n_generators++;
+        if (status)
+            return status;
+        if (is_double)
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "%.300s: another file has the same name: rename one of them",
+                             files->items[i]);
+    }
+    return SMOL_OK;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void wait_for_signal(struct server *server, const sigset_t *signals)
+{
+    const struct timespec second = {.tv_sec = 1};
+    while (sigtimedwait(signals, NULL, &second) < 0)
+        smol_connections_sweep(&server->connections);
+}
+
+/* Waits until no request is in progress. Another signal ends the process. */
+static void drain(struct server *server, const sigset_t *signals)
+{
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    atomic_store(&server->state, SERVER_DRAINING);
+    smol_http_drain(server);
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+    while (atomic_load(&server->n_jobs) > 0) {
+        nanosleep(&pause, NULL);
+        smol_connections_sweep(&server->connections);
+    }
+}
+
+static smol_status serve(struct server *server, struct opened *opened, const sigset_t *signals,
+                         smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    if (server->settings->api_keys)
+        status = smol_keys_read(&opened->keys, &server->keys, error);
+    if (!status)
+        status = smol_preparers_start(&server->preparers, server, error);
+    if (!status)
+        status = smol_http_start(server, opened->listener.fd, error);
+    if (!status)
+        status = load_models(server, opened, error);
+    if (status)
+        return status;
+    atomic_store(&server->state, SERVER_READY);
+    printf("listening on %s\n", opened->listener.address);
+    status = smol_standard_flush(error);
+    if (status)
+        return status;
+    wait_for_signal(server, signals);
+    drain(server, signals);
+    return SMOL_OK;
+}
+
+static smol_status run(const struct serve_settings *settings, smol_error *error)
+{
+    struct opened opened = {.keys.fd = -1};
+    struct server server = {.settings = settings};
+    sigset_t signals;
+    smol_status status = open_files(settings, &opened, error);
+    if (!status)
+        status = smol_listen(settings, &opened.listener, error);
+    server.statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    tzset(); /* for chat templates; the sandbox does not allow reading the time zone later */
+    if (!status)
+        status = enter_sandbox(settings, error);
+    if (status)
+        return status;
+    sigemptyset(&signals); /* blocked in all threads: the main thread waits for them */
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    smol_connections_init(&server.connections, settings->n_connections);
+    status = serve(&server, &opened, &signals, error);
+    smol_http_stop(&server);
+    smol_preparers_stop(&server.preparers);
+    for (size_t i = 0; i < server.n_generators; i++)
+        smol_generator_stop(&server.generators[i]);
+    free(server.generators);
+    smol_keys_free(&server.keys);
+    smol_connections_destroy(&server.connections);
+    return status;
+}
+
+/* Raises the limit of open files to what the connections need, if the system permits it. */
+static smol_status raise_limit(const struct serve_settings *settings, smol_error *error)
+{
+    enum { OTHER_FILES = 256 };
+    const rlim_t needed = (rlim_t)settings->n_connections + OTHER_FILES;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed)
+        return SMOL_OK;
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+    if (limit.rlim_cur == needed && setrlimit(RLIMIT_NOFILE, &limit) == 0)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_USAGE,
+                     "--connections %u: needs %llu open files, but the limit is %llu: raise it "
+                     "(ulimit -n), or allow fewer connections",
+                     settings->n_connections, (unsigned long long)needed,
+                     (unsigned long long)before);
+}
+
+int main(int argc, char **argv)
+{
+    struct serve_settings settings = {.host = "127.0.0.1",
+                                      .port = 8080,
+                                      .n_sequences = 32,
+                                      .n_queued = 256,
+                                      .timeout = 600,
+                                      .max_body = 4 << 20,
+                                      .n_connections = 1024};
+    const char *words[OPTION_MAX_TEXTS];
+    smol_error error;
+    bool shown;
+    smol_standard_reserve();
+    signal(SIGPIPE, SIG_IGN);
+    smol_guard_mappings();
+    smol_status status = smol_options_parse(&command, argc, argv, &settings, words, &shown, &error);
+    if (!status && shown)
+        status = smol_standard_flush(&error);
+    for (size_t i = 0; i < OPTION_MAX_TEXTS && !status && words[i]; i++)
+        settings.files.items[settings.files.n++] = words[i];
+    if (!status && !shown)
+        status = raise_limit(&settings, &error);
+    if (!status && !shown)
+        status = run(&settings, &error);
+    if (status && error.message[0])
+        fprintf(stderr, "smolserve: %s\n", error.message);
+    return smol_exit_status(status);
+}

@@ -1,0 +1,113 @@
+/* Texts in request bodies, see prompts.h. */
+#include "smolserve/prompts.h"
+
+#include <stdlib.h>
+
+#include "smolserve/server.h"
+
+static smol_status read_id(struct request_reader *r, struct buffer *ids)
+{
+    uint32_t vocab_size = smol_body_job(r)->generator->info.vocab_size;
+    uint64_t id = 0;
+    smol_status status = smol_member_whole(r, vocab_size - 1, &id);
+    const uint32_t narrow = (uint32_t)id;
+    smol_buffer_add(ids, (const char *)&narrow, sizeof narrow);
+    return status;
+}
+
+/* Reads the rest of a list of ids, which is not empty, after its bracket. */
+static smol_status read_ids(struct request_reader *r, struct prompt *prompt)
+{
+    struct buffer ids = {0};
+    bool more = true;
+    smol_status status = SMOL_OK;
+    while (!status && more) {
+        status = read_id(r, &ids);
+        if (!status)
+            status = smol_json_more(&r->json, ']', &more);
+    }
+    prompt->ids = (void *)ids.text;
+    prompt->n = ids.size / sizeof *prompt->ids;
+    if (!status && ids.failed)
+        status = smol_fail_memory(r->json.error, "a request");
+    return status;
+}
+
+/* Reads an element of a list: a string, or a list of ids. */
+static smol_status read_prompt(struct request_reader *r)
+{
+    struct job *job = smol_body_job(r);
+    bool more;
+    if (!smol_job_add_prompts(job, 1))
+        return smol_fail_memory(r->json.error, "a request");
+    struct prompt *prompt = &job->prompts[job->n_prompts - 1];
+    if (smol_json_peek(&r->json) == '"')
+        return smol_member_text(r, &prompt->text, &prompt->size);
+    if (smol_json_peek(&r->json) != '[')
+        return smol_member_fail(r, "expected a string, or a list of strings or of token ids");
+    smol_status status = smol_json_begin(&r->json, '[', &more);
+    if (!status && !more)
+        return smol_member_fail(r, "a list of token ids is empty");
+    return status ? status : read_ids(r, prompt);
+}
+
+smol_status smol_prompts_set(struct request_reader *r)
+{
+    struct json_reader at = r->json;
+    bool more;
+    if (smol_json_peek(&r->json) != '[')
+        return read_prompt(r);
+    smol_status status = smol_json_begin(&at, '[', &more);
+    if (status)
+        return status;
+    if (!more)
+        return smol_member_fail(r, "the list is empty");
+    int next = smol_json_peek(&at);
+    if (next != '"' && next != '[')
+        return read_prompt(r);
+    r->json = at;
+    while (!status && more) {
+        status = read_prompt(r);
+        if (!status)
+            status = smol_json_more(&r->json, ']', &more);
+    }
+    return status;
+}
+
+smol_status smol_prompts_set_tokens(struct request_reader *r)
+{
+    bool more;
+    if (smol_json_peek(&r->json) != '[')
+        return smol_member_fail(r, "expected a list of token ids");
+    if (!smol_job_add_prompts(smol_body_job(r), 1))
+        return smol_fail_memory(r->json.error, "a request");
+    smol_status status = smol_json_begin(&r->json, '[', &more);
+    return status || !more ? status : read_ids(r, &smol_body_job(r)->prompts[0]);
+}
+
+smol_status smol_prompts_check(const struct job *job, const char *name, size_t most,
+                               const char **param, smol_error *error)
+{
+    *param = name;
+    if (job->n_prompts == 0)
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: missing", name);
+    if (job->n_prompts > most)
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: %zu texts, but at most %zu are allowed",
+                         name, job->n_prompts, most);
+    return SMOL_OK;
+}
+
+smol_status smol_prompts_tokenize(struct job *job, smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; !status && i < job->n_prompts; i++) {
+        struct prompt *prompt = &job->prompts[i];
+        if (!prompt->text)
+            continue;
+        status = smol_prompt_text(prompt->text, prompt->size, job->generator->model, NULL, NULL,
+                                  &prompt->ids, &prompt->n, error);
+        free(prompt->text);
+        prompt->text = NULL;
+    }
+    return status;
+}

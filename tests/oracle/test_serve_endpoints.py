@@ -1,0 +1,257 @@
+"""smolserve's other endpoints: completions, embeddings, tokens."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from checkpoints import load_reference
+from conftest import ROOT
+from engine import Model
+from serving import serving
+from test_serve import by_smolrun, openai_members, user, words
+
+
+@pytest.fixture(scope="module")
+def server(blob):
+    with serving(blob, "--sequences", 16) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def model(blob):
+    with Model(blob) as model:
+        yield model
+
+
+# --- completions ----------------------------------------------------------------------------------
+
+
+def complete(server, **request):
+    return server.client.completions.create(model=server.model, **openai_members(request))
+
+
+def test_completions_are_those_of_smolrun(server, blob):
+    rng = random.Random(5)
+    requests = [
+        {"prompt": words(rng, rng.choice([1, 5, 100])), "max_tokens": rng.randint(0, 30), "seed": i,
+         "temperature": rng.choice([0, 1]), "top_k": rng.choice([0, 9]), "stop": rng.choice([None, ["."], "a"])}
+        for i in range(20)
+    ]  # fmt: skip
+    for request, one in zip(requests, by_smolrun(blob, requests), strict=True):
+        (choice,) = complete(server, **request).choices
+        assert (choice.text, choice.finish_reason) == (one["text"], one["finish_reason"])
+        chunks = list(complete(server, stream=True, **request))
+        assert "".join(chunk.choices[0].text for chunk in chunks) == one["text"]
+        assert chunks[-1].choices[0].finish_reason == one["finish_reason"]
+
+
+def test_without_a_limit_completions_have_sixteen_tokens(server):
+    answer = complete(server, prompt="Once upon a time", temperature=0)
+    assert answer.usage.completion_tokens == 16 and answer.choices[0].finish_reason == "length"
+
+
+def test_several_prompts_as_texts_or_tokens(server, model, blob):
+    prompts = ["Once upon", "The cat", "One day, a little girl"]
+    expected = [
+        one["text"]
+        for prompt in prompts
+        for one in by_smolrun(blob, [{"prompt": prompt, "max_tokens": 8, "temperature": 1, "seed": 4 + i} for i in range(2)])
+    ]
+    ids = [list(map(int, model.tokenize(prompt))) for prompt in prompts]
+    for form in (prompts, ids):
+        answer = complete(server, prompt=form, max_tokens=8, temperature=1, seed=4, n=2)
+        assert [choice.index for choice in answer.choices] == list(range(6))
+        assert [choice.text for choice in answer.choices] == expected
+        assert answer.usage.prompt_tokens == sum(map(len, ids))
+    assert complete(server, prompt=ids[0], max_tokens=8, temperature=1, seed=4).choices[0].text == expected[0]
+
+
+def test_log_probabilities_of_completions_are_those_of_smolrun(server, blob):
+    request = {"prompt": "Once upon a time", "max_tokens": 10, "seed": 1, "temperature": 1.5, "logprobs": 3}
+    (expected,) = by_smolrun(blob, [request])
+    found = complete(server, **request).choices[0].logprobs
+    assert found.token_logprobs == [one["logprob"] for one in expected["logprobs"]]
+    assert found.tokens == [one["text"] for one in expected["logprobs"]]
+    for tops, one in zip(found.top_logprobs, expected["logprobs"], strict=True):
+        whole = {text: value for text, value in tops.items() if not text.startswith("bytes:")}
+        shown = {top["text"]: top["logprob"] for top in [*one["top"], one] if "\ufffd" not in top["text"]}
+        assert whole == shown and len(tops) in (3, 4)
+    text = "".join(found.tokens)
+    assert [text[at:].startswith(token) for at, token in zip(found.text_offset, found.tokens)] == [True] * 10
+    chunks = list(complete(server, stream=True, **request))
+    assert sum((chunk.choices[0].logprobs.text_offset for chunk in chunks), []) == found.text_offset
+
+
+def test_tokens_that_are_parts_of_characters_are_shown_as_bytes(server):
+    format = {"type": "choices", "choices": ["\U0001f600\u20ac\U0001f4a9"]}
+    answer = server.client.completions.create(
+        model=server.model, prompt="Once", max_tokens=12, logprobs=0, extra_body={"response_format": format}
+    )
+    tokens = answer.choices[0].logprobs.tokens
+    assert any(token.startswith("bytes:\\x") for token in tokens), tokens
+    back = b"".join(bytes.fromhex(t[6:].replace("\\x", "")) if t.startswith("bytes:") else t.encode() for t in tokens)
+    assert back.decode() == answer.choices[0].text == "\U0001f600\u20ac\U0001f4a9"
+
+
+@pytest.mark.parametrize(
+    ("members", "param", "message"),
+    [
+        ({}, "prompt", "missing"),
+        ({"prompt": []}, "prompt", "empty"),
+        ({"prompt": [[]]}, "prompt", "empty"),
+        ({"prompt": [1, "x"]}, "prompt", "whole number"),
+        ({"prompt": ["x", 1]}, "prompt", "expected a string"),
+        ({"prompt": [1 << 40]}, "prompt", "whole number from 0"),
+        ({"prompt": {}}, "prompt", "expected a string"),
+        ({"prompt": ["x"] * 17}, "prompt", "at most 16"),
+        ({"prompt": ["x"] * 9, "n": 2}, "prompt", "at most 8"),
+        ({"prompt": "x", "echo": True}, "echo", "not supported"),
+        ({"prompt": "x", "suffix": "y"}, "suffix", "not supported"),
+        ({"prompt": "x", "logprobs": 21}, "logprobs", "from 0 to 20"),
+        ({"prompt": "x", "messages": []}, "messages", "no such member"),
+    ],
+)
+def test_wrong_completions_are_refused(server, members, param, message):
+    status, answer = server.post("/v1/completions", members)
+    assert (status, answer["error"]["param"]) == (400, param) and message in answer["error"]["message"]
+
+
+# --- embeddings -----------------------------------------------------------------------------------
+
+
+def unit(vector):
+    return vector / np.linalg.norm(vector)
+
+
+def test_embeddings_are_the_means_of_hidden_states(demo_blob):
+    import torch
+
+    blob = demo_blob("f32")
+    reference = load_reference(ROOT / "demo/model").model
+    texts = ["Once upon a time", "x", words(random.Random(1), 250)]
+    with serving(blob) as server, Model(blob) as model:
+        found = server.client.embeddings.create(model=server.model, input=texts)
+        assert [one.index for one in found.data] == [0, 1, 2]
+        for text, one in zip(texts, found.data, strict=True):
+            ids = list(map(int, model.tokenize(text)))
+            with torch.no_grad():
+                states = reference(torch.tensor([ids])).last_hidden_state[0].double().numpy()
+            assert np.abs(np.array(one.embedding) - unit(states.mean(0))).max() < 2e-5
+            assert abs(np.linalg.norm(one.embedding) - 1) < 1e-6
+        assert found.usage.prompt_tokens == sum(len(model.tokenize(text)) for text in texts)
+
+
+def test_embeddings_have_the_same_bits_in_any_form_and_beside_anything(server, model):
+    text = words(random.Random(2), 200)
+    expected = server.client.embeddings.create(model=server.model, input=text).data[0].embedding
+    mean = model.context().embed(model.tokenize(text)).astype(np.float64).sum(0)
+    assert np.array_equal(np.float32(expected), np.float32(unit(mean)))
+    body = {"model": server.model, "stream": True, "messages": user("Hi"), "max_tokens": 400,
+            "response_format": {"type": "regex", "pattern": "[a-z ]{2000}"}}  # fmt: skip
+    with server.client.chat.completions.create(**body) as stream:
+        next(iter(stream))
+        for form in ([text], model.tokenize(text), [model.tokenize(text)]):
+            status, answer = server.post("/v1/embeddings", {"input": form, "encoding_format": "float"})
+            assert status == 200, answer
+            assert np.array_equal(np.float32(answer["data"][0]["embedding"]), np.float32(expected))
+
+
+@pytest.mark.parametrize(
+    ("members", "param"),
+    [({}, "input"), ({"input": "x", "dimensions": 3}, "dimensions"), ({"input": ["x"] * 2049}, "input"),
+     ({"input": "x", "encoding_format": "hex"}, "encoding_format"), ({"input": "word " * 600}, None)],
+)  # fmt: skip
+def test_wrong_embeddings_are_refused(server, members, param):
+    status, answer = server.post("/v1/embeddings", members)
+    assert (status, answer["error"]["param"]) == (400, param)
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+
+def test_tokens_there_and_back(server, demo_tokenizer):
+    for text in ("Once upon a time", "caf\u00e9 \U0001f600\n\n", ""):
+        status, found = server.post("/tokenize", {"prompt": text})
+        if not text and status == 400:
+            continue  # no bos token
+        assert status == 200
+        if text:
+            assert found["tokens"] == demo_tokenizer.encode(text).ids
+            assert server.post("/detokenize", {"tokens": found["tokens"]}) == (200, {"prompt": text})
+        assert found["count"] == len(found["tokens"]) and found["max_model_len"] == 512
+    assert server.post("/detokenize", {"tokens": []})[1] == {"prompt": ""}
+
+
+def test_tokens_of_a_conversation_are_those_of_its_answer(server):
+    _, found = server.post("/tokenize", {"messages": user("Hello")})
+    assert found["count"] == server.chat("Hello", max_tokens=1)["usage"]["prompt_tokens"]
+    _, text = server.post("/detokenize", {"tokens": found["tokens"]})
+    assert "Hello" in text["prompt"] and "<|im_start|>" in text["prompt"]
+
+
+def test_a_text_of_any_length_is_tokenized(server):
+    status, found = server.post("/tokenize", {"prompt": "word " * 100_000})
+    assert status == 200 and found["count"] > 100_000
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/detokenize"])
+@pytest.mark.parametrize("members", [{}, {"prompt": "x", "messages": []}, {"tokens": "x"}, {"tokens": [-1]}, {"tokens": [10**6]}, {"prompt": 1}])
+def test_wrong_requests_for_tokens_are_refused(server, path, members):
+    status, answer = server.post(path, members)
+    assert status == 400 and json.dumps(answer["error"])
+
+
+# --- responses ------------------------------------------------------------------------------------
+
+
+def test_responses_are_those_of_chats(server):
+    request = {"max_output_tokens": 20, "temperature": 1, "extra_body": {"seed": 3}}
+    messages = [{"role": "system", "content": "Be brief"}, *user("Hello")]
+    expected = server.client.chat.completions.create(model=server.model, messages=messages, max_tokens=20, temperature=1, seed=3)
+    text, finish = expected.choices[0].message.content, expected.choices[0].finish_reason
+    items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello"}], "id": "x", "status": "completed"}]
+    for form in ("Hello", user("Hello"), items):
+        found = server.client.responses.create(model=server.model, instructions="Be brief", input=form, **request)
+        assert found.output_text == text and found.instructions == "Be brief"
+        assert found.status == {"stop": "completed", "length": "incomplete"}[finish]
+        assert (found.usage.input_tokens, found.usage.output_tokens) == (expected.usage.prompt_tokens, expected.usage.completion_tokens)
+    again = [*items, *[item.model_dump() for item in found.output], *user("More")]
+    assert server.client.responses.create(model=server.model, input=again, max_output_tokens=3).output_text
+
+
+def test_streamed_responses_have_their_events(server):
+    request = {"model": server.model, "input": "Hello", "temperature": 0, "max_output_tokens": 40}
+    whole = server.client.responses.create(**request)
+    with server.client.responses.stream(**request) as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    assert final.output_text == whole.output_text and final.usage == whole.usage
+    kinds = [event.type for event in events]
+    assert kinds[:4] == ["response.created", "response.in_progress", "response.output_item.added", "response.content_part.added"]
+    assert kinds[-4:] == ["response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == whole.output_text
+    *_, last = server.client.responses.create(stream=True, **request | {"max_output_tokens": 2})
+    assert last.type == "response.incomplete" and last.response.incomplete_details.reason == "max_output_tokens"
+
+
+def test_responses_may_have_a_format(server):
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 99, "minimum": 0}}, "required": ["n"], "additionalProperties": False}
+    text = {"format": {"type": "json_schema", "name": "n", "schema": schema, "strict": True}}
+    found = server.client.responses.create(model=server.model, input="A number", text=text)
+    assert found.status == "completed" and 0 <= json.loads(found.output_text)["n"] <= 99
+
+
+@pytest.mark.parametrize(
+    ("members", "param", "message"),
+    [
+        ({}, "input", "missing"), ({"input": []}, "input", "at least one"), ({"input": 1}, "input", "a list"), ({"input": "x", "store": True}, "store", "stores nothing"),
+        ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id", "not supported"), ({"input": "x", "truncation": "auto"}, "truncation", "disabled"),
+        ({"input": [{"type": "function_call_output", "output": "x"}]}, "input", "function_call_output: only message"), ({"input": "x", "n": 2}, "n", "no such member"),
+        ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text", "missing"), ({"input": "x", "max_output_tokens": -1}, "max_output_tokens", "whole number"),
+    ],
+)  # fmt: skip
+def test_wrong_responses_are_refused(server, members, param, message):
+    status, answer = server.post("/v1/responses", members)
+    assert (status, answer["error"]["param"]) == (400, param) and message in answer["error"]["message"]

@@ -1,0 +1,332 @@
+"""smolserve and clients that are slow, broken or hostile: nothing crashes, and others are served."""
+
+import json
+import os
+import socket
+import stat
+import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+
+import openai
+import pytest
+from programs import assert_refuses, run
+from serving import post_bytes, read_all, serving
+from test_serve import ROUTE, user
+
+LONG = {"type": "regex", "pattern": "[a-z ]{2000}"}  # an answer that does not end by itself
+
+
+@pytest.fixture(scope="module")
+def server(blob):
+    with serving(blob, "--sequences", 4, "--connections", 100, "--max-body", 65536) as server:
+        yield server
+        assert server.chat("Hi", max_tokens=1)
+
+
+def request(server, **members):
+    return {"model": server.model, "messages": user("Hi"), "max_tokens": 3} | members
+
+
+def resident(server):
+    with open(f"/proc/{server.process.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+# --- broken requests ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\0" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 100_000,
+        b"GET /health HTTP/1.1\r\n" + b"x" * 100_000, b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n" % ROUTE.encode(),
+        b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n" % ROUTE.encode(),
+        b"POST %s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" % ROUTE.encode(),
+        b"GET /%00%ff/../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", os.urandom(10_000),
+    ],
+    ids=range(13),
+)  # fmt: skip
+def test_bytes_that_are_no_request_get_an_error_or_nothing(server, data):
+    answer = server.raw(data)
+    assert answer == b"" or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4", b"HTTP/1.1 5")), answer[:100]
+    assert server.get("/health")[0] == 200
+
+
+def test_large_bodies_are_refused(server):
+    for size in (65537, 200_000, 100_000_000):
+        data = post_bytes(ROUTE, b" " * min(size, 1_000_000)).replace(b"Content-Length: 1000000", b"Content-Length: %d" % size)
+        with server.socket() as connection:
+            try:
+                connection.sendall(data)
+            except OSError:
+                assert size > 4 * 65536  # it does not read everything
+            answer = connection.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 413") and b"65536 bytes" in answer
+
+
+def test_chunked_bodies_have_the_same_limit(server):
+    def chunked(body, n):
+        head = post_bytes(ROUTE, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        parts = [body[i : i + n] for i in range(0, len(body), n)]
+        return head + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+    body = json.dumps(request(server)).encode()
+    with server.socket(chunked(body, 3)) as connection:
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+    with server.socket(chunked(body + b" " * 100_000, 1000)) as connection:
+        assert connection.recv(4096).startswith(b"HTTP/1.1 413")
+    with server.socket() as connection:
+        try:
+            connection.sendall(chunked(body + b" " * 10_000_000, 60_000))
+            connection.recv(4096)
+        except OSError:
+            pass
+    assert server.get("/health")[0] == 200
+
+
+def test_requests_on_one_connection_are_answered_in_order(server):
+    good, bad = post_bytes(ROUTE, request(server)), post_bytes(ROUTE, b"{")
+    with server.socket(good + bad + good) as connection:
+        data = b""
+        while data.count(b"HTTP/1.1") < 3 or not data.endswith(b"}\n"):
+            data += connection.recv(1 << 16)
+    assert [part[:4] for part in data.split(b"HTTP/1.1 ")[1:]] == [b"200 ", b"400 ", b"200 "]
+
+
+# --- slow and broken clients ----------------------------------------------------------------------
+
+
+def test_resets_at_any_moment_harm_nobody(server):
+    body = post_bytes(ROUTE, request(server, stream=True, max_tokens=200, response_format=LONG))
+    with ThreadPoolExecutor(1) as pool:
+        alone = pool.submit(server.chat, "Tell me", max_tokens=100, temperature=0)
+        for i in range(60):
+            connection = server.socket(body[: 10 * i] if i % 2 else body)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            time.sleep(0.001 * (i % 7))
+            connection.close()
+        found = alone.result()
+    assert found["choices"] == server.chat("Tell me", max_tokens=100, temperature=0)["choices"]
+    server.wait_for("smolserve_sequences", 0)
+    server.wait_for("smolserve_waiting", 0)
+
+
+@pytest.mark.slow
+def test_a_client_that_never_reads_is_cut_off_and_stalls_nobody(blob):
+    with serving(blob, "--sequences", 2) as server:
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        connection.connect(("127.0.0.1", server.port))
+        body = request(server, stream=True, max_tokens=450, n=2, logprobs=True, top_logprobs=20, response_format=LONG)
+        connection.sendall(post_bytes(ROUTE, body))
+        server.wait_for("smolserve_sequences", 0)  # generated, and not sent
+        assert server.chat("Hi", max_tokens=3)
+        server.wait_for("smolserve_connections", 1, 60)  # that of the metrics
+        connection.close()
+
+
+@pytest.mark.slow
+def test_a_slow_request_is_cut_off(blob):
+    """Even if something arrives all the time."""
+    with serving(blob) as server:
+        start = time.monotonic()
+        with server.socket(b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % ROUTE.encode()) as connection:
+            connection.settimeout(0.5)
+            with pytest.raises(OSError):
+                while time.monotonic() < start + 60:
+                    connection.sendall(b"X: y\r\n")
+                    try:
+                        if connection.recv(100) == b"":
+                            raise ConnectionResetError
+                    except TimeoutError:
+                        pass
+        assert 25 < time.monotonic() - start < 40
+
+
+def test_idle_connections_make_room_for_others(server):
+    idle = []
+    for _ in range(300):  # three times as many as it keeps
+        idle.append(server.socket())
+    busy = server.socket(post_bytes(ROUTE, request(server, max_tokens=400, response_format=LONG)))
+    idle += [server.socket() for _ in range(300)]
+    assert server.get("/health")[0] == 200 and server.chat("Hi", max_tokens=1)
+    assert busy.recv(100).startswith(b"HTTP/1.1 200")
+    assert server.metrics()["smolserve_connections"] <= 164
+    for connection in [*idle, busy]:
+        connection.close()
+
+
+def test_memory_does_not_grow(server):
+    def ask(i):
+        body = request(server, stream=i % 2 == 0, n=1 + i % 3, temperature=1, max_tokens=30, logprobs=i % 5 == 0)
+        if i % 7 == 0:
+            server.socket(post_bytes(ROUTE, body)).close()
+        elif i % 11 == 0:
+            assert server.http("POST", ROUTE, b"{" * i)[0] == 400
+        else:
+            assert server.http("POST", ROUTE, body)[0] == 200
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(300)))
+        before = resident(server)
+        list(pool.map(ask, range(1200)))
+    assert resident(server) < before + (4 << 20)
+
+
+# --- access ---------------------------------------------------------------------------------------
+
+
+def test_other_hosts_are_refused(blob):
+    with serving(blob, "--server-name", "llm.example.org") as server:
+        for host in ("localhost", "LOCALHOST:99", "127.0.0.1", "[::1]:8080", "192.0.2.9", "llm.example.org:443"):
+            assert server.get("/health", Host=host)[0] == 200
+        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::1", "a b", "localhost:x"):
+            status, _, data = server.http("GET", "/health", Host=host)
+            assert status in (400, 403), host
+        assert server.raw(b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+@pytest.fixture
+def keys(tmp_path):
+    file = tmp_path / "keys"
+    file.write_text("# who\n\nalice secret-of-alice\nbob secret-of-bob 1\n")
+    return file
+
+
+def test_only_those_with_a_key_are_answered(blob, keys):
+    with serving(blob, "--api-keys", keys, api_key="secret-of-alice") as server:
+        assert server.client.chat.completions.create(model=server.model, messages=user("Hi"), max_tokens=1)
+        assert server.get("/health")[0] == 200
+        for key in (None, "Bearer secret-of-alic", "Bearer secret-of-alicee", "secret-of-alice", "Bearer ", "Basic x", "Bearer " + "x" * 5000):
+            headers = {"Authorization": key} if key else {}
+            for path in ("/v1/models", "/metrics"):
+                status, answer, data = server.http("GET", path, **headers)
+                assert (status, answer["WWW-Authenticate"]) == (401, "Bearer")
+                assert json.loads(data)["error"]["code"] == "invalid_api_key"
+            assert server.http("POST", ROUTE, request(server), **headers)[0] == 401
+        with pytest.raises(openai.AuthenticationError):
+            server.client.with_options(api_key="wrong-one").models.list()
+
+
+def test_a_key_may_have_a_limit_and_clients_get_their_turns(blob, keys):
+    with serving(blob, "--api-keys", keys, "--sequences", 2) as server:
+        def ask(name, **members):
+            return server.http("POST", ROUTE, request(server, **members), Authorization=f"Bearer secret-of-{name}")
+
+        def metric(name, value):
+            end = time.monotonic() + 20
+            while f"{name} {value}\n" not in server.http("GET", "/metrics", Authorization="Bearer secret-of-bob")[2].decode():
+                assert time.monotonic() < end
+
+        with ThreadPoolExecutor(20) as pool:
+            alice = [pool.submit(ask, "alice", max_tokens=400, response_format=LONG) for _ in range(8)]
+            metric("smolserve_waiting", 6)
+            bob = pool.submit(ask, "bob", max_tokens=100, response_format=LONG)
+            metric("smolserve_waiting", 7)
+            status, _, data = ask("bob")
+            assert status == 429 and "1 requests at a time" in json.loads(data)["error"]["message"]
+            assert bob.result()[0] == 200
+            assert not all(one.done() for one in alice)  # bob came last and did not wait for all
+            assert {one.result()[0] for one in alice} == {200}
+            assert ask("bob")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "no keys"), ("alice", "NAME KEY"), ("a short", "8 to 128"), ("a b c d e", "NAME KEY"), (f"{'x' * 33} 12345678", "32"),
+     ("a 12345678 0", "LIMIT"), ("a 12345678 x", "LIMIT"), ("a 12345678\nb 12345678", "twice (line 2)")],
+)  # fmt: skip
+def test_wrong_files_of_keys_are_refused(blob, tmp_path, text, message):
+    (tmp_path / "keys").write_text(text)
+    assert_refuses(run("smolserve", [blob, "--port", 0, "--api-keys", tmp_path / "keys"]), 2, "keys: ", message)
+
+
+def test_a_unix_socket_is_its_owners(blob, tmp_path):
+    path = tmp_path / "socket"
+    for _ in range(2):  # the second time, the socket is there already
+        with serving_unix(blob, path) as ask:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert ask("GET", "/health")[0] == 200
+            status, data = ask("POST", ROUTE, json.dumps({"model": blob.stem, "messages": user("Hi"), "max_tokens": 3}))
+            assert status == 200 and json.loads(data)["usage"]["completion_tokens"] == 3
+            refused = run("smolserve", [blob, "--unix", path])
+            assert_refuses(refused, 3, "in use")
+    assert_refuses(run("smolserve", [blob, "--unix", "x" * 200]), 2, "--unix")
+
+
+def serving_unix(blob, path):
+    import signal
+    import subprocess
+    from contextlib import contextmanager
+
+    from internal import BUILD
+
+    @contextmanager
+    def serve():
+        process = subprocess.Popen([BUILD / "smolserve", blob, "--unix", path], stdout=subprocess.PIPE, text=True)
+
+        def ask(method, target, body=None):
+            connection = HTTPConnection("localhost")
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(str(path))
+            connection.request(method, target, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read()
+
+        try:
+            assert process.stdout.readline() == f"listening on unix:{path}\n"
+            yield ask
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+    return serve()
+
+
+def test_a_socket_of_systemd_is_used(blob):
+    import subprocess
+
+    from internal import BUILD
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    command = f'exec 3<&{listener.fileno()}; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
+    words = ["bash", "-c", command, "sh", BUILD / "smolserve", blob]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=[listener.fileno()])
+    try:
+        assert process.stdout.readline() == f"listening on http://127.0.0.1:{port}\n"
+        connection = HTTPConnection("127.0.0.1", port)
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+
+
+def test_logs_have_no_content(blob):
+    from serving import Server
+
+    server = Server([blob], "--log")
+    try:
+        server.chat("a secret thing", max_tokens=2)
+        server.http("GET", "/secret%0apath")
+        assert server.stop() == 0
+        first, second = server.messages().splitlines()
+        assert first.startswith(f"smolserve: POST {ROUTE} 200 id=chatcmpl-") and "secret thing" not in first
+        assert second == "smolserve: GET /secret?path 404"
+    finally:
+        server.process.kill()
+
+
+def test_the_process_can_open_nothing(server):
+    """The sandbox is in force while it serves."""
+    status = dict(line.split(":\t") for line in open(f"/proc/{server.process.pid}/status").read().splitlines() if ":\t" in line)
+    assert status["NoNewPrivs"] == "1"
+    if os.uname().machine in ("x86_64", "aarch64"):
+        assert status["Seccomp"] == "2"

@@ -1,0 +1,395 @@
+"""Calls of tools. The reference is the rendering of calls by chat templates in jinja2: the constraint allows
+what a template renders for calls of earlier turns, and the reader finds the same calls in it."""
+
+import ctypes
+import json
+import random
+import re
+import shutil
+
+import pytest
+from chats import reference
+from checkpoints import byte_tokenizer, make
+from engine import Model, SmolError, check
+from internal import ROOT, Error, lib
+from programs import smolconv
+from test_jsonl import answers
+from smol_h import ON_TOOL_PART, ConstraintParams
+from tokenizers import AddedToken
+
+pytestmark = pytest.mark.quick
+
+DEMO = ROOT / "demo/model"
+TOOLS = [
+    {"type": "function", "function": {
+        "name": "get_weather", "description": "The weather.", "parameters": {
+            "type": "object", "required": ["city"],
+            "properties": {"city": {"type": "string", "maxLength": 40}, "days": {"type": "integer", "minimum": 1, "maximum": 14}}}}},
+    {"type": "function", "function": {"name": "now"}},
+    {"name": "paint", "parameters": {"properties": {
+        "color": {"enum": ["red", "green"]}, "at": {"type": "array", "maxItems": 2, "items": {"enum": [1, -2.5, 30]}}}}},
+    {"name": "note", "parameters": {"properties": {
+        "done": {"type": "boolean"}, "more": {"type": "object"}, "size": {"type": "number"},
+        "tags": {"type": "array", "items": {"type": "string"}}, "text": {"type": "string", "pattern": "^[^x]*$"}}}},
+]  # fmt: skip
+CALLS = [
+    ("get_weather", {"city": "Zürich \"old\" [x]}", "days": 3}),
+    ("now", {}),
+    ("paint", {"color": "red", "at": [1, -2.5]}),
+    ("get_weather", {"city": "</tool_call>\n{\"a\"}"}),
+    ("note", {"done": True, "more": {"a b": [None, {"c": "y\n"}, False, []], "b": -1.5e-07, "d": {}}, "size": 1e20,
+              "tags": ["", "é, ]})", "None"], "text": ""}),
+    ("get_weather", {"city": "5"}),
+    ("note", {"text": "null"}),
+    ("note", {"done": False, "text": "<|\n\n<esc \\u0041 \u2028"}),
+]  # fmt: skip
+
+# How each style's models render the calls of an earlier turn. `answer` is between the markers "@@".
+HEAD = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}@@{% else %}{{ m.content }}"
+TAIL = "@@{% endif %}{% endfor %}{% if tools %}{% endif %}"
+GEMMA = (
+    "{% macro value(v) %}{% if v is string %}{{ 'QUOTE' + v + 'QUOTE' }}{% elif v is boolean %}{{ 'true' if v else 'false' }}"
+    "{% elif v is mapping %}{{ object(v) }}{% elif v is sequence %}{{ '[' }}{% for x in v %}{{ value(x) }}"
+    "{{ ',' if not loop.last }}{% endfor %}{{ ']' }}{% else %}{{ v }}{% endif %}{% endmacro %}"
+    "{% macro object(v) %}{{ '{' }}{% for k, x in v | dictsort %}{{ k }}:{{ value(x) }}{{ ',' if not loop.last }}"
+    "{% endfor %}{{ '}' }}{% endmacro %}"
+    "{% for c in m.tool_calls %}{{ 'MARKcall:' + c.function.name + object(c.function.arguments) + 'END' }}{% endfor %}"
+)
+RENDER = {
+    "hermes": "{% for c in m.tool_calls %}{% if m.content or not loop.first %}{{ '\n' }}{% endif %}"
+              "{{ '<tool_call>\n{\"name\": \"' + c.function.name + '\", \"arguments\": ' }}"
+              "{{ c.function.arguments | tojson }}{{ '}\n</tool_call>' }}{% endfor %}",
+    "llama3": "{% set c = m.tool_calls[0].function %}{{ '{\"name\": \"' + c.name + '\", ' }}"
+              "{{ '\"parameters\": ' }}{{ c.arguments | tojson }}{{ '}' }}{# ipython #}",
+    "mistral": "{{ '[TOOL_CALLS][' }}{% for c in m.tool_calls %}{{ c.function | tojson }}"
+               "{{ ', ' if not loop.last else ']' }}{% endfor %}",
+    "mistral-args": "{% for c in m.tool_calls %}{{ '[TOOL_CALLS]' + c.function.name + '[ARGS]' }}"
+                    "{{ c.function.arguments | tojson }}{% endfor %}",
+    "granite": "{{ '<|tool_call|>[' }}{% for c in m.tool_calls %}{{ c.function | tojson }}"
+               "{{ ', ' if not loop.last else ']' }}{% endfor %}",
+    "function-gemma": GEMMA.replace("MARK", "<start_function_call>").replace("END", "<end_function_call>")
+                      .replace("QUOTE", "<escape>"),
+    "gemma": GEMMA.replace("MARK", "<|tool_call>").replace("END", "<tool_call|>").replace("QUOTE", '<|"|>'),
+    "qwen-xml": "{% for c in m.tool_calls %}{% if m.content or not loop.first %}{{ '\n' }}{% endif %}"
+                "{{ '<tool_call>\n<function=' + c.function.name + '>\n' }}{% for k, v in c.function.arguments | items %}"
+                "{{ '<parameter=' + k + '>\n' }}{{ v | tojson if v is mapping or (v is sequence and v is not string) else v }}"
+                "{{ '\n</parameter>\n' }}{% endfor %}{{ '</function>\n</tool_call>' }}{% endfor %}",
+    "python": "{% macro value(v) %}{% if v is string %}{{ v | tojson }}{% elif v is mapping %}{{ '{' }}{% for k, x in v | items %}"
+              "{{ k | tojson }}: {{ value(x) }}{{ ', ' if not loop.last }}{% endfor %}{{ '}' }}{% elif v is sequence %}"
+              "{{ '[' }}{% for x in v %}{{ value(x) }}{{ ', ' if not loop.last }}{% endfor %}{{ ']' }}{% else %}{{ v }}{% endif %}"
+              "{% endmacro %}{{ '<|tool_call_start|>[' }}{% for c in m.tool_calls %}{{ c.function.name }}("
+              "{% for k, v in c.function.arguments | items %}{{ k }}={{ value(v) }}{{ ', ' if not loop.last }}{% endfor %})"
+              "{{ ', ' if not loop.last }}{% endfor %}{{ ']<|tool_call_end|>' }}",
+}  # fmt: skip
+SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]"], "mistral-args": ["[TOOL_CALLS]", "[ARGS]"],
+           "granite": ["<|tool_call|>"], "function-gemma": ["<start_function_call>", "<end_function_call>", "<escape>"],
+           "gemma": ["<|tool_call>", "<tool_call|>", '<|"|>'], "python": ["<|tool_call_start|>", "<|tool_call_end|>"]}  # fmt: skip
+ONE_CALL = {"llama3"}
+NO_TEXT = {"llama3"}
+
+
+def source(style):
+    return HEAD + RENDER[style] + TAIL
+
+
+def rendered(style, content, calls):
+    """The assistant's turn as the reference renders it."""
+    turn = {"role": "assistant", "content": content,
+            "tool_calls": [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]}  # fmt: skip
+    text = reference(source(style), {}, [{"role": "user", "content": "Go."}, turn], TOOLS)
+    return text.split("@@")[1]
+
+
+@pytest.fixture(scope="module", params=[(s, special) for s in RENDER for special in (False, True)
+                                        if SPECIAL[s] or not special], ids=str)  # fmt: skip
+def styled(request, tmp_path_factory):
+    """A model of each style, whose markers are special tokens or text."""
+    style, special = request.param
+    folder = tmp_path_factory.mktemp("styled")
+    make(folder / "model", vocab_size=280, eos_token_id=256, bos_token_id=None, num_hidden_layers=1)
+    tokenizer = byte_tokenizer(256)
+    tokenizer.add_special_tokens(["<|end|>"])
+    tokenizer.add_tokens([AddedToken("<think>", special=False)])
+    if special:
+        tokenizer.add_special_tokens(SPECIAL[style])
+    tokenizer.save(str(folder / "model/tokenizer.json"))
+    (folder / "model/chat_template.jinja").write_text(source(style))
+    smolconv(folder / "model", folder / "model.smol", "--quiet", check=True)
+    shutil.rmtree(folder / "model")
+    with Model(folder / "model.smol") as model:
+        yield style, model
+
+
+class Matcher:
+    """A matcher of a constraint for tools."""
+
+    def __init__(self, model, tools=None, choice=None, one_call=False):
+        error, text = Error(), json.dumps(TOOLS if tools is None else tools).encode()
+        params = ConstraintParams(4, text, len(text), 0, 0, choice and choice.encode(), one_call)
+        self.model, self.constraint, self.pointer = model, ctypes.c_void_p(), ctypes.c_void_p()
+        check(lib.smol_constraint_create(model.handle, ctypes.byref(params), ctypes.byref(self.constraint),
+                                         ctypes.byref(error)), error)  # fmt: skip
+        check(lib.smol_matcher_create(self.constraint, ctypes.byref(self.pointer), ctypes.byref(error)), error)
+
+    def __del__(self):
+        lib.smol_matcher_free(self.pointer)
+        lib.smol_constraint_free(self.constraint)
+
+    def mask(self):
+        words = (ctypes.c_uint64 * 5)()
+        error = Error()
+        check(lib.smol_matcher_mask(self.pointer, words, ctypes.byref(error)), error)
+        return {i for i in range(280) if words[i // 64] >> i % 64 & 1}
+
+    def allows(self, text):
+        """Accepts the tokens of the text, each of which the mask must have. Returns whether it may end."""
+        error = Error()
+        for i in self.model.tokenize(text, parse_special=True):
+            allowed = i in self.mask()
+            status = lib.smol_matcher_accept(self.pointer, i, ctypes.byref(error))
+            assert (status == 0) == allowed, error.message
+            if status:
+                return False
+        return bool(lib.smol_matcher_complete(self.pointer))
+
+
+def read(model, text, rng, tools=TOOLS):
+    """The text and the calls that the reader finds in a text that arrives in pieces."""
+    parts = []
+    note = ON_TOOL_PART(lambda _, part, at, size: parts.append((part, ctypes.string_at(at, size) if at else b"")) or 0)
+    reader, error, data = ctypes.c_void_p(), Error(), text.encode()
+    check(lib.smol_tool_reader_create(model.handle, json.dumps(tools).encode(), note, None, ctypes.byref(reader), ctypes.byref(error)), error)
+    while data:
+        n = rng.randint(1, 9)
+        check(lib.smol_tool_reader_add(reader, data[:n], len(data[:n]), ctypes.byref(error)), error)
+        data = data[n:]
+    check(lib.smol_tool_reader_end(reader, ctypes.byref(error)), error)
+    lib.smol_tool_reader_free(reader)
+    words, calls, open_call = b"", [], False
+    for part, piece in parts:
+        if part == 0:
+            assert not open_call
+            words += piece
+        elif part == 1:
+            calls.append([piece.decode(), b""])
+            open_call = True
+        elif part == 2:
+            assert open_call
+            calls[-1][1] += piece
+        else:
+            open_call = False
+    assert not open_call
+    return words.decode(), [(name, arguments.decode()) for name, arguments in calls]
+
+
+def cases(style):
+    for content in ("",) if style in NO_TEXT else ("", "Let me see."):
+        for first in range(len(CALLS)):
+            for n in (1,) if style in ONE_CALL else (1, 2, 4):
+                yield content, [CALLS[(first + i) % len(CALLS)] for i in range(n)]
+
+
+def test_the_style_is_found_in_the_template(styled):
+    style, model = styled
+    assert lib.smol_model_tool_style(model.handle).decode() == style
+
+
+def test_what_templates_render_is_allowed_and_read_back(styled):
+    style, model = styled
+    rng = random.Random(1)
+    for content, calls in cases(style):
+        text = rendered(style, content, calls)
+        words, found = read(model, text, rng)
+        assert words == content
+        assert [(name, json.loads(arguments)) for name, arguments in found] == calls, text
+        assert Matcher(model).allows(text), text
+        assert Matcher(model, choice="required").allows(text) == (content == "")
+        assert not Matcher(model, choice="none").allows(text)
+        assert Matcher(model, one_call=True).allows(text) == (len(calls) == 1)
+        only = {name for name, _ in calls}
+        assert Matcher(model, choice="now").allows(text) == (content == "" and only == {"now"})
+
+
+def test_arguments_follow_the_schema(styled):
+    style, model = styled
+    wrong = [("get_weather", {}), ("get_weather", {"city": "a", "days": 0}), ("other", {}),
+             ("get_weather", {"city": "a", "more": 1}), ("now", {"a": 1}), ("paint", {"color": "blue"}),
+             ("note", {"text": "x"}), ("note", {"tags": [1]}), ("note", {"done": 1}), ("note", {"size": "a"}),
+             ("note", {"more": []})]  # fmt: skip
+    if style != "qwen-xml":  # there "1" is a city
+        wrong.append(("get_weather", {"city": 1}))
+    for call in wrong:
+        assert not Matcher(model).allows(rendered(style, "", [call])), call
+
+
+def test_text_is_free(styled):
+    style, model = styled
+    for text in ("", "Hello!", "a < b [TOOL", "<tool_cal>{\"x", "Größe\n\n", "<think>x", "{ \"name\": \"now\"}"):  # fmt: skip
+        for choice in (None, "auto", "none"):
+            assert Matcher(model, choice=choice).allows(text), text
+        assert not Matcher(model, choice="required").allows(text)
+        words, calls = read(model, text, random.Random(2))
+        assert words == text and not calls
+    assert Matcher(model, tools=[]).allows("Hello!")
+
+
+def test_a_special_marker_is_no_text(styled):
+    """A marker that is a special token does not begin a call when it is spelled out, and cannot be part of a text."""
+    style, model = styled
+    if not SPECIAL[style] or len(model.tokenize(SPECIAL[style][0], parse_special=True)) > 1:
+        return
+    text = rendered(style, "", CALLS[1:2])
+    matcher, error = Matcher(model), Error()
+    accepted = [lib.smol_matcher_accept(matcher.pointer, i, ctypes.byref(error)) == 0 for i in model.tokenize(text)]
+    assert not all(accepted)
+
+
+def test_bad_tools_are_refused(styled):
+    _, model = styled
+    bad = [
+        ({}, "list"), ([1], "object"), ([{}], "name"), ([{"name": ""}], "name"), ([{"name": "a b"}], "name"),
+        ([{"name": "a"}, {"name": "a"}], "same name"), ([{"name": "a", "parameters": []}], "a: parameters"),
+        ([{"name": "a", "parameters": {"properties": {"x": {"type": "strin"}}}}], "a: schema"),
+        ([{"type": "function", "function": {"name": "b" * 129}}], "name"),
+    ]  # fmt: skip
+    for tools, message in bad:
+        with pytest.raises(SmolError, match=message):
+            Matcher(model, tools=tools)
+    with pytest.raises(SmolError, match='no tool "fly"'):
+        Matcher(model, choice="fly")
+    with pytest.raises(SmolError, match="no tool to call"):
+        Matcher(model, tools=[], choice="required")
+
+
+# Texts and names that a style cannot write, and what the message says.
+UNWRITABLE = {
+    "function-gemma": ({"enum": ["a", "<escape>"]}, "a:b"),
+    "gemma": ({"enum": ["a", "b<|\"|>"]}, "a:b"),
+    "python": (None, "a=b"),
+    "qwen-xml": ({"enum": ["a", "5"]}, "a>b"),
+}
+
+
+@pytest.mark.parametrize("styled", [(style, bool(SPECIAL[style])) for style in UNWRITABLE], indirect=True, ids=str)
+def test_what_a_style_cannot_write_is_refused(styled):
+    style, model = styled
+    text, name = UNWRITABLE[style]
+    if text:
+        with pytest.raises(SmolError, match="f: schema: #/properties/x/enum/1: the text cannot be written"):
+            Matcher(model, tools=[{"name": "f", "parameters": {"properties": {"x": text}}}])
+    with pytest.raises(SmolError, match=f"f: schema: #/properties/{name}: the name cannot be written"):
+        Matcher(model, tools=[{"name": "f", "parameters": {"properties": {name: {"type": "string"}}}}])
+    with pytest.raises(SmolError, match="no value matches"):
+        Matcher(model, tools=[{"name": "f", "parameters": {"type": "array"}}])
+
+
+@pytest.mark.parametrize("styled", [("qwen-xml", False)], indirect=True, ids=str)
+def test_a_value_that_may_be_a_string_is_one_if_it_reads_as_nothing_else(styled):
+    style, model = styled
+    kinds = {"s": {"type": "string"}, "n": {"type": ["string", "null"]}, "i": {"type": ["string", "integer"]}, "any": {}}
+    tools = [{"name": "f", "parameters": {"properties": kinds}}]
+    texts = {"a": "a", "": "", "5": 5, "-1.5e3": -1500.0, "-1.5": -1.5, "01": "01", "1.": "1.", "-": "-", "None": None, "null": None,
+             "true": True, "True": True, "TRUE": "TRUE", "{}": {}, "[1]": [1], '{"a": null}': {"a": None}, "a[": "a["}  # fmt: skip
+    matches = {"s": lambda v: True, "n": lambda v: isinstance(v, str | None),
+               "i": lambda v: isinstance(v, str) or type(v) is int, "any": lambda v: True}  # fmt: skip
+    for kind in kinds:
+        for text, value in texts.items():
+            value = text if kind == "s" else value
+            call = f"<tool_call>\n<function=f>\n<parameter={kind}>\n{text}\n</parameter>\n</function>\n</tool_call>"
+            assert Matcher(model, tools=tools).allows(call) == matches[kind](value), call
+            ((name, arguments),) = read(model, call, random.Random(3), tools)[1]
+            assert name == "f" and json.loads(arguments) == {kind: value}
+
+
+def test_a_cut_answer_is_read_as_far_as_it_goes(styled):
+    style, model = styled
+    content, calls = "" if style in NO_TEXT else "Well.", CALLS[:1]
+    text = rendered(style, content, calls)
+    ((_, whole),) = read(model, text, random.Random(0))[1]
+    for end in range(len(text)):
+        words, found = read(model, text[:end], random.Random(end))
+        assert len(found) <= 1 and content.startswith(words.rstrip("<[{|tolcaTOLCA_\"S\n")) or not found
+        if found:
+            assert found[0][0] == calls[0][0] and whole.startswith(found[0][1])
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+USER = {"role": "user", "content": "Paint it."}
+FEW = TOOLS[:3]  # the bundled model has a small context
+
+
+@pytest.fixture(scope="module")
+def painter(tmp_path_factory):
+    """The bundled model with a template that calls tools."""
+    folder = tmp_path_factory.mktemp("painter")
+    names = "{% for tool in tools or [] %}{{ (tool.function or tool).name }} {% endfor %}"
+    template = names + source("hermes")
+    (folder / "chat.jinja").write_text(template)
+    smolconv(DEMO, folder / "painter.smol", "--chat-template", folder / "chat.jinja", "--quiet", check=True)
+    return folder / "painter.smol"
+
+
+def request(seed=0, **more):
+    return {"messages": [USER], "tools": FEW, "seed": seed, "temperature": 1, "max_tokens": 300} | more
+
+
+def check_calls(answer, one=False):
+    schemas = {tool.get("function", tool)["name"]: tool.get("function", tool).get("parameters", {}) for tool in FEW}
+    calls = answer["tool_calls"]
+    assert len({call["id"] for call in calls}) == len(calls) and (len(calls) == 1 or not one)
+    for call in calls:
+        assert call["type"] == "function" and re.fullmatch("[a-z0-9]{9}", call["id"])
+        name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+        assert set(arguments) <= set(schemas[name].get("properties", {}))
+        assert set(arguments) >= set(schemas[name].get("required", []))
+
+
+def test_a_required_call_is_made(painter):
+    requests = [request(seed, tool_choice="required", parallel_tool_calls=seed % 3 == 0) for seed in range(12)]
+    some = answers(painter, requests, "--sequences", 5)
+    whole = [answer for answer in some if answer["finish_reason"] == "tool_calls"]
+    assert len(whole) > 5 and all(answer["text"] == "" for answer in some)
+    for answer in whole:
+        check_calls(answer, one=not requests[answer["index"]]["parallel_tool_calls"])
+    assert some == answers(painter, requests, "--sequences", 1, "--threads", 1)
+
+
+@pytest.mark.parametrize("choice", [
+    "paint", {"type": "function", "function": {"name": "paint"}}, {"type": "function", "name": "paint"}], ids=str)  # fmt: skip
+def test_a_named_call_is_made(painter, choice):
+    for answer in answers(painter, [request(seed, tool_choice=choice) for seed in range(4)]):
+        assert {call["function"]["name"] for call in answer["tool_calls"]} == {"paint"}
+
+
+def test_no_call_is_made_without_leave(painter):
+    (answer,) = answers(painter, [request(tool_choice="none")])
+    assert "tool_calls" not in answer and "<tool_call>" not in answer["text"]
+
+
+def test_earlier_calls_may_come_as_texts(painter):
+    """OpenAI's clients send arguments as a text, templates expect an object."""
+    def turn(arguments):
+        calls = [{"id": "a", "type": "function", "function": {"name": "paint", "arguments": arguments}}]
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+
+    given = {"color": "red", "at": [1, 2]}
+    same = {"max_tokens": 4, "temperature": 0}
+    ways = [{"messages": [USER, turn(a), USER]} | same for a in (given, json.dumps(given), "", "[1")]
+    as_object, as_text, empty, broken = answers(painter, ways)
+    assert as_text == as_object | {"index": 1} and empty["usage"] != as_object["usage"]
+    assert "arguments" in broken["error"]["message"]
+
+
+def test_bad_tool_requests_are_answered_with_errors(painter, blob):
+    bad = [
+        (request(tool_choice="fly"), "fly"), (request(tools=[]) | {"tool_choice": "required"}, "no tools"),
+        (request(tool_choice=1), "tool_choice"), (request(tool_choice={"type": "function"}), "name"),
+        (request(response_format={"type": "json_object"}), "response_format"),
+        (request(tools=[{"name": "x", "parameters": {"type": "array", "uniqueItems": True}}]), "uniqueItems"),
+        (request(parallel_tool_calls=1), "parallel_tool_calls"),
+    ]  # fmt: skip
+    for answer, (_, part) in zip(answers(painter, [request for request, _ in bad]), bad, strict=True):
+        assert part in answer["error"]["message"], answer
+    (answer,) = answers(blob, [request()])
+    assert answer["error"]["code"] == "unsupported" and "tools" in answer["error"]["message"]

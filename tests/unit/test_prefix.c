@@ -1,0 +1,684 @@
+/* Tests of caches of prefixes: contexts that share blocks compute the same bits as contexts that do
+ * not, whatever is cached, evicted or copied; shared blocks never change; and nothing is shared
+ * that must not be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "smol.h"
+#include "tests/unit/demo_blob.h"
+#include "tests/unit/sanitized.h"
+#include "tests/unit/tiny_blob.h"
+
+enum { BLOCK = 64, CAPACITY = 400, N_VOCABULARY = 19, MOST_AT_ONCE = 200 };
+
+static smol_model *demo;
+static smol_model *windowed; /* a window that ends within a block, and layers without one */
+
+static int open_models(void **state)
+{
+    static char path[128];
+    struct blob_model model = rich_model;
+    smol_error error;
+    if (make_demo_blob(state) || smol_model_open(demo_blob, NULL, &demo, NULL))
+        return -1;
+    make_tokenizer();
+    model.n_heads = 4;
+    model.n_kv_heads = 2;
+    model.context_length = CAPACITY;
+    model.sliding_window = 70;
+    const struct blob_contents contents = contents_of(&model);
+    snprintf(path, sizeof path, "%s/windowed", folder.folder);
+    return write_blob(path, false, &contents, &error) ||
+           smol_model_open(path, NULL, &windowed, NULL);
+}
+
+static int close_models(void **state)
+{
+    smol_model_close(demo);
+    smol_model_close(windowed);
+    return remove_demo_blob(state);
+}
+
+static smol_prefix_cache *new_cache_of_bytes(const smol_model *model, smol_kv kv, size_t max_bytes)
+{
+    const smol_prefix_cache_params params = {.max_bytes = max_bytes, .kv = kv};
+    smol_prefix_cache *cache;
+    assert_int_equal(smol_prefix_cache_create(model, &params, &cache, NULL), SMOL_OK);
+    return cache;
+}
+
+static smol_prefix_cache *new_cache(const smol_model *model, smol_kv kv, size_t n_blocks)
+{
+    smol_prefix_cache *cache = new_cache_of_bytes(model, kv, SIZE_MAX);
+    size_t block_bytes = smol_prefix_cache_get_info(cache).block_bytes;
+    smol_prefix_cache_free(cache);
+    return new_cache_of_bytes(model, kv, n_blocks * block_bytes + block_bytes / 2);
+}
+
+static smol_context *new_context(const smol_model *model, smol_context_params params)
+{
+    smol_context *context;
+    smol_error error;
+    if (smol_context_create(model, &params, &context, &error))
+        fail_msg("%s", error.message);
+    return context;
+}
+
+/* Token `i` of a document of the bundled model. Documents 2n and 2n + 1 have the same first 100
+ * tokens. */
+static void make_ids(uint32_t document, uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)(20 + (i * i + 31 * i * (i < 100 ? document / 2 : document)) % 1900);
+}
+
+/* Evaluates n tokens of a document, and returns how many of them were in the cache. */
+static size_t eval(smol_context *context, smol_prefix_cache *cache, uint32_t document, size_t n)
+{
+    static uint32_t ids[512];
+    float logits[1990];
+    uint64_t before = smol_prefix_cache_get_info(cache).n_reused;
+    make_ids(document, ids, n);
+    assert_int_equal(smol_eval(context, ids, n, 1, logits, NULL), SMOL_OK);
+    return smol_prefix_cache_get_info(cache).n_reused - before;
+}
+
+/* --- random histories ----------------------------------------------------------------------- */
+
+/* Two contexts with the same history, of which one has a cache. */
+struct twins {
+    smol_context *cached, *plain;
+    uint32_t document;
+};
+
+enum { N_TWINS = 4 };
+
+struct history {
+    struct twins twins[N_TWINS];
+    smol_prefix_cache *cache;
+    uint64_t random;
+    float cached[N_TWINS][MOST_AT_ONCE * N_VOCABULARY], plain[MOST_AT_ONCE * N_VOCABULARY];
+    uint32_t ids[N_TWINS][MOST_AT_ONCE];
+};
+
+static size_t draw(struct history *h, size_t below)
+{
+    h->random = h->random * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(h->random >> 33) % below;
+}
+
+/* All documents begin alike, then those of a half, then each goes its own way. */
+static uint32_t token_of(uint32_t document, size_t position)
+{
+    uint32_t who = position < 90 ? 0 : position < 150 ? 1 + document / 2 : 10 + document;
+    return (who * 2654435761u + (uint32_t)position * 40503u) % 104729u % N_VOCABULARY;
+}
+
+static void check_info(const struct history *h)
+{
+    const smol_prefix_cache_info info = smol_prefix_cache_get_info(h->cache);
+    assert_true(info.bytes <= info.max_bytes);
+    assert_int_equal(info.bytes, info.n_blocks * info.block_bytes);
+    assert_true(info.n_used <= info.n_blocks);
+}
+
+static void assert_twins_equal(const struct twins *twins)
+{
+    void *cached, *plain;
+    size_t n_cached, n_plain;
+    assert_int_equal(smol_context_save_memory(twins->cached, NULL, &cached, &n_cached, NULL), 0);
+    assert_int_equal(smol_context_save_memory(twins->plain, NULL, &plain, &n_plain, NULL), 0);
+    assert_int_equal(n_cached, n_plain);
+    assert_memory_equal(cached, plain, n_plain);
+    smol_free(cached);
+    smol_free(plain);
+}
+
+/* Evaluates the next tokens of some contexts, the cached ones together. */
+static void evaluate_some(struct history *h)
+{
+    smol_eval_part parts[N_TWINS];
+    size_t which[N_TWINS], n_parts = 0;
+    for (size_t i = 0; i < N_TWINS; i++) {
+        struct twins *t = &h->twins[i];
+        size_t length = smol_context_length(t->cached), left = CAPACITY - length;
+        size_t n = 1 + draw(h, MOST_AT_ONCE);
+        n = n < left ? n : left;
+        if (n == 0 || draw(h, 3) == 0)
+            continue;
+        for (size_t j = 0; j < n; j++)
+            h->ids[i][j] = token_of(t->document, length + j);
+        size_t n_logits = draw(h, 2) ? draw(h, 2) : draw(h, n + 1);
+        which[n_parts] = i;
+        parts[n_parts++] = (smol_eval_part){.context = t->cached,
+                                            .ids = h->ids[i],
+                                            .n = n,
+                                            .n_logits = n_logits,
+                                            .logits = h->cached[i]};
+    }
+    assert_int_equal(smol_eval_many(parts, n_parts, NULL), SMOL_OK);
+    for (size_t i = 0; i < n_parts; i++) {
+        const smol_eval_part *part = &parts[i];
+        assert_int_equal(
+            smol_eval(h->twins[which[i]].plain, part->ids, part->n, part->n_logits, h->plain, NULL),
+            SMOL_OK);
+        assert_memory_equal(part->logits, h->plain, part->n_logits * N_VOCABULARY * sizeof(float));
+    }
+}
+
+static void slide(struct history *h, struct twins *t)
+{
+    size_t n_keep = draw(h, 150), n_room = 1 + draw(h, CAPACITY - n_keep);
+    assert_int_equal(smol_context_slide(t->cached, n_keep, n_room, NULL), SMOL_OK);
+    assert_int_equal(smol_context_slide(t->plain, n_keep, n_room, NULL), SMOL_OK);
+}
+
+static void restore(struct history *h, struct twins *t)
+{
+    const struct twins *from = &h->twins[draw(h, N_TWINS)];
+    void *bytes;
+    size_t size;
+    assert_int_equal(smol_context_save_memory(from->cached, NULL, &bytes, &size, NULL), SMOL_OK);
+    assert_int_equal(smol_context_restore_memory(t->cached, NULL, bytes, size, NULL), SMOL_OK);
+    assert_int_equal(smol_context_restore_memory(t->plain, NULL, bytes, size, NULL), SMOL_OK);
+    smol_free(bytes);
+}
+
+static void cancel(struct history *h, struct twins *t)
+{
+    uint32_t id = 3;
+    (void)h;
+    smol_context_cancel(t->cached, 1);
+    assert_int_equal(smol_eval(t->cached, &id, 1, 0, NULL, NULL),
+                     smol_context_length(t->cached) < CAPACITY ? SMOL_ERROR_CANCELLED
+                                                               : SMOL_ERROR_CONTEXT_FULL);
+    smol_context_cancel(t->cached, 0);
+}
+
+static void embed(struct history *h, struct twins *t)
+{
+    uint32_t ids[70];
+    float cached[7], plain[7];
+    size_t length = smol_context_length(t->cached), n = 1 + draw(h, 70);
+    if (n > CAPACITY - length)
+        return;
+    for (size_t i = 0; i < n; i++)
+        ids[i] = token_of(t->document, length + i);
+    assert_int_equal(smol_embed(t->cached, ids, n, SMOL_POOL_MEAN, cached, NULL), SMOL_OK);
+    assert_int_equal(smol_embed(t->plain, ids, n, SMOL_POOL_MEAN, plain, NULL), SMOL_OK);
+    assert_memory_equal(cached, plain, sizeof plain);
+}
+
+static void change_some(struct history *h)
+{
+    struct twins *t = &h->twins[draw(h, N_TWINS)];
+    size_t n = draw(h, 2) ? 0 : draw(h, CAPACITY);
+    switch (draw(h, 8)) {
+    case 0:
+        slide(h, t);
+        break;
+    case 1:
+        restore(h, t);
+        break;
+    case 2:
+        cancel(h, t);
+        break;
+    case 3:
+        embed(h, t);
+        break;
+    default:
+        t->document = (uint32_t)draw(h, 6);
+        smol_context_truncate(t->cached, n);
+        smol_context_truncate(t->plain, n);
+    }
+}
+
+static void live(smol_kv kv, size_t n_blocks, uint32_t n_threads, uint64_t seed)
+{
+    static struct history h;
+    smol_context *base = NULL;
+    h = (struct history){.cache = new_cache(windowed, kv, n_blocks), .random = seed};
+    for (size_t i = 0; i < N_TWINS; i++) {
+        smol_context_params params = {.n_threads = n_threads, .kv = kv};
+        h.twins[i].plain = new_context(windowed, params);
+        params.share = base;
+        params.prefix_cache = h.cache;
+        params.prefix_group = i == 3;
+        h.twins[i].cached = new_context(windowed, params);
+        base = h.twins[0].cached;
+    }
+    for (int i = 0; i < (SLOW ? 40 : 200); i++) {
+        evaluate_some(&h);
+        check_info(&h);
+        change_some(&h);
+        for (size_t j = 0; i % 4 == 0 && j < N_TWINS; j++)
+            assert_twins_equal(&h.twins[j]);
+        check_info(&h);
+    }
+    assert_true(smol_prefix_cache_get_info(h.cache).n_reused > 0);
+    assert_true(n_blocks > 10 || smol_prefix_cache_get_info(h.cache).n_evicted > 0);
+    for (size_t i = 0; i < N_TWINS; i++) {
+        smol_context_free(h.twins[i].cached);
+        smol_context_free(h.twins[i].plain);
+    }
+    check_info(&h);
+    assert_int_equal(smol_prefix_cache_get_info(h.cache).n_used, 0);
+    smol_prefix_cache_free(h.cache);
+}
+
+static void contexts_that_share_have_the_bits_of_those_that_do_not(void **state)
+{
+    (void)state;
+    for (smol_kv kv = SMOL_KV_F32; kv <= SMOL_KV_INT4; kv++) {
+        live(kv, 3, 1, 1 + kv);
+        live(kv, 9, 2, 100 + kv);
+        live(kv, 1000, 3, 200 + kv);
+    }
+}
+
+/* --- what is found ------------------------------------------------------------------------ */
+
+static void the_longest_known_beginning_is_taken(void **state)
+{
+    (void)state;
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
+    const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
+    smol_context *first = new_context(demo, params), *second = new_context(demo, params);
+    assert_int_equal(eval(first, cache, 0, 250), 0);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 3);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_used, 3);
+    assert_int_equal(eval(second, cache, 0, 250), 192);
+    smol_context_truncate(second, 0);
+    assert_int_equal(eval(second, cache, 0, 192), 191); /* the last token is evaluated */
+    smol_context_truncate(second, 0);
+    assert_int_equal(eval(second, cache, 1, 250), 100); /* beyond a block: up to the first other */
+    smol_context_truncate(second, 0);
+    assert_int_equal(eval(second, cache, 0, 70),
+                     64); /* five of the next one are not worth a copy */
+    smol_context_free(first);
+    smol_context_free(second);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 5); /* two for document 1 */
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_used, 0);
+    smol_prefix_cache_free(cache);
+}
+
+static void a_known_sequence_without_logits_takes_no_memory(void **state)
+{
+    (void)state;
+    uint32_t ids[2 * BLOCK];
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
+    const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
+    smol_context *first = new_context(demo, params), *second = new_context(demo, params);
+    make_ids(0, ids, 2 * BLOCK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(smol_eval(i ? second : first, ids, 2 * BLOCK, 0, NULL, NULL), SMOL_OK);
+    assert_int_equal(smol_context_length(second), 2 * BLOCK);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_reused, 2 * BLOCK);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 2);
+    size_t n;
+    assert_memory_equal(smol_context_ids(second, &n), ids, sizeof ids);
+    smol_context_free(first);
+    smol_context_free(second);
+    smol_prefix_cache_free(cache);
+}
+
+static void groups_share_nothing(void **state)
+{
+    (void)state;
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
+    smol_context_params params = {.n_threads = 1, .prefix_cache = cache, .prefix_group = 7};
+    smol_context *first = new_context(demo, params);
+    params.prefix_group = UINT64_C(7) << 32;
+    smol_context *second = new_context(demo, params);
+    assert_int_equal(eval(first, cache, 0, 100), 0);
+    assert_int_equal(eval(second, cache, 0, 100), 0);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 2);
+    smol_context_truncate(first, 0);
+    assert_int_equal(eval(first, cache, 0, 100), 64);
+    smol_context_free(first);
+    smol_context_free(second);
+    smol_prefix_cache_free(cache);
+}
+
+/* A session may hold any keys and values. */
+static void restored_contexts_add_nothing(void **state)
+{
+    (void)state;
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
+    smol_context_params params = {.n_threads = 1};
+    smol_context *plain = new_context(demo, params);
+    params.prefix_cache = cache;
+    smol_context *context = new_context(demo, params);
+    void *bytes;
+    size_t size;
+    eval(plain, cache, 0, 128);
+    assert_int_equal(smol_context_save_memory(plain, NULL, &bytes, &size, NULL), SMOL_OK);
+    assert_int_equal(smol_context_restore_memory(context, NULL, bytes, size, NULL), SMOL_OK);
+    smol_free(bytes);
+    assert_int_equal(eval(context, cache, 3, 100), 0);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 0);
+    smol_context_truncate(context, 0);
+    eval(context, cache, 3, 100);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 1);
+    smol_context_free(plain);
+    smol_context_free(context);
+    smol_prefix_cache_free(cache);
+}
+
+/* A context whose blocks found no room is not taken for one at the start of a sequence. */
+static void a_beginning_is_not_found_later_in_a_sequence(void **state)
+{
+    (void)state;
+    static float cached[1990], plain[1990];
+    uint32_t ids[2 * BLOCK + 1];
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 1);
+    smol_context_params params = {.n_threads = 1};
+    smol_context *other = new_context(demo, params);
+    params.prefix_cache = cache;
+    smol_context *first = new_context(demo, params), *second = new_context(demo, params);
+    make_ids(2, ids, BLOCK);
+    make_ids(4, ids + BLOCK, BLOCK + 1);
+    eval(first, cache, 4, BLOCK); /* the cache is full */
+    for (size_t done = 0; done < 2 * BLOCK; done += BLOCK + (done > 0)) {
+        size_t n = BLOCK + (done > 0);
+        assert_int_equal(smol_eval(second, ids + done, n, 1, cached, NULL), SMOL_OK);
+        assert_int_equal(smol_eval(other, ids + done, n, 1, plain, NULL), SMOL_OK);
+        assert_memory_equal(cached, plain, sizeof plain);
+    }
+    smol_context_free(first);
+    smol_context_free(second);
+    smol_context_free(other);
+    smol_prefix_cache_free(cache);
+}
+
+struct file {
+    uint8_t bytes[1 << 21];
+    size_t size;
+};
+
+static int write_at(void *user, uint64_t offset, const void *data, size_t size)
+{
+    struct file *file = user;
+    assert_true(offset + size <= sizeof file->bytes);
+    memcpy(file->bytes + offset, data, size);
+    file->size = file->size < offset + size ? offset + size : file->size;
+    return 0;
+}
+
+static void calibration_sees_every_token(void **state)
+{
+    (void)state;
+    static struct file cached, plain;
+    const uint32_t windows[] = {200, 150};
+    uint32_t ids[350];
+    char path[128];
+    smol_model *model;
+    assert_int_equal(convert_demo(DTYPE_F32, path), 0);
+    assert_int_equal(smol_model_open(path, NULL, &model, NULL), SMOL_OK);
+    smol_prefix_cache *cache = new_cache(model, SMOL_KV_DEFAULT, 100);
+    make_ids(0, ids, 200);
+    make_ids(1, ids + 200, 150);
+    for (int i = 0; i < 2; i++) {
+        const smol_context_params params = {.n_threads = 1, .prefix_cache = i ? cache : NULL};
+        const smol_calibrate_params how = {
+            .diagonal = 1, .write = write_at, .user = i ? &cached : &plain};
+        smol_context *context = new_context(model, params);
+        if (i)
+            eval(context, cache, 0, 200);
+        smol_error error;
+        smol_context_truncate(context, 0);
+        if (smol_calibrate(context, ids, windows, 2, &how, NULL, &error))
+            fail_msg("%s", error.message);
+        smol_context_free(context);
+    }
+    assert_int_equal(cached.size, plain.size);
+    assert_memory_equal(cached.bytes, plain.bytes, plain.size);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 3); /* those of eval */
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_reused, 0);
+    smol_prefix_cache_free(cache);
+    smol_model_close(model);
+}
+
+/* --- eviction ----------------------------------------------------------------------------- */
+
+static void blocks_in_use_stay(void **state)
+{
+    (void)state;
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 2);
+    const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
+    smol_context *first = new_context(demo, params), *second = new_context(demo, params);
+    eval(first, cache, 0, 200);
+    eval(second, cache, 2, 200);
+    smol_prefix_cache_info info = smol_prefix_cache_get_info(cache);
+    assert_int_equal(info.n_blocks, 2);
+    assert_int_equal(info.n_used, 2);
+    assert_int_equal(info.n_evicted, 0);
+    smol_context_truncate(first, 60); /* gives the second block back */
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_used, 1);
+    eval(second, cache, 2, 1);
+    info = smol_prefix_cache_get_info(cache);
+    assert_int_equal(info.n_evicted, 1);
+    assert_int_equal(info.n_used, 2);
+    smol_context_free(first);
+    smol_context_free(second);
+    smol_prefix_cache_free(cache);
+}
+
+static void the_least_recently_used_goes_first(void **state)
+{
+    (void)state;
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 4);
+    const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
+    smol_context *context = new_context(demo, params);
+    static const struct {
+        uint32_t document;
+        size_t n, n_known;
+    } steps[] = {
+        {0, 140, 0},   {2, 140, 0},  /* four blocks */
+        {0, 140, 128},               /* now document 2 is the older one */
+        {4, 70, 0},                  /* takes the place of its second block */
+        {0, 140, 128}, {2, 140, 64}, /* and 2's second that of 4's */
+        {4, 70, 0},                  /* and 4's that of 0's second */
+        {0, 140, 64},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        smol_context_truncate(context, 0);
+        size_t n_known = eval(context, cache, steps[i].document, steps[i].n);
+        if (n_known != steps[i].n_known)
+            fail_msg("step %zu: %zu tokens", i, n_known);
+    }
+    smol_context_free(context);
+    smol_prefix_cache_free(cache);
+}
+
+/* --- generation --------------------------------------------------------------------------- */
+
+struct answer {
+    uint32_t ids[32];
+    size_t n;
+    smol_generate_result result;
+};
+
+static int keep(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct answer *answer = user;
+    (void)text;
+    (void)size;
+    if (id != SMOL_NO_TOKEN)
+        answer->ids[answer->n++] = id;
+    return 0;
+}
+
+/* Generates answers to documents 0..n-1 together, which begin one step after the other. */
+static void generate(smol_prefix_cache *cache, size_t n, bool slices, struct answer *answers)
+{
+    smol_generation *generations[8];
+    smol_context *contexts[8];
+    smol_sampler *samplers[8];
+    uint32_t ids[300];
+    bool finished = false;
+    for (size_t i = 0; i < n; i++) {
+        const smol_context_params params = {
+            .n_threads = i ? 0 : 2, .share = i ? contexts[0] : NULL, .prefix_cache = cache};
+        const smol_sampler_params choice = {.temperature = 1, .seed = i};
+        const smol_generate_params how = {
+            .max_tokens = 20, .on_text = keep, .user = &answers[i], .slice_prompt = slices};
+        answers[i] = (struct answer){0};
+        make_ids((uint32_t)i, ids, 300);
+        contexts[i] = new_context(demo, params);
+        assert_int_equal(smol_sampler_create(&choice, &samplers[i], NULL), SMOL_OK);
+        assert_int_equal(
+            smol_generation_create(contexts[i], samplers[i], ids, 300, &how, &generations[i], NULL),
+            SMOL_OK);
+        smol_generation_step(generations, i + 1);
+    }
+    while (!finished) {
+        smol_generation_step(generations, n);
+        finished = true;
+        for (size_t i = 0; i < n; i++)
+            finished &= smol_generation_finished(generations[i], &answers[i].result, NULL) == 1;
+    }
+    for (size_t i = n; i > 0; i--) {
+        smol_generation_free(generations[i - 1]);
+        smol_sampler_free(samplers[i - 1]);
+        smol_context_free(contexts[i - 1]);
+    }
+}
+
+static void generations_reuse_what_others_have_read(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    static struct answer plain[N], first[N], second[N];
+    for (int slices = 0; slices < 2; slices++) {
+        smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
+        generate(NULL, N, slices, plain);
+        generate(cache, N, slices, first);
+        generate(cache, N, slices, second);
+        for (size_t i = 0; i < N; i++) {
+            assert_int_equal(first[i].n, plain[i].n);
+            assert_memory_equal(first[i].ids, plain[i].ids, sizeof plain[i].ids);
+            assert_int_equal(second[i].n, plain[i].n);
+            assert_memory_equal(second[i].ids, plain[i].ids, sizeof plain[i].ids);
+            assert_int_equal(plain[i].result.n_reused, 0);
+            assert_int_equal(plain[i].result.n_prompt, 300);
+            assert_int_equal(first[i].result.n_prompt, 300);
+            assert_int_equal(first[i].result.n_reused, i % 2 ? 100 : 0);
+            assert_int_equal(second[i].result.n_reused, 4 * BLOCK);
+        }
+        smol_prefix_cache_free(cache);
+    }
+}
+
+/* --- threads ------------------------------------------------------------------------------ */
+
+struct asker {
+    pthread_t thread;
+    smol_prefix_cache *cache;
+    unsigned index;
+    float logits[24][1990];
+};
+
+static void *ask(void *argument)
+{
+    struct asker *asker = argument;
+    static const size_t lengths[] = {300, 70, 130, 260};
+    uint32_t ids[300];
+    const smol_context_params params = {.n_threads = 1, .prefix_cache = asker->cache};
+    smol_context *context;
+    if (smol_context_create(demo, &params, &context, NULL))
+        abort();
+    for (unsigned i = 0; i < (SLOW ? 6 : 24); i++) {
+        size_t n = lengths[(i + asker->index) % 4];
+        make_ids((i + asker->index) % 5, ids, n);
+        smol_context_truncate(context, 0);
+        if (smol_eval(context, ids, n, 1, asker->logits[i], NULL))
+            abort();
+    }
+    smol_context_free(context);
+    return NULL;
+}
+
+static void threads_may_share_a_cache(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    static struct asker askers[N], alone;
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 10);
+    for (unsigned i = 0; i < N; i++) {
+        askers[i].cache = cache;
+        askers[i].index = i;
+        assert_int_equal(pthread_create(&askers[i].thread, NULL, ask, &askers[i]), 0);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        pthread_join(askers[i].thread, NULL);
+        alone.index = i;
+        ask(&alone);
+        assert_memory_equal(askers[i].logits, alone.logits, sizeof alone.logits);
+    }
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_used, 0);
+    smol_prefix_cache_free(cache);
+}
+
+/* --- refusals ----------------------------------------------------------------------------- */
+
+static void assert_no_cache(smol_prefix_cache_params params, const char *why)
+{
+    smol_prefix_cache *cache;
+    smol_error error;
+    assert_int_equal(smol_prefix_cache_create(demo, &params, &cache, &error), SMOL_ERROR_USAGE);
+    assert_null(cache);
+    assert_non_null(strstr(error.message, why));
+}
+
+static void assert_no_context(const smol_model *model, smol_context_params params, const char *why)
+{
+    smol_context *context;
+    smol_error error;
+    assert_int_equal(smol_context_create(model, &params, &context, &error), SMOL_ERROR_USAGE);
+    assert_null(context);
+    assert_non_null(strstr(error.message, why));
+}
+
+static void other_models_types_and_sizes_are_refused(void **state)
+{
+    (void)state;
+    assert_no_cache((smol_prefix_cache_params){.max_bytes = 1000}, "max_bytes is 1000");
+    assert_no_cache((smol_prefix_cache_params){.max_bytes = SIZE_MAX, .kv = 9}, "kv");
+    assert_no_cache((smol_prefix_cache_params){.max_bytes = SIZE_MAX, .reserved = {[3] = 1}},
+                    "reserved");
+    smol_prefix_cache *cache = new_cache_of_bytes(demo, SMOL_KV_INT8, SIZE_MAX);
+    assert_no_context(demo, (smol_context_params){.prefix_cache = cache}, "KV type");
+    assert_no_context(windowed, (smol_context_params){.kv = SMOL_KV_INT8, .prefix_cache = cache},
+                      "another model");
+    smol_prefix_cache_free(cache);
+    smol_prefix_cache_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contexts_that_share_have_the_bits_of_those_that_do_not),
+        cmocka_unit_test(the_longest_known_beginning_is_taken),
+        cmocka_unit_test(a_known_sequence_without_logits_takes_no_memory),
+        cmocka_unit_test(groups_share_nothing),
+        cmocka_unit_test(restored_contexts_add_nothing),
+        cmocka_unit_test(a_beginning_is_not_found_later_in_a_sequence),
+        cmocka_unit_test(calibration_sees_every_token),
+        cmocka_unit_test(blocks_in_use_stay),
+        cmocka_unit_test(the_least_recently_used_goes_first),
+        cmocka_unit_test(generations_reuse_what_others_have_read),
+        cmocka_unit_test(threads_may_share_a_cache),
+        cmocka_unit_test(other_models_types_and_sizes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, open_models, close_models);
+}
