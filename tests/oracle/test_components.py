@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from checkpoints import load_reference, make, reference_logits
 from engine import Model, convert, kernel, kernel_sets
 from internal import OK, ROOT, Error, lib
+from smol_reader import MODEL_FIELDS
 from transformers import LlamaConfig
 from transformers.activations import ACT2FN
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2_attention
@@ -203,7 +204,7 @@ def test_softmax_is_that_of_torch(n, kv_type, kernels, rng):
         assert_close(weights[:n] / total, expected, 1e-6, absolute=1e-37)
 
 
-lib.smol_kv_init.argtypes = [POINTER, ctypes.c_int] + [SIZE] * 4 + [POINTER]
+lib.smol_kv_init.argtypes = [POINTER, ctypes.c_int, POINTER, SIZE, ctypes.c_bool, POINTER]
 lib.smol_kv_reserve.argtypes = [POINTER, SIZE, POINTER]
 lib.smol_kv_store.argtypes = [POINTER, POINTER] + [SIZE] * 3 + [POINTER, POINTER]
 lib.smol_kv_store.restype = None
@@ -221,8 +222,11 @@ class KvCache:
     def __init__(self, kv_type, head_dim, n, address):
         self.address, self.error = address, Error()
         self.memory = ctypes.create_string_buffer(4096)  # more than struct kv_cache needs
+        model = np.zeros(len(MODEL_FIELDS), np.uint32)  # the beginning of struct blob_model
+        for name, value in dict(n_layers=2, n_kv_heads=3, head_dim=head_dim).items():
+            model[MODEL_FIELDS.index(name)] = value
         status = lib.smol_kv_init(
-            self.memory, kv_type, 2, 3, head_dim, n, ctypes.byref(self.error)
+            self.memory, kv_type, model.ctypes.data, n, False, ctypes.byref(self.error)
         )
         assert status == OK, self.error
         assert lib.smol_kv_reserve(self.memory, n, ctypes.byref(self.error)) == OK, self.error
