@@ -96,7 +96,8 @@ size_t smol_keys_find(const struct keys *keys, const char *authorization)
     size_t size = strlen(secret);
     if (size < KEY_MIN_BYTES || size > KEY_MAX_BYTES)
         return 0;
-    memcpy(given, secret, size);
+    for (size_t i = 0; i < size; i++)
+        given[i] = (unsigned char)secret[i];
     for (size_t i = 0; i < keys->n; i++) {
         unsigned difference = 0;
         for (size_t j = 0; j < KEY_MAX_BYTES; j++)

@@ -60,7 +60,7 @@ static smol_status listen_unix(const char *path, struct listener *listener, smol
 /* Describes a bound socket, whose port may have been chosen by the system. */
 static void describe(struct listener *listener)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
     char host[256] = "?", port[16] = "?";
     if (getsockname(listener->fd, (struct sockaddr *)&address, &size) == 0) {

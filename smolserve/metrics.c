@@ -2,6 +2,7 @@
 #include "smolserve/metrics.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "smolserve/server.h"
@@ -87,12 +88,11 @@ static void write_requests(FILE *out, const struct metrics *metrics)
  * cannot be read. */
 static uint64_t resident_bytes(int statm)
 {
-    char text[128] = "";
-    unsigned long long total, resident = 0;
-    if (statm < 0 || pread(statm, text, sizeof text - 1, 0) <= 0 ||
-        sscanf(text, "%llu %llu", &total, &resident) != 2)
+    char text[128] = "", *second = text;
+    if (statm < 0 || pread(statm, text, sizeof text - 1, 0) <= 0)
         return 0;
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    (void)strtoull(text, &second, 10); /* of all memory */
+    return strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static void write_gauges(struct server *server, FILE *out)

@@ -294,7 +294,7 @@ static smol_status read_literal(struct reader *r, struct part *part)
     const char quote = r->text[r->at++];
     size_t n = 0;
     while (!next_is(r, quote)) {
-        uint32_t character;
+        uint32_t character = 0;
         smol_status status = read_character(r, &character);
         if (status)
             return status;
@@ -310,9 +310,9 @@ static smol_status read_literal(struct reader *r, struct part *part)
 static smol_status read_members(struct reader *r, struct code_set *set)
 {
     while (!skip(r, "]")) {
-        uint32_t first, last;
+        uint32_t first = 0;
         smol_status status = read_character(r, &first);
-        last = first;
+        uint32_t last = first;
         if (!status && next_is(r, '-') && r->size - r->at > 1 && r->text[r->at + 1] != ']') {
             r->at++;
             status = read_character(r, &last);
@@ -640,6 +640,7 @@ static smol_status read_grammar(struct reader *r, term *root)
     if (!find(r, "root", 4, &place))
         return unsupported(r, "there is no rule \"root\"");
     for (size_t i = 0; !status && i < r->n_rules; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): find found one of them */
         struct rule *rule = &r->rules[i == 0 ? place : i - (i <= place)];
         r->leading = 1;
         if (!rule->done)

@@ -50,7 +50,8 @@ static size_t spell(char c, char out[7])
         out[1] = names[at - values];
         return 2;
     }
-    memcpy(out + 1, "u00", 3);
+    out[1] = 'u';
+    out[2] = out[3] = '0';
     out[4] = "01"[c >> 4 & 1];
     out[5] = "0123456789abcdef"[c & 15];
     return 6;

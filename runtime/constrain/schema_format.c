@@ -106,7 +106,7 @@ struct json_text smol_schema_format(struct compiler *c, struct json_text name)
         return *known;
     write_pattern(&out, formats[format].pattern);
     char *text = smol_schema_take(c, out.size);
-    if (text && !out.failed)
+    if (text && out.text && !out.failed)
         *known = (struct json_text){memcpy(text, out.text, out.size), out.size};
     else
         known->at = "";

@@ -320,7 +320,7 @@ static term by_endings(const struct shape *shape, const struct divisor *by)
     for (int i = 0; i < n; i++)
         end *= 10;
     for (uint64_t ending = 0; ending < end; ending += by->modulus) {
-        char digits[24];
+        char digits[24] = {0};
         uint64_t rest = ending;
         int zero = 0;
         for (int i = n - 1; i >= 0; i--, rest /= 10)
