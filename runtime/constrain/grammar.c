@@ -640,9 +640,9 @@ static smol_status read_grammar(struct reader *r, term *root)
     if (!find(r, "root", 4, &place))
         return unsupported(r, "there is no rule \"root\"");
     for (size_t i = 0; !status && i < r->n_rules; i++) {
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): find found one of them */
         struct rule *rule = &r->rules[i == 0 ? place : i - (i <= place)];
         r->leading = 1;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): find found one of them */
         if (!rule->done)
             status = read_body(r, rule);
     }
