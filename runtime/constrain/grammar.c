@@ -637,12 +637,11 @@ static smol_status read_grammar(struct reader *r, term *root)
     if (status)
         return status;
     r->follows = true;
-    if (!find(r, "root", 4, &place))
+    if (!r->rules || !find(r, "root", 4, &place))
         return unsupported(r, "there is no rule \"root\"");
     for (size_t i = 0; !status && i < r->n_rules; i++) {
         struct rule *rule = &r->rules[i == 0 ? place : i - (i <= place)];
         r->leading = 1;
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): find found one of them */
         if (!rule->done)
             status = read_body(r, rule);
     }
