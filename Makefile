@@ -127,7 +127,7 @@ STATIC_CC ?= musl-gcc
 STATIC_LDFLAGS ?= -static -nostartfiles -l:rcrt1.o -Wl,-pie,--no-dynamic-linker,-z,text
 static: $(BUILD)/static/include/xxhash.h ## build a small static smolrun with musl (build/static)
 	$(MAKE) CC="$(STATIC_CC)" BUILD=$(BUILD)/static CPPFLAGS="-I$(<D)" \
-		CFLAGS="-O2 -Os -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections" \
+		CFLAGS="-O2 -Oz -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections" \
 		LDFLAGS="$(STATIC_LDFLAGS) -s -Wl,--gc-sections" \
 		$(BUILD)/static/smolrun $(BUILD)/static/tests/minimal
 
@@ -183,13 +183,13 @@ $(addprefix $(BUILD)/tests/,replay minimal soak damage): $(BUILD)/tests/%: $(BUI
 # Files that hold one instruction set are compiled for it; everything else for the baseline.
 ifneq ($(filter -O2,$(CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: \
-	FILE_CFLAGS += $(if $(filter -Os,$(CFLAGS)),$(if $(filter %/scalar.o,$@),-O3,-O2),-O3)
+	FILE_CFLAGS += $(if $(filter -Oz,$(CFLAGS)),$(if $(filter %/scalar.o,$@),-O3,-O2),-O3)
 # So are the sums of statistics, whose loops are plain C.
 STATISTICS := $(addprefix convert/inspect/,model_tensor.o moments.o statistics.o)
 $(addprefix $(BUILD)/obj/,$(STATISTICS)) $(addprefix $(BUILD)/internal/,$(STATISTICS)): FILE_CFLAGS += -O3
 endif
 # What runs once for a constraint or a pre-tokenizer is made small.
-ifneq ($(filter -O2,$(CFLAGS)),)
+ifeq ($(filter -O2 -Oz,$(CFLAGS)),-O2)
 SMALL := $(addprefix runtime/constrain/,characters.o regex.o grammar.o) $(patsubst %.c,%.o,$(wildcard common/pattern/*.c))
 $(addprefix $(BUILD)/obj/,$(SMALL)) $(addprefix $(BUILD)/internal/,$(SMALL)): FILE_CFLAGS += -Os
 endif
