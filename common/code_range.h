@@ -24,4 +24,31 @@ static inline bool code_ranges_have(const struct code_range *ranges, size_t n, u
     return low < n && ranges[low].first <= code_point;
 }
 
+/* Reads a number of a packed table and moves *at after it: seven bits in each byte, the lowest
+ * first; all bytes but the last have the eighth bit. */
+static inline uint32_t packed_number(const uint8_t **at)
+{
+    uint32_t number = 0;
+    for (unsigned shift = 0;; shift += 7) {
+        const uint8_t byte = *(*at)++;
+        number |= (uint32_t)(byte & 127) << shift;
+        if (byte < 128)
+            return number;
+    }
+}
+
+/* Returns whether one of the ranges in a packed table, which is not empty, contains a code point:
+ * the first and the last code point of each, as the step from the number before. Reads the table up
+ * to the code point. */
+static inline bool packed_ranges_have(const uint8_t *table, size_t size, uint32_t code_point)
+{
+    uint32_t first = 0, last = 0;
+    const uint8_t *at = table;
+    do {
+        first = last + packed_number(&at);
+        last = first + packed_number(&at);
+    } while (at < table + size && last < code_point);
+    return first <= code_point && code_point <= last;
+}
+
 #endif

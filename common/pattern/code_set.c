@@ -119,22 +119,11 @@ void smol_set_free(struct code_set *set)
 
 /* --- names ---------------------------------------------------------------------------------- */
 
-/* Reads a number of the tables. */
-static uint32_t next_number(const uint8_t **at)
-{
-    uint32_t number = 0;
-    for (unsigned shift = 0;; shift += 7) {
-        const uint8_t byte = *(*at)++;
-        number |= (uint32_t)(byte & 127) << shift;
-        if (byte < 128)
-            return number;
-    }
-}
-
 static const struct named_set *find_name(const char *name)
 {
-    for (size_t i = 0; i < LENGTH(named_sets); i++)
-        if (strcmp(named_sets[i].name, name) == 0)
+    const char *other = set_names;
+    for (size_t i = 0; i < LENGTH(named_sets); i++, other += strlen(other) + 1)
+        if (strcmp(other, name) == 0)
             return &named_sets[i];
     return NULL;
 }
@@ -144,7 +133,7 @@ static void add_categories(struct code_set *set, uint32_t categories)
     uint32_t first = 0;
     unsigned category = 0;
     for (const uint8_t *at = category_runs; at < category_runs + sizeof category_runs;) {
-        const uint32_t run = next_number(&at), next = first + (run >> 5);
+        const uint32_t run = packed_number(&at), next = first + (run >> 5);
         if (next > first && categories >> category & 1)
             smol_set_add(set, first, next - 1);
         first = next;
@@ -160,8 +149,8 @@ static void differ(struct code_set *set, const uint8_t *exceptions, size_t n)
 {
     struct code_set outside = {0}, common = {0};
     for (uint32_t last = 0; n > 0; n--) {
-        uint32_t first = last + next_number(&exceptions);
-        last = first + next_number(&exceptions);
+        uint32_t first = last + packed_number(&exceptions);
+        last = first + packed_number(&exceptions);
         smol_set_add(&outside, first, last);
     }
     smol_set_add_all(&common, set);
@@ -207,8 +196,8 @@ static size_t next_group(const uint8_t **at, uint32_t group[LARGEST_GROUP])
     size_t n = 1;
     if (*at == fold_groups + sizeof fold_groups)
         return 0;
-    group[0] += next_number(at);
-    for (uint32_t step; (step = next_number(at)) > 0; n++)
+    group[0] += packed_number(at);
+    for (uint32_t step; (step = packed_number(at)) > 0; n++)
         group[n] = group[n - 1] + step;
     return n;
 }

@@ -6,8 +6,7 @@
 #include "common/pattern/code_set.h"
 
 /* clang-format off */
-/* Most tables are numbers of one or more bytes: seven bits in each, the lowest first; all but the
- * last byte have the eighth bit. */
+/* Most tables are numbers as packed_number reads them. */
 
 /* Runs of characters of a general category: characters since the start of the run before << 5 |
  * category, ascending. A category is the number of its bit in named_set.categories: Lu, Ll, Lt,
@@ -249,65 +248,65 @@ static const uint8_t category_runs[] = {
     133, 32, 156, 60, 155, 132, 127, 220, 255, 127, 91, 220, 255, 127,
 };
 
-/* A set with its name in lower case: the characters of some categories. Each exception is in the
- * set if and only if its category is not. Ascending. */
+/* The names of sets in lower case, in the order of named_sets. */
+static const char set_names[] =
+    ":gap\0" ":numeric\0" ":punctuation\0" ":space\0" ":word\0" "[alnum\0" "[alpha\0" "[ascii\0"
+    "[blank\0" "[cntrl\0" "[digit\0" "[graph\0" "[lower\0" "[print\0" "[punct\0" "[space\0"
+    "[upper\0" "[word\0" "[xdigit\0" "\\d\0" "\\h\0" "\\s\0" "\\w\0" "alnum\0" "alpha\0"
+    "alphabetic\0" "arabic\0" "armenian\0" "ascii\0" "bengali\0" "blank\0" "bopomofo\0" "c\0"
+    "casedletter\0" "cc\0" "cf\0" "closepunctuation\0" "cn\0" "cntrl\0" "co\0" "common\0"
+    "connectorpunctuation\0" "control\0" "currencysymbol\0" "cyrillic\0" "dashpunctuation\0"
+    "decimalnumber\0" "devanagari\0" "digit\0" "emoji\0" "enclosingmark\0" "ethiopic\0"
+    "extendedpictographic\0" "finalpunctuation\0" "format\0" "georgian\0" "graph\0" "greek\0"
+    "gujarati\0" "han\0" "hangul\0" "hebrew\0" "hiragana\0" "idcontinue\0" "ideographic\0"
+    "idstart\0" "inherited\0" "initialpunctuation\0" "katakana\0" "khmer\0" "l\0" "lao\0" "latin\0"
+    "lc\0" "letter\0" "letternumber\0" "lineseparator\0" "ll\0" "lm\0" "lo\0" "lower\0"
+    "lowercase\0" "lowercaseletter\0" "lt\0" "lu\0" "m\0" "mark\0" "mathsymbol\0" "mc\0" "me\0"
+    "mn\0" "modifierletter\0" "modifiersymbol\0" "myanmar\0" "n\0" "nd\0" "nl\0" "no\0"
+    "nonspacingmark\0" "number\0" "openpunctuation\0" "other\0" "otherletter\0" "othernumber\0"
+    "otherpunctuation\0" "othersymbol\0" "p\0" "paragraphseparator\0" "pc\0" "pd\0" "pe\0" "pf\0"
+    "pi\0" "po\0" "print\0" "privateuse\0" "ps\0" "punct\0" "punctuation\0" "s\0" "sc\0"
+    "separator\0" "sk\0" "sm\0" "so\0" "space\0" "spaceseparator\0" "spacingmark\0" "symbol\0"
+    "tamil\0" "telugu\0" "thai\0" "tibetan\0" "titlecaseletter\0" "unassigned\0" "upper\0"
+    "uppercase\0" "uppercaseletter\0" "whitespace\0" "word\0" "xdigit\0" "z\0" "zl\0" "zp\0" "zs\0";
+
+/* The characters of some categories. Each exception is in the set if and only if its category is
+ * not. */
 struct named_set {
-    const char *name;
     uint32_t categories;
     uint16_t at, n; /* place in set_exceptions, and number of ranges */
 };
 static const struct named_set named_sets[] = {
-    {":gap", 0x1e3ff400, 0, 7}, {":numeric", 0x700, 18, 2}, {":punctuation", 0x3f800, 26, 48},
-    {":space", 0x1c00000, 148, 2}, {":word", 0xbff, 152, 5}, {"[alnum", 0x35f, 166, 259},
-    {"[alpha", 0x25f, 166, 259}, {"[ascii", 0x2000000, 722, 2}, {"[blank", 0x400000, 726, 1},
-    {"[cntrl", 0x2000000, 728, 0}, {"[digit", 0x100, 728, 0}, {"[graph", 0xc3fffff, 728, 0},
-    {"[lower", 0xa, 728, 61}, {"[print", 0xc7fffff, 728, 0}, {"[punct", 0x3ff800, 728, 0},
-    {"[space", 0x1c00000, 148, 2}, {"[upper", 0x1, 888, 5}, {"[word", 0xbff, 902, 4},
-    {"[xdigit", 0x0, 913, 3}, {"\\d", 0x100, 728, 0}, {"\\h", 0x0, 913, 3},
-    {"\\s", 0x1c00000, 148, 2}, {"\\w", 0xbff, 919, 7}, {"alnum", 0x35f, 166, 259},
-    {"alpha", 0x25f, 166, 259}, {"alphabetic", 0x25f, 166, 259}, {"arabic", 0x0, 937, 59},
-    {"armenian", 0x0, 1064, 4}, {"ascii", 0x2000000, 722, 2}, {"bengali", 0x0, 1075, 14},
-    {"blank", 0x400000, 726, 1}, {"bopomofo", 0x0, 1104, 3}, {"c", 0x1e000000, 728, 0},
-    {"casedletter", 0x7, 728, 0}, {"cc", 0x2000000, 728, 0}, {"cf", 0x4000000, 728, 0},
-    {"closepunctuation", 0x4000, 728, 0}, {"cn", 0x10000000, 728, 0}, {"cntrl", 0x2000000, 728, 0},
-    {"co", 0x8000000, 728, 0}, {"common", 0x7fdfc00, 1112, 262},
-    {"connectorpunctuation", 0x800, 728, 0}, {"control", 0x2000000, 728, 0},
-    {"currencysymbol", 0x80000, 728, 0}, {"cyrillic", 0x0, 1708, 10},
-    {"dashpunctuation", 0x1000, 728, 0}, {"decimalnumber", 0x100, 728, 0},
-    {"devanagari", 0x0, 1740, 5}, {"digit", 0x100, 728, 0}, {"emoji", 0x0, 1755, 150},
-    {"enclosingmark", 0x80, 728, 0}, {"ethiopic", 0x0, 2074, 36},
-    {"extendedpictographic", 0x0, 2152, 78}, {"finalpunctuation", 0x10000, 728, 0},
-    {"format", 0x4000000, 728, 0}, {"georgian", 0x0, 2327, 10}, {"graph", 0xc3fffff, 728, 0},
-    {"greek", 0x4, 2350, 46}, {"gujarati", 0x0, 2453, 14}, {"han", 0x10, 2482, 522},
-    {"hangul", 0x0, 3585, 14}, {"hebrew", 0x0, 3622, 9}, {"hiragana", 0x0, 3643, 6},
-    {"idcontinue", 0xb7f, 3661, 11}, {"ideographic", 0x10, 3693, 515}, {"idstart", 0x21f, 4779, 5},
-    {"inherited", 0x80, 4793, 34}, {"initialpunctuation", 0x8000, 728, 0},
-    {"katakana", 0x0, 4884, 14}, {"khmer", 0x0, 4920, 4}, {"l", 0x1f, 728, 0},
-    {"lao", 0x0, 4930, 11}, {"latin", 0x0, 4953, 39}, {"lc", 0x7, 728, 0}, {"letter", 0x1f, 728, 0},
-    {"letternumber", 0x200, 728, 0}, {"lineseparator", 0x800000, 728, 0}, {"ll", 0x2, 728, 0},
-    {"lm", 0x8, 728, 0}, {"lo", 0x10, 728, 0}, {"lower", 0xa, 728, 61}, {"lowercase", 0xa, 728, 61},
-    {"lowercaseletter", 0x2, 728, 0}, {"lt", 0x4, 728, 0}, {"lu", 0x1, 728, 0}, {"m", 0xe0, 728, 0},
-    {"mark", 0xe0, 728, 0}, {"mathsymbol", 0x40000, 728, 0}, {"mc", 0x40, 728, 0},
-    {"me", 0x80, 728, 0}, {"mn", 0x20, 728, 0}, {"modifierletter", 0x8, 728, 0},
-    {"modifiersymbol", 0x100000, 728, 0}, {"myanmar", 0x0, 5046, 4}, {"n", 0x700, 728, 0},
-    {"nd", 0x100, 728, 0}, {"nl", 0x200, 728, 0}, {"no", 0x400, 728, 0},
-    {"nonspacingmark", 0x20, 728, 0}, {"number", 0x700, 728, 0},
-    {"openpunctuation", 0x2000, 728, 0}, {"other", 0x1e000000, 728, 0},
-    {"otherletter", 0x10, 728, 0}, {"othernumber", 0x400, 728, 0},
-    {"otherpunctuation", 0x20000, 728, 0}, {"othersymbol", 0x200000, 728, 0},
-    {"p", 0x3f800, 728, 0}, {"paragraphseparator", 0x1000000, 728, 0}, {"pc", 0x800, 728, 0},
-    {"pd", 0x1000, 728, 0}, {"pe", 0x4000, 728, 0}, {"pf", 0x10000, 728, 0}, {"pi", 0x8000, 728, 0},
-    {"po", 0x20000, 728, 0}, {"print", 0xc7fffff, 728, 0}, {"privateuse", 0x8000000, 728, 0},
-    {"ps", 0x2000, 728, 0}, {"punct", 0x3f800, 728, 0}, {"punctuation", 0x3f800, 728, 0},
-    {"s", 0x3c0000, 728, 0}, {"sc", 0x80000, 728, 0}, {"separator", 0x1c00000, 728, 0},
-    {"sk", 0x100000, 728, 0}, {"sm", 0x40000, 728, 0}, {"so", 0x200000, 728, 0},
-    {"space", 0x1c00000, 148, 2}, {"spaceseparator", 0x400000, 728, 0},
-    {"spacingmark", 0x40, 728, 0}, {"symbol", 0x3c0000, 728, 0}, {"tamil", 0x0, 5060, 18},
-    {"telugu", 0x0, 5099, 13}, {"thai", 0x0, 5126, 2}, {"tibetan", 0x0, 5131, 7},
-    {"titlecaseletter", 0x4, 728, 0}, {"unassigned", 0x10000000, 728, 0}, {"upper", 0x1, 888, 5},
-    {"uppercase", 0x1, 888, 5}, {"uppercaseletter", 0x1, 728, 0}, {"whitespace", 0x1c00000, 148, 2},
-    {"word", 0xbff, 919, 7}, {"xdigit", 0x0, 913, 3}, {"z", 0x1c00000, 728, 0},
-    {"zl", 0x800000, 728, 0}, {"zp", 0x1000000, 728, 0}, {"zs", 0x400000, 728, 0},
+    {0x1e3ff400, 0, 7}, {0x700, 18, 2}, {0x3f800, 26, 48}, {0x1c00000, 148, 2}, {0xbff, 152, 5},
+    {0x35f, 166, 259}, {0x25f, 166, 259}, {0x2000000, 722, 2}, {0x400000, 726, 1},
+    {0x2000000, 728, 0}, {0x100, 728, 0}, {0xc3fffff, 728, 0}, {0xa, 728, 61}, {0xc7fffff, 728, 0},
+    {0x3ff800, 728, 0}, {0x1c00000, 148, 2}, {0x1, 888, 5}, {0xbff, 902, 4}, {0x0, 913, 3},
+    {0x100, 728, 0}, {0x0, 913, 3}, {0x1c00000, 148, 2}, {0xbff, 919, 7}, {0x35f, 166, 259},
+    {0x25f, 166, 259}, {0x25f, 166, 259}, {0x0, 937, 59}, {0x0, 1064, 4}, {0x2000000, 722, 2},
+    {0x0, 1075, 14}, {0x400000, 726, 1}, {0x0, 1104, 3}, {0x1e000000, 728, 0}, {0x7, 728, 0},
+    {0x2000000, 728, 0}, {0x4000000, 728, 0}, {0x4000, 728, 0}, {0x10000000, 728, 0},
+    {0x2000000, 728, 0}, {0x8000000, 728, 0}, {0x7fdfc00, 1112, 262}, {0x800, 728, 0},
+    {0x2000000, 728, 0}, {0x80000, 728, 0}, {0x0, 1708, 10}, {0x1000, 728, 0}, {0x100, 728, 0},
+    {0x0, 1740, 5}, {0x100, 728, 0}, {0x0, 1755, 150}, {0x80, 728, 0}, {0x0, 2074, 36},
+    {0x0, 2152, 78}, {0x10000, 728, 0}, {0x4000000, 728, 0}, {0x0, 2327, 10}, {0xc3fffff, 728, 0},
+    {0x4, 2350, 46}, {0x0, 2453, 14}, {0x10, 2482, 522}, {0x0, 3585, 14}, {0x0, 3622, 9},
+    {0x0, 3643, 6}, {0xb7f, 3661, 11}, {0x10, 3693, 515}, {0x21f, 4779, 5}, {0x80, 4793, 34},
+    {0x8000, 728, 0}, {0x0, 4884, 14}, {0x0, 4920, 4}, {0x1f, 728, 0}, {0x0, 4930, 11},
+    {0x0, 4953, 39}, {0x7, 728, 0}, {0x1f, 728, 0}, {0x200, 728, 0}, {0x800000, 728, 0},
+    {0x2, 728, 0}, {0x8, 728, 0}, {0x10, 728, 0}, {0xa, 728, 61}, {0xa, 728, 61}, {0x2, 728, 0},
+    {0x4, 728, 0}, {0x1, 728, 0}, {0xe0, 728, 0}, {0xe0, 728, 0}, {0x40000, 728, 0}, {0x40, 728, 0},
+    {0x80, 728, 0}, {0x20, 728, 0}, {0x8, 728, 0}, {0x100000, 728, 0}, {0x0, 5046, 4},
+    {0x700, 728, 0}, {0x100, 728, 0}, {0x200, 728, 0}, {0x400, 728, 0}, {0x20, 728, 0},
+    {0x700, 728, 0}, {0x2000, 728, 0}, {0x1e000000, 728, 0}, {0x10, 728, 0}, {0x400, 728, 0},
+    {0x20000, 728, 0}, {0x200000, 728, 0}, {0x3f800, 728, 0}, {0x1000000, 728, 0}, {0x800, 728, 0},
+    {0x1000, 728, 0}, {0x4000, 728, 0}, {0x10000, 728, 0}, {0x8000, 728, 0}, {0x20000, 728, 0},
+    {0xc7fffff, 728, 0}, {0x8000000, 728, 0}, {0x2000, 728, 0}, {0x3f800, 728, 0},
+    {0x3f800, 728, 0}, {0x3c0000, 728, 0}, {0x80000, 728, 0}, {0x1c00000, 728, 0},
+    {0x100000, 728, 0}, {0x40000, 728, 0}, {0x200000, 728, 0}, {0x1c00000, 148, 2},
+    {0x400000, 728, 0}, {0x40, 728, 0}, {0x3c0000, 728, 0}, {0x0, 5060, 18}, {0x0, 5099, 13},
+    {0x0, 5126, 2}, {0x0, 5131, 7}, {0x4, 728, 0}, {0x10000000, 728, 0}, {0x1, 888, 5},
+    {0x1, 888, 5}, {0x1, 728, 0}, {0x1c00000, 148, 2}, {0xbff, 919, 7}, {0x0, 913, 3},
+    {0x1c00000, 728, 0}, {0x800000, 728, 0}, {0x1000000, 728, 0}, {0x400000, 728, 0},
 };
 
 /* Ranges: the first and the last character of each, as the step from the number before. */

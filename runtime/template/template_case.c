@@ -3,21 +3,19 @@
 #include "runtime/template/template_text.h"
 #include "runtime/template/template_unicode.h"
 
-#define COUNT(table) (sizeof(table) / sizeof(table)[0])
-
 bool smol_code_point_is_printable(uint32_t code_point)
 {
-    return !code_ranges_have(unprintable, COUNT(unprintable), code_point);
+    return !packed_ranges_have(unprintable, sizeof unprintable, code_point);
 }
 
 static bool is_cased(uint32_t c)
 {
-    return code_ranges_have(cased, COUNT(cased), c);
+    return packed_ranges_have(cased, sizeof cased, c);
 }
 
 static bool is_ignorable(uint32_t c)
 {
-    return code_ranges_have(case_ignorable, COUNT(case_ignorable), c);
+    return packed_ranges_have(case_ignorable, sizeof case_ignorable, c);
 }
 
 /* The result of a case mapping: one to three characters, padded with zeros. */
@@ -26,39 +24,48 @@ struct mapped {
 };
 
 struct case_mapping {
-    const struct case_run *runs;
-    size_t n_runs;
-    const struct case_several *several;
-    size_t n_several;
+    const uint8_t *runs, *runs_end, *several, *several_end;
 };
 #define MAPPING(name)                                                                              \
     {                                                                                              \
-        name##_runs, COUNT(name##_runs), name##_several, COUNT(name##_several)                     \
+        name##_runs, name##_runs + sizeof name##_runs, name##_several,                             \
+            name##_several + sizeof name##_several                                                 \
     }
 static const struct case_mapping to_lower = MAPPING(lower), to_upper = MAPPING(upper),
                                  to_title = MAPPING(title);
 
-static bool map(const struct case_mapping *mapping, uint32_t c, struct mapped *out)
+static bool map_to_several(const struct case_mapping *mapping, uint32_t c, struct mapped *out)
 {
-    for (size_t i = 0; i < mapping->n_several; i++) {
-        const struct case_several *s = &mapping->several[i];
-        if (s->from == c) {
-            *out = (struct mapped){{s->to[0], s->to[1], s->to[2]}};
+    uint32_t from = 0;
+    for (const uint8_t *at = mapping->several; at < mapping->several_end && from < c;) {
+        from += packed_number(&at);
+        const uint32_t n = packed_number(&at);
+        struct mapped to = {{0}};
+        for (uint32_t i = 0; i < n; i++)
+            to.to[i] = packed_number(&at);
+        if (from == c) {
+            *out = to;
             return true;
         }
     }
-    size_t low = 0, high = mapping->n_runs;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (mapping->runs[middle].last < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const struct case_run *run = &mapping->runs[low];
-    if (low == mapping->n_runs || run->first > c || (c - run->first) % run->step)
+    return false;
+}
+
+static bool map(const struct case_mapping *mapping, uint32_t c, struct mapped *out)
+{
+    if (map_to_several(mapping, c, out))
+        return true;
+    uint32_t first = 0, last = 0, stride = 0, delta = 0;
+    const uint8_t *at = mapping->runs;
+    do {
+        first = last + packed_number(&at);
+        stride = packed_number(&at);
+        last = first + (stride >> 1);
+        delta = packed_number(&at);
+    } while (at < mapping->runs_end && last < c);
+    if (c < first || c > last || (stride & 1 & (c - first)))
         return false;
-    *out = (struct mapped){{(uint32_t)((int64_t)c + run->delta)}};
+    *out = (struct mapped){{delta & 1 ? c - (delta >> 1) : c + (delta >> 1)}};
     return true;
 }
 

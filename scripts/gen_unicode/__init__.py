@@ -45,6 +45,20 @@ def code_ranges(name, ranges):
     return table(f"struct code_range {name}[]", (row(hex(a), hex(b)) for a, b in ranges))
 
 
+def number(value):
+    """Returns the bytes of a number as common/code_range.h reads it."""
+    return [*([value & 127 | 128, *number(value >> 7)] if value > 127 else [value])]
+
+
+def steps(values):
+    """Returns the numbers that lead from 0 to the first value, and from each value to the next."""
+    return [after - before for before, after in zip([0, *values], values)]
+
+
+def octets(name, values):
+    return table(f"uint8_t {name}[]", (f"{value}," for value in values))
+
+
 def c_header(target, about, *lines):
     """Returns the whole file: the include guard for its path, and the lines between."""
     parts = target.relative_to(ROOT).with_suffix("").parts

@@ -4,7 +4,7 @@ Chat templates use Python's upper(), lower(), title() and repr(). The tables con
 interpreter that the tests compare with, character by character."""
 import unicodedata
 
-from . import ROOT, SCALARS, c_header, code_ranges, row, runs, table
+from . import ROOT, SCALARS, c_header, number, octets, runs, steps
 
 TARGET = ROOT / "runtime/template/template_unicode.h"
 
@@ -21,14 +21,10 @@ def is_ignorable(c):
         ("A" + chr(c) + "\u03a3").lower().endswith("\u03c2"))
 
 
-def ranges(predicate):
-    return runs(c for c in SCALARS if predicate(c))
-
-
 def mappings(convert, default):
     """Returns runs of every or every second character with the same distance to its mapping, and the
     characters that map to several. Omits characters that `default` maps correctly."""
-    steps, several = [], []
+    found, several = [], []
     for c in SCALARS:
         to = convert(chr(c))
         if to == default(chr(c)):
@@ -37,26 +33,34 @@ def mappings(convert, default):
             several.append((c, [ord(x) for x in to]))
             continue
         delta = ord(to) - c
-        last = steps[-1] if steps else None
+        last = found[-1] if found else None
         if last and last["delta"] == delta and c - last["last"] in (1, 2) and (
                 last["step"] in (0, c - last["last"])):
             last["step"], last["last"] = c - last["last"], c
         else:
-            steps.append({"first": c, "last": c, "step": 0, "delta": delta})
-    return steps, several
+            found.append({"first": c, "last": c, "step": 0, "delta": delta})
+    return found, several
+
+
+def packed(numbers):
+    return sum(map(number, numbers), [])
+
+
+def packed_ranges(name, predicate):
+    """Returns a table for packed_ranges_have in common/code_range.h."""
+    return octets(name, packed(steps(sum(runs(c for c in SCALARS if predicate(c)), []))))
 
 
 def mapping_tables(name, mapping):
-    steps, several = mapping
-    entries = (row(hex(r["first"]), hex(r["last"]), r["step"] or 1, r["delta"]) for r in steps)
-    return [
-        *table(f"struct case_run {name}_runs[]", entries),
-        *table(f"struct case_several {name}_several[]", (row(hex(c), map_hex(to)) for c, to in several)),
+    found, several = mapping
+    ends = steps(sum(([r["first"], r["last"]] for r in found), []))
+    entries = [
+        x
+        for r, first, length in zip(found, ends[::2], ends[1::2])
+        for x in [first, length << 1 | (r["step"] == 2), r["delta"] << 1 if r["delta"] > 0 else -r["delta"] << 1 | 1]
     ]
-
-
-def map_hex(characters):
-    return [hex(c) for c in characters]
+    texts = [x for (_, to), step in zip(several, steps([c for c, _ in several])) for x in [step, len(to), *to]]
+    return [*octets(f"{name}_runs", packed(entries)), *octets(f"{name}_several", packed(texts))]
 
 
 def header():
@@ -69,21 +73,16 @@ def header():
          f"has Unicode {unicodedata.unidata_version}; do not edit."],
         '#include "common/code_range.h"',
         "",
-        "/* Adds `delta` to every step-th character from first to last. */",
-        "struct case_run {",
-        "    uint32_t first, last, step;",
-        "    int32_t delta;",
-        "};",
-        "",
-        "/* A character that maps to several, padded with zeros. */",
-        "struct case_several {",
-        "    uint32_t from, to[3];",
-        "};",
-        "",
         "/* clang-format off */",
-        *code_ranges("unprintable", ranges(lambda c: not chr(c).isprintable())),
-        *code_ranges("cased", ranges(is_cased)),
-        *code_ranges("case_ignorable", ranges(is_ignorable)),
+        "/* Ranges for packed_ranges_have. */",
+        *packed_ranges("unprintable", lambda c: not chr(c).isprintable()),
+        *packed_ranges("cased", is_cased),
+        *packed_ranges("case_ignorable", is_ignorable),
+        "",
+        "/* Mappings, as numbers that packed_number reads. A run: the step from the end of the run before to its",
+        " * first character; twice the step to its last one, plus 1 if it has every second character only; the",
+        " * distance of the characters to their mapping: twice its size, plus 1 if it is negative.",
+        " * A character that maps to several: the step from the one before, their number, and they. */",
         *mapping_tables("lower", lower),
         *mapping_tables("upper", upper),
         "/* Title case where it differs from upper case. */",

@@ -7,7 +7,7 @@ import unicodedata
 import tokenizers
 from tokenizers import Regex, pre_tokenizers
 
-from . import ROOT, c_header, row, table
+from . import ROOT, c_header, number, octets, row, rows, steps, table
 
 TARGET = ROOT / "common/pattern/unicode_sets.h"
 # All characters, except that planes that are empty or for private use are sampled: some of each 256 represent
@@ -180,18 +180,8 @@ def many(groups):
     return found
 
 
-def number(value):
-    """Returns the bytes of a number: seven bits in each, the lowest first; all but the last have the eighth bit."""
-    return [*([value & 127 | 128, *number(value >> 7)] if value > 127 else [value])]
-
-
-def steps(values):
-    """Returns the numbers that lead from 0 to the first value, and from each value to the next."""
-    return [after - before for before, after in zip([0, *values], values)]
-
-
 def named(sets, by_category):
-    """Returns the entries of the table of names, and the bytes of all ranges that they refer to."""
+    """Returns the names, the entries of their table, and the bytes of all ranges that they refer to."""
     entries, pool, places = [], [], {}
     for name in sorted(sets):
         mask, wrong = describe(name, sets[name], by_category)
@@ -199,9 +189,8 @@ def named(sets, by_category):
         if ends not in places:
             places[ends] = len(pool)
             pool += sum(map(number, steps(ends)), [])
-        quoted = name.replace(chr(92), chr(92) * 2)
-        entries.append(row(f'"{quoted}"', hex(mask), places[ends], len(wrong)))
-    return entries, pool
+        entries.append(row(hex(mask), places[ends], len(wrong)))
+    return [f'"{name.replace(chr(92), chr(92) * 2)}\\0"' for name in sorted(sets)], entries, pool
 
 
 def packed(groups):
@@ -210,17 +199,13 @@ def packed(groups):
     return sum((number(x) for first, g in zip(firsts, groups) for x in [first, *steps(g)[1:], 0]), [])
 
 
-def octets(name, values):
-    return table(f"uint8_t {name}[]", (f"{value}," for value in values))
-
-
 def header():
     found = categories()
     by_category = [set() for _ in CATEGORIES]
     for c, i in found.items():
         by_category[i].add(c)
     starts = [c for before, c in zip([None, *SCALARS], SCALARS) if found[c] != found.get(before)]
-    names, pool = named({**reference_sets(by_category), **other_sets()}, by_category)
+    names, entries, pool = named({**reference_sets(by_category), **other_sets()}, by_category)
     runs = sum((number(step << 5 | found[c]) for step, c in zip(steps(starts), starts)), [])
     groups, rest = folds()
     assert max(map(len, groups)) <= LARGEST_GROUP
@@ -234,8 +219,7 @@ def header():
         '#include "common/pattern/code_set.h"',
         "",
         "/* clang-format off */",
-        "/* Most tables are numbers of one or more bytes: seven bits in each, the lowest first; all but the",
-        " * last byte have the eighth bit. */",
+        "/* Most tables are numbers as packed_number reads them. */",
         "",
         "/* Runs of characters of a general category: characters since the start of the run before << 5 |",
         " * category, ascending. A category is the number of its bit in named_set.categories: " + ", ".join(CATEGORIES[:3]) + ",",
@@ -243,14 +227,18 @@ def header():
         " * " + ", ".join(CATEGORIES[25:]) + ". */",
         *octets("category_runs", runs),
         "",
-        "/* A set with its name in lower case: the characters of some categories. Each exception is in the",
-        " * set if and only if its category is not. Ascending. */",
+        "/* The names of sets in lower case, in the order of named_sets. */",
+        "static const char set_names[] =",
+        *rows(names)[:-1],
+        rows(names)[-1] + ";",
+        "",
+        "/* The characters of some categories. Each exception is in the set if and only if its category is",
+        " * not. */",
         "struct named_set {",
-        "    const char *name;",
         "    uint32_t categories;",
         "    uint16_t at, n; /* place in set_exceptions, and number of ranges */",
         "};",
-        *table("struct named_set named_sets[]", names),
+        *table("struct named_set named_sets[]", entries),
         "",
         "/* Ranges: the first and the last character of each, as the step from the number before. */",
         *octets("set_exceptions", pool),
