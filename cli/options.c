@@ -18,7 +18,7 @@ enum { MAX_RULES = 32, NAME_SIZE = 32 };
 
 static void name_rule(const struct option_rule *rule, char *name)
 {
-    if (rule->name)
+    if (*rule->name)
         snprintf(name, NAME_SIZE, "--%s", rule->name);
     else
         snprintf(name, NAME_SIZE, "-%c", rule->letter);
@@ -37,7 +37,7 @@ static void print_rule(const struct option_rule *rule)
 {
     char name[NAME_SIZE], left[2 * NAME_SIZE];
     name_rule(rule, name);
-    snprintf(left, sizeof left, "%s %s", name, rule->value ? rule->value : "");
+    snprintf(left, sizeof left, "%s %s", name, rule->value);
     print_row(left, rule->help);
 }
 
@@ -165,12 +165,12 @@ static struct getopt_tables make_tables(const struct command_line *command)
         const struct option_rule *rule = &command->rules[i];
         if (rule->letter) {
             tables.letters[n_letters++] = rule->letter;
-            if (rule->value)
+            if (*rule->value)
                 tables.letters[n_letters++] = ':';
         }
-        if (rule->name)
+        if (*rule->name)
             tables.names[n_names++] =
-                (struct option){rule->name, rule->value ? required_argument : no_argument, NULL,
+                (struct option){rule->name, *rule->value ? required_argument : no_argument, NULL,
                                 FIRST_LONG + (int)i};
     }
     tables.names[n_names++] = (struct option){"help", no_argument, NULL, HELP};

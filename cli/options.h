@@ -28,12 +28,12 @@ struct option_texts {
 };
 
 struct option_rule {
-    const char *name;  /* after --, or NULL */
-    char letter;       /* after -, or 0 */
-    const char *value; /* the value's name in the help; NULL: no value */
+    char name[15];  /* after --, or "" */
+    char letter;    /* after -, or 0 */
+    char value[12]; /* the value's name in the help; "": no value */
     const char *help;
     enum option_kind kind;
-    size_t field; /* offset in the settings */
+    unsigned field; /* offset in the settings */
     double low, high;
     const char *const *choices; /* ends with NULL */
 };

@@ -5,8 +5,8 @@
 #include "format/template.h"
 
 struct name {
-    const char *text;
-    int number;
+    char text[15];
+    uint8_t number;
 };
 
 static const struct name filters[] = {

@@ -13,9 +13,9 @@
 enum { RUNS = 5, DEFAULT_PREFILL = 512, DEFAULT_DECODE = 128 };
 
 static const struct option_rule rules[] = {
-    {NULL, 'p', "N", "tokens of a prompt (512, or what the context holds)", OPTION_COUNT,
+    {"", 'p', "N", "tokens of a prompt (512, or what the context holds)", OPTION_COUNT,
      FIELD(n_prefill), 1, UINT32_MAX, NULL},
-    {NULL, 'n', "N", "tokens to generate (128, or what the context holds)", OPTION_COUNT,
+    {"", 'n', "N", "tokens to generate (128, or what the context holds)", OPTION_COUNT,
      FIELD(n_decode), 1, UINT32_MAX, NULL},
     {"depth", 0, "D", "tokens already in the context (0)", OPTION_COUNT, FIELD(depth), 0,
      UINT32_MAX, NULL},

@@ -16,10 +16,10 @@
 enum { DEFAULT_WINDOW = 512, DEFAULT_MEMORY = 1024 };
 
 static const struct option_rule rules[] = {
-    {NULL, 'o', "STATS", "write to STATS (required; replaced when it exists)", OPTION_TEXT,
+    {"", 'o', "STATS", "write to STATS (required; replaced when it exists)", OPTION_TEXT,
      FIELD(output), 0, 0, NULL},
-    {"diagonal", 0, NULL, "small statistics, for weighted scales only", OPTION_FLAG,
-     FIELD(diagonal), 0, 0, NULL},
+    {"diagonal", 0, "", "small statistics, for weighted scales only", OPTION_FLAG, FIELD(diagonal),
+     0, 0, NULL},
     {"window", 0, "N", "tokens that are evaluated together (512)", OPTION_COUNT, FIELD(window), 1,
      1 << 20, NULL},
     {"memory", 0, "MIB", "MiB for sums; with less, the text is evaluated more often (1024)",

@@ -16,9 +16,9 @@
 #include "smolrun/prompt.h"
 
 static const struct option_rule rules[] = {
-    {NULL, 'n', "N", "generate at most N tokens; -1: no limit (32)", OPTION_LIMIT,
-     FIELD(max_tokens), 0, 0, NULL},
-    {"given", 0, NULL, "explain the tokens of PROMPT too", OPTION_FLAG, FIELD(given), 0, 0, NULL},
+    {"", 'n', "N", "generate at most N tokens; -1: no limit (32)", OPTION_LIMIT, FIELD(max_tokens),
+     0, 0, NULL},
+    {"given", 0, "", "explain the tokens of PROMPT too", OPTION_FLAG, FIELD(given), 0, 0, NULL},
     RULES_SAMPLING,
     RULE_CTX,
     RULE_THREADS,

@@ -10,7 +10,7 @@
 static const struct option_rule rules[] = {
     {"tokens", 0, "IDS", "evaluate these token ids instead of TEXT; -: standard input", OPTION_TEXT,
      FIELD(tokens), 0, 0, NULL},
-    {NULL, 'o', "FILE", "write to FILE (required; replaced when it exists)", OPTION_TEXT,
+    {"", 'o', "FILE", "write to FILE (required; replaced when it exists)", OPTION_TEXT,
      FIELD(output), 0, 0, NULL},
     {"last", 0, "K", "only the last K positions, or all when there are fewer", OPTION_COUNT,
      FIELD(last), 1, UINT32_MAX, NULL},

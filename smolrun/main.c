@@ -13,7 +13,7 @@
 #include "smolrun/command.h"
 
 static const struct {
-    const char *name;
+    char name[11];
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"chat", smol_command_chat},

@@ -99,7 +99,7 @@ extern const char *const smol_sandbox_words[];    /* in the order of enum sandbo
     }
 #define RULE_MAX_TOKENS                                                                            \
     {                                                                                              \
-        NULL, 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,             \
+        "", 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,               \
             FIELD(max_tokens), 0, 0, NULL                                                          \
     }
 #define RULE_STOP                                                                                  \
@@ -114,16 +114,16 @@ extern const char *const smol_sandbox_words[];    /* in the order of enum sandbo
     }
 #define RULE_STATS                                                                                 \
     {                                                                                              \
-        "stats", 0, NULL, "report speed and memory on standard error", OPTION_FLAG, FIELD(stats),  \
-            0, 0, NULL                                                                             \
+        "stats", 0, "", "report speed and memory on standard error", OPTION_FLAG, FIELD(stats), 0, \
+            0, NULL                                                                                \
     }
 #define RULE_JSON                                                                                  \
     {                                                                                              \
-        "json", 0, NULL, "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL             \
+        "json", 0, "", "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL               \
     }
 #define RULE_MODEL_DEFAULTS                                                                        \
     {                                                                                              \
-        "model-defaults", 0, NULL, "sample as the model's authors recommend; other options win",   \
+        "model-defaults", 0, "", "sample as the model's authors recommend; other options win",     \
             OPTION_FLAG, FIELD(model_defaults), 0, 0, NULL                                         \
     }
 #define RULE_TEMP                                                                                  \
@@ -158,7 +158,7 @@ extern const char *const smol_sandbox_words[];    /* in the order of enum sandbo
     }
 #define RULE_CHAT                                                                                  \
     {                                                                                              \
-        "chat", 0, NULL, "answer PROMPT as a user's message, with the model's chat template",      \
+        "chat", 0, "", "answer PROMPT as a user's message, with the model's chat template",        \
             OPTION_FLAG, FIELD(chat), 0, 0, NULL                                                   \
     }
 #define RULE_SYSTEM                                                                                \
@@ -204,7 +204,7 @@ extern const char *const smol_sandbox_words[];    /* in the order of enum sandbo
          0,                                                                                        \
          smol_json_space_words},                                                                   \
     {                                                                                              \
-        "any-order", 0, NULL, "with --json-schema: properties in any order, not the schema's",     \
+        "any-order", 0, "", "with --json-schema: properties in any order, not the schema's",       \
             OPTION_FLAG, FIELD(any_order), 0, 0, NULL                                              \
     }
 /* Rows for commands that sample, and for commands that take a prompt. */
@@ -224,7 +224,7 @@ extern const char *const smol_sandbox_words[];    /* in the order of enum sandbo
     }
 #define RULE_NO_MMAP                                                                               \
     {                                                                                              \
-        "no-mmap", 0, NULL, "read the blob into memory instead of mapping it", OPTION_FLAG,        \
+        "no-mmap", 0, "", "read the blob into memory instead of mapping it", OPTION_FLAG,          \
             FIELD(open.no_mmap), 0, 0, NULL                                                        \
     }
 #define RULE_SANDBOX                                                                               \

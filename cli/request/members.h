@@ -18,7 +18,7 @@ struct request_reader {
 };
 
 struct request_member {
-    const char *name;
+    char name[24];
     /* Reads the value, which is not null. */
     smol_status (*set)(struct request_reader *r);
 };

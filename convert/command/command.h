@@ -28,11 +28,11 @@ smolconv_command smolconv_verify;
     }
 #define RULE_FORCE(output)                                                                         \
     {                                                                                              \
-        "force", 0, NULL, "overwrite " output, OPTION_FLAG, FIELD(force), 0, 0, NULL               \
+        "force", 0, "", "overwrite " output, OPTION_FLAG, FIELD(force), 0, 0, NULL                 \
     }
 #define RULE_QUIET                                                                                 \
     {                                                                                              \
-        "quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL     \
+        "quiet", 0, "", "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL       \
     }
 
 #define RULE_CONFIG                                                                                \

@@ -15,10 +15,10 @@ struct inspect_options {
 #define FIELD(name) offsetof(struct inspect_options, name)
 
 static const struct option_rule rules[] = {
-    {"tensors", 0, NULL, "list the tensors", OPTION_FLAG, FIELD(with_tensors), 0, 0, NULL},
-    {"stats", 0, NULL, "statistics of each tensor's elements, and the error of int8", OPTION_FLAG,
+    {"tensors", 0, "", "list the tensors", OPTION_FLAG, FIELD(with_tensors), 0, 0, NULL},
+    {"stats", 0, "", "statistics of each tensor's elements, and the error of int8", OPTION_FLAG,
      FIELD(with_statistics), 0, 0, NULL},
-    {"json", 0, NULL, "print one JSON object with everything, tensors included", OPTION_FLAG,
+    {"json", 0, "", "print one JSON object with everything, tensors included", OPTION_FLAG,
      FIELD(as_json), 0, 0, NULL},
     {"threads", 0, "N", "threads for the statistics (one per available processor)", OPTION_COUNT,
      FIELD(n_threads), 1, POOL_MAX_THREADS, NULL},

@@ -7,7 +7,7 @@
 #define FIELD(name) offsetof(struct report_options, name)
 
 static const struct option_rule rules[] = {
-    {NULL, 'o', "PAGE", "write to PAGE (required)", OPTION_TEXT, FIELD(output), 0, 0, NULL},
+    {"", 'o', "PAGE", "write to PAGE (required)", OPTION_TEXT, FIELD(output), 0, 0, NULL},
     RULE_CONFIG,
     RULE_THREADS,
     RULE_FORCE("PAGE"),

@@ -9,7 +9,7 @@
 #define FIELD(name) offsetof(struct unpack_options, name)
 
 static const struct option_rule rules[] = {
-    {"resume", 0, NULL, "keep an unfinished output as OUT.smol.part, and resume it", OPTION_FLAG,
+    {"resume", 0, "", "keep an unfinished output as OUT.smol.part, and resume it", OPTION_FLAG,
      FIELD(resume), 0, 0, NULL},
     RULE_THREADS,
     RULE_FORCE("OUT.smol"),

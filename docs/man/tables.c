@@ -22,9 +22,9 @@ static void print_rule(struct json_out *json, const struct option_rule *rule)
 {
     const char letter[2] = {rule->letter, '\0'};
     smol_json_open(json, '{');
-    smol_json_member_text(json, "name", rule->name ? rule->name : "");
+    smol_json_member_text(json, "name", rule->name);
     smol_json_member_text(json, "letter", letter);
-    smol_json_member_text(json, "value", rule->value ? rule->value : "");
+    smol_json_member_text(json, "value", rule->value);
     smol_json_member_text(json, "help", rule->help);
     smol_json_member_text(json, "kind", kind_of(rule));
     smol_json_member_real(json, "low", rule->low);

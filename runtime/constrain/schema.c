@@ -94,7 +94,7 @@ bool smol_schema_work(struct compiler *c, const struct json_node *place)
 /* --- keywords ----------------------------------------------------------------------------- */
 
 struct keyword {
-    const char *name;
+    char name[22];
     uint8_t size, types, first, last;
 };
 
@@ -420,8 +420,8 @@ term smol_schema_compile(struct compiler *c, const struct goal *goal, unsigned l
 static void read_draft(struct compiler *c)
 {
     static const struct {
-        const char *text;
-        int draft;
+        char text[9];
+        uint8_t draft;
     } drafts[] = {{"draft-03", DRAFT_3}, {"draft-04", DRAFT_4},   {"draft-06", DRAFT_6},
                   {"draft-07", DRAFT_7}, {"2019-09", DRAFT_2019}, {"2020-12", DRAFT_2020}};
     const struct json_node *schema = smol_json_get(c->root, "$schema");

@@ -511,8 +511,8 @@ static void rewrite_not_contains(struct compiler *c, const struct claim *claim,
 static unsigned type_named(struct compiler *c, const struct json_node *name)
 {
     static const struct {
-        const char *name;
-        unsigned types;
+        char name[8];
+        uint8_t types;
     } types[] = {{"null", TYPE_NULL},     {"boolean", TYPE_BOOLEAN}, {"integer", TYPE_INTEGER},
                  {"number", TYPE_NUMBER}, {"string", TYPE_STRING},   {"array", TYPE_LIST},
                  {"object", TYPE_OBJECT}};

@@ -25,8 +25,8 @@ static bool is_type(struct compiler *c, const struct json_node *keyword,
     unsigned type = smol_schema_type_of(c, value);
     const struct json_node *name = keyword->kind == JSON_LIST ? keyword->first : names.first;
     for (; name; name = keyword->kind == JSON_LIST ? name->next : NULL) {
-        static const char *const types[] = {"null",   "boolean", "integer", "",
-                                            "string", "array",   "object"};
+        static const char types[][8] = {"null",   "boolean", "integer", "",
+                                        "string", "array",   "object"};
         for (unsigned i = 0; i < 7 && name->kind == JSON_STRING; i++)
             if ((type >> i & 1) && json_text_is(name->text, types[i]))
                 return true;

@@ -38,7 +38,7 @@ static const struct code_range name_characters[] = {
 
 enum { N_NAME_CHARACTERS = sizeof name_characters / sizeof *name_characters };
 
-static const char *const words[][2] = {{"null", "None"}, {"false", "False"}, {"true", "True"}};
+static const char words[][2][6] = {{"null", "None"}, {"false", "False"}, {"true", "True"}};
 
 static size_t skip_digits(struct json_text text, size_t i)
 {

@@ -13,11 +13,11 @@ struct call {
     uint32_t n_named;
 };
 
-/* Places the arguments into `out` in the order of names[0..n_names); an argument that is not given
- * is VALUE_MISSING. `callee` is used in messages. Errors: too many, unknown or repeated
- * arguments. */
+/* Places the arguments into `out` in the order of the names, which blanks separate; an argument
+ * that is not given is VALUE_MISSING. `callee` is used in messages. Errors: too many, unknown or
+ * repeated arguments. */
 bool smol_call_bind(struct machine *machine, const char *callee, const struct call *call,
-                    const char *const *names, uint32_t n_names, struct value *out);
+                    const char *names, struct value *out);
 
 /* --- template_filters.c, template_tests.c --------------------------------------------------- */
 

@@ -643,9 +643,8 @@ static struct call arguments_after(const struct call *call, uint32_t n)
 static bool map_attribute(struct machine *machine, const struct call *call,
                           const struct value *list, struct value *mapped)
 {
-    static const char *const names[] = {"attribute", "default"};
     struct value argument[2];
-    if (!smol_call_bind(machine, "map", call, names, 2, argument))
+    if (!smol_call_bind(machine, "map", call, "attribute default", argument))
         return false;
     bool replaces = given(&argument[1]) && argument[1].type != VALUE_NONE;
     const struct getter getter = {&argument[0], replaces ? &argument[1] : NULL, false};
@@ -749,50 +748,46 @@ static bool select_items(struct machine *machine, const struct value *self,
 /* --- the table ------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name;
     filter_function *function;
-    const char *arguments[MAX_ARGUMENTS];
+    char name[11], arguments[41]; /* see smol_call_bind */
 } filters[N_TEMPLATE_FILTERS] = {
-    [FILTER_TRIM] = {"trim", trim, {"chars"}},
-    [FILTER_TOJSON] = {"tojson", tojson, {"ensure_ascii", "indent", "separators", "sort_keys"}},
-    [FILTER_DEFAULT] = {"default", by_default, {"default_value", "boolean"}},
-    [FILTER_ITEMS] = {"items", items, {0}},
-    [FILTER_LENGTH] = {"length", length, {0}},
-    [FILTER_UPPER] = {"upper", upper, {0}},
-    [FILTER_LOWER] = {"lower", lower, {0}},
-    [FILTER_CAPITALIZE] = {"capitalize", capitalize, {0}},
-    [FILTER_TITLE] = {"title", title, {0}},
-    [FILTER_JOIN] = {"join", join, {"d", "attribute"}},
-    [FILTER_FIRST] = {"first", first, {0}},
-    [FILTER_LAST] = {"last", last, {0}},
-    [FILTER_REPLACE] = {"replace", replace, {"old", "new", "count"}},
-    [FILTER_STRING] = {"string", string, {0}},
-    [FILTER_INT] = {"int", to_integer, {"default", "base"}},
-    [FILTER_FLOAT] = {"float", to_real, {"default"}},
-    [FILTER_LIST] = {"list", list, {0}},
-    [FILTER_REVERSE] = {"reverse", reverse, {0}},
-    [FILTER_INDENT] = {"indent", indent, {"width", "first", "blank"}},
-    [FILTER_UNIQUE] = {"unique", unique, {"case_sensitive", "attribute"}},
-    [FILTER_SORT] = {"sort", sort, {"reverse", "case_sensitive", "attribute"}},
-    [FILTER_DICTSORT] = {"dictsort", sort_dict, {"case_sensitive", "by", "reverse"}},
-    [FILTER_ABS] = {"abs", absolute, {0}},
-    [FILTER_MIN] = {"min", least, {"case_sensitive", "attribute"}},
-    [FILTER_MAX] = {"max", greatest, {"case_sensitive", "attribute"}},
-    [FILTER_SUM] = {"sum", sum, {"attribute", "start"}},
+    [FILTER_TRIM] = {trim, "trim", "chars"},
+    [FILTER_TOJSON] = {tojson, "tojson", "ensure_ascii indent separators sort_keys"},
+    [FILTER_DEFAULT] = {by_default, "default", "default_value boolean"},
+    [FILTER_ITEMS] = {items, "items", ""},
+    [FILTER_LENGTH] = {length, "length", ""},
+    [FILTER_UPPER] = {upper, "upper", ""},
+    [FILTER_LOWER] = {lower, "lower", ""},
+    [FILTER_CAPITALIZE] = {capitalize, "capitalize", ""},
+    [FILTER_TITLE] = {title, "title", ""},
+    [FILTER_JOIN] = {join, "join", "d attribute"},
+    [FILTER_FIRST] = {first, "first", ""},
+    [FILTER_LAST] = {last, "last", ""},
+    [FILTER_REPLACE] = {replace, "replace", "old new count"},
+    [FILTER_STRING] = {string, "string", ""},
+    [FILTER_INT] = {to_integer, "int", "default base"},
+    [FILTER_FLOAT] = {to_real, "float", "default"},
+    [FILTER_LIST] = {list, "list", ""},
+    [FILTER_REVERSE] = {reverse, "reverse", ""},
+    [FILTER_INDENT] = {indent, "indent", "width first blank"},
+    [FILTER_UNIQUE] = {unique, "unique", "case_sensitive attribute"},
+    [FILTER_SORT] = {sort, "sort", "reverse case_sensitive attribute"},
+    [FILTER_DICTSORT] = {sort_dict, "dictsort", "case_sensitive by reverse"},
+    [FILTER_ABS] = {absolute, "abs", ""},
+    [FILTER_MIN] = {least, "min", "case_sensitive attribute"},
+    [FILTER_MAX] = {greatest, "max", "case_sensitive attribute"},
+    [FILTER_SUM] = {sum, "sum", "attribute start"},
 };
 
 static bool apply(struct machine *machine, enum template_filter filter, const struct value *self,
                   const struct call *call, struct value *out)
 {
     struct value argument[MAX_ARGUMENTS] = {{0}};
-    uint32_t n = 0;
     if (filter == FILTER_MAP)
         return map(machine, self, call, out);
     if (!filters[filter].function)
         return select_items(machine, self, filter, call, out);
-    while (n < MAX_ARGUMENTS && filters[filter].arguments[n])
-        n++;
-    return smol_call_bind(machine, filters[filter].name, call, filters[filter].arguments, n,
+    return smol_call_bind(machine, filters[filter].name, call, filters[filter].arguments,
                           argument) &&
            filters[filter].function(machine, self, argument, out);
 }

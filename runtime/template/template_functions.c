@@ -8,9 +8,22 @@
 
 /* --- arguments ------------------------------------------------------------------------------- */
 
-bool smol_call_bind(struct machine *machine, const char *callee, const struct call *call,
-                    const char *const *names, uint32_t n_names, struct value *out)
+/* Returns the index of a name among names that blanks separate, or their number. */
+static uint32_t find_name(const char *names, const struct value *name)
 {
+    uint32_t i = 0;
+    for (size_t n; *names; names += n + (names[n] == ' '), i++) {
+        n = strcspn(names, " ");
+        if (name && name->n == n && memcmp(name->bytes, names, n) == 0)
+            break;
+    }
+    return i;
+}
+
+bool smol_call_bind(struct machine *machine, const char *callee, const struct call *call,
+                    const char *names, struct value *out)
+{
+    const uint32_t n_names = find_name(names, NULL);
     if (call->n > n_names)
         return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: takes at most %u arguments",
                                   callee, n_names);
@@ -18,9 +31,7 @@ bool smol_call_bind(struct machine *machine, const char *callee, const struct ca
         out[i] = i < call->n ? call->positional[i] : (struct value){0};
     for (uint32_t k = 0; k < call->n_named; k++) {
         const struct value *name = &call->named[2 * k];
-        uint32_t i = 0;
-        while (i < n_names && !text_is(name, names[i]))
-            i++;
+        const uint32_t i = find_name(names, name);
         if (i == n_names || out[i].type != VALUE_MISSING)
             return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: argument '%.*s' %s", callee,
                                       (int)(name->n < 64 ? name->n : 64), (const char *)name->bytes,
@@ -178,11 +189,11 @@ bool smol_template_store(struct machine *machine, const struct value *namespace,
 
 /* --- strftime_now ---------------------------------------------------------------------------- */
 
-static const char *const days[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
-                                   "Thursday", "Friday", "Saturday"};
-static const char *const months[] = {"January",   "February", "March",    "April",
-                                     "May",       "June",     "July",     "August",
-                                     "September", "October",  "November", "December"};
+static const char days[][10] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
+                                "Thursday", "Friday", "Saturday"};
+static const char months[][10] = {"January",   "February", "March",    "April",
+                                  "May",       "June",     "July",     "August",
+                                  "September", "October",  "November", "December"};
 
 /* Returns the day of the week, 0 for Sunday (Zeller's congruence for the Gregorian calendar). */
 static int weekday(const struct template_time *t)
@@ -243,11 +254,10 @@ static bool format_time(const struct template_time *t, char conversion, bool bar
 
 static bool call_strftime_now(struct machine *machine, const struct call *call, struct value *out)
 {
-    static const char *const names[] = {"format"};
     struct text_builder builder = {0};
     struct value format = {0};
     char text[64];
-    if (!smol_call_bind(machine, "strftime_now", call, names, 1, &format))
+    if (!smol_call_bind(machine, "strftime_now", call, "format", &format))
         return false;
     if (!is_text(&format))
         return smol_template_fail_type(machine, "strftime_now cannot take", &format);
@@ -272,9 +282,8 @@ static bool call_strftime_now(struct machine *machine, const struct call *call, 
 
 static bool call_raise_exception(struct machine *machine, const struct call *call)
 {
-    static const char *const names[] = {"message"};
     struct value message = {0}, text = {0};
-    if (!smol_call_bind(machine, "raise_exception", call, names, 1, &message) ||
+    if (!smol_call_bind(machine, "raise_exception", call, "message", &message) ||
         !smol_text_of(machine, &message, &text))
         return false;
     return smol_template_fail(machine, SMOL_ERROR_USAGE, "%.*s", (int)(text.n < 400 ? text.n : 400),
@@ -284,7 +293,7 @@ static bool call_raise_exception(struct machine *machine, const struct call *cal
 bool smol_template_builtin(const struct value *name, struct value *out)
 {
     static const struct {
-        const char *name;
+        char name[16];
         enum builtin builtin;
     } builtins[] = {
         {"range", BUILTIN_RANGE},

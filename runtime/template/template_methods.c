@@ -11,92 +11,91 @@
  * supported instead of being undefined. Excludes methods that modify their receiver, which are
  * undefined in the reference's sandbox. */
 static const struct {
-    enum value_type type;
-    const char *name;
-    enum method number;
+    uint8_t type, number; /* enum value_type, enum method */
+    char name[14];
 } methods[] = {
-    {VALUE_DICT, "keys", METHOD_DICT_KEYS},
-    {VALUE_DICT, "values", METHOD_DICT_VALUES},
-    {VALUE_DICT, "items", METHOD_DICT_ITEMS},
-    {VALUE_DICT, "get", METHOD_DICT_GET},
-    {VALUE_DICT, "copy", METHOD_DICT_COPY},
-    {VALUE_DICT, "fromkeys", METHOD_UNSUPPORTED},
-    {VALUE_LIST, "count", METHOD_LIST_COUNT},
-    {VALUE_LIST, "index", METHOD_LIST_INDEX},
-    {VALUE_LIST, "copy", METHOD_LIST_COPY},
-    {VALUE_TUPLE, "count", METHOD_LIST_COUNT},
-    {VALUE_TUPLE, "index", METHOD_LIST_INDEX},
-    {VALUE_RANGE, "count", METHOD_LIST_COUNT},
-    {VALUE_RANGE, "index", METHOD_LIST_INDEX},
-    {VALUE_RANGE, "start", METHOD_UNSUPPORTED},
-    {VALUE_RANGE, "stop", METHOD_UNSUPPORTED},
-    {VALUE_RANGE, "step", METHOD_UNSUPPORTED},
-    {VALUE_VIEW, "isdisjoint", METHOD_UNSUPPORTED},
-    {VALUE_VIEW, "mapping", METHOD_UNSUPPORTED},
-    {VALUE_LOOP, "cycle", METHOD_LOOP_CYCLE},
-    {VALUE_LOOP, "changed", METHOD_LOOP_CHANGED},
-    {VALUE_MACRO, "name", METHOD_UNSUPPORTED},
-    {VALUE_MACRO, "arguments", METHOD_UNSUPPORTED},
-    {VALUE_MACRO, "catch_kwargs", METHOD_UNSUPPORTED},
-    {VALUE_MACRO, "catch_varargs", METHOD_UNSUPPORTED},
-    {VALUE_MACRO, "caller", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "strip", METHOD_STRIP},
-    {VALUE_TEXT, "lstrip", METHOD_LSTRIP},
-    {VALUE_TEXT, "rstrip", METHOD_RSTRIP},
-    {VALUE_TEXT, "split", METHOD_SPLIT},
-    {VALUE_TEXT, "rsplit", METHOD_RSPLIT},
-    {VALUE_TEXT, "splitlines", METHOD_SPLITLINES},
-    {VALUE_TEXT, "startswith", METHOD_STARTSWITH},
-    {VALUE_TEXT, "endswith", METHOD_ENDSWITH},
-    {VALUE_TEXT, "upper", METHOD_UPPER},
-    {VALUE_TEXT, "lower", METHOD_LOWER},
-    {VALUE_TEXT, "title", METHOD_TITLE},
-    {VALUE_TEXT, "capitalize", METHOD_CAPITALIZE},
-    {VALUE_TEXT, "replace", METHOD_REPLACE},
-    {VALUE_TEXT, "join", METHOD_JOIN},
-    {VALUE_TEXT, "find", METHOD_FIND},
-    {VALUE_TEXT, "rfind", METHOD_RFIND},
-    {VALUE_TEXT, "count", METHOD_COUNT},
-    {VALUE_TEXT, "index", METHOD_INDEX},
-    {VALUE_TEXT, "partition", METHOD_PARTITION},
-    {VALUE_TEXT, "rpartition", METHOD_RPARTITION},
-    {VALUE_TEXT, "removeprefix", METHOD_REMOVEPREFIX},
-    {VALUE_TEXT, "removesuffix", METHOD_REMOVESUFFIX},
-    {VALUE_TEXT, "isspace", METHOD_ISSPACE},
-    {VALUE_TEXT, "zfill", METHOD_ZFILL},
-    {VALUE_TEXT, "casefold", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "center", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "encode", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "expandtabs", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "format", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "format_map", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isalnum", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isalpha", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isascii", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isdecimal", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isdigit", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isidentifier", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "islower", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isnumeric", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isprintable", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "istitle", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "isupper", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "ljust", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "maketrans", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "rindex", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "rjust", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "swapcase", METHOD_UNSUPPORTED},
-    {VALUE_TEXT, "translate", METHOD_UNSUPPORTED},
-    {VALUE_BOOLEAN, "real", METHOD_UNSUPPORTED},
-    {VALUE_INTEGER, "real", METHOD_UNSUPPORTED},
-    {VALUE_REAL, "real", METHOD_UNSUPPORTED},
-    {VALUE_INTEGER, "imag", METHOD_UNSUPPORTED},
-    {VALUE_INTEGER, "numerator", METHOD_UNSUPPORTED},
-    {VALUE_INTEGER, "denominator", METHOD_UNSUPPORTED},
-    {VALUE_INTEGER, "bit_length", METHOD_UNSUPPORTED},
-    {VALUE_INTEGER, "conjugate", METHOD_UNSUPPORTED},
-    {VALUE_REAL, "is_integer", METHOD_UNSUPPORTED},
-    {VALUE_REAL, "hex", METHOD_UNSUPPORTED},
+    {VALUE_DICT, METHOD_DICT_KEYS, "keys"},
+    {VALUE_DICT, METHOD_DICT_VALUES, "values"},
+    {VALUE_DICT, METHOD_DICT_ITEMS, "items"},
+    {VALUE_DICT, METHOD_DICT_GET, "get"},
+    {VALUE_DICT, METHOD_DICT_COPY, "copy"},
+    {VALUE_DICT, METHOD_UNSUPPORTED, "fromkeys"},
+    {VALUE_LIST, METHOD_LIST_COUNT, "count"},
+    {VALUE_LIST, METHOD_LIST_INDEX, "index"},
+    {VALUE_LIST, METHOD_LIST_COPY, "copy"},
+    {VALUE_TUPLE, METHOD_LIST_COUNT, "count"},
+    {VALUE_TUPLE, METHOD_LIST_INDEX, "index"},
+    {VALUE_RANGE, METHOD_LIST_COUNT, "count"},
+    {VALUE_RANGE, METHOD_LIST_INDEX, "index"},
+    {VALUE_RANGE, METHOD_UNSUPPORTED, "start"},
+    {VALUE_RANGE, METHOD_UNSUPPORTED, "stop"},
+    {VALUE_RANGE, METHOD_UNSUPPORTED, "step"},
+    {VALUE_VIEW, METHOD_UNSUPPORTED, "isdisjoint"},
+    {VALUE_VIEW, METHOD_UNSUPPORTED, "mapping"},
+    {VALUE_LOOP, METHOD_LOOP_CYCLE, "cycle"},
+    {VALUE_LOOP, METHOD_LOOP_CHANGED, "changed"},
+    {VALUE_MACRO, METHOD_UNSUPPORTED, "name"},
+    {VALUE_MACRO, METHOD_UNSUPPORTED, "arguments"},
+    {VALUE_MACRO, METHOD_UNSUPPORTED, "catch_kwargs"},
+    {VALUE_MACRO, METHOD_UNSUPPORTED, "catch_varargs"},
+    {VALUE_MACRO, METHOD_UNSUPPORTED, "caller"},
+    {VALUE_TEXT, METHOD_STRIP, "strip"},
+    {VALUE_TEXT, METHOD_LSTRIP, "lstrip"},
+    {VALUE_TEXT, METHOD_RSTRIP, "rstrip"},
+    {VALUE_TEXT, METHOD_SPLIT, "split"},
+    {VALUE_TEXT, METHOD_RSPLIT, "rsplit"},
+    {VALUE_TEXT, METHOD_SPLITLINES, "splitlines"},
+    {VALUE_TEXT, METHOD_STARTSWITH, "startswith"},
+    {VALUE_TEXT, METHOD_ENDSWITH, "endswith"},
+    {VALUE_TEXT, METHOD_UPPER, "upper"},
+    {VALUE_TEXT, METHOD_LOWER, "lower"},
+    {VALUE_TEXT, METHOD_TITLE, "title"},
+    {VALUE_TEXT, METHOD_CAPITALIZE, "capitalize"},
+    {VALUE_TEXT, METHOD_REPLACE, "replace"},
+    {VALUE_TEXT, METHOD_JOIN, "join"},
+    {VALUE_TEXT, METHOD_FIND, "find"},
+    {VALUE_TEXT, METHOD_RFIND, "rfind"},
+    {VALUE_TEXT, METHOD_COUNT, "count"},
+    {VALUE_TEXT, METHOD_INDEX, "index"},
+    {VALUE_TEXT, METHOD_PARTITION, "partition"},
+    {VALUE_TEXT, METHOD_RPARTITION, "rpartition"},
+    {VALUE_TEXT, METHOD_REMOVEPREFIX, "removeprefix"},
+    {VALUE_TEXT, METHOD_REMOVESUFFIX, "removesuffix"},
+    {VALUE_TEXT, METHOD_ISSPACE, "isspace"},
+    {VALUE_TEXT, METHOD_ZFILL, "zfill"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "casefold"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "center"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "encode"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "expandtabs"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "format"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "format_map"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isalnum"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isalpha"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isascii"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isdecimal"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isdigit"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isidentifier"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "islower"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isnumeric"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isprintable"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "istitle"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "isupper"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "ljust"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "maketrans"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "rindex"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "rjust"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "swapcase"},
+    {VALUE_TEXT, METHOD_UNSUPPORTED, "translate"},
+    {VALUE_BOOLEAN, METHOD_UNSUPPORTED, "real"},
+    {VALUE_INTEGER, METHOD_UNSUPPORTED, "real"},
+    {VALUE_REAL, METHOD_UNSUPPORTED, "real"},
+    {VALUE_INTEGER, METHOD_UNSUPPORTED, "imag"},
+    {VALUE_INTEGER, METHOD_UNSUPPORTED, "numerator"},
+    {VALUE_INTEGER, METHOD_UNSUPPORTED, "denominator"},
+    {VALUE_INTEGER, METHOD_UNSUPPORTED, "bit_length"},
+    {VALUE_INTEGER, METHOD_UNSUPPORTED, "conjugate"},
+    {VALUE_REAL, METHOD_UNSUPPORTED, "is_integer"},
+    {VALUE_REAL, METHOD_UNSUPPORTED, "hex"},
 };
 
 /* Finds an attribute of the variable loop. Returns false if there is none of that name. */
@@ -236,7 +235,7 @@ bool smol_template_item(struct machine *machine, const struct value *value, cons
 
 static bool no_arguments(struct machine *machine, const char *name, const struct call *call)
 {
-    return smol_call_bind(machine, name, call, NULL, 0, NULL);
+    return smol_call_bind(machine, name, call, "", NULL);
 }
 
 /* Returns the keys, the values, or both as tuples. */
@@ -259,12 +258,11 @@ static bool dict_view(struct machine *machine, const struct value *dict, enum me
 static bool dict_get(struct machine *machine, const struct value *dict, const struct call *call,
                      struct value *out)
 {
-    static const char *const names[] = {"key", "default"};
     struct value argument[2];
     const struct value *found;
     if (call->n_named > 0)
         return smol_template_fail(machine, SMOL_ERROR_USAGE, "get: takes no named arguments");
-    if (!smol_call_bind(machine, "get", call, names, 2, argument))
+    if (!smol_call_bind(machine, "get", call, "key default", argument))
         return false;
     if (argument[0].type == VALUE_MISSING)
         return smol_template_fail(machine, SMOL_ERROR_USAGE, "get: the key is missing");
@@ -383,9 +381,8 @@ static bool strip(struct machine *machine, const struct value_method *method,
 static bool split(struct machine *machine, const struct value_method *method,
                   const struct call *call, struct value *out)
 {
-    static const char *const names[] = {"sep", "maxsplit"};
     struct value argument[2];
-    if (!smol_call_bind(machine, method->name, call, names, 2, argument))
+    if (!smol_call_bind(machine, method->name, call, "sep maxsplit", argument))
         return false;
     const struct value *separator = is_text(&argument[0]) ? &argument[0] : NULL;
     if (!separator && argument[0].type != VALUE_MISSING && argument[0].type != VALUE_NONE)
@@ -400,9 +397,8 @@ static bool split(struct machine *machine, const struct value_method *method,
 static bool split_lines(struct machine *machine, const struct value_method *method,
                         const struct call *call, struct value *out)
 {
-    static const char *const names[] = {"keepends"};
     struct value keep;
-    return smol_call_bind(machine, method->name, call, names, 1, &keep) &&
+    return smol_call_bind(machine, method->name, call, "keepends", &keep) &&
            smol_text_split_lines(machine, &method->receiver, smol_value_truth(&keep), out);
 }
 

@@ -183,7 +183,7 @@ bool smol_value_iterator(struct machine *machine, struct value list, struct valu
 
 const char *smol_value_type_name(const struct value *value)
 {
-    static const char *const names[] = {
+    static const char names[][10] = {
         [VALUE_MISSING] = "undefined", [VALUE_UNDEFINED] = "undefined",
         [VALUE_NONE] = "None",         [VALUE_BOOLEAN] = "bool",
         [VALUE_INTEGER] = "int",       [VALUE_REAL] = "float",

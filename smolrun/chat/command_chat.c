@@ -18,7 +18,7 @@
 
 #define RULE_ANSWER_TOKENS                                                                         \
     {                                                                                              \
-        NULL, 'n', "N", "cut an answer off after N tokens; -1: no limit (-1)", OPTION_LIMIT,       \
+        "", 'n', "N", "cut an answer off after N tokens; -1: no limit (-1)", OPTION_LIMIT,         \
             FIELD(max_tokens), 0, 0, NULL                                                          \
     }
 
@@ -28,7 +28,7 @@ static const struct option_rule rules[] = {
     RULE_STOP,
     RULES_CONSTRAINT,
     RULE_CTX,
-    {"slide", 0, NULL, "when the context is full, forget the oldest turns (see below)", OPTION_FLAG,
+    {"slide", 0, "", "when the context is full, forget the oldest turns (see below)", OPTION_FLAG,
      FIELD(slide), 0, 0, NULL},
     RULE_THREADS,
     RULE_KV,
@@ -86,7 +86,7 @@ static smol_status apply_set(struct chat *chat, smol_error *error)
 static int find_set_rule(const char *name)
 {
     int i = 0;
-    while (i < N_SET && strcmp(name, set_rules[i].name ? set_rules[i].name : "n") != 0)
+    while (i < N_SET && strcmp(name, *set_rules[i].name ? set_rules[i].name : "n") != 0)
         i++;
     return i;
 }
@@ -100,8 +100,8 @@ smol_status smol_chat_set(struct chat *chat, const char *name, const char *value
                                     : "/set %s: the value is missing",
                          name);
     char *word = NULL, *old = chat->set[i];
-    int n = set_rules[i].name ? asprintf(&word, "--%s=%s", name, value)
-                              : asprintf(&word, "-%s%s", name, value);
+    int n = *set_rules[i].name ? asprintf(&word, "--%s=%s", name, value)
+                               : asprintf(&word, "-%s%s", name, value);
     if (n < 0)
         return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for an option");
     chat->set[i] = word;

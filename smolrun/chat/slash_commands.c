@@ -145,7 +145,8 @@ static smol_status quit(struct chat *chat, const char *argument, smol_error *err
 }
 
 static const struct {
-    const char *name, *argument, *help;
+    char name[9], argument[13];
+    const char *help;
     smol_status (*run)(struct chat *chat, const char *argument, smol_error *error);
 } commands[] = {
     {"help", "", "show this list", help},

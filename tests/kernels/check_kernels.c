@@ -36,7 +36,7 @@ static const struct option_rule rules[] = {
      offsetof(struct settings, rounds), 1, 1e9, NULL},
     {"only", 0, "NAME", "what has NAME in its name: matmul, avx2, quantize_avx512", OPTION_TEXT,
      offsetof(struct settings, only), 0, 0, NULL},
-    {"bench", 0, NULL, "measure the kernels instead of testing them", OPTION_FLAG,
+    {"bench", 0, "", "measure the kernels instead of testing them", OPTION_FLAG,
      offsetof(struct settings, bench), 0, 0, NULL},
 };
 

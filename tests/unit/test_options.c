@@ -17,12 +17,12 @@
 static const char *const verify_words[] = {"first", "open", "off", NULL};
 
 static const struct option_rule rules[] = {
-    {NULL, 'n', "N", "", OPTION_LIMIT, FIELD(max_tokens), 0, 0, NULL},
+    {"", 'n', "N", "", OPTION_LIMIT, FIELD(max_tokens), 0, 0, NULL},
     {"temp", 0, "T", "", OPTION_REAL, FIELD(sampler.temperature), 0, FLT_MAX, NULL},
     {"top-k", 'k', "K", "", OPTION_COUNT, FIELD(sampler.top_k), 0, UINT32_MAX, NULL},
     {"seed", 0, "S", "", OPTION_SEED, FIELD(sampler.seed), 0, 0, NULL},
     {"stop", 0, "STRING", "", OPTION_TEXTS, FIELD(stop), 0, 0, NULL},
-    {"ids", 'i', NULL, "", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
+    {"ids", 'i', "", "", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
     {"verify", 0, "WHEN", "", OPTION_CHOICE, FIELD(open.verify), 0, 0, verify_words},
     RULE_THREADS,
     RULE_KV,
