@@ -75,12 +75,13 @@ static double find_unit(const char *text, const char **unit)
     return 0;
 }
 
-smol_status smol_parse_size(const char *name, const char *text, uint64_t *bytes, smol_error *error)
+smol_status smol_parse_size(const char *name, const char *text, uint64_t least, uint64_t *bytes,
+                            smol_error *error)
 {
     const char *unit;
     char *end = NULL;
     double factor = find_unit(text, &unit), number;
-    if (*unit == '\0' && !smol_parse_whole(name, text, 1, UINT64_MAX, bytes, error))
+    if (*unit == '\0' && !smol_parse_whole(name, text, least, UINT64_MAX, bytes, error))
         return SMOL_OK;
     number = factor > 0 && unit != text ? strtod(text, &end) * factor : 0;
     if (end != unit || number < 1 || number >= 0x1p63)

@@ -16,8 +16,9 @@ smol_status smol_parse_whole(const char *name, const char *text, uint64_t low, u
 smol_status smol_parse_real(const char *name, const char *text, float low, float high, float *value,
                             smol_error *error);
 
-/* Parses a size: a whole number of bytes above 0, or a decimal number followed by kB, MB, GB
+/* Parses a size: a whole number of bytes from `least`, or a decimal number followed by kB, MB, GB
  * (powers of 1,000), KiB, MiB or GiB (of 1,024). Errors: SMOL_ERROR_USAGE. */
-smol_status smol_parse_size(const char *name, const char *text, uint64_t *bytes, smol_error *error);
+smol_status smol_parse_size(const char *name, const char *text, uint64_t least, uint64_t *bytes,
+                            smol_error *error);
 
 #endif

@@ -133,7 +133,7 @@ static smol_status set_option(const struct option_rule *rule, const char *name, 
     case OPTION_SEED:
         return smol_parse_whole(name, text, 0, UINT64_MAX, field, error);
     case OPTION_SIZE:
-        return smol_parse_size(name, text, field, error);
+        return smol_parse_size(name, text, (uint64_t)rule->low, field, error);
     case OPTION_REAL:
         return smol_parse_real(name, text, (float)rule->low, (float)rule->high, field, error);
     case OPTION_TEXT:

@@ -14,7 +14,7 @@ enum option_kind {
     OPTION_COUNT,  /* uint32_t: a whole number within [low, high] */
     OPTION_LIMIT,  /* size_t: a whole number, or -1 for SIZE_MAX */
     OPTION_SEED,   /* uint64_t */
-    OPTION_SIZE,   /* uint64_t: bytes, or a number of kB, MB, GB, KiB, MiB or GiB; not 0 */
+    OPTION_SIZE,   /* uint64_t: bytes from `low`, or a number of kB, MB, GB, KiB, MiB or GiB */
     OPTION_REAL,   /* float within [low, high] */
     OPTION_TEXT,   /* const char * */
     OPTION_TEXTS,  /* struct option_texts: may be repeated */

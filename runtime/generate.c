@@ -363,6 +363,29 @@ static void reuse(smol_generation *g)
     g->n_read += n_found;
 }
 
+/* Returns whether `other`, whose prompt is read in this step too, reads the block that comes next
+ * in the prompt of g and will share it. */
+static bool reads_for(const smol_generation *other, const smol_generation *g)
+{
+    const smol_context *c = g->context, *o = other->context;
+    size_t end = g->n_read + KV_BLOCK, last = g->n_prompt - 1;
+    size_t common = end < last ? end : last;
+    return c->prefixes && c->prefixes == o->prefixes && c->prefix_group == o->prefix_group &&
+           g->length == 0 && other->length == 0 && g->n_read % KV_BLOCK == 0 &&
+           other->n_read < end && end <= other->n_prompt && common > g->n_read &&
+           memcmp(g->prompt, other->prompt, common * sizeof *g->prompt) == 0;
+}
+
+/* Returns whether g should wait for one of the other prompts of a step, rather than evaluate the
+ * same. It takes what that one has read in the next step. */
+static bool should_wait(const smol_generation *g, smol_generation *const *others, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (reads_prompt(others[i]) && reads_for(others[i], g))
+            return true;
+    return false;
+}
+
 /* Returns the next tokens as a part: the newest one and those that must follow it, or those of the
  * prompt. At most `room`, and as many as fit into the context with one more to come. */
 static smol_eval_part next_part(smol_generation *g, size_t room)
@@ -408,6 +431,8 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
                 continue;
             if (prompts)
                 reuse(g);
+            if (prompts && should_wait(g, which, n_parts))
+                continue;
             which[n_parts] = g;
             parts[n_parts] = next_part(g, room);
             room -= parts[n_parts++].n;

@@ -29,6 +29,10 @@ void smol_completion_usage(struct job *job, struct json_out *json)
     smol_json_member_whole(json, "prompt_tokens", smol_job_count(job));
     smol_json_member_whole(json, "completion_tokens", n);
     smol_json_member_whole(json, "total_tokens", smol_job_count(job) + n);
+    smol_json_key(json, "prompt_tokens_details");
+    smol_json_open(json, '{');
+    smol_json_member_whole(json, "cached_tokens", smol_job_count_cached(job));
+    smol_json_close(json, '}');
     smol_json_close(json, '}');
 }
 

@@ -37,6 +37,8 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     const struct request *request = &job->request;
     smol_context_params context = g->server->settings->context;
     context.share = g->base;
+    context.prefix_cache = g->cache;
+    context.prefix_group = g->server->settings->share_cache ? 0 : job->client;
     smol_sampler_params sampler = request->sampler;
     const struct prompt *prompt = &job->prompts[index / job->n];
     sampler.seed += index % job->n;
@@ -73,8 +75,8 @@ static void end_job(struct generator *g, struct job *job, const struct refusal *
 {
     for (uint32_t i = 0; i < job->n_replies; i++)
         stop_reply(g, &job->replies[i]);
+    smol_metrics_job(&g->server->metrics, job); /* before the client can ask for them */
     smol_job_end(job, refusal);
-    smol_metrics_job(&g->server->metrics, job);
     smol_job_release(job);
 }
 
@@ -350,6 +352,20 @@ static void set_name(struct generator *g, const char *path)
     snprintf(g->name, sizeof g->name, "%.*s", (int)size, name);
 }
 
+static smol_status create_cache(struct generator *g, smol_error *error)
+{
+    const struct serve_settings *settings = g->server->settings;
+    const smol_prefix_cache_params params = {.max_bytes = settings->cache_memory,
+                                             .kv = settings->context.kv};
+    if (!settings->cache_memory)
+        return SMOL_OK;
+    smol_error inner;
+    smol_status status = smol_prefix_cache_create(g->model, &params, &g->cache, &inner);
+    if (!status)
+        return SMOL_OK;
+    return smol_fail(error, status, "--cache-memory: %.300s, or 0 to do without", inner.message);
+}
+
 static smol_status start_thread(struct generator *g, smol_error *error)
 {
     const struct serve_settings *settings = g->server->settings;
@@ -385,7 +401,8 @@ smol_status smol_generator_start(struct generator *g, struct server *server, int
     if (status)
         return status;
     g->capacity = smol_context_capacity(g->base);
-    return start_thread(g, error);
+    status = create_cache(g, error);
+    return status ? status : start_thread(g, error);
 }
 
 void smol_generator_stop(struct generator *g)
@@ -401,6 +418,7 @@ void smol_generator_stop(struct generator *g)
     if (g->model)
         smol_constraints_free(&g->constraints);
     smol_context_free(g->base);
+    smol_prefix_cache_free(g->cache);
     smol_model_close(g->model);
     free(g->running);
     free(g->used);

@@ -13,6 +13,7 @@ struct generator {
     smol_model *model;
     smol_model_info info;
     smol_context *base;          /* whose threads and working memory all sequences share */
+    smol_prefix_cache *cache;    /* or NULL */
     size_t capacity;             /* tokens of a sequence */
     smol_sampler_params sampler; /* of requests that state nothing */
     struct constraints constraints;

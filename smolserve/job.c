@@ -68,6 +68,16 @@ size_t smol_job_count(const struct job *job)
     return n;
 }
 
+size_t smol_job_count_cached(struct job *job)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->n_replies; i += job->n)
+        n += job->replies[i].result.n_reused;
+    pthread_mutex_unlock(&job->lock);
+    return n;
+}
+
 bool smol_job_make_replies(struct job *job)
 {
     uint32_t n = job->n * (uint32_t)job->n_prompts;

@@ -109,6 +109,10 @@ bool smol_job_add_prompts(struct job *job, size_t n);
 /* Returns the number of tokens of all prompts. */
 size_t smol_job_count(const struct job *job);
 
+/* Returns how many of them were in the cache of prefixes: of several replies to a prompt, the first
+ * one's count. */
+size_t smol_job_count_cached(struct job *job);
+
 /* Creates the replies, once `n` and the prompts are known. Returns false if memory runs out. */
 bool smol_job_make_replies(struct job *job);
 

@@ -38,10 +38,15 @@ static const struct option_rule rules[] = {
      FIELD(n_queued), 1, 65536, NULL},
     {"timeout", 0, "SECONDS", "end a request after this time, waiting included (600)", OPTION_COUNT,
      FIELD(timeout), 1, 86400, NULL},
-    {"max-body", 0, "SIZE", "refuse longer requests (4MiB)", OPTION_SIZE, FIELD(max_body), 0, 0,
+    {"max-body", 0, "SIZE", "refuse longer requests (4MiB)", OPTION_SIZE, FIELD(max_body), 1, 0,
      NULL},
     {"connections", 0, "N", "keep at most N connections (1024)", OPTION_COUNT, FIELD(n_connections),
      1, 65536, NULL},
+    {"cache-memory", 0, "SIZE",
+     "keep keys and values of prompts, SIZE for each model; 0: none (128MiB)", OPTION_SIZE,
+     FIELD(cache_memory), 0, 0, NULL},
+    {"share-cache", 0, "", "let the keys of --api-keys share that cache (see below)", OPTION_FLAG,
+     FIELD(share_cache), 0, 0, NULL},
     {"model-defaults", 0, "", "sample as the model's authors recommend, unless a request differs",
      OPTION_FLAG, FIELD(model_defaults), 0, 0, NULL},
     {"log", 0, "", "print a line for each request, without its content", OPTION_FLAG, FIELD(log), 0,
@@ -76,6 +81,10 @@ static const struct command_line command = {
         "A line of the file of --api-keys is NAME KEY or NAME KEY LIMIT: who may send requests,\n"
         "and how many at a time. Clients send Authorization: Bearer KEY. If requests wait, those\n"
         "go first whose keys have the fewest in progress.\n\n"
+        "The keys and values of a prompt's beginning that came before, such as a system prompt,\n"
+        "are not computed again, which changes no answer. The time until an answer could tell a\n"
+        "client what another has sent, so each key has its own, unless --share-cache is given.\n"
+        "Without --api-keys all clients share.\n\n"
         "A request whose Host header is neither an address, nor localhost, nor a --server-name\n"
         "is refused, so that no web site can reach the server through a visitor's browser.\n"
         "A proxy in front of the server should add TLS.\n\n"
@@ -263,6 +272,7 @@ int main(int argc, char **argv)
                                       .n_queued = 256,
                                       .timeout = 600,
                                       .max_body = 4 << 20,
+                                      .cache_memory = 128 << 20,
                                       .n_connections = 1024};
     const char *words[OPTION_MAX_TEXTS];
     smol_error error;

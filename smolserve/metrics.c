@@ -26,10 +26,11 @@ void smol_metrics_status(struct metrics *metrics, unsigned http)
 
 void smol_metrics_job(struct metrics *metrics, const struct job *job)
 {
-    size_t n_tokens = 0;
+    size_t n_tokens = 0, n_cached = 0;
     for (uint32_t i = 0; i < job->n_replies; i++) {
         const smol_generate_result *result = &job->replies[i].result;
         n_tokens += result->n_generated;
+        n_cached += result->n_reused;
         if (result->n_generated > 1)
             add(&metrics->each_token, result->decode_seconds / (double)(result->n_generated - 1));
     }
@@ -40,6 +41,7 @@ void smol_metrics_job(struct metrics *metrics, const struct job *job)
     if (job->first_token > 0)
         add(&metrics->first_token, job->first_token - job->arrived);
     atomic_fetch_add(&metrics->completion_tokens, n_tokens);
+    atomic_fetch_add(&metrics->cached_tokens, n_cached);
     if (atomic_load(&job->gone))
         atomic_fetch_add(&metrics->cancelled, 1);
 }
@@ -97,10 +99,16 @@ static uint64_t resident_bytes(int statm)
 
 static void write_gauges(struct server *server, FILE *out)
 {
-    uint64_t n_sequences = 0, kv_bytes = 0;
+    uint64_t n_sequences = 0, kv_bytes = 0, cache_bytes = 0, n_evicted = 0;
     for (size_t i = 0; i < server->n_generators; i++) {
-        n_sequences += atomic_load(&server->generators[i].n_sequences);
-        kv_bytes += atomic_load(&server->generators[i].kv_bytes);
+        struct generator *generator = &server->generators[i];
+        n_sequences += atomic_load(&generator->n_sequences);
+        kv_bytes += atomic_load(&generator->kv_bytes);
+        if (!generator->cache)
+            continue;
+        const smol_prefix_cache_info info = smol_prefix_cache_get_info(generator->cache);
+        cache_bytes += info.bytes;
+        n_evicted += info.n_evicted;
     }
     one(out, "smolserve_sequences", "gauge", "Sequences that are being generated.", n_sequences);
     one(out, "smolserve_waiting", "gauge", "Requests that wait for a sequence.",
@@ -108,6 +116,10 @@ static void write_gauges(struct server *server, FILE *out)
     one(out, "smolserve_connections", "gauge", "Open connections.",
         smol_connections_count(&server->connections));
     one(out, "smolserve_kv_bytes", "gauge", "Keys and values of the sequences.", kv_bytes);
+    one(out, "smolserve_cache_bytes", "gauge",
+        "Keys and values in the caches of prefixes, some of which sequences use.", cache_bytes);
+    one(out, "smolserve_cache_evictions_total", "counter",
+        "Blocks of 64 tokens that were removed from the caches.", n_evicted);
     one(out, "smolserve_resident_bytes", "gauge",
         "Resident memory, the mapped blob's part included.", resident_bytes(server->statm));
 }
@@ -118,6 +130,9 @@ void smol_metrics_write(struct server *server, FILE *out)
     write_requests(out, metrics);
     one(out, "smolserve_prompt_tokens_total", "counter", "Tokens of prompts.",
         atomic_load(&metrics->prompt_tokens));
+    one(out, "smolserve_cached_tokens_total", "counter",
+        "Tokens of prompts that were found in a cache, for each answer.",
+        atomic_load(&metrics->cached_tokens));
     one(out, "smolserve_completion_tokens_total", "counter", "Tokens generated.",
         atomic_load(&metrics->completion_tokens));
     one(out, "smolserve_cancelled_total", "counter", "Requests whose clients went away.",

@@ -60,8 +60,8 @@ static void *run(void *argument)
         if (failed)
             smol_refuse_error(&refusal, &error);
         atomic_fetch_sub(&p->server->n_waiting, 1);
-        smol_job_end(job, failed ? &refusal : NULL);
         smol_metrics_job(&p->server->metrics, job);
+        smol_job_end(job, failed ? &refusal : NULL);
         smol_job_release(job);
     }
     return NULL;

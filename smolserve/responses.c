@@ -175,7 +175,7 @@ static void write_usage(struct job *job, struct json_out *json)
     smol_json_member_whole(json, "input_tokens", n_input);
     smol_json_key(json, "input_tokens_details");
     smol_json_open(json, '{');
-    smol_json_member_whole(json, "cached_tokens", 0);
+    smol_json_member_whole(json, "cached_tokens", smol_job_count_cached(job));
     smol_json_close(json, '}');
     smol_json_member_whole(json, "output_tokens", n_output);
     smol_json_key(json, "output_tokens_details");

@@ -21,6 +21,8 @@ struct serve_settings {
     uint32_t timeout; /* seconds for a request, from its arrival to its last token */
     uint64_t max_body;
     uint32_t n_connections;
+    uint64_t cache_memory; /* bytes of each model's cache of prefixes, 0: none */
+    int share_cache;       /* between keys */
     int model_defaults;
     int log;
     int sandbox_mode; /* enum sandbox_mode, counted from 1; 0: not specified */

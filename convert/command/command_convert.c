@@ -21,7 +21,7 @@ static const struct option_rule rules[] = {
     {"dtype", 0, "TYPE", "store matrices as int4, int5, int6, int8, bf16 or f32 (int8)",
      OPTION_CHOICE, FIELD(dtype), DTYPE_F32, 0, dtype_words},
     {"size", 0, "SIZE", "choose dtypes for a blob of at most SIZE, such as 85MB", OPTION_SIZE,
-     GOAL_FIELD(size), 0, 0, NULL},
+     GOAL_FIELD(size), 1, 0, NULL},
     {"bits", 0, "X", "choose dtypes of at most X bits for each weight, scales included",
      OPTION_REAL, GOAL_FIELD(bits), 1, 32, NULL},
     {"max-kl", 0, "X", "choose dtypes for an expected KL divergence of at most X nats", OPTION_REAL,
