@@ -38,7 +38,7 @@ void smol_connections_busy(struct connections *connections, struct watched *watc
                            double seconds);
 void smol_connections_idle(struct connections *connections, struct watched *watched);
 
-/* Closes the connections whose time is over. Call it about once a second. */
+/* Closes the connections whose time is over. Call it once or twice a second. */
 void smol_connections_sweep(struct connections *connections);
 
 #endif

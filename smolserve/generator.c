@@ -83,6 +83,7 @@ static void end_job(struct generator *g, struct job *job, const struct refusal *
 static void fail_job(struct generator *g, struct job *job, const smol_error *error)
 {
     struct refusal refusal = {0};
+    smol_generator_note(g, error);
     smol_refuse_error(&refusal, error);
     end_job(g, job, &refusal);
 }
@@ -209,6 +210,7 @@ static void step_embedding(struct generator *g)
     if (is_over(g->embedding.job, &refusal)) {
         end_embedding(g, &refusal);
     } else if (smol_embedding_step(&g->embedding, &done, &error)) {
+        smol_generator_note(g, &error);
         smol_refuse_error(&refusal, &error);
         end_embedding(g, &refusal);
     } else if (done) {
@@ -379,35 +381,76 @@ static smol_status start_thread(struct generator *g, smol_error *error)
     return SMOL_OK;
 }
 
-smol_status smol_generator_start(struct generator *g, struct server *server, int fd,
-                                 const char *path, smol_error *error)
+static smol_status open_model(struct generator *g, const smol_model_params *params, int fd,
+                              const char *path, smol_error *error)
 {
-    g->server = server;
-    g->waiting_end = &g->waiting;
-    g->loaded = time(NULL);
-    pthread_mutex_init(&g->lock, NULL);
-    pthread_cond_init(&g->work, NULL);
-    set_name(g, path);
-    smol_status status = smol_model_open_fd(fd, path, &server->settings->open, &g->model, error);
-    close(fd);
+    const struct serve_settings *settings = g->server->settings;
+    smol_status status = smol_model_open_fd(fd, path, params, &g->model, error);
     if (status)
         return status;
     g->info = smol_model_get_info(g->model);
     g->sampler = (smol_sampler_params){.temperature = 1}; /* OpenAI's defaults */
-    if (server->settings->model_defaults)
+    if (settings->model_defaults)
         g->sampler = smol_model_default_sampler(g->model);
     smol_constraints_init(&g->constraints, g->model, SMOL_JSON_COMPACT, 0);
-    status = smol_context_create(g->model, &server->settings->context, &g->base, error);
+    status = smol_context_create(g->model, &settings->context, &g->base, error);
     if (status)
         return status;
     g->capacity = smol_context_capacity(g->base);
-    status = create_cache(g, error);
-    return status ? status : start_thread(g, error);
+    return create_cache(g, error);
+}
+
+smol_status smol_generator_start(struct server *server, const smol_model_params *params, int fd,
+                                 const char *path, struct generator **out, smol_error *error)
+{
+    struct generator *g = calloc(1, sizeof *g);
+    *out = NULL;
+    if (!g) {
+        close(fd);
+        return smol_fail_memory(error, "a model");
+    }
+    g->server = server;
+    g->waiting_end = &g->waiting;
+    g->loaded = time(NULL);
+    fstat(fd, &g->file);
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->work, NULL);
+    set_name(g, path);
+    smol_status status = open_model(g, params, fd, path, error);
+    close(fd);
+    if (!status)
+        status = start_thread(g, error);
+    if (status)
+        smol_generator_stop(g);
+    else
+        *out = g;
+    return status;
+}
+
+void smol_generator_hold(struct generator *g)
+{
+    atomic_fetch_add(&g->references, 1);
+}
+
+void smol_generator_release(struct generator *g)
+{
+    atomic_fetch_sub(&g->references, 1);
+}
+
+void smol_generator_note(struct generator *g, const smol_error *error)
+{
+    if (error->status == SMOL_ERROR_FILE || error->status == SMOL_ERROR_DAMAGED)
+        atomic_store(&g->unreadable, true);
+}
+
+bool smol_generator_is_used(const struct generator *g)
+{
+    return atomic_load(&g->references) > 0;
 }
 
 void smol_generator_stop(struct generator *g)
 {
-    if (!g->server)
+    if (!g)
         return;
     pthread_mutex_lock(&g->lock);
     g->stopping = true;
@@ -424,4 +467,5 @@ void smol_generator_stop(struct generator *g)
     free(g->used);
     pthread_cond_destroy(&g->work);
     pthread_mutex_destroy(&g->lock);
+    free(g);
 }

@@ -3,6 +3,8 @@
 #ifndef SMOL_SMOLSERVE_GENERATOR_H
 #define SMOL_SMOLSERVE_GENERATOR_H
 
+#include <sys/stat.h>
+
 #include "smolserve/embed.h"
 #include "smolserve/job.h"
 
@@ -10,6 +12,10 @@ struct generator {
     struct server *server;
     char name[256]; /* of the model */
     time_t loaded;
+    struct stat file;
+    atomic_uint references;         /* of jobs */
+    struct generator *next_retired; /* see models.h */
+    atomic_bool unreadable;         /* the blob has changed under the mapping */
     smol_model *model;
     smol_model_info info;
     smol_context *base;          /* whose threads and working memory all sequences share */
@@ -33,14 +39,24 @@ struct generator {
 };
 
 /* Opens the blob in the file `fd`, named `path` on the command line, which is closed, and starts
- * the thread. Call smol_generator_stop after an error too. */
-smol_status smol_generator_start(struct generator *generator, struct server *server, int fd,
-                                 const char *path, smol_error *error);
+ * the thread. */
+smol_status smol_generator_start(struct server *server, const smol_model_params *params, int fd,
+                                 const char *path, struct generator **generator, smol_error *error);
+
+/* A job holds its generator. */
+void smol_generator_hold(struct generator *generator);
+void smol_generator_release(struct generator *generator);
+bool smol_generator_is_used(const struct generator *generator);
+
+/* Takes note of the error of a job. A blob that was cut off or overwritten while it is mapped fails
+ * at the first page that is not there any more, or at the digest of a part that was not used
+ * before: from then on it is unreadable. */
+void smol_generator_note(struct generator *generator, const smol_error *error);
 
 /* Hands over a job, with a reference to it. */
 void smol_generator_submit(struct generator *generator, struct job *job);
 
-/* Ends the thread and frees everything. No job may be left. */
+/* Ends the thread and frees everything. No job may hold it. NULL is ignored. */
 void smol_generator_stop(struct generator *generator);
 
 #endif

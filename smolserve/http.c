@@ -248,13 +248,18 @@ static bool find_model(struct exchange *e, struct job *job, char *scratch)
         smol_refuse_error(&e->refusal, &error);
         return false;
     }
-    job->generator = smol_server_generator(e->server, job->model);
+    job->generator = smol_models_find(&e->server->models, job->model);
     if (!job->generator) {
         smol_refuse(&e->refusal, 404, "model_not_found",
                     "model: \"%.100s\" is not served: GET /v1/models lists the models", job->model);
         return false;
     }
     smol_refusal_param(&e->refusal, NULL);
+    if (atomic_load(&job->generator->unreadable)) {
+        smol_refuse(&e->refusal, 503, "model_unreadable",
+                    "the file of the model was damaged while it was in use: it must be replaced");
+        return false;
+    }
     uint64_t seed = job->request.sampler.seed;
     job->request.sampler = job->generator->sampler;
     job->request.sampler.seed = seed;

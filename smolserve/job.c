@@ -115,8 +115,10 @@ void smol_job_release(struct job *job)
     free(job->states);
     free(job->instructions);
     smol_request_free(&job->request);
-    if (job->generator)
+    if (job->generator) {
         smol_constraints_release(&job->generator->constraints, job->constraint);
+        smol_generator_release(job->generator);
+    }
     pthread_mutex_destroy(&job->lock);
     if (job->client)
         atomic_fetch_sub(&job->server->keys.items[job->client - 1].n_jobs, 1);

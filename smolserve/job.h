@@ -84,7 +84,7 @@ struct job {
     time_t created;
     double arrived, started, first_token, deadline; /* clock_seconds */
     /* set by the preparer */
-    struct generator *generator;
+    struct generator *generator;            /* held */
     struct compiled_constraint *constraint; /* or NULL */
     /* the answer */
     struct reply *replies; /* (n_replies): `n` for each prompt */

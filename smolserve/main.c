@@ -13,6 +13,7 @@
 #include "cli/standard.h"
 #include "smolserve/http.h"
 #include "smolserve/listen.h"
+#include "smolserve/watcher.h"
 
 /* --- the command line ------------------------------------------------------------------------- */
 
@@ -88,6 +89,9 @@ static const struct command_line command = {
         "A request whose Host header is neither an address, nor localhost, nor a --server-name\n"
         "is refused, so that no web site can reach the server through a visitor's browser.\n"
         "A proxy in front of the server should add TLS.\n\n"
+        "A blob that another one is renamed over is replaced: new requests get the new model, "
+        "those\n"
+        "in progress finish with the old one. If the new one is damaged, the old one stays.\n\n"
         "SIGTERM or SIGINT lets requests in progress finish; a second one ends at once.\n\n"
         "Exit status: 0 success, 2 wrong usage, 3 a file is missing or unreadable, or the address\n"
         "cannot be listened on, 4 a damaged blob, 5 not supported, 6 out of memory.\n",
@@ -106,25 +110,18 @@ struct opened {
     struct listener listener;
 };
 
-struct generator *smol_server_generator(struct server *server, const char *name)
-{
-    for (size_t i = 0; i < server->n_generators; i++)
-        if (strcmp(server->generators[i].name, name) == 0)
-            return &server->generators[i];
-    return NULL;
-}
-
 static smol_status open_files(const struct serve_settings *settings, struct opened *opened,
-                              smol_error *error)
+                              int *watcher, smol_error *error)
 {
     for (size_t i = 0; i < settings->files.n; i++) {
         opened->models[i] = open(settings->files.items[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         if (opened->models[i] < 0)
             return smol_fail_errno(error, settings->files.items[i], "open");
     }
-    if (settings->api_keys)
-        return smol_input_open(settings->api_keys, &opened->keys, error);
-    return SMOL_OK;
+    smol_status status = smol_watcher_start(&settings->files, opened->models, watcher, error);
+    if (!status && settings->api_keys)
+        status = smol_input_open(settings->api_keys, &opened->keys, error);
+    return status;
 }
 
 static smol_status enter_sandbox(const struct serve_settings *settings, smol_error *error)
@@ -146,36 +143,19 @@ static smol_status enter_sandbox(const struct serve_settings *settings, smol_err
     return status;
 }
 
-static smol_status load_models(struct server *server, const struct opened *opened,
-                               smol_error *error)
-{
-    const struct option_texts *files = &server->settings->files;
-    server->generators = calloc(files->n, sizeof *server->generators);
-    if (!server->generators)
-        return smol_fail_memory(error, "the models");
-    for (size_t i = 0; i < files->n; i++) {
-        struct generator *generator = &server->generators[server->n_generators];
-        smol_status status =
-            smol_generator_start(generator, server, opened->models[i], files->items[i], error);
-        bool is_double = smol_server_generator(server, generator->name) != NULL;
-        server->n_generators++;
-        if (status)
-            return status;
-        if (is_double)
-            return smol_fail(error, SMOL_ERROR_USAGE,
-                             "%.300s: another file has the same name: rename one of them",
-                             files->items[i]);
-    }
-    return SMOL_OK;
-}
-
 /* --- the end ---------------------------------------------------------------------------------- */
 
 static void wait_for_signal(struct server *server, const sigset_t *signals)
 {
-    const struct timespec second = {.tv_sec = 1};
-    while (sigtimedwait(signals, NULL, &second) < 0)
+    const struct timespec pause = {.tv_nsec = 500 * 1000 * 1000};
+    while (sigtimedwait(signals, NULL, &pause) < 0) {
+        size_t index;
+        int fd;
         smol_connections_sweep(&server->connections);
+        while (smol_watcher_next(server->watcher, &index, &fd))
+            smol_models_replace(&server->models, index, fd);
+        smol_models_sweep(&server->models);
+    }
 }
 
 /* Waits until no request is in progress. Another signal ends the process. */
@@ -202,7 +182,7 @@ static smol_status serve(struct server *server, struct opened *opened, const sig
     if (!status)
         status = smol_http_start(server, opened->listener.fd, error);
     if (!status)
-        status = load_models(server, opened, error);
+        status = smol_models_load(&server->models, opened->models, error);
     if (status)
         return status;
     atomic_store(&server->state, SERVER_READY);
@@ -220,7 +200,7 @@ static smol_status run(const struct serve_settings *settings, smol_error *error)
     struct opened opened = {.keys.fd = -1};
     struct server server = {.settings = settings};
     sigset_t signals;
-    smol_status status = open_files(settings, &opened, error);
+    smol_status status = open_files(settings, &opened, &server.watcher, error);
     if (!status)
         status = smol_listen(settings, &opened.listener, error);
     server.statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -234,12 +214,11 @@ static smol_status run(const struct serve_settings *settings, smol_error *error)
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     smol_connections_init(&server.connections, settings->n_connections);
+    smol_models_init(&server.models, &server);
     status = serve(&server, &opened, &signals, error);
     smol_http_stop(&server);
     smol_preparers_stop(&server.preparers);
-    for (size_t i = 0; i < server.n_generators; i++)
-        smol_generator_stop(&server.generators[i]);
-    free(server.generators);
+    smol_models_stop(&server.models);
     smol_keys_free(&server.keys);
     smol_connections_destroy(&server.connections);
     return status;

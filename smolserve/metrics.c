@@ -97,29 +97,51 @@ static uint64_t resident_bytes(int statm)
     return strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Sums over generators. */
+struct sums {
+    uint64_t n_sequences, kv_bytes, cache_bytes, n_evicted;
+};
+
+static void add_generator(struct sums *sums, const struct generator *generator)
+{
+    sums->n_sequences += atomic_load(&generator->n_sequences);
+    sums->kv_bytes += atomic_load(&generator->kv_bytes);
+    if (!generator->cache)
+        return;
+    const smol_prefix_cache_info info = smol_prefix_cache_get_info(generator->cache);
+    sums->cache_bytes += info.bytes;
+    sums->n_evicted += info.n_evicted;
+}
+
 static void write_gauges(struct server *server, FILE *out)
 {
-    uint64_t n_sequences = 0, kv_bytes = 0, cache_bytes = 0, n_evicted = 0;
-    for (size_t i = 0; i < server->n_generators; i++) {
-        struct generator *generator = &server->generators[i];
-        n_sequences += atomic_load(&generator->n_sequences);
-        kv_bytes += atomic_load(&generator->kv_bytes);
-        if (!generator->cache)
-            continue;
-        const smol_prefix_cache_info info = smol_prefix_cache_get_info(generator->cache);
-        cache_bytes += info.bytes;
-        n_evicted += info.n_evicted;
-    }
-    one(out, "smolserve_sequences", "gauge", "Sequences that are being generated.", n_sequences);
+    struct sums sums = {0};
+    struct models *models = &server->models;
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; i < models->n; i++)
+        add_generator(&sums, models->items[i]);
+    sums.n_evicted += models->n_evicted;
+    uint64_t n_evicted = sums.n_evicted;
+    for (const struct generator *g = models->retired; g; g = g->next_retired)
+        add_generator(&sums, g);
+    uint64_t n_replaced = models->n_replaced, n_refused = models->n_refused;
+    pthread_mutex_unlock(&models->lock);
+    one(out, "smolserve_sequences", "gauge", "Sequences that are being generated.",
+        sums.n_sequences);
     one(out, "smolserve_waiting", "gauge", "Requests that wait for a sequence.",
         atomic_load(&server->n_waiting));
     one(out, "smolserve_connections", "gauge", "Open connections.",
         smol_connections_count(&server->connections));
-    one(out, "smolserve_kv_bytes", "gauge", "Keys and values of the sequences.", kv_bytes);
+    one(out, "smolserve_kv_bytes", "gauge", "Keys and values of the sequences.", sums.kv_bytes);
     one(out, "smolserve_cache_bytes", "gauge",
-        "Keys and values in the caches of prefixes, some of which sequences use.", cache_bytes);
+        "Keys and values in the caches of prefixes, some of which sequences use.",
+        sums.cache_bytes);
     one(out, "smolserve_cache_evictions_total", "counter",
         "Blocks of 64 tokens that were removed from the caches.", n_evicted);
+    one(out, "smolserve_replaced_total", "counter", "Blobs that were replaced in use.", n_replaced);
+    one(out, "smolserve_replacements_refused_total", "counter",
+        "Blobs that were not taken in the place of others, because they are not in order.",
+        n_refused);
     one(out, "smolserve_resident_bytes", "gauge",
         "Resident memory, the mapped blob's part included.", resident_bytes(server->statm));
 }

@@ -31,13 +31,15 @@ static unsigned write_health(struct server *server, const char *url, FILE *out,
 {
     static const char *const words[] = {"loading", "ok", "draining"};
     int state = atomic_load(&server->state);
+    bool readable = smol_models_are_readable(&server->models);
     struct json_out json = {.file = out};
     (void)url, (void)refusal;
     smol_json_open(&json, '{');
-    smol_json_member_text(&json, "status", words[state]);
+    smol_json_member_text(&json, "status",
+                          state == SERVER_READY && !readable ? "unreadable" : words[state]);
     smol_json_close(&json, '}');
     fputc('\n', out);
-    return state == SERVER_READY ? 200 : 503;
+    return state == SERVER_READY && readable ? 200 : 503;
 }
 
 static unsigned write_metrics(struct server *server, const char *url, FILE *out,
@@ -70,20 +72,23 @@ static unsigned write_models(struct server *server, const char *url, FILE *out,
         return 0;
     }
     if (*name == '/') {
-        const struct generator *generator = smol_server_generator(server, name + 1);
+        struct generator *generator = smol_models_find(&server->models, name + 1);
         if (!generator) {
             smol_refuse(refusal, 404, "model_not_found", "\"%.100s\" is not served", name + 1);
             smol_refusal_param(refusal, "model");
             return 0;
         }
         write_model(&json, generator);
+        smol_generator_release(generator);
     } else {
         smol_json_open(&json, '{');
         smol_json_member_text(&json, "object", "list");
         smol_json_key(&json, "data");
         smol_json_open(&json, '[');
-        for (size_t i = 0; i < server->n_generators; i++)
-            write_model(&json, &server->generators[i]);
+        pthread_mutex_lock(&server->models.lock);
+        for (size_t i = 0; i < server->models.n; i++)
+            write_model(&json, server->models.items[i]);
+        pthread_mutex_unlock(&server->models.lock);
         smol_json_close(&json, ']');
         smol_json_close(&json, '}');
     }

@@ -57,8 +57,10 @@ static void *run(void *argument)
             smol_generator_submit(job->generator, job);
             continue;
         }
-        if (failed)
+        if (failed) {
+            smol_generator_note(job->generator, &error);
             smol_refuse_error(&refusal, &error);
+        }
         atomic_fetch_sub(&p->server->n_waiting, 1);
         smol_metrics_job(&p->server->metrics, job);
         smol_job_end(job, failed ? &refusal : NULL);

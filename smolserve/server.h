@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 
 #include "smolserve/connections.h"
-#include "smolserve/generator.h"
 #include "smolserve/keys.h"
 #include "smolserve/metrics.h"
+#include "smolserve/models.h"
 #include "smolserve/prepare.h"
 #include "smolserve/serve_settings.h"
 
@@ -16,8 +16,7 @@ enum server_state { SERVER_LOADING, SERVER_READY, SERVER_DRAINING };
 struct server {
     const struct serve_settings *settings;
     struct keys keys;
-    struct generator *generators; /* (n_generators), one for each model */
-    size_t n_generators;
+    struct models models;
     struct preparers preparers;
     struct connections connections;
     struct metrics metrics;
@@ -26,9 +25,7 @@ struct server {
     atomic_uint n_jobs;    /* that exist */
     atomic_uint n_waiting; /* of these, jobs whose generation has not begun */
     int statm;             /* /proc/self/statm, open, or -1 */
+    int watcher;           /* see watcher.h */
 };
-
-/* Returns the engine of the model `name`, or NULL. */
-struct generator *smol_server_generator(struct server *server, const char *name);
 
 #endif
