@@ -25,8 +25,8 @@ struct smol_context {
     uint64_t prefix_group;
     struct prefix_block *last_borrowed; /* if kv.n_borrowed > 0 */
     size_t n_reused;                    /* tokens that were found in the cache, ever */
-    bool unshared; /* the keys and values may be others than those of the ids: restored, or observed
-                      by somebody who changes them */
+    bool unshared; /* the keys and values may be others than those of the ids: restored, or changed
+                      by an observer */
 
     /* valid during an evaluation (evaluate.c) */
     const smol_eval_part *part; /* the part being evaluated, or NULL */

@@ -264,7 +264,7 @@ static smol_status settle_reply(struct generator *g, struct reply *reply, smol_e
     return SMOL_OK;
 }
 
-/* Returns whether the job goes on. */
+/* Returns whether the job continues. */
 static bool settle_job(struct generator *g, struct job *job)
 {
     smol_error error;

@@ -5,8 +5,8 @@
  * rule that is referred to within itself becomes a rule of the table of terms; the others are
  * inserted where they are referred to.
  *
- * What contains a repetition but neither a rule of the table nor a unit becomes a unit as soon as
- * it is combined with something that does, and at the end of its rule. */
+ * A part with a repetition but without a rule of the table or a unit becomes a unit as soon as it
+ * is combined with a part that has one, and at the end of its rule. */
 #include "runtime/constrain/grammar.h"
 
 #include <stdint.h>

@@ -67,7 +67,7 @@ static void mark_tokens(const struct trie *v, uint32_t node, bool has, uint64_t 
 static bool add_exit(struct masks *m, struct fit *fit, uint32_t node)
 {
     if (m->vocabulary->nodes[node].end == node + 1)
-        return true; /* no token goes on from here */
+        return true; /* no token continues from here */
     if (!smol_term_grow(m->table, &fit->exits, &fit->capacity, fit->n_exits, sizeof *fit->exits))
         return false;
     fit->exits[fit->n_exits++] = node;
@@ -211,7 +211,7 @@ static bool fit_string(struct masks *m, const struct string_fit *strings, struct
     return true;
 }
 
-/* Returns whether a unit goes on like any string after most characters, like the names of further
+/* Returns whether a unit continues like any string after most characters, like the names of further
  * properties, which only must not be those of known ones. */
 static bool is_nearly_string(struct masks *m, term unit)
 {

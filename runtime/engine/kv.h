@@ -4,7 +4,7 @@
  * at the first write.
  *
  * In a cache whose blocks are separate, a slab is one block, and its first blocks may be borrowed:
- * read-only memory of somebody else, who keeps it until the cache returns it. */
+ * read-only memory of another owner, who keeps it until the cache returns it. */
 #ifndef SMOL_RUNTIME_KV_H
 #define SMOL_RUNTIME_KV_H
 
