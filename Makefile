@@ -254,16 +254,22 @@ $(BUILD)/fault/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(SHIM_OBJ) $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(LINK) -pie $(WRAP) -o $@ $^ $(LDLIBS_RUN)
 
+$(BUILD)/fault/smolserve: $(SMOLSERVE_OBJ) $(CLI_OBJ) $(SHIM_OBJ) $(BUILD)/libsmol.a
+	@mkdir -p $(@D)
+	$(LINK) -pie $(WRAP) -o $@ $^ $(LDLIBS_SERVE)
+
 # FAULTS="--first 9 --stride 50" takes some calls only
 fault: all $(BUILD)/tests/fault.so ## make every call of every command fail in turn
 	tests/fault/sweep.py $(FAULTS) $(BUILD)
+	tests/fault/sweep_server.py $(FAULTS) $(BUILD)
 	tests/fault/kills.py $(BUILD)
 	$(MAKE) CC=clang BUILD=$(BUILD)/address CFLAGS="-O1 -g" LDFLAGS="$(ADDRESS)" \
 		EXTRA_CFLAGS="$(EXTRA_CFLAGS) $(ADDRESS) -fno-sanitize-recover=all" fault-address
 
 ADDRESS := -fsanitize=address,undefined
-fault-address: $(BUILD)/fault/smolconv $(BUILD)/fault/smolrun
+fault-address: $(BUILD)/smolconv $(BUILD)/smolserve $(addprefix $(BUILD)/fault/,smolconv smolrun smolserve)
 	tests/fault/sweep.py --sanitized $(FAULTS) $(BUILD)/fault
+	tests/fault/sweep_server.py --sanitized $(FAULTS) $(BUILD)
 
 # Random questions to one model handle, repeatedly; the long version of a check
 SOAK_SECONDS ?= 1800

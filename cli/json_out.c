@@ -58,16 +58,25 @@ void smol_json_text(struct json_out *json, const char *text, size_t size)
     write_text(json->file, text, size);
 }
 
-void smol_json_key_text(struct json_out *json, const char *text, size_t size)
+void smol_json_bytes(struct json_out *json, const char *bytes, size_t size)
 {
-    smol_json_text(json, text, size);
+    separate(json);
+    fputs("\"bytes:", json->file);
+    for (size_t i = 0; i < size; i++)
+        fprintf(json->file, "\\\\x%02x", (unsigned char)bytes[i]);
+    fputc('"', json->file);
+}
+
+void smol_json_make_key(struct json_out *json)
+{
     fputs(": ", json->file);
     json->comma = false;
 }
 
 void smol_json_key(struct json_out *json, const char *key)
 {
-    smol_json_key_text(json, key, strlen(key));
+    smol_json_text(json, key, strlen(key));
+    smol_json_make_key(json);
 }
 
 void smol_json_whole(struct json_out *json, uint64_t value)

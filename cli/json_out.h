@@ -40,8 +40,11 @@ void smol_json_float(struct json_out *json, float value); /* fewer digits: those
 /* Writes data[0..size) as a string in base64. */
 void smol_json_base64(struct json_out *json, const void *data, size_t size);
 
-/* Writes a key of any bytes, as smol_json_text does. */
-void smol_json_key_text(struct json_out *json, const char *text, size_t size);
+/* Writes bytes that are no text as a string that shows them: bytes:\xe2\x80. */
+void smol_json_bytes(struct json_out *json, const char *bytes, size_t size);
+
+/* Makes a key of the string that was written last. */
+void smol_json_make_key(struct json_out *json);
 
 /* smol_json_member_flag writes a member that is true or false. smol_json_literal writes the value
  * `word`: true, false or null. */

@@ -66,8 +66,9 @@ void smol_completion_no_usage(const struct job *job, struct json_out *json)
     smol_json_literal(json, "null");
 }
 
-void smol_completion_events(struct job *job, FILE *out)
+bool smol_completion_events(struct job *job, FILE *out)
 {
+    bool failed = false;
     for (uint32_t i = 0; i < job->n_replies; i++) {
         struct reply *reply = &job->replies[i];
         struct buffer text, logprobs;
@@ -80,7 +81,9 @@ void smol_completion_events(struct job *job, FILE *out)
         smol_calls_free(&reply->news);
         free(text.text);
         free(logprobs.text);
+        failed |= reply->sent.failed;
     }
+    return !failed;
 }
 
 static void write_usage_event(struct job *job, FILE *out)

@@ -29,23 +29,17 @@ static smol_status read_completion(struct job *job, const char *body, size_t siz
 
 /* --- log-probabilities ------------------------------------------------------------------------ */
 
-/* Writes the text of a token, as a key or a string. The bytes of one that is not UTF-8 by itself
- * are written as bytes:\xe2\x80, as OpenAI does. */
-static void write_token(struct json_out *json, const smol_model *model, uint32_t id, bool is_key)
+/* Writes the text of a token as a string. The bytes of one that is not UTF-8 by itself are shown, as
+ * OpenAI does. */
+static void write_token(struct json_out *json, const smol_model *model, uint32_t id)
 {
     const char *text = "";
     size_t size = 0;
-    struct buffer shown = {0};
     smol_token_text(model, id, &text, &size, NULL, NULL);
-    if (utf8_well_formed((const uint8_t *)text, size) == size) {
-        smol_buffer_add(&shown, text, size);
-    } else {
-        smol_buffer_print(&shown, "bytes:");
-        for (size_t i = 0; i < size; i++)
-            smol_buffer_print(&shown, "\\x%02x", (unsigned char)text[i]);
-    }
-    (is_key ? smol_json_key_text : smol_json_text)(json, shown.text, shown.size);
-    free(shown.text);
+    if (utf8_well_formed((const uint8_t *)text, size) == size)
+        smol_json_text(json, text, size);
+    else
+        smol_json_bytes(json, text, size);
 }
 
 /* Returns the number of characters that begin in a token. */
@@ -69,11 +63,13 @@ static void write_top(struct json_out *json, const smol_model *model, const stru
         if (ranked[i].id == SMOL_NO_TOKEN)
             continue;
         listed |= ranked[i].id == ranked[0].id;
-        write_token(json, model, ranked[i].id, true);
+        write_token(json, model, ranked[i].id);
+        smol_json_make_key(json);
         smol_json_real(json, ranked[i].log_probability);
     }
     if (!listed) {
-        write_token(json, model, ranked[0].id, true);
+        write_token(json, model, ranked[0].id);
+        smol_json_make_key(json);
         smol_json_real(json, ranked[0].log_probability);
     }
     smol_json_close(json, '}');
@@ -95,7 +91,7 @@ static void write_logprobs(const struct job *job, struct json_out *json, struct 
     smol_json_key(json, "tokens");
     smol_json_open(json, '[');
     for (size_t i = 0; i < n; i++)
-        write_token(json, model, ranked[i * each].id, false);
+        write_token(json, model, ranked[i * each].id);
     smol_json_close(json, ']');
     smol_json_key(json, "token_logprobs");
     smol_json_open(json, '[');

@@ -88,18 +88,6 @@ static void fail_job(struct generator *g, struct job *job, const smol_error *err
     end_job(g, job, &refusal);
 }
 
-/* Returns whether the job must end early, and why. */
-static bool is_over(struct job *job, struct refusal *refusal)
-{
-    *refusal = (struct refusal){0};
-    if (smol_job_is_abandoned(job))
-        smol_refuse(refusal, 499, "client_closed_request", "the client closed the connection");
-    else if (clock_seconds() > job->deadline)
-        smol_refuse(refusal, 504, "timeout", "the request took longer than %u seconds",
-                    job->server->settings->timeout);
-    return refusal->http != 0;
-}
-
 /* --- the queue -------------------------------------------------------------------------------- */
 
 void smol_generator_submit(struct generator *g, struct job *job)
@@ -165,7 +153,7 @@ static void sweep_waiting(struct generator *g)
     struct job *over = NULL;
     pthread_mutex_lock(&g->lock);
     for (struct job **at = &g->waiting; *at;) {
-        if (!is_over(*at, &refusal)) {
+        if (!smol_job_is_over(*at, &refusal)) {
             at = &(*at)->next;
             continue;
         }
@@ -176,7 +164,7 @@ static void sweep_waiting(struct generator *g)
     pthread_mutex_unlock(&g->lock);
     for (struct job *next; over; over = next) {
         next = over->next;
-        is_over(over, &refusal);
+        smol_job_is_over(over, &refusal);
         end_job(g, over, &refusal);
     }
 }
@@ -207,7 +195,7 @@ static void step_embedding(struct generator *g)
     smol_error error;
     struct refusal refusal = {0};
     bool done = false;
-    if (is_over(g->embedding.job, &refusal)) {
+    if (smol_job_is_over(g->embedding.job, &refusal)) {
         end_embedding(g, &refusal);
     } else if (smol_embedding_step(&g->embedding, &done, &error)) {
         smol_generator_note(g, &error);
@@ -223,7 +211,7 @@ static void begin_job(struct generator *g, struct job *job)
     smol_error error;
     struct refusal refusal;
     smol_status status = SMOL_OK;
-    if (is_over(job, &refusal)) {
+    if (smol_job_is_over(job, &refusal)) {
         end_job(g, job, &refusal);
         return;
     }
@@ -253,6 +241,8 @@ static smol_status settle_reply(struct generator *g, struct reply *reply, smol_e
         return error->status;
     pthread_mutex_lock(&reply->job->lock);
     if (finished && reply->reader && smol_tool_reader_end(reply->reader, NULL))
+        reply->failed = true;
+    if (finished && reply->failed)
         smol_fail_memory(error, "the answer");
     reply->result = result;
     reply->ended = finished;
@@ -299,7 +289,7 @@ static void filter_running(struct generator *g, bool (*keeps)(struct generator *
 static bool goes_on(struct generator *g, struct job *job)
 {
     struct refusal refusal;
-    bool over = is_over(job, &refusal);
+    bool over = smol_job_is_over(job, &refusal);
     if (over)
         end_job(g, job, &refusal);
     return !over;

@@ -164,11 +164,11 @@ static bool make_events(struct exchange *e, bool ended)
     e->sent = 0;
     if (smol_held_start(&held, NULL))
         return false;
-    smol_completion_events(e->job, held.file);
+    bool complete = smol_completion_events(e->job, held.file);
     if (ended)
         write_end(e, held.file);
     e->done = ended;
-    return smol_held_take(&held, &e->out, NULL) == SMOL_OK;
+    return smol_held_take(&held, &e->out, NULL) == SMOL_OK && complete;
 }
 
 /* Returns whether there is nothing to send yet; then the connection is suspended. *ended: the job
@@ -320,15 +320,14 @@ static bool refuse_state(struct exchange *e)
     return state != SERVER_READY;
 }
 
-/* Starts the job of a request that has arrived. */
+/* Starts the job of a request that has arrived. It exists before the state is looked at: who drains
+ * the server sets the state before it looks for jobs. */
 static enum MHD_Result start_job(struct exchange *e)
 {
-    if (refuse_state(e))
-        return queue_refusal(e, &e->refusal);
     struct job *job = smol_job_new(e->server, e->endpoint);
     if (!job)
         return MHD_NO;
-    if (!read_body(e, job) || !admit(e, job)) {
+    if (refuse_state(e) || !read_body(e, job) || !admit(e, job)) {
         smol_job_release(job);
         return queue_refusal(e, &e->refusal);
     }

@@ -155,8 +155,9 @@ void smol_job_end(struct job *job, const struct refusal *refusal)
     pthread_mutex_unlock(&job->lock);
 }
 
-/* A suspended connection is not watched by the HTTP library. */
-bool smol_job_is_abandoned(struct job *job)
+/* Returns whether the client has closed the connection. A suspended one is not watched by the HTTP
+ * library. */
+static bool is_abandoned(struct job *job)
 {
     if (atomic_load(&job->gone))
         return true;
@@ -167,6 +168,17 @@ bool smol_job_is_abandoned(struct job *job)
     if (closed)
         atomic_store(&job->gone, true);
     return closed;
+}
+
+bool smol_job_is_over(struct job *job, struct refusal *refusal)
+{
+    *refusal = (struct refusal){0};
+    if (is_abandoned(job))
+        smol_refuse(refusal, 499, "client_closed_request", "the client closed the connection");
+    else if (clock_seconds() > job->deadline)
+        smol_refuse(refusal, 504, "timeout", "the request took longer than %u seconds",
+                    job->server->settings->timeout);
+    return refusal->http != 0;
 }
 
 /* --- replies ------------------------------------------------------------------------------ */
@@ -216,9 +228,9 @@ int smol_reply_text(void *user, const char *text, size_t size, uint32_t id)
     if (!reply->reader)
         smol_buffer_add(&reply->text, text, size);
     else if (smol_tool_reader_add(reply->reader, text, size, NULL))
-        reply->text.failed = true;
+        reply->failed = true;
     reply->n_tokens += id != SMOL_NO_TOKEN;
-    bool failed = reply->text.failed || reply->logprobs.failed;
+    bool failed = reply->failed |= reply->text.failed;
     pthread_mutex_unlock(&reply->job->lock);
     return failed;
 }
@@ -233,7 +245,7 @@ void smol_reply_token(void *user, uint32_t id, const float *logits, size_t n)
     smol_logprobs_add(&found, (size_t)n_alternatives, id, logits, n);
     pthread_mutex_lock(&reply->job->lock);
     smol_buffer_add(&reply->logprobs, found.text, found.size);
-    reply->logprobs.failed |= found.failed;
+    reply->failed |= found.failed || reply->logprobs.failed;
     pthread_mutex_unlock(&reply->job->lock);
     free(found.text);
 }

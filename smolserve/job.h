@@ -31,6 +31,7 @@ struct reply {
     size_t n_tokens;
     smol_generate_result result;
     bool ended;
+    bool failed; /* memory has run out */
     /* the HTTP thread's */
     bool began, finish_sent;
     struct calls news;  /* what an event is about to send of them */
@@ -125,8 +126,9 @@ void smol_job_wake(struct job *job);
 /* Ends the job, with a refusal or NULL, and wakes the HTTP thread. Does nothing if it has ended. */
 void smol_job_end(struct job *job, const struct refusal *refusal);
 
-/* Returns whether the client has closed the connection. */
-bool smol_job_is_abandoned(struct job *job);
+/* Returns whether the job must end early, and why: its client has closed the connection, or its time
+ * is over. */
+bool smol_job_is_over(struct job *job, struct refusal *refusal);
 
 /* Moves what has not been sent yet out of a reply. The caller frees text->text and
  * logprobs->text. Returns whether the reply has ended. */

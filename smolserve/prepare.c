@@ -51,19 +51,20 @@ static void *run(void *argument)
     struct job *job;
     while ((job = next_job(p))) {
         smol_error error;
-        struct refusal refusal = {0};
-        bool failed = prepare(job, &error) != SMOL_OK;
-        if (!failed && job->endpoint->work != WORK_TOKENS) {
+        struct refusal refusal;
+        bool ends = smol_job_is_over(job, &refusal);
+        if (!ends && prepare(job, &error)) {
+            smol_generator_note(job->generator, &error);
+            smol_refuse_error(&refusal, &error);
+            ends = true;
+        }
+        if (!ends && job->endpoint->work != WORK_TOKENS) {
             smol_generator_submit(job->generator, job);
             continue;
         }
-        if (failed) {
-            smol_generator_note(job->generator, &error);
-            smol_refuse_error(&refusal, &error);
-        }
         atomic_fetch_sub(&p->server->n_waiting, 1);
         smol_metrics_job(&p->server->metrics, job);
-        smol_job_end(job, failed ? &refusal : NULL);
+        smol_job_end(job, ends ? &refusal : NULL);
         smol_job_release(job);
     }
     return NULL;

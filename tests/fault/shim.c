@@ -9,7 +9,7 @@
  *         ACTION: an errno; 0: half of what was asked for (read and write); negative: a signal,
  *         before the call. K 0: only count. FROM_ON 1: all from the k-th on.
  *     SMOL_FAULT_REPORT=FILE
- *         gets struct report, whatever becomes of the process
+ *         gets struct report, whatever becomes of the process, and may change K while it runs
  *
  * x86-64 only: it takes apart the registers of a system call. */
 #include <dlfcn.h>
@@ -68,18 +68,18 @@ struct report {
     _Atomic uint64_t counted; /* calls of the group */
     _Atomic uint64_t struck;  /* of them made to fail */
     int64_t call, argument;   /* the last of those: system call (or -1) and its first argument */
+    _Atomic uint64_t first;   /* K; another process may change it, and `counted`, at any time */
 };
 
 static struct report nowhere, *report = &nowhere;
 static int chosen = -1; /* a group, N_GROUPS: every system call of them */
 static int action;
-static uint64_t first;
 static int from_on;
 
 /* Counts a call of the chosen group; whether it is to fail. */
 static int strikes(int64_t call, int64_t argument)
 {
-    uint64_t number = ++report->counted;
+    uint64_t number = ++report->counted, first = report->first;
     if (first == 0 || (from_on ? number < first : number != first))
         return 0;
     report->struck++;
@@ -228,6 +228,7 @@ __attribute__((constructor)) static void start(void)
 {
     char name[16];
     int group = 0;
+    unsigned long first;
     const char *plan = getenv("SMOL_FAULT"), *path = getenv("SMOL_FAULT_REPORT");
     if (!plan)
         return;
@@ -238,6 +239,7 @@ __attribute__((constructor)) static void start(void)
     if (group == N_GROUPS && strcmp(name, "all") != 0)
         give_up("no such group");
     open_report(path);
+    report->first = first;
     chosen = group;
     if (group == N_GROUPS || groups[group].n_calls)
         trap_calls();

@@ -235,7 +235,7 @@ class Runner:
             return Outcome(-1000, b"", "", {}, 0, 1, -1, 0)
         if done.returncode == 125:  # the shim itself could not begin; elsewhere in memory it can
             return self.run(command, fault, k)  # and nothing has happened
-        report = struct.unpack("<QQqq", (self.folder / "report").read_bytes())
+        *report, _ = struct.unpack("<QQqqQ", (self.folder / "report").read_bytes())
         files = {path.name: path.read_bytes() for path in out.iterdir()}
         stdout = re.sub(rb'("\w*(_ms|_second|_min|_max|bytes)"): [\d.null]+', rb"\1", done.stdout)
         return Outcome(done.returncode, stdout, done.stderr.decode(), files, *report)
