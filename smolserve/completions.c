@@ -29,8 +29,8 @@ static smol_status read_completion(struct job *job, const char *body, size_t siz
 
 /* --- log-probabilities ------------------------------------------------------------------------ */
 
-/* Writes the text of a token as a string. The bytes of one that is not UTF-8 by itself are shown, as
- * OpenAI does. */
+/* Writes the text of a token as a string. The bytes of one that is not UTF-8 by itself are shown,
+ * as OpenAI does. */
 static void write_token(struct json_out *json, const smol_model *model, uint32_t id)
 {
     const char *text = "";

@@ -126,8 +126,8 @@ void smol_job_wake(struct job *job);
 /* Ends the job, with a refusal or NULL, and wakes the HTTP thread. Does nothing if it has ended. */
 void smol_job_end(struct job *job, const struct refusal *refusal);
 
-/* Returns whether the job must end early, and why: its client has closed the connection, or its time
- * is over. */
+/* Returns whether the job must end early, and why: its client has closed the connection, or its
+ * time is over. */
 bool smol_job_is_over(struct job *job, struct refusal *refusal);
 
 /* Moves what has not been sent yet out of a reply. The caller frees text->text and
