@@ -6,6 +6,7 @@
  * Candidates stay in the order of their ids, and no filter sorts all of them. */
 #include "runtime/sampler.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -21,6 +22,16 @@ bool smol_sampler_changes_logits(const smol_sampler *sampler)
            params->n_logit_bias > 0;
 }
 
+/* Returns a score after the repetition penalty. One that would be infinite is the largest number:
+ * an infinite score means that the model is broken. */
+static float penalized(float score, float penalty)
+{
+    float result = score < 0 ? score * penalty : score / penalty;
+    if (f32_is_finite(result) || !f32_is_finite(score))
+        return result;
+    return score < 0 ? -FLT_MAX : FLT_MAX;
+}
+
 /* An id that occurs several times is penalized only once, because each occurrence starts from the
  * score before. */
 static void penalize_repetition(smol_sampler *sampler, size_t n, const uint32_t *history,
@@ -34,7 +45,7 @@ static void penalize_repetition(smol_sampler *sampler, size_t n, const uint32_t 
     for (size_t i = 0; i < n_history; i++) {
         uint32_t id = history[i];
         if (id < n)
-            scores[id] = before[id] < 0 ? before[id] * penalty : before[id] / penalty;
+            scores[id] = penalized(before[id], penalty);
     }
 }
 

@@ -32,16 +32,33 @@ bool smol_member_next_is_number(struct request_reader *r)
     return c == '-' || (c >= '0' && c <= '9');
 }
 
+/* Converts a number. Sets *whole to whether it is one without a fraction, as 1, 1.0 and 1e0 are. */
+static smol_status to_whole(struct request_reader *r, const struct json_number *number,
+                            uint64_t *out, bool *whole)
+{
+    const double most = 9007199254740992; /* 2^53: doubles express all whole numbers below */
+    double real = 0;
+    *whole = smol_json_to_u64(number, out);
+    if (*whole)
+        return SMOL_OK;
+    smol_status status = smol_json_to_real(&r->json, number, &real);
+    *whole = !status && real >= 0 && real <= most && real == (double)(uint64_t)real;
+    *out = *whole ? (uint64_t)real : 0;
+    return status;
+}
+
 smol_status smol_member_whole(struct request_reader *r, uint64_t most, uint64_t *out)
 {
     struct json_number number = {0};
     smol_status status = SMOL_OK;
-    bool is_number = smol_member_next_is_number(r);
-    if (is_number)
+    bool whole = smol_member_next_is_number(r);
+    if (whole)
         status = smol_json_number(&r->json, &number);
+    if (!status && whole)
+        status = to_whole(r, &number, out, &whole);
     if (status)
         return status;
-    if (!is_number || !smol_json_to_u64(&number, out) || *out > most)
+    if (!whole || *out > most)
         return smol_fail(r->json.error, SMOL_ERROR_USAGE,
                          "%s: expected a whole number from 0 to %llu", r->field,
                          (unsigned long long)most);

@@ -76,6 +76,16 @@ static smol_status read_name(struct tools *t, struct json_reader *json, struct t
     return good ? SMOL_OK : fail(t, expected);
 }
 
+static smol_status read_type(struct tools *t, struct json_reader *json)
+{
+    size_t length = 0;
+    t->scratch[0] = '\0';
+    smol_status status =
+        smol_json_peek(json) == '"' ? smol_json_string(json, t->scratch, &length) : SMOL_OK;
+    return status || strcmp(t->scratch, "function") == 0 ? status
+                                                         : fail(t, "its type must be function");
+}
+
 static smol_status read_schema(struct json_reader *json, struct tool *tool)
 {
     if (smol_json_word(json, "null"))
@@ -107,6 +117,8 @@ static smol_status read_tool(struct tools *t, struct json_reader *json, bool inn
             status = read_name(t, json, tool);
         else if (strcmp(t->scratch, "parameters") == 0)
             status = read_schema(json, tool);
+        else if (!inner && strcmp(t->scratch, "type") == 0)
+            status = read_type(t, json);
         else
             status = smol_json_skip(json);
         if (!status)

@@ -289,7 +289,7 @@ BAD_LINES = {
     "no messages": (b'{"messages": []}', "usage"),
     "messages of texts": (b'{"messages": ["a"]}', "usage"),
     "negative": (b'{"prompt": "a", "max_tokens": -1}', "usage"),
-    "real": (b'{"prompt": "a", "max_tokens": 1.0}', "usage"),
+    "real": (b'{"prompt": "a", "max_tokens": 1.5}', "usage"),
     "boolean": (b'{"prompt": "a", "max_tokens": true}', "usage"),
     "huge": (b'{"prompt": "a", "max_tokens": 4294967296}', "usage"),
     "beyond 63 bits": (b'{"prompt": "a", "seed": 9223372036854775808}', "usage"),
