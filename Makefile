@@ -215,8 +215,9 @@ else ifeq ($(ARCH),aarch64)
 %sha256_arm.o: FILE_CFLAGS += -march=armv8-a+crypto
 endif
 
-# The chat page is a part of the server; the compiler does not tell that it reads these.
-$(BUILD)/obj/smolserve/pages.o: $(wildcard smolserve/page/*)
+# The chat page and the description of the interface are a part of the server; the compiler does not tell that it
+# reads these.
+$(BUILD)/obj/smolserve/pages.o: $(wildcard smolserve/page/*) smolserve/openapi.json
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)

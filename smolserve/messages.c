@@ -1,5 +1,6 @@
 /* Conversations, see chat.h. */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "cli/request/calls.h"
@@ -60,6 +61,65 @@ static smol_status join_parts(struct request_reader *r, struct buffer *out)
     return status;
 }
 
+/* Returns whether the member `name` of the object at the reader begins with one of `starts`. */
+static smol_status begins(struct request_reader *r, struct json_reader at, const char *name,
+                          const char *starts, bool *good)
+{
+    smol_status status = smol_member_seek(&at, r->scratch, name, good);
+    int c = *good ? smol_json_peek(&at) : 0;
+    *good = c > 0 && strchr(starts, c);
+    return status;
+}
+
+/* Checks a call of an earlier turn, which the chat template will read. */
+static smol_status check_call(struct request_reader *r, struct json_reader at)
+{
+    bool good = smol_json_peek(&at) == '{';
+    smol_status status = good ? begins(r, at, "function", "{", &good) : SMOL_OK;
+    if (!status && good)
+        status = smol_member_seek(&at, r->scratch, "function", &good);
+    if (!status && good)
+        status = begins(r, at, "name", "\"", &good);
+    if (!status && good)
+        status = begins(r, at, "arguments", "\"{", &good);
+    return status || good ? status
+                          : smol_member_fail(r, "an element of `tool_calls` must have a "
+                                                "`function` with `name` and `arguments`");
+}
+
+static smol_status check_calls(struct request_reader *r)
+{
+    struct json_reader at = r->json;
+    bool more;
+    if (smol_json_peek(&at) != '[')
+        return smol_json_word(&at, "null") ? SMOL_OK
+                                           : smol_member_fail(r, "`tool_calls` must be a list");
+    smol_status status = smol_json_begin(&at, '[', &more);
+    while (!status && more) {
+        status = check_call(r, at);
+        if (!status)
+            status = smol_json_skip(&at);
+        if (!status)
+            status = smol_json_more(&at, ']', &more);
+    }
+    return status;
+}
+
+/* Checks the value of the member that r->scratch names, and sets *has_role if it is the role. */
+static smol_status check_value(struct request_reader *r, size_t length, bool *has_role)
+{
+    int c = smol_json_peek(&r->json);
+    bool is_role = smol_member_is(r->scratch, length, "role");
+    *has_role |= is_role;
+    if (is_role && c != '"')
+        return smol_member_fail(r, "`role` must be a string");
+    if (smol_member_is(r->scratch, length, "tool_calls"))
+        return check_calls(r);
+    if (smol_member_is(r->scratch, length, "content") && c != '"' && c != '[' && c != 'n')
+        return smol_member_fail(r, "`content` must be a string, a list of texts or null");
+    return SMOL_OK;
+}
+
 /* Decides about the member that r->scratch names, before its value: *keeps whether it is copied. Of
  * an item of a response, only role and content are; its type must be that of a message. */
 static smol_status look_at(struct request_reader *r, size_t length, bool is_item, bool *keeps)
@@ -67,8 +127,10 @@ static smol_status look_at(struct request_reader *r, size_t length, bool is_item
     struct json_reader at = r->json;
     *keeps = !is_item || smol_member_is(r->scratch, length, "role") ||
              smol_member_is(r->scratch, length, "content");
-    if (*keeps || !smol_member_is(r->scratch, length, "type") || smol_json_peek(&at) != '"')
+    if (*keeps || !smol_member_is(r->scratch, length, "type"))
         return SMOL_OK;
+    if (smol_json_peek(&at) != '"')
+        return smol_member_fail(r, "the type of an item must be a string");
     smol_status status = smol_json_string(&at, r->scratch, &length);
     if (status || smol_member_is(r->scratch, length, "message"))
         return status;
@@ -79,7 +141,7 @@ static smol_status look_at(struct request_reader *r, size_t length, bool is_item
 
 static smol_status copy_message(struct request_reader *r, struct buffer *out, bool is_item)
 {
-    bool more, keeps, any = false;
+    bool more, keeps, any = false, has_role = false;
     size_t length;
     const uint8_t *start;
     if (smol_json_peek(&r->json) != '{')
@@ -95,6 +157,8 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, bo
         bool joins =
             smol_member_is(r->scratch, length, "content") && smol_json_peek(&r->json) == '[';
         status = look_at(r, length, is_item, &keeps);
+        if (!status && keeps)
+            status = check_value(r, length, &has_role);
         if (!status && !joins)
             status = smol_json_skip(&r->json);
         if (keeps && any)
@@ -108,7 +172,7 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, bo
             status = smol_json_more(&r->json, '}', &more);
     }
     smol_buffer_add(out, "}", 1);
-    return status;
+    return status || has_role ? status : smol_member_fail(r, "a message has no role");
 }
 
 /* Copies the messages, with contents that are lists of texts as one text: chat templates expect

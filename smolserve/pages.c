@@ -7,24 +7,25 @@
 
 static const char models_path[] = "/v1/models";
 
-/* Puts a file of smolserve/page/ into the program, and its size. */
+/* Puts a file into the program, and its size. */
 #define EMBED(name, path)                                                                          \
     extern const char smol_page_##name[] __attribute__((visibility("hidden")));                    \
     extern const uint32_t smol_page_##name##_size __attribute__((visibility("hidden")));           \
     __asm__(".pushsection .rodata\n"                                                               \
             ".global smol_page_" #name ", smol_page_" #name "_size\n"                              \
-            "smol_page_" #name ": .incbin \"smolserve/page/" path "\"\n"                           \
+            "smol_page_" #name ": .incbin \"smolserve/" path "\"\n"                                \
             "0: .balign 4\n"                                                                       \
             "smol_page_" #name "_size: .long 0b - smol_page_" #name "\n"                           \
             ".popsection");
 
-EMBED(html, "page.html")
-EMBED(css, "page.css")
-EMBED(icon, "icon.svg")
-EMBED(theme, "theme.js")
-EMBED(script, "page.js")
-EMBED(answer, "answer.js")
-EMBED(api, "api.js")
+EMBED(html, "page/page.html")
+EMBED(css, "page/page.css")
+EMBED(icon, "page/icon.svg")
+EMBED(theme, "page/theme.js")
+EMBED(script, "page/page.js")
+EMBED(answer, "page/answer.js")
+EMBED(api, "page/api.js")
+EMBED(openapi, "openapi.json")
 
 static unsigned write_health(struct server *server, const char *url, FILE *out,
                              struct refusal *refusal)
@@ -107,6 +108,7 @@ static const struct page pages[] = {
     {"/page.js", JAVASCRIPT, true, FILE_OF(script)},
     {"/answer.js", JAVASCRIPT, true, FILE_OF(answer)},
     {"/api.js", JAVASCRIPT, true, FILE_OF(api)},
+    {"/openapi.json", "application/json", true, FILE_OF(openapi)},
     {"/health", "application/json", true, NULL, NULL, write_health},
     {"/metrics", "text/plain; version=0.0.4", false, NULL, NULL, write_metrics},
     {models_path, "application/json", false, NULL, NULL, write_models},

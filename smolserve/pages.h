@@ -1,4 +1,5 @@
-/* Answers to GET that need no model: the chat page, health, metrics and the list of models. */
+/* Answers to GET that need no model: the chat page, the description of the interface, health,
+ * metrics and the list of models. */
 #ifndef SMOL_SMOLSERVE_PAGES_H
 #define SMOL_SMOLSERVE_PAGES_H
 
@@ -7,7 +8,7 @@
 struct page {
     const char *path, *type;
     bool is_public; /* no API key is needed */
-    /* The files of the chat page are part of the program; NULL: what `write` writes. */
+    /* A file that is a part of the program; NULL: what `write` writes. */
     const char *file;
     const uint32_t *file_size;
     /* Writes the page and returns its HTTP status, or sets the refusal and returns 0. */

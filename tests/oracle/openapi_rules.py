@@ -1,0 +1,28 @@
+"""A check for schemathesis: a request that is valid for the description is refused only by a rule that the description
+states in words, because a schema cannot."""
+
+import re
+
+import schemathesis
+
+CODES = {"context_length_exceeded", "unsupported"}
+RULES = [
+    "stream_options: only with stream",
+    "top_logprobs: only with logprobs",
+    "tool_choice: ",
+    "response_format: tools constrain",
+    r"prompt: \d+ texts, but at most",
+    "logit_bias of token",
+    "tools: .*another one has the same name",
+    "(regex|grammar|choices|schema): ",
+    "chat template: ",
+    "arguments: not valid JSON",
+]
+
+
+@schemathesis.check
+def valid_requests_break_only_rules_in_words(context, response, case):
+    if response.status_code != 400 or not case.meta or not case.meta.generation.mode.is_positive:
+        return
+    error = response.json()["error"]
+    assert error["code"] in CODES or any(re.match(rule, error["message"]) for rule in RULES), error
