@@ -52,7 +52,7 @@ static size_t spell_next(const uint8_t *text, size_t size, struct spelling *s)
 {
     uint32_t c;
     size_t taken = smol_utf8_decode(text, size, &c);
-    if (utf8_well_formed(text, taken) == taken) {
+    if (smol_utf8_well_formed(text, taken) == taken) {
         spell(c, s);
         return taken;
     }
@@ -97,7 +97,7 @@ size_t smol_quote(const char *text, size_t size, size_t most, char *out)
 static bool next_character(const char *text, size_t size, uint32_t *code_point, size_t *length)
 {
     *length = smol_utf8_decode((const uint8_t *)text, size, code_point);
-    return utf8_well_formed((const uint8_t *)text, *length) == *length;
+    return smol_utf8_well_formed((const uint8_t *)text, *length) == *length;
 }
 
 /* Includes controls (Cc), line and paragraph separators, and direction controls (Bidi_Control). */

@@ -18,7 +18,8 @@ smol_status smol_json_fail(struct json_reader *reader, const char *what)
 
 smol_status smol_json_check_utf8(struct json_reader *reader)
 {
-    size_t size = (size_t)(reader->end - reader->at), good = utf8_well_formed(reader->at, size);
+    size_t size = (size_t)(reader->end - reader->at),
+           good = smol_utf8_well_formed(reader->at, size);
     if (good == size)
         return SMOL_OK;
     reader->at += good;

@@ -55,6 +55,22 @@ size_t smol_utf8_decode(const uint8_t *text, size_t size, uint32_t *code_point)
     return length;
 }
 
+size_t smol_utf8_well_formed(const uint8_t *text, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        if (text[i] < 0x80) {
+            i++;
+            continue;
+        }
+        uint32_t code_point;
+        size_t length = smol_utf8_decode(text + i, size - i, &code_point);
+        if (code_point == UTF8_REPLACEMENT && !(length == 3 && text[i] == 0xef))
+            return i;
+        i += length;
+    }
+    return size;
+}
+
 size_t smol_utf8_encode(uint32_t code_point, uint8_t *out)
 {
     if (code_point < 0x80) {

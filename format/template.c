@@ -53,7 +53,7 @@ static bool constant_is_valid(const struct template_code *code, const struct tem
 {
     if (c->type == CONSTANT_STRING)
         return range_within(c->value, c->length, code->header.n_text_bytes) &&
-               utf8_well_formed(code->text + c->value, c->length) == c->length;
+               smol_utf8_well_formed(code->text + c->value, c->length) == c->length;
     if (c->length || c->type > CONSTANT_STRING)
         return false;
     return c->type == CONSTANT_INTEGER || c->type == CONSTANT_REAL || c->value == 0;

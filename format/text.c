@@ -108,8 +108,8 @@ static bool step_is_valid(const struct text_tables *t, const struct text_step *s
     if (normalizes)
         return step->text == 0 && step->start == 0 && t->header.n_letter_index > 0;
     const uint8_t *pattern = t->pool + step->start;
-    return utf8_well_formed(pattern, step->pattern) == step->pattern &&
-           utf8_well_formed(pattern + step->pattern, step->text) == step->text &&
+    return smol_utf8_well_formed(pattern, step->pattern) == step->pattern &&
+           smol_utf8_well_formed(pattern + step->pattern, step->text) == step->text &&
            (replaces || step->text > 0);
 }
 

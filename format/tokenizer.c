@@ -126,7 +126,7 @@ static bool added_is_valid(const struct tokenizer_tables *tables, const struct a
                            const struct allowed *allowed)
 {
     return (added->flags & ~allowed->added_flags) == 0 && added->length > 0 &&
-           utf8_well_formed(tables->text + added->start, added->length) == added->length;
+           smol_utf8_well_formed(tables->text + added->start, added->length) == added->length;
 }
 
 /* Returns whether `a` precedes `b` in the table of added tokens. */

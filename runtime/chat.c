@@ -117,7 +117,7 @@ static bool check_role(struct machine *machine, unsigned number, struct value *r
                               "messages: unknown role \"%.*s\" (message %u): expected system, "
                               "developer, user, assistant, tool, function, ipython or a role that "
                               "the chat template names",
-                              (int)utf8_well_formed(role->bytes, role->n < 64 ? role->n : 64),
+                              (int)smol_utf8_well_formed(role->bytes, role->n < 64 ? role->n : 64),
                               (const char *)role->bytes, number);
 }
 
@@ -178,7 +178,7 @@ static bool argument_text(struct machine *machine, const char *text, size_t n, s
                                   TEMPLATE_MEMORY >> 20);
     *out = value_text(n > 0 ? text : "", n); /* the pointer must not be NULL */
     out->argument = 1;
-    if (utf8_well_formed((const uint8_t *)text, n) == n)
+    if (smol_utf8_well_formed((const uint8_t *)text, n) == n)
         return true;
     for (size_t i = 0; i < n;) {
         uint32_t code_point;

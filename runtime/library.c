@@ -93,7 +93,7 @@ void smol_log(const smol_model *model, smol_log_level level, const char *format,
 
 void smol_log_ill_formed(const smol_model *model, const char *what, const char *text, size_t size)
 {
-    size_t good = model->on_log ? utf8_well_formed((const uint8_t *)text, size) : size;
+    size_t good = model->on_log ? smol_utf8_well_formed((const uint8_t *)text, size) : size;
     if (good < size)
         smol_log(model, SMOL_LOG_WARNING,
                  "%s is not UTF-8 (from byte %zu on): ill-formed bytes are read as U+FFFD", what,

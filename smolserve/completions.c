@@ -36,7 +36,7 @@ static void write_token(struct json_out *json, const smol_model *model, uint32_t
     const char *text = "";
     size_t size = 0;
     smol_token_text(model, id, &text, &size, NULL, NULL);
-    if (utf8_well_formed((const uint8_t *)text, size) == size)
+    if (smol_utf8_well_formed((const uint8_t *)text, size) == size)
         smol_json_text(json, text, size);
     else
         smol_json_bytes(json, text, size);

@@ -65,7 +65,7 @@ static smol_status take_named(struct search *search, const char *name)
 {
     char names[MAX_SHOWN];
     const struct listed_template *item = smol_template_list_find(&search->list, name);
-    if (!item || utf8_well_formed((const uint8_t *)name, strlen(name)) < strlen(name))
+    if (!item || smol_utf8_well_formed((const uint8_t *)name, strlen(name)) < strlen(name))
         return smol_fail(
             search->error, SMOL_ERROR_USAGE,
             "%.200s: has no chat template \"%.64s\": take one of those that it has: %s",

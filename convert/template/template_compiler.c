@@ -958,7 +958,7 @@ smol_status smol_template_without_code(const struct template_input *input, const
 {
     char why[SMOL_ERROR_MESSAGE_SIZE];
     memcpy(why, said->message, sizeof why);
-    why[utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* drops a partial character */
+    why[smol_utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* drops a partial character */
     smol_status status = make_section(input, why, section, error);
     if (status)
         return status;

@@ -502,7 +502,7 @@ smol_status smol_template_lex(const char *text, size_t size, struct template_sou
     if (size > TEMPLATE_MAX_SOURCE)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "more than %d bytes are not supported",
                          TEMPLATE_MAX_SOURCE);
-    size_t good = utf8_well_formed((const uint8_t *)text, size);
+    size_t good = smol_utf8_well_formed((const uint8_t *)text, size);
     if (good < size)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "not UTF-8 (byte %zu)", good);
     const char *nul = memchr(text, '\0', size);

@@ -653,7 +653,7 @@ smol_status smol_grammar_term(struct term_table *table, const char *text, size_t
                               smol_error *error)
 {
     struct reader r = {.table = table, .text = text, .size = size, .error = error};
-    const size_t good = utf8_well_formed((const uint8_t *)text, size);
+    const size_t good = smol_utf8_well_formed((const uint8_t *)text, size);
     smol_status status;
     if (size > GRAMMAR_MAX_BYTES)
         status = refuse(&r, 0, "longer than 1 MiB", NULL, 0);

@@ -504,7 +504,7 @@ smol_status smol_regex_term(struct term_table *table, const char *pattern, size_
                             term *out, smol_error *error)
 {
     const bool search = anchoring == REGEX_SEARCH;
-    const size_t good = utf8_well_formed((const uint8_t *)pattern, size);
+    const size_t good = smol_utf8_well_formed((const uint8_t *)pattern, size);
     if (good < size)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "not UTF-8, byte %zu", good);
     struct builder b = {.table = table, .character = character, .user = user, .error = error};

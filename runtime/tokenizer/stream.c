@@ -51,7 +51,7 @@ static smol_status init_stop(struct stop_string *stop, const char *text, smol_er
     stop->size = strlen(text);
     if (stop->size == 0)
         return smol_fail(error, SMOL_ERROR_USAGE, "a stop string is empty");
-    if (utf8_well_formed((const uint8_t *)text, stop->size) < stop->size)
+    if (smol_utf8_well_formed((const uint8_t *)text, stop->size) < stop->size)
         return smol_fail(error, SMOL_ERROR_USAGE, "a stop string is not valid UTF-8");
     stop->text = smol_strdup(text);
     stop->fallback = smol_calloc(stop->size, sizeof *stop->fallback);
@@ -217,7 +217,7 @@ static void end_run(struct stream *stream)
 {
     struct buffer *bytes = &stream->decoding.bytes;
     const uint8_t *run = (const uint8_t *)bytes->text;
-    bool is_text = utf8_well_formed(run, bytes->size) == bytes->size;
+    bool is_text = smol_utf8_well_formed(run, bytes->size) == bytes->size;
     for (size_t i = 0; i < bytes->size && !stream->stopped; i++) {
         if (is_text)
             push_byte(stream, run[i]);

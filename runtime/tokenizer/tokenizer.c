@@ -327,7 +327,7 @@ static uint8_t *well_formed_copy(const uint8_t *text, size_t *size)
 static smol_status encode_text(struct encoder *encoder, const uint8_t *text, size_t size)
 {
     uint8_t *copy = NULL;
-    if (utf8_well_formed(text, size) < size && !(text = copy = well_formed_copy(text, &size)))
+    if (smol_utf8_well_formed(text, size) < size && !(text = copy = well_formed_copy(text, &size)))
         return smol_fail_memory(encoder->error, "the text");
     smol_status status = encode_added(encoder, text, size, 0, true);
     smol_free(copy);

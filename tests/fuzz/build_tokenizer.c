@@ -92,7 +92,7 @@ static void read_added(struct fuzz_input *in, struct tables *t, uint32_t n, bool
         struct added_token token = {.id = fuzz_take_byte(in) % t->header.n_tokens};
         read_stretch(in, t->header.n_text_bytes, &token.start, &token.length);
         token.flags = fuzz_take_byte(in) & (with_text ? 31 : 1);
-        token.length = (uint32_t)utf8_well_formed(t->text + token.start, token.length);
+        token.length = (uint32_t)smol_utf8_well_formed(t->text + token.start, token.length);
         if (token.length > 0)
             added[t->header.n_added++] = token;
     }

@@ -25,7 +25,7 @@ void fuzz_converse(const struct template_code *code)
     smol_error error;
     if (smol_chat_run(code, &params, &text, &error))
         return;
-    CLAIM(utf8_well_formed((const uint8_t *)text.text, text.size) == text.size);
+    CLAIM(smol_utf8_well_formed((const uint8_t *)text.text, text.size) == text.size);
     for (size_t i = 0; i < text.size; i++)
         CLAIM(text.from_conversation[i] <= 1);
     smol_chat_text_free(&text);

@@ -17,7 +17,7 @@ static bool is_expected(smol_status status)
 
 static void check_lines(const char *text, size_t size)
 {
-    CLAIM(utf8_well_formed((const uint8_t *)text, size) == size);
+    CLAIM(smol_utf8_well_formed((const uint8_t *)text, size) == size);
     for (size_t i = 0; i < size; i++)
         CLAIM(!is_control(text[i]) || text[i] == '\n');
 }

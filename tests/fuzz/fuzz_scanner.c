@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_take(&in, &recipe, sizeof recipe);
     size_t n_pattern = recipe.n_pattern < in.size ? recipe.n_pattern : in.size;
     char *pattern = (char *)exact_copy(in.data, n_pattern);
-    if (!plan || utf8_well_formed(in.data, n_pattern) < n_pattern)
+    if (!plan || smol_utf8_well_formed(in.data, n_pattern) < n_pattern)
         goto out;
     plan->n_stages = 1;
     plan->stages[0].behaviour = recipe.behaviour % SPLIT_COUNT;

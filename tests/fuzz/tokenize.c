@@ -21,10 +21,10 @@ static void stream_tokens(const struct tokenizer_tables *tables, const struct to
         return;
     for (size_t i = 0; i < list->n; i++) {
         CLAIM(!smol_stream_token(stream, tables, list->ids[i], i % 2, &out, &error));
-        CLAIM(utf8_well_formed((const uint8_t *)out.text, out.size) == out.size);
+        CLAIM(smol_utf8_well_formed((const uint8_t *)out.text, out.size) == out.size);
     }
     CLAIM(!smol_stream_finish(stream, &out, &error));
-    CLAIM(utf8_well_formed((const uint8_t *)out.text, out.size) == out.size);
+    CLAIM(smol_utf8_well_formed((const uint8_t *)out.text, out.size) == out.size);
     smol_stream_free(stream);
 }
 
@@ -65,7 +65,7 @@ void fuzz_round_trip(const struct tokenizer_tables *tables, const char *text, si
     for (uint32_t i = 0; i < tables->header.n_added; i++)
         if (!smol_tokenizer_text(tables, tokenizer_added(tables, i).id).special)
             return; /* found in any text, its bytes may have no tokens */
-    size = utf8_well_formed((const uint8_t *)text, size);
+    size = smol_utf8_well_formed((const uint8_t *)text, size);
     CLAIM(!smol_tokenizer_encode(tables, text, size, &(struct encode_params){.flags = 0}, &list,
                                  &error));
     for (size_t i = 0; i < list.n; i++) {

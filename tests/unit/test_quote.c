@@ -80,7 +80,7 @@ static void nothing_gets_through(void **state)
         smol_quote((const char *)text, size, 16, out);
         for (size_t i = 0; out[i]; i++)
             assert_true((uint8_t)out[i] >= 0x20 && out[i] != 0x7f);
-        assert_int_equal(utf8_well_formed((const uint8_t *)out, strlen(out)), strlen(out));
+        assert_int_equal(smol_utf8_well_formed((const uint8_t *)out, strlen(out)), strlen(out));
     }
 }
 

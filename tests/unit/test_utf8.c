@@ -156,7 +156,7 @@ static void check_well_formed(const uint8_t *text, size_t size)
             break;
         want += n;
     }
-    assert_int_equal(utf8_well_formed(text, size), want);
+    assert_int_equal(smol_utf8_well_formed(text, size), want);
 }
 
 static void counts_the_well_formed_bytes_in_front(void **state)
@@ -164,8 +164,8 @@ static void counts_the_well_formed_bytes_in_front(void **state)
     (void)state;
     for_each_text(check_well_formed);
     /* U+FFFD itself is well formed */
-    assert_int_equal(utf8_well_formed((const uint8_t *)"a\xef\xbf\xbd\xff", 5), 4);
-    assert_int_equal(utf8_well_formed((const uint8_t *)"", 0), 0);
+    assert_int_equal(smol_utf8_well_formed((const uint8_t *)"a\xef\xbf\xbd\xff", 5), 4);
+    assert_int_equal(smol_utf8_well_formed((const uint8_t *)"", 0), 0);
 }
 
 /* Returns the number of bytes that must be held back, by the table: a maximal subpart at the very
@@ -207,8 +207,8 @@ static void streamed_in_two_parts_no_character_is_torn(void **state)
     size_t size = sizeof text - 1;
     for (size_t cut = 0; cut <= size; cut++) {
         size_t shown = cut - smol_utf8_unfinished(bytes, cut);
-        assert_int_equal(utf8_well_formed(bytes, shown), shown);
-        assert_int_equal(utf8_well_formed(bytes + shown, size - shown), size - shown);
+        assert_int_equal(smol_utf8_well_formed(bytes, shown), shown);
+        assert_int_equal(smol_utf8_well_formed(bytes + shown, size - shown), size - shown);
         assert_true(cut - shown < UTF8_MAX);
     }
 }
