@@ -185,6 +185,7 @@ enum template_filter {
     FILTER_MIN,
     FILTER_MAX,
     FILTER_SUM,
+    FILTER_SAFE,
     N_TEMPLATE_FILTERS,
 };
 

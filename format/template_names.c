@@ -43,6 +43,7 @@ static const struct name filters[] = {
     {"min", FILTER_MIN},
     {"max", FILTER_MAX},
     {"sum", FILTER_SUM},
+    {"safe", FILTER_SAFE},
 };
 
 static const struct name tests[] = {

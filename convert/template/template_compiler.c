@@ -323,38 +323,26 @@ static void compile_logic(struct compiler *c, const struct node *node)
     place_label(c, &done);
 }
 
-/* Compiles a value that is immediately written or joined to text, where `safe` has no effect. */
-static void compile_text(struct compiler *c, const struct node *node);
-
-static void compile_choice(struct compiler *c, const struct node *node,
-                           void (*compile)(struct compiler *, const struct node *))
+static void compile_choice(struct compiler *c, const struct node *node)
 {
     struct label other = {0}, done = {0};
     compile_expression(c, node->a);
     emit_jump(c, node, OP_JUMP_FALSE, 0, &other, 0);
-    compile(c, node->b);
+    compile_expression(c, node->b);
     emit_jump(c, node, OP_JUMP, 0, &done, 0);
     place_label(c, &other);
     if (node->c)
-        compile(c, node->c);
+        compile_expression(c, node->c);
     else
         emit(c, node, OP_UNDEFINED, 0, string(c, "", 0));
     place_label(c, &done);
-}
-
-static void compile_text(struct compiler *c, const struct node *node)
-{
-    if (node->kind == NODE_CHOICE)
-        compile_choice(c, node, compile_text);
-    else
-        compile_expression(c, node->kind == NODE_SAFE ? node->a : node);
 }
 
 static void compile_concat(struct compiler *c, const struct node *node)
 {
     uint32_t n = 0;
     for (const struct node *each = node->list; each; each = each->next, n++)
-        compile_text(c, each);
+        compile_expression(c, each);
     emit(c, node, OP_CONCAT, 0, n);
 }
 
@@ -417,10 +405,6 @@ static void compile_expression(struct compiler *c, const struct node *node)
     case NODE_TEST:
         compile_call(c, node);
         break;
-    case NODE_SAFE:
-        fail(c, node, SMOL_ERROR_UNSUPPORTED,
-             "the filter \"safe\" is not supported but for what is written right away");
-        break;
     case NODE_COMPARE:
         compile_comparison(c, node);
         break;
@@ -432,7 +416,7 @@ static void compile_expression(struct compiler *c, const struct node *node)
         compile_logic(c, node);
         break;
     case NODE_CHOICE:
-        compile_choice(c, node, compile_expression);
+        compile_choice(c, node);
         break;
     case NODE_BLOCK_TEXT: /* already on the stack */
         break;
@@ -486,7 +470,7 @@ static void compile_block_text(struct compiler *c, const struct node *node)
     compile_statements(c, node->body);
     emit(c, node, OP_CAPTURED, 0, 0);
     c->function->captures--;
-    compile_text(c, node->b);
+    compile_expression(c, node->b);
     leave_scope(c, &scope);
 }
 
@@ -784,7 +768,7 @@ static void compile_statement(struct compiler *c, const struct node *node)
         compile_jump_out(c, node);
         break;
     default: /* NODE_OUTPUT */
-        compile_text(c, node->a);
+        compile_expression(c, node->a);
         emit(c, node, OP_PRINT, 0, 0);
     }
 }
@@ -958,7 +942,8 @@ smol_status smol_template_without_code(const struct template_input *input, const
 {
     char why[SMOL_ERROR_MESSAGE_SIZE];
     memcpy(why, said->message, sizeof why);
-    why[smol_utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* drops a partial character */
+    why[smol_utf8_well_formed((const uint8_t *)why, strlen(why))] =
+        '\0'; /* drops a partial character */
     smol_status status = make_section(input, why, section, error);
     if (status)
         return status;

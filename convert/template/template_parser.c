@@ -396,8 +396,6 @@ static struct node *parse_filter(struct parser *p, struct node *value)
     const struct token *name = expect_name(p);
     if (!name)
         return NULL;
-    if (token_is(name, TOKEN_NAME, "safe"))
-        return wrap(p, NODE_SAFE, name->at, value);
     struct node *node = wrap(p, NODE_FILTER, name->at, value);
     int filter = smol_template_find_filter(name->text, name->size);
     if (filter < 0 || !node)

@@ -34,7 +34,6 @@ enum node_kind {
     NODE_SLICE,      /* a, list: start, stop, step */
     NODE_CALL,       /* a, list, named */
     NODE_FILTER,     /* a, op: enum template_filter, list, named */
-    NODE_SAFE,       /* a: the filter `safe` */
     NODE_TEST,       /* a, op: enum template_test, list, named */
     NODE_NAMED,      /* an argument: text, a */
     NODE_NOT,        /* a */

@@ -129,11 +129,22 @@ static bool string(struct machine *machine, const struct value *self, const stru
     return smol_text_of(machine, self, out);
 }
 
+static bool safe(struct machine *machine, const struct value *self, const struct value *argument,
+                 struct value *out)
+{
+    (void)argument;
+    bool good = smol_text_of(machine, self, out);
+    out->safe = 1;
+    return good;
+}
+
 /* Returns `width` spaces, or `width` itself if it is a text. */
 static bool indentation(struct machine *machine, const struct value *width, int64_t by_default,
                         struct value *out)
 {
     struct text_builder builder = {0};
+    if (is_text(width) && width->safe)
+        return smol_template_fail_unsupported(machine, "an indentation marked safe");
     if (is_text(width)) {
         *out = *width;
         return true;
@@ -777,12 +788,25 @@ static const struct {
     [FILTER_MIN] = {least, "min", "case_sensitive attribute"},
     [FILTER_MAX] = {greatest, "max", "case_sensitive attribute"},
     [FILTER_SUM] = {sum, "sum", "attribute start"},
+    [FILTER_SAFE] = {safe, "safe", ""},
 };
+
+/* Returns whether a filter treats a text that is marked safe like any other. Most others return
+ * a text that is marked too, or escape their arguments. */
+static bool takes_safe(enum template_filter filter)
+{
+    const uint64_t filters_of_safe =
+        1ull << FILTER_TOJSON | 1ull << FILTER_DEFAULT | 1ull << FILTER_LENGTH |
+        1ull << FILTER_STRING | 1ull << FILTER_INT | 1ull << FILTER_FLOAT | 1ull << FILTER_SAFE;
+    return filters_of_safe >> filter & 1;
+}
 
 static bool apply(struct machine *machine, enum template_filter filter, const struct value *self,
                   const struct call *call, struct value *out)
 {
     struct value argument[MAX_ARGUMENTS] = {{0}};
+    if (is_text(self) && self->safe && !takes_safe(filter))
+        return smol_template_fail_unsupported(machine, "this filter of a text marked safe");
     if (filter == FILTER_MAP)
         return map(machine, self, call, out);
     if (!filters[filter].function)

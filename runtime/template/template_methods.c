@@ -134,6 +134,8 @@ static bool loop_attribute(const struct value_loop *loop, const struct value *na
 static bool find_attribute(struct machine *machine, const struct value *value,
                            const struct value *name, struct value *out, bool *found)
 {
+    if (is_text(value) && value->safe)
+        return smol_template_fail_unsupported(machine, "an attribute of a text marked safe");
     *found = value->type == VALUE_LOOP && loop_attribute(value->loop, name, out);
     if (value->type == VALUE_NAMESPACE) {
         const struct value pairs = value_items(VALUE_DICT, value->names->pairs, value->names->n);

@@ -161,14 +161,34 @@ bool smol_template_unary(struct machine *machine, enum template_unary unary, con
 
 /* --- texts and lists ---------------------------------------------------------------------- */
 
+/* Appends a text, or with `escapes` what markupsafe.escape() makes of it. */
+static bool add_text(struct machine *machine, struct text_builder *builder,
+                     const struct value *text, bool escapes)
+{
+    static const char special[] = "&<>'\"",
+                      escaped[][6] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+    if (!escapes)
+        return smol_builder_add_part(machine, builder, text, 0, text->n);
+    for (uint32_t i = 0; i < text->n; i++) {
+        const char *found = memchr(special, text->bytes[i], sizeof special - 1);
+        if (found ? !smol_builder_add_literal(machine, builder, escaped[found - special],
+                                              text_argument(text, i))
+                  : !smol_builder_add_part(machine, builder, text, i, i + 1))
+            return false;
+    }
+    return true;
+}
+
+/* A text that is marked safe escapes the other one, even where nothing else escapes. */
 static bool join_texts(struct machine *machine, const struct value *x, const struct value *y,
                        struct value *out)
 {
     struct text_builder builder = {0};
-    if (!smol_builder_add_part(machine, &builder, x, 0, x->n) ||
-        !smol_builder_add_part(machine, &builder, y, 0, y->n))
+    if (!add_text(machine, &builder, x, x->safe < y->safe) ||
+        !add_text(machine, &builder, y, y->safe < x->safe))
         return false;
     *out = smol_builder_text(&builder);
+    out->safe = x->safe | y->safe;
     return true;
 }
 
@@ -180,6 +200,7 @@ static bool repeat_text(struct machine *machine, const struct value *text, int64
         if (!smol_builder_add_part(machine, &builder, text, 0, text->n))
             return false;
     *out = smol_builder_text(&builder);
+    out->safe = text->safe;
     return true;
 }
 
@@ -344,6 +365,7 @@ static bool slice_text(struct machine *machine, const struct value *text, const 
             return false;
     }
     *out = smol_builder_text(&builder);
+    out->safe = text->safe;
     return true;
 }
 

@@ -146,6 +146,8 @@ static bool print_repr(struct machine *machine, struct text_builder *builder,
     case VALUE_UNDEFINED:
         return smol_builder_add_literal(machine, builder, "Undefined", true);
     case VALUE_TEXT:
+        if (value->safe)
+            return smol_template_fail_unsupported(machine, "a list with a text marked safe");
         return print_quoted(machine, builder, value);
     case VALUE_LIST:
     case VALUE_TUPLE:

@@ -465,6 +465,7 @@ static bool list_characters(struct machine *machine, const struct value *text, s
         uint32_t code_point;
         size_t length = smol_utf8_decode(text->bytes + at, text->n - at, &code_point);
         items[i] = value_part(text, at, at + length);
+        items[i].safe = 0;
         at += length;
     }
     *list = value_items(VALUE_LIST, items, (uint32_t)n);

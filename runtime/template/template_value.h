@@ -48,6 +48,7 @@ enum value_type {
 struct value {
     uint8_t type;     /* enum value_type */
     uint8_t argument; /* text without marks: 1 if it comes from the caller's arguments */
+    uint8_t safe;     /* text: 1 if the filter `safe` returned it (Python's Markup) */
     uint32_t n;       /* number of bytes, elements, or pairs of a dict */
     union {
         bool boolean;

@@ -295,7 +295,7 @@ OPERATIONS = """text 0 0 0 s, print 1 0 0 -, capture 0 0 1 -, captured 0 1 -1 -,
     test 1 1 0 n, given 0 0 0 j, return 0 0 0 -, jump 0 0 0 j, jump_false 1 0 0 j, and 1 0 0 j,
     or 1 0 0 j, loop 1 1 0 -, next 1 2 0 j, keep 2 1 0 -, rewind 1 1 0 -, loop_end 1 0 0 j"""
 OPERATIONS = [o.split() for o in OPERATIONS.split(",")]
-N_FILTERS, N_TESTS = 31, 24
+N_FILTERS, N_TESTS = 32, 24
 
 
 class Template:

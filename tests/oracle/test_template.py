@@ -231,6 +231,11 @@ CORNERS = r"""
 {{ strftime_now('%d %b %Y, %A %B %a %H:%M:%S %y %m %j %I %p %-d %F %T %%') }}
 {% raw %}{{ not }} {% this %}{% endraw %} {#- comment -#}  x {#+ kept +#}
 {{ messages | safe }} {{ 'a<b' | safe ~ '<c' }} {{ ('x' | safe) if true else 'y' }}
+{% set a = messages | tojson | safe %}{{ a }} {{ a == messages | tojson }} {{ a is string }} {{ a | length }} {{ a ~ '<' }} {{ '"' in a }} {{ a | tojson }} {{ a < 'b' }} {{ not a }}
+{% set a = 'a&' | safe %}{{ '<' + a + '>' }} {{ a + a }} {{ a + ('b&' + '"') }} {{ a + '<' + '\'' }} {{ 2 * a + '<' }} {{ a[0] + '<' }} {{ a[:1] + '<' }} {{ a[::-1] + '<' }} {{ (a | string) + '<' }} {{ ([a] | join('<')) + '<' }} {{ (a ~ '') + '<' }}
+{% for c in 'a&' | safe %}{{ c + '<' }}{% endfor %} {{ (5 | safe) + '<' }} {{ (nope | safe) is defined }} {{ none | safe }} {{ (nope | default('y' | safe)) + '<' }} {{ ('7' | safe | int) + 1 }} {{ ('' | safe + 'x&') | length }}
+{% set ns = namespace(x='<' | safe) %}{{ ns.x + '<' }} {% set b %}{{ 'a' | safe }}{% endset %}{{ b + '<' }} {% macro m(x) %}{{ x }}{{ x + '<' }}{% endmacro %}{{ m('<' | safe) + '<' }} {% set c | safe %}<{% endset %}{{ c + '<' }} {% filter safe %}<b>{% endfilter %}
+{{ ','.join(['a' | safe]) + '<' }} {{ {'a' | safe: 1}['a'] }} {{ 'a,b'.split(',' | safe)[0] + '<' }} {{ 'a,b'.replace(',', '<' | safe) + '<' }} {{ ('a' | replace('a', '<' | safe)) + '<' }} {{ (['a'] | map('safe') | first) + '<' }}
 {{ [messages, undefined_thing] | length }} {{ [undefined_thing] }} {{ 'a' is defined }} {{ ({'a': none}).a is none }}
 {{ 10 // 3 }}{{ 10 / 5 }} {{ 'x' and [] }} {{ [] or {} }} {{ (1, 2)[0] }} {{ ((1)) }} {{ -1 | abs }} {{ (-1) ** 2 }} {{ -2 ** 2 }} {{ 1 - -1 }} {{ + 3 }} {{ not 1 == 2 }}
 {{ messages[1:] | map(attribute='content') | list | length }} {{ messages[:1] + messages[-1:] | list == [messages[0], messages[3]] }}
@@ -338,6 +343,18 @@ def test_what_the_reference_refuses_is_refused(source):
     assert_same(ours, theirs, source)
 
 
+@pytest.mark.parametrize("source", [
+    "{{ ['a' | safe] }}", "{{ {'a' | safe: 1} }}", "{{ ('a' | safe).upper() }}", "{{ ('a' | safe) | trim }}",
+    "{{ '%s' | safe % 'a' }}", "{{ ('{}' | safe).format('<') }}", "{{ (',' | safe).join(['<']) }}",
+    "{{ ('a' | safe).replace('a', '<') }}", "{{ 'a\nb' | indent('<' | safe) }}", "{{ ('a' | safe) | last }}",
+])  # fmt: skip
+def test_what_escapes_in_a_text_marked_safe_is_refused(source):
+    section, reason = compile_template(source)
+    assert reason is None
+    ours, theirs = outcomes(section, source, {}, MESSAGES)
+    assert isinstance(ours, Refused) and ours.status == UNSUPPORTED and isinstance(theirs, str), (ours, theirs)
+
+
 @pytest.mark.parametrize("source", SYNTAX)
 def test_what_is_no_template_is_named_with_line_and_column(source):
     with pytest.raises(Exception):  # noqa: B017: jinja2 has several kinds
@@ -381,27 +398,29 @@ def test_white_space_control_equals_reference(seed):
 
 LEAVES = """1 0 -3 2.5 'a' 'Ab,c' '' true false none [1,2,3] ['b','a'] {'a':1,'b':[2]} (1,2) messages x
     messages[0].role messages[1].content messages[-1].nope 'é<|im_end|>' nope""".split()
+SAFE_LEAVES = """('<a>'|safe) (messages[0].content|safe) ('a'|safe) (x|tojson|safe) 'a' '<"&' '' 2 ['a'|safe] messages[1].content""".split()
 UNARY = """(not_{}) (-{}) {}|length {}|upper {}|string {}|list {}|first {}|last {}|trim {}|tojson
     {}[0] {}[-1] {}[1:] {}[::-1] {}.a {}['b'] {}|reverse|list {}|join('-') {}|default('d') {}|int
-    {}.strip() {}.split() {}|capitalize {}|title {}|unique|list {}|sort {}|items|list {}|abs
+    {}.strip() {}.split() {}|capitalize {}|title {}|unique|list {}|sort {}|items|list {}|abs {}|safe
     ({}_is_string) ({}_is_mapping) ({}_is_sequence) ({}_is_defined) ({}_is_none)""".split()
 BINARY = "{}+{} {}-{} {}*{} {}/{} {}//{} {}%{} {}~{} {}=={} {}!={} {}<{} {}>={} {}_in_{} {}_not_in_{} {}_and_{} {}_or_{} ({}_if_{}_else_{})"
 
 
-def draw_expression(rng, depth):
+def draw_expression(rng, depth, leaves):
     if depth == 0 or rng.random() < 0.2:
-        return rng.choice(LEAVES)
+        return rng.choice(leaves)
     form = rng.choice(UNARY if rng.random() < 0.5 else BINARY.split())
-    parts = [f"({draw_expression(rng, depth - 1)})" for _ in range(form.count("{}"))]
+    parts = [f"({draw_expression(rng, depth - 1, leaves)})" for _ in range(form.count("{}"))]
     return form.replace("_", " ").format(*parts)
 
 
+@pytest.mark.parametrize("leaves", [LEAVES, SAFE_LEAVES], ids=["plain", "safe"])
 @pytest.mark.parametrize("seed", range(4))
-def test_drawn_expression_equals_reference(seed):
+def test_drawn_expression_equals_reference(seed, leaves):
     """The same text, or both refuse; smol may also say that it does not support something."""
     rng, rendered = random.Random(seed), 0
     for _ in range(ROUNDS * 8):
-        source = "{% set x = messages[1] %}{{ " + draw_expression(rng, rng.randint(1, 4)) + " }}"
+        source = "{% set x = messages[1] %}{{ " + draw_expression(rng, rng.randint(1, 4), leaves) + " }}"
         section, reason = compile_template(source)
         assert reason is None, source
         ours, theirs = outcomes(section, source, {}, MESSAGES)

@@ -63,8 +63,9 @@ RENDER = {
               "{{ '\"parameters\": ' }}{{ c.arguments | tojson }}{{ '}' }}{# ipython #}",
     "mistral": "{{ '[TOOL_CALLS][' }}{% for c in m.tool_calls %}{{ c.function | tojson }}"
                "{{ ', ' if not loop.last else ']' }}{% endfor %}",
-    "mistral-args": "{% for c in m.tool_calls %}{{ '[TOOL_CALLS]' + c.function.name + '[ARGS]' }}"
-                    "{{ c.function.arguments | tojson }}{% endfor %}",
+    "mistral-args": "{% for c in m.tool_calls %}{% set arguments = c.function.arguments %}{% if arguments is not string %}"
+                    "{% set arguments = arguments | tojson | safe %}{% elif arguments == '' %}{% set arguments = '{}' %}{% endif %}"
+                    "{{ '[TOOL_CALLS]' + c.function.name + '[ARGS]' + arguments }}{% endfor %}",
     "granite": "{{ '<|tool_call|>[' }}{% for c in m.tool_calls %}{{ c.function | tojson }}"
                "{{ ', ' if not loop.last else ']' }}{% endfor %}",
     "function-gemma": GEMMA.replace("MARK", "<start_function_call>").replace("END", "<end_function_call>")
@@ -72,8 +73,8 @@ RENDER = {
     "gemma": GEMMA.replace("MARK", "<|tool_call>").replace("END", "<tool_call|>").replace("QUOTE", '<|"|>'),
     "qwen-xml": "{% for c in m.tool_calls %}{% if m.content or not loop.first %}{{ '\n' }}{% endif %}"
                 "{{ '<tool_call>\n<function=' + c.function.name + '>\n' }}{% for k, v in c.function.arguments | items %}"
-                "{{ '<parameter=' + k + '>\n' }}{{ v | tojson if v is mapping or (v is sequence and v is not string) else v }}"
-                "{{ '\n</parameter>\n' }}{% endfor %}{{ '</function>\n</tool_call>' }}{% endfor %}",
+                "{{ '<parameter=' + k + '>\n' }}{% set v = v | tojson | safe if v is mapping or (v is sequence and v is not string) "
+                "else v | string %}{{ v }}{{ '\n</parameter>\n' }}{% endfor %}{{ '</function>\n</tool_call>' }}{% endfor %}",
     "python": "{% macro value(v) %}{% if v is string %}{{ v | tojson }}{% elif v is mapping %}{{ '{' }}{% for k, x in v | items %}"
               "{{ k | tojson }}: {{ value(x) }}{{ ', ' if not loop.last }}{% endfor %}{{ '}' }}{% elif v is sequence %}"
               "{{ '[' }}{% for x in v %}{{ value(x) }}{{ ', ' if not loop.last }}{% endfor %}{{ ']' }}{% else %}{{ v }}{% endif %}"

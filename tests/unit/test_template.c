@@ -107,7 +107,6 @@ static void what_is_not_supported_is_named_with_its_place(void **state)
         {"{{ x | map('nope') }}", "line 1, column 12: the filter \"nope\" is not supported"},
         {"{{ x.__class__ }}",
          "line 1, column 5: an attribute that starts with __ is not supported"},
-        {"{{ (x | safe) + 'y' }}", "line 1, column 9: the filter \"safe\""},
         {"{% for x in y recursive %}{% endfor %}", "line 1, column 15: the loop's word"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -245,6 +244,8 @@ static void bytes_know_who_wrote_them(void **state)
     marked("<{{ messages[0].content }}>", "<hi <s>>", "taaaaaat");
     marked("{{ '<' + messages[0].content.upper() ~ '>' }}", "<HI <S>>", "taaaaaat");
     marked("{{ (' <' ~ messages[0].content ~ '> ') | trim }}", "<hi <s>>", "taaaaaat");
+    marked("{{ ('&' | safe) + messages[0].content + '>' }}", "&hi &lt;s&gt;&gt;",
+           "taaaaaaaaaaaatttt");
     marked("{{ messages[0].content[::-1] }}", ">s< ih", "aaaaaa");
     marked("{{ messages[0].content | replace('hi', bos_token) }}", "<s> <s>", "tttaaaa");
     marked("{{ ('a' ~ messages[0].content).split(' ') | join('|') }}", "ahi|<s>", "taataaa");
