@@ -42,6 +42,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     smol_sampler_params sampler = request->sampler;
     const struct prompt *prompt = &job->prompts[index / job->n];
     sampler.seed += index % job->n;
+    reply->turn = g->n_read + prompt->n;
     smol_status status = smol_context_create(g->model, &context, &reply->context, error);
     if (status)
         return status;
@@ -295,19 +296,38 @@ static bool goes_on(struct generator *g, struct job *job)
     return !over;
 }
 
+/* Puts a reply among turns[0..n), which ascend, after those of the same turn. */
+static void insert(struct reply **turns, size_t n, struct reply *reply)
+{
+    for (; n > 0 && turns[n - 1]->turn > reply->turn; n--)
+        turns[n] = turns[n - 1];
+    turns[n] = reply;
+}
+
+/* Steps all replies. Prompts are read in the order of their turns. A turn is what has been read
+ * when the reply begins plus the length of its prompt, so that a short prompt does not wait for
+ * long ones before it, and a long one waits for at most as many tokens of later ones as it has
+ * itself. */
 static void step(struct generator *g)
 {
+    enum { STEP_TOKENS = 128 };
+    struct reply *turns[SERVE_MAX_SEQUENCES];
     smol_generation *generations[SERVE_MAX_SEQUENCES];
     size_t n = 0, bytes = 0;
+    bool reads = false;
     for (size_t i = 0; i < g->n_running; i++)
         for (uint32_t j = 0; j < g->running[i]->n_replies; j++) {
-            const struct reply *reply = &g->running[i]->replies[j];
+            struct reply *reply = &g->running[i]->replies[j];
             if (!reply->generation)
                 continue;
             bytes += smol_context_get_info(reply->context).kv_bytes;
-            generations[n++] = reply->generation;
+            reads |= reply->result.n_prompt == 0;
+            insert(turns, n++, reply);
         }
     atomic_store(&g->kv_bytes, bytes);
+    g->n_read += reads ? STEP_TOKENS : 0;
+    for (size_t i = 0; i < n; i++)
+        generations[i] = turns[i]->generation;
     if (n > 0)
         smol_generation_step(generations, n);
 }

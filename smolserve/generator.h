@@ -33,6 +33,7 @@ struct generator {
     struct job **running;
     size_t n_running;
     struct embedding embedding; /* in progress, or zeros */
+    uint64_t n_read;            /* tokens of prompts, about */
     unsigned *used;             /* sequences in use by each client */
     atomic_uint n_sequences;
     atomic_size_t kv_bytes;

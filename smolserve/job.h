@@ -25,6 +25,7 @@ struct reply {
     smol_matcher *matcher;
     smol_generation *generation;
     smol_tool_reader *reader; /* of calls, or NULL: all is text */
+    uint64_t turn;            /* of its prompt, see step in generator.c */
     /* guarded by the job's lock */
     struct buffer text, logprobs; /* not sent yet; UTF-8, struct ranked */
     struct calls calls;           /* not sent yet */

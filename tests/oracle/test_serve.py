@@ -301,6 +301,21 @@ def test_requests_join_and_leave_while_others_are_generated(server):
         assert server.metrics()["smolserve_sequences"] == 1
 
 
+def test_a_short_prompt_does_not_wait_for_long_ones_before_it(blob):
+    """The first event is that of the last prompt. In the order of arrival, this would never be so; it is
+    not always seen, because events that have piled up are sent in another order."""
+    rng = random.Random(1)
+    with serving(blob, "--threads", 1, "--cache-memory", 0) as server:
+        for _ in range(50):
+            prompts = [rng.choices(range(300, 900), k=length) for length in [500] * 20 + [5]]
+            stream = server.client.completions.create(model=server.model, prompt=prompts, max_tokens=2, logprobs=1, stream=True)
+            indices = [choice.index for event in stream for choice in event.choices]
+            assert set(indices) == set(range(21))
+            if indices[0] == 20:
+                return
+        raise AssertionError("the short prompt was never the first")
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_request_ends_when_its_client_goes_away(server, stream):
     before = server.metrics()["smolserve_cancelled_total"]
