@@ -2,10 +2,16 @@
  * library notices, and closes the descriptor after smol_connections_remove. */
 #include "smolserve/connections.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "cli/clock.h"
+
+enum {
+    BATCH = 256,      /* connections that the system is asked about at a time */
+    LEFT_SECONDS = 1, /* from the client's end of a connection until ours */
+};
 
 void smol_connections_init(struct connections *c, size_t most)
 {
@@ -92,12 +98,34 @@ void smol_connections_idle(struct connections *c, struct watched *w)
     set(c, w, false, CONNECTION_SECONDS);
 }
 
+/* Asks the system which of these have been closed by their clients. */
+static void find_left(struct watched *const *items, nfds_t n, double now)
+{
+    struct pollfd fds[BATCH];
+    for (nfds_t i = 0; i < n; i++)
+        fds[i] = (struct pollfd){.fd = items[i]->fd, .events = POLLRDHUP};
+    if (poll(fds, n, 0) <= 0)
+        return;
+    for (nfds_t i = 0; i < n; i++)
+        if (fds[i].revents && items[i]->left == 0)
+            items[i]->left = now;
+}
+
 void smol_connections_sweep(struct connections *c)
 {
+    struct watched *batch[BATCH];
+    nfds_t n = 0;
     pthread_mutex_lock(&c->lock);
     double now = clock_seconds();
-    for (struct watched *w = c->first; w; w = w->next)
-        if (now > w->until)
+    for (struct watched *w = c->first; w; w = w->next) {
+        if (now > w->until || (w->left > 0 && now > w->left + LEFT_SECONDS && !w->busy))
             shutdown(w->fd, SHUT_RDWR);
+        else if (!w->busy)
+            batch[n++] = w;
+        if (n == BATCH || (n > 0 && !w->next)) {
+            find_left(batch, n, now);
+            n = 0;
+        }
+    }
     pthread_mutex_unlock(&c->lock);
 }

@@ -14,6 +14,7 @@ struct watched {
     int fd;
     bool busy;    /* a request is being answered */
     double until; /* clock_seconds: then it is closed */
+    double left;  /* when it was first seen that the client has closed it, or 0 */
     struct watched *next, **place;
 };
 
@@ -38,7 +39,9 @@ void smol_connections_busy(struct connections *connections, struct watched *watc
                            double seconds);
 void smol_connections_idle(struct connections *connections, struct watched *watched);
 
-/* Closes the connections whose time is over. Call it once or twice a second. */
+/* Closes the connections whose time is over, and those that are not busy and whose clients closed
+ * them a second ago: the HTTP library, which reads until less arrives than it asks for, may not
+ * notice when a request and the end arrive together. Call it once or twice a second. */
 void smol_connections_sweep(struct connections *connections);
 
 #endif

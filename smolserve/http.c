@@ -3,9 +3,11 @@
 #include "smolserve/http.h"
 
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "cli/clock.h"
 #include "cli/standard.h"
@@ -460,23 +462,34 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
+/* Prints a line to standard error, unless that fails or would have to wait: then the line is lost,
+ * because no request may wait for a full disk or for whoever reads the log. */
+static void print_line(struct server *server, const char *text, size_t size)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    bool ready = poll(&out, 1, 0) == 1 && out.revents & POLLOUT;
+    if (!ready || write(STDERR_FILENO, text, size) != (ssize_t)size)
+        atomic_fetch_add(&server->metrics.lost_lines, 1);
+}
+
 /* Prints a line about a request, without its content. */
 static void log_exchange(const struct exchange *e)
 {
-    const struct server *server = e->server;
+    struct server *server = e->server;
     const struct job *job = e->job;
     char text[512];
-    int n = snprintf(text, sizeof text, "smolserve: %s %s %u", e->method, e->url, e->http);
+    int n = snprintf(text, sizeof text, "smolserve: %.16s %s %u", e->method, e->url, e->http);
     if (e->client)
         n += snprintf(text + n, sizeof text - (size_t)n, " key=%s",
                       server->keys.items[e->client - 1].name);
     if (job)
-        snprintf(text + n, sizeof text - (size_t)n, " id=%s prompt=%zu ms=%.0f", job->id,
-                 smol_job_count(job), (clock_seconds() - job->arrived) * 1e3);
-    for (char *c = text; *c; c++)
-        if (is_control(*c))
-            *c = '?';
-    fprintf(stderr, "%s\n", text);
+        n += snprintf(text + n, sizeof text - (size_t)n, " id=%s prompt=%zu ms=%.0f", job->id,
+                      smol_job_count(job), (clock_seconds() - job->arrived) * 1e3);
+    for (int i = 0; i < n; i++)
+        if (is_control(text[i]))
+            text[i] = '?';
+    text[n] = '\n'; /* the texts above, at their longest, leave room for it */
+    print_line(server, text, (size_t)n + 1);
 }
 
 static void on_completed(void *user, struct MHD_Connection *connection, void **state,

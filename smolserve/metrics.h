@@ -20,7 +20,7 @@ enum { LEAST_STATUS = 200, N_STATUSES = 400 }; /* 200 to 599 */
 
 struct metrics {
     atomic_uint_fast64_t requests[N_STATUSES]; /* by HTTP status */
-    atomic_uint_fast64_t prompt_tokens, cached_tokens, completion_tokens, cancelled;
+    atomic_uint_fast64_t prompt_tokens, cached_tokens, completion_tokens, cancelled, lost_lines;
     struct histogram first_token, each_token, queue;
 };
 

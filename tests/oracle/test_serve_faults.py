@@ -1,7 +1,10 @@
 """smolserve and clients that are slow, broken or hostile: nothing crashes, and others are served."""
 
+import fcntl
 import json
 import os
+import resource
+import signal
 import socket
 import stat
 import struct
@@ -12,7 +15,7 @@ from http.client import HTTPConnection
 import openai
 import pytest
 from programs import assert_refuses, run
-from serving import post_bytes, read_all, serving
+from serving import Server, post_bytes, read_all, serving
 from test_serve import ROUTE, user
 
 LONG = {"type": "regex", "pattern": "[a-z ]{2000}"}  # an answer that does not end by itself
@@ -114,6 +117,20 @@ def test_resets_at_any_moment_harm_nobody(server):
     server.wait_for("smolserve_waiting", 0)
 
 
+def test_connections_that_end_within_a_request_are_closed(blob):
+    """Also where the last bytes and the end arrive together."""
+    with serving(blob) as server:
+        part = post_bytes(ROUTE, b"{}").replace(b"Content-Length: 2", b"Content-Length: 999")
+        for i in range(100):
+            connection = server.socket(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(4096)
+            connection.sendall(part if i % 2 else part[:-5])
+            connection.close()
+        for _ in range(3):
+            assert server.raw(b"\x16\x03\x01") == b""
+        server.wait_for("smolserve_connections", 1, 15)
+
+
 @pytest.mark.slow
 def test_a_client_that_never_reads_is_cut_off_and_stalls_nobody(blob):
     with serving(blob, "--sequences", 2) as server:
@@ -157,6 +174,48 @@ def test_idle_connections_make_room_for_others(server):
     assert server.metrics()["smolserve_connections"] <= 164
     for connection in [*idle, busy]:
         connection.close()
+
+
+@pytest.mark.slow
+def test_ten_thousand_idle_connections_stall_nobody(blob):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    n = min(10_000, limits[1] - 1000)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    idle = []
+    try:
+        with serving(blob, "--connections", n + 10) as server:
+            expected = server.chat("Hi", max_tokens=20, temperature=0)["choices"]
+            before = resident(server)
+            idle += [server.socket() for _ in range(n)]
+            start = time.monotonic()
+            assert server.chat("Hi", max_tokens=20, temperature=0)["choices"] == expected
+            assert time.monotonic() < start + 5
+            assert n > 5000 and server.metrics()["smolserve_connections"] > n
+            assert resident(server) < before + n * 20_000
+            server.wait_for("smolserve_connections", 1, 60)  # after 30 seconds they are closed
+    finally:
+        for connection in idle:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_second_signal_ends_at_once(blob, stream):
+    server = Server([blob])
+    try:
+        connection = server.socket(post_bytes(ROUTE, request(server, max_tokens=450, n=8, stream=stream, response_format=LONG)))
+        server.wait_for("smolserve_sequences", 8)
+        server.process.send_signal(signal.SIGTERM)
+        while True:  # until it drains
+            try:
+                server.socket().close()
+            except ConnectionRefusedError:
+                break
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(5) in (-signal.SIGTERM, 0)
+        connection.close()
+    finally:
+        server.process.kill()
 
 
 def test_memory_does_not_grow(server):
@@ -310,8 +369,6 @@ def test_a_socket_of_systemd_is_used(blob):
 
 
 def test_logs_have_no_content(blob):
-    from serving import Server
-
     server = Server([blob], "--log")
     try:
         server.chat("a secret thing", max_tokens=2)
@@ -322,6 +379,37 @@ def test_logs_have_no_content(blob):
         assert second == "smolserve: GET /secret?path 404"
     finally:
         server.process.kill()
+
+
+def ask_much(errors, blob):
+    """Returns how many lines of its log a server that writes it there has lost."""
+    server = Server([blob], "--log", errors=errors)
+    try:
+        expected = server.chat("Hi", max_tokens=5, temperature=0)["choices"]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: server.get("/health"), range(300)))
+        assert server.chat("Hi", max_tokens=5, temperature=0)["choices"] == expected
+        lost = server.metrics()["smolserve_log_lines_lost_total"]
+        assert server.stop() == 0
+        return lost
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def test_a_full_disk_for_the_log_stops_nothing(blob):
+    with open("/dev/full", "wb") as full:
+        assert 302 <= ask_much(full, blob) <= 303
+
+
+def test_a_log_that_nobody_reads_stops_nothing(blob):
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 8192)
+    assert 150 < ask_much(writer, blob) < 303
+    os.close(writer)
+    with open(reader, "rb") as file:
+        lines = file.read().splitlines()
+    assert len(lines) > 5 and all(line.startswith(b"smolserve: ") and line.split()[3] == b"200" for line in lines)
 
 
 def test_the_process_can_open_nothing(server):
