@@ -61,6 +61,7 @@ CLI_SRC := $(wildcard cli/*.c)
 REQUEST_SRC := $(wildcard cli/request/*.c)
 SMOLRUN_SRC := $(wildcard smolrun/*.c smolrun/*/*.c)
 SMOLSERVE_SRC := $(wildcard smolserve/*.c)
+PYTHON_SRC := $(wildcard python/*.c)
 TEST_SRC := $(wildcard tests/unit/test_*.c)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -87,7 +88,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 # Only patterns lead to these objects, so make would remove them after use.
 .SECONDARY: $(call objects,$(TEST_SRC) $(FUZZ_SRC))
-.PHONY: all check runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
+.PHONY: all check runtime python deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity long requests pictures report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 # The server needs threads.
@@ -140,6 +141,24 @@ $(BUILD)/tests/libsmol_internal.a: $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	rm -f $@ && $(AR) rcs $@ $^
 
+# The Python package as it is installed, to be put on PYTHONPATH: its modules are links. python/backend.py
+# makes wheels of it.
+PYTHON_PACKAGE := $(BUILD)/python/smolrun
+PYTHON_MODULES := $(patsubst python/smolrun/%,$(PYTHON_PACKAGE)/%,$(wildcard python/smolrun/*.py python/smolrun/py.typed))
+python: $(PYTHON_PACKAGE)/_native/libsmol.so $(addprefix $(PYTHON_PACKAGE)/_native/,smolconv smolrun) $(PYTHON_MODULES) ## build the Python package (build/python)
+
+$(PYTHON_PACKAGE)/_native/libsmol.so: $(call objects,$(PYTHON_SRC) cli/request/likelihood.c) $(RUNTIME_OBJ) $(SHARED_OBJ)
+	@mkdir -p $(@D)
+	$(LINK) -shared -Wl,-soname,$(@F) -o $@ $^ $(LDLIBS_RUN)
+
+$(addprefix $(PYTHON_PACKAGE)/_native/,smolconv smolrun): $(PYTHON_PACKAGE)/_native/%: $(BUILD)/%
+	@mkdir -p $(@D)
+	ln -sf "$(abspath $<)" $@
+
+$(PYTHON_MODULES): $(PYTHON_PACKAGE)/%: python/smolrun/%
+	@mkdir -p $(@D)
+	ln -sf "$(abspath $<)" $@
+
 # Everything with its internal symbols, for the Python oracles to call through ctypes.
 $(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ:$(BUILD)/obj/%=$(BUILD)/internal/%)
 	@mkdir -p $(@D)
@@ -152,7 +171,7 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
-tests: c_tests $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/smolrun-shared ## build the tests
+tests: c_tests python $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/smolrun-shared ## build the tests
 # without Python: everything that builds with sanitizers run
 c_tests: unit_tests fuzz_targets $(addprefix $(BUILD)/tests/,replay soak damage change.so clock.so)
 unit_tests: check_kernels $(TESTS)

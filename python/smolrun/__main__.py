@@ -1,0 +1,5 @@
+"""python -m smolrun"""
+
+from .programs import main
+
+main()

@@ -1,0 +1,127 @@
+"""Logits, hidden states and probabilities. Texts are evaluated in slices, for Ctrl-C and memory; results are the same bits."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from array import array
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ._library import Choice, lib, quick
+from ._smol_h import POOL, Error
+from .answers import Perplexity, Score, TokenLogprob
+from .errors import ContextFullError, UsageError, check
+
+if TYPE_CHECKING:
+    from ._handles import Handle
+    from ._sequence import Cancel, Report
+    from .model import Model
+
+SLICE = 128  # tokens of a pass
+MAX_BYTES = 32 << 20  # of logits that are only looked at; at least one row
+
+
+def _evaluate(context: Handle, ids: array[int], start: int, n: int, rows: npt.NDArray[np.float32] | None) -> None:
+    """Evaluates ids[start..start + n), and stores the logits after each of them in `rows`, unless it is None."""
+    error = Error()
+    n_logits, where = (0, None) if rows is None else (n, rows.ctypes.data)
+    at = ids.buffer_info()[0] + start * ids.itemsize
+    check(lib.smol_eval(context.pointer, at, n, n_logits, where, ctypes.byref(error)), error)
+
+
+def _check_room(context: Handle, n: int) -> None:
+    capacity = quick.smol_context_capacity(context.pointer)
+    if n > capacity:
+        raise ContextFullError(f"{n} tokens: the model's context holds {capacity}: give a shorter text")
+
+
+def logits(model: Model, ids: array[int], last: int | None, cancel: Cancel | None) -> npt.NDArray[np.float32]:
+    if last is not None and last < 1:
+        raise UsageError(f"last: must be at least 1, found {last}")
+    first = 0 if last is None else max(0, len(ids) - last)
+    with model._context(cancel) as context:
+        _check_room(context, len(ids))
+        found = np.empty((len(ids) - first, model.info.vocab_size), np.float32)
+        for start in range(0, first, SLICE):
+            _evaluate(context, ids, start, min(SLICE, first - start), None)
+        for start in range(first, len(ids), SLICE):
+            n = min(SLICE, len(ids) - start)
+            _evaluate(context, ids, start, n, found[start - first : start - first + n])
+    return found
+
+
+def embed(model: Model, ids: array[int], pooling: int) -> npt.NDArray[np.float32]:
+    size = model.info.hidden_size
+    found = np.empty((len(ids), size) if pooling == POOL["NONE"] else size, np.float32)
+    error = Error()
+    with model._context() as context:
+        status = lib.smol_embed(context.pointer, ids.buffer_info()[0], len(ids), pooling, found.ctypes.data, ctypes.byref(error))
+        check(status, error)
+    return found
+
+
+def score(model: Model, ids: array[int], first: int) -> Score:
+    """Scores ids[first..) as continuations of those before them."""
+    n_scored = len(ids) - first
+    if first < 1 or n_scored < 1:
+        raise UsageError("score: there is no token to score: the first token of a text has no probability without a prompt")
+    vocab_size = model.info.vocab_size
+    logprobs, choices = np.empty(n_scored, np.float64), (Choice * n_scored)()
+    rows = np.empty((min(SLICE, max(1, MAX_BYTES // (4 * vocab_size))), vocab_size), np.float32)
+    with model._context() as context:
+        _check_room(context, len(ids) - 1)
+        for start in range(0, first - 1, SLICE):
+            _evaluate(context, ids, start, min(SLICE, first - 1 - start), None)
+        for start in range(first - 1, len(ids) - 1, len(rows)):
+            n, at = min(len(rows), len(ids) - 1 - start), start + 1 - first
+            _evaluate(context, ids, start, n, rows)
+            lib.smol_collect_choices(
+                rows.ctypes.data, n, vocab_size, ids.buffer_info()[0] + (start + 1) * ids.itemsize,
+                logprobs.ctypes.data + at * 8, ctypes.addressof(choices) + at * ctypes.sizeof(Choice),
+            )  # fmt: skip
+    scored = ids[first:].tolist()
+    top = [
+        [TokenLogprob(one.id, model.token_text(one.id), one.log_probability) for one in choice.top[: choice.n_top]]
+        for choice in choices
+    ]
+    ranks = np.array([choice.rank for choice in choices], np.int64)
+    return Score(scored, [model.token_text(token) for token in scored], logprobs, ranks, top)
+
+
+def perplexity(model: Model, ids: array[int], window: int, report: Report | None, cancel: Cancel | None) -> Perplexity:
+    """Does what smolrun/command_perplexity.c does, in the same order of operations."""
+    if len(ids) < 2:
+        raise UsageError("perplexity: the text has fewer than two tokens: give a longer one")
+    if not 2 <= window <= model.n_ctx:
+        raise UsageError(f"n_ctx: must be from 2 to {model.n_ctx}, found {window}")
+    vocab_size = model.info.vocab_size
+    rows = np.empty((min(SLICE, max(1, MAX_BYTES // (4 * vocab_size))), vocab_size), np.float32)
+    logprobs = np.empty(len(rows), np.float64)
+    n_windows = -(-len(ids) // window)
+    n_scored, mean, squares = 0, 0.0, 0.0
+    with model._context(cancel) as context:
+        for first in range(0, len(ids), window):
+            quick.smol_context_truncate(context.pointer, 0)
+            end = min(first + window, len(ids)) - 1  # its last token is only predicted
+            for start in range(first, end, len(rows)):
+                n = min(len(rows), end - start)
+                _evaluate(context, ids, start, n, rows)
+                following = ids.buffer_info()[0] + (start + 1) * ids.itemsize
+                lib.smol_collect_choices(rows.ctypes.data, n, vocab_size, following, logprobs.ctypes.data, None)
+                for x in (-logprobs[:n]).tolist():  # Welford, as struct tally
+                    before = x - mean
+                    n_scored += 1
+                    mean += before / n_scored
+                    squares += before * (x - mean)
+                if report is not None:
+                    report(start + n, len(ids))
+        if report is not None:
+            report(len(ids), len(ids))
+    if n_scored == 0:
+        raise UsageError("perplexity: no token could be scored: give a longer text")
+    error = math.sqrt(squares / (n_scored - 1) / n_scored) if n_scored > 1 else math.nan
+    value = quick.smol_collect_exp(mean)
+    return Perplexity(len(ids), n_scored, n_windows, window, mean, error, value, value * error)

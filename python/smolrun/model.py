@@ -1,0 +1,684 @@
+"""A model: opens a blob, and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _likelihood
+from ._handles import Handle, process
+from ._library import Progress, address, lib, quick
+from ._sequence import Cancel, Engine, Outcome, Report, Request, Stream, ids_array, reporter, run
+from ._sequence import Sequence as _Sequence
+from ._smol_h import (
+    KV,
+    NO_TOKEN,
+    POOL,
+    VERIFY,
+    ChatParams,
+    ChatText,
+    ConstraintParams,
+    Error,
+    ModelParams,
+    PrefixCacheParams,
+    TokenizeParams,
+)  # fmt: skip
+from .answers import Answer, ModelInfo, Perplexity, Score
+from .errors import DamagedError, FileError, SmolError, UnsupportedError, UsageError, check
+from .settings import SAMPLING, ChatOptions, Constraint, Options, dump, encode
+from .settings import read as read_settings
+
+if TYPE_CHECKING:
+    from array import array
+
+    from typing_extensions import Unpack
+
+    from .session import Session
+
+Prompt: TypeAlias = str | bytes | Sequence[int]
+Messages: TypeAlias = Sequence[Mapping[str, Any]]
+Path: TypeAlias = "str | os.PathLike[str]"
+
+MAX_CONSTRAINTS = 32  # compiled ones that a model keeps
+MAX_IDLE = 4  # engines that a model keeps
+
+
+class Model:
+    """A language model in a .smol blob. Any number of threads may use it, also after a fork.
+
+        model = smolrun.Model("model.smol")
+        print(model.generate("Once upon a time", max_tokens=50).text)
+
+    n_ctx: capacity of a context in tokens; 0: the model's. n_threads: 0: one for each processor that the process may use.
+    kv: type of the cache of keys and values: "default", "f32", "f16", "int8" or "int4". sequences: how many answers are
+    generated together. verify: when digests are checked: "first" (use), "open" or "off". mmap: False reads the file into
+    memory. digest: the SHA-256 that the file must have, in hexadecimal digits. prefix_cache: bytes of memory in which
+    common beginnings of prompts are kept; 0: none. progress: called with (done, total) bytes that were checked."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        n_ctx: int = 0,
+        n_threads: int = 0,
+        kv: str = "default",
+        sequences: int = 8,
+        verify: str = "first",
+        mmap: bool = True,
+        digest: str | None = None,
+        prefix_cache: int = 0,
+        progress: Report | bool | None = None,
+    ):
+        if kv.upper() not in KV:
+            raise UsageError(f"kv: must be default, f32, f16, int8 or int4, found {kv!r}")
+        if verify.upper() not in VERIFY:
+            raise UsageError(f"verify: must be first, open or off, found {verify!r}")
+        if not 1 <= sequences <= 64:
+            raise UsageError(f"sequences: must be from 1 to 64, found {sequences}")
+        self.path = os.path.abspath(os.fspath(path))
+        self._n_ctx, self._n_threads, self._kv, self._sequences = n_ctx, n_threads, KV[kv.upper()], sequences
+        self._prefix_cache_bytes = prefix_cache
+        # what a pickle repeats
+        self._options = {
+            "n_ctx": n_ctx, "n_threads": n_threads, "kv": kv, "sequences": sequences, "verify": verify, "mmap": mmap,
+            "prefix_cache": prefix_cache,
+        }  # fmt: skip
+        self._file_digest = digest.lower() if digest is not None else None
+        self._handle = _open(self.path, VERIFY[verify.upper()], mmap, digest, reporter(progress, "bytes"))
+        self._token_texts: dict[int, str] = {}
+        self._reset()
+        try:
+            self._release(self._take())  # n_ctx and n_threads fit
+        except SmolError:
+            self._handle.close()
+            raise
+
+    def _reset(self) -> None:
+        """Forgets what belongs to a process: contexts, and what has locks."""
+        self._process = process()
+        self._lock = threading.Lock()
+        self._idle: list[Engine] = []
+        self._constraints: OrderedDict[Constraint, Handle] = OrderedDict()
+        self._prefix_cache: Handle | None = None
+
+    def _here(self) -> None:
+        if self._process != process():
+            self._reset()
+
+    # --- engines, caches, constraints ---
+
+    def _take(self) -> Engine:
+        self._here()
+        self._handle.pointer  # noqa: B018  raises if the model was closed
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return Engine(self)
+
+    def _release(self, engine: Engine) -> None:
+        if not engine.usable:
+            return
+        with self._lock:
+            if len(self._idle) < MAX_IDLE and self._handle.usable:
+                self._idle.append(engine)
+                return
+        engine.close()
+
+    @contextlib.contextmanager
+    def _engine(self) -> Iterator[Engine]:
+        engine = self._take()
+        try:
+            yield engine
+        finally:
+            self._release(engine)
+
+    @contextlib.contextmanager
+    def _context(self, cancel: Cancel | None = None) -> Iterator[Handle]:
+        """Lends an empty context."""
+        with self._engine() as engine:
+            context = engine.context(0)
+            quick.smol_context_truncate(context.pointer, 0)
+            if cancel is not None:
+                cancel._attach(context)
+            try:
+                yield context
+            finally:
+                if cancel is not None:
+                    cancel._detach(context)
+
+    def _prefix_cache_handle(self) -> Handle | None:
+        if not self._prefix_cache_bytes:
+            return None
+        with self._lock:
+            if self._prefix_cache is None:
+                params = PrefixCacheParams(max_bytes=self._prefix_cache_bytes, kv=self._kv)
+                pointer, error = ctypes.c_void_p(), Error()
+                status = lib.smol_prefix_cache_create(
+                    self._handle.pointer, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error)
+                )
+                check(status, error)
+                self._prefix_cache = Handle(pointer.value or 0, lib.smol_prefix_cache_free, self._handle, forks=False)
+            return self._prefix_cache
+
+    def _constraint(self, wanted: Constraint) -> Handle:
+        """Compiles a constraint, or returns the one from before."""
+        with self._lock:
+            if wanted in self._constraints:
+                self._constraints.move_to_end(wanted)
+                return self._constraints[wanted]
+        params = ConstraintParams(
+            kind=wanted.kind, text=wanted.text, size=len(wanted.text), json_space=wanted.json_space,
+            any_order=wanted.any_order, tool_choice=wanted.tool_choice, one_call=wanted.one_call,
+        )  # fmt: skip
+        pointer, error = ctypes.c_void_p(), Error()
+        status = lib.smol_constraint_create(self._handle.pointer, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error))
+        check(status, error)
+        handle = Handle(pointer.value or 0, lib.smol_constraint_free, self._handle, forks=False)
+        with self._lock:
+            self._constraints[wanted] = handle
+            if len(self._constraints) > MAX_CONSTRAINTS:
+                self._constraints.popitem(last=False)
+        return handle
+
+    # --- life ---
+
+    def close(self) -> None:
+        """Frees what no running call needs. May be called again; other calls raise UsageError from then on."""
+        self._here()
+        self._handle.close()
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._constraints.clear()
+            self._prefix_cache = None
+        for engine in idle:
+            engine.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"smolrun.Model({self.path!r})"
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the blob's file, in hexadecimal digits. Reads the file once."""
+        if self._file_digest is None:
+            self._file_digest = file_digest(self.path)
+        return self._file_digest
+
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Any, ...]]:
+        return _reopen, (self.path, self.digest, self._options)
+
+    # --- facts ---
+
+    @property
+    def info(self) -> ModelInfo:
+        info = quick.smol_model_get_info(self._handle.pointer)
+        facts = {name: getattr(info, name) for name in ModelInfo.__dataclass_fields__}
+        facts["dtype"] = info.dtype.decode()
+        facts["bos_id"] = None if info.bos_id == NO_TOKEN else info.bos_id
+        facts["has_chat_template"] = bool(info.has_chat_template)
+        return ModelInfo(**facts)
+
+    @property
+    def n_ctx(self) -> int:
+        """The capacity of a context in tokens."""
+        return self._n_ctx or self.info.context_length
+
+    @property
+    def stop_ids(self) -> list[int]:
+        """Ids of the tokens that end a text."""
+        n = ctypes.c_size_t()
+        return list(quick.smol_model_stop_ids(self._handle.pointer, ctypes.byref(n))[: n.value])
+
+    @property
+    def tool_style(self) -> str | None:
+        """How the model writes calls of tools, such as "hermes"; None: in no style that is known."""
+        style = quick.smol_model_tool_style(self._handle.pointer)
+        return style.decode() if style else None
+
+    @property
+    def recommended(self) -> Options:
+        """The sampling options that the model's authors recommend: model.generate(prompt, **model.recommended)."""
+        params = quick.smol_model_default_sampler(self._handle.pointer)
+        found = {name: kind(getattr(params, name)) for name, kind in SAMPLING.items() if name != "seed" and getattr(params, name)}
+        return cast(Options, found)
+
+    # --- tokens ---
+
+    def tokenize(self, text: str | bytes, *, special: bool = True, whole: bool = True) -> list[int]:
+        """Converts text to ids, as `smolrun tokenize` does.
+
+        special: special tokens that are spelled out become those tokens; False: in untrusted text. whole: adds the tokens
+        that the tokenizer puts around a whole text, mainly bos; False: for a part of a text."""
+        return self._tokenize(text, special, whole).tolist()
+
+    def _tokenize(self, text: str | bytes, special: bool = True, whole: bool = True) -> array[int]:
+        data = encode(text)
+        params = TokenizeParams(parse_special=special, whole_text=whole)
+        ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        status = lib.smol_tokenize(
+            self._handle.pointer, data, len(data), ctypes.byref(params), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
+        )
+        check(status, error)
+        return _take_ids(ids, n.value)
+
+    def detokenize(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """Converts ids to text. special: shows the text of special tokens."""
+        numbers = ids_array(ids)
+        text, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        status = lib.smol_detokenize(
+            self._handle.pointer, numbers.buffer_info()[0], len(numbers), int(special), ctypes.byref(text),
+            ctypes.byref(size), ctypes.byref(error),
+        )  # fmt: skip
+        check(status, error)
+        found = ctypes.string_at(text.value or 0, size.value).decode("utf-8", "replace") if size.value else ""
+        quick.smol_free(text)
+        return found
+
+    def token_bytes(self, token: int) -> bytes:
+        """Returns the bytes of a token, which may be a part of a character."""
+        text, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        number = ids_array([token])[0]
+        status = quick.smol_token_text(
+            self._handle.pointer, number, ctypes.byref(text), ctypes.byref(size), None, ctypes.byref(error)
+        )
+        check(status, error)
+        return ctypes.string_at(text.value or 0, size.value) if size.value else b""
+
+    def token_text(self, token: int) -> str:
+        """Returns them as text; a part of a character is U+FFFD."""
+        text = self._token_texts.get(token)
+        if text is None:
+            text = self._token_texts[token] = self.token_bytes(token).decode("utf-8", "replace")
+        return text
+
+    def _prompt_ids(self, prompt: Prompt) -> array[int]:
+        """Returns the ids of a text, or the ids given. An empty text is bos, as for smolrun."""
+        if not isinstance(prompt, (str, bytes)):
+            ids = ids_array(prompt)
+            if not ids:
+                raise UsageError("the prompt has no tokens: give at least one")
+            return ids
+        ids = self._tokenize(prompt)
+        bos = self.info.bos_id
+        if not ids and bos is None:
+            raise UsageError("the prompt is empty, and the model has no bos token to start from: pass some text")
+        return ids or ids_array([cast(int, bos)])
+
+    # --- chats ---
+
+    def format_chat(
+        self,
+        messages: Messages,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Renders a conversation with the chat template."""
+        params = _chat_params(messages, tools, documents, add_generation_prompt, chat_template_kwargs)
+        text, error = ChatText(), Error()
+        check(lib.smol_chat_format(self._handle.pointer, ctypes.byref(params), ctypes.byref(text), ctypes.byref(error)), error)
+        found = ctypes.string_at(text.text, text.size).decode("utf-8", "replace")
+        quick.smol_chat_text_free(ctypes.byref(text))
+        return found
+
+    def tokenize_chat(
+        self,
+        messages: Messages,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Renders a conversation and converts it to ids. A message cannot forge a turn: special tokens that it spells
+        out are ordinary text."""
+        return self._chat_ids(messages, tools, documents, chat_template_kwargs, add_generation_prompt).tolist()
+
+    def _chat_ids(
+        self, messages: Messages, tools: Any = None, documents: Any = None, variables: Any = None, generation: bool = True
+    ) -> array[int]:
+        params = _chat_params(messages, tools, documents, generation, variables)
+        ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        status = lib.smol_chat_tokenize(
+            self._handle.pointer, ctypes.byref(params), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
+        )
+        check(status, error)
+        found = _take_ids(ids, n.value)
+        if not found:
+            raise UnsupportedError("the chat template writes nothing for these messages")
+        return found
+
+    def _chat_request(self, messages: Messages, options: dict[str, Any]) -> Request:
+        """Makes a request of a conversation and its options, as cli/request/calls.c does."""
+        given = dict(options)
+        tools, documents = given.pop("tools", None), given.pop("documents", None)
+        variables, choice = given.pop("chat_template_kwargs", None), given.pop("tool_choice", None) or "auto"
+        one_call = not given.pop("parallel_tool_calls", True)
+        settings = read_settings(given)
+        if isinstance(choice, Mapping):
+            choice = choice.get("function", choice).get("name", "")
+        ids = self._chat_ids(messages, tools, documents, variables)
+        if not tools:
+            if choice not in ("auto", "none"):
+                raise UsageError("tool_choice: there are no tools")
+        elif choice == "none" and (settings.constraint is not None or self.tool_style is None):
+            pass
+        elif settings.constraint is not None:
+            raise UsageError("tools constrain the answer already: leave the other constraint out")
+        elif self.tool_style is None:
+            raise UnsupportedError(
+                "tools: the model's chat template does not call them in a known style; with tool_choice='none' they are only "
+                "shown to it"
+            )
+        else:
+            settings = settings.with_tools(dump(list(tools)), encode(choice), one_call)
+        return Request(ids, settings)
+
+    # --- generation ---
+
+    @overload
+    def generate(self, prompt: str | bytes, **options: Unpack[Options]) -> Answer: ...  # type: ignore[overload-overlap]
+    @overload
+    def generate(self, prompt: Sequence[str] | Sequence[Sequence[int]], **options: Unpack[Options]) -> list[Answer]: ...
+    @overload
+    def generate(self, prompt: Sequence[int], **options: Unpack[Options]) -> Answer: ...
+
+    def generate(self, prompt: Any, **options: Unpack[Options]) -> Answer | list[Answer]:
+        """Continues a text or token ids. Several prompts are answered together, each as if alone, which takes less time.
+
+        smolrun.settings.Options lists the options."""
+        if _is_batch(prompt):
+            read = read_settings(_without_call(options))
+            return self._answer_all([self._request(one, read) for one in prompt], options)
+        return self._answer(Request(self._prompt_ids(prompt), read_settings(_without_call(options))), options)
+
+    def _request(self, prompt: Prompt, settings: Any) -> Request:
+        return Request(self._prompt_ids(prompt), settings)
+
+    @overload
+    def chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Answer: ...
+    @overload
+    def chat(self, messages: Sequence[Messages], **options: Unpack[ChatOptions]) -> list[Answer]: ...
+
+    def chat(self, messages: Any, **options: Unpack[ChatOptions]) -> Answer | list[Answer]:
+        """Answers a conversation, a list of {"role": ..., "content": ...}; or a list of conversations.
+
+        tools: JSON schemas of functions, as in OpenAI's interface; calls are in Answer.tool_calls. tool_choice: "auto",
+        "none", "required" or the name of the only one. parallel_tool_calls: False: at most one call.
+        chat_template_kwargs: variables of the template, such as enable_thinking. documents: passed to the template."""
+        given = _without_call(options)
+        if messages and not isinstance(messages[0], Mapping):
+            return self._answer_all([self._chat_request(one, given) for one in messages], options)
+        return self._answer(self._chat_request(messages, given), options)
+
+    def stream(self, prompt: Prompt, **options: Unpack[Options]) -> Stream:
+        """Continues a text or token ids: an iterator over pieces of text; its `answer` is the whole at the end."""
+        return self._stream(Request(self._prompt_ids(prompt), read_settings(_without_call(options))), options)
+
+    def stream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Stream:
+        """Answers a conversation piece by piece. Calls of tools are not in the pieces, but in the stream's `answer`."""
+        return self._stream(self._chat_request(messages, _without_call(options)), options)
+
+    def _answer(self, request: Request, options: Mapping[str, Any]) -> Answer:
+        report = reporter(options.get("progress"), "tokens of the prompt")
+        with self._engine() as engine:
+            [(_, outcome)] = run(self, engine, iter([request]), 1, options.get("cancel"), report)
+        if isinstance(outcome, SmolError):
+            raise outcome
+        return outcome
+
+    def _answer_all(self, requests: list[Request], options: Mapping[str, Any]) -> list[Answer]:
+        report = reporter(options.get("progress"), "answers")
+        answers: list[Answer | None] = [None] * len(requests)
+        for n_done, (index, outcome) in enumerate(self.run(iter(requests), cancel=options.get("cancel")), 1):
+            if isinstance(outcome, SmolError):
+                outcome.args = (f"prompt {index}: {outcome}",)
+                raise outcome
+            answers[index] = outcome
+            if report is not None:
+                report(n_done, len(requests))
+        return cast("list[Answer]", answers)
+
+    def run(self, requests: Iterator[Request | SmolError], *, cancel: Cancel | None = None) -> Iterator[tuple[int, Outcome]]:
+        """Answers requests as they come, several at a time, and yields each one's number and its answer, or error, as it
+        finishes. See request()."""
+        with self._engine() as engine:
+            yield from run(self, engine, requests, self._sequences, cancel)
+
+    def request(self, prompt: Prompt | None = None, messages: Messages | None = None, **options: Unpack[ChatOptions]) -> Request:
+        """Makes a request for run() of a prompt or a conversation, with options of its own."""
+        if (prompt is None) == (messages is None):
+            raise UsageError("request: expected either a prompt or messages")
+        if messages is not None:
+            return self._chat_request(messages, dict(options))
+        return Request(self._prompt_ids(cast(Prompt, prompt)), read_settings(options))
+
+    def _stream(self, request: Request, options: Mapping[str, Any]) -> Stream:
+        engine = self._take()
+        try:
+            context = engine.context(0)
+            quick.smol_context_truncate(context.pointer, 0)
+            sequence = _Sequence(self, context, request, cancel=options.get("cancel"))
+        except BaseException:
+            self._release(engine)
+            raise
+        return Stream(sequence, lambda: self._release(engine), reporter(options.get("progress"), "tokens of the prompt"))
+
+    # --- asyncio ---
+
+    async def agenerate(self, prompt: Any, **options: Unpack[Options]) -> Any:
+        """generate() that does not block the event loop. If its task is cancelled, so is the generation."""
+        return await self._in_thread(self.generate, prompt, dict(options))
+
+    async def achat(self, messages: Any, **options: Unpack[ChatOptions]) -> Any:
+        """chat() that does not block the event loop."""
+        return await self._in_thread(self.chat, messages, dict(options))
+
+    async def _in_thread(self, function: Callable[..., Any], prompt: Any, options: dict[str, Any]) -> Any:
+        cancel = options["cancel"] = options.get("cancel") or Cancel()
+        try:
+            return await asyncio.to_thread(function, prompt, **options)
+        except asyncio.CancelledError:
+            cancel.cancel()
+            raise
+
+    def astream(self, prompt: Prompt, **options: Unpack[Options]) -> AsyncIterator[str]:
+        """stream() as an asynchronous iterator that does not block the event loop."""
+        return self._astream(lambda: self.stream(prompt, **options))
+
+    def astream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> AsyncIterator[str]:
+        """stream_chat() as an asynchronous iterator that does not block the event loop."""
+        return self._astream(lambda: self.stream_chat(messages, **options))
+
+    async def _astream(self, start: Callable[[], Stream]) -> AsyncIterator[str]:
+        stream, stop = await asyncio.to_thread(start), Cancel()
+        stop._attach(stream._sequence._context)
+        reading: asyncio.Future[str | None] | None = None
+        try:
+            while True:
+                reading = asyncio.ensure_future(asyncio.to_thread(next, stream, None))
+                piece = await asyncio.shield(reading)
+                if piece is None:
+                    return
+                yield piece
+        finally:
+            if reading is not None and not reading.done():  # a thread is in the middle of a step
+                stop.cancel()
+                await asyncio.wait([reading])
+            stop._detach(stream._sequence._context)
+            stream.close()
+
+    # --- numbers ---
+
+    def logits(self, prompt: Prompt, *, last: int | None = None, cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
+        """Returns the logits after each token, float32 of shape (tokens, vocab_size): those that `smolrun logits` writes.
+
+        last: only those after the last tokens, or all if there are fewer."""
+        return _likelihood.logits(self, self._prompt_ids(prompt), last, cancel)
+
+    @overload
+    def embed(self, text: str | bytes, *, pooling: str = "mean") -> npt.NDArray[np.float32]: ...
+    @overload
+    def embed(self, text: Sequence[str] | Sequence[Sequence[int]], *, pooling: str = "mean") -> npt.NDArray[np.float32]: ...
+    @overload
+    def embed(self, text: Sequence[int], *, pooling: str = "mean") -> npt.NDArray[np.float32]: ...
+
+    def embed(self, text: Any, *, pooling: str = "mean") -> npt.NDArray[np.float32]:
+        """Returns hidden states after the final norm: their "mean", that of the "last" token, both of shape
+        (hidden_size), or with "none" those of all tokens. Several texts: one row for each."""
+        if pooling.upper() not in POOL:
+            raise UsageError(f"pooling: must be mean, last or none, found {pooling!r}")
+        if not _is_batch(text):
+            return _likelihood.embed(self, self._prompt_ids(text), POOL[pooling.upper()])
+        if pooling == "none":
+            raise UsageError("pooling: none is for a single text")
+        rows = [_likelihood.embed(self, self._prompt_ids(one), POOL[pooling.upper()]) for one in text]
+        return np.stack(rows) if rows else np.empty((0, self.info.hidden_size), np.float32)
+
+    def score(self, text: Prompt, *, prompt: Prompt | None = None) -> Score:
+        """Returns the log-probabilities of the tokens of `text`: after those of `prompt`, or, without one, of all but the
+        first of the text. In a notebook, the result shows as coloured text."""
+        if prompt is None:
+            ids = self._prompt_ids(text)
+            return _likelihood.score(self, ids, 1)
+        ids = self._prompt_ids(prompt)
+        rest = self._tokenize(text, whole=False) if isinstance(text, (str, bytes)) else ids_array(text)
+        return _likelihood.score(self, ids + rest, len(ids))
+
+    explain = score
+
+    def perplexity(
+        self, text: Prompt, *, n_ctx: int | None = None, progress: Report | bool | None = None, cancel: Cancel | None = None
+    ) -> Perplexity:
+        """Measures how well the model predicts a text, in windows of n_ctx tokens, as `smolrun perplexity` does."""
+        ids = self._tokenize(text) if isinstance(text, (str, bytes)) else ids_array(text)
+        return _likelihood.perplexity(self, ids, n_ctx or self.n_ctx, reporter(progress, "tokens"), cancel)
+
+    # --- sessions ---
+
+    def session(self, saved: Path | bytes | None = None) -> Session:
+        """Starts a session, or resumes the one in a file or in bytes. See smolrun.Session."""
+        from .session import Session
+
+        session = Session(self)
+        if saved is not None:
+            session._restore(saved)
+        return session
+
+
+# --- opening ---------------------------------------------------------------------------------------
+
+
+def _open(path: str, verify: int, mmap: bool, digest: str | None, report: Report | None) -> Handle:
+    progress = Progress()
+    params = ModelParams(verify=verify, no_mmap=not mmap, require_digest=digest.encode() if digest is not None else None)
+    if report is not None:
+        params.on_progress, params.user = address("smol_collect_progress"), ctypes.addressof(progress)
+    pointer, error = ctypes.c_void_p(), Error()
+
+    def open_it() -> int:
+        name = os.fsencode(path)
+        return int(lib.smol_model_open(name, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error)))
+
+    status = open_it() if report is None else _watch(open_it, progress, report)
+    check(status, error)
+    return Handle(pointer.value or 0, lib.smol_model_close)
+
+
+def _watch(call: Callable[[], int], progress: Progress, report: Report) -> int:
+    """Runs a call in a thread and reports its progress from this one. If `report` raises, the call is cancelled."""
+    statuses: list[int] = []
+    thread = threading.Thread(target=lambda: statuses.append(call()), daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.02)
+            if progress.total:
+                report(progress.done, progress.total)
+        if progress.total and not statuses[0]:
+            report(progress.total, progress.total)
+    except BaseException:
+        progress.cancel = 1
+        thread.join()
+        raise
+    return statuses[0]
+
+
+_digests: dict[tuple[int, int, int, int], str] = {}
+
+
+def file_digest(path: str) -> str:
+    """Returns the SHA-256 of a file; once for each file and state of it."""
+    try:
+        with open(path, "rb") as file:
+            facts = os.fstat(file.fileno())
+            key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+            if key not in _digests:
+                digest = hashlib.sha256()
+                while data := file.read(1 << 20):
+                    digest.update(data)
+                _digests[key] = digest.hexdigest()
+            return _digests[key]
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _reopen(path: str, digest: str, options: dict[str, Any]) -> Model:
+    """Opens the model of a pickle. The file is mapped, so processes of a machine share its memory."""
+    found = file_digest(path)
+    if found != digest:
+        raise DamagedError(f"{path}: SHA-256 is {found}, but the pickled model's was {digest}: bring the same file here")
+    model = Model(path, **options)
+    model._file_digest = digest
+    return model
+
+
+# --- arguments -------------------------------------------------------------------------------------
+
+
+def _take_ids(ids: ctypes.c_void_p, n: int) -> array[int]:
+    found = ids_array([])
+    if n:
+        found.frombytes(ctypes.string_at(ids.value or 0, n * found.itemsize))
+    quick.smol_free(ids)
+    return found
+
+
+def _is_batch(prompt: Any) -> bool:
+    """Tells several prompts from one: a list of texts or of lists of ids."""
+    if isinstance(prompt, (str, bytes)):
+        return False
+    return len(prompt) == 0 or not isinstance(prompt[0], (int, np.integer))
+
+
+def _chat_params(messages: Messages, tools: Any, documents: Any, generation: bool, variables: Any) -> ChatParams:
+    return ChatParams(
+        messages_json=dump(list(messages)),
+        tools_json=dump(list(tools)) if tools is not None else None,
+        documents_json=dump(list(documents)) if documents is not None else None,
+        variables_json=dump(dict(variables)) if variables is not None else None,
+        add_generation_prompt=generation,
+        parse_arguments=1,
+    )
+
+
+def _without_call(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options of an answer, without those of the call."""
+    return {name: value for name, value in options.items() if name not in ("cancel", "progress")}

@@ -1,0 +1,84 @@
+"""The programs in the package: smolconv and smolrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, NoReturn
+
+from ._library import FOLDER
+from .errors import FileError, from_status
+
+CONVERTER_COMMANDS = ("inspect", "report", "diff", "verify", "pack", "unpack", "delta", "patch")
+
+
+def program(name: str) -> str:
+    """Returns the path of "smolconv" or "smolrun"."""
+    path = FOLDER / name
+    if not path.is_file():
+        raise FileError(f"{path}: the program is not in this package: reinstall it")
+    return str(path)
+
+
+def _run(name: str, words: list[str], quiet: bool = True) -> str:
+    """Runs a program and returns its output; raises its error."""
+    result = subprocess.run(
+        [program(name), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if quiet else None, check=False,
+    )  # fmt: skip
+    if result.returncode:
+        message = (result.stderr or b"").decode(errors="replace").strip().removeprefix(f"{name}: ")
+        raise from_status(result.returncode, message or f"{name} ended with status {result.returncode}")
+    return result.stdout.decode()
+
+
+def convert(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    dtype: str | None = None,
+    size: str | None = None,
+    bits: float | None = None,
+    max_kl: float | None = None,
+    calibration: str | os.PathLike[str] | None = None,
+    context: int | None = None,
+    lora: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    force: bool = False,
+    progress: bool = False,
+) -> str:
+    """Converts a checkpoint (its folder, its safetensors file, or a folder of the Hub's cache) into a blob, as smolconv does.
+
+    dtype: "int8" (the default), "int6", "int5", "int4", "bf16" or "f32"; or size ("95MB"), bits (a weight) or max_kl, for
+    which dtypes are chosen. calibration: statistics, or "none". force: replaces an existing file. progress: shows it on
+    standard error. Returns the path of the blob."""
+    options = {
+        "--dtype": dtype, "--size": size, "--bits": bits, "--max-kl": max_kl, "--calibration": calibration,
+        "--context": context, "--lora": lora, "--threads": threads,
+    }  # fmt: skip
+    words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    words += ["--force"] * force + ["--quiet"] * (not progress)
+    _run("smolconv", [*words, "--", os.fspath(source), os.fspath(output)], quiet=not progress)
+    return os.fspath(output)
+
+
+def inspect(path: str | os.PathLike[str], *, stats: bool = False) -> dict[str, Any]:
+    """Describes a blob, a safetensors file or a checkpoint, as `smolconv inspect --json` does."""
+    words = ["inspect", "--json"] + ["--stats"] * stats
+    found: dict[str, Any] = json.loads(_run("smolconv", [*words, "--", os.fspath(path)]))
+    return found
+
+
+def main() -> NoReturn:
+    """python -m smolrun WORDS: becomes smolconv for its commands and "convert", otherwise smolrun."""
+    words = sys.argv[1:]
+    if words[:1] == ["convert"]:
+        name, words = "smolconv", words[1:]
+    elif words and words[0] in CONVERTER_COMMANDS:
+        name = "smolconv"
+    else:
+        name = "smolrun"
+    path = program(name)
+    os.execv(path, [name, *words])

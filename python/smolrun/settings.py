@@ -1,0 +1,235 @@
+"""How to generate: the options of a call, checked and put into the library's structs."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ._smol_h import CONSTRAINT, JSON, NO_TOKEN, LogitBias, SamplerParams
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from ._sequence import Cancel
+
+FLT_MIN = 2.0**-126
+MAX_LOGPROBS = 20
+MAX_TOKENS = 256  # as smolrun without -n
+SEED = 42  # as smolrun without --seed
+
+
+class Options(TypedDict, total=False):
+    """Options of every call that generates. What is left out has smolrun's default: greedy, at most 256 tokens."""
+
+    max_tokens: int | None  # 256; None: until the model stops or the context is full
+    temperature: float  # 0: greedy
+    top_k: int  # 0: all
+    top_p: float  # 1: all
+    min_p: float  # 0: all
+    repetition_penalty: float  # 1: none
+    frequency_penalty: float  # -2 to 2; 0: none
+    presence_penalty: float  # -2 to 2; 0: none
+    logit_bias: Mapping[int, float]  # token id to a number from -100 to 100
+    seed: int  # 42
+    stop: str | Sequence[str]
+    logprobs: int | None  # 0 to 20 alternatives for each token; None: no log-probabilities
+    # the form of the answer, at most one of these:
+    schema: Any  # a JSON Schema (dict, bool, JSON text), a pydantic model, or what has a method model_json_schema
+    regex: str
+    choices: Sequence[Any]  # texts
+    grammar: str  # EBNF or GBNF
+    response_format: Mapping[str, Any]  # as in OpenAI's interface and smolrun's requests
+    json_space: str  # "compact", "spaced" or "indented", with schema
+    any_order: bool  # properties in any order, with schema
+    # of the call itself:
+    cancel: Cancel | None
+    progress: Callable[[int, int], object] | bool | None  # called with tokens of the prompt (answers, of several prompts)
+
+
+class ToolOptions(TypedDict, total=False):
+    """Options of chats only; see smolrun.Model.chat."""
+
+    tools: Sequence[Mapping[str, Any]] | None
+    tool_choice: str | Mapping[str, Any]
+    parallel_tool_calls: bool
+    documents: Sequence[Mapping[str, Any]] | None
+    chat_template_kwargs: Mapping[str, Any] | None
+
+
+class ChatOptions(Options, ToolOptions, total=False):
+    """Options of Model.chat."""
+
+
+SAMPLING = {
+    "temperature": float, "top_k": int, "top_p": float, "min_p": float, "repetition_penalty": float,
+    "frequency_penalty": float, "presence_penalty": float, "seed": int,
+}  # fmt: skip
+RANGES = {
+    "temperature": (0, 3.4e38), "top_k": (0, NO_TOKEN), "top_p": (0, 1), "min_p": (0, 1), "repetition_penalty": (FLT_MIN, 3.4e38),
+    "frequency_penalty": (-2, 2), "presence_penalty": (-2, 2), "seed": (0, 2**64 - 1),
+}  # fmt: skip
+CONSTRAINTS = ("schema", "regex", "choices", "grammar", "response_format")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint, as the library's compiler wants it. Equal ones are compiled once."""
+
+    kind: int
+    text: bytes
+    json_space: int = 0
+    any_order: bool = False
+    tool_choice: bytes | None = None
+    one_call: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked options of one answer."""
+
+    max_tokens: int | None = MAX_TOKENS
+    sampling: Mapping[str, float] = field(default_factory=dict)  # what was given
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    stop: tuple[bytes, ...] = ()
+    logprobs: int | None = None
+    constraint: Constraint | None = None
+    parse: Callable[[str], Any] | None = None  # makes Answer.parsed
+    tools: bytes | None = None  # the list, if calls are to be parsed
+
+    def with_tools(self, tools: bytes, choice: bytes, one_call: bool) -> Settings:
+        constraint = Constraint(CONSTRAINT["TOOLS"], tools, tool_choice=choice, one_call=one_call)
+        return replace(self, constraint=constraint, tools=tools)
+
+    def sampler_params(self, base: SamplerParams | None = None) -> tuple[SamplerParams, Any]:
+        """Returns the struct, and what must live as long as it. `base` has the values of what was not given."""
+        params = SamplerParams()
+        if base is None:
+            params.seed, params.top_p = SEED, 1  # as smolrun's, also in the bytes of a session
+        else:
+            for name in SAMPLING:
+                setattr(params, name, getattr(base, name))
+        for name, value in self.sampling.items():
+            setattr(params, name, value)
+        if params.top_p == 0:  # which means to the library that it was not given
+            params.top_p = FLT_MIN if "top_p" in self.sampling else 1
+        biases = (LogitBias * len(self.logit_bias))(*(LogitBias(*one) for one in self.logit_bias))
+        params.logit_bias = ctypes.addressof(biases) if self.logit_bias else None
+        params.n_logit_bias = len(self.logit_bias)
+        return params, biases
+
+
+# --- reading options ------------------------------------------------------------------------------
+
+
+def dump(value: Any) -> bytes:
+    """Returns JSON in ASCII, so that lone surrogates pass as escapes."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"not representable as JSON: {error}") from None
+
+
+def encode(text: str | bytes) -> bytes:
+    """Returns UTF-8; what is ill-formed the library reads as U+FFFD."""
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _number(name: str, value: Any) -> float:
+    kind, (least, most) = SAMPLING[name], RANGES[name]
+    if not _is_number(value) or (kind is int and int(value) != value):
+        raise UsageError(f"{name}: must be {'a whole' if kind is int else 'a'} number, found {value!r}")
+    number: float = kind(value)
+    if not least <= number <= most:
+        raise UsageError(f"{name}: must be from {least:g} to {most:g}, found {value!r}")
+    return number
+
+
+def _biases(given: Mapping[Any, float]) -> tuple[tuple[int, float], ...]:
+    biases = tuple((int(token), float(bias)) for token, bias in given.items())
+    for token, bias in biases:
+        if not (0 <= token < NO_TOKEN and -100 <= bias <= 100):
+            raise UsageError(f"logit_bias: {{{token}: {bias}}}: must be a token id and a number from -100 to 100")
+    return biases
+
+
+def _stop(given: str | Iterable[str] | None) -> tuple[bytes, ...]:
+    texts = (given,) if isinstance(given, (str, bytes)) else tuple(given or ())
+    encoded = tuple(encode(text) for text in texts)
+    if any(not text or b"\0" in text for text in encoded):
+        raise UsageError("stop: texts must not be empty, and without NUL")
+    return encoded
+
+
+def _schema(given: Any) -> tuple[bytes, Callable[[str], Any]]:
+    """Returns the JSON text, and what parses an answer."""
+    if hasattr(given, "model_json_schema"):
+        return dump(given.model_json_schema()), getattr(given, "model_validate_json", json.loads)
+    return (encode(given) if isinstance(given, (str, bytes)) else dump(given)), json.loads
+
+
+def _response_format(given: Mapping[str, Any]) -> dict[str, Any]:
+    kind = given.get("type")
+    if kind == "json_schema":
+        wrapped = given.get("json_schema")
+        return {"schema": wrapped["schema"] if isinstance(wrapped, Mapping) and "schema" in wrapped else {}}
+    places = {"regex": "pattern", "grammar": "grammar", "choices": "choices"}
+    if kind in places and places[kind] in given:
+        return {kind: given[places[kind]]}
+    if kind in ("text", "json_object"):
+        return {"schema": {"type": "object"}} if kind == "json_object" else {}
+    raise UsageError("response_format: type must be text, json_object, json_schema, regex, grammar or choices, with its constraint")
+
+
+def _constraint(options: dict[str, Any]) -> tuple[Constraint | None, Callable[[str], Any] | None]:
+    space, any_order = options.pop("json_space", None) or "compact", bool(options.pop("any_order", False))
+    given = {name: options.pop(name) for name in CONSTRAINTS if options.get(name) is not None}
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)}: give one of them")
+    if str(space).upper() not in JSON:
+        raise UsageError(f"json_space: must be compact, spaced or indented, found {space!r}")
+    if "response_format" in given:
+        given = _response_format(given["response_format"])
+    if "schema" in given:
+        text, parse = _schema(given["schema"])
+        return Constraint(CONSTRAINT["JSON_SCHEMA"], text, JSON[str(space).upper()], any_order), parse
+    if "choices" in given:
+        return Constraint(CONSTRAINT["CHOICES"], dump(list(given["choices"]))), None
+    for name in ("regex", "grammar"):
+        if name in given:
+            return Constraint(CONSTRAINT[name.upper()], encode(given[name])), None
+    return None, None
+
+
+def _whole(name: str, value: Any, most: int) -> int:
+    if not _is_number(value) or int(value) != value or not 0 <= value <= most:
+        raise UsageError(f"{name}: must be a whole number from 0 to {most}, found {value!r}")
+    return int(value)
+
+
+def read(given: Mapping[str, Any]) -> Settings:
+    """Checks options, and raises UsageError for those that do not exist."""
+    options = dict(given)
+    max_tokens, logprobs = options.pop("max_tokens", MAX_TOKENS), options.pop("logprobs", None)
+    sampling = {name: _number(name, options.pop(name)) for name in SAMPLING if options.get(name) is not None}
+    constraint, parse = _constraint(options)
+    settings = Settings(
+        max_tokens=None if max_tokens is None else _whole("max_tokens", max_tokens, NO_TOKEN),
+        sampling=sampling,
+        logit_bias=_biases(options.pop("logit_bias", None) or {}),
+        stop=_stop(options.pop("stop", None)),
+        logprobs=None if logprobs is None else _whole("logprobs", logprobs, MAX_LOGPROBS),
+        constraint=constraint,
+        parse=parse,
+    )
+    unknown = [name for name in options if name not in (*SAMPLING, *CONSTRAINTS)]  # those may be None
+    if unknown:
+        raise UsageError(f"{unknown[0]}: no such option")
+    return settings

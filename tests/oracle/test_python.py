@@ -1,0 +1,353 @@
+"""The Python package returns what smolrun prints: the same bits, for all that both can do."""
+
+import json
+import random
+import re
+
+import numpy as np
+import package  # noqa: F401
+import pytest
+import smolrun
+from internal import ROOT
+from programs import smolconv
+from programs import smolrun as run_program
+from test_jsonl import WORDS, answers, draw_request
+from test_tools import TOOLS, USER, painter  # noqa: F401 (a fixture)
+
+SCHEMA = {"type": "object", "properties": {"name": {"enum": ["Zoë", "Rosa"]}, "n": {"type": "integer", "minimum": 0, "maximum": 9}},
+          "required": ["name", "n"], "additionalProperties": False}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(blob):
+    return smolrun.Model(blob)
+
+
+@pytest.fixture(scope="module")
+def painting(painter):  # noqa: F811
+    return smolrun.Model(painter)
+
+
+def without(members, *names):
+    return {name: value for name, value in members.items() if name not in names}
+
+
+def ask(model, request):
+    """The answer to a request of --jsonl, with the members of smolrun's."""
+    options = without(request, "prompt", "messages")
+    if "messages" in request:
+        return model.chat(request["messages"], **options).to_dict()
+    return model.generate(request["prompt"], **options).to_dict()
+
+
+def printed(blob, requests):
+    return [without(answer, "index") for answer in answers(blob, requests)]
+
+
+# --- generation -----------------------------------------------------------------------------------
+
+
+@pytest.mark.quick
+def test_random_requests_are_answered_as_by_smolrun(blob, model):
+    rng = random.Random(1)
+    requests = [draw_request(rng) | rng.choice([{}, {"logprobs": 2}]) for _ in range(60)]
+    assert any("messages" in request for request in requests)
+    assert [ask(model, request) for request in requests] == printed(blob, requests)
+
+
+def test_further_options_mean_the_same(blob, model):
+    prompt = "Once upon a time there was"
+    requests = [
+        {"prompt": prompt, **more} for more in (
+            {}, {"max_tokens": 0}, {"frequency_penalty": 1.5, "presence_penalty": 0.5, "max_tokens": 60},
+            {"logit_bias": {"261": -100, "16": 3.5}}, {"temperature": 1.2, "top_p": 0}, {"temperature": 1, "min_p": 0.2, "seed": 2**63 - 1},
+            {"stop": [" and", "."], "logprobs": 20}, {"stop": "ed", "temperature": 0.9},
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}, "logprobs": 3},
+            {"response_format": {"type": "regex", "pattern": "[a-c]{3,9} ?[0-9]+"}, "temperature": 1},
+            {"response_format": {"type": "choices", "choices": ["yes", "no", "maybe"]}},
+            {"response_format": {"type": "grammar", "grammar": 'root ::= "a" | "b" root'}, "temperature": 1},
+            {"response_format": {"type": "json_object"}, "max_tokens": 40}, {"response_format": {"type": "text"}},
+        )
+    ]  # fmt: skip
+    # the bias's ids are whole numbers here
+    mine = [ask(model, {**request, "logit_bias": {int(k): v for k, v in request.get("logit_bias", {}).items()}}) for request in requests]
+    assert mine == printed(blob, requests)
+
+
+def test_texts_of_any_bytes(blob, model):
+    texts = ["", "Zoë 日本 \U0001f600", "<|im_end|> is spelled out", "a\0b", " ", "\r\n\t"]
+    requests = [{"prompt": text, "max_tokens": 6} for text in texts]
+    assert [ask(model, request) for request in requests] == printed(blob, requests)
+    assert model.generate("\ud800", max_tokens=3).text == model.generate("\ufffd" * 3, max_tokens=3).text
+    assert model.generate(b"\xff\xfe", max_tokens=3).text == model.generate("\ufffd\ufffd", max_tokens=3).text
+
+
+@pytest.mark.quick
+def test_batches_and_streams_are_the_same_as_alone(model):
+    rng = random.Random(2)
+    prompts = [" ".join(rng.choice(WORDS) for _ in range(rng.choice([1, 20, 150]))) for _ in range(30)]
+    options = {"max_tokens": 25, "temperature": 0.8, "seed": 5, "logprobs": 1, "stop": "the"}
+    alone = [model.generate(prompt, **options) for prompt in prompts]
+    assert model.generate(prompts, **options) == alone
+    assert model.generate([model.tokenize(prompt) for prompt in prompts], **options) == alone
+    for prompt, answer in zip(prompts[:8], alone):
+        stream = model.stream(prompt, **options)
+        pieces = list(stream)
+        assert "".join(pieces) == answer.text and stream.answer == answer and all(pieces)
+    assert model.generate([]) == []
+
+
+def test_threads_caches_and_kernels_change_nothing(blob, model):
+    prompts = [f"{'Once upon a time there was a little girl. ' * 9}{word}" for word in WORDS]
+    expected = model.generate(prompts, max_tokens=9)
+    for options in ({"n_threads": 1}, {"n_threads": 3, "sequences": 3}, {"prefix_cache": 8 << 20}, {"mmap": False}, {"verify": "open"}):
+        with smolrun.Model(blob, **options) as other:
+            assert other.generate(prompts, max_tokens=9) == expected
+            if "prefix_cache" in options:
+                again = other.generate(prompts, max_tokens=9)
+                assert again == expected and min(answer.reused_tokens for answer in again) > 0
+
+
+def test_the_real_model(real_model_dir, tmp_path):
+    pytest.importorskip("torch")
+    blob = tmp_path / "real.smol"
+    smolrun.convert(real_model_dir, blob)
+    requests = [{"messages": [{"role": "user", "content": "Name three colours."}], "max_tokens": 24, "logprobs": 2},
+                {"prompt": "The capital of France is", "max_tokens": 12, "temperature": 0.7, "top_p": 0.9, "seed": 3}]  # fmt: skip
+    with smolrun.Model(blob) as real:
+        assert [ask(real, request) for request in requests] == printed(blob, requests)
+        assert real.recommended == {"temperature": np.float32(0.2), "top_p": np.float32(0.9)} or real.recommended
+
+
+test_the_real_model = pytest.mark.slow(test_the_real_model)
+
+
+# --- structure, tools -----------------------------------------------------------------------------
+
+
+def test_structured_answers_are_parsed(model):
+    answer = model.generate("A girl called", schema=SCHEMA, json_space="spaced", temperature=1)
+    assert json.loads(answer.text) == answer.parsed and answer.parsed["name"] in ("Zoë", "Rosa")
+    assert model.generate("x", schema=json.dumps(SCHEMA)).parsed == model.generate("x", schema=SCHEMA).parsed
+    assert model.generate("x", schema={"type": "string"}, max_tokens=1).parsed is None
+    assert re.fullmatch("[0-9]{4}", model.generate("x", regex="[0-9]{4}").text)
+    assert model.generate("Is it? ", choices=["yes", "no"]).text in ("yes", "no")
+    assert set(model.generate("x", grammar='root ::= "ab" | "a" root').text) <= {"a", "b"}
+
+
+def test_pydantic_models_are_schemas(model):
+    pydantic = pytest.importorskip("pydantic")
+
+    class Girl(pydantic.BaseModel, extra="forbid"):
+        name: str = pydantic.Field(pattern="^[A-Z][a-z]{1,9}$")
+        age: int = pydantic.Field(ge=0, le=12)
+
+    answer = model.generate("A girl", schema=Girl, temperature=1)
+    assert isinstance(answer.parsed, Girl) and 0 <= answer.parsed.age <= 12
+    assert answer == model.generate("A girl", schema=Girl.model_json_schema(), temperature=1)
+
+
+@pytest.mark.parametrize("members", [
+    {}, {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {"tool_choice": "none"},
+    {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "paint", "max_tokens": 12}], ids=str)  # fmt: skip
+def test_calls_of_tools_are_those_of_smolrun(painter, painting, members):  # noqa: F811
+    requests = [{"messages": [USER], "tools": TOOLS, "temperature": 1, "seed": seed, "max_tokens": 300} | members for seed in range(5)]
+    expected = printed(painter, requests)
+    assert [ask(painting, request) for request in requests] == expected
+    for request, answer in zip(requests, expected):
+        stream = painting.stream_chat(request.pop("messages"), **request)
+        assert "".join(stream) == answer["text"] and stream.answer.to_dict() == answer
+    if members.get("tool_choice") == "required":
+        call = smolrun.Answer("", [], "stop", 1, [smolrun.ToolCall("id", "paint", '{"a": 1}')])
+        assert call.tool_calls[0].parse() == {"a": 1} and call.message["tool_calls"][0]["function"]["name"] == "paint"
+
+
+def test_errors_are_those_of_smolrun(blob, model, painter, painting):  # noqa: F811
+    cases = [
+        (model, blob, {"messages": [{"role": "fly", "content": ""}]}), (model, blob, {"messages": [USER], "tools": TOOLS}),
+        (painting, painter, {"messages": [USER], "tools": TOOLS, "tool_choice": "fly"}),
+        (painting, painter, {"messages": [USER], "tool_choice": "required"}), (model, blob, {"prompt": "Once " * 600}),
+        (model, blob, {"prompt": "a", "response_format": {"type": "regex", "pattern": "("}}),
+        (model, blob, {"prompt": "a", "response_format": {"type": "json_schema", "json_schema": {"schema": {"uniqueItems": True}}}}),
+    ]  # fmt: skip
+    for of, file, request in cases:
+        (answer,) = printed(file, [request])
+        with pytest.raises(smolrun.SmolError) as caught:
+            ask(of, request)
+        assert caught.value.code == answer["error"]["code"]
+        # the words are the library's, but for what the package checks itself
+        assert str(caught.value) == answer["error"]["message"] or "tool" in str(caught.value), (str(caught.value), answer)
+
+
+@pytest.mark.parametrize("options, part", [
+    ({"temperature": -1}, "temperature"), ({"temperature": "hot"}, "temperature"), ({"top_k": 1.5}, "top_k"), ({"top_p": 2}, "top_p"),
+    ({"seed": -1}, "seed"), ({"max_tokens": -1}, "max_tokens"), ({"logprobs": 21}, "logprobs"), ({"stop": ""}, "stop"),
+    ({"logit_bias": {-1: 0}}, "logit_bias"), ({"temprature": 1}, "temprature: no such option"), ({"regex": "a", "schema": {}}, "one of them"),
+    ({"json_space": "wide", "schema": {}}, "json_space"), ({"response_format": {"type": "xml"}}, "response_format"),
+    ({"schema": {"a": {1, 2}}}, "JSON"), ({"logit_bias": {2000: 1.0}}, "2000")], ids=str)  # fmt: skip
+def test_wrong_options_are_named(model, options, part):
+    with pytest.raises(smolrun.UsageError, match=part):
+        model.generate("Once", **options)
+    assert isinstance(smolrun.UsageError(""), ValueError)
+
+
+# --- tokens, logits, scores ------------------------------------------------------------------------
+
+
+def test_tokens_are_those_of_the_reference(model, demo_tokenizer):
+    for text in ("Once upon a time", "Zoë's 12 cats\n", "<|im_start|>user", "日本語 \U0001f600", ""):
+        ids = model.tokenize(text)
+        assert ids == demo_tokenizer.encode(text).ids
+        assert model.detokenize(ids) == demo_tokenizer.decode(ids, skip_special_tokens=True)
+        assert model.detokenize(ids, special=True) == demo_tokenizer.decode(ids, skip_special_tokens=False)
+    assert model.tokenize("<|im_start|>", special=False) != model.tokenize("<|im_start|>")
+    with pytest.raises(smolrun.UsageError):
+        model.detokenize([2000])
+    with pytest.raises(smolrun.UsageError, match="token ids"):
+        model.detokenize([-1])
+
+
+def test_chats_are_rendered_as_by_the_reference(model):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(ROOT / "demo/model")
+    messages = [{"role": "user", "content": "Hi <|im_end|>"}, {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "?"}]
+    assert model.format_chat(messages) == tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    short = model.format_chat(messages, add_generation_prompt=False)
+    assert short == tokenizer.apply_chat_template(messages, tokenize=False)
+    assert model.detokenize(model.tokenize_chat(messages), special=True) == model.format_chat(messages)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "f32"])
+def test_logits_are_the_bytes_that_smolrun_writes(demo_blob, tmp_path, dtype):
+    text = "Once upon a time there was " * 40
+    with smolrun.Model(demo_blob(dtype)) as model:
+        logits = model.logits(text)
+        assert logits.dtype == np.float32 and logits.shape == (len(model.tokenize(text)), model.info.vocab_size)
+        for words, found in (((), logits), (("--last", "150"), model.logits(text, last=150))):
+            run_program("logits", demo_blob(dtype), text, "-o", tmp_path / "logits", *words, check=True)
+            assert (tmp_path / "logits").read_bytes() == found.tobytes()
+        assert np.array_equal(model.logits(text, last=1000), logits)
+        with pytest.raises(smolrun.ContextFullError, match="512"):
+            model.logits([1] * 513)
+
+
+def test_hidden_states_are_those_of_the_engine(blob, model):
+    import engine
+
+    text = "Once upon a time there was a little girl"
+    with engine.Model(blob) as other, other.context() as context:
+        expected = context.embed(model.tokenize(text))
+    assert np.array_equal(model.embed(text, pooling="none"), expected)
+    assert np.array_equal(model.embed(text, pooling="last"), expected[-1])
+    assert np.array_equal(model.embed(text), expected.mean(axis=0, dtype=np.float64).astype(np.float32))
+    both = model.embed(["Once upon", "a time"])
+    assert both.shape == (2, model.info.hidden_size) and np.array_equal(both[1], model.embed("a time"))
+
+
+def test_scores_and_perplexity_are_those_of_smolrun(blob, model, tmp_path):
+    text = " ".join(random.Random(3).choice(WORDS) for _ in range(900))
+    (tmp_path / "text").write_text(text)
+    for ctx in (64, 512):
+        printed = json.loads(run_program("perplexity", blob, tmp_path / "text", "--ctx", ctx, "--json", check=True).stdout)
+        found = model.perplexity(text, n_ctx=ctx)
+        assert {name: getattr(found, name) for name in found.__dataclass_fields__} == printed
+        assert float(found) == printed["perplexity"]
+    short = text[:300]
+    explained = json.loads(run_program("explain", blob, short, "-n", 0, "--given", "--json", check=True).stdout)
+    score = model.score(short)
+    assert [one["logprob"] for one in explained["prompt"]] == score.logprobs.tolist()
+    assert [one["rank"] for one in explained["prompt"]] == score.ranks.tolist()
+    assert [[t["id"] for t in one["top"]] for one in explained["prompt"]] == [[t.id for t in top] for top in score.top]
+    after = model.score(score.ids[50:], prompt=model.tokenize(short)[:51])
+    assert after.logprobs.tolist() == score.logprobs[50:].tolist() and not after.is_greedy
+    greedy = model.generate("Once", max_tokens=9, logprobs=0)
+    again = model.score(greedy.ids, prompt="Once")
+    assert again.is_greedy and again.logprobs.tolist() == [one.logprob for one in greedy.logprobs]
+    html = again._repr_html_()
+    assert html.count("<span") == 9 and "rank 1" in html
+    with pytest.raises(smolrun.UsageError, match="no token to score"):
+        model.score([1])
+
+
+# --- sessions --------------------------------------------------------------------------------------
+
+
+def test_sessions_are_the_files_of_smolrun(blob, model, tmp_path):
+    """Turns of the program and of the package alternate; the bytes are those of the program alone."""
+    options, words = {"temperature": 0.9, "seed": 7, "repetition_penalty": 1.2, "max_tokens": 8}, ["--temp", 0.9, "--seed", 7, "--repeat-penalty", 1.2]
+    texts = ["Once upon a time", "", " there was", "", " Once upon a"]
+    for i, text in enumerate(texts):
+        more = words if i == 0 else []
+        done = run_program(blob, text, "-n", 8, "--session", tmp_path / "theirs", "--json", *more, check=True)
+        if i % 2:
+            run_program(blob, text, "-n", 8, "--session", tmp_path / "ours", *more, check=True)
+            continue
+        with model.session(tmp_path / "ours" if i else None) as session:
+            answer = session.generate(text, **(options if i == 0 else {"max_tokens": 8}))
+            session.save(tmp_path / "ours")
+            assert answer.ids == json.loads(done.stdout)["ids"]
+            assert session.to_bytes() == (tmp_path / "ours").read_bytes() and len(session) == len(session.ids)
+        assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes(), i
+    assert (tmp_path / "ours").stat().st_mode & 0o777 == 0o600
+
+
+def test_sessions_continue_from_bytes(model):
+    whole = model.generate("Once upon a time", max_tokens=40, temperature=1, seed=4)
+    session = model.session()
+    parts = [session.generate("Once upon a time", max_tokens=10, temperature=1, seed=4)]
+    for _ in range(3):
+        session = model.session(session.to_bytes())
+        parts.append(session.generate(max_tokens=10))
+    assert [one for part in parts for one in part.ids] == whole.ids
+    assert session.text == "Once upon a time" + whole.text
+    session.data = b"mine"
+    assert model.session(session.to_bytes()).data == b"mine"
+    session.truncate(3)
+    assert session.ids == model.tokenize("Once upon a time")[:3]
+
+
+def test_conversations_in_a_session_are_read_once(model):
+    messages = [{"role": "user", "content": "Tell me a story about a cat."}]
+    with model.session() as session:
+        for question in ("And then?", "The end?"):
+            answer = session.chat(messages, max_tokens=20)
+            assert answer.text == model.chat(messages, max_tokens=20).text
+            messages += [answer.message, {"role": "user", "content": question}]
+        assert answer.prompt_tokens < len(model.tokenize_chat(messages[:-2])) / 2
+
+
+def test_damaged_and_foreign_sessions_are_refused(model, demo_blob, tmp_path):
+    saved = model.session()
+    saved.generate("Once", max_tokens=3)
+    data = saved.to_bytes()
+    with pytest.raises(smolrun.DamagedError):
+        model.session(data[:-1])
+    with pytest.raises(smolrun.UnsupportedError), smolrun.Model(demo_blob("f32")) as other:
+        other.session(data)
+    with pytest.raises(smolrun.FileError):
+        model.session(tmp_path / "missing")
+    (tmp_path / "precious").write_text("mine")
+    with pytest.raises(smolrun.FileError, match="not a session"):
+        saved.save(tmp_path / "precious")
+    assert (tmp_path / "precious").read_text() == "mine" and [one.name for one in tmp_path.iterdir()] == ["precious"]
+
+
+# --- programs --------------------------------------------------------------------------------------
+
+
+def test_the_programs_are_in_the_package(blob, tmp_path):
+    made = tmp_path / "made.smol"
+    assert smolrun.convert(ROOT / "demo/model", made) == str(made)
+    assert made.read_bytes() == blob.read_bytes()
+    with pytest.raises(smolrun.FileError, match="--force"):
+        smolrun.convert(ROOT / "demo/model", made)
+    smolrun.convert(ROOT / "demo/model", made, dtype="int4", force=True)
+    assert smolrun.inspect(made) == json.loads(smolconv("inspect", "--json", made).stdout)
+    with pytest.raises(smolrun.UsageError, match="dtype"):
+        smolrun.convert(ROOT / "demo/model", made, dtype="int3", force=True)
+    with pytest.raises(smolrun.FileError):
+        smolrun.inspect(tmp_path / "missing")
+    code = "import runpy; runpy.run_module('smolrun', run_name='__main__')"
+    assert package.output_of(code, made, "Once", "-n", "3") == run_program(made, "Once", "-n", 3, check=True).stdout.decode()
+    assert package.run_python(code, "verify", made).returncode == 0
+    assert package.run_python(code, "convert", "--force", ROOT / "demo/model", made).returncode == 0
