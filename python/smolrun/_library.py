@@ -6,15 +6,15 @@ the lock, for calls that return at once, because taking it again may take long w
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from . import _smol_h
 from ._smol_h import ID, INT, POINTER, SIZE
 
-FOLDER = Path(__file__).absolute().parent / "_native"
-LIBRARY = FOLDER / "libsmol.so"
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
+LIBRARY = os.path.join(FOLDER, "libsmol.so")
 
 
 class Buffer(ctypes.Structure):
@@ -123,7 +123,7 @@ def _refuse_sub_interpreters() -> None:
 
 def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
     try:
-        library = kind(str(LIBRARY))
+        library = kind(LIBRARY)
     except OSError as error:
         raise ImportError(f"smolrun: the package's library does not load ({error}): install the wheel for this system") from error
     _smol_h.declare(library, _smol_h.FUNCTIONS)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
-import hashlib
 import os
 import threading
 from collections import OrderedDict
@@ -39,6 +37,7 @@ from .settings import SAMPLING, ChatOptions, Constraint, Options, dump, encode
 from .settings import read as read_settings
 
 if TYPE_CHECKING:
+    import asyncio
     from array import array
 
     from typing_extensions import Unpack
@@ -492,6 +491,8 @@ class Model:
         return await self._in_thread(self.chat, messages, dict(options))
 
     async def _in_thread(self, function: Callable[..., Any], prompt: Any, options: dict[str, Any]) -> Any:
+        import asyncio
+
         cancel = options["cancel"] = options.get("cancel") or Cancel()
         try:
             return await asyncio.to_thread(function, prompt, **options)
@@ -508,6 +509,8 @@ class Model:
         return self._astream(lambda: self.stream_chat(messages, **options))
 
     async def _astream(self, start: Callable[[], Stream]) -> AsyncIterator[str]:
+        import asyncio
+
         stream, stop = await asyncio.to_thread(start), Cancel()
         stop._attach(stream._sequence._context)
         reading: asyncio.Future[str | None] | None = None
@@ -626,6 +629,8 @@ _digests: dict[tuple[int, int, int, int], str] = {}
 
 def file_digest(path: str) -> str:
     """Returns the SHA-256 of a file; once for each file and state of it."""
+    import hashlib
+
     try:
         with open(path, "rb") as file:
             facts = os.fstat(file.fileno())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from typing import Any, NoReturn
 
@@ -16,14 +15,16 @@ CONVERTER_COMMANDS = ("inspect", "report", "diff", "verify", "pack", "unpack", "
 
 def program(name: str) -> str:
     """Returns the path of "smolconv" or "smolrun"."""
-    path = FOLDER / name
-    if not path.is_file():
+    path = os.path.join(FOLDER, name)
+    if not os.path.isfile(path):
         raise FileError(f"{path}: the program is not in this package: reinstall it")
-    return str(path)
+    return path
 
 
 def _run(name: str, words: list[str], quiet: bool = True) -> str:
     """Runs a program and returns its output; raises its error."""
+    import subprocess
+
     result = subprocess.run(
         [program(name), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if quiet else None, check=False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +154,8 @@ class Session:
 
     def save(self, path: Path) -> None:
         """Writes the session to a file, which appears whole or not at all, and which only its owner may read."""
+        import tempfile
+
         path, saved = os.path.realpath(path), self.to_bytes()
         try:
             if os.path.exists(path):
