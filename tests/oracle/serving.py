@@ -18,10 +18,10 @@ from openai import OpenAI
 class Server:
     """A running smolserve, on a free port."""
 
-    def __init__(self, blobs, *words, api_key="none", errors=None):
+    def __init__(self, blobs, *words, api_key="none", errors=None, program=BUILD / "smolserve"):
         self.errors = os.memfd_create("errors") if errors is None else errors
         self.process = subprocess.Popen(
-            [BUILD / "smolserve", *map(str, blobs), "--port", "0", *map(str, words)],
+            [program, *map(str, blobs), "--port", "0", *map(str, words)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, text=True,
         )  # fmt: skip
         self.line = self.process.stdout.readline()

@@ -27,6 +27,14 @@ def test_the_packages_are_built_with_what_the_tree_is_built_with():
     assert needed - {"gcc", "libc6-dev", "make"} <= declared  # these every Debian package may count on
 
 
+def test_what_the_packages_list_exists():
+    for name in ("smol.docs", "smolserve.examples"):
+        for pattern in (ROOT / "debian" / name).read_text().split():
+            assert list(ROOT.glob(pattern)), pattern
+    for name in ("service", "socket", "default", "dirs"):  # which debhelper installs by these names
+        assert (ROOT / f"debian/smolserve.{name}").read_text().strip()
+
+
 @pytest.mark.parametrize("target", ["all", "clean", "install", "uninstall"])
 @pytest.mark.parametrize("name", ["BUILD", "DESTDIR", "PREFIX", "LIBDIR", "MANDIR"])
 def test_a_folder_with_blanks_is_refused_before_anything_is_done(tmp_path, name, target):
