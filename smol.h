@@ -787,7 +787,11 @@ typedef struct smol_generate_params {
     /* 1: smol_generation_step evaluates at most 128 tokens of the prompt, even if nothing else is
      * generated, so that others may join soon; 0: then the whole prompt. */
     uint64_t slice_prompt;
-    uint64_t reserved[6];
+    /* 1: tokens that followed where the newest ones occurred before are evaluated with them, as
+     * guesses. The output is the same, to the bit; text that repeats takes fewer passes. Takes
+     * memory for 15 more rows of logits. */
+    uint64_t lookup;
+    uint64_t reserved[5];
 } smol_generate_params;
 
 typedef struct smol_generate_result {
@@ -800,7 +804,8 @@ typedef struct smol_generate_result {
     size_t n_slides;            /* how often the context slid after the prompt */
     double slide_seconds;       /* time for that, included in decode_seconds */
     uint64_t n_reused; /* tokens of the prompt that were in a cache of prefixes: not evaluated */
-    uint64_t reserved[7];
+    uint64_t n_guessed, n_guessed_right; /* with `lookup`: guesses that were evaluated */
+    uint64_t reserved[5];
 } smol_generate_result;
 
 /* Appends prompt[0..n) to the context and generates. `params` may be NULL. *result (may be NULL) is

@@ -7,6 +7,7 @@
 #include "common/memory.h"
 #include "runtime/context.h"
 #include "runtime/library.h"
+#include "runtime/lookup.h"
 #include "runtime/matcher.h"
 #include "runtime/prefix.h"
 #include "runtime/sampler.h"
@@ -22,18 +23,21 @@ struct smol_generation {
     smol_generate_result result;
     smol_error error; /* error that ended the generation, or SMOL_OK */
     struct stream *stream;
-    float *logits;     /* (vocab_size): logits after the newest token */
+    float *logits;     /* (1 or, with lookup, 1 + LOOKUP_TOKENS, vocab_size) */
     uint32_t *history; /* prompt and output */
     size_t n_history;
     bool started, finished; /* finished: result.finish or error has the reason */
     uint32_t *prompt;       /* (n_prompt) */
     size_t n_prompt, n_read;
-    size_t n_reused;                  /* by the context, before the prompt */
-    uint32_t newest;                  /* token to evaluate next, once the prompt is read */
-    uint64_t *mask;                   /* (vocab_size bits), with a matcher */
-    uint32_t forced[FORCED_TOKENS];   /* tokens that must follow the newest one */
-    size_t n_forced, at_forced;       /* those before at_forced are in the history */
-    uint32_t next[1 + FORCED_TOKENS]; /* the newest and those after it, to evaluate together */
+    size_t n_reused;                /* by the context, before the prompt */
+    uint32_t newest;                /* token to evaluate next, once the prompt is read */
+    uint64_t *mask;                 /* (vocab_size bits), with a matcher */
+    uint32_t forced[FORCED_TOKENS]; /* tokens that must follow the newest one */
+    size_t n_forced, at_forced;     /* those before at_forced are in the history */
+    struct lookup lookup;
+    /* tokens to evaluate together: the newest, those that must follow it, n_guessed guesses */
+    uint32_t next[1 + FORCED_TOKENS + LOOKUP_TOKENS];
+    size_t n_guessed;
     /* state of the context before the prompt */
     size_t length, n_ids;
     uint32_t last; /* id number n_ids - 1 */
@@ -212,7 +216,7 @@ static size_t n_output(const smol_generation *g)
 }
 
 /* Sets *id to the token that must follow, or to a sampled one, or to SMOL_NO_TOKEN at the end. */
-static smol_status choose(smol_generation *g, uint32_t *id, smol_error *error)
+static smol_status choose(smol_generation *g, float *logits, uint32_t *id, smol_error *error)
 {
     size_t vocab_size = g->context->model->blob.model->vocab_size;
     smol_matcher *matcher = g->params.matcher;
@@ -229,7 +233,7 @@ static smol_status choose(smol_generation *g, uint32_t *id, smol_error *error)
         *id = SMOL_NO_TOKEN;
         return SMOL_OK;
     }
-    return smol_sampler_choose(g->sampler, g->logits, vocab_size, g->mask, g->history, g->n_history,
+    return smol_sampler_choose(g->sampler, logits, vocab_size, g->mask, g->history, g->n_history,
                                n_output(g), id, error);
 }
 
@@ -254,33 +258,13 @@ static smol_status take_token(smol_generation *g, uint32_t id, const float *logi
     return status;
 }
 
-/* Takes n tokens that had to follow and have been evaluated. While one is reported, the context
- * ends with it, as if the others were still to come; there it stays if the generation ends. */
-static smol_status take_forced(smol_generation *g, size_t n, smol_error *error)
-{
-    smol_context *c = g->context;
-    size_t end = c->length;
-    for (size_t left = n; left > 0; left--) {
-        uint32_t id = g->forced[g->at_forced++];
-        c->length = c->n_ids = end - left;
-        take_time(g, false);
-        smol_status status = accept(g, id, error);
-        if (status)
-            return status;
-        put_newest(g, id);
-        status = take_token(g, id, NULL, error);
-        if (status || g->finished)
-            return status;
-    }
-    c->length = c->n_ids = end;
-    return n > 0 ? look_ahead(g, error) : SMOL_OK;
-}
-
-static smol_status next_token(smol_generation *g, smol_error *error)
+/* Takes the token that follows the evaluated ones. `logits` are those after them, and are not read
+ * if the token had to follow. */
+static smol_status next_token(smol_generation *g, float *logits, smol_error *error)
 {
     uint32_t id;
     bool forced = n_waiting(g) > 0;
-    smol_status status = choose(g, &id, error);
+    smol_status status = choose(g, logits, &id, error);
     if (status)
         return status;
     bool stop = id == SMOL_NO_TOKEN || (!forced && smol_model_is_stop_id(g->context->model, id));
@@ -293,7 +277,7 @@ static smol_status next_token(smol_generation *g, smol_error *error)
     if (status)
         return status;
     put_newest(g, id);
-    status = take_token(g, id, forced ? NULL : g->logits, error);
+    status = take_token(g, id, forced ? NULL : logits, error);
     if (status || g->finished)
         return status;
     bool full = smol_context_length(g->context) == smol_context_capacity(g->context);
@@ -302,6 +286,29 @@ static smol_status next_token(smol_generation *g, smol_error *error)
     else if (full)
         status = slide(g, error);
     return status ? status : look_ahead(g, error);
+}
+
+/* Takes what follows the n tokens in g->next, which have been evaluated, as far as they are what
+ * really follows. While a token is reported, the context ends with it, as if the others were still
+ * to come; there it stays at the first wrong guess, or if the generation ends. */
+static smol_status next_tokens(smol_generation *g, size_t n, smol_error *error)
+{
+    smol_context *c = g->context;
+    size_t begin = c->length - n, first_guess = n - g->n_guessed, n_right = 0;
+    smol_status status = SMOL_OK;
+    for (size_t i = 1; i <= n; i++) {
+        size_t row = i < first_guess ? 0 : i - first_guess;
+        c->length = c->n_ids = begin + i;
+        status = next_token(g, g->logits + row * c->model->blob.model->vocab_size, error);
+        bool right = i < n && g->newest == g->next[i];
+        if (status || g->finished || !right || smol_context_is_cancelled(c))
+            break;
+        n_right += i >= first_guess;
+    }
+    lookup_learn(&g->lookup, g->n_guessed, n_right);
+    g->result.n_guessed += g->n_guessed;
+    g->result.n_guessed_right += n_right;
+    return status;
 }
 
 /* --- steps -------------------------------------------------------------------------------- */
@@ -333,14 +340,28 @@ static void advance(smol_generation *g, size_t n)
             return;
         end_prompt(g);
         status = g->finished ? SMOL_OK : look_ahead(g, &error);
-    } else
-        status = take_forced(g, n - 1, &error);
+        n = 1; /* logits of the last token */
+    }
     if (!status && !g->finished)
-        status = next_token(g, &error);
+        status = next_tokens(g, n, &error);
     if (!status && g->finished && g->result.finish != SMOL_FINISH_CANCELLED)
         status = tell_rest(g, &error);
     if (status)
         fail(g, &error);
+}
+
+/* Continues after the evaluation of a part. A wrong guess may have caused an error that the output
+ * does not have: then the next step does without. */
+static void settle(smol_generation *g, const smol_eval_part *part)
+{
+    if (!part->error.status) {
+        advance(g, part->n);
+    } else if (g->n_guessed > 0 && part->error.status != SMOL_ERROR_CANCELLED) {
+        g->params.lookup = 0;
+        g->n_guessed = 0;
+    } else {
+        fail(g, &part->error);
+    }
 }
 
 /* Takes what is known of the rest of the prompt, but for its last token, from the cache of
@@ -386,9 +407,21 @@ static bool should_wait(const smol_generation *g, smol_generation *const *others
     return false;
 }
 
-/* Returns the next tokens as a part: the newest one and those that must follow it, or those of the
- * prompt. At most `room`, and as many as fit into the context with one more to come. */
-static smol_eval_part next_part(smol_generation *g, size_t room)
+/* Adds at most `most` guesses to the n tokens in g->next. */
+static void guess(smol_generation *g, size_t n, size_t most)
+{
+    smol_context *c = g->context;
+    smol_error ignored; /* without memory, there is no guess */
+    if (smol_context_reserve_ids(c, c->length + n, &ignored))
+        return;
+    memcpy(c->ids + c->length, g->next, n * sizeof *g->next);
+    g->n_guessed = lookup_guess(&g->lookup, c->ids, c->length + n, g->next + n, most);
+}
+
+/* Returns the next tokens as a part: the newest one, those that must follow it and at most
+ * n_guesses guesses, or those of the prompt. At most `room`, and as many as fit into the context
+ * with one more to come. */
+static smol_eval_part next_part(smol_generation *g, size_t room, size_t n_guesses)
 {
     smol_eval_part part = {
         .context = g->context, .ids = g->next, .n = 1, .n_logits = 1, .logits = g->logits};
@@ -402,10 +435,15 @@ static smol_eval_part next_part(smol_generation *g, size_t room)
     size_t space = smol_context_capacity(g->context) - smol_context_length(g->context);
     room = room < space ? room : space;
     g->next[0] = g->newest;
+    g->n_guessed = 0;
     for (size_t i = g->at_forced; i < g->n_forced && part.n < room; i++)
         g->next[part.n++] = g->forced[i];
     size_t more = g->params.max_tokens - g->result.n_generated; /* max_tokens 0: very many */
-    part.n = part.n - 1 < more ? part.n : more + 1;
+    room = room < more ? room : more;
+    if (part.n < room && g->params.lookup)
+        guess(g, part.n, room - part.n < n_guesses ? room - part.n : n_guesses);
+    part.n = part.n < room ? part.n + g->n_guessed : room;
+    part.n_logits += g->n_guessed;
     return part;
 }
 
@@ -424,6 +462,7 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
             slices |= generations[i]->params.slice_prompt != 0;
         }
     size_t room = n_left == 1 && !slices ? SIZE_MAX : BATCH;
+    size_t n_guesses = n_left ? (LOOKUP_TOKENS + 1) / n_left : 0; /* and newest tokens */
     for (int prompts = 0; prompts < 2; prompts++)
         for (size_t i = 0; i < n; i++) {
             smol_generation *g = generations[i];
@@ -434,7 +473,7 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
             if (prompts && should_wait(g, which, n_parts))
                 continue;
             which[n_parts] = g;
-            parts[n_parts] = next_part(g, room);
+            parts[n_parts] = next_part(g, room, n_guesses > 0 ? n_guesses - 1 : 0);
             room -= parts[n_parts++].n;
             room = room || prompts ? room : BATCH; /* each one decodes in every step */
         }
@@ -461,10 +500,7 @@ void smol_generation_step(smol_generation *const *generations, size_t n)
         size_t n_parts = plan(generations, n, parts, which);
         smol_eval_many(parts, n_parts, NULL);
         for (size_t i = 0; i < n_parts; i++)
-            if (parts[i].error.status)
-                fail(which[i], &parts[i].error);
-            else
-                advance(which[i], parts[i].n);
+            settle(which[i], &parts[i]);
     } else {
         smol_error error;
         smol_fail_memory(&error, "a step of generation");
@@ -496,9 +532,12 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
                   g->params.n_keep, capacity);
         return SMOL_ERROR_USAGE;
     }
-    g->logits = smol_calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
+    size_t rows = g->params.lookup ? 1 + LOOKUP_TOKENS : 1;
+    size_t vocab_size = g->context->model->blob.model->vocab_size;
+    g->logits = smol_calloc(rows * vocab_size, sizeof *g->logits);
     g->history = smol_calloc(capacity + 1, sizeof *g->history);
     g->prompt = smol_reallocarray(NULL, g->n_prompt, sizeof *g->prompt);
+    lookup_init(&g->lookup);
     if (!g->logits || !g->history || !g->prompt)
         return smol_fail_memory(error, "generation");
     memcpy(g->prompt, prompt, g->n_prompt * sizeof *prompt);
@@ -506,8 +545,7 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
         if (matcher_head(g->params.matcher)->model != g->context->model)
             return smol_fail(error, SMOL_ERROR_USAGE,
                              "the matcher's constraint was compiled for another model");
-        size_t n_words = (g->context->model->blob.model->vocab_size + 63) / 64;
-        g->mask = smol_calloc(n_words, sizeof *g->mask);
+        g->mask = smol_calloc((vocab_size + 63) / 64, sizeof *g->mask);
         if (!g->mask)
             return smol_fail_memory(error, "generation");
     }

@@ -73,8 +73,8 @@ static smol_status constrain(struct batch *b, struct slot *slot, smol_error *err
     return status || !constraint ? status : smol_matcher_create(constraint, &slot->matcher, error);
 }
 
-static smol_status start_generation(struct slot *slot, const uint32_t *ids, size_t n,
-                                    smol_error *error)
+static smol_status start_generation(const struct batch *b, struct slot *slot, const uint32_t *ids,
+                                    size_t n, smol_error *error)
 {
     struct answer *answer = slot->answer;
     const struct request *request = &answer->request.common;
@@ -88,6 +88,7 @@ static smol_status start_generation(struct slot *slot, const uint32_t *ids, size
         .user = answer,
         .matcher = slot->matcher,
         .show_special = answer->reader != NULL,
+        .lookup = (uint64_t)b->settings->lookup,
     };
     smol_context_truncate(slot->context, 0);
     smol_status status = smol_sampler_create(&request->sampler, &slot->sampler, error);
@@ -129,7 +130,7 @@ static smol_status begin(struct batch *b, struct slot *slot, const struct line *
     if (!status)
         status = constrain(b, slot, error);
     if (!status)
-        status = start_generation(slot, ids, n, error);
+        status = start_generation(b, slot, ids, n, error);
     smol_free(ids);
     smol_request_drop_text(&request->common);
     return status;

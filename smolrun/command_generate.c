@@ -23,6 +23,7 @@ static const struct option_rule rules[] = {
      FIELD(slide), 0, 0, NULL},
     {"keep", 0, "N", "with --slide: never forget the first N tokens (see below)", OPTION_COUNT,
      FIELD(keep), 0, UINT32_MAX - 1, NULL},
+    RULE_LOOKUP,
     RULE_THREADS,
     RULE_KV,
     RULES_PROMPT,
@@ -132,6 +133,10 @@ static void print_timings(struct json_out *json, const struct run *run)
         smol_json_member_whole(json, "slides", result->n_slides);
         smol_json_member_real(json, "slide_ms", result->slide_seconds * 1e3);
     }
+    if (run->settings->lookup) {
+        smol_json_member_whole(json, "guessed", result->n_guessed);
+        smol_json_member_whole(json, "guessed_right", result->n_guessed_right);
+    }
     smol_json_close(json, '}');
 }
 
@@ -208,6 +213,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .on_text = take_text,
         .user = run,
         .matcher = run->matcher,
+        .lookup = (uint64_t)settings->lookup,
     };
     smol_status status =
         smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);

@@ -44,6 +44,7 @@ struct settings {
     struct input constraint_file;
     int json_space; /* smol_json_space */
     int any_order;
+    int lookup;
     int slide;
     uint32_t keep; /* UINT32_MAX: not given */
     int ids;
@@ -120,6 +121,11 @@ extern const char *const smol_sandbox_words[];    /* in the order of enum sandbo
 #define RULE_JSON                                                                                  \
     {                                                                                              \
         "json", 0, "", "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL               \
+    }
+#define RULE_LOOKUP                                                                                \
+    {                                                                                              \
+        "lookup", 0, "", "guess tokens from earlier text: faster where it repeats, same output",   \
+            OPTION_FLAG, FIELD(lookup), 0, 0, NULL                                                 \
     }
 #define RULE_MODEL_DEFAULTS                                                                        \
     {                                                                                              \

@@ -64,6 +64,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
         .matcher = reply->matcher,
         .show_special = reply->reader != NULL,
         .slice_prompt = 1,
+        .lookup = (uint64_t)g->server->settings->lookup,
     };
     if (!status)
         status = smol_generation_create(reply->context, reply->sampler, prompt->ids, prompt->n,

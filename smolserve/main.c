@@ -48,6 +48,8 @@ static const struct option_rule rules[] = {
      FIELD(cache_memory), 0, 0, NULL},
     {"share-cache", 0, "", "let the keys of --api-keys share that cache (see below)", OPTION_FLAG,
      FIELD(share_cache), 0, 0, NULL},
+    {"lookup", 0, "", "guess tokens from earlier text: faster where it repeats, same output",
+     OPTION_FLAG, FIELD(lookup), 0, 0, NULL},
     {"model-defaults", 0, "", "sample as the model's authors recommend, unless a request differs",
      OPTION_FLAG, FIELD(model_defaults), 0, 0, NULL},
     {"log", 0, "", "print a line for each request, without its content", OPTION_FLAG, FIELD(log), 0,

@@ -23,6 +23,7 @@ struct serve_settings {
     uint32_t n_connections;
     uint64_t cache_memory; /* bytes of each model's cache of prefixes, 0: none */
     int share_cache;       /* between keys */
+    int lookup;
     int model_defaults;
     int log;
     int sandbox_mode; /* enum sandbox_mode, counted from 1; 0: not specified */

@@ -346,6 +346,7 @@ static smol_generate_params params_of(struct worker *w, struct sequence *s)
     return (smol_generate_params){
         .max_tokens = s->question.n_prompt + s->question.max_tokens - s->answer.n,
         .slide = s->question.slide,
+        .lookup = pick(&w->random, 2),
         .n_keep = s->question.n_keep,
         .penalize_context = 1,
         .on_text = take_token,

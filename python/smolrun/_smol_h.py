@@ -217,7 +217,8 @@ class GenerateParams(ctypes.Structure):
         ("user", ctypes.c_void_p),
         ("matcher", ctypes.c_void_p),
         ("slice_prompt", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 6),
+        ("lookup", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 5),
     ]
 
 
@@ -234,7 +235,9 @@ class GenerateResult(ctypes.Structure):
         ("n_slides", ctypes.c_size_t),
         ("slide_seconds", ctypes.c_double),
         ("n_reused", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 7),
+        ("n_guessed", ctypes.c_uint64),
+        ("n_guessed_right", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 5),
     ]
 
 

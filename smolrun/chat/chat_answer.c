@@ -113,7 +113,8 @@ static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
                                          .penalize_context = 1,
                                          .on_text = take_text,
                                          .user = chat,
-                                         .matcher = chat->matcher};
+                                         .matcher = chat->matcher,
+                                         .lookup = (uint64_t)settings->lookup};
     smol_status status =
         smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
     smol_stats_add(&chat->stats, result);

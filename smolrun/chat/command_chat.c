@@ -30,6 +30,7 @@ static const struct option_rule rules[] = {
     RULE_CTX,
     {"slide", 0, "", "when the context is full, forget the oldest turns (see below)", OPTION_FLAG,
      FIELD(slide), 0, 0, NULL},
+    RULE_LOOKUP,
     RULE_THREADS,
     RULE_KV,
     RULE_TEMPLATE_ARG,

@@ -103,14 +103,14 @@ def test_each_answer_is_that_of_its_request_alone(blob):
     assert {one["finish_reason"] for one in expected} == {"stop", "length"}
 
 
-def test_how_many_at_a_time_and_on_how_many_threads_changes_no_byte(blob):
+def test_how_many_at_a_time_on_how_many_threads_with_guesses_or_not_changes_no_byte(blob):
     rng = random.Random(2)
     requests = [draw_request(rng) | {"logprobs": rng.randint(0, 20)} for _ in range(24)]
     text = b"\n".join(map(as_line, requests))  # the last line lacks its end
-    ways = [(1, 1), (3, 2), (8, 3), (64, 1)]
+    ways = [(1, 1), (3, 2), (8, 3), (64, 1), (1, 2, "--lookup"), (5, 1, "--lookup")]
     found = {
-        smolrun(blob, "--jsonl", "--sequences", n, "--threads", t, input=text).stdout
-        for n, t in ways
+        smolrun(blob, "--jsonl", "--sequences", n, "--threads", t, *more, input=text).stdout
+        for n, t, *more in ways
     }
     assert len(found) == 1 and found.pop().count(b"\n") == len(requests)
 

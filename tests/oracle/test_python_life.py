@@ -234,6 +234,7 @@ def test_a_stop_button_ends_a_generation(model):
 
 INTERRUPTED = """
 import signal, sys, threading, smolrun
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a check in the background ignores it
 model = smolrun.Model(sys.argv[1])
 threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
 try:

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -519,6 +520,83 @@ static void a_prompt_that_is_cancelled_leaves_nothing(void **state)
     }
 }
 
+/* --- guesses ------------------------------------------------------------------------------ */
+
+/* Draws settings that end, slide, stop and cancel generations in all places. */
+static smol_generate_params draw_params(size_t i)
+{
+    static const char *const stop[] = {"cat", "\n"};
+    return (smol_generate_params){
+        .max_tokens = i % 3 ? 1 + i % 90 : 0,
+        .stop = stop,
+        .n_stop = i % 5 == 0 ? 2 : 0,
+        .slide = i % 4 == 0,
+        .n_keep = i % 4 == 0 ? 3 : 0,
+        .penalize_context = i % 2,
+        .on_text = record,
+    };
+}
+
+static void guess_or_not(size_t i, const char *story, int lookup, struct recording *r)
+{
+    static const float penalties[] = {1, 1, 1.1f};
+    const smol_sampler_params sampling = {.temperature = (float)(i % 3) * 0.4f,
+                                          .seed = i,
+                                          .repetition_penalty = penalties[i % 3],
+                                          .top_k = i % 7};
+    const smol_context_params context_params = {.n_ctx = i % 4 ? 0 : 40 + (uint32_t)i % 11,
+                                                .n_threads = 1 + (uint32_t)i % 2};
+    const char *prompt = i % 4 ? story : draw_prompt(i % 2);
+    smol_generate_params params = draw_params(i);
+    smol_context *context;
+    smol_sampler *sampler;
+    uint32_t *ids;
+    size_t n;
+    memset(r, 0, sizeof *r);
+    r->cancel_at = i % 6 ? 0 : 1 + i % 40;
+    params.lookup = (uint64_t)lookup;
+    params.user = r;
+    assert_int_equal(smol_context_create(model, &context_params, &context, NULL), SMOL_OK);
+    assert_int_equal(smol_sampler_create(&sampling, &sampler, NULL), SMOL_OK);
+    assert_int_equal(smol_tokenize(model, prompt, strlen(prompt), NULL, &ids, &n, NULL), SMOL_OK);
+    if (params.max_tokens == 0)
+        params.max_tokens = 200;
+    assert_int_equal(smol_generate(context, sampler, ids, n, &params, &r->result, NULL), SMOL_OK);
+    r->length = smol_context_length(context);
+    const uint32_t *kept = smol_context_ids(context, &n);
+    assert_true(n == r->length && r->n_ids < sizeof r->ids / sizeof *r->ids);
+    r->ids[r->n_ids] = smol_context_pending(context);
+    r->ids[r->n_ids + 1] = kept[n - 1];
+    smol_free(ids);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+}
+
+static void guesses_save_passes_and_change_nothing(void **state)
+{
+    (void)state;
+    static struct recording plain, guessed;
+    char story[sizeof plain.text + 100];
+    uint64_t n_guessed = 0, n_right = 0;
+    generate("Once upon a time", 0, (smol_generate_params){.max_tokens = 100}, &plain);
+    snprintf(story, sizeof story, "Once upon a time%s\nOnce upon", plain.text);
+    for (size_t i = 0; i < 120; i++) {
+        guess_or_not(i, story, 0, &plain);
+        guess_or_not(i, story, 1, &guessed);
+        assert_string_equal(guessed.text, plain.text);
+        assert_int_equal(guessed.n_ids, plain.n_ids);
+        assert_memory_equal(guessed.ids, plain.ids, (plain.n_ids + 2) * sizeof *plain.ids);
+        assert_int_equal(guessed.length, plain.length);
+        assert_int_equal(guessed.result.finish, plain.result.finish);
+        assert_int_equal(guessed.result.n_generated, plain.result.n_generated);
+        assert_int_equal(guessed.result.n_slides, plain.result.n_slides);
+        assert_int_equal(plain.result.n_guessed, 0);
+        n_guessed += guessed.result.n_guessed;
+        n_right += guessed.result.n_guessed_right;
+    }
+    assert_true(n_right > 1000 && n_guessed > n_right + 500);
+}
+
 /* --- after a cancelled or late generation ------------------------------------------------- */
 
 static smol_context *new_context(uint32_t n_ctx)
@@ -714,6 +792,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generations_in_step_are_as_if_alone),
         cmocka_unit_test(a_prompt_that_is_cancelled_leaves_nothing),
+        cmocka_unit_test(guesses_save_passes_and_change_nothing),
         cmocka_unit_test(at_most_max_tokens_are_generated),
         cmocka_unit_test(a_stop_token_ends_the_text_and_is_not_reported),
         cmocka_unit_test(stop_tokens_are_told_from_others),

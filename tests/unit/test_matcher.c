@@ -240,7 +240,7 @@ static void count_forced(void *user, uint32_t id, const float *logits, size_t n)
 
 /* Generates under a regular expression, at most max_tokens tokens. */
 static smol_generate_result generate(const char *expression, uint64_t seed, size_t max_tokens,
-                                     uint32_t n_threads, struct output *out)
+                                     uint32_t n_threads, int lookup, struct output *out)
 {
     const smol_context_params context_params = {.n_threads = n_threads};
     const smol_sampler_params sampling = {.temperature = 2, .seed = seed};
@@ -255,7 +255,8 @@ static smol_generate_result generate(const char *expression, uint64_t seed, size
                                          .on_text = take,
                                          .on_token = count_forced,
                                          .user = out,
-                                         .matcher = matcher};
+                                         .matcher = matcher,
+                                         .lookup = (uint64_t)lookup};
     assert_int_equal(smol_context_create(model, &context_params, &context, NULL), SMOL_OK);
     assert_int_equal(smol_sampler_create(&sampling, &sampler, NULL), SMOL_OK);
     assert_int_equal(smol_generate(context, sampler, &prompt, 1, &params, &result, NULL), SMOL_OK);
@@ -283,7 +284,7 @@ static void answers_match_whatever_is_sampled(void **state)
                              REG_EXTENDED | REG_NOSUB),
                      0);
     for (uint64_t seed = 0; seed < 30; seed++) {
-        smol_generate_result result = generate(form, seed, 200, 1, &out);
+        smol_generate_result result = generate(form, seed, 200, 1, 0, &out);
         assert_int_equal(result.finish, SMOL_FINISH_STOP);
         assert_int_equal(regexec(&compiled, out.text, 0, NULL, 0), 0);
         assert_true(out.n_forced > 3);
@@ -295,15 +296,37 @@ static void answers_do_not_depend_on_threads_and_limits_cut_them(void **state)
 {
     struct output one, two, cut;
     (void)state;
-    smol_generate_result whole = generate(form, 7, 200, 1, &one);
-    generate(form, 7, 200, 2, &two);
+    smol_generate_result whole = generate(form, 7, 200, 1, 0, &one);
+    generate(form, 7, 200, 2, 0, &two);
     assert_string_equal(one.text, two.text);
     for (size_t n = 1; n < whole.n_generated; n++) {
-        smol_generate_result result = generate(form, 7, n, 1, &cut);
+        smol_generate_result result = generate(form, 7, n, 1, 0, &cut);
         assert_int_equal(result.finish, SMOL_FINISH_LENGTH);
         assert_int_equal(result.n_generated, n);
         assert_memory_equal(cut.text, one.text, cut.size);
     }
+}
+
+static void guesses_change_no_constrained_answer(void **state)
+{
+    static const char *const repeating[] = {
+        "(\\{\"name\":\"(Rosa|Zoe|Ben)\",\"size\":[1-9]\\},){9}",
+        "((red|green|blue|red and green) ){30}",
+        "[a-z ,.]{60}",
+    };
+    struct output plain, guessed;
+    uint64_t n_right = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        smol_generate_result one = generate(repeating[seed % 3], seed, 150, 1, 0, &plain);
+        smol_generate_result two = generate(repeating[seed % 3], seed, 150, 1, 1, &guessed);
+        assert_string_equal(guessed.text, plain.text);
+        assert_int_equal(guessed.n_forced, plain.n_forced);
+        assert_int_equal(two.n_generated, one.n_generated);
+        assert_int_equal(two.finish, one.finish);
+        n_right += two.n_guessed_right;
+    }
+    assert_true(n_right > 50);
 }
 
 int main(void)
@@ -315,6 +338,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_compiled_is_refused_in_words),
         cmocka_unit_test(answers_match_whatever_is_sampled),
         cmocka_unit_test(answers_do_not_depend_on_threads_and_limits_cut_them),
+        cmocka_unit_test(guesses_change_no_constrained_answer),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

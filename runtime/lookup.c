@@ -1,0 +1,80 @@
+/* Guesses of the next tokens, see lookup.h. */
+#include "runtime/lookup.h"
+
+#include <string.h>
+
+enum {
+    LEAST_MATCH = 2, /* tokens that must agree */
+    PATIENCE = 32,   /* every so many places that promise little are tried nevertheless */
+};
+
+/* A guess is made if its chance is above this: about what another row costs, in passes of one row,
+ * while passes wait for the weights. */
+static const float row_cost = 0.15f;
+
+static const float learning_rate = 0.15f;
+
+void lookup_init(struct lookup *lookup)
+{
+    float wrong = 1;
+    for (size_t n = 0; n <= LOOKUP_MATCH; n++, wrong *= 0.75f)
+        lookup->chance[n] = 1 - wrong;
+    lookup->n_agreeing = 0;
+    lookup->n_unused = 0;
+}
+
+/* Returns how many tokens before ids[end] agree with the last ones of ids[0..n), at most
+ * LOOKUP_MATCH. */
+static size_t count_agreeing(const uint32_t *ids, size_t n, size_t end)
+{
+    size_t count = 0;
+    while (count < end && count < LOOKUP_MATCH && ids[end - 1 - count] == ids[n - 1 - count])
+        count++;
+    return count;
+}
+
+/* Returns the end of the earlier place that agrees best with the end of ids[0..n), the latest of
+ * several, and sets *n_agreeing; n if there is none. */
+static size_t find_place(const uint32_t *ids, size_t n, size_t *n_agreeing)
+{
+    size_t best = n;
+    *n_agreeing = LEAST_MATCH - 1;
+    for (size_t end = n - 1; end >= LEAST_MATCH && *n_agreeing < LOOKUP_MATCH; end--) {
+        if (ids[end - 1] != ids[n - 1])
+            continue;
+        size_t count = count_agreeing(ids, n, end);
+        if (count > *n_agreeing) {
+            *n_agreeing = count;
+            best = end;
+        }
+    }
+    return best;
+}
+
+size_t lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, uint32_t *out,
+                    size_t most)
+{
+    size_t place = n > LEAST_MATCH ? find_place(ids, n, &lookup->n_agreeing) : n;
+    size_t count = 0, left = n - place;
+    if (left == 0)
+        return 0;
+    left = left < most ? left : most;
+    float chance = lookup->chance[lookup->n_agreeing];
+    if (chance < 2 * row_cost)
+        count = ++lookup->n_unused % PATIENCE == 0;
+    else
+        for (float all = chance; count < left && all > row_cost; all *= chance)
+            count++;
+    count = count < left ? count : left;
+    memcpy(out, ids + place, count * sizeof *out);
+    return count;
+}
+
+void lookup_learn(struct lookup *lookup, size_t n_guessed, size_t n_right)
+{
+    float *chance = &lookup->chance[lookup->n_agreeing];
+    for (size_t i = 0; i < n_right; i++)
+        *chance += learning_rate * (1 - *chance);
+    if (n_right < n_guessed)
+        *chance -= learning_rate * *chance;
+}
