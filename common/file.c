@@ -203,7 +203,7 @@ static smol_status read_opened(smol_status status, const char *name, size_t limi
         if (view->size > limit)
             status = smol_fail(error, SMOL_ERROR_FILE, "%s: too large (%zu bytes, at most %zu)",
                                name, view->size, limit);
-        else if (view->size > 0 && !(data = smol_aligned_alloc(64, view->size)))
+        else if (view->size > 0 && !(data = smol_file_alloc(view->size)))
             status = smol_fail_memory(error, name);
         else
             status = read_all(name, view, data, error);

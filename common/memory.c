@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ZEROS_ALIGN = 64 };
+enum { ZEROS_ALIGN = 64, FILE_ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
 static struct memory_source source; /* all zeros: the C library */
 
@@ -56,6 +56,16 @@ void *smol_aligned_alloc(size_t alignment, size_t size)
     if (rest > 0 && __builtin_add_overflow(size, alignment - rest, &size))
         return NULL;
     return aligned_alloc(alignment, size);
+}
+
+void *smol_file_alloc(size_t size)
+{
+    if (source.allocate || size < 4 * HUGE_PAGE)
+        return smol_aligned_alloc(FILE_ALIGN, size);
+    void *memory = smol_aligned_alloc(HUGE_PAGE, size);
+    if (memory)
+        madvise(memory, size, MADV_HUGEPAGE); /* if it fails, the pages are small */
+    return memory;
 }
 
 char *smol_strdup(const char *text)

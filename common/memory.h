@@ -36,6 +36,9 @@ __attribute__((visibility("default"))) void smol_free(void *memory);
 FREED_WITH_SMOL_FREE void *smol_malloc(size_t size);
 FREED_WITH_SMOL_FREE void *smol_calloc(size_t n, size_t size);
 FREED_WITH_SMOL_FREE void *smol_aligned_alloc(size_t alignment, size_t size); /* any size */
+/* Allocates memory for the contents of a file, aligned to 64 bytes. With the C library, much of it
+ * lies in huge pages where the system has them: weights are then read faster. */
+FREED_WITH_SMOL_FREE void *smol_file_alloc(size_t size);
 FREED_WITH_SMOL_FREE char *smol_strdup(const char *text);
 FREED_WITH_SMOL_FREE char *smol_strndup(const char *text, size_t n);
 void *smol_realloc(void *memory, size_t size); /* not for memory of smol_aligned_alloc */

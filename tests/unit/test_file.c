@@ -2,6 +2,7 @@
  * at all. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -127,6 +128,50 @@ static void a_pipe_without_a_writer_is_refused_at_once(void **state)
     alarm(10); /* a read that waits for a writer would never end */
     refuses(temporary.path, "pipe");
     alarm(0);
+}
+
+/* Returns the kilobytes of this process that lie in huge pages. */
+static unsigned long huge_kilobytes(void)
+{
+    unsigned long kilobytes = 0;
+    char line[256];
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    while (file && fgets(line, sizeof line, file))
+        sscanf(line, "AnonHugePages: %lu", &kilobytes);
+    if (file)
+        fclose(file);
+    return kilobytes;
+}
+
+/* Returns whether the system gives huge pages to those who ask. */
+static bool has_huge_pages(void)
+{
+    char line[256] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+    if (file) {
+        if (!fgets(line, sizeof line, file))
+            line[0] = '\0';
+        fclose(file);
+    }
+    return line[0] && !strstr(line, "[never]");
+}
+
+static void a_large_file_is_read_into_huge_pages(void **state)
+{
+    (void)state;
+    const size_t size = 32 << 20;
+    struct file_view view;
+    if (!has_huge_pages()) {
+        print_message("skipped: this system has no transparent huge pages\n");
+        skip();
+    }
+    char *bytes = calloc(1, size);
+    const char *path = temporary_write(&temporary, "large", bytes, size);
+    free(bytes);
+    unsigned long before = huge_kilobytes();
+    assert_int_equal(smol_file_read(path, size, &view, &error), SMOL_OK);
+    assert_true(huge_kilobytes() > before);
+    smol_file_close(&view);
 }
 
 static void a_device_is_no_file(void **state)
@@ -412,6 +457,7 @@ int main(void)
         in_folder(a_missing_file_is_named),
         in_folder(a_folder_is_no_file),
         in_folder(a_pipe_without_a_writer_is_refused_at_once),
+        in_folder(a_large_file_is_read_into_huge_pages),
         cmocka_unit_test(a_device_is_no_file),
         in_folder(reading_stops_at_the_limit_and_not_before),
         in_folder(symbolic_links_are_followed),
