@@ -3,16 +3,22 @@
 
 #include <string.h>
 
+#include "common/memory.h"
+#include "runtime/constrain/term_table.h"
+
 void smol_choices_add(struct term_choices *choices, term a)
 {
-    if (choices->n == sizeof choices->terms / sizeof *choices->terms)
-        choices->terms[0] = smol_choices_end(choices), choices->n = 1;
-    choices->terms[choices->n++] = a;
+    if (smol_term_grow(choices->table, &choices->terms, &choices->capacity, choices->n,
+                       sizeof *choices->terms))
+        choices->terms[choices->n++] = a;
 }
 
 term smol_choices_end(struct term_choices *choices)
 {
-    return smol_term_any_of(choices->table, choices->terms, choices->n);
+    term one = smol_term_any_of(choices->table, choices->terms, choices->n);
+    smol_free(choices->terms);
+    *choices = (struct term_choices){.table = choices->table};
+    return one;
 }
 
 static term literal(struct term_table *table, const char *text)
@@ -59,15 +65,18 @@ static size_t spell(char c, char out[7])
 
 term smol_json_literal_term(struct term_table *table, struct json_text text)
 {
-    term all = literal(table, "\"");
-    for (size_t i = 0; i < text.size;) {
-        char out[256];
-        size_t n = 0;
-        while (i < text.size && n + 7 <= sizeof out)
-            n += spell(text.at[i++], out + n);
-        all = smol_term_then(table, all, smol_term_literal(table, out, n));
+    term all = TERM_EMPTY;
+    char out[256] = "\"";
+    size_t n = 1;
+    for (size_t i = 0; i < text.size; i++) {
+        if (n + 7 > sizeof out) {
+            all = smol_term_then(table, all, smol_term_literal(table, out, n));
+            n = 0;
+        }
+        n += spell(text.at[i], out + n);
     }
-    return smol_term_then(table, all, literal(table, "\""));
+    out[n++] = '"';
+    return smol_term_then(table, all, smol_term_literal(table, out, n));
 }
 
 /* --- numbers and values ------------------------------------------------------------------- */

@@ -15,11 +15,13 @@ enum json_space {
 /* Collects terms for one of them; cheaper than one smol_term_either after another. */
 struct term_choices {
     struct term_table *table;
-    size_t n;
-    term terms[128];
+    term *terms; /* (n) */
+    size_t n, capacity;
 };
 
 void smol_choices_add(struct term_choices *choices, term a);
+
+/* Returns one of the terms, and frees the list. */
 term smol_choices_end(struct term_choices *choices);
 
 /* A string with min to max characters, a unit; max may be TERM_FOREVER. */

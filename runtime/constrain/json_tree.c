@@ -207,8 +207,9 @@ smol_status smol_json_tree(struct arena *arena, const char *name, const char *te
 
 /* --- equality ----------------------------------------------------------------------------- */
 
-bool smol_json_equal(const struct json_node *a, const struct json_node *b)
+bool smol_json_equal(const struct json_node *a, const struct json_node *b, size_t *steps)
 {
+    *steps += 1 + a->text.size / 64;
     if (a->kind != b->kind || a->n != b->n)
         return false;
     if (a->kind == JSON_STRING)
@@ -219,7 +220,7 @@ bool smol_json_equal(const struct json_node *a, const struct json_node *b)
     for (const struct json_node *child = a->first; child; child = child->next) {
         const struct json_node *match =
             a->kind == JSON_OBJECT ? smol_json_find(b, child->key) : other;
-        if (!match || !smol_json_equal(child, match))
+        if (!match || !smol_json_equal(child, match, steps))
             return false;
         other = other ? other->next : NULL;
     }

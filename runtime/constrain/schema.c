@@ -280,24 +280,24 @@ term smol_schema_value(struct compiler *c, const struct json_node *value, unsign
         return write_number(c, value->text);
     if (value->kind == JSON_STRING)
         return smol_schema_text(c, &spelling->string, value->text, value);
-    term all = smol_schema_literal(c, brackets->open);
+    term open = smol_schema_literal(c, brackets->open);
     if (value->n == 0)
-        return smol_term_then(c->table, all, smol_schema_literal(c, brackets->close));
-    all = smol_term_then(c->table, all, smol_schema_gap(c, level));
+        return smol_term_then(c->table, open, smol_schema_literal(c, brackets->close));
     const struct json_node **children = children_of(c, value, object && spelling->sorted);
-    for (size_t i = 0; children && i < value->n; i++) {
+    term all = smol_schema_close(c, brackets, level);
+    for (size_t i = children ? value->n : 0; i-- > 0;) { /* sequences nest on the right */
         const struct json_node *child = children[i];
         unsigned within =
             object ? smol_schema_within_member(c, level, child->key) : smol_schema_within(c, level);
         term own = smol_schema_value(c, child, within);
-        if (i > 0)
-            all = smol_term_then(c->table, all, smol_schema_comma(c, brackets, level));
         if (object)
             own = smol_schema_member(c, smol_schema_text(c, &spelling->key, child->key, child), own,
                                      level);
-        all = smol_term_then(c->table, all, own);
+        all = smol_term_then(c->table, own, all);
+        if (i > 0)
+            all = smol_term_then(c->table, smol_schema_comma(c, brackets, level), all);
     }
-    return smol_term_then(c->table, all, smol_schema_close(c, brackets, level));
+    return smol_term_then(c->table, open, smol_term_then(c->table, smol_schema_gap(c, level), all));
 }
 
 /* --- goals -------------------------------------------------------------------------------- */

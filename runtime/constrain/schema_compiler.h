@@ -159,6 +159,7 @@ struct compiler {
     bool probe_failed;
     unsigned depth; /* of recursion */
     size_t work;
+    size_t steps;                    /* of comparisons of values, not yet counted as work */
     const struct json_node *because; /* of the claim being looked at, for messages */
     struct claim *claims; /* (SCHEMA_MAX_CLAIMS + 1) of the alternatives being expanded */
     size_t n_claims;
@@ -263,6 +264,9 @@ const struct claim *smol_schema_choice(const struct facts *facts);
 
 /* Returns the bit of the value's type. */
 unsigned smol_schema_type_of(struct compiler *c, const struct json_node *value);
+
+/* Returns smol_json_equal, which counts as work at b. */
+bool smol_schema_equal(struct compiler *c, const struct json_node *a, const struct json_node *b);
 
 /* Returns whether a value matches a schema, or a claim or all of them hold for it. */
 bool smol_schema_valid(struct compiler *c, const struct json_node *schema,

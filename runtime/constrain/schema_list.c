@@ -270,7 +270,7 @@ static bool add_values(struct compiler *c, const struct goal *goal, struct value
         for (unsigned number = 0; value; number++) {
             if (smol_schema_all_hold(c, facts, value)) {
                 uint32_t k = 0;
-                while (k < values->n && !smol_json_equal(values->at[k], value))
+                while (k < values->n && !smol_schema_equal(c, value, values->at[k]))
                     k++;
                 if (k == SCHEMA_MAX_VALUES)
                     return false;

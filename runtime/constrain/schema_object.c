@@ -622,7 +622,7 @@ static term with_other(struct object *object, size_t index)
     term braced = smol_term_then(c->table, smol_schema_literal(c, object->spelling->object.open),
                                  in_order(object));
     smol_choices_add(&all, braced);
-    return c->status ? TERM_NOTHING : smol_choices_end(&all);
+    return smol_choices_end(&all);
 }
 
 term smol_schema_object(struct compiler *c, const struct facts *facts, unsigned level)

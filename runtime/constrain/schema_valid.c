@@ -36,10 +36,23 @@ static bool is_type(struct compiler *c, const struct json_node *keyword,
     return false;
 }
 
-static bool is_among(const struct json_node *list, const struct json_node *value)
+bool smol_schema_equal(struct compiler *c, const struct json_node *a, const struct json_node *b)
 {
-    for (const struct json_node *other = list->first; other; other = other->next)
-        if (smol_json_equal(other, value))
+    enum { STEPS = 64 }; /* that are as much work as a claim */
+    bool equal = smol_json_equal(a, b, &c->steps);
+    for (; c->steps >= STEPS; c->steps -= STEPS)
+        if (!smol_schema_work(c, b))
+            return false;
+    return equal;
+}
+
+static bool is_among(struct compiler *c, const struct json_node *list,
+                     const struct json_node *value)
+{
+    if (value->parent == list)
+        return true;
+    for (const struct json_node *other = list->first; other && !c->status; other = other->next)
+        if (smol_schema_equal(c, value, other))
             return true;
     return false;
 }
@@ -144,11 +157,11 @@ static bool valid_contains(struct compiler *c, const struct json_node *owner,
            n <= (high ? smol_schema_count(c, high) : UINT32_MAX);
 }
 
-static bool is_unique(const struct json_node *list)
+static bool is_unique(struct compiler *c, const struct json_node *list)
 {
     for (const struct json_node *a = list->first; a; a = a->next)
-        for (const struct json_node *b = a->next; b; b = b->next)
-            if (smol_json_equal(a, b))
+        for (const struct json_node *b = a->next; b && !c->status; b = b->next)
+            if (smol_schema_equal(c, a, b))
                 return false;
     return true;
 }
@@ -219,9 +232,9 @@ static bool valid_keyword(struct compiler *c, const struct json_node *owner, enu
     case WORD_TYPE:
         return is_type(c, keyword, value);
     case WORD_ENUM:
-        return is_among(keyword, value);
+        return is_among(c, keyword, value);
     case WORD_CONST:
-        return smol_json_equal(keyword, value);
+        return smol_schema_equal(c, value, keyword);
     case WORD_ALL_OF:
         return count_valid(c, keyword, value) == keyword->n;
     case WORD_ANY_OF:
@@ -261,7 +274,7 @@ static bool valid_keyword(struct compiler *c, const struct json_node *owner, enu
     case WORD_CONTAINS:
         return valid_contains(c, owner, keyword, value);
     case WORD_UNIQUE_ITEMS:
-        return keyword->kind != JSON_TRUE || is_unique(value);
+        return keyword->kind != JSON_TRUE || is_unique(c, value);
     case WORD_MIN_LENGTH:
         return smol_schema_length(value->text) >= smol_schema_count(c, keyword);
     case WORD_MAX_LENGTH:

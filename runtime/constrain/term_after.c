@@ -95,13 +95,11 @@ static size_t row_of(struct term_table *table, term a)
         table->n_rows = 1;
     if (table->n_rows >= table->rows_capacity) {
         size_t wanted = table->rows_capacity ? 2 * table->rows_capacity : 64;
-        term *rows = wanted * n * sizeof *rows <= TERM_MAX_BYTES
-                         ? smol_reallocarray(table->rows, wanted, n * sizeof *rows)
-                         : NULL;
-        if (!rows) {
-            smol_term_fail(table, SMOL_ERROR_MEMORY, "its states need too much memory");
-            return 0;
-        }
+        if (wanted * n * sizeof *table->rows > TERM_MAX_BYTES)
+            return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "its states need too much memory");
+        term *rows = smol_reallocarray(table->rows, wanted, n * sizeof *rows);
+        if (!rows)
+            return smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
         table->rows = rows;
         table->rows_capacity = wanted;
     }

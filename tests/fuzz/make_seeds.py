@@ -644,6 +644,20 @@ def tools():
     yield "one", bytes([len(answers) * 5]) + listed + b"\0<tool_call>no call"
 
 
+def masks():
+    for name, schema in schemas():
+        yield name, b"\0\0" + schema
+    yield "indented", b"\0\2" + next(schema for _, schema in schemas())
+    yield "strings", b'\0\1{"items":{"anyOf":[{"maxLength":3},{"pattern":"^(a|\xc3\xa9)*$","minLength":2},{"pattern":"^[^x]{0,20}$"}]}}'
+    yield "names", b'\0\0{"properties":{"a":{"type":"string"},"ab":{"maxLength":20}},"additionalProperties":{"minLength":18}}'
+    yield "pattern", b"\1\0" + r"(a|é|\d{2})+( [a-z]{1,30})*\.?".encode()
+    yield from (("grammar_" + name, b"\2\0" + grammar) for name, grammar in grammars())
+    yield "choices", b'\3\0["true","a","aa","abc \xc3\xa9",""]'
+    listed = next(tools())[1].partition(b"\0[")[2].partition(b"\0")[0]
+    for style in range(1, 10):
+        yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
+
+
 TARGETS = {
     "request": requests,
     "lines": lines,
@@ -660,6 +674,7 @@ TARGETS = {
     "grammar": grammars,
     "schema": schemas,
     "tools": tools,
+    "masks": masks,
     "tokenizer": tokenizer_tables,
     "blob": pieces,
     "run": runs,

@@ -4,6 +4,7 @@ decided rightly, or its schema is refused by a message with a place."""
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,79 @@ def test_properties_may_come_in_any_order():
 def test_faults_are_named(value, message):
     with pytest.raises(Refused, match=re.escape(message)):
         schema(value)
+
+
+# --- schemas of an attacker ---------------------------------------------------------------------
+
+
+def numbered(n, name="d", **others):
+    """Returns definitions, each made of the one before."""
+    return {f"{name}{i}": {key: make(f"#/$defs/{name}{i - 1}") for key, make in others.items()} for i in range(1, n)}
+
+
+def pair(place):
+    return [{"$ref": place}, {"$ref": place}]
+
+
+HOSTILE = {
+    "a long enum": {"enum": list(range(200_000))},
+    "an enum of lists": {"enum": [[i] * 20 for i in range(20_000)]},
+    "enums that meet": {"enum": list(range(100_000)), "allOf": [{"enum": list(range(99_999, -1, -1))}]},
+    "long texts that are nearly equal": {"enum": ["a" * 3000 + str(i) for i in range(1000)], "not": {"enum": ["a" * 3000 + str(-i) for i in range(1000)]}},
+    "a long list whose elements differ": {"const": list(range(100_000)), "uniqueItems": True},
+    "choices of choices": {"$ref": "#/$defs/d29", "$defs": numbered(30, anyOf=pair) | {"d0": {"type": "string"}}},
+    "objects of objects": {"$ref": "#/$defs/d29", "$defs": numbered(30, properties=lambda place: dict(zip("ab", pair(place), strict=True))) | {"d0": {}}},
+    "choices that multiply": {"allOf": [{"anyOf": [{"properties": {f"a{i}": {"minimum": k}}} for k in range(3)]} for i in range(9)]},
+    "conditions in a row": {"allOf": [{"if": {"properties": {"k": {"const": i}}}, "then": {"required": [f"r{i}"]}} for i in range(200)]},
+    "patterns that overlap": {"patternProperties": {f"[a-z]{{{i}}}$": {"minimum": i} for i in range(20)}},
+    "patterns that meet": {"type": "string", "allOf": [{"pattern": f"{chr(97 + i)}.{{{i}}}z"} for i in range(15)]},
+    "a pattern with many states": {"type": "string", "pattern": "^(.*a.{28}){2}$", "maxLength": 100},
+    "counts of counts": {"type": "string", "pattern": "^" + "(" * 20 + "a" + "{1,9}){1,9}" * 20 + "$"},
+    "many properties": {"properties": {f"p{i}": {} for i in range(20_000)}},
+    "large counts": {"type": "array", "minItems": 10**18, "prefixItems": [{"type": "string", "minLength": 10**30}] * 100},
+    "a long bound": b'{"type":"number","minimum":0.' + b"9" * 100_000 + b"}",
+    "a large bound": b'{"type":"number","maximum":1E99999}',
+    "a chain of references": {"$ref": "#/$defs/d199", "$defs": {f"d{i}": {"$ref": f"#/$defs/d{i - 1}"} for i in range(200)}},
+    "a long reference": {"$ref": "#" + "/a" * 100_000},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_schemas_are_compiled_or_refused_soon(value):
+    value = value if isinstance(value, bytes) else json.dumps(value).encode()
+    begin = time.process_time()
+    try:
+        schema(value)
+    except Refused as fault:
+        assert re.match("schema: #|the constraint: it |the constraint: its |the constraint allows no text", str(fault)), fault
+    assert time.process_time() - begin < 10  # with sanitizers too
+
+
+def test_an_enum_may_be_long():
+    """Texts take no memory but that of their bytes, also within an object."""
+    texts = [f"item {i * 7919 % 50_021}, of many" for i in range(50_000)]
+    term = schema({"type": "object", "required": ["a"], "properties": {"a": {"enum": texts}}})
+    for text in texts[::97]:
+        assert allows(term, {"a": text}) and not allows(term, {"a": text + "x"}) and not allows(term, {"a": text[1:]})
+
+
+def test_a_value_may_be_long():
+    value = {"list": list(range(3000)), "object": {f"name {i}": [i] for i in range(3000)}}
+    for white_space in (COMPACT, SPACED, INDENTED):
+        term = schema({"const": value}, white_space)
+        assert term.allows(dump(value, white_space)) and not term.allows(dump(value | {"list": [1]}, white_space))
+
+
+@pytest.mark.parametrize(
+    "text, valid, invalid",
+    [
+        (b'{"type":"number","minimum":-0,"maximum":-0.0}', ["0", "0.0"], ["1", "-1", "0.1"]),
+        (b'{"const":-0.0}', ["-0.0", "-0"], ["1", "0.1"]),
+        (b'{"enum":[1e400,1e-400,5],"maximum":1e401,"exclusiveMinimum":1e-400}', ["1e400", "5"], ["1e-400", "6"]),
+        (b'{"type":"integer","minimum":-1e308,"maximum":1e308}', ["1" + "0" * 308, "-" + "9" * 308, "0"], ["1" + "0" * 307 + "1"]),
+        (b'{"type":"number","multipleOf":1e-300}', ["0." + "0" * 299 + "1", "7"], ["0." + "0" * 300 + "1"]),
+    ],
+)  # fmt: skip
+def test_numbers_have_no_size_of_a_machine(text, valid, invalid):
+    term = schema(text)
+    assert all(map(term.allows, valid)) and not any(map(term.allows, invalid))

@@ -82,13 +82,17 @@ class Ours:
     def __del__(self):
         lib.smol_sampler_free(self.handle)
 
-    def sample(self, logits, history=()):
+    def sample(self, logits, history=(), allowed=None):
+        """`allowed`: whether each id is in the mask."""
         logits, history = np.asarray(logits, np.float32), np.asarray(history, np.uint32)
         chosen, error = ctypes.c_uint32(), Error()
-        status = lib.smol_sample(
-            self.handle, pointer(logits, FLOATS), len(logits), pointer(history, IDS), len(history),
-            ctypes.byref(chosen), ctypes.byref(error),
-        )  # fmt: skip
+        scores = self.handle, pointer(logits, FLOATS), len(logits)
+        rest = pointer(history, IDS), len(history), ctypes.byref(chosen), ctypes.byref(error)
+        if allowed is None:
+            status = lib.smol_sample(*scores, *rest)
+        else:
+            bits = np.packbits(np.pad(allowed, (0, -len(allowed) % 64)), bitorder="little")
+            status = lib.smol_sample_masked(*scores, bits.ctypes.data_as(ctypes.c_void_p), *rest)
         assert status == 0, str(error)
         return chosen.value
 
@@ -293,8 +297,41 @@ def test_penalties_are_those_of_openai(frequency, presence):
         assert sampler.sample(logits, history[40 - n_output :]) == np.argmax(expected)
 
 
+MASKED = [{"temperature": 1.3}, {"temperature": 0.8, "top_k": 4}, {"temperature": 2.0, "top_p": 0.7}, {"temperature": 1.0, "min_p": 0.2},
+          {"temperature": 1.5, "top_k": 9, "top_p": 0.9, "repetition_penalty": 1.4}]  # fmt: skip
+
+
+@pytest.mark.parametrize("params", MASKED, ids=str)
+def test_what_is_drawn_under_a_mask_is_what_transformers_draws_without_the_other_tokens(params):
+    """The other logits are -inf there, before top-k and top-p."""
+    n, draws, rng = 130, 4000, np.random.default_rng(5)
+    for _ in range(3):
+        logits, history = rng.normal(0, 2, n).astype(np.float32), rng.integers(0, n, 20)
+        allowed = rng.random(n) < 0.15
+        allowed[np.argsort(logits)[-9:-1]] = False  # the best ones are not allowed
+        allowed[rng.integers(n)] = True
+        expected = reference(np.where(allowed, logits, -np.inf), history, **params)
+        sampler = Ours(**params, seed=int(rng.integers(1 << 30)))
+        counts = np.bincount([sampler.sample(logits, history, allowed) for _ in range(draws)], minlength=n)
+        assert not counts[~allowed].any() and not counts[expected == 0].any()
+        some = expected * draws > 5
+        deviation = (counts - expected * draws)[some] / np.sqrt(expected * draws * (1 - expected) + 1e-9)[some]
+        assert abs(deviation).max() < 5, (params, deviation)
+
+
+def test_the_best_allowed_token_is_chosen_greedily():
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        logits, allowed = rng.normal(0, 2, 200).astype(np.float32), rng.random(200) < 0.05
+        allowed[rng.integers(200)] = True
+        assert Ours().sample(logits, (), allowed) == np.argmax(np.where(allowed, logits, -np.inf))
+    with pytest.raises(AssertionError, match="mask"):
+        Ours().sample(logits, (), np.zeros(200, bool))
+
+
 def test_biases_hold_in_greedy_and_masked_decoding():
     logits = np.zeros(70, np.float32)
+    assert Ours(logit_bias={65: 1, 3: 0.5}).sample(logits, (), np.arange(70) < 60) == 3
     assert Ours(logit_bias={65: 1, 3: 0.5}).sample(logits) == 65
     assert Ours(logit_bias={0: -100}, temperature=0.01).sample(logits) != 0
     sampler, error, chosen = Ours(logit_bias={70: 1}), Error(), ctypes.c_uint32()

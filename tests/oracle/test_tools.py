@@ -12,6 +12,7 @@ from chats import reference
 from checkpoints import byte_tokenizer, make
 from engine import Model, SmolError, check
 from internal import ROOT, Error, lib
+from jsonschema.validators import validator_for
 from programs import smolconv
 from test_jsonl import answers
 from smol_h import ON_TOOL_PART, ConstraintParams
@@ -312,6 +313,75 @@ def test_a_cut_answer_is_read_as_far_as_it_goes(styled):
         assert len(found) <= 1 and content.startswith(words.rstrip("<[{|tolcaTOLCA_\"S\n")) or not found
         if found:
             assert found[0][0] == calls[0][0] and whole.startswith(found[0][1])
+
+
+# --- random answers ---------------------------------------------------------------------------------
+
+NESTED = {"type": "object", "additionalProperties": False, "required": ["list"], "properties": {
+    "list": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": ["integer", "null"]}}, "flag": {"type": "boolean"}}}  # fmt: skip
+SAMPLED = [
+    {"type": "function", "function": {
+        "name": "add-event.v2_X", "description": "</tool_call>\n[TOOL_CALLS] {\"name\": \"\u0000 {{ x }} {% raw %}", "parameters": {
+            "$defs": {"who": {"type": "string", "pattern": "^[a-cé]{1,3}$"}}, "type": "object", "required": ["who", "more"], "properties": {
+                "who": {"$ref": "#/$defs/who"}, "kind": {"enum": ["call", "5", None, 7, -2.5, True]}, "more": NESTED,
+                "count": {"type": "integer", "minimum": -3, "maximum": 12, "multipleOf": 3}, "note": {"type": "string", "maxLength": 3}}}}},
+    {"name": "f", "parameters": {"properties": {"f": {"const": {"f": [["f"], 1.5]}}, "name": {"enum": ["f", "name"]}}, "required": ["name"]}},
+    {"name": "ff", "parameters": {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {"const": 1}, "b": {"const": "b"}},
+                                  "type": "object", "additionalProperties": False}},
+    {"name": "free", "description": "x" * 5000, "parameters": {"additionalProperties": {"type": "array", "maxItems": 1, "items": {"enum": ["", "é"]}},
+                                                              "maxProperties": 2, "type": "object"}},
+]  # fmt: skip
+
+
+def writable(style):
+    """Returns these tools without a text that the style cannot write."""
+    text = json.dumps(SAMPLED)
+    return json.loads(text.replace('"5", ', "") if style == "qwen-xml" else text)
+
+
+def random_answer(matcher, model, rng, limit):
+    """Writes tokens that are allowed, at random; ends as soon as it may. Returns the ids and whether they end."""
+    error, ids = Error(), []
+    while len(ids) < limit:
+        allowed = matcher.mask()
+        assert allowed
+        if allowed & {256}:
+            return ids, True
+        texts = sorted(allowed - {256})
+        closing = [i for i in texts if chr(i) in '"]})\n/<|'] if len(ids) > limit // 3 else []
+        ids.append(rng.choice(closing or texts))
+        check(lib.smol_matcher_accept(matcher.pointer, ids[-1], ctypes.byref(error)), error)
+    return ids, False
+
+
+def text_of(model, ids):
+    at, size, error, parts = ctypes.c_char_p(), ctypes.c_size_t(), Error(), []
+    for i in ids:
+        check(lib.smol_token_text(model.handle, i, ctypes.byref(at), ctypes.byref(size), None, ctypes.byref(error)), error)
+        parts.append(ctypes.string_at(at, size.value))
+    return b"".join(parts)
+
+
+def test_any_answer_has_calls_that_are_valid(styled):
+    """As of a sampler at an endless temperature. What is cut off is read as far as it goes."""
+    style, model = styled
+    tools = writable(style)
+    schemas = {tool.get("function", tool)["name"]: tool.get("function", tool)["parameters"] for tool in tools}
+    whole, called = 0, set()
+    for seed in range(24):
+        rng = random.Random(seed)
+        choice = rng.choice(["required", *schemas])
+        matcher = Matcher(model, tools=tools, choice=choice, one_call=True)
+        ids, end = random_answer(matcher, model, rng, 400)
+        text = text_of(model, ids).decode(errors="ignore")
+        words, calls = read(model, text, rng, tools)
+        assert words == "" and len(calls) <= 1, text
+        if end:
+            ((name, arguments),) = calls
+            assert choice in ("required", name) and validator_for({})(schemas[name]).is_valid(json.loads(arguments)), text
+        whole += end
+        called |= {name for name, _ in calls}
+    assert whole > 10 and called == set(schemas), (whole, called)
 
 
 # --- requests -------------------------------------------------------------------------------------

@@ -82,11 +82,16 @@ static const char *const schemas[] = {
     "{}",
 };
 
-/* Checks each token of the vocabulary in the current state; returns the mask in `mask`. */
+/* Checks each token of the vocabulary in the current state, and the one that must follow; returns
+ * the mask in `mask`. */
 static void check_state(smol_matcher *matcher, uint64_t *mask)
 {
     unsigned n_allowed = 0;
+    uint32_t forced;
+    size_t n_forced;
     assert_int_equal(smol_matcher_mask(matcher, mask, NULL), SMOL_OK);
+    assert_int_equal(smol_matcher_forced(matcher, &forced, 1, &n_forced, NULL), SMOL_OK);
+    assert_true(n_forced == 0 || has(mask, forced));
     for (uint32_t id = 0; id < vocab_size; id++) {
         bool allowed = smol_matcher_accept(matcher, id, NULL) == SMOL_OK;
         assert_int_equal(allowed, has(mask, id));

@@ -15,18 +15,20 @@
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
 
-enum { N_THREADS = 6, N_ROUNDS = 3, MOST_TEXT = 2048 };
+enum { N_THREADS = 14, N_ROUNDS = 3, MOST_TEXT = 2048 };
 
 static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_F32};
 enum { N_BLOBS = sizeof dtypes / sizeof dtypes[0] };
 static char blobs[N_BLOBS][128];
 static smol_model *shared[N_BLOBS]; /* open during all tests */
+static smol_constraint *constraints[N_BLOBS];
 
 /* One thread: its questions and the results. */
 struct asker {
     pthread_t thread;
     unsigned index, blob;
-    bool own_model; /* opened and closed for each question */
+    bool own_model;   /* opened and closed for each question */
+    bool constrained; /* answers in JSON, with the constraint that others use too */
     char text[MOST_TEXT];
     size_t size;
     smol_status status;
@@ -48,15 +50,18 @@ static smol_status generate(struct asker *asker, const smol_model *model, const 
 {
     const smol_context_params params = {.n_threads = 1 + asker->index % 3};
     const smol_sampler_params choice = {.temperature = 1, .top_k = 20, .seed = asker->index};
-    const smol_generate_params how = {.max_tokens = 12, .on_text = keep, .user = asker};
+    smol_generate_params how = {.max_tokens = 24, .on_text = keep, .user = asker};
     smol_generate_result result;
     smol_context *context;
     smol_sampler *sampler = NULL;
     smol_status status = smol_context_create(model, &params, &context, NULL);
     if (!status)
         status = smol_sampler_create(&choice, &sampler, NULL);
+    if (!status && asker->constrained)
+        status = smol_matcher_create(constraints[asker->blob], &how.matcher, NULL);
     if (!status)
         status = smol_generate(context, sampler, ids, n, &how, &result, NULL);
+    smol_matcher_free(how.matcher);
     smol_sampler_free(sampler);
     smol_context_free(context);
     return status;
@@ -97,7 +102,11 @@ static void *run(void *argument)
 static struct asker new_asker(unsigned index)
 {
     return (struct asker){
-        .index = index, .blob = index % N_BLOBS, .own_model = index / N_BLOBS % 2};
+        .index = index,
+        .blob = index % N_BLOBS,
+        .own_model = index / N_BLOBS % 2,
+        .constrained = index / N_BLOBS >= 2 && index / N_BLOBS % 2 == 0, /* three of each blob */
+    };
 }
 
 static void models_and_contexts_on_many_threads_answer_as_alone(void **state)
@@ -147,10 +156,15 @@ static void nothing_of_the_process_is_changed(void **state)
 
 static int open_models(void **state)
 {
+    static const char schema[] =
+        "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[a-z ]{1,30}$\"}}";
+    const smol_constraint_params json = {.text = schema, .size = sizeof schema - 1};
     (void)state;
     temporary_make(&folder);
     for (unsigned i = 0; i < N_BLOBS; i++)
-        if (convert_demo(dtypes[i], blobs[i]) || smol_model_open(blobs[i], NULL, &shared[i], NULL))
+        if (convert_demo(dtypes[i], blobs[i]) ||
+            smol_model_open(blobs[i], NULL, &shared[i], NULL) ||
+            smol_constraint_create(shared[i], &json, &constraints[i], NULL))
             return -1;
     return 0;
 }
@@ -159,7 +173,7 @@ static int close_models(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < N_BLOBS; i++)
-        smol_model_close(shared[i]);
+        smol_constraint_free(constraints[i]), smol_model_close(shared[i]);
     temporary_remove(&folder);
     return 0;
 }
