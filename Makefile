@@ -50,7 +50,7 @@ VERSION := $(shell sed -n 's/^\#define SMOL_VERSION_[A-Z]* \([0-9]*\)$$/\1/p' sm
 # raises it, with the version in runtime/libsmol.map.
 SOVERSION := 0
 
-ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 
 # One list for each folder; scripts/check-modules holds what each may include.
 COMMON_SRC := $(wildcard common/*.c common/*/*.c)
