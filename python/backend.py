@@ -99,7 +99,7 @@ def make(settings: Settings, work: Path) -> Path:
         return Path(settings["folder"])
     if any(character.isspace() for character in str(work)):
         raise SystemExit(f"{work.parent}: make needs a folder for temporary files without blanks: set TMPDIR")
-    words = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(ROOT), *shlex.split(settings.get("make", ""))]
+    words = ["make", "-s", f"-j{len(os.sched_getaffinity(0))}", "-C", str(ROOT), *shlex.split(settings.get("make", ""))]
     run([*words, f"BUILD={work / 'build'}", *vendored(words, work), "python"])
     return work / "build/python/smolrun"
 
