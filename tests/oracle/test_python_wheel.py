@@ -255,9 +255,10 @@ def unpack(wheel, folder):
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory):
-    """{platform: wheel}, of all platforms."""
-    folder = tmp_path_factory.mktemp("wheels")
-    run(ROOT / "scripts/build-wheels", "--out", folder, timeout=3600)
+    """{platform: wheel}, of all platforms. SMOL_WHEELS names a folder with those of a release, which are then tested."""
+    folder = Path(os.environ.get("SMOL_WHEELS") or tmp_path_factory.mktemp("wheels"))
+    if not os.environ.get("SMOL_WHEELS"):
+        run(ROOT / "scripts/build-wheels", "--out", folder, timeout=3600)
     found = {}
     for wheel in folder.glob("*.whl"):
         library, machine = re.fullmatch(r"smolrun-[0-9.]+-py3-none-([a-z]+)_\d_\d+_(\w+?)(\..*)?\.whl", wheel.name).group(1, 2)
