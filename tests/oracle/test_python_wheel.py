@@ -280,8 +280,7 @@ def musl():
     def words(machine):
         if machine == "x86_64":
             return ["/usr/lib/x86_64-linux-musl/libc.so"], ["musl-gcc"]
-        architecture = {"aarch64": "arm64", "armv7l": "armhf"}[machine]
-        folder = run(ROOT / "scripts/foreign-libraries", architecture).stdout.strip()
+        folder = run(ROOT / "scripts/foreign-libraries", {"aarch64": "arm64", "armv7l": "armhf"}[machine]).stdout.strip()
         _, prefix, runner = MACHINES[machine]
         return [runner[0], f"{folder}/musl/lib/libc.so"], [f"{prefix}-gcc", f"-specs={folder}/musl/gcc.specs"]
 
@@ -302,7 +301,7 @@ def test_a_foreign_wheel_is_for_its_system(foreign, programs, musl, platform):
         if library == "manylinux":
             assert {"libc.so.6"} <= libraries <= GLIBC_2_17 and (2, 0) < version <= (2, 17), program
         else:
-            assert libraries <= {"libc.so"} and version == (0,), program
+            assert libraries <= {f"libc.musl-{machine.replace('v7l', 'v7')}.so.1"} and version == (0,), program
             symbols = run("nm", "-D", "--defined-only", musl(machine)[0][-1]).stdout.split()
             undefined = re.findall(r" U (\w+)", run("nm", "-D", program).stdout)
             assert set(undefined) <= set(symbols), program
@@ -330,6 +329,25 @@ def test_a_foreign_wheel_computes_the_same(programs, musl, blob, tmp_path, platf
     printed = run(*words, tmp_path / "example", blob, PROMPT).stdout
     run("cc", f"-I{ROOT}", "-o", tmp_path / "own", ROOT / "examples/generate.c", BUILD / "libsmol.a", "-lm", "-pthread")
     assert printed and printed == run(tmp_path / "own", blob, PROMPT).stdout
+
+
+@slow
+def test_an_emulated_python_runs_the_wheel(foreign, blob, tmp_path):
+    """Debian's Python for aarch64, with NumPy's wheel. NumPy has none for armv7l, and there is no Python for musl here."""
+    folder = Path(run(ROOT / "scripts/foreign-libraries", "arm64").stdout.strip()) / "python"
+    python = (folder / "usr/bin/python3").resolve()
+    packages = tmp_path / "packages"
+    platforms = [word for tag in ("2014", "_2_28") for word in ("--platform", f"manylinux{tag}_aarch64")]
+    version = ["--python-version", python.name.removeprefix("python"), "--only-binary", ":all:"]
+    run(*PIP, "install", "--target", packages, *platforms, *version, "--find-links", foreign["manylinux-aarch64"].parent, "smolrun")
+    variables = {"PYTHONHOME": folder / "usr", "LD_LIBRARY_PATH": folder / "lib", "PYTHONPATH": packages}
+    words = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
+    emulated = [*MACHINES["aarch64"][2], *words, python]
+    expected = run_program("--temp", 0.8, blob, PROMPT, "-n", N).stdout.decode().removesuffix("\n")
+    assert run(*emulated, "-c", GENERATE, blob, PROMPT, N).stdout == expected
+    code = "import smolrun, sys; print(smolrun.Model(sys.argv[1]).logits([1, 2, 3]).tobytes().hex())"
+    logits = run(sys.executable, "-c", code, blob, env={"PYTHONPATH": str(BUILD / "python")}).stdout
+    assert run(*emulated, "-c", code, blob).stdout == logits and len(logits) > 1000
 
 
 @slow
