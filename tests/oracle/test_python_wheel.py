@@ -339,7 +339,7 @@ def test_an_emulated_python_runs_the_wheel(foreign, blob, tmp_path):
     packages = tmp_path / "packages"
     platforms = [word for tag in ("2014", "_2_28") for word in ("--platform", f"manylinux{tag}_aarch64")]
     version = ["--python-version", python.name.removeprefix("python"), "--only-binary", ":all:"]
-    run(*PIP, "install", "--target", packages, *platforms, *version, "--find-links", foreign["manylinux-aarch64"].parent, "smolrun")
+    run(*PIP, "install", "--target", packages, *platforms, *version, foreign["manylinux-aarch64"])
     variables = {"PYTHONHOME": folder / "usr", "LD_LIBRARY_PATH": folder / "lib", "PYTHONPATH": packages}
     words = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
     emulated = [*MACHINES["aarch64"][2], *words, python]
@@ -388,6 +388,6 @@ def test_every_python_runs_the_wheel(foreign, blob, tmp_path):
     for version, python in found.items():
         folder = tmp_path / version
         run(python, "-m", "venv", folder)
-        run(folder / "bin/pip", "-q", "install", "--find-links", foreign["manylinux-x86_64"].parent, "smolrun==0.1.0")
+        run(folder / "bin/pip", "-q", "install", foreign["manylinux-x86_64"])
         assert_generates(folder / "bin/python", blob, tmp_path)
     print("Python", *found)
