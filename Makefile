@@ -50,7 +50,7 @@ VERSION := $(shell sed -n 's/^\#define SMOL_VERSION_[A-Z]* \([0-9]*\)$$/\1/p' sm
 # raises it, with the version in runtime/libsmol.map.
 SOVERSION := 0
 
-ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 
 # One list for each folder; scripts/check-modules holds what each may include.
 COMMON_SRC := $(wildcard common/*.c common/*/*.c)
@@ -229,9 +229,14 @@ IN_ORDER := $(call supported,-fno-tree-reassoc -fno-tree-ter)
 else ifeq ($(ARCH),aarch64)
 # gcc's early scheduling keeps more values alive than there are registers; clang has no such option
 %neon.o %neon_dotprod.o %neon_i8mm.o: FILE_CFLAGS += -fno-schedule-insns -Wno-ignored-optimization-argument
-%neon_dotprod.o: FILE_CFLAGS += -march=armv8.2-a+dotprod
-%neon_i8mm.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+i8mm
-%sha256_arm.o: FILE_CFLAGS += -march=armv8-a+crypto
+# zig takes features of a processor, but not of an architecture
+extended = $(or $(call supported,-march=$(1)+$(2)),-mcpu=generic+$(2))
+DOTPROD := $(call extended,armv8.2-a,dotprod)
+I8MM := $(call extended,armv8.2-a,dotprod+i8mm)
+CRYPTO := $(call extended,armv8-a,crypto)
+%neon_dotprod.o: FILE_CFLAGS += $(DOTPROD)
+%neon_i8mm.o: FILE_CFLAGS += $(I8MM)
+%sha256_arm.o: FILE_CFLAGS += $(CRYPTO)
 endif
 
 # The chat page and the description of the interface are a part of the server; the compiler does not tell that it

@@ -8,7 +8,9 @@ compiler give the same bytes. It is `py3-none-PLATFORM`: the library does not us
 
 Settings (pip's --config-settings): platform, the wheel's tag instead of linux_MACHINE; make, further words for make;
 folder, one that `make python` has made already. Of a source distribution: vendor, the folder that scripts/vendor prints,
-whose libraries the distribution then contains, so that it needs a C compiler and make only."""
+whose libraries the distribution then contains, so that it needs a C compiler and make only.
+
+There is no editable install: build/python, which `make python` makes, has links to the modules."""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ import gzip
 import hashlib
 import io
 import os
-import platform
 import re
 import shlex
+import shutil
 import subprocess
+import sysconfig
 import tarfile
 import tempfile
 import zipfile
@@ -69,12 +72,24 @@ def licenses() -> list[Path]:
     return [ROOT / "LICENSE", *sorted((ROOT / "python/licenses").iterdir())]
 
 
-def tag(settings: Settings) -> str:
-    named = (settings or {}).get("platform")
-    return f"py3-none-{named or 'linux_' + platform.machine()}"
+def info() -> str:
+    return f"{NAME}-{version()}.dist-info"
+
+
+def platform_tag(settings: Settings) -> str:
+    return str((settings or {}).get("platform") or sysconfig.get_platform().replace("-", "_").replace(".", "_"))
 
 
 # --- wheels ------------------------------------------------------------------------------------------
+
+
+def run(words: list[str]) -> None:
+    try:
+        subprocess.run(words, check=True)
+    except FileNotFoundError:
+        raise SystemExit(f"{NAME}: {words[0]} is missing: the build needs make and a C compiler") from None
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"{NAME}: {words[0]} ended with status {error.returncode}: its message is above") from None
 
 
 def make(settings: Settings, work: Path) -> Path:
@@ -82,20 +97,22 @@ def make(settings: Settings, work: Path) -> Path:
     settings = settings or {}
     if settings.get("folder"):
         return Path(settings["folder"])
-    words = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(ROOT), f"BUILD={work / 'build'}"]
-    words += vendored(work) + shlex.split(settings.get("make", ""))
-    subprocess.run([*words, "python"], check=True)
+    if any(character.isspace() for character in str(work)):
+        raise SystemExit(f"{work.parent}: make needs a folder for temporary files without blanks: set TMPDIR")
+    words = ["make", "-s", f"-j{len(os.sched_getaffinity(0))}", "-C", str(ROOT), *shlex.split(settings.get("make", ""))]
+    run([*words, f"BUILD={work / 'build'}", *vendored(words, work), "python"])
     return work / "build/python/smolrun"
 
 
-def vendored(work: Path) -> list[str]:
-    """Returns words for make that take the libraries of a source distribution, compiled, instead of the system's."""
-    sources = ROOT / "python/vendor"
-    if not sources.is_dir():
+def vendored(make: list[str], work: Path) -> list[str]:
+    """Compiles the libraries that a source distribution contains, and returns words for make that take them instead of
+    the system's."""
+    if not (ROOT / "python/vendor").is_dir():
         return []
-    make = ["make", "-s", "-C", str(ROOT), "-f", "python/vendor.mk", f"OUT={work / 'vendor'}", f"-j{os.cpu_count() or 1}"]
-    subprocess.run(make, check=True)
-    return [f"CPPFLAGS=-I{work / 'vendor/include'}", f"LDFLAGS=-L{work / 'vendor'}"]
+    built = work / "vendor"
+    run([*make, "-f", "python/vendor.mk", f"OUT={built}"])
+    more = {name: os.environ.get(name, "") for name in ("CPPFLAGS", "LDFLAGS")}
+    return [f"CPPFLAGS=-I{built / 'include'} {more['CPPFLAGS']}", f"LDFLAGS=-L{built} {more['LDFLAGS']}"]
 
 
 def strip(data: bytes, work: Path) -> bytes:
@@ -121,7 +138,7 @@ def package_files(folder: Path, work: Path) -> list[tuple[str, bytes, int]]:
     return files
 
 
-def zip_wheel(path: Path, files: list[tuple[str, bytes, int]], info: str) -> None:
+def zip_wheel(path: Path, files: list[tuple[str, bytes, int]]) -> None:
     """Writes the files and a RECORD of them."""
     record = ""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
@@ -136,20 +153,36 @@ def zip_wheel(path: Path, files: list[tuple[str, bytes, int]], info: str) -> Non
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record += f"{name},sha256={digest},{len(data)}\n"
             add(name, data, mode)
-        add(f"{info}/RECORD", (record + f"{info}/RECORD,,\n").encode(), 0o644)
+        name = f"{info()}/RECORD"
+        add(name, f"{record}{name},,\n".encode(), 0o644)
+
+
+def described(settings: Settings) -> list[tuple[str, bytes, int]]:
+    """Lists (name, contents, mode) of the files that describe the wheel."""
+    wheel = f"Wheel-Version: 1.0\nGenerator: smol {version()}\nRoot-Is-Purelib: false\n"
+    wheel += "".join(f"Tag: py3-none-{one}\n" for one in platform_tag(settings).split("."))
+    files = {"METADATA": metadata().encode(), "WHEEL": wheel.encode()}
+    files |= {f"licenses/{path.relative_to(ROOT)}": path.read_bytes() for path in licenses()}
+    return [(f"{info()}/{name}", data, 0o644) for name, data in files.items()]
+
+
+def prepare_metadata_for_build_wheel(directory: str, config_settings: Settings = None) -> str:
+    """PEP 517. Without it, pip would build a wheel to read its metadata."""
+    for name, data, _mode in described(config_settings):
+        path = Path(directory) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return info()
 
 
 def build_wheel(directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """PEP 517."""
-    info = f"{NAME}-{version()}.dist-info"
-    wheel = f"Wheel-Version: 1.0\nGenerator: smol {version()}\nRoot-Is-Purelib: false\nTag: {tag(config_settings)}\n"
+    name = f"{NAME}-{version()}-py3-none-{platform_tag(config_settings)}.whl"
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         files = package_files(make(config_settings, work), work)
-        files += [(f"{info}/METADATA", metadata().encode(), 0o644), (f"{info}/WHEEL", wheel.encode(), 0o644)]
-        files += [(f"{info}/licenses/{path.relative_to(ROOT)}", path.read_bytes(), 0o644) for path in licenses()]
-        name = f"{NAME}-{version()}-{tag(config_settings)}.whl"
-        zip_wheel(Path(directory) / name, files, info)
+        zip_wheel(work / name, files + described(config_settings))
+        shutil.copy(work / name, directory)
     return name
 
 
@@ -157,13 +190,18 @@ def build_wheel(directory: str, config_settings: Settings = None, metadata_direc
 
 
 def source_files(vendor: str | None) -> dict[str, Path]:
-    """Returns {name: file} of a source distribution: tracked files that the build needs, and the vendored libraries."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode()
+    """Returns {name: file} of a source distribution: tracked files that the build needs, and the vendored libraries. In an
+    unpacked source distribution these are all files."""
+    if (ROOT / "PKG-INFO").exists():
+        listed = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    else:
+        command = ["git", "ls-files", "-z"]
+        listed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode().split("\0")
     needed = re.compile(
         r"(common|format|convert|runtime|cli|smolrun|python)/.*|smol\.h|Makefile|LICENSE|README\.md|CHANGELOG\.md|pyproject\.toml"
         r"|docs/python\.md"
     )
-    files = {name: ROOT / name for name in filter(needed.fullmatch, listed.split("\0"))}
+    files = {name: ROOT / name for name in filter(needed.fullmatch, listed)}
     if vendor:
         files |= {f"python/vendor/{p.relative_to(vendor)}": p for p in Path(vendor).rglob("*.*") if p.is_file()}
     return files

@@ -27,7 +27,7 @@ $(OUT)/%.o: $(VENDOR)/%.c $(OUT)/include/made
 		$(CFLAGS) $(OWN) -w -c -o $@ $<
 
 # what jansson's configure script finds on every system that smol runs on
-$(OUT)/include/made:
+$(OUT)/include/made: $(firstword $(MAKEFILE_LIST))
 	@mkdir -p $(@D)
 	cp $(VENDOR)/jansson/jansson.h $(VENDOR)/zstd/zstd.h $(VENDOR)/zstd/zstd_errors.h $(VENDOR)/xxhash/xxhash.h $(@D)
 	printf '%s\n' '#define JSON_INLINE inline' '#define JSON_INTEGER_IS_LONG_LONG 1' '#define JSON_HAVE_LOCALECONV 1' \
@@ -35,7 +35,7 @@ $(OUT)/include/made:
 		>$(@D)/jansson_config.h
 	printf '%s\n' '#define HAVE_STDINT_H 1' '#define HAVE_UNISTD_H 1' '#define HAVE_FCNTL_H 1' '#define HAVE_SYS_TIME_H 1' \
 		'#define HAVE_LOCALE_H 1' '#define HAVE_LOCALECONV 1' '#define HAVE_OPEN 1' '#define HAVE_READ 1' '#define HAVE_CLOSE 1' \
-		'#define HAVE_GETPID 1' '#define HAVE_GETTIMEOFDAY 1' '#define HAVE_SCHED_YIELD 1' '#define HAVE_ATOMIC_BUILTINS 1' \
+		'#define HAVE_GETPID 1' '#define HAVE_GETTIMEOFDAY 1' '#define HAVE_SCHED_H 1' '#define HAVE_SCHED_YIELD 1' '#define HAVE_ATOMIC_BUILTINS 1' \
 		'#define HAVE_SYNC_BUILTINS 1' '#define HAVE_STRTOLL 1' '#define USE_URANDOM 1' '#define INITIAL_HASHTABLE_ORDER 3' \
 		>$(@D)/jansson_private_config.h
 	@touch $@

@@ -3,13 +3,14 @@
 
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "format/packed.h"
 
 smol_status smol_seek_table_add(struct seek_table *table, uint32_t size, smol_error *error)
 {
     if (table->n == table->capacity) {
         size_t capacity = table->capacity ? 2 * table->capacity : 64;
-        uint32_t *sizes = reallocarray(table->sizes, capacity, sizeof *sizes);
+        uint32_t *sizes = smol_reallocarray(table->sizes, capacity, sizeof *sizes);
         if (!sizes)
             return smol_fail_memory(error, "the seek table");
         table->sizes = sizes;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
+#include "common/memory.h"
 
 static const char folder_name[] = "additional_chat_templates", ending[] = ".jinja";
 
@@ -25,7 +26,7 @@ static bool grow(struct template_list *list)
     if (list->n < list->capacity)
         return true;
     size_t capacity = list->capacity ? 2 * list->capacity : 16;
-    struct listed_template *items = reallocarray(list->items, capacity, sizeof *items);
+    struct listed_template *items = smol_reallocarray(list->items, capacity, sizeof *items);
     if (!items)
         return false;
     list->items = items;

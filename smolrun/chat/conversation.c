@@ -15,7 +15,7 @@ static bool add(struct conversation *c, enum role role, const char *text, size_t
 {
     if (c->n == c->room) {
         size_t room = c->room ? 2 * c->room : FIRST_ROOM;
-        struct message *messages = reallocarray(c->messages, room, sizeof *messages);
+        struct message *messages = realloc(c->messages, room * sizeof *messages);
         if (!messages)
             return false;
         c->messages = messages;

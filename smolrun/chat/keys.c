@@ -45,7 +45,7 @@ wchar_t *smol_paste_text(const struct paste *paste)
 {
     const uint8_t *bytes = (const uint8_t *)paste->bytes.text;
     size_t size = paste->bytes.size, n = 0;
-    wchar_t *text = paste->bytes.failed ? NULL : reallocarray(NULL, size + 1, sizeof *text);
+    wchar_t *text = paste->bytes.failed ? NULL : calloc(size + 1, sizeof *text);
     if (!text)
         return NULL;
     for (size_t i = 0; i < size;) {
