@@ -24,7 +24,8 @@ from .programs import program
 
 MAX_LINE = 1 << 20  # bytes of a row, as in smolrun/lines.h
 MAX_ROWS = 256  # of a part, unless more are asked for
-INPUTS = ("requests", "openai")
+TASK = 1024  # rows
+ROW_FORMATS = ("requests", "openai")
 JOB, SUCCESS = "_job", "_SUCCESS"  # files of a job's folder; readers of folders leave out names that begin so
 PARQUET = b"PAR1"
 PART = re.compile(r"part-(\d{9})-([0-9a-f]{32})\.jsonl")
@@ -73,7 +74,7 @@ class Job:
     model: str
     digest: str
     settings: Mapping[str, Any]
-    input: str = "requests"
+    row_format: str = "requests"
     output: str | None = None
     rows_per_part: int = MAX_ROWS
     columns: Sequence[str] | None = None
@@ -101,7 +102,7 @@ class Job:
         """What answers depend on beside the rows."""
         from . import __version__
 
-        return {"blob": self.digest, "smolrun": __version__, "input": self.input, "settings": dict(self.settings)}
+        return {"blob": self.digest, "smolrun": __version__, "row_format": self.row_format, "settings": dict(self.settings)}
 
     def row_key(self, row: bytes) -> bytes:
         """Returns the SHA-256 of a row and of what else its answer depends on. Rows are the same if their bytes are,
@@ -136,7 +137,7 @@ class Job:
 
     def scan(self, path: str) -> list[tuple[int, int, str]]:
         """Returns (place, rows, key) of the parts of a file."""
-        found = []
+        found: list[tuple[int, int, str]] = []
         with source(path, 0, self.columns) as rows:
             while True:
                 place, digest, n = rows.place, hashlib.sha256(), 0
@@ -196,8 +197,10 @@ class Job:
         with writing(self.output), self._new_file(part.name) as file:
             file.writelines(lines)
 
-    def finish(self) -> None:
+    def finish(self, parts: Sequence[Part]) -> None:
         """Marks the job as complete, and removes what killed processes have left."""
+        if missing := self.missing(parts):
+            raise FileError(f"{self.output}: {missing[0].name} is missing: does each worker see the same folder?")
         with writing(self.output):
             for name in os.listdir(self.output):
                 if name.startswith(".") and name.endswith(".tmp"):
@@ -252,7 +255,7 @@ def writing(output: str | None) -> Iterator[None]:
     except FileError:
         raise
     except OSError as error:
-        raise FileError(f"{output}: cannot be written: {error.strerror}: the job continues from here when it is run again") from None
+        raise FileError(f"{output}: cannot be written: {error.strerror}: a later run continues from here") from None
 
 
 def read_job(output: str) -> dict[str, Any]:
@@ -278,9 +281,15 @@ def differences(output: str, found: dict[str, Any], wanted: dict[str, Any]) -> N
     for name in sorted({*flat[0], *flat[1]}):
         old, new = (json.dumps(one.get(name)) for one in flat)
         if old != new:
-            raise UsageError(
-                f"{output}: belongs to another job, whose {name} is {old}, and not {new}: choose another folder"
-            )
+            raise UsageError(f"{output}: belongs to another job, whose {name} is {old}, and not {new}: choose another folder")
+
+
+def group(parts: Sequence[Part], workers: int) -> list[list[Part]]:
+    """Groups parts to tasks of at least TASK rows, if each worker then has four tasks or more. A worker answers the last
+    rows of a task with fewer sequences, which costs time."""
+    rows = sum(part.rows for part in parts)
+    size = max(min(len(parts) * TASK // max(rows, 1), len(parts) // (4 * workers)), 1)
+    return [list(parts[i : i + size]) for i in range(0, len(parts), size)]
 
 
 # --- making jobs -----------------------------------------------------------------------------------
@@ -304,12 +313,12 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
 def make_job(model: Path | Model, settings: Mapping[str, Any], **facts: Any) -> Job:
     """Makes a job, and lets smolrun check its settings."""
     path = os.path.abspath(model.path if isinstance(model, Model) else os.fspath(model))
-    if facts.get("input", "requests") not in INPUTS:
-        raise UsageError(f"input: must be {' or '.join(INPUTS)}, found {facts['input']!r}")
-    for name in facts.get("columns") or ():
+    job = Job(path, file_digest(path), settings_of(settings), **facts)
+    if job.row_format not in ROW_FORMATS:
+        raise UsageError(f"row_format: must be {' or '.join(ROW_FORMATS)}, found {job.row_format!r}")
+    for name in job.columns or ():
         if name not in COLUMNS + JSON_COLUMNS:
             raise UsageError(f"columns: {name} is not a member of a request")
-    job = Job(path, file_digest(path), settings_of(settings), **facts)
     job.check()
     return job
 
@@ -318,10 +327,13 @@ def start(
     model: Path | Model,
     inputs: Path | Sequence[Path],
     output: Path,
-    settings: Mapping[str, Any],
     workers: int,
-    rows_per_part: int | None,
-    **facts: Any,
+    *,
+    row_format: str = "requests",
+    columns: Sequence[str] | None = None,
+    rows_per_part: int | None = None,
+    sequences: int = 8,
+    **settings: Any,
 ) -> tuple[Job, list[str]]:
     """Makes the job of files, claims its folder, and returns it with the files."""
     output, paths = os.path.abspath(output), input_files(inputs)
@@ -331,10 +343,12 @@ def start(
         # the same as before; otherwise so many parts that all workers end at about the same time
         rows_per_part = read_job(output).get("rows_per_part")
     if rows_per_part is None:
-        rows_per_part = min(max(count_rows(paths, facts.get("columns")) // (16 * workers), 8), MAX_ROWS)
+        rows_per_part = min(max(count_rows(paths, columns) // (16 * workers), 8), MAX_ROWS)
     if not isinstance(rows_per_part, int) or rows_per_part < 1:
         raise UsageError(f"rows_per_part: must be a whole number of at least 1, found {rows_per_part!r}")
-    job = make_job(model, settings, output=output, rows_per_part=rows_per_part, **facts)
+    job = make_job(
+        model, settings, row_format=row_format, output=output, rows_per_part=rows_per_part, columns=columns, sequences=sequences
+    )
     job.claim()
     return job, paths
 

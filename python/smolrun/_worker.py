@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, Any
 
 from . import _openai
@@ -21,7 +22,10 @@ from .errors import CancelledError, FileError, SmolError, from_status
 
 MAX_DEATHS = 10  # of processes in a row that answer nothing
 WAITING_EACH = 4  # rows that a worker takes for each sequence, as in smolrun/batch.c
-USAGE = re.compile(rb'"usage": \{"prompt_tokens": (\d+), "completion_tokens": (\d+), "total_tokens": \d+\}\}\n')
+# of an answer, and of one in a row of OpenAI's
+USAGE = re.compile(
+    rb'"usage": \{"prompt_tokens": (\d+), "completion_tokens": (\d+), "total_tokens": \d+\}\}(?:\]?\}, "error": null\})?\n'
+)
 
 
 class Worker:
@@ -150,9 +154,8 @@ class Worker:
                     self._lock.wait_for(lambda: self._stop or len(self._waiting) < most)
                     if self._stop:
                         return
-                row = self._next(rows)
-                if row is not None:
-                    process.stdin.write(row + b"\n")
+                if (taken := self._next(rows)) is not None:
+                    process.stdin.write(taken + b"\n")
                     process.stdin.flush()
         except OSError:
             pass  # the process has ended, which the other thread sees
@@ -185,19 +188,23 @@ class Count:
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
-    def add(self, answer: bytes) -> None:
-        """Counts an answer of smolrun."""
-        usage = USAGE.search(answer, max(len(answer) - 150, 0))
+    def add(self, line: bytes) -> None:
+        """Counts a line of answers."""
+        usage = USAGE.search(line, max(len(line) - 200, 0))
         self.rows += 1
         self.errors += usage is None
         if usage is not None:
             self.prompt_tokens += int(usage[1])
             self.completion_tokens += int(usage[2])
 
-    def __iadd__(self, other: Count) -> Count:
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
-        return self
+    @classmethod
+    def of_file(cls, path: str) -> Count:
+        """Counts the answers of a part."""
+        count = cls()
+        with open(path, "rb") as file:
+            for line in file:
+                count.add(line)
+        return count
 
 
 class Answerer:
@@ -206,18 +213,20 @@ class Answerer:
     def __init__(self, job: Job):
         self.job = job
         self._worker = Worker(job)
-        self._form = _openai.Form(job) if job.input == "openai" else Form()
+        self._form = _openai.Form(job) if job.row_format == "openai" else Form()
 
     def close(self) -> None:
         self._worker.close()
 
     def parts(self, parts: Iterable[Part]) -> Iterator[Count]:
-        """Writes the answers of parts, and yields how it went. Passes over those that have their answers meanwhile."""
-        started: deque[tuple[Part, deque[Any]]] = deque()
+        """Writes the answers of parts, and yields what they amount to, in order. Parts that have their answers meanwhile are
+        only counted."""
+        started: deque[tuple[Part, deque[Any] | None]] = deque()  # with notes for answers, or None
 
         def rows() -> Iterator[bytes]:
             for part in parts:
                 if self.job.has(part):
+                    started.append((part, None))
                     continue
                 notes: deque[Any] = deque()
                 started.append((part, notes))
@@ -227,17 +236,25 @@ class Answerer:
                     yield line
 
         answers = self._worker.answers(rows())
-        for first in answers:
-            part, notes = started.popleft()
-            count = Count()
-            self.job.write(part, self._lines(part, first, answers, notes, count))
-            yield count
+        for first in chain(answers, [b""]):  # at the end, parts may be left that were passed over
+            while started:
+                part, notes = started.popleft()
+                if notes is not None:
+                    yield self._write(part, notes, chain([first], answers))
+                    break
+                yield Count.of_file(self.job.path(part.name))
 
-    def _lines(self, part: Part, first: bytes, rest: Iterator[bytes], notes: deque[Any], count: Count) -> Iterator[bytes]:
-        for i in range(part.rows):
-            answer = first if i == 0 else next(rest)
-            count.add(answer)
-            yield self._form.write(answer, notes.popleft(), part.first + i)
+    def _write(self, part: Part, notes: deque[Any], answers: Iterator[bytes]) -> Count:
+        count = Count()
+
+        def lines() -> Iterator[bytes]:
+            for i in range(part.rows):
+                line = self._form.write(next(answers), notes.popleft(), part.first + i)
+                count.add(line)
+                yield line
+
+        self.job.write(part, lines())
+        return count
 
     def rows(self, rows: Iterable[bytes]) -> list[str]:
         """Returns answers without their index, as texts."""

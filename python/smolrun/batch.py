@@ -16,12 +16,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
-from ._parts import INPUTS, OPTIONS, Job, Part, start
+from ._parts import OPTIONS, ROW_FORMATS, Job, Part, start
 from ._worker import Answerer, Count
 from .errors import CLASSES, SmolError
 from .model import Model, Path
@@ -56,11 +56,6 @@ class Report:
         """In the currency of the price."""
         return self.price * self.seconds / 3.6 / self.rows if self.price is not None and self.rows else None
 
-    def add(self, count: Count, seconds: float) -> None:
-        for name, value in vars(count).items():
-            setattr(self, name, getattr(self, name) + value)
-        self.seconds = seconds
-
     def __str__(self) -> str:
         cost = self.cost_per_thousand_rows
         words = [f"{self.reused + self.rows} of {self.total} rows", f"{self.rows_per_second:.1f} rows/s",
@@ -85,16 +80,19 @@ def show_line(report: Report) -> None:
 class Progress:
     """Adds counts to a report and shows it, at most every few seconds."""
 
-    def __init__(self, job: Job, parts: Sequence[Part], missing: Sequence[Part], price: float | None, show: Show | bool):
+    def __init__(self, parts: Sequence[Part], missing: Sequence[Part], price: float | None, show: Show | bool):
         total = sum(part.rows for part in parts)
         self.report = Report(total, total - sum(part.rows for part in missing), price=price)
         self._show = show_line if show is True else show or None
         self._began = self._shown = time.monotonic()
         self._every = 1.0 if sys.stderr.isatty() else 10.0
 
-    def add(self, count: Count) -> None:
+    def add(self, count: Mapping[str, int]) -> None:
+        """Adds the members of a Count."""
+        for name, value in count.items():
+            setattr(self.report, name, getattr(self.report, name) + value)
         now = time.monotonic()
-        self.report.add(count, now - self._began)
+        self.report.seconds = now - self._began
         if self._show is not None and now - self._shown >= self._every:
             self._shown = now
             self._show(self.report)
@@ -112,7 +110,7 @@ def run(
     output: Path,
     *,
     workers: int | None = None,
-    input: str = "requests",
+    row_format: str = "requests",
     columns: Sequence[str] | None = None,
     rows_per_part: int | None = None,
     sequences: int = 8,
@@ -124,21 +122,22 @@ def run(
     prints for these rows. A run that was stopped continues when it is started again, with any number of workers.
 
     inputs: files of JSON lines or Parquet, or folders of them. workers: processes; None: one for each processor that may be
-    used. input: "requests" (of smolrun --jsonl) or "openai" (batch files). columns: those of Parquet files to read; None:
+    used. row_format: "requests" (of smolrun --jsonl) or "openai" (batch files). columns: those of Parquet files to read; None:
     all. rows_per_part: rows of a file of answers; None: chosen. sequences: rows that a worker answers together. price: of
     the machine for an hour. progress: called with a Report now and then; True: shows it on standard error. settings: of
     rows that do not have their own: max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed, stop, n_ctx,
     kv, template_args, model_defaults."""
     workers = len(os.sched_getaffinity(0)) if workers is None else workers
     job, paths = start(
-        model, inputs, output, settings, workers, rows_per_part, input=input, columns=columns, sequences=sequences
-    )
+        model, inputs, output, workers, row_format=row_format, columns=columns, rows_per_part=rows_per_part, sequences=sequences,
+        **settings,
+    )  # fmt: skip
     parts = job.plan(paths)
     missing = job.missing(parts)
-    counts = Progress(job, parts, missing, price, progress)
+    counts = Progress(parts, missing, price, progress)
     for count in _run_workers(job, missing, workers):
-        counts.add(count)
-    job.finish()
+        counts.add(vars(count))
+    job.finish(parts)
     return counts.end()
 
 
@@ -199,7 +198,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("inputs", metavar="INPUT", nargs="+", help="a file of JSON lines or Parquet, or a folder of them")
     found.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where the answers go")
     found.add_argument("--workers", type=int, metavar="N", help="processes (one per available processor)")
-    found.add_argument("--input", choices=INPUTS, default="requests", help="rows are smolrun's requests, or OpenAI's batch file")
+    found.add_argument(
+        "--row-format", choices=ROW_FORMATS, default="requests", help="rows are smolrun's requests, or OpenAI's batch file"
+    )
     found.add_argument("--columns", metavar="A,B", type=lambda text: text.split(","), help="columns of Parquet files to read (all)")
     found.add_argument("--rows-per-part", type=int, metavar="N", help="rows of a file of answers (chosen)")
     found.add_argument("--sequences", type=int, metavar="N", default=8, help="rows that a worker answers together (8)")
