@@ -264,7 +264,7 @@ def read_job(output: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             found = json.load(file)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None

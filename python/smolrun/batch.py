@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from ._parts import OPTIONS, ROW_FORMATS, Job, Part, start
 from ._worker import Answerer, Count
-from .errors import CLASSES, SmolError
+from .errors import CLASSES, SmolError, UsageError
 from .model import Model, Path
 
 Show = Callable[["Report"], object]
@@ -234,7 +234,7 @@ def _template_args(given: Sequence[str]) -> dict[str, Any]:
         try:
             found[name] = json.loads(text)
         except ValueError:
-            raise SystemExit(f"smolrun: --template-arg: {word}: expected NAME=JSON") from None
+            raise UsageError(f"--template-arg: {word}: expected NAME=JSON") from None
     return found
 
 
@@ -244,10 +244,10 @@ def main(words: Sequence[str]) -> NoReturn:
     settings = {name: value for name in OPTIONS if (value := given.pop(name)) is not None}
     if settings.get("max_tokens") == -1:
         settings["max_tokens"] = None
-    if "template_args" in settings:
-        settings["template_args"] = _template_args(settings["template_args"])
     quiet = given.pop("quiet")
     try:
+        if "template_args" in settings:
+            settings["template_args"] = _template_args(settings["template_args"])
         run(**given, progress=not quiet, **settings)
     except KeyboardInterrupt:
         sys.stderr.write("\nsmolrun: stopped: the same command continues\n")
