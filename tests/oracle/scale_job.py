@@ -1,8 +1,9 @@
 """A job on a Ray or Spark cluster of this machine, with the Python of tests/scale-requirements.txt:
 
-    python scale_job.py ray|spark WORKERS MODEL ROWS FOLDER [JSON]
+    python scale_job.py ray|spark WORKERS MODEL ROWS FOLDER [JSON [SMALL]]
 
-prints the report as JSON; JSON has further arguments of run(). test_python_scale.py and scripts/measure-scale use it."""
+prints the report as JSON; JSON has further arguments of run(); the rows of SMALL are answered before, so that the workers of the
+cluster have started. test_python_scale.py and scripts/measure-scale use it."""
 
 import json
 import os
@@ -48,6 +49,8 @@ def on_spark(workers):
 def main():
     cluster, workers, model, rows, folder, *more = sys.argv[1:]
     module, stop = {"ray": on_ray, "spark": on_spark}[cluster](int(workers))
+    for small in more[1:]:
+        module.run(model, small, f"{folder}.small", workers=int(workers), rows_per_part=1)
     report = module.run(model, rows, folder, workers=int(workers), **json.loads(more[0] if more else "{}"))
     stop()
     print(json.dumps(vars(report) | {"rows_per_second": report.rows_per_second}), flush=True)

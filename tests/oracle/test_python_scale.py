@@ -5,6 +5,7 @@ output is, byte by byte, what one `smolrun --jsonl` prints. They run in an envir
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -220,3 +221,14 @@ def test_errors_say_what_is_wrong(cluster, blob, tmp_path):
         finally:
             end(driver)
         assert driver.returncode == 1 and message in errors.strip().splitlines()[-1], errors[-3000:]
+
+
+@pytest.mark.parametrize("cluster", ["ray", "spark"])
+def test_the_block_of_the_page_runs(cluster, blob, tmp_path):
+    (code,) = re.findall(rf"^```python {cluster}\n(.*?)^```", (ROOT / "docs/scale.md").read_text(), re.M | re.S)
+    os.link(blob, tmp_path / "model.smol")
+    lines = requests(20)
+    (tmp_path / "prompts.jsonl").write_bytes(b"\n".join(lines))
+    before = "import os, sys\nos.environ['PYSPARK_PYTHON'] = sys.executable\n"
+    assert "Once upon a time" in run_python(before + code.replace("/shared", str(tmp_path)))
+    assert joined(tmp_path / "answers") == printed(blob, lines, "-n", 60)
