@@ -73,8 +73,12 @@ def inspect(path: str | os.PathLike[str], *, stats: bool = False) -> dict[str, A
 
 
 def main() -> NoReturn:
-    """python -m smolrun WORDS: becomes smolconv for its commands and "convert", otherwise smolrun."""
+    """python -m smolrun WORDS: becomes smolconv for its commands and "convert", otherwise smolrun; "batch" is Python."""
     words = sys.argv[1:]
+    if words[:1] == ["batch"]:
+        from . import batch
+
+        batch.main(words[1:])
     if words[:1] == ["convert"]:
         name, words = "smolconv", words[1:]
     elif words and words[0] in CONVERTER_COMMANDS:

@@ -40,7 +40,8 @@ NOT_RUN = {
     "minisign -G": "asks for a password; test_signing.py makes keys without one",
 }  # fmt: skip
 # kinds of blocks that another test runs
-RUN_ELSEWHERE = {"sh home": "test_signing.py", "sh device": "test_signing.py", "python server": "test_serve.py", "sh server": "test_serve_operation.py", "python": "test_python_docs.py"}
+RUN_ELSEWHERE = {"sh home": "test_signing.py", "sh device": "test_signing.py", "python server": "test_serve.py", "sh server": "test_serve_operation.py", "python": "test_python_docs.py",
+                 "python batch": "test_python_docs.py", "sh batch": "test_python_docs.py", "python ray": "test_python_scale.py", "python spark": "test_python_scale.py"}
 
 # pattern of a command -> what runs before it
 BEFORE = {

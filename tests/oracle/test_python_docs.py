@@ -1,10 +1,13 @@
 """The Python code of the documents runs, one block after the other, with the bundled model in place of others."""
 
+import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 
-import package  # noqa: F401
+import package
 import pytest
 import smolrun
 from internal import ROOT
@@ -19,6 +22,22 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     for block in blocks:
         exec(compile(block, page, "exec"), names)
     assert blocks and capsys.readouterr().out and os.path.getsize("model.smol") > 10**6
+
+
+def test_the_blocks_of_the_page_on_many_prompts_run(blob, tmp_path, monkeypatch, capsys):
+    """First the command, then the function, which finds everything answered."""
+    (tmp_path / "model.smol").symlink_to(blob)
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "Once upon a time"}\n{"prompt": 5}\n')
+    (command,), (code,) = (
+        re.findall(rf"^```{kind} batch\n(.*?)^```", (ROOT / "docs/scale.md").read_text(), re.M | re.S) for kind in ("sh", "python")
+    )
+    environment = {**os.environ, "PYTHONPATH": str(package.FOLDER), "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    result = subprocess.run(["bash", "-e", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0 and "1 errors" in result.stderr and " for 1,000 rows" in result.stderr, result.stderr
+    assert [json.loads(line)["index"] for line in result.stdout.splitlines()] == [0, 1]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/scale.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("2 of 2 rows, ")
 
 
 def test_every_public_name_is_in_the_guide():
