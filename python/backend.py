@@ -60,6 +60,10 @@ def metadata() -> str:
     fields += [f"Classifier: {one}" for one in values("classifiers")]
     fields += [f"Requires-Python: {value('requires-python')}"]
     fields += [f"Requires-Dist: {one}" for one in values("dependencies")]
+    extras = project.partition("[project.optional-dependencies]\n")[2]
+    for extra in re.findall(r"^([a-z-]+) = ", extras, re.M):
+        fields += [f"Provides-Extra: {extra}"]
+        fields += [f'Requires-Dist: {one}; extra == "{extra}"' for one in values(extra)]
     fields += ["Description-Content-Type: text/markdown"]
     return "\n".join(fields) + "\n\n" + (ROOT / value("readme")).read_text()
 
