@@ -14,6 +14,14 @@ from typing import Any
 
 from .errors import UsageError
 
+
+class Local:
+    """What belongs to its process: it is not pickled."""
+
+    def __reduce__(self) -> Any:
+        raise UsageError(f"a {type(self).__name__} cannot be pickled, because it belongs to its process: make one in each")
+
+
 # Guards counts of users. Held while a process forks, so that no child finds it taken.
 _lock = threading.RLock()
 _process = 0  # raised in each child
@@ -33,20 +41,45 @@ def process() -> int:
     return _process
 
 
-class Handle:
-    """Owns a pointer that `free` frees: when it is closed, or no longer referred to, and nothing made from it remains."""
+class Turn:
+    """Lets one thread at a time use an object, and refuses others instead of letting them wait: a signal handler that
+    waited for the thread below it would wait for ever."""
 
-    def __init__(self, pointer: int, free: Callable[[int], Any], made_from: Handle | None = None, forks: bool = True):
+    def __init__(self, what: str):
+        self._what = what
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        return self._lock.acquire(blocking=False)
+
+    def give(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        if not self.take():
+            raise UsageError(f"the {self._what} is in use, by another thread or by a call that was interrupted: use one for each")
+
+    def __exit__(self, *_: Any) -> None:
+        self.give()
+
+
+class Handle:
+    """Owns a pointer that `free` frees: when it is closed, or no longer referred to, and nothing made from it or using it
+    remains.
+
+    `with handle as pointer` is for calls during which other threads run: one of them may close the handle."""
+
+    def __init__(self, pointer: int, free: Callable[[int], Any], *made_from: Handle, forks: bool = True):
         self._pointer = pointer
         self._free = free
         self._made_from = made_from
         self._forks = forks
         self._process = _process
-        self._users = 1  # itself, and those made from it
+        self._users = 1  # itself, those made from it, and calls
         self._closed = False
-        if made_from is not None:
-            with _lock:
-                made_from._users += 1
+        with _lock:
+            for one in made_from:
+                one._users += 1
 
     @property
     def pointer(self) -> int:
@@ -60,6 +93,15 @@ class Handle:
     def usable(self) -> bool:
         return not self._closed and (self._forks or self._process == _process)
 
+    def __enter__(self) -> int:
+        with _lock:
+            pointer = self.pointer
+            self._users += 1
+        return pointer
+
+    def __exit__(self, *_: Any) -> None:
+        self._drop()
+
     def _drop(self) -> None:
         with _lock:
             self._users -= 1
@@ -67,8 +109,8 @@ class Handle:
         if last:
             if self._forks or self._process == _process:
                 self._free(self._pointer)
-            if self._made_from is not None:
-                self._made_from._drop()
+            for one in self._made_from:
+                one._drop()
 
     def close(self) -> None:
         """May be called again."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ctypes
 import math
 from array import array
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ._library import Choice, lib, quick
+from ._sequence import watch
 from ._smol_h import POOL, Error
 from .answers import Perplexity, Score, TokenLogprob
 from .errors import ContextFullError, UsageError, check
+from .settings import whole
 
 if TYPE_CHECKING:
     from ._handles import Handle
@@ -39,9 +42,7 @@ def _check_room(context: Handle, n: int) -> None:
 
 
 def logits(model: Model, ids: array[int], last: int | None, cancel: Cancel | None) -> npt.NDArray[np.float32]:
-    if last is not None and last < 1:
-        raise UsageError(f"last: must be at least 1, found {last}")
-    first = 0 if last is None else max(0, len(ids) - last)
+    first = 0 if last is None else max(0, len(ids) - whole("last", last, 1, 2**63))
     with model._context(cancel) as context:
         _check_room(context, len(ids))
         found = np.empty((len(ids) - first, model.info.vocab_size), np.float32)
@@ -53,35 +54,66 @@ def logits(model: Model, ids: array[int], last: int | None, cancel: Cancel | Non
     return found
 
 
-def embed(model: Model, ids: array[int], pooling: int) -> npt.NDArray[np.float32]:
+def _check_ids(model: Model, ids: array[int]) -> None:
+    """Of the last token, only the probability is looked up, which the library does not check."""
+    vocab_size = model.info.vocab_size
+    if ids and max(ids) >= vocab_size:
+        raise UsageError(f"token id {max(ids)}: the vocabulary has {vocab_size} tokens, from 0")
+
+
+def embed(model: Model, ids: array[int], pooling: int, cancel: Cancel | None) -> npt.NDArray[np.float32]:
     size = model.info.hidden_size
     found = np.empty((len(ids), size) if pooling == POOL["NONE"] else size, np.float32)
     error = Error()
-    with model._context() as context:
-        status = lib.smol_embed(context.pointer, ids.buffer_info()[0], len(ids), pooling, found.ctypes.data, ctypes.byref(error))
+    with model._context(cancel) as context, context as pointer:
+
+        def call() -> int:
+            return int(lib.smol_embed(pointer, ids.buffer_info()[0], len(ids), pooling, found.ctypes.data, ctypes.byref(error)))
+
+        status = call() if len(ids) <= SLICE else watch(call, lambda: quick.smol_context_cancel(pointer, 1), lambda: None)
         check(status, error)
     return found
 
 
-def score(model: Model, ids: array[int], first: int) -> Score:
-    """Scores ids[first..) as continuations of those before them."""
-    n_scored = len(ids) - first
-    if first < 1 or n_scored < 1:
-        raise UsageError("score: there is no token to score: the first token of a text has no probability without a prompt")
+def score(model: Model, texts: Iterable[tuple[array[int], int]], cancel: Cancel | None = None) -> Iterator[Score]:
+    """Scores ids[first..) as continuations of those before them, for each (ids, first). What a text has in common with the
+    one before it is not evaluated again."""
     vocab_size = model.info.vocab_size
-    logprobs, choices = np.empty(n_scored, np.float64), (Choice * n_scored)()
     rows = np.empty((min(SLICE, max(1, MAX_BYTES // (4 * vocab_size))), vocab_size), np.float32)
-    with model._context() as context:
-        _check_room(context, len(ids) - 1)
-        for start in range(0, first - 1, SLICE):
-            _evaluate(context, ids, start, min(SLICE, first - 1 - start), None)
-        for start in range(first - 1, len(ids) - 1, len(rows)):
-            n, at = min(len(rows), len(ids) - 1 - start), start + 1 - first
-            _evaluate(context, ids, start, n, rows)
-            lib.smol_collect_choices(
-                rows.ctypes.data, n, vocab_size, ids.buffer_info()[0] + (start + 1) * ids.itemsize,
-                logprobs.ctypes.data + at * 8, ctypes.addressof(choices) + at * ctypes.sizeof(Choice),
-            )  # fmt: skip
+    with model._context(cancel) as context:
+        held = array("I")
+        for ids, first in texts:
+            if not 1 <= first < len(ids):
+                raise UsageError("score: there is no token to score: the first token of a text has no probability without a prompt")
+            _check_ids(model, ids)
+            _check_room(context, len(ids) - 1)
+            start = _common(held, ids, first - 1)
+            quick.smol_context_truncate(context.pointer, start)
+            for at in range(start, first - 1, SLICE):
+                _evaluate(context, ids, at, min(SLICE, first - 1 - at), None)
+            held = ids[:-1]
+            yield _scored(model, context, ids, first, rows)
+
+
+def _common(held: array[int], ids: array[int], most: int) -> int:
+    """Returns how many of the first tokens are the same, at most `most`."""
+    n = min(len(held), most)
+    if held[:n] == ids[:n]:
+        return n
+    return next(i for i in range(n) if held[i] != ids[i])
+
+
+def _scored(model: Model, context: Handle, ids: array[int], first: int, rows: npt.NDArray[np.float32]) -> Score:
+    """Evaluates ids[first - 1..), but for the last, in a context that holds those before, and looks at the logits."""
+    n_scored, vocab_size = len(ids) - first, rows.shape[1]
+    logprobs, choices = np.empty(n_scored, np.float64), (Choice * n_scored)()
+    for start in range(first - 1, len(ids) - 1, len(rows)):
+        n, at = min(len(rows), len(ids) - 1 - start), start + 1 - first
+        _evaluate(context, ids, start, n, rows)
+        lib.smol_collect_choices(
+            rows.ctypes.data, n, vocab_size, ids.buffer_info()[0] + (start + 1) * ids.itemsize,
+            logprobs.ctypes.data + at * 8, ctypes.addressof(choices) + at * ctypes.sizeof(Choice),
+        )  # fmt: skip
     scored = ids[first:].tolist()
     top = [
         [TokenLogprob(one.id, model.token_text(one.id), one.log_probability) for one in choice.top[: choice.n_top]]
@@ -95,8 +127,7 @@ def perplexity(model: Model, ids: array[int], window: int, report: Report | None
     """Does what smolrun/command_perplexity.c does, in the same order of operations."""
     if len(ids) < 2:
         raise UsageError("perplexity: the text has fewer than two tokens: give a longer one")
-    if not 2 <= window <= model.n_ctx:
-        raise UsageError(f"n_ctx: must be from 2 to {model.n_ctx}, found {window}")
+    _check_ids(model, ids)
     vocab_size = model.info.vocab_size
     rows = np.empty((min(SLICE, max(1, MAX_BYTES // (4 * vocab_size))), vocab_size), np.float32)
     logprobs = np.empty(len(rows), np.float64)

@@ -6,6 +6,7 @@ A step is one call of the library without the interpreter's lock. A generation t
 from __future__ import annotations
 
 import codecs
+import contextlib
 import ctypes
 import struct
 import sys
@@ -14,12 +15,12 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ._handles import Handle
+from ._handles import Handle, Local, Turn, process
 from ._library import Collector, PartCollector, address, lib, quick
 from ._smol_h import FINISH, ON_TOOL_PART, TOOL, ContextParams, Error, GenerateParams, GenerateResult, SamplerParams
 from .answers import Answer, TokenLogprob, ToolCall
-from .errors import SmolError, UsageError, check
-from .settings import Settings
+from .errors import OutOfMemoryError, SmolError, UsageError, check
+from .settings import Constraint, Settings, each
 
 if TYPE_CHECKING:
     from .model import Model
@@ -38,24 +39,30 @@ Report = Callable[[int, int], object]
 def ids_array(ids: Iterable[int]) -> array[int]:
     """Returns ids as 32-bit numbers."""
     try:
+        if isinstance(ids, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"found {type(ids).__name__}")
         return array("I", ids)
-    except (TypeError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"not a list of token ids: {error}") from None
 
 
 # --- cancellation and progress ---------------------------------------------------------------------
 
 
-class Cancel:
+class Cancel(Local):
     """A stop button: pass it to calls as `cancel`, and press it in any thread or signal handler.
 
     Calls that generate return what they have, with finish_reason "cancelled". Others raise CancelledError. It stays pressed
     until `reset`."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._contexts: list[Handle] = []
         self._cancelled = False
+        self._reset_process()
+
+    def _reset_process(self) -> None:
+        self._process = process()
+        self._lock = threading.RLock()
+        self._stopped: list[Handle | Cancel] = []  # contexts, and buttons that this one presses
 
     @property
     def cancelled(self) -> bool:
@@ -68,30 +75,69 @@ class Cancel:
         self._set(False)
 
     def _set(self, value: bool) -> None:
+        if self._process != process():  # in a child, the lock may be taken
+            self._reset_process()
         with self._lock:
             self._cancelled = value
-            for context in self._contexts:
-                if context.usable:
-                    quick.smol_context_cancel(context.pointer, int(value))
+            for one in self._stopped:
+                _press(one, value)
 
-    def _attach(self, context: Handle) -> None:
+    def _attach(self, one: Handle | Cancel) -> None:
+        if self._process != process():
+            self._reset_process()
         with self._lock:
-            self._contexts.append(context)
-            quick.smol_context_cancel(context.pointer, int(self._cancelled))
+            self._stopped.append(one)
+            _press(one, self._cancelled)
 
-    def _detach(self, context: Handle) -> None:
+    def _detach(self, one: Handle | Cancel) -> None:
         with self._lock:
-            self._contexts.remove(context)
-            if context.usable:
-                quick.smol_context_cancel(context.pointer, 0)
+            if one in self._stopped:
+                self._stopped.remove(one)
+
+
+def _press(one: Handle | Cancel, value: bool) -> None:
+    if isinstance(one, Cancel):
+        one._set(value)
+    elif one.usable:
+        quick.smol_context_cancel(one.pointer, int(value))
+
+
+def attach(context: Handle, cancel: Cancel | None) -> None:
+    """Begins a new request on a context: resets what cancelled the last one, and lets `cancel` stop this one."""
+    quick.smol_context_cancel(context.pointer, 0)
+    if isinstance(cancel, Cancel):
+        cancel._attach(context)
+    elif cancel is not None:
+        raise UsageError(f"cancel: must be a smolrun.Cancel, found {cancel!r}")
+
+
+def watch(call: Callable[[], int], stop: Callable[[], object], look: Callable[[], object]) -> int:
+    """Runs a call of the library in a thread, and `look` in this one, 50 times a second. If that raises, or after Ctrl-C,
+    stops the call, and waits for its end."""
+    statuses: list[int] = []
+    thread = threading.Thread(target=lambda: statuses.append(call()), daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.02)
+            look()
+    except BaseException:
+        stop()
+        while thread.is_alive():  # also after another Ctrl-C: it uses our memory
+            with contextlib.suppress(KeyboardInterrupt):
+                thread.join()
+        raise
+    return statuses[0]
 
 
 def reporter(progress: Report | bool | None, what: str) -> Report | None:
     """Returns the function that reports progress: for True, one that writes a line to standard error."""
-    if not progress:
+    if progress is None or progress is False:
         return None
     if callable(progress):
         return progress
+    if progress is not True:
+        raise UsageError(f"progress: must be a function of (done, total), True or False, found {progress!r}")
 
     def show(done: int, total: int) -> None:
         sys.stderr.write(f"\r{done} of {total} {what}" + ("\n" if done >= total else ""))
@@ -111,10 +157,9 @@ def create_context(model: Model, share: Handle | None = None) -> Handle:
     if cache is not None:
         params.prefix_cache = cache.pointer
     pointer, error = ctypes.c_void_p(), Error()
-    status = lib.smol_context_create(model._handle.pointer, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error))
-    check(status, error)
-    assert pointer.value is not None
-    return Handle(pointer.value, lib.smol_context_free, cache or model._handle, forks=False)
+    with model._handle as opened:
+        check(lib.smol_context_create(opened, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error)), error)
+        return Handle(pointer.value or 0, lib.smol_context_free, cache or model._handle, forks=False)
 
 
 class Engine:
@@ -153,54 +198,55 @@ class Request:
 class Sequence:
     """A generation on a context, which it uses until it is closed."""
 
-    def __init__(self, model: Model, context: Handle, request: Request, sampler: int | None = None, cancel: Cancel | None = None):
-        """Prepares it. `sampler` remains the caller's; None: one for the settings."""
+    def __init__(
+        self, model: Model, context: Handle, request: Request, sampler: Handle | None = None, cancel: Cancel | None = None
+    ):
+        """Prepares it. sampler: a session's; None: one for the settings."""
         self.collector = Collector()
         self._model, self._context, self._request, self._cancel = model, context, request, cancel
         self._n_prompt = len(request.ids)
-        self._own_sampler, self._matcher, self._reader = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        self._generation = ctypes.c_void_p()
+        self._generation: Handle | None = None
+        self._reader: Handle | None = None
         self._parts = PartCollector()
         self._text: list[str] = []
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a part may end within a character
         self._calls: list[tuple[bytes, list[bytes]]] = []
-        self._attached = False
-        self._constraint: Handle | None = None
         try:
             self._prepare(request, sampler)
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, request: Request, sampler: int | None) -> None:
-        settings, error = request.settings, Error()
-        if sampler is None:
-            sampler_params, kept = settings.sampler_params()
-            status = quick.smol_sampler_create(ctypes.byref(sampler_params), ctypes.byref(self._own_sampler), ctypes.byref(error))
-            check(status, error)
-            del kept
+    def _prepare(self, request: Request, sampler: Handle | None) -> None:
+        settings = request.settings
         if settings.logprobs is not None:
             self.collector.wants_logprobs, self.collector.n_logprobs = 1, settings.logprobs
-        if settings.constraint is not None:
-            self._constraint = self._model._constraint(settings.constraint)
-            status = lib.smol_matcher_create(self._constraint.pointer, ctypes.byref(self._matcher), ctypes.byref(error))
-            check(status, error)
+        matcher = self._create_matcher(settings.constraint) if settings.constraint is not None else None
         if settings.tools is not None:
-            self._create_reader(settings.tools, error)
-        if self._cancel is not None:
-            self._cancel._attach(self._context)
-            self._attached = True
-        self._create_generation(request, sampler, error)
+            self._reader = self._create_reader(settings.tools)
+        attach(self._context, self._cancel)
+        self._generation = self._create_generation(request, sampler, matcher)
 
-    def _create_reader(self, tools: bytes, error: Error) -> None:
-        status = lib.smol_tool_reader_create(
-            self._model._handle.pointer, tools, _ON_PART, ctypes.addressof(self._parts), ctypes.byref(self._reader),
-            ctypes.byref(error),
-        )  # fmt: skip
-        check(status, error)
+    def _create_matcher(self, constraint: Constraint) -> Handle:
+        pointer, error = ctypes.c_void_p(), Error()
+        compiled = self._model._constraint(constraint)
+        check(lib.smol_matcher_create(compiled.pointer, ctypes.byref(pointer), ctypes.byref(error)), error)
+        return Handle(pointer.value or 0, quick.smol_matcher_free, compiled, forks=False)
 
-    def _create_generation(self, request: Request, sampler: int | None, error: Error) -> None:
-        settings = request.settings
+    def _create_reader(self, tools: bytes) -> Handle:
+        pointer, error = ctypes.c_void_p(), Error()
+        with self._model._handle as model:
+            status = lib.smol_tool_reader_create(
+                model, tools, _ON_PART, ctypes.addressof(self._parts), ctypes.byref(pointer), ctypes.byref(error)
+            )
+            check(status, error)
+            return Handle(pointer.value or 0, quick.smol_tool_reader_free, self._model._handle)
+
+    def _create_generation(self, request: Request, sampler: Handle | None, matcher: Handle | None) -> Handle:
+        settings, pointer, error = request.settings, ctypes.c_void_p(), Error()
+        own = sampler is None
+        if sampler is None:
+            sampler = create_sampler(*settings.sampler_params())
         stop = (ctypes.c_char_p * len(settings.stop))(*settings.stop)
         params = GenerateParams(
             max_tokens=settings.max_tokens or 0,
@@ -208,31 +254,28 @@ class Sequence:
             stop=ctypes.addressof(stop) if settings.stop else None,
             n_stop=len(settings.stop),
             show_special=settings.tools is not None,
-            penalize_context=sampler is not None,
+            penalize_context=not own,
             on_text=_ON_TEXT,
             on_token=_ON_TOKEN,
             user=ctypes.addressof(self.collector),
-            matcher=self._matcher,
+            matcher=matcher.pointer if matcher is not None else None,
             slice_prompt=1,
         )
         status = quick.smol_generation_create(
-            self._context.pointer,
-            self._own_sampler if sampler is None else sampler,
-            request.ids.buffer_info()[0],
-            len(request.ids),
-            ctypes.byref(params),
-            ctypes.byref(self._generation),
-            ctypes.byref(error),
-        )
+            self._context.pointer, sampler.pointer, request.ids.buffer_info()[0], len(request.ids), ctypes.byref(params),
+            ctypes.byref(pointer), ctypes.byref(error),
+        )  # fmt: skip
         check(status, error)
+        used = (self._context, sampler) if matcher is None else (self._context, sampler, matcher)
+        return Handle(pointer.value or 0, quick.smol_generation_free, *used, forks=False)
 
     @property
-    def pointer(self) -> int | None:
-        return self._generation.value
-
-    def check(self) -> None:
-        """Raises UsageError in a child of the process that made the context."""
+    def pointer(self) -> int:
+        """The generation. Raises UsageError if it, or its context, was closed or is another process's."""
         self._context.pointer  # noqa: B018
+        if self._generation is None:
+            raise UsageError("the answer was closed: ask again")
+        return self._generation.pointer
 
     @property
     def prompt_done(self) -> int:
@@ -241,7 +284,7 @@ class Sequence:
 
     @property
     def finished(self) -> bool:
-        return bool(quick.smol_generation_finished(self._generation, None, None))
+        return bool(quick.smol_generation_finished(self.pointer, None, None))
 
     # --- text ---
 
@@ -262,20 +305,20 @@ class Sequence:
     def take_text(self) -> str:
         """Returns the text since the last call."""
         data: bytes = self.collector.text.take()
-        if not self._reader:
+        if self._reader is None:
             text = data.decode("utf-8", "replace")
             self._text.append(text)
             return text
         before, error = len(self._text), Error()
-        check(quick.smol_tool_reader_add(self._reader, data, len(data), ctypes.byref(error)), error)
+        check(quick.smol_tool_reader_add(self._reader.pointer, data, len(data), ctypes.byref(error)), error)
         self._read_parts()
         return "".join(self._text[before:])
 
     def end_text(self) -> str:
         """Returns the rest of the text, once it has finished."""
         text, before, error = self.take_text(), len(self._text), Error()
-        if self._reader:
-            check(quick.smol_tool_reader_end(self._reader, ctypes.byref(error)), error)
+        if self._reader is not None:
+            check(quick.smol_tool_reader_end(self._reader.pointer, ctypes.byref(error)), error)
             self._read_parts()
             self._text.append(self._decoder.decode(b"", final=True))
         return text + "".join(self._text[before:])
@@ -309,11 +352,11 @@ class Sequence:
     def answer(self) -> Answer:
         """Returns the answer, after end_text, or raises the error that it failed with."""
         result, error = GenerateResult(), Error()
-        quick.smol_generation_finished(self._generation, ctypes.byref(result), ctypes.byref(error))
+        quick.smol_generation_finished(self.pointer, ctypes.byref(result), ctypes.byref(error))
         if error.status:
             check(error.status, error)
         if self.collector.text.failed or self.collector.ids.failed or self.collector.logprobs.failed:
-            raise MemoryError("out of memory for the answer")
+            raise OutOfMemoryError("out of memory for the answer")
         ids = array("I", self.collector.ids.take())
         text, calls = "".join(self._text), self._tool_calls()
         reason = FINISH_REASONS[result.finish]
@@ -333,15 +376,11 @@ class Sequence:
 
     def close(self) -> None:
         """May be called again."""
-        if self._attached and self._cancel is not None:
-            self._attached = False
+        if isinstance(self._cancel, Cancel):
             self._cancel._detach(self._context)
-        for name in ("generation", "own_sampler", "matcher", "reader"):
-            owned = getattr(self, f"_{name}")
-            free = {"generation": "generation", "own_sampler": "sampler", "matcher": "matcher", "reader": "tool_reader"}[name]
-            if owned and self._context.usable:
-                getattr(quick, f"smol_{free}_free")(owned)
-            owned.value = None
+        for handle in (self._generation, self._reader):
+            if handle is not None:
+                handle.close()
         for buffer in (self.collector.text, self.collector.ids, self.collector.logprobs, self._parts.text, self._parts.parts):
             buffer.free()
 
@@ -362,8 +401,6 @@ def call_id(prompt_digest: int, index: int) -> str:
 def step(sequences: list[Sequence], until_text: bool = False) -> None:
     """Runs sequences until one finishes, or TURN has passed, or, with until_text, there is text."""
     n = len(sequences)
-    for sequence in sequences:
-        sequence.check()
     generations = (ctypes.c_void_p * n)(*(sequence.pointer for sequence in sequences))
     collectors = (ctypes.c_void_p * n)(*(ctypes.addressof(sequence.collector) for sequence in sequences))
     lib.smol_collect_run(ctypes.byref(generations), ctypes.byref(collectors), n, TURN, int(until_text))
@@ -373,7 +410,7 @@ Outcome: TypeAlias = Answer | SmolError
 
 
 def run(
-    model: Model, engine: Engine, requests: Iterator[Request | SmolError], n_sequences: int, cancel: Cancel | None = None,
+    model: Model, engine: Engine, requests: Iterable[Request | SmolError], n_sequences: int, cancel: Cancel | None = None,
     report: Report | None = None,
 ) -> Iterator[tuple[int, Outcome]]:  # fmt: skip
     """Answers requests, up to n_sequences at a time, and yields each one's number and outcome when it is finished.
@@ -381,7 +418,7 @@ def run(
     `report` receives tokens of the prompt, for a caller with a single request."""
     free = list(range(n_sequences - 1, -1, -1))
     busy: dict[int, tuple[int, Sequence]] = {}
-    number, more = 0, True
+    number, more, requests = 0, True, each("requests", requests)
     try:
         while True:
             while free and more:
@@ -393,6 +430,8 @@ def run(
                 if isinstance(request, SmolError):
                     yield index, request
                     continue
+                if not isinstance(request, Request):
+                    raise UsageError(f"request {index}: must be what Model.request returns, found {request!r}")
                 try:
                     context = engine.context(place)
                     quick.smol_context_truncate(context.pointer, 0)
@@ -426,15 +465,17 @@ def _outcome(sequence: Sequence) -> Outcome:
         return error
 
 
-class Stream:
+class Stream(Local):
     """An answer as it comes: an iterator over pieces of its text. `answer` is there when it has ended.
 
-    Leaving the loop early, or close(), ends the generation."""
+    Leaving the loop early, or close(), which any thread may call, ends the generation."""
 
-    def __init__(self, sequence: Sequence, release: Callable[[], None], report: Report | None = None):
+    def __init__(self, sequence: Sequence, release: Callable[[], None], report: Report | None = None, turn: Turn | None = None):
+        """turn: that of a session, whose context the sequence uses."""
         self._sequence, self._release, self._report = sequence, release, report
         self._answer: Answer | None = None
-        self._closed = False
+        self._turn = turn or Turn("stream")
+        self._closing = self._closed = False
 
     @property
     def answer(self) -> Answer:
@@ -446,31 +487,53 @@ class Stream:
         return self
 
     def __next__(self) -> str:
-        while not self._closed:
-            step([self._sequence], until_text=True)
-            if self._report is not None:
-                n = self._sequence._n_prompt
-                self._report(min(self._sequence.prompt_done, n), n)
-            try:
-                finished = self._sequence.finished
-                text = self._sequence.end_text() if finished else self._sequence.take_text()
-                if finished:
-                    self._answer = self._sequence.answer()
-            except BaseException:
+        try:
+            with self._turn:
+                while not self._closed and not self._closing:
+                    text = self._read()
+                    if text:
+                        return text
+        finally:
+            if self._closing:
                 self.close()
-                raise
-            if finished:
-                self.close()
-            if text:
-                return text
         raise StopIteration
 
-    def close(self) -> None:
-        """May be called again."""
+    def _read(self) -> str:
+        """Runs until there is text, for 50 ms or to the end; returns the text."""
+        sequence = self._sequence
+        try:
+            step([sequence], until_text=True)
+            if self._report is not None:
+                self._report(min(sequence.prompt_done, sequence._n_prompt), sequence._n_prompt)
+            if not sequence.finished:
+                return sequence.take_text()
+            text = sequence.end_text()
+            self._answer = sequence.answer()
+        except BaseException:
+            self._end()
+            raise
+        self._end()
+        return text
+
+    def _end(self) -> None:
+        """Frees the generation. The caller has the turn."""
         if not self._closed:
             self._closed = True
             self._sequence.close()
             self._release()
+
+    def close(self) -> None:
+        """May be called again. If another thread is reading, the answer ends there."""
+        if self._closed:
+            return
+        self._closing = True
+        if self._turn.take():
+            try:
+                self._end()
+            finally:
+                self._turn.give()
+        else:
+            _press(self._sequence._context, True)
 
     def __enter__(self) -> Stream:
         return self
@@ -481,6 +544,13 @@ class Stream:
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
             self.close()
+
+
+def create_sampler(params: SamplerParams, kept: Any = None) -> Handle:
+    """Creates a sampler; `kept` is what the parameters point to."""
+    pointer, error = ctypes.c_void_p(), Error()
+    check(quick.smol_sampler_create(ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error)), error)
+    return Handle(pointer.value or 0, quick.smol_sampler_free)
 
 
 def set_sampler(sampler: int, params: SamplerParams) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Callable
@@ -118,6 +117,8 @@ class Score:
 
     def _repr_html_(self) -> str:
         """Jupyter: the text, each token on a background from red (unlikely) to green, with alternatives as its title."""
+        import html
+
         parts = []
         for text, logprob, rank, top in zip(self.texts, self.logprobs, self.ranks, self.top):
             others = ", ".join(f"{one.text!r} {math.exp(one.logprob):.1%}" for one in top)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
+import reprlib
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from . import _likelihood
 from ._handles import Handle, process
 from ._library import Progress, address, lib, quick
-from ._sequence import Cancel, Engine, Outcome, Report, Request, Stream, ids_array, reporter, run
+from ._sequence import Cancel, Engine, Outcome, Report, Request, Stream, attach, ids_array, reporter, run, watch
 from ._sequence import Sequence as _Sequence
 from ._smol_h import (
     KV,
@@ -33,7 +35,8 @@ from ._smol_h import (
 )  # fmt: skip
 from .answers import Answer, ModelInfo, Perplexity, Score
 from .errors import DamagedError, FileError, SmolError, UnsupportedError, UsageError, check
-from .settings import SAMPLING, ChatOptions, Constraint, Options, dump, encode
+from .settings import SAMPLING, ChatOptions, Constraint, Options, dump, encode, flag, items, members, one_of, whole
+from .settings import path as read_path
 from .settings import read as read_settings
 
 if TYPE_CHECKING:
@@ -44,7 +47,8 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-Prompt: TypeAlias = str | bytes | Sequence[int]
+Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
+Prompt: TypeAlias = str | bytes | Ids
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 Path: TypeAlias = "str | os.PathLike[str]"
 
@@ -78,22 +82,21 @@ class Model:
         prefix_cache: int = 0,
         progress: Report | bool | None = None,
     ):
-        if kv.upper() not in KV:
-            raise UsageError(f"kv: must be default, f32, f16, int8 or int4, found {kv!r}")
-        if verify.upper() not in VERIFY:
-            raise UsageError(f"verify: must be first, open or off, found {verify!r}")
-        if not 1 <= sequences <= 64:
-            raise UsageError(f"sequences: must be from 1 to 64, found {sequences}")
-        self.path = os.path.abspath(os.fspath(path))
-        self._n_ctx, self._n_threads, self._kv, self._sequences = n_ctx, n_threads, KV[kv.upper()], sequences
-        self._prefix_cache_bytes = prefix_cache
+        self.path = os.path.abspath(read_path(path))
+        self._n_ctx, self._n_threads = whole("n_ctx", n_ctx), whole("n_threads", n_threads, 0, 256)
+        self._kv, self._sequences = one_of("kv", kv, KV), whole("sequences", sequences, 1, 64)
+        self._prefix_cache_bytes = whole("prefix_cache", prefix_cache, 0, 2**63)
         # what a pickle repeats
         self._options = {
             "n_ctx": n_ctx, "n_threads": n_threads, "kv": kv, "sequences": sequences, "verify": verify, "mmap": mmap,
             "prefix_cache": prefix_cache,
         }  # fmt: skip
+        if digest is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(digest)):
+            raise UsageError(f"digest: must be a SHA-256 in 64 hexadecimal digits, found {digest!r}")
         self._file_digest = digest.lower() if digest is not None else None
-        self._handle = _open(self.path, VERIFY[verify.upper()], mmap, digest, reporter(progress, "bytes"))
+        self._handle = _open(
+            self.path, one_of("verify", verify, VERIFY), flag("mmap", mmap, True), digest, reporter(progress, "bytes")
+        )
         self._token_texts: dict[int, str] = {}
         self._reset()
         try:
@@ -105,7 +108,7 @@ class Model:
     def _reset(self) -> None:
         """Forgets what belongs to a process: contexts, and what has locks."""
         self._process = process()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the collector of garbage may end a stream in a thread that holds it
         self._idle: list[Engine] = []
         self._constraints: OrderedDict[Constraint, Handle] = OrderedDict()
         self._prefix_cache: Handle | None = None
@@ -147,8 +150,7 @@ class Model:
         with self._engine() as engine:
             context = engine.context(0)
             quick.smol_context_truncate(context.pointer, 0)
-            if cancel is not None:
-                cancel._attach(context)
+            attach(context, cancel)
             try:
                 yield context
             finally:
@@ -162,11 +164,10 @@ class Model:
             if self._prefix_cache is None:
                 params = PrefixCacheParams(max_bytes=self._prefix_cache_bytes, kv=self._kv)
                 pointer, error = ctypes.c_void_p(), Error()
-                status = lib.smol_prefix_cache_create(
-                    self._handle.pointer, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error)
-                )
-                check(status, error)
-                self._prefix_cache = Handle(pointer.value or 0, lib.smol_prefix_cache_free, self._handle, forks=False)
+                with self._handle as model:
+                    status = lib.smol_prefix_cache_create(model, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error))
+                    check(status, error)
+                    self._prefix_cache = Handle(pointer.value or 0, lib.smol_prefix_cache_free, self._handle, forks=False)
             return self._prefix_cache
 
     def _constraint(self, wanted: Constraint) -> Handle:
@@ -180,9 +181,9 @@ class Model:
             any_order=wanted.any_order, tool_choice=wanted.tool_choice, one_call=wanted.one_call,
         )  # fmt: skip
         pointer, error = ctypes.c_void_p(), Error()
-        status = lib.smol_constraint_create(self._handle.pointer, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error))
-        check(status, error)
-        handle = Handle(pointer.value or 0, lib.smol_constraint_free, self._handle, forks=False)
+        with self._handle as model:
+            check(lib.smol_constraint_create(model, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error)), error)
+            handle = Handle(pointer.value or 0, lib.smol_constraint_free, self._handle, forks=False)
         with self._lock:
             self._constraints[wanted] = handle
             if len(self._constraints) > MAX_CONSTRAINTS:
@@ -269,20 +270,22 @@ class Model:
         data = encode(text)
         params = TokenizeParams(parse_special=special, whole_text=whole)
         ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
-        status = lib.smol_tokenize(
-            self._handle.pointer, data, len(data), ctypes.byref(params), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
-        )
+        with self._handle as model:
+            status = lib.smol_tokenize(
+                model, data, len(data), ctypes.byref(params), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
+            )
         check(status, error)
         return _take_ids(ids, n.value)
 
-    def detokenize(self, ids: Sequence[int], *, special: bool = False) -> str:
+    def detokenize(self, ids: Ids, *, special: bool = False) -> str:
         """Converts ids to text. special: shows the text of special tokens."""
         numbers = ids_array(ids)
         text, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
-        status = lib.smol_detokenize(
-            self._handle.pointer, numbers.buffer_info()[0], len(numbers), int(special), ctypes.byref(text),
-            ctypes.byref(size), ctypes.byref(error),
-        )  # fmt: skip
+        with self._handle as model:
+            status = lib.smol_detokenize(
+                model, numbers.buffer_info()[0], len(numbers), int(special), ctypes.byref(text), ctypes.byref(size),
+                ctypes.byref(error),
+            )  # fmt: skip
         check(status, error)
         found = ctypes.string_at(text.value or 0, size.value).decode("utf-8", "replace") if size.value else ""
         quick.smol_free(text)
@@ -300,10 +303,14 @@ class Model:
 
     def token_text(self, token: int) -> str:
         """Returns them as text; a part of a character is U+FFFD."""
+        token = ids_array([token])[0]
         text = self._token_texts.get(token)
         if text is None:
             text = self._token_texts[token] = self.token_bytes(token).decode("utf-8", "replace")
         return text
+
+    def _text_ids(self, text: Prompt, whole: bool) -> array[int]:
+        return self._tokenize(text, whole=whole) if isinstance(text, (str, bytes)) else ids_array(text)
 
     def _prompt_ids(self, prompt: Prompt) -> array[int]:
         """Returns the ids of a text, or the ids given. An empty text is bos, as for smolrun."""
@@ -332,7 +339,8 @@ class Model:
         """Renders a conversation with the chat template."""
         params = _chat_params(messages, tools, documents, add_generation_prompt, chat_template_kwargs)
         text, error = ChatText(), Error()
-        check(lib.smol_chat_format(self._handle.pointer, ctypes.byref(params), ctypes.byref(text), ctypes.byref(error)), error)
+        with self._handle as model:
+            check(lib.smol_chat_format(model, ctypes.byref(params), ctypes.byref(text), ctypes.byref(error)), error)
         found = ctypes.string_at(text.text, text.size).decode("utf-8", "replace")
         quick.smol_chat_text_free(ctypes.byref(text))
         return found
@@ -355,10 +363,10 @@ class Model:
     ) -> array[int]:
         params = _chat_params(messages, tools, documents, generation, variables)
         ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
-        status = lib.smol_chat_tokenize(
-            self._handle.pointer, ctypes.byref(params), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
-        )
-        check(status, error)
+        with self._handle as model:
+            check(
+                lib.smol_chat_tokenize(model, ctypes.byref(params), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)), error
+            )
         found = _take_ids(ids, n.value)
         if not found:
             raise UnsupportedError("the chat template writes nothing for these messages")
@@ -368,11 +376,9 @@ class Model:
         """Makes a request of a conversation and its options, as cli/request/calls.c does."""
         given = dict(options)
         tools, documents = given.pop("tools", None), given.pop("documents", None)
-        variables, choice = given.pop("chat_template_kwargs", None), given.pop("tool_choice", None) or "auto"
-        one_call = not given.pop("parallel_tool_calls", True)
+        variables, choice = given.pop("chat_template_kwargs", None), _tool_choice(given.pop("tool_choice", None))
+        one_call = not flag("parallel_tool_calls", given.pop("parallel_tool_calls", None), True)
         settings = read_settings(given)
-        if isinstance(choice, Mapping):
-            choice = choice.get("function", choice).get("name", "")
         ids = self._chat_ids(messages, tools, documents, variables)
         if not tools:
             if choice not in ("auto", "none"):
@@ -387,7 +393,7 @@ class Model:
                 "shown to it"
             )
         else:
-            settings = settings.with_tools(dump(list(tools)), encode(choice), one_call)
+            settings = settings.with_tools(dump(list(tools), "tools"), encode(choice), one_call)
         return Request(ids, settings)
 
     # --- generation ---
@@ -397,7 +403,7 @@ class Model:
     @overload
     def generate(self, prompt: Sequence[str] | Sequence[Sequence[int]], **options: Unpack[Options]) -> list[Answer]: ...
     @overload
-    def generate(self, prompt: Sequence[int], **options: Unpack[Options]) -> Answer: ...
+    def generate(self, prompt: Ids, **options: Unpack[Options]) -> Answer: ...
 
     def generate(self, prompt: Any, **options: Unpack[Options]) -> Answer | list[Answer]:
         """Continues a text or token ids. Several prompts are answered together, each as if alone, which takes less time.
@@ -405,11 +411,8 @@ class Model:
         smolrun.settings.Options lists the options."""
         if _is_batch(prompt):
             read = read_settings(_without_call(options))
-            return self._answer_all([self._request(one, read) for one in prompt], options)
+            return self._answer_all(prompt, lambda one: Request(self._prompt_ids(one), read), options)
         return self._answer(Request(self._prompt_ids(prompt), read_settings(_without_call(options))), options)
-
-    def _request(self, prompt: Prompt, settings: Any) -> Request:
-        return Request(self._prompt_ids(prompt), settings)
 
     @overload
     def chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Answer: ...
@@ -423,8 +426,8 @@ class Model:
         "none", "required" or the name of the only one. parallel_tool_calls: False: at most one call.
         chat_template_kwargs: variables of the template, such as enable_thinking. documents: passed to the template."""
         given = _without_call(options)
-        if messages and not isinstance(messages[0], Mapping):
-            return self._answer_all([self._chat_request(one, given) for one in messages], options)
+        if (several := items("messages", messages)) and not isinstance(several[0], Mapping):
+            return self._answer_all(several, lambda one: self._chat_request(one, given), options)
         return self._answer(self._chat_request(messages, given), options)
 
     def stream(self, prompt: Prompt, **options: Unpack[Options]) -> Stream:
@@ -443,8 +446,14 @@ class Model:
             raise outcome
         return outcome
 
-    def _answer_all(self, requests: list[Request], options: Mapping[str, Any]) -> list[Answer]:
-        report = reporter(options.get("progress"), "answers")
+    def _answer_all(self, prompts: Any, make: Callable[[Any], Request], options: Mapping[str, Any]) -> list[Answer]:
+        report, requests = reporter(options.get("progress"), "answers"), []
+        for index, prompt in enumerate(prompts):
+            try:
+                requests.append(make(prompt))
+            except SmolError as error:
+                error.args = (f"prompt {index}: {error}",)
+                raise
         answers: list[Answer | None] = [None] * len(requests)
         for n_done, (index, outcome) in enumerate(self.run(iter(requests), cancel=options.get("cancel")), 1):
             if isinstance(outcome, SmolError):
@@ -455,7 +464,7 @@ class Model:
                 report(n_done, len(requests))
         return cast("list[Answer]", answers)
 
-    def run(self, requests: Iterator[Request | SmolError], *, cancel: Cancel | None = None) -> Iterator[tuple[int, Outcome]]:
+    def run(self, requests: Iterable[Request | SmolError], *, cancel: Cancel | None = None) -> Iterator[tuple[int, Outcome]]:
         """Answers requests as they come, several at a time, and yields each one's number and its answer, or error, as it
         finishes. See request()."""
         with self._engine() as engine:
@@ -493,12 +502,20 @@ class Model:
     async def _in_thread(self, function: Callable[..., Any], prompt: Any, options: dict[str, Any]) -> Any:
         import asyncio
 
-        cancel = options["cancel"] = options.get("cancel") or Cancel()
+        theirs, mine = options.get("cancel"), Cancel()
+        if isinstance(theirs, Cancel):
+            theirs._attach(mine)
+            options["cancel"] = mine
+        elif theirs is None:
+            options["cancel"] = mine
         try:
             return await asyncio.to_thread(function, prompt, **options)
         except asyncio.CancelledError:
-            cancel.cancel()
+            mine.cancel()
             raise
+        finally:
+            if isinstance(theirs, Cancel):
+                theirs._detach(mine)
 
     def astream(self, prompt: Prompt, **options: Unpack[Options]) -> AsyncIterator[str]:
         """stream() as an asynchronous iterator that does not block the event loop."""
@@ -511,8 +528,7 @@ class Model:
     async def _astream(self, start: Callable[[], Stream]) -> AsyncIterator[str]:
         import asyncio
 
-        stream, stop = await asyncio.to_thread(start), Cancel()
-        stop._attach(stream._sequence._context)
+        stream = await asyncio.to_thread(start)
         reading: asyncio.Future[str | None] | None = None
         try:
             while True:
@@ -522,11 +538,9 @@ class Model:
                     return
                 yield piece
         finally:
-            if reading is not None and not reading.done():  # a thread is in the middle of a step
-                stop.cancel()
-                await asyncio.wait([reading])
-            stop._detach(stream._sequence._context)
             stream.close()
+            if reading is not None and not reading.done():  # a thread is in the middle of a step
+                await asyncio.wait([reading])
 
     # --- numbers ---
 
@@ -537,33 +551,46 @@ class Model:
         return _likelihood.logits(self, self._prompt_ids(prompt), last, cancel)
 
     @overload
-    def embed(self, text: str | bytes, *, pooling: str = "mean") -> npt.NDArray[np.float32]: ...
+    def embed(self, text: str | bytes, *, pooling: str = "mean", cancel: Cancel | None = None) -> npt.NDArray[np.float32]: ...
     @overload
-    def embed(self, text: Sequence[str] | Sequence[Sequence[int]], *, pooling: str = "mean") -> npt.NDArray[np.float32]: ...
+    def embed(
+        self, text: Sequence[str] | Sequence[Sequence[int]], *, pooling: str = "mean", cancel: Cancel | None = None
+    ) -> npt.NDArray[np.float32]: ...
     @overload
-    def embed(self, text: Sequence[int], *, pooling: str = "mean") -> npt.NDArray[np.float32]: ...
+    def embed(self, text: Ids, *, pooling: str = "mean", cancel: Cancel | None = None) -> npt.NDArray[np.float32]: ...
 
-    def embed(self, text: Any, *, pooling: str = "mean") -> npt.NDArray[np.float32]:
+    def embed(self, text: Any, *, pooling: str = "mean", cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
         """Returns hidden states after the final norm: their "mean", that of the "last" token, both of shape
         (hidden_size), or with "none" those of all tokens. Several texts: one row for each."""
-        if pooling.upper() not in POOL:
-            raise UsageError(f"pooling: must be mean, last or none, found {pooling!r}")
+        pool = one_of("pooling", pooling, POOL)
         if not _is_batch(text):
-            return _likelihood.embed(self, self._prompt_ids(text), POOL[pooling.upper()])
-        if pooling == "none":
+            return _likelihood.embed(self, self._prompt_ids(text), pool, cancel)
+        if pool == POOL["NONE"]:
             raise UsageError("pooling: none is for a single text")
-        rows = [_likelihood.embed(self, self._prompt_ids(one), POOL[pooling.upper()]) for one in text]
+        rows = [_likelihood.embed(self, self._prompt_ids(one), pool, cancel) for one in text]
         return np.stack(rows) if rows else np.empty((0, self.info.hidden_size), np.float32)
 
-    def score(self, text: Prompt, *, prompt: Prompt | None = None) -> Score:
+    @overload
+    def score(self, text: str | bytes, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score: ...  # type: ignore[overload-overlap]
+    @overload
+    def score(
+        self, text: Sequence[str] | Sequence[Sequence[int]], *, prompt: Prompt | None = None, cancel: Cancel | None = None
+    ) -> list[Score]: ...
+    @overload
+    def score(self, text: Ids, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score: ...
+
+    def score(self, text: Any, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score | list[Score]:
         """Returns the log-probabilities of the tokens of `text`: after those of `prompt`, or, without one, of all but the
-        first of the text. In a notebook, the result shows as coloured text."""
-        if prompt is None:
-            ids = self._prompt_ids(text)
-            return _likelihood.score(self, ids, 1)
-        ids = self._prompt_ids(prompt)
-        rest = self._tokenize(text, whole=False) if isinstance(text, (str, bytes)) else ids_array(text)
-        return _likelihood.score(self, ids + rest, len(ids))
+        first of the text. In a notebook, the result shows as coloured text. Of several texts, the prompt is read once."""
+        before = ids_array([]) if prompt is None else self._prompt_ids(prompt)
+
+        def ids(one: Prompt) -> tuple[array[int], int]:
+            if prompt is None:
+                return self._prompt_ids(one), 1
+            return before + self._text_ids(one, whole=False), len(before)
+
+        scores = list(_likelihood.score(self, map(ids, text if _is_batch(text) else [text]), cancel))
+        return scores if _is_batch(text) else scores[0]
 
     explain = score
 
@@ -571,8 +598,9 @@ class Model:
         self, text: Prompt, *, n_ctx: int | None = None, progress: Report | bool | None = None, cancel: Cancel | None = None
     ) -> Perplexity:
         """Measures how well the model predicts a text, in windows of n_ctx tokens, as `smolrun perplexity` does."""
-        ids = self._tokenize(text) if isinstance(text, (str, bytes)) else ids_array(text)
-        return _likelihood.perplexity(self, ids, n_ctx or self.n_ctx, reporter(progress, "tokens"), cancel)
+        ids = self._text_ids(text, whole=True)
+        window = self.n_ctx if n_ctx is None else whole("n_ctx", n_ctx, 2, self.n_ctx)
+        return _likelihood.perplexity(self, ids, window, reporter(progress, "tokens"), cancel)
 
     # --- sessions ---
 
@@ -600,28 +628,19 @@ def _open(path: str, verify: int, mmap: bool, digest: str | None, report: Report
         name = os.fsencode(path)
         return int(lib.smol_model_open(name, ctypes.byref(params), ctypes.byref(pointer), ctypes.byref(error)))
 
-    status = open_it() if report is None else _watch(open_it, progress, report)
-    check(status, error)
-    return Handle(pointer.value or 0, lib.smol_model_close)
-
-
-def _watch(call: Callable[[], int], progress: Progress, report: Report) -> int:
-    """Runs a call in a thread and reports its progress from this one. If `report` raises, the call is cancelled."""
-    statuses: list[int] = []
-    thread = threading.Thread(target=lambda: statuses.append(call()), daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(0.02)
-            if progress.total:
-                report(progress.done, progress.total)
-        if progress.total and not statuses[0]:
-            report(progress.total, progress.total)
-    except BaseException:
+    def stop() -> None:
         progress.cancel = 1
-        thread.join()
-        raise
-    return statuses[0]
+
+    def look() -> None:
+        if report is not None and progress.total:
+            report(progress.done, progress.total)
+
+    quick.smol_guard_mappings()  # a file that becomes shorter is an error, not the end of the process
+    status = open_it() if report is None else watch(open_it, stop, look)
+    check(status, error)
+    if report is not None and progress.total and progress.done < progress.total:
+        report(progress.total, progress.total)
+    return Handle(pointer.value or 0, lib.smol_model_close)
 
 
 _digests: dict[tuple[int, int, int, int], str] = {}
@@ -670,15 +689,27 @@ def _is_batch(prompt: Any) -> bool:
     """Tells several prompts from one: a list of texts or of lists of ids."""
     if isinstance(prompt, (str, bytes)):
         return False
+    if not isinstance(prompt, Sequence) and not (isinstance(prompt, np.ndarray) and prompt.ndim):
+        raise UsageError(f"prompt: must be a text, a list of token ids, or a list of prompts, found {reprlib.repr(prompt)}")
     return len(prompt) == 0 or not isinstance(prompt[0], (int, np.integer))
+
+
+def _tool_choice(given: Any) -> str:
+    """Returns "auto", "none", "required" or a name."""
+    if isinstance(given, Mapping):
+        given = given.get("function", given)
+        given = given.get("name") if isinstance(given, Mapping) else None
+    if given is not None and not isinstance(given, str):
+        raise UsageError(f"tool_choice: must be auto, none, required or the name of a tool, found {reprlib.repr(given)}")
+    return given or "auto"
 
 
 def _chat_params(messages: Messages, tools: Any, documents: Any, generation: bool, variables: Any) -> ChatParams:
     return ChatParams(
-        messages_json=dump(list(messages)),
-        tools_json=dump(list(tools)) if tools is not None else None,
-        documents_json=dump(list(documents)) if documents is not None else None,
-        variables_json=dump(dict(variables)) if variables is not None else None,
+        messages_json=dump(items("messages", messages), "messages"),
+        tools_json=dump(items("tools", tools), "tools") if tools is not None else None,
+        documents_json=dump(items("documents", documents), "documents") if documents is not None else None,
+        variables_json=dump(members("chat_template_kwargs", variables), "chat_template_kwargs") if variables is not None else None,
         add_generation_prompt=generation,
         parse_arguments=1,
     )

@@ -8,7 +8,8 @@ import sys
 from typing import Any, NoReturn
 
 from ._library import FOLDER
-from .errors import FileError, from_status
+from .errors import FileError, UsageError, from_status
+from .settings import path as read_path
 
 CONVERTER_COMMANDS = ("inspect", "report", "diff", "verify", "pack", "unpack", "delta", "patch")
 
@@ -25,10 +26,15 @@ def _run(name: str, words: list[str], quiet: bool = True) -> str:
     """Runs a program and returns its output; raises its error."""
     import subprocess
 
-    result = subprocess.run(
-        [program(name), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if quiet else None, check=False,
-    )  # fmt: skip
+    command = [program(name), *words]
+    try:
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE if quiet else None, check=False
+        )
+    except OSError as error:
+        raise FileError(f"{command[0]}: cannot be run: {error.strerror}") from None
+    except ValueError as error:  # NUL, or half a surrogate pair
+        raise UsageError(f"an argument that the system cannot take: {error}") from None
     if result.returncode:
         message = (result.stderr or b"").decode(errors="replace").strip().removeprefix(f"{name}: ")
         raise from_status(result.returncode, message or f"{name} ended with status {result.returncode}")
@@ -61,14 +67,15 @@ def convert(
     }  # fmt: skip
     words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
     words += ["--force"] * force + ["--quiet"] * (not progress)
-    _run("smolconv", [*words, "--", os.fspath(source), os.fspath(output)], quiet=not progress)
-    return os.fspath(output)
+    made = read_path(output, "output")
+    _run("smolconv", [*words, "--", read_path(source, "source"), made], quiet=not progress)
+    return made
 
 
 def inspect(path: str | os.PathLike[str], *, stats: bool = False) -> dict[str, Any]:
     """Describes a blob, a safetensors file or a checkpoint, as `smolconv inspect --json` does."""
     words = ["inspect", "--json"] + ["--stats"] * stats
-    found: dict[str, Any] = json.loads(_run("smolconv", [*words, "--", os.fspath(path)]))
+    found: dict[str, Any] = json.loads(_run("smolconv", [*words, "--", read_path(path)]))
     return found
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._handles import Handle
+from ._handles import Local, Turn
 from ._library import lib, quick
-from ._sequence import Request, Sequence, Stream, create_context, ids_array, reporter, set_sampler
-from ._smol_h import NO_TOKEN, Error
+from ._sequence import Request, Sequence, Stream, create_context, create_sampler, ids_array, reporter, set_sampler
+from ._smol_h import NO_TOKEN, Error, SamplerParams
 from ._smol_h import Session as SessionStruct
 from .answers import Answer
-from .errors import FileError, check
-from .settings import ChatOptions, Options, Settings
+from .errors import FileError, UsageError, check
+from .settings import ChatOptions, Options, Settings, whole
+from .settings import path as read_path
 from .settings import read as read_settings
 
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
     from .model import Messages, Model, Path, Prompt
 
 
-class Session:
-    """A text that continues: its tokens, keys and values, and sampler. For one thread at a time.
+class Session(Local):
+    """A text that continues: its tokens, keys and values, and sampler. For one thread at a time; others are refused. A stream
+    that was not read to its end ends when the session is used again.
 
         session = model.session()
         session.generate("Once upon a time", max_tokens=100)
@@ -42,10 +45,19 @@ class Session:
         self.model = model
         self.data = b""  # of the caller's, saved with the session
         self._context = create_context(model)
-        pointer, error = ctypes.c_void_p(), Error()
-        check(quick.smol_sampler_create(None, ctypes.byref(pointer), ctypes.byref(error)), error)
-        self._sampler = Handle(pointer.value or 0, quick.smol_sampler_free)
+        self._sampler = create_sampler(SamplerParams())
         self._fresh = True  # the sampler has no parameters yet
+        self._turn = Turn("session")
+        self._stream: Stream | None = None  # the last one
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps other threads from the session, and ends its last stream."""
+        with self._turn:
+            if self._stream is not None:
+                self._stream._end()
+                self._stream = None
+            yield
 
     # --- the sequence ---
 
@@ -73,7 +85,9 @@ class Session:
 
     def truncate(self, n: int) -> None:
         """Removes all but the first n tokens."""
-        quick.smol_context_truncate(self._context.pointer, n)
+        n = whole("n", n)
+        with self._alone():
+            quick.smol_context_truncate(self._context.pointer, n)
 
     def _keep(self, ids: array[int]) -> array[int]:
         """Truncates the context to what it has in common with ids, but the last; returns the rest of ids."""
@@ -81,7 +95,7 @@ class Session:
         n, most = 0, min(len(held), len(ids) - 1)
         while n < most and held[n] == ids[n]:
             n += 1
-        self.truncate(n)
+        quick.smol_context_truncate(self._context.pointer, n)
         return ids[n:]
 
     def _next_ids(self, prompt: Prompt) -> array[int]:
@@ -94,7 +108,7 @@ class Session:
             return before + ids_array(prompt)
         if not prompt:
             if pending is None:
-                self.truncate(len(held) - 1)
+                quick.smol_context_truncate(self._context.pointer, len(held) - 1)
             return ids_array([held[-1]])
         whole = self.model._tokenize(prompt)
         if whole[: len(held)].tolist() == held:
@@ -110,9 +124,13 @@ class Session:
         self._fresh = False
         del kept
 
-    def _sequence(self, ids: array[int], settings: Settings, options: Mapping[str, Any]) -> Sequence:
+    def _start(self, ids: array[int], settings: Settings, options: Mapping[str, Any]) -> Stream:
+        """Starts an answer. The caller has the session alone."""
+        report = reporter(options.get("progress"), "tokens of the prompt")
         self._prepare(settings)
-        return Sequence(self.model, self._context, Request(ids, settings), self._sampler.pointer, options.get("cancel"))
+        sequence = Sequence(self.model, self._context, Request(ids, settings), self._sampler, options.get("cancel"))
+        self._stream = Stream(sequence, lambda: None, report, self._turn)
+        return self._stream
 
     def generate(self, prompt: Prompt = "", **options: Unpack[Options]) -> Answer:
         """Appends a prompt and continues. A prompt that begins with the whole session is the whole text, of which only the
@@ -122,8 +140,8 @@ class Session:
     def stream(self, prompt: Prompt = "", **options: Unpack[Options]) -> Stream:
         """Does the same piece by piece."""
         settings = read_settings(_without_call(options))
-        sequence = self._sequence(self._next_ids(prompt), settings, options)
-        return Stream(sequence, lambda: None, reporter(options.get("progress"), "tokens of the prompt"))
+        with self._alone():
+            return self._start(self._next_ids(prompt), settings, options)
 
     def chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Answer:
         """Answers a whole conversation. Its common beginning with the session is not evaluated again."""
@@ -132,21 +150,24 @@ class Session:
     def stream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Stream:
         """Does the same piece by piece."""
         request = self.model._chat_request(messages, _without_call(options))
-        sequence = self._sequence(self._keep(request.ids), request.settings, options)
-        return Stream(sequence, lambda: None, reporter(options.get("progress"), "tokens of the prompt"))
+        with self._alone():
+            return self._start(self._keep(request.ids), request.settings, options)
 
     # --- saving ---
 
     def to_bytes(self) -> bytes:
         """Returns the session as bytes (format/SESSION.md). The same state gives the same bytes."""
+        if not isinstance(self.data, bytes):
+            raise UsageError(f"session.data: must be bytes, found {type(self.data).__name__}")
         data = ctypes.create_string_buffer(self.data, len(self.data))
         session = SessionStruct(sampler=self._sampler.pointer, data=ctypes.addressof(data), size=len(self.data))
         if not self.data:
             session.data = None
         found, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
-        status = lib.smol_context_save_memory(
-            self._context.pointer, ctypes.byref(session), ctypes.byref(found), ctypes.byref(size), ctypes.byref(error)
-        )
+        with self._alone(), self._context as context:
+            status = lib.smol_context_save_memory(
+                context, ctypes.byref(session), ctypes.byref(found), ctypes.byref(size), ctypes.byref(error)
+            )
         check(status, error)
         saved = ctypes.string_at(found.value or 0, size.value)
         quick.smol_free(found)
@@ -156,7 +177,7 @@ class Session:
         """Writes the session to a file, which appears whole or not at all, and which only its owner may read."""
         import tempfile
 
-        path, saved = os.path.realpath(path), self.to_bytes()
+        path, saved = os.path.realpath(read_path(path)), self.to_bytes()
         try:
             if os.path.exists(path):
                 with open(path, "rb") as old:
@@ -179,15 +200,15 @@ class Session:
 
     def _restore(self, saved: Path | bytes) -> None:
         if not isinstance(saved, bytes):
+            name = read_path(saved, "saved")
             try:
-                with open(saved, "rb") as file:
+                with open(name, "rb") as file:
                     saved = file.read()
             except OSError as error:
-                raise FileError(f"{os.fspath(saved)!s}: cannot be read: {error.strerror}") from None
+                raise FileError(f"{name}: cannot be read: {error.strerror}") from None
         session, failure = SessionStruct(sampler=self._sampler.pointer), Error()
-        status = lib.smol_context_restore_memory(
-            self._context.pointer, ctypes.byref(session), saved, len(saved), ctypes.byref(failure)
-        )
+        with self._context as context:
+            status = lib.smol_context_restore_memory(context, ctypes.byref(session), saved, len(saved), ctypes.byref(failure))
         check(status, failure)
         self.data = ctypes.string_at(session.data, session.size) if session.size else b""
         quick.smol_free(session.data)

@@ -6,9 +6,13 @@ import ctypes
 import json
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
 
 from ._smol_h import CONSTRAINT, JSON, NO_TOKEN, LogitBias, SamplerParams
 from .errors import UsageError
@@ -72,6 +76,13 @@ RANGES = {
     "temperature": (0, 3.4e38), "top_k": (0, NO_TOKEN), "top_p": (0, 1), "min_p": (0, 1), "repetition_penalty": (FLT_MIN, 3.4e38),
     "frequency_penalty": (-2, 2), "presence_penalty": (-2, 2), "seed": (0, 2**64 - 1),
 }  # fmt: skip
+# options of other interfaces that have another name here
+ELSEWHERE = {
+    "max_new_tokens": "max_tokens", "max_completion_tokens": "max_tokens", "repeat_penalty": "repetition_penalty",
+    "do_sample": "temperature=0, the default, for False", "stream": "the method stream or stream_chat", "json_schema": "schema",
+    "stop_strings": "stop", "top_logprobs": "logprobs", "guided_json": "schema", "guided_regex": "regex", "enable_thinking":
+    "chat_template_kwargs", "n": "a list of prompts, or other seeds", "messages": "the method chat",
+}  # fmt: skip
 CONSTRAINTS = ("schema", "regex", "choices", "grammar", "response_format")
 
 
@@ -125,44 +136,87 @@ class Settings:
 # --- reading options ------------------------------------------------------------------------------
 
 
-def dump(value: Any) -> bytes:
+def dump(value: Any, name: str) -> bytes:
     """Returns JSON in ASCII, so that lone surrogates pass as escapes."""
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"not representable as JSON: {error}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"{name}: not representable as JSON: {error}") from None
 
 
-def encode(text: str | bytes) -> bytes:
+def encode(text: str | bytes, name: str = "text") -> bytes:
     """Returns UTF-8; what is ill-formed the library reads as U+FFFD."""
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    if isinstance(text, (bytes, bytearray)):
+        return bytes(text)
+    raise UsageError(f"{name}: must be a text, found {reprlib.repr(text)}")
+
+
+def path(value: Any, name: str = "path") -> str:
+    """Returns a path as text that the system can take."""
+    try:
+        found = os.fsdecode(value)
+        if "\0" not in found and os.fsencode(found):
+            return found
+    except (TypeError, UnicodeError):
+        pass
+    raise UsageError(f"{name}: must be the path of a file, found {reprlib.repr(value)}")
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def _number(name: str, value: Any) -> float:
     kind, (least, most) = SAMPLING[name], RANGES[name]
     if not _is_number(value) or (kind is int and int(value) != value):
-        raise UsageError(f"{name}: must be {'a whole' if kind is int else 'a'} number, found {value!r}")
+        raise UsageError(f"{name}: must be {'a whole' if kind is int else 'a'} number, found {reprlib.repr(value)}")
     number: float = kind(value)
     if not least <= number <= most:
         raise UsageError(f"{name}: must be from {least:g} to {most:g}, found {value!r}")
     return number
 
 
-def _biases(given: Mapping[Any, float]) -> tuple[tuple[int, float], ...]:
-    biases = tuple((int(token), float(bias)) for token, bias in given.items())
-    for token, bias in biases:
-        if not (0 <= token < NO_TOKEN and -100 <= bias <= 100):
-            raise UsageError(f"logit_bias: {{{token}: {bias}}}: must be a token id and a number from -100 to 100")
-    return biases
+def items(name: str, given: Any) -> list[Any]:
+    """Returns what a list of any kind contains. A text is not a list."""
+    return list(each(name, given))
 
 
-def _stop(given: str | Iterable[str] | None) -> tuple[bytes, ...]:
-    texts = (given,) if isinstance(given, (str, bytes)) else tuple(given or ())
-    encoded = tuple(encode(text) for text in texts)
+def each(name: str, given: Any) -> Iterator[Any]:
+    """Does the same, one after the other."""
+    try:
+        if not isinstance(given, (str, bytes, Mapping)):
+            return iter(given)
+    except TypeError:
+        pass
+    raise UsageError(f"{name}: must be a list, found {reprlib.repr(given)}")
+
+
+def members(name: str, given: Any) -> Mapping[Any, Any]:
+    if isinstance(given, Mapping):
+        return given
+    raise UsageError(f"{name}: must be a dict, found {reprlib.repr(given)}")
+
+
+def _biases(given: Any) -> tuple[tuple[int, float], ...]:
+    biases: list[tuple[int, float]] = []
+    if given is None:
+        return ()
+    for key, bias in members("logit_bias", given).items():
+        token = int(key) if isinstance(key, str) and key.isdecimal() and key.isascii() else key  # as in JSON
+        if not (_is_number(token) and int(token) == token and 0 <= token < NO_TOKEN and _is_number(bias) and -100 <= bias <= 100):
+            raise UsageError(f"logit_bias: {{{key!r}: {bias!r}}}: must be a token id and a number from -100 to 100")
+        biases.append((int(token), float(bias)))
+    return tuple(biases)
+
+
+def _stop(given: Any) -> tuple[bytes, ...]:
+    texts = [given] if isinstance(given, (str, bytes)) else [] if given is None else items("stop", given)
+    encoded = tuple(encode(text, "stop") for text in texts)
     if any(not text or b"\0" in text for text in encoded):
         raise UsageError("stop: texts must not be empty, and without NUL")
     return encoded
@@ -171,12 +225,14 @@ def _stop(given: str | Iterable[str] | None) -> tuple[bytes, ...]:
 def _schema(given: Any) -> tuple[bytes, Callable[[str], Any]]:
     """Returns the JSON text, and what parses an answer."""
     if hasattr(given, "model_json_schema"):
-        return dump(given.model_json_schema()), getattr(given, "model_validate_json", json.loads)
-    return (encode(given) if isinstance(given, (str, bytes)) else dump(given)), json.loads
+        return dump(given.model_json_schema(), "schema"), getattr(given, "model_validate_json", json.loads)
+    return (encode(given) if isinstance(given, (str, bytes)) else dump(given, "schema")), json.loads
 
 
-def _response_format(given: Mapping[str, Any]) -> dict[str, Any]:
-    kind = given.get("type")
+def _response_format(given: Any) -> dict[str, Any]:
+    if hasattr(given, "model_json_schema"):
+        return {"schema": given}
+    kind = str(members("response_format", given).get("type"))
     if kind == "json_schema":
         wrapped = given.get("json_schema")
         return {"schema": wrapped["schema"] if isinstance(wrapped, Mapping) and "schema" in wrapped else {}}
@@ -189,29 +245,49 @@ def _response_format(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _constraint(options: dict[str, Any]) -> tuple[Constraint | None, Callable[[str], Any] | None]:
-    space, any_order = options.pop("json_space", None) or "compact", bool(options.pop("any_order", False))
+    space, any_order = options.pop("json_space", None), flag("any_order", options.pop("any_order", None), False)
     given = {name: options.pop(name) for name in CONSTRAINTS if options.get(name) is not None}
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)}: give one of them")
-    if str(space).upper() not in JSON:
-        raise UsageError(f"json_space: must be compact, spaced or indented, found {space!r}")
+    json_space = one_of("json_space", "compact" if space is None else space, JSON)
     if "response_format" in given:
         given = _response_format(given["response_format"])
     if "schema" in given:
         text, parse = _schema(given["schema"])
-        return Constraint(CONSTRAINT["JSON_SCHEMA"], text, JSON[str(space).upper()], any_order), parse
+        return Constraint(CONSTRAINT["JSON_SCHEMA"], text, json_space, any_order), parse
     if "choices" in given:
-        return Constraint(CONSTRAINT["CHOICES"], dump(list(given["choices"]))), None
+        return Constraint(CONSTRAINT["CHOICES"], dump(items("choices", given["choices"]), "choices")), None
     for name in ("regex", "grammar"):
         if name in given:
-            return Constraint(CONSTRAINT[name.upper()], encode(given[name])), None
+            return Constraint(CONSTRAINT[name.upper()], encode(given[name], name)), None
     return None, None
 
 
-def _whole(name: str, value: Any, most: int) -> int:
-    if not _is_number(value) or int(value) != value or not 0 <= value <= most:
-        raise UsageError(f"{name}: must be a whole number from 0 to {most}, found {value!r}")
+def whole(name: str, value: Any, least: int = 0, most: int = NO_TOKEN) -> int:
+    if not _is_number(value) or int(value) != value or not least <= value <= most:
+        raise UsageError(f"{name}: must be a whole number from {least} to {most}, found {reprlib.repr(value)}")
     return int(value)
+
+
+def one_of(name: str, value: Any, names: Mapping[str, int]) -> int:
+    """Returns the number of a name."""
+    if isinstance(value, str) and value.upper() in names:
+        return names[value.upper()]
+    *most, last = (one.lower() for one in names)
+    raise UsageError(f"{name}: must be {', '.join(most)} or {last}, found {reprlib.repr(value)}")
+
+
+def flag(name: str, value: Any, default: bool) -> bool:
+    if value is None:
+        return default
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise UsageError(f"{name}: must be True or False, found {reprlib.repr(value)}")
+
+
+def _refuse(name: str) -> UsageError:
+    hint = ELSEWHERE.get(name)
+    return UsageError(f"{name}: no such option" + (f": use {hint}" if hint else ""))
 
 
 def read(given: Mapping[str, Any]) -> Settings:
@@ -221,15 +297,15 @@ def read(given: Mapping[str, Any]) -> Settings:
     sampling = {name: _number(name, options.pop(name)) for name in SAMPLING if options.get(name) is not None}
     constraint, parse = _constraint(options)
     settings = Settings(
-        max_tokens=None if max_tokens is None else _whole("max_tokens", max_tokens, NO_TOKEN),
+        max_tokens=None if max_tokens is None else whole("max_tokens", max_tokens),
         sampling=sampling,
-        logit_bias=_biases(options.pop("logit_bias", None) or {}),
+        logit_bias=_biases(options.pop("logit_bias", None)),
         stop=_stop(options.pop("stop", None)),
-        logprobs=None if logprobs is None else _whole("logprobs", logprobs, MAX_LOGPROBS),
+        logprobs=None if logprobs is None else whole("logprobs", logprobs, 0, MAX_LOGPROBS),
         constraint=constraint,
         parse=parse,
     )
     unknown = [name for name in options if name not in (*SAMPLING, *CONSTRAINTS)]  # those may be None
     if unknown:
-        raise UsageError(f"{unknown[0]}: no such option")
+        raise _refuse(unknown[0])
     return settings

@@ -13,12 +13,15 @@ import smolrun
 from internal import ROOT
 
 
+def code(page):
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+
+
 @pytest.mark.parametrize("page", ["docs/python.md", "python/README.md"])
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     shutil.copytree(ROOT / "demo/model", tmp_path / "SmolLM2-135M-Instruct")
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
-    names = {}
+    blocks, names = code(page), {}
     for block in blocks:
         exec(compile(block, page, "exec"), names)
     assert blocks and capsys.readouterr().out and os.path.getsize("model.smol") > 10**6
@@ -38,6 +41,22 @@ def test_the_blocks_of_the_page_on_many_prompts_run(blob, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "docs/scale.md", "exec"), {})
     assert capsys.readouterr().out.startswith("2 of 2 rows, ")
+
+
+def test_the_code_of_the_tutorial_runs(tmp_path):
+    """In the environment that has what it needs beside the package."""
+    shutil.copytree(ROOT / "demo/model", tmp_path / "SmolLM2-135M-Instruct")
+    command = [ROOT / "scripts/venv", "--alone", ROOT / "tests/tutorial-requirements.txt"]
+    python = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+    (tmp_path / "tutorial.py").write_text("\n".join(code("docs/python-tutorial.md")))
+    environment = {**os.environ, "PYTHONPATH": str(package.FOLDER), "MPLCONFIGDIR": str(tmp_path / "cache")}
+    done = subprocess.run([python, "tutorial.py"], cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    with smolrun.Model(tmp_path / "model.smol") as model:
+        assert model.chat([{"role": "user", "content": "Name three colours."}], max_tokens=40).text in done.stdout
+    for part in ("confidence", "mood", "perplexity", "int4"):
+        assert part in done.stdout
+    assert (tmp_path / "probabilities.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_every_public_name_is_in_the_guide():
