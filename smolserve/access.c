@@ -1,7 +1,8 @@
-/* Host headers, see access.h. */
+/* Headers, see access.h. */
 #include "smolserve/access.h"
 
 #include <arpa/inet.h>
+#include <microhttpd.h>
 #include <string.h>
 #include <strings.h>
 
@@ -38,4 +39,48 @@ bool smol_access_host(const struct serve_settings *settings, const char *host)
         if (strcasecmp(name, settings->server_names.items[i]) == 0)
             return true;
     return false;
+}
+
+/* --- where a request ends --------------------------------------------------------------------- */
+
+struct seen {
+    unsigned n_hosts, n_lengths, n_codings;
+    bool chunked, malformed;
+};
+
+static bool is_name(const char *name, const char *header, size_t size)
+{
+    return strlen(name) == size && strncasecmp(name, header, size) == 0;
+}
+
+static enum MHD_Result look(void *user, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                            const char *value, size_t value_size)
+{
+    static const char allowed[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    struct seen *seen = user;
+    (void)kind, (void)value_size;
+    seen->malformed |= name_size == 0 || strspn(name, allowed) != name_size;
+    seen->n_hosts += is_name("Host", name, name_size);
+    seen->n_lengths += is_name("Content-Length", name, name_size);
+    if (is_name("Transfer-Encoding", name, name_size)) {
+        seen->n_codings++;
+        seen->chunked = value && strcasecmp(value, "chunked") == 0;
+    }
+    return MHD_YES;
+}
+
+const char *smol_access_ambiguity(struct MHD_Connection *connection, const char *version)
+{
+    struct seen seen = {0};
+    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, look, &seen);
+    if (seen.malformed)
+        return "the name of a header has characters that are not allowed";
+    if (seen.n_hosts > 1 || seen.n_lengths > 1 || seen.n_codings > 1)
+        return "Host, Content-Length and Transfer-Encoding may appear once only";
+    if (seen.n_codings && seen.n_lengths)
+        return "Content-Length and Transfer-Encoding exclude each other";
+    if (seen.n_codings && (!seen.chunked || strcmp(version, "HTTP/1.1") != 0))
+        return "Transfer-Encoding: only chunked is supported, with HTTP/1.1";
+    return NULL;
 }

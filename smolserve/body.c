@@ -111,7 +111,7 @@ smol_status smol_body_unsupported(struct request_reader *r)
 /* --- bodies ----------------------------------------------------------------------------------- */
 
 smol_status smol_body_find_model(struct job *job, const char *body, size_t size, char *scratch,
-                                 smol_error *error)
+                                 const char **param, smol_error *error)
 {
     bool found = false;
     size_t length = 0;
@@ -121,13 +121,16 @@ smol_status smol_body_find_model(struct job *job, const char *body, size_t size,
         status = smol_member_seek(&r.json, scratch, "model", &found);
     if (status)
         return status;
-    if (!found || smol_json_peek(&r.json) != '"')
+    if (found && smol_json_peek(&r.json) == '"')
+        status = smol_json_string(&r.json, scratch, &length);
+    if (status)
+        return status;
+    *param = "model";
+    if (length == 0 || memchr(scratch, 0, length))
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "model: expected a string: GET /v1/models lists the models");
-    status = smol_json_string(&r.json, scratch, &length);
-    if (!status) /* a longer name is none of a model's */
-        snprintf(job->model, sizeof job->model, "%s", scratch);
-    return status;
+                         "model: expected a string, a name: GET /v1/models lists the models");
+    snprintf(job->model, sizeof job->model, "%s", scratch); /* a longer name is none of a model's */
+    return SMOL_OK;
 }
 
 smol_status smol_body_read(struct job *job, const char *body, size_t size, char *scratch,

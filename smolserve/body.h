@@ -36,9 +36,10 @@ smol_status smol_body_service_tier(struct request_reader *r);
  * false, 0, "", [] or {}. */
 smol_status smol_body_unsupported(struct request_reader *r);
 
-/* Finds the member `model` of a body, wherever it is, and sets job->model. */
+/* Finds the member `model` of a body, wherever it is, and sets job->model. After an error *param is
+ * "model" if that member is at fault. */
 smol_status smol_body_find_model(struct job *job, const char *body, size_t size, char *scratch,
-                                 smol_error *error);
+                                 const char **param, smol_error *error);
 
 /* Reads a body with a table of members, and checks what members of several endpoints need. The
  * arguments are those of endpoint.read. */

@@ -245,11 +245,13 @@ static enum MHD_Result answer_job(struct exchange *e)
 static bool find_model(struct exchange *e, struct job *job, char *scratch)
 {
     smol_error error;
-    smol_refusal_param(&e->refusal, "model");
-    if (smol_body_find_model(job, e->body.text, e->body.size, scratch, &error)) {
+    const char *param = NULL;
+    if (smol_body_find_model(job, e->body.text, e->body.size, scratch, &param, &error)) {
         smol_refuse_error(&e->refusal, &error);
+        smol_refusal_param(&e->refusal, param);
         return false;
     }
+    smol_refusal_param(&e->refusal, "model");
     job->generator = smol_models_find(&e->server->models, job->model);
     if (!job->generator) {
         smol_refuse(&e->refusal, 404, "model_not_found",
@@ -382,6 +384,7 @@ static void check_headers(struct exchange *e, const char *version)
                     "Host: %.200s: not a name of this server: see --server-name", host);
     if (e->refusal.http || (e->page && e->page->is_public))
         return;
+    const char *coding = header(e, "Content-Encoding");
     e->client = smol_keys_find(keys, header(e, "Authorization"));
     if (keys->n > 0 && !e->client)
         smol_refuse(&e->refusal, 401, "invalid_api_key",
@@ -389,6 +392,9 @@ static void check_headers(struct exchange *e, const char *version)
                     "Authorization: Bearer KEY");
     else if (e->endpoint && !e->refusal.http && !is_json(header(e, "Content-Type")))
         smol_refuse(&e->refusal, 415, "not_json", "send Content-Type: application/json");
+    else if (e->endpoint && coding && strcasecmp(coding, "identity") != 0)
+        smol_refuse(&e->refusal, 415, "encoded_body",
+                    "Content-Encoding: %.40s: not supported: send the body as it is", coding);
 }
 
 /* Returns the announced size of the body, 0 if it is unknown. */
@@ -404,8 +410,10 @@ static void refuse_size(struct exchange *e)
                 (unsigned long long)e->server->settings->max_body);
 }
 
-/* Handles the headers. A refused request is answered after its body has been read, unless that is
- * very long: a client that is still sending might not read the answer. */
+/* Handles the headers. A refused request is answered after its body has been read, because a client
+ * that is still sending might not read the answer; but at once, and with the end of the connection,
+ * if it is unclear where the body ends, if that is very long, or if the client waits for permission
+ * to send it. */
 static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection,
                              const char *url, const char *method, const char *version, void **state)
 {
@@ -420,6 +428,11 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     e->watched = info ? info->socket_context : NULL;
     e->method = method;
     snprintf(e->url, sizeof e->url, "%s", url);
+    const char *ambiguity = smol_access_ambiguity(connection, version);
+    if (ambiguity) {
+        smol_refuse(&e->refusal, 400, "ambiguous_request", "%s", ambiguity);
+        return queue_refusal(e, &e->refusal);
+    }
     find_route(e, url);
     if (!e->refusal.http)
         check_headers(e, version);
@@ -427,7 +440,8 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     uint64_t most = server->settings->max_body;
     if (!e->refusal.http && size > most)
         refuse_size(e);
-    return size > DISCARDED_BODIES * most ? queue_refusal(e, &e->refusal) : MHD_YES;
+    bool waits = e->refusal.http && header(e, "Expect");
+    return waits || size > DISCARDED_BODIES * most ? queue_refusal(e, &e->refusal) : MHD_YES;
 }
 
 static enum MHD_Result collect(struct exchange *e, const char *data, size_t *size)

@@ -254,12 +254,13 @@ def test_members_that_ask_for_nothing_are_accepted(server):
     [
         b"", b"{", b"[]", b"null", b'{"model": "\xff"}', b'{"model": "m"} x', b'{"model": "m", "model": "m"}',
         b'{"messages": ' + b"[" * 100_000, b'{"x": ' + b'{"x":' * 100_000, b"\0" * 1000, b'"' + b"x" * 10000,
-        b'{"model": "\\ud800"}', b'{"temperature": 1e999}',
+        b'{"model": "\\ud800"}', b'{"temperature": 1e999}', b'{"model": ""}', b'{"model": "painter\\u0000"}',
     ],
 )  # fmt: skip
 def test_bodies_that_are_no_requests_are_refused(server, body):
-    status, answer = server.post(ROUTE, body)
+    status, answer = server.post(ROUTE, body.replace(b"painter", server.model.encode()))
     assert status in (400, 404) and answer["error"]["message"]
+    assert answer["error"]["param"] in (None, "model")
     assert server.chat("Hi", max_tokens=1)
 
 

@@ -90,6 +90,48 @@ def test_chunked_bodies_have_the_same_limit(server):
     assert server.get("/health")[0] == 200
 
 
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 5", "Content-Length: 5\r\nContent-Length: 5",
+        "Content-Length: 5\r\nContent-Length: 72", "Content-Length : 5", "Content-Length: 5\r\nX Y: z", "Transfer-Encoding : chunked", "Transfer-Encoding: xchunked",
+        "Transfer-Encoding: gzip, chunked", "Transfer-Encoding: identity", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "Transfer-Encoding:\r\n chunked",
+        "Content-Length: 5\r\nHost: localhost", "Content-Length: 0x5", "Content-Length: +5", "Content-Length: 5, 5", "Content-Length:",
+    ],
+)  # fmt: skip
+def test_a_request_of_unclear_length_ends_its_connection(server, lines):
+    """Nothing after it is taken for a request, although some readers would see one there."""
+    head = f"POST {ROUTE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{lines}\r\n\r\n".encode()
+    with server.socket(head + b"0\r\n\r\n" + HEALTH) as connection:
+        answer = read_all(connection, 5)
+    assert answer.startswith(b"HTTP/1.1 400") and b'"ok"' not in answer, answer
+
+
+def test_a_chunked_request_needs_the_protocol_that_has_chunks(server):
+    data = post_bytes(ROUTE, b"0\r\n\r\n").replace(b"Content-Length: 5", b"Transfer-Encoding: chunked").replace(b"HTTP/1.1", b"HTTP/1.0")
+    with server.socket(data) as connection:
+        assert read_all(connection, 5).startswith(b"HTTP/1.1 400")
+
+
+def test_a_client_that_asks_before_it_sends_is_told_at_once(server):
+    body = json.dumps(request(server)).encode()
+    for path, size, status in ((ROUTE, 65537, b"413"), ("/nothing", 5, b"404"), (ROUTE, len(body), b"100")):
+        head = post_bytes(path, b"", Expect="100-continue").replace(b"Content-Length: 0", b"Content-Length: %d" % size)
+        with server.socket(head) as connection:
+            assert connection.recv(4096).startswith(b"HTTP/1.1 " + status)
+            if status == b"100":
+                connection.sendall(body)
+                assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_compressed_bodies_are_refused(server):
+    for coding, expected in (("gzip", 415), ("identity", 200)):
+        assert server.http("POST", ROUTE, request(server), Content_Encoding=coding)[0] == expected
+
+
 def test_requests_on_one_connection_are_answered_in_order(server):
     good, bad = post_bytes(ROUTE, request(server)), post_bytes(ROUTE, b"{")
     with server.socket(good + bad + good) as connection:
