@@ -66,7 +66,8 @@ class Model:
     kv: type of the cache of keys and values: "default", "f32", "f16", "int8" or "int4". sequences: how many answers are
     generated together. verify: when digests are checked: "first" (use), "open" or "off". mmap: False reads the file into
     memory. digest: the SHA-256 that the file must have, in hexadecimal digits. prefix_cache: bytes of memory in which
-    common beginnings of prompts are kept; 0: none. progress: called with (done, total) bytes that were checked."""
+    common beginnings of prompts are kept; 0: none. lookup: guess tokens from earlier text, which is faster where it repeats
+    and changes no answer. progress: called with (done, total) bytes that were checked."""
 
     def __init__(
         self,
@@ -80,16 +81,18 @@ class Model:
         mmap: bool = True,
         digest: str | None = None,
         prefix_cache: int = 0,
+        lookup: bool = False,
         progress: Report | bool | None = None,
     ):
         self.path = os.path.abspath(read_path(path))
         self._n_ctx, self._n_threads = whole("n_ctx", n_ctx), whole("n_threads", n_threads, 0, 256)
         self._kv, self._sequences = one_of("kv", kv, KV), whole("sequences", sequences, 1, 64)
+        self._lookup = flag("lookup", lookup, False)
         self._prefix_cache_bytes = whole("prefix_cache", prefix_cache, 0, 2**63)
         # what a pickle repeats
         self._options = {
             "n_ctx": n_ctx, "n_threads": n_threads, "kv": kv, "sequences": sequences, "verify": verify, "mmap": mmap,
-            "prefix_cache": prefix_cache,
+            "prefix_cache": prefix_cache, "lookup": lookup,
         }  # fmt: skip
         if digest is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(digest)):
             raise UsageError(f"digest: must be a SHA-256 in 64 hexadecimal digits, found {digest!r}")

@@ -97,10 +97,10 @@ def test_batches_and_streams_are_the_same_as_alone(model):
     assert model.generate([]) == []
 
 
-def test_threads_caches_and_kernels_change_nothing(blob, model):
+def test_threads_caches_guesses_and_checks_change_nothing(blob, model):
     prompts = [f"{'Once upon a time there was a little girl. ' * 9}{word}" for word in WORDS]
     expected = model.generate(prompts, max_tokens=9)
-    for options in ({"n_threads": 1}, {"n_threads": 3, "sequences": 3}, {"prefix_cache": 8 << 20}, {"mmap": False}, {"verify": "open"}):
+    for options in ({"n_threads": 1}, {"n_threads": 3, "sequences": 3}, {"prefix_cache": 8 << 20}, {"mmap": False}, {"verify": "open"}, {"lookup": True}):
         with smolrun.Model(blob, **options) as other:
             assert other.generate(prompts, max_tokens=9) == expected
             if "prefix_cache" in options:
