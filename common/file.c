@@ -70,6 +70,9 @@ static smol_status map(const char *path, struct file_view *view, smol_error *err
     void *data = mmap(NULL, view->size, PROT_READ, MAP_SHARED, view->fd, 0);
     if (data == MAP_FAILED)
         return smol_fail_errno(error, path, "map");
+    if (view->size >=
+        HUGE_PAGE) /* what is not in memory yet is read into huge pages, if possible */
+        madvise(data, view->size, MADV_HUGEPAGE);
     view->mapping = smol_mapping_add(data, view->size);
     if (!view->mapping) {
         munmap(data, view->size);

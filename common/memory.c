@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ZEROS_ALIGN = 64, FILE_ALIGN = 64, HUGE_PAGE = 2 << 20 };
+enum { ZEROS_ALIGN = 64, FILE_ALIGN = 64 };
 
 static struct memory_source source; /* all zeros: the C library */
 

@@ -20,9 +20,11 @@ struct blob_writer {
     struct blob_header *header;
     uint64_t *digests; /* (n_chunks), within front */
     size_t n_digested;
-    uint64_t written; /* bytes of the file before the partial chunk */
+    uint64_t written; /* bytes of the file before the partial page */
     size_t n_partial;
-    uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of an incomplete chunk */
+    /* The start of an incomplete huge page. Linux keeps a file in the pages in which it was
+     * written, so that a new blob can be mapped in huge pages. */
+    uint8_t partial[HUGE_PAGE];
 };
 
 /* The contents of a section. If `data` is NULL, they are written later. */
@@ -222,14 +224,17 @@ static smol_status write_chunks(struct blob_writer *writer, const uint8_t *bytes
     return status;
 }
 
-/* Appends bytes to the partial chunk until it is full. Returns how many it took. */
-static size_t keep(struct blob_writer *writer, const uint8_t *bytes, size_t size)
+/* Returns the bytes from `written` to the end of its huge page. */
+static size_t page_rest(const struct blob_writer *writer)
 {
-    size_t room = sizeof writer->partial - writer->n_partial;
-    size_t n = size < room ? size : room;
-    memcpy(writer->partial + writer->n_partial, bytes, n);
-    writer->n_partial += n;
-    return n;
+    return HUGE_PAGE - writer->written % HUGE_PAGE;
+}
+
+static smol_status write_partial(struct blob_writer *writer, smol_error *error)
+{
+    size_t size = writer->n_partial;
+    writer->n_partial = 0;
+    return write_chunks(writer, writer->partial, size, error);
 }
 
 smol_status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
@@ -237,16 +242,20 @@ smol_status smol_writer_append(struct blob_writer *writer, const void *data, siz
 {
     const uint8_t *bytes = data;
     smol_status status = SMOL_OK;
-    size_t n = writer->n_partial > 0 ? keep(writer, bytes, size) : 0;
-    if (writer->n_partial == sizeof writer->partial) {
-        status = write_chunks(writer, writer->partial, sizeof writer->partial, error);
-        writer->n_partial = 0;
+    while (!status && size > 0) {
+        size_t rest = page_rest(writer), room = rest - writer->n_partial;
+        size_t n = size < room ? size : room;
+        if (n == rest) { /* without a copy */
+            status = write_chunks(writer, bytes, n, error);
+        } else {
+            memcpy(writer->partial + writer->n_partial, bytes, n);
+            writer->n_partial += n;
+            if (writer->n_partial == rest)
+                status = write_partial(writer, error);
+        }
+        bytes += n;
+        size -= n;
     }
-    size_t whole = (size - n) / BLOB_CHUNK_SIZE * BLOB_CHUNK_SIZE;
-    if (!status) /* without a copy */
-        status = write_chunks(writer, bytes + n, whole, error);
-    if (!status)
-        keep(writer, bytes + n + whole, size - n - whole);
     return status;
 }
 
@@ -321,7 +330,7 @@ smol_status smol_writer_open_sink(const struct blob_sink *sink,
 
 smol_status smol_writer_finish(struct blob_writer *writer, smol_error *error)
 {
-    smol_status status = write_chunks(writer, writer->partial, writer->n_partial, error);
+    smol_status status = write_partial(writer, error);
     if (!status) {
         struct blob_header *header = writer->header;
         header->front_digest =

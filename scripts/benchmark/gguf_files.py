@@ -27,6 +27,8 @@ LAYER = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
+HUGE_PAGE = 2 << 20
+
 FILE_TYPES = {
     "Q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
     "BF16": gguf.LlamaFileType.MOSTLY_BF16,
@@ -84,6 +86,15 @@ def copy_metadata(writer, reader):
         writer.add_key_value(name, field.contents(), kind, sub_type=inner)
 
 
+def settle(temporary, path):
+    """Copies a finished file in pieces of a huge page. Linux keeps it in memory that way, so that llama.cpp maps it in
+    huge pages, as smol does its blobs."""
+    with open(temporary, "rb") as source, open(path, "wb", buffering=0) as target:
+        while piece := source.read(HUGE_PAGE):
+            target.write(piece)
+    os.remove(temporary)
+
+
 def write(path, kind, metadata):
     config = model_config()
     temporary = path.with_suffix(".part")
@@ -101,7 +112,7 @@ def write(path, kind, metadata):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    os.replace(temporary, path)
+    settle(temporary, path)
 
 
 def make():
@@ -120,5 +131,7 @@ def make():
     for kind in FILE_TYPES:
         write(gguf_file(kind), kind, metadata)
     for kind in set(kinds) - set(FILE_TYPES):
-        peer.quantize(gguf_file("BF16"), gguf_file(kind), kind)
+        temporary = gguf_file(kind).with_suffix(".part")
+        peer.quantize(gguf_file("BF16"), temporary, kind)
+        settle(temporary, gguf_file(kind))
     STAMP.write_text(json.dumps(made_from) + "\n")

@@ -4,6 +4,7 @@ command leaves everything as it was."""
 import contextlib
 import fcntl
 import hashlib
+import mmap
 import os
 import re
 import resource
@@ -465,3 +466,27 @@ def test_an_odd_json_file_is_refused_at_once_and_without_memory(tmp_path, blob, 
     assert result.returncode in (3, 4), result.stderr
     assert_fails(result, result.returncode, name)
     assert names(tmp_path) == ["checkpoint"]
+
+
+HUGE_PAGE = 2 << 20
+
+
+def huge_bytes(path):
+    """Returns how many bytes of a file are mapped in huge pages after each was read."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        for at in range(0, len(mapped), 4096):
+            mapped[at]
+        mappings = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text())
+        entry = next(entry for entry in mappings if str(path) in entry)
+    return int(re.search(r"^FilePmdMapped: +(\d+) kB$", entry, re.M)[1]) << 10
+
+
+def test_a_new_blob_is_mapped_in_huge_pages(tmp_path):
+    control, blob = tmp_path / "control", tmp_path / "blob"
+    with control.open("wb", buffering=0) as file:
+        file.write(bytes(HUGE_PAGE))
+    if not huge_bytes(control):
+        pytest.skip("this system does not map files in huge pages")
+    subprocess.run([BUILD / "smolconv", "--quiet", "--dtype", "f32", DEMO, blob], check=True)
+    whole = blob.stat().st_size // HUGE_PAGE - 1  # the first one is written in two parts
+    assert whole >= 2 and huge_bytes(blob) >= whole * HUGE_PAGE
