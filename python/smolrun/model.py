@@ -373,6 +373,8 @@ class Model:
         settings = read_settings(given)
         if isinstance(choice, Mapping):
             choice = choice.get("function", choice).get("name", "")
+            if choice in ("auto", "none", "required"):
+                raise UsageError("tool_choice: a function called auto, none or required cannot be chosen")
         ids = self._chat_ids(messages, tools, documents, variables)
         if not tools:
             if choice not in ("auto", "none"):
