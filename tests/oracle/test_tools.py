@@ -450,6 +450,16 @@ def test_a_named_call_is_made(painter, choice):
         assert {call["function"]["name"] for call in answer["tool_calls"]} == {"paint"}
 
 
+def test_a_call_that_a_stop_string_cuts_is_not_a_call_to_make(painter):
+    requests = [request(seed, tool_choice="paint", parallel_tool_calls=False, stop=stop) for seed in range(4) for stop in ([], ['"}'], ["}"])]
+    for whole, *cut in zip(*[iter(answers(painter, requests))] * 3, strict=True):
+        assert whole["finish_reason"] in ("tool_calls", "length")
+        assert all(answer["finish_reason"] in ("stop", "length") for answer in cut[1:])  # each call has a brace
+        for answer in [whole, *cut]:
+            if answer["finish_reason"] == "tool_calls":
+                check_calls(answer)
+
+
 def test_no_call_is_made_without_leave(painter):
     (answer,) = answers(painter, [request(tool_choice="none")])
     assert "tool_calls" not in answer and "<tool_call>" not in answer["text"]
