@@ -18,6 +18,7 @@ const char *const smol_finish_words[] = {
 static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
 {
     struct answer *answer = user;
+    answer->in_call = smol_part_is_in_call(part);
     return !smol_calls_add(&answer->calls, &answer->text, part, text, size);
 }
 
@@ -46,6 +47,7 @@ int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
 smol_status smol_answer_end(struct answer *answer, smol_error *error)
 {
     smol_status status = SMOL_OK;
+    answer->call_cut = answer->in_call;
     if (answer->reader && smol_tool_reader_end(answer->reader, NULL))
         status = smol_fail_memory(error, "an answer");
     smol_tool_reader_free(answer->reader);
@@ -169,7 +171,8 @@ void smol_answer_members(struct json_out *json, const struct answer *answer)
     smol_json_text(json, answer->text.text, answer->text.size);
     smol_calls_print(&answer->calls, answer->prompt_digest, json);
     print_ids(json, &answer->ids);
-    bool calls = answer->calls.n > 0 && answer->result.finish == SMOL_FINISH_STOP;
+    bool calls = answer->calls.n > 0 && answer->result.finish == SMOL_FINISH_STOP &&
+                 !answer->call_cut; /* by a stop string */
     smol_json_member_text(json, "finish_reason",
                           calls ? "tool_calls" : smol_finish_words[answer->result.finish]);
 }

@@ -15,6 +15,7 @@ struct answer {
     struct buffer text, ids, logprobs; /* UTF-8, uint32_t, struct ranked (likelihood.h) */
     smol_tool_reader *reader;          /* of calls; NULL: all is text */
     struct calls calls;
+    bool in_call, call_cut; /* the text so far ends within a call; all of it does */
     uint64_t prompt_digest;
     bool done;
 };

@@ -44,7 +44,8 @@ void smol_completion_finish(struct json_out *json, const struct reply *reply, bo
     else if (reply->result.finish != SMOL_FINISH_STOP)
         smol_json_literal(json, "\"length\"");
     else
-        smol_json_literal(json, reply->n_calls > 0 ? "\"tool_calls\"" : "\"stop\"");
+        smol_json_literal(json,
+                          reply->n_calls > 0 && !reply->call_cut ? "\"tool_calls\"" : "\"stop\"");
 }
 
 struct event smol_event_begin(FILE *out)

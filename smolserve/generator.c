@@ -242,6 +242,7 @@ static smol_status settle_reply(struct generator *g, struct reply *reply, smol_e
     if (finished && error->status)
         return error->status;
     pthread_mutex_lock(&reply->job->lock);
+    reply->call_cut = finished && reply->in_call;
     if (finished && reply->reader && smol_tool_reader_end(reply->reader, NULL))
         reply->failed = true;
     if (finished && reply->failed)

@@ -209,6 +209,7 @@ struct calls smol_reply_take_calls(struct reply *reply)
 static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
 {
     struct reply *reply = user;
+    reply->in_call = smol_part_is_in_call(part);
     return !smol_calls_add(&reply->calls, &reply->text, part, text, size);
 }
 

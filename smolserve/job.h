@@ -32,7 +32,8 @@ struct reply {
     size_t n_tokens;
     smol_generate_result result;
     bool ended;
-    bool failed; /* memory has run out */
+    bool failed;            /* memory has run out */
+    bool in_call, call_cut; /* the text so far ends within a call; all of it does */
     /* the HTTP thread's */
     bool began, finish_sent;
     struct calls news;  /* what an event is about to send of them */

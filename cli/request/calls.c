@@ -17,6 +17,7 @@ smol_status smol_set_tools(struct request_reader *r)
 /* Reads the name in {"type": "function", "function": {"name": ...}}, or {..., "name": ...}. */
 static smol_status set_chosen(struct request_reader *r)
 {
+    static const char *const words[] = {"auto", "none", "required", NULL};
     struct json_reader start = r->json, at = r->json;
     size_t length;
     bool found = false;
@@ -34,6 +35,9 @@ static smol_status set_chosen(struct request_reader *r)
     if (!found || smol_json_peek(&at) != '"')
         return smol_member_fail(r, "expected the name of a function in it");
     status = smol_json_string(&at, r->scratch, &length);
+    for (const char *const *word = words; !status && *word; word++)
+        if (strcmp(r->scratch, *word) == 0)
+            return smol_member_fail(r, "a function called auto, none or required cannot be chosen");
     return status ? status : smol_member_copy(r, r->scratch, length, &r->request->tool_choice);
 }
 

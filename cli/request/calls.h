@@ -36,6 +36,12 @@ struct calls {
 bool smol_calls_add(struct calls *calls, struct buffer *text, smol_tool_part part,
                     const char *piece, size_t size);
 
+/* Returns whether an answer whose newest part this is ends within a call. */
+static inline bool smol_part_is_in_call(smol_tool_part part)
+{
+    return part == SMOL_TOOL_CALL || part == SMOL_TOOL_ARGUMENTS;
+}
+
 /* Writes the members of call number `index`, or of a part of it, to an open object. */
 void smol_call_print(const struct call *call, uint64_t prompt_digest, size_t index,
                      struct json_out *json);

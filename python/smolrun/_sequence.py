@@ -211,6 +211,7 @@ class Sequence:
         self._text: list[str] = []
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a part may end within a character
         self._calls: list[tuple[bytes, list[bytes]]] = []
+        self._in_call = self._call_cut = False
         try:
             self._prepare(request, sampler)
         except BaseException:
@@ -296,6 +297,7 @@ class Sequence:
         for part, size in struct.iter_unpack("@II", parts):
             piece = text[at : at + size]
             at += size
+            self._in_call = part in (TOOL["CALL"], TOOL["ARGUMENTS"])
             if part == TOOL["TEXT"]:
                 self._text.append(self._decoder.decode(piece))
             elif part == TOOL["CALL"]:
@@ -319,6 +321,7 @@ class Sequence:
         """Returns the rest of the text, once it has finished."""
         text, before, error = self.take_text(), len(self._text), Error()
         if self._reader is not None:
+            self._call_cut = self._in_call
             check(quick.smol_tool_reader_end(self._reader.pointer, ctypes.byref(error)), error)
             self._read_parts()
             self._text.append(self._decoder.decode(b"", final=True))
@@ -364,7 +367,7 @@ class Sequence:
         return Answer(
             text=text,
             ids=ids.tolist(),
-            finish_reason="tool_calls" if calls and reason == "stop" else reason,
+            finish_reason="tool_calls" if calls and reason == "stop" and not self._call_cut else reason,
             prompt_tokens=result.n_prompt,
             tool_calls=calls,
             logprobs=self._logprobs(len(ids)),

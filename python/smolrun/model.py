@@ -702,6 +702,8 @@ def _tool_choice(given: Any) -> str:
     if isinstance(given, Mapping):
         given = given.get("function", given)
         given = given.get("name") if isinstance(given, Mapping) else None
+        if given in ("auto", "none", "required"):
+            raise UsageError("tool_choice: a function called auto, none or required cannot be chosen")
     if given is not None and not isinstance(given, str):
         raise UsageError(f"tool_choice: must be auto, none, required or the name of a tool, found {reprlib.repr(given)}")
     return given or "auto"

@@ -263,7 +263,9 @@ static smol_status implied(const struct tools *t, const struct tool *tool, const
                                         "oneOf",
                                         "if",
                                         "not",
-                                        "$dynamicRef"};
+                                        "$dynamicRef",
+                                        "enum",
+                                        "const"};
     enum { PROPERTIES = 1, TYPE = 2 };
     unsigned found;
     smol_status status = find_members(t, tool, names, sizeof names / sizeof names[0], &found);
@@ -335,8 +337,8 @@ static void set_xml(const struct tools *t, struct argument_spelling *out)
     out->levels[3].only = TYPE_STRING;
 }
 
-/* Fills in the spelling, which must stay where it is. */
-static void set_spelling(const struct tools *t, struct argument_spelling *out)
+/* Fills in the spelling of arguments that are not JSON. */
+static void set_plain(const struct tools *t, struct argument_spelling *out)
 {
     const bool gemma = t->texts->syntax == ARGUMENTS_GEMMA;
     const struct text_spelling name = {TEXT_NAME, "", "", NULL};
@@ -355,27 +357,37 @@ static void set_spelling(const struct tools *t, struct argument_spelling *out)
     arguments->colon = gemma ? ":" : "=";
     if (t->texts->syntax == ARGUMENTS_XML)
         set_xml(t, out);
+    arguments->object.open = "";
+    arguments->object.close = t->texts->syntax == ARGUMENTS_XML ? "</function>" : gemma ? "}" : ")";
+}
+
+/* Fills in the spelling, which must stay where it is. Arguments are an object, whatever the schema
+ * says. */
+static void set_spelling(const struct tools *t, struct argument_spelling *out)
+{
+    struct spelling *arguments = &out->levels[0], *values = &out->levels[1];
+    if (t->texts->syntax == ARGUMENTS_JSON) {
+        *arguments = *values = *smol_json_spelling(JSON_SPACED);
+        values->within = 1;
+    } else {
+        set_plain(t, out);
+    }
     arguments->only = TYPE_OBJECT;
     arguments->within = 1;
     arguments->is_json = false;
-    arguments->object.open = "";
-    arguments->object.close = t->texts->syntax == ARGUMENTS_XML ? "</function>" : gemma ? "}" : ")";
 }
 
 static smol_status arguments_term(const struct tools *t, const struct tool *tool, term *out)
 {
     struct argument_spelling spelling;
-    struct schema_options options = {JSON_SPACED, t->params->any_order, NULL};
+    const struct schema_options options = {JSON_SPACED, t->params->any_order, spelling.levels};
     char *schema = NULL;
     size_t size = 0;
     smol_error reason = {0};
     smol_status status = write_schema(t, tool, &schema, &size);
     if (status)
         return status;
-    if (t->texts->syntax != ARGUMENTS_JSON) {
-        set_spelling(t, &spelling);
-        options.spelling = spelling.levels;
-    }
+    set_spelling(t, &spelling);
     status = smol_schema_term(t->table, schema, size, &options, out, &reason);
     smol_free(schema);
     return status ? smol_fail(t->error, status, "tools: %s: %s", tool->name, reason.message)

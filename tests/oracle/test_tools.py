@@ -281,8 +281,25 @@ def test_what_a_style_cannot_write_is_refused(styled):
             Matcher(model, tools=[{"name": "f", "parameters": {"properties": {"x": text}}}])
     with pytest.raises(SmolError, match=f"f: schema: #/properties/{name}: the name cannot be written"):
         Matcher(model, tools=[{"name": "f", "parameters": {"properties": {name: {"type": "string"}}}}])
-    with pytest.raises(SmolError, match="no value matches"):
-        Matcher(model, tools=[{"name": "f", "parameters": {"type": "array"}}])
+
+
+def test_arguments_are_an_object_whatever_the_schema_says(styled):
+    style, model = styled
+    inner = {"properties": {"x": {"const": 1}}, "required": ["x"]}
+    same = [{"anyOf": [{"type": "string"}, inner]}, {"type": ["object", "array", "null"], **inner}, inner,
+            {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "definitions": {"a": inner}},
+            {"enum": [{"x": 1}, "x", None, []]}]  # fmt: skip
+    for parameters in same:
+        tools = [{"name": "f", "parameters": parameters}]
+        assert Matcher(model, tools=tools, choice="f").allows(rendered(style, "", [("f", {"x": 1})])), parameters
+        for seed in range(4):
+            rng = random.Random(seed)
+            ids, _ = random_answer(Matcher(model, tools=tools, choice="f", one_call=True), model, rng, 200)
+            for _, arguments in read(model, text_of(model, ids).decode(errors="ignore"), rng, tools)[1]:
+                assert arguments == "" or arguments[0] == "{", (parameters, arguments)
+    for parameters in ({"type": "array"}, {"enum": [[], "a"]}, {"not": {"type": "object"}}):
+        with pytest.raises(SmolError, match="no value matches"):
+            Matcher(model, tools=[{"name": "f", "parameters": parameters}])
 
 
 @pytest.mark.parametrize("styled", [("qwen-xml", False)], indirect=True, ids=str)
@@ -433,6 +450,16 @@ def test_a_named_call_is_made(painter, choice):
         assert {call["function"]["name"] for call in answer["tool_calls"]} == {"paint"}
 
 
+def test_a_call_that_a_stop_string_cuts_is_not_a_call_to_make(painter):
+    requests = [request(seed, tool_choice="paint", parallel_tool_calls=False, stop=stop) for seed in range(4) for stop in ([], ['"}'], ["}"])]
+    for whole, *cut in zip(*[iter(answers(painter, requests))] * 3, strict=True):
+        assert whole["finish_reason"] in ("tool_calls", "length")
+        assert all(answer["finish_reason"] in ("stop", "length") for answer in cut[1:])  # each call has a brace
+        for answer in [whole, *cut]:
+            if answer["finish_reason"] == "tool_calls":
+                check_calls(answer)
+
+
 def test_no_call_is_made_without_leave(painter):
     (answer,) = answers(painter, [request(tool_choice="none")])
     assert "tool_calls" not in answer and "<tool_call>" not in answer["text"]
@@ -457,7 +484,9 @@ def test_bad_tool_requests_are_answered_with_errors(painter, blob):
         (request(tool_choice="fly"), "fly"), (request(tools=[]) | {"tool_choice": "required"}, "no tools"),
         (request(tool_choice=1), "tool_choice"), (request(tool_choice={"type": "function"}), "name"),
         (request(response_format={"type": "json_object"}), "response_format"),
-        (request(tools=[{"name": "x", "parameters": {"type": "array", "uniqueItems": True}}]), "uniqueItems"),
+        (request(tools=[{"name": "x", "parameters": {"properties": {"a": {"type": "array", "uniqueItems": True}}}}]), "uniqueItems"),
+        *((request(tools=[{"name": name}], tool_choice={"type": "function", "function": {"name": name}}), "cannot be chosen")
+          for name in ("auto", "none", "required")),
         (request(parallel_tool_calls=1), "parallel_tool_calls"),
     ]  # fmt: skip
     for answer, (_, part) in zip(answers(painter, [request for request, _ in bad]), bad, strict=True):
