@@ -357,6 +357,7 @@ def test_errors_have_the_status_of_smolrun(blob, tmp_path):
         (FILE, "file: cannot be written: ", blob, rows, "-o", tmp_path / "file"),
         (FILE, "cannot be written: ", blob, rows, "-o", "/proc/none"),
         (4, "rows: ", rows, rows, "-o", out),
+        (USAGE, "null: is not a file", blob, "/dev/null", "-o", out),
         (USAGE, "--temp", blob, rows, "-o", out, "--temp", "-1"),
         (USAGE, "-n", blob, rows, "-o", out, "-n", "many"),
         (USAGE, "workers: must be at least 1", blob, rows, "-o", out, "--workers", 0),
