@@ -368,6 +368,9 @@ def input_files(inputs: Path | Sequence[Path]) -> list[str]:
             found.append(one)
     if not found:
         raise UsageError("no input: give files of JSON lines or Parquet, or a folder of them")
+    for path in found:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UsageError(f"{path}: is not a file, and a job reads its rows more than once: give files")
     return found
 
 

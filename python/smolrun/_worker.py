@@ -56,6 +56,9 @@ class Worker:
         except OSError as error:
             raise FileError(f"{self._job.words[0]}: cannot be started: {error.strerror}") from None
         self._n_answers = 0
+        if self._closed:  # meanwhile
+            self._kill()
+            raise CancelledError("the worker was closed")
         return self._process
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ class Report:
         cost = self.cost_per_thousand_rows
         words = [f"{self.reused + self.rows} of {self.total} rows", f"{self.rows_per_second:.1f} rows/s",
                  f"{self.tokens_per_second:.1f} tokens/s"]  # fmt: skip
-        words += [f"{self.errors} errors"] if self.errors else []
+        words += [f"{self.errors} error{'s' * (self.errors > 1)}"] if self.errors else []
         words += [f"{cost:.6f} for 1,000 rows"] if cost is not None else []
         left = self.total - self.reused - self.rows
         words += [f"{left / self.rows_per_second:.0f} s left"] if left and self.rows else []

@@ -36,7 +36,7 @@ def test_the_blocks_of_the_page_on_many_prompts_run(blob, tmp_path, monkeypatch,
     )
     environment = {**os.environ, "PYTHONPATH": str(package.FOLDER), "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
     result = subprocess.run(["bash", "-e", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0 and "1 errors" in result.stderr and " for 1,000 rows" in result.stderr, result.stderr
+    assert result.returncode == 0 and "1 error," in result.stderr and " for 1,000 rows" in result.stderr, result.stderr
     assert [json.loads(line)["index"] for line in result.stdout.splitlines()] == [0, 1]
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "docs/scale.md", "exec"), {})

@@ -124,9 +124,9 @@ def disturbed(cluster, workers, words, folder, enough):
 
 @pytest.mark.parametrize("cluster", ["ray", "spark"])
 def test_workers_killed_at_random_and_the_driver_twice(cluster, blob, tmp_path):
-    lines = requests(3000, seed=7)
+    lines = requests(1500, seed=7)
     for i, line in enumerate(HOSTILE):
-        lines.insert(i * 50, line)
+        lines.insert(i * 30, line)
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
     expected, out = printed(blob, lines), tmp_path / "out"
     n_rows = expected.count(b"\n")
