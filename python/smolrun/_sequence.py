@@ -476,6 +476,7 @@ class Stream(Local):
         self._answer: Answer | None = None
         self._turn = turn or Turn("stream")
         self._closing = self._closed = False
+        self._guard = threading.RLock()  # of _closed, for close()
 
     @property
     def answer(self) -> Answer:
@@ -517,8 +518,9 @@ class Stream(Local):
 
     def _end(self) -> None:
         """Frees the generation. The caller has the turn."""
-        if not self._closed:
-            self._closed = True
+        with self._guard:
+            first, self._closed = not self._closed, True
+        if first:
             self._sequence.close()
             self._release()
 
@@ -532,8 +534,10 @@ class Stream(Local):
                 self._end()
             finally:
                 self._turn.give()
-        else:
-            _press(self._sequence._context, True)
+            return
+        with self._guard:  # once the stream is closed, the context may be another answer's
+            if not self._closed:
+                _press(self._sequence._context, True)
 
     def __enter__(self) -> Stream:
         return self
