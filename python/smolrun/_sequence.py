@@ -98,8 +98,9 @@ class Cancel(Local):
 def _press(one: Handle | Cancel, value: bool) -> None:
     if isinstance(one, Cancel):
         one._set(value)
-    elif one.usable:
-        quick.smol_context_cancel(one.pointer, int(value))
+        return
+    with contextlib.suppress(UsageError), one as context:  # it may have been closed
+        quick.smol_context_cancel(context, int(value))
 
 
 def attach(context: Handle, cancel: Cancel | None) -> None:

@@ -52,8 +52,8 @@ class Session(Local):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keeps other threads from the session, and ends its last stream."""
-        with self._turn:
+        """Keeps other threads from the session, which they may close only afterwards, and ends its last stream."""
+        with self._turn, self._context, self._sampler:
             if self._stream is not None:
                 self._stream._end()
                 self._stream = None
