@@ -15,7 +15,7 @@ from ._library import Choice, lib, quick
 from ._sequence import watch
 from ._smol_h import POOL, Error
 from .answers import Perplexity, Score, TokenLogprob
-from .errors import ContextFullError, UsageError, check
+from .errors import ContextFullError, OutOfMemoryError, UsageError, check
 from .settings import whole
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ def logits(model: Model, ids: array[int], last: int | None, cancel: Cancel | Non
     first = 0 if last is None else max(0, len(ids) - whole("last", last, 1, 2**63))
     with model._context(cancel) as context:
         _check_room(context, len(ids))
-        found = np.empty((len(ids) - first, model.info.vocab_size), np.float32)
+        n, size = len(ids) - first, model.info.vocab_size
+        try:
+            found = np.empty((n, size), np.float32)
+        except MemoryError:
+            raise OutOfMemoryError(f"no memory for logits of {n} tokens ({4 * n * size} bytes): ask for the last ones") from None
         for start in range(0, first, SLICE):
             _evaluate(context, ids, start, min(SLICE, first - start), None)
         for start in range(first, len(ids), SLICE):

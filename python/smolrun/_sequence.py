@@ -98,8 +98,9 @@ class Cancel(Local):
 def _press(one: Handle | Cancel, value: bool) -> None:
     if isinstance(one, Cancel):
         one._set(value)
-    elif one.usable:
-        quick.smol_context_cancel(one.pointer, int(value))
+        return
+    with contextlib.suppress(UsageError), one as context:  # it may have been closed
+        quick.smol_context_cancel(context, int(value))
 
 
 def attach(context: Handle, cancel: Cancel | None) -> None:
@@ -480,6 +481,7 @@ class Stream(Local):
         self._answer: Answer | None = None
         self._turn = turn or Turn("stream")
         self._closing = self._closed = False
+        self._guard = threading.RLock()  # of _closed, for close()
 
     @property
     def answer(self) -> Answer:
@@ -521,8 +523,9 @@ class Stream(Local):
 
     def _end(self) -> None:
         """Frees the generation. The caller has the turn."""
-        if not self._closed:
-            self._closed = True
+        with self._guard:
+            first, self._closed = not self._closed, True
+        if first:
             self._sequence.close()
             self._release()
 
@@ -536,8 +539,10 @@ class Stream(Local):
                 self._end()
             finally:
                 self._turn.give()
-        else:
-            _press(self._sequence._context, True)
+            return
+        with self._guard:  # once the stream is closed, the context may be another answer's
+            if not self._closed:
+                _press(self._sequence._context, True)
 
     def __enter__(self) -> Stream:
         return self

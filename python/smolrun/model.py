@@ -229,8 +229,9 @@ class Model:
 
     @property
     def info(self) -> ModelInfo:
-        info = quick.smol_model_get_info(self._handle.pointer)
-        facts = {name: getattr(info, name) for name in ModelInfo.__dataclass_fields__}
+        with self._handle as model:
+            info = quick.smol_model_get_info(model)
+            facts = {name: getattr(info, name) for name in ModelInfo.__dataclass_fields__}
         facts["dtype"] = info.dtype.decode()
         facts["bos_id"] = None if info.bos_id == NO_TOKEN else info.bos_id
         facts["has_chat_template"] = bool(info.has_chat_template)
@@ -245,18 +246,21 @@ class Model:
     def stop_ids(self) -> list[int]:
         """Ids of the tokens that end a text."""
         n = ctypes.c_size_t()
-        return list(quick.smol_model_stop_ids(self._handle.pointer, ctypes.byref(n))[: n.value])
+        with self._handle as model:
+            return list(quick.smol_model_stop_ids(model, ctypes.byref(n))[: n.value])
 
     @property
     def tool_style(self) -> str | None:
         """How the model writes calls of tools, such as "hermes"; None: in no style that is known."""
-        style = quick.smol_model_tool_style(self._handle.pointer)
-        return style.decode() if style else None
+        with self._handle as model:
+            style = quick.smol_model_tool_style(model)
+            return style.decode() if style else None
 
     @property
     def recommended(self) -> Options:
         """The sampling options that the model's authors recommend: model.generate(prompt, **model.recommended)."""
-        params = quick.smol_model_default_sampler(self._handle.pointer)
+        with self._handle as model:
+            params = quick.smol_model_default_sampler(model)
         found = {name: kind(getattr(params, name)) for name, kind in SAMPLING.items() if name != "seed" and getattr(params, name)}
         return cast(Options, found)
 
@@ -298,11 +302,9 @@ class Model:
         """Returns the bytes of a token, which may be a part of a character."""
         text, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
         number = ids_array([token])[0]
-        status = quick.smol_token_text(
-            self._handle.pointer, number, ctypes.byref(text), ctypes.byref(size), None, ctypes.byref(error)
-        )
-        check(status, error)
-        return ctypes.string_at(text.value or 0, size.value) if size.value else b""
+        with self._handle as model:
+            check(quick.smol_token_text(model, number, ctypes.byref(text), ctypes.byref(size), None, ctypes.byref(error)), error)
+            return ctypes.string_at(text.value or 0, size.value) if size.value else b""
 
     def token_text(self, token: int) -> str:
         """Returns them as text; a part of a character is U+FFFD."""

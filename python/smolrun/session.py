@@ -52,8 +52,8 @@ class Session(Local):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keeps other threads from the session, and ends its last stream."""
-        with self._turn:
+        """Keeps other threads from the session, which they may close only afterwards, and ends its last stream."""
+        with self._turn, self._context, self._sampler:
             if self._stream is not None:
                 self._stream._end()
                 self._stream = None
@@ -62,7 +62,7 @@ class Session(Local):
     # --- the sequence ---
 
     def __len__(self) -> int:
-        return int(quick.smol_context_length(self._context.pointer)) + (self._pending is not None)
+        return len(self.ids)
 
     @property
     def _pending(self) -> int | None:
@@ -72,11 +72,15 @@ class Session(Local):
     @property
     def ids(self) -> list[int]:
         """The tokens so far."""
+        with self._turn, self._context:
+            held, pending = self._held(), self._pending
+        return held if pending is None else [*held, pending]
+
+    def _held(self) -> list[int]:
+        """Returns the tokens of the context, without the one that is still to be evaluated."""
         n = ctypes.c_size_t()
         pointer = quick.smol_context_ids(self._context.pointer, ctypes.byref(n))
-        ids = list(pointer[: n.value]) if n.value else []
-        pending = self._pending
-        return [*ids, pending] if pending is not None and len(ids) < len(self) else ids
+        return list(pointer[: n.value]) if n.value else []
 
     @property
     def text(self) -> str:
@@ -91,7 +95,7 @@ class Session(Local):
 
     def _keep(self, ids: array[int]) -> array[int]:
         """Truncates the context to what it has in common with ids, but the last; returns the rest of ids."""
-        held = self.ids[: int(quick.smol_context_length(self._context.pointer))]
+        held = self._held()
         n, most = 0, min(len(held), len(ids) - 1)
         while n < most and held[n] == ids[n]:
             n += 1
@@ -100,8 +104,9 @@ class Session(Local):
 
     def _next_ids(self, prompt: Prompt) -> array[int]:
         """Returns what to evaluate for a prompt: as `smolrun --session` (smolrun/session_file.c)."""
-        held, pending = self.ids, self._pending
+        pending = self._pending
         before = ids_array([] if pending is None else [pending])
+        held = self._held() + before.tolist()
         if not held:
             return self.model._prompt_ids(prompt)
         if not isinstance(prompt, (str, bytes)):

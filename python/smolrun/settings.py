@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
     regex: str
     choices: Sequence[Any]  # texts
     grammar: str  # EBNF or GBNF
-    response_format: Mapping[str, Any]  # as in OpenAI's interface and smolrun's requests
+    response_format: Any  # a dict as in OpenAI's interface and smolrun's requests, or a pydantic model
     json_space: str  # "compact", "spaced" or "indented", with schema
     any_order: bool  # properties in any order, with schema
     # of the call itself:

@@ -157,7 +157,7 @@ CLOSING = """thread = in_thread(lambda: {use})
     (60, "session = model.session()\n    " + CLOSING.format(use="session.generate(prompt, **options)", close="session.close()"),
      {"", "the object was closed: ope"}),
     (40, "other = smolrun.Model(model.path)\n    " + CLOSING.format(
-        use="[(other.generate('Once', max_tokens=9), other.logits('a b'), other.tokenize('a ' * 999), other.embed('a'), other.score('a b'), "
+        use="[(other.generate('Once', max_tokens=9), other.logits('a b'), other.tokenize('a ' * 999), other.embed('a'), other.score('a b'), other.info, other.stop_ids, "
             "other.generate('x', regex='[ab]{3}'), other.session().to_bytes()) for _ in range(99)]", close="other.close()"),
      {"the object was closed: ope"}),
     (3, "stream = model.stream(prompt, **options)\n    threads = [in_thread(lambda: list(stream)) for _ in range(4)]\n"
@@ -271,9 +271,37 @@ for call in (lambda: model.generate("Once upon a time", max_tokens=4), lambda: s
     assert output_of(code, blob, tmp_path) == f"{kind}\n{kind}\n"
 
 
+def test_too_little_memory_is_an_error(blob):
+    """With limits around what is needed, calls return what they should or raise OutOfMemoryError, and the process goes on."""
+    code = """
+import os, resource, sys, numpy as np, smolrun
+model = smolrun.Model(sys.argv[1], n_threads=1)
+expected, whole = model.logits([5] * 512), resource.getrlimit(resource.RLIMIT_AS)
+session, text = model.session(), model.generate("Once", max_tokens=300).text
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE")
+outcomes = set()
+for more in range(0, 16 << 20, 1 << 20):
+    for call, right in ((lambda: model.logits([5] * 512), expected), (lambda: model.generate("Once", max_tokens=300).text, text)):
+        resource.setrlimit(resource.RLIMIT_AS, (used + more, whole[1]))
+        try:
+            found = call()
+        except smolrun.OutOfMemoryError:
+            found = None
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, whole)
+        outcomes.add("memory" if found is None else "right" if np.array_equal(found, right) else "wrong")
+        del found
+assert model.generate("Once", max_tokens=300).text == text
+print(*sorted(outcomes))
+"""
+    assert output_of(code, blob) == "memory right\n"
+
+
 def test_a_child_that_is_forked_while_a_stream_is_read(blob):
     code = """
-import os, sys, smolrun
+import os, sys, warnings, smolrun
+warnings.simplefilter("ignore")  # Python 3.12 warns of threads, of which the model's do nothing in a child
 model = smolrun.Model(sys.argv[1], n_threads=2)
 cancel = smolrun.Cancel()
 stream = model.stream("Once upon a time", max_tokens=40, cancel=cancel)
