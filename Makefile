@@ -189,6 +189,12 @@ $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(BUILD)/tes
 	@mkdir -p $(@D)
 	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_CONVERT)
 
+# the whole server, but for its main function
+$(BUILD)/tests/fuzz_serve: $(BUILD)/obj/tests/fuzz/fuzz_serve.o $(FUZZ_OBJ) $(filter-out %/main.o,$(SMOLSERVE_OBJ)) \
+		$(BUILD)/tests/libsmol_internal.a
+	@mkdir -p $(@D)
+	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_CONVERT) $(LDLIBS_SERVE)
+
 $(FUZZ_OWN): $(BUILD)/tests/%: $(BUILD)/obj/tests/fuzz/%.o $(FUZZ_OBJ) $(BUILD)/tests/libsmol_internal.a
 	@mkdir -p $(@D)
 	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_RUN)

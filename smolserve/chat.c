@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/digest.h"
 #include "smolserve/chat.h"
 #include "smolserve/completion.h"
 #include "smolserve/endpoints.h"
@@ -91,13 +90,6 @@ static void write_logprobs(const struct job *job, struct json_out *json,
     smol_json_close(json, '}');
 }
 
-/* Returns what the ids of a reply's calls are made of. */
-static uint64_t call_seed(const struct job *job, uint32_t index)
-{
-    const struct prompt *prompt = &job->prompts[index / job->n];
-    return smol_digest(prompt->ids, prompt->n * sizeof *prompt->ids) + index % job->n;
-}
-
 static void write_reply(struct job *job, struct json_out *json, uint32_t index)
 {
     struct reply *reply = &job->replies[index];
@@ -114,7 +106,7 @@ static void write_reply(struct job *job, struct json_out *json, uint32_t index)
         smol_json_text(json, text.text, text.size);
     else
         smol_json_literal(json, "null");
-    smol_calls_print(&calls, call_seed(job, index), json);
+    smol_calls_print(&calls, smol_completion_call_seed(job, index), json);
     smol_calls_free(&calls);
     smol_json_key(json, "refusal");
     smol_json_literal(json, "null");
@@ -147,7 +139,7 @@ static void write_call_deltas(const struct job *job, uint32_t reply, struct json
         return;
     for (size_t i = 0; i < news->n; i++)
         index -= news->items[i].name.size > 0;
-    uint64_t seed = call_seed(job, reply);
+    uint64_t seed = smol_completion_call_seed(job, reply);
     smol_json_key(json, "tool_calls");
     smol_json_open(json, '[');
     for (size_t i = 0; i < news->n; i++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/digest.h"
 #include "smolserve/server.h"
 
 void smol_completion_begin(struct job *job, struct json_out *json, const char *object)
@@ -85,6 +86,12 @@ bool smol_completion_events(struct job *job, FILE *out)
         failed |= reply->sent.failed;
     }
     return !failed;
+}
+
+uint64_t smol_completion_call_seed(const struct job *job, uint32_t index)
+{
+    const struct prompt *prompt = &job->prompts[index / job->n];
+    return smol_digest(prompt->ids, prompt->n * sizeof *prompt->ids) + index % job->n;
 }
 
 static void write_usage_event(struct job *job, FILE *out)

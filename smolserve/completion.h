@@ -23,6 +23,9 @@ void smol_completion_end(struct job *job, FILE *out);
 /* Writes the member `finish_reason`: null until the reply has ended. */
 void smol_completion_finish(struct json_out *json, const struct reply *reply, bool ended);
 
+/* Returns what the ids of a reply's calls are made of, see smol_call_id. */
+uint64_t smol_completion_call_seed(const struct job *job, uint32_t reply);
+
 /* Writes a server-sent event with one object, which `write` writes. */
 struct event {
     FILE *file;

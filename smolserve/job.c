@@ -105,6 +105,7 @@ void smol_job_release(struct job *job)
         free(job->replies[i].logprobs.text);
         free(job->replies[i].sent.text);
         smol_calls_free(&job->replies[i].calls);
+        smol_calls_free(&job->replies[i].sent_calls);
     }
     free(job->replies);
     for (size_t i = 0; i < job->n_prompts; i++) {
@@ -114,6 +115,7 @@ void smol_job_release(struct job *job)
     free(job->prompts);
     free(job->states);
     free(job->instructions);
+    free(job->tools);
     smol_request_free(&job->request);
     if (job->generator) {
         smol_constraints_release(&job->generator->constraints, job->constraint);

@@ -36,9 +36,14 @@ struct reply {
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
     /* the HTTP thread's */
     bool began, finish_sent;
-    struct calls news;  /* what an event is about to send of them */
-    size_t n_calls;     /* begun */
-    struct buffer sent; /* text, where an endpoint repeats it */
+    struct calls news; /* what an event is about to send of them */
+    size_t n_calls;    /* begun */
+    /* what an endpoint repeats of what it has sent: text, and calls, of which n_before began before
+     * the text did, and n_ended have ended */
+    struct buffer sent;
+    struct calls sent_calls;
+    size_t n_before, n_ended;
+    bool text_began;
     size_t text_offset; /* of the next token, in characters */
 };
 
@@ -93,7 +98,8 @@ struct job {
     struct reply *replies; /* (n_replies): `n` for each prompt */
     uint32_t n_replies;
     uint64_t n_events;                 /* sent, where an endpoint numbers them */
-    char *instructions;                /* JSON text of a string, or NULL */
+    char *instructions;                /* JSON text of a string, or NULL; where it repeats them */
+    char *tools;                       /* JSON text of a list, likewise */
     float *states;                     /* embeddings (n_prompts, hidden_size) */
     atomic_bool gone;                  /* nobody waits for the answer any more */
     pthread_mutex_t lock;              /* guards the following members */

@@ -120,25 +120,7 @@ static smol_status check_value(struct request_reader *r, size_t length, bool *ha
     return SMOL_OK;
 }
 
-/* Decides about the member that r->scratch names, before its value: *keeps whether it is copied. Of
- * an item of a response, only role and content are; its type must be that of a message. */
-static smol_status look_at(struct request_reader *r, size_t length, bool is_item, bool *keeps)
-{
-    struct json_reader at = r->json;
-    *keeps = !is_item || smol_member_is(r->scratch, length, "role") ||
-             smol_member_is(r->scratch, length, "content");
-    if (*keeps || !smol_member_is(r->scratch, length, "type"))
-        return SMOL_OK;
-    if (smol_json_peek(&at) != '"')
-        return smol_member_fail(r, "the type of an item must be a string");
-    smol_status status = smol_json_string(&at, r->scratch, &length);
-    if (status || smol_member_is(r->scratch, length, "message"))
-        return status;
-    return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                     "%s: an item has the type %.*s: only message is supported", r->field,
-                     (int)(length < 40 ? length : 40), r->scratch);
-}
-
+/* Copies a message. Of an item of a response, only role and content are copied. */
 static smol_status copy_message(struct request_reader *r, struct buffer *out, bool is_item)
 {
     bool more, keeps, any = false, has_role = false;
@@ -156,8 +138,9 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, bo
             return status;
         bool joins =
             smol_member_is(r->scratch, length, "content") && smol_json_peek(&r->json) == '[';
-        status = look_at(r, length, is_item, &keeps);
-        if (!status && keeps)
+        keeps = !is_item || smol_member_is(r->scratch, length, "role") ||
+                smol_member_is(r->scratch, length, "content");
+        if (keeps)
             status = check_value(r, length, &has_role);
         if (!status && !joins)
             status = smol_json_skip(&r->json);
@@ -175,12 +158,190 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, bo
     return status || has_role ? status : smol_member_fail(r, "a message has no role");
 }
 
+/* --- items of responses ----------------------------------------------------------------------- */
+
+/* What the list of messages ends with, to which a call of the same turn is added. */
+enum turn { TURN_OTHER, TURN_ASSISTANT, TURN_CALLS };
+
+/* Finds a member of the object at the reader. *at: its value, a string, unless `may_be_list`. */
+static smol_status find_text(struct request_reader *r, const char *name, bool may_be_list,
+                             struct json_reader *at)
+{
+    bool found;
+    *at = r->json;
+    smol_status status = smol_member_seek(at, r->scratch, name, &found);
+    int c = found ? smol_json_peek(at) : 0;
+    if (status || c == '"' || (may_be_list && c == '['))
+        return status;
+    return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: `%s` of an item must be a string",
+                     r->field, name);
+}
+
+/* Appends the JSON text of such a member. */
+static smol_status add_member(struct request_reader *r, const char *key, const char *name,
+                              struct buffer *out)
+{
+    struct json_reader at;
+    smol_status status = find_text(r, name, false, &at);
+    const uint8_t *start = at.at;
+    if (!status)
+        status = smol_json_skip(&at);
+    smol_buffer_print(out, "%s", key);
+    smol_buffer_add(out, (const char *)start, (size_t)(at.at - start));
+    return status;
+}
+
+/* A call that the model has made: a part of the assistant's message before it, as in a chat. */
+static smol_status copy_call(struct request_reader *r, struct buffer *out, enum turn *turn)
+{
+    static const char *const starts[] = {
+        [TURN_OTHER] = "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[",
+        [TURN_ASSISTANT] = ",\"tool_calls\":[",
+        [TURN_CALLS] = ",",
+    };
+    size_t closed = *turn == TURN_CALLS ? 2 : *turn == TURN_ASSISTANT ? 1 : 0; /* brackets */
+    if (out->failed)
+        return SMOL_OK;
+    out->size -= closed;
+    smol_buffer_print(out, "%s", starts[*turn]);
+    *turn = TURN_CALLS;
+    smol_status status = add_member(r, "{\"type\":\"function\",\"id\":", "call_id", out);
+    if (!status)
+        status = add_member(r, ",\"function\":{\"name\":", "name", out);
+    if (!status)
+        status = add_member(r, ",\"arguments\":", "arguments", out);
+    smol_buffer_print(out, "}}]}");
+    return status;
+}
+
+static smol_status copy_result(struct request_reader *r, struct buffer *out)
+{
+    struct request_reader inner = *r;
+    smol_status status = add_member(r, "{\"role\":\"tool\",\"tool_call_id\":", "call_id", out);
+    if (!status)
+        status = find_text(r, "output", true, &inner.json);
+    if (!status && smol_json_peek(&inner.json) == '[') {
+        smol_buffer_print(out, ",\"content\":");
+        status = join_parts(&inner, out);
+    } else if (!status) {
+        status = add_member(r, ",\"content\":", "output", out);
+    }
+    smol_buffer_print(out, "}");
+    return status;
+}
+
+/* Copies an item as a message, or as a part of the one before it. */
+static smol_status copy_item(struct request_reader *r, struct buffer *out, enum turn *turn)
+{
+    struct json_reader at = r->json;
+    bool found = false, assistant = false;
+    size_t length = 0;
+    if (smol_json_peek(&r->json) != '{')
+        return smol_member_fail(r, "an item must be an object");
+    smol_status status = smol_member_seek(&at, r->scratch, "type", &found);
+    if (!status && found)
+        status = find_text(r, "type", false, &at);
+    if (!status && found)
+        status = smol_json_string(&at, r->scratch, &length);
+    if (status)
+        return status;
+    bool calls = found && smol_member_is(r->scratch, length, "function_call");
+    bool result = found && smol_member_is(r->scratch, length, "function_call_output");
+    if (found && !calls && !result && !smol_member_is(r->scratch, length, "message"))
+        return smol_fail(r->json.error, SMOL_ERROR_USAGE,
+                         "%s: an item has the type %.*s: only message, function_call and "
+                         "function_call_output are supported",
+                         r->field, (int)(length < 40 ? length : 40), r->scratch);
+    if (out->size > 1 && (!calls || *turn == TURN_OTHER))
+        smol_buffer_add(out, ",", 1);
+    if (calls) {
+        status = copy_call(r, out, turn);
+        return status ? status : smol_json_skip(&r->json);
+    }
+    if (result) {
+        *turn = TURN_OTHER;
+        status = copy_result(r, out);
+        return status ? status : smol_json_skip(&r->json);
+    }
+    at = r->json;
+    status = smol_member_seek(&at, r->scratch, "role", &found);
+    if (!status && found && smol_json_peek(&at) == '"') {
+        status = smol_json_string(&at, r->scratch, &length);
+        assistant = !status && smol_member_is(r->scratch, length, "assistant");
+    }
+    *turn = assistant ? TURN_ASSISTANT : TURN_OTHER;
+    return status ? status : copy_message(r, out, true);
+}
+
+/* Copies a tool, whose members besides its type become those of a chat's `function`. */
+static smol_status copy_tool(struct request_reader *r, struct buffer *out)
+{
+    bool more, any = false;
+    size_t length;
+    if (smol_json_peek(&r->json) != '{')
+        return smol_member_fail(r, "a tool must be an object");
+    smol_status status = smol_json_begin(&r->json, '{', &more);
+    smol_buffer_print(out, "{\"type\":\"function\",\"function\":{");
+    while (!status && more) {
+        smol_json_peek(&r->json);
+        const uint8_t *start = r->json.at;
+        status = smol_json_name(&r->json, r->scratch, &length);
+        if (status)
+            return status;
+        bool is_type = smol_member_is(r->scratch, length, "type");
+        int c = smol_json_peek(&r->json);
+        if (is_type && c == '"')
+            status = smol_json_string(&r->json, r->scratch, &length);
+        if (status)
+            return status;
+        if (is_type && (c != '"' || !smol_member_is(r->scratch, length, "function")))
+            return smol_fail(r->json.error, SMOL_ERROR_USAGE,
+                             "%s: a tool is of another type than function, which is not supported",
+                             r->field);
+        if (!is_type) {
+            status = smol_json_skip(&r->json);
+            smol_buffer_add(out, ",", any);
+            smol_buffer_add(out, (const char *)start, (size_t)(r->json.at - start));
+            any = true;
+        }
+        if (!status)
+            status = smol_json_more(&r->json, '}', &more);
+    }
+    smol_buffer_print(out, "}}");
+    return status;
+}
+
+smol_status smol_chat_set_flat_tools(struct request_reader *r)
+{
+    bool more;
+    struct buffer out = {0};
+    struct json_reader start = r->json;
+    smol_status status = smol_member_copy_json(r, '[', &smol_body_job(r)->tools);
+    if (status)
+        return status;
+    r->json = start;
+    status = smol_json_begin(&r->json, '[', &more);
+    smol_buffer_add(&out, "[", 1);
+    while (!status && more) {
+        smol_buffer_add(&out, ",", out.size > 1);
+        status = copy_tool(r, &out);
+        if (!status)
+            status = smol_json_more(&r->json, ']', &more);
+    }
+    smol_buffer_add(&out, "]", 2); /* and a 0 */
+    r->request->tools = out.text;
+    return !status && out.failed ? smol_fail_memory(r->json.error, "a request") : status;
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
 /* Copies the messages, with contents that are lists of texts as one text: chat templates expect
  * that. */
 static smol_status set_list(struct request_reader *r, bool has_items)
 {
     bool more;
     struct buffer out = {0};
+    enum turn turn = TURN_OTHER;
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a list");
     smol_status status = smol_json_begin(&r->json, '[', &more);
@@ -188,11 +349,10 @@ static smol_status set_list(struct request_reader *r, bool has_items)
         return smol_member_fail(r, "expected at least one");
     smol_buffer_add(&out, "[", 1);
     while (!status && more) {
-        status = copy_message(r, &out, has_items);
+        smol_buffer_add(&out, ",", !has_items && out.size > 1);
+        status = has_items ? copy_item(r, &out, &turn) : copy_message(r, &out, false);
         if (!status)
             status = smol_json_more(&r->json, ']', &more);
-        if (more)
-            smol_buffer_add(&out, ",", 1);
     }
     smol_buffer_add(&out, "]", 2); /* and a 0 */
     if (!status && out.failed)

@@ -18,78 +18,127 @@ static smol_status check_length(const struct job *job, smol_error *error)
 
 static smol_status prepare(struct job *job, smol_error *error)
 {
-    const struct request *request = &job->request;
     smol_status status = job->endpoint->prepare(job, error);
     if (!status && job->endpoint->work != WORK_TOKENS)
         status = check_length(job, error);
-    if (!status && request->format.text)
-        status = smol_constraints_get(&job->generator->constraints, &request->format,
-                                      &job->constraint, error);
     if (!status && job->endpoint->work == WORK_GENERATE && !smol_job_make_replies(job))
         status = smol_fail_memory(error, "the answer");
     smol_request_drop_text(&job->request);
     return status;
 }
 
-static struct job *next_job(struct preparers *p)
+/* --- queues ----------------------------------------------------------------------------------- */
+
+static void open_queue(struct job_queue *queue)
+{
+    queue->end = &queue->first;
+    pthread_cond_init(&queue->work, NULL);
+}
+
+static void add(struct preparers *p, struct job_queue *queue, struct job *job)
 {
     pthread_mutex_lock(&p->lock);
-    while (!p->first && !p->stopping)
-        pthread_cond_wait(&p->work, &p->lock);
-    struct job *job = p->first;
+    job->next = NULL;
+    *queue->end = job;
+    queue->end = &job->next;
+    pthread_cond_signal(&queue->work);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Waits for a job. NULL: there will be none. */
+static struct job *take(struct preparers *p, struct job_queue *queue)
+{
+    pthread_mutex_lock(&p->lock);
+    while (!queue->first && !p->stopping)
+        pthread_cond_wait(&queue->work, &p->lock);
+    struct job *job = queue->first;
     if (job)
-        p->first = job->next;
-    if (!p->first)
-        p->end = &p->first;
+        queue->first = job->next;
+    if (!queue->first)
+        queue->end = &queue->first;
     pthread_mutex_unlock(&p->lock);
     return job;
 }
 
-static void *run(void *argument)
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static void end_job(struct preparers *p, struct job *job, const struct refusal *refusal)
+{
+    atomic_fetch_sub(&p->server->n_waiting, 1);
+    smol_metrics_job(&p->server->metrics, job);
+    smol_job_end(job, refusal);
+    smol_job_release(job);
+}
+
+/* Runs a step of a job, unless its time is over. Returns false if the job ends by that. */
+static bool advance(struct preparers *p, struct job *job,
+                    smol_status step(struct job *job, smol_error *error))
+{
+    smol_error error;
+    struct refusal refusal;
+    bool ends = smol_job_is_over(job, &refusal);
+    if (!ends && step(job, &error)) {
+        smol_generator_note(job->generator, &error);
+        smol_refuse_error(&refusal, &error);
+        ends = true;
+    }
+    if (ends)
+        end_job(p, job, &refusal);
+    return !ends;
+}
+
+static void *make_tokens(void *argument)
 {
     struct preparers *p = argument;
     struct job *job;
-    while ((job = next_job(p))) {
-        smol_error error;
-        struct refusal refusal;
-        bool ends = smol_job_is_over(job, &refusal);
-        if (!ends && prepare(job, &error)) {
-            smol_generator_note(job->generator, &error);
-            smol_refuse_error(&refusal, &error);
-            ends = true;
-        }
-        if (!ends && job->endpoint->work != WORK_TOKENS) {
-            smol_generator_submit(job->generator, job);
+    while ((job = take(p, &p->arrived))) {
+        const struct wanted_constraint *format = &job->request.format;
+        if (!advance(p, job, prepare))
             continue;
-        }
-        atomic_fetch_sub(&p->server->n_waiting, 1);
-        smol_metrics_job(&p->server->metrics, job);
-        smol_job_end(job, ends ? &refusal : NULL);
-        smol_job_release(job);
+        if (format->text)
+            job->constraint = smol_constraints_find(&job->generator->constraints, format);
+        if (job->endpoint->work == WORK_TOKENS)
+            end_job(p, job, NULL);
+        else if (format->text && !job->constraint)
+            add(p, &p->unconstrained, job);
+        else
+            smol_generator_submit(job->generator, job);
     }
+    return NULL;
+}
+
+static smol_status constrain(struct job *job, smol_error *error)
+{
+    return smol_constraints_get(&job->generator->constraints, &job->request.format,
+                                &job->constraint, error);
+}
+
+static void *compile_constraints(void *argument)
+{
+    struct preparers *p = argument;
+    struct job *job;
+    while ((job = take(p, &p->unconstrained)))
+        if (advance(p, job, constrain))
+            smol_generator_submit(job->generator, job);
     return NULL;
 }
 
 smol_status smol_preparers_start(struct preparers *p, struct server *server, smol_error *error)
 {
     p->server = server;
-    p->end = &p->first;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->work, NULL);
+    open_queue(&p->arrived);
+    open_queue(&p->unconstrained);
     for (; p->n < N_PREPARERS; p->n++)
-        if (pthread_create(&p->threads[p->n], NULL, run, p))
+        if (pthread_create(&p->threads[p->n], NULL, p->n == 0 ? compile_constraints : make_tokens,
+                           p))
             return smol_fail_memory(error, "a thread");
     return SMOL_OK;
 }
 
 void smol_preparers_submit(struct preparers *p, struct job *job)
 {
-    pthread_mutex_lock(&p->lock);
-    job->next = NULL;
-    *p->end = job;
-    p->end = &job->next;
-    pthread_cond_signal(&p->work);
-    pthread_mutex_unlock(&p->lock);
+    add(p, &p->arrived, job);
 }
 
 void smol_preparers_stop(struct preparers *p)
@@ -98,10 +147,12 @@ void smol_preparers_stop(struct preparers *p)
         return;
     pthread_mutex_lock(&p->lock);
     p->stopping = true;
-    pthread_cond_broadcast(&p->work);
+    pthread_cond_broadcast(&p->arrived.work);
+    pthread_cond_broadcast(&p->unconstrained.work);
     pthread_mutex_unlock(&p->lock);
     for (size_t i = 0; i < p->n; i++)
         pthread_join(p->threads[i], NULL);
-    pthread_cond_destroy(&p->work);
+    pthread_cond_destroy(&p->arrived.work);
+    pthread_cond_destroy(&p->unconstrained.work);
     pthread_mutex_destroy(&p->lock);
 }

@@ -1,5 +1,6 @@
-/* Preparers: threads that make tokens of requests, which may take long, so that neither the HTTP
- * thread nor a generator has to. */
+/* Preparers: threads that make tokens of requests and compile constraints, which may take long, so
+ * that neither the HTTP thread nor a generator has to. Constraints have a thread of their own:
+ * requests without one never wait for one. */
 #ifndef SMOL_SMOLSERVE_PREPARE_H
 #define SMOL_SMOLSERVE_PREPARE_H
 
@@ -7,15 +8,19 @@
 
 #include "smolserve/job.h"
 
-enum { N_PREPARERS = 2 };
+enum { N_PREPARERS = 3 }; /* the first compiles constraints, the others make tokens */
+
+struct job_queue {
+    struct job *first, **end;
+    pthread_cond_t work;
+};
 
 struct preparers {
     struct server *server;
     pthread_t threads[N_PREPARERS];
     size_t n;
     pthread_mutex_t lock; /* guards the following members */
-    pthread_cond_t work;
-    struct job *first, **end;
+    struct job_queue arrived, unconstrained;
     bool stopping;
 };
 

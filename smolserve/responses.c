@@ -77,9 +77,9 @@ static const struct request_member members[] = {
     REQUEST_MEMBERS,
     REQUEST_CHAT_MEMBERS,
     BODY_INERT_MEMBERS,
-    {"tools", smol_body_unsupported},
-    {"tool_choice", smol_body_unsupported},
-    {"parallel_tool_calls", smol_body_unsupported},
+    {"tools", smol_chat_set_flat_tools},
+    {"tool_choice", smol_set_tool_choice},
+    {"parallel_tool_calls", smol_set_parallel_calls},
     {"max_tool_calls", smol_body_unsupported},
     {"previous_response_id", smol_body_unsupported},
     {"conversation", smol_body_unsupported},
@@ -148,16 +148,33 @@ static void write_part(struct json_out *json, const struct buffer *text)
     smol_json_close(json, '}');
 }
 
-/* `text` NULL: nothing has been generated yet. */
-static void write_item(struct job *job, struct json_out *json, const struct buffer *text,
-                       const char *status)
+static const char *status_of(const struct job *job)
+{
+    return job->replies[0].result.finish == SMOL_FINISH_STOP ? "completed" : "incomplete";
+}
+
+/* Writes a member with the id of the message, or of a call. */
+static void write_message_id(const struct job *job, struct json_out *json, const char *key)
 {
     char id[sizeof job->id + 4];
     snprintf(id, sizeof id, "msg_%s", job->id + strlen(job->endpoint->id_prefix));
+    smol_json_member_text(json, key, id);
+}
+
+static void write_call_id(const struct job *job, struct json_out *json, const char *key, size_t i)
+{
+    char id[sizeof job->id + 24];
+    snprintf(id, sizeof id, "fc_%s_%zu", job->id + strlen(job->endpoint->id_prefix), i);
+    smol_json_member_text(json, key, id);
+}
+
+/* `text` NULL: nothing has been generated yet. */
+static void write_message(struct job *job, struct json_out *json, const struct buffer *text)
+{
     smol_json_open(json, '{');
     smol_json_member_text(json, "type", "message");
-    smol_json_member_text(json, "id", id);
-    smol_json_member_text(json, "status", status);
+    write_message_id(job, json, "id");
+    smol_json_member_text(json, "status", text ? status_of(job) : "in_progress");
     smol_json_member_text(json, "role", "assistant");
     smol_json_key(json, "content");
     smol_json_open(json, '[');
@@ -165,6 +182,37 @@ static void write_item(struct job *job, struct json_out *json, const struct buff
         write_part(json, text);
     smol_json_close(json, ']');
     smol_json_close(json, '}');
+}
+
+/* Writes call i of those that were sent. `status` NULL: it begins. */
+static void write_call(struct job *job, struct json_out *json, size_t i, const char *status)
+{
+    const struct calls *calls = &job->replies[0].sent_calls;
+    const struct buffer none = {0}, *arguments = status ? &calls->items[i].arguments : &none;
+    char id[CALL_ID_SIZE];
+    smol_call_id(smol_completion_call_seed(job, 0), i, id);
+    smol_json_open(json, '{');
+    smol_json_member_text(json, "type", "function_call");
+    write_call_id(job, json, "id", i);
+    smol_json_member_text(json, "call_id", id);
+    smol_json_key(json, "name");
+    smol_json_text(json, calls->items[i].name.text, calls->items[i].name.size);
+    smol_json_key(json, "arguments");
+    smol_json_text(json, arguments->text, arguments->size);
+    smol_json_member_text(json, "status", status ? status : "in_progress");
+    smol_json_close(json, '}');
+}
+
+/* Writes all items, in the order in which they began. */
+static void write_output(struct job *job, struct json_out *json)
+{
+    const struct reply *reply = &job->replies[0];
+    for (size_t i = 0; i <= reply->sent_calls.n; i++) {
+        if (reply->text_began && i == reply->n_before)
+            write_message(job, json, &reply->sent);
+        if (i < reply->sent_calls.n)
+            write_call(job, json, i, i + 1 < reply->sent_calls.n ? "completed" : status_of(job));
+    }
 }
 
 static void write_usage(struct job *job, struct json_out *json)
@@ -186,9 +234,24 @@ static void write_usage(struct job *job, struct json_out *json)
     smol_json_close(json, '}');
 }
 
-static const char *status_of(const struct job *job)
+/* Writes the members about tools. */
+static void write_tools(struct job *job, struct json_out *json)
 {
-    return job->replies[0].result.finish == SMOL_FINISH_STOP ? "completed" : "incomplete";
+    const char *choice = job->request.tool_choice, *words[] = {"auto", "none", "required"};
+    bool is_word = !choice;
+    for (size_t i = 0; choice && i < 3; i++)
+        is_word |= strcmp(choice, words[i]) == 0;
+    smol_json_member_flag(json, "parallel_tool_calls", job->tools && !job->request.one_call);
+    if (is_word) {
+        smol_json_member_text(json, "tool_choice", choice ? choice : job->tools ? "auto" : "none");
+    } else {
+        smol_json_key(json, "tool_choice");
+        smol_json_open(json, '{');
+        smol_json_member_text(json, "type", "function");
+        smol_json_member_text(json, "name", choice);
+        smol_json_close(json, '}');
+    }
+    smol_json_member_value(json, "tools", job->tools ? job->tools : "[]");
 }
 
 /* Writes the members that repeat the request. */
@@ -203,10 +266,8 @@ static void write_request(struct job *job, struct json_out *json)
         write_null(json, "max_output_tokens");
     else
         smol_json_member_whole(json, "max_output_tokens", request->max_tokens);
-    smol_json_member_flag(json, "parallel_tool_calls", false);
     smol_json_member_flag(json, "store", false);
-    smol_json_member_text(json, "tool_choice", "none");
-    write_empty(json, "tools", '[', ']');
+    write_tools(job, json);
     smol_json_member_real(json, "temperature", (double)request->sampler.temperature);
     smol_json_member_real(json, "top_p",
                           request->sampler.top_p == 0 ? 1 : (double)request->sampler.top_p);
@@ -214,15 +275,15 @@ static void write_request(struct job *job, struct json_out *json)
     smol_json_member_whole(json, "seed", request->sampler.seed);
 }
 
-/* Writes the object of the response. `text` NULL: it is in progress. */
-static void write_object(struct job *job, struct json_out *json, const struct buffer *text)
+/* Writes the object of the response. */
+static void write_object(struct job *job, struct json_out *json, bool ended)
 {
-    bool cut = text && strcmp(status_of(job), "completed") != 0;
+    bool cut = ended && strcmp(status_of(job), "completed") != 0;
     smol_json_open(json, '{');
     smol_json_member_text(json, "id", job->id);
     smol_json_member_text(json, "object", "response");
     smol_json_member_whole(json, "created_at", (uint64_t)job->created);
-    smol_json_member_text(json, "status", text ? status_of(job) : "in_progress");
+    smol_json_member_text(json, "status", ended ? status_of(job) : "in_progress");
     write_null(json, "error");
     smol_json_key(json, "incomplete_details");
     if (cut) {
@@ -236,20 +297,22 @@ static void write_object(struct job *job, struct json_out *json, const struct bu
     write_request(job, json);
     smol_json_key(json, "output");
     smol_json_open(json, '[');
-    if (text)
-        write_item(job, json, text, status_of(job));
+    if (ended)
+        write_output(job, json);
     smol_json_close(json, ']');
-    if (text)
+    if (ended)
         write_usage(job, json);
     smol_json_close(json, '}');
 }
 
 static void write_response(struct job *job, struct json_out *json)
 {
-    struct buffer text, logprobs;
-    smol_reply_take(&job->replies[0], &text, &logprobs);
-    write_object(job, json, &text);
-    free(text.text);
+    struct reply *reply = &job->replies[0];
+    struct buffer logprobs;
+    smol_reply_take(reply, &reply->sent, &logprobs);
+    reply->sent_calls = smol_reply_take_calls(reply);
+    reply->text_began = reply->sent.size > 0 || reply->sent_calls.n == 0;
+    write_object(job, json, true);
     free(logprobs.text);
 }
 
@@ -272,32 +335,20 @@ static void end_event(struct event *event)
     smol_event_end(event);
 }
 
-static void write_state(struct job *job, FILE *out, const char *type, const struct buffer *text)
+static void write_state(struct job *job, FILE *out, const char *type, bool ended)
 {
     struct event event = begin_event(job, out, type);
     smol_json_key(&event.json, "response");
-    write_object(job, &event.json, text);
+    write_object(job, &event.json, ended);
     end_event(&event);
 }
 
-static void write_item_event(struct job *job, FILE *out, const char *type,
-                             const struct buffer *text)
-{
-    struct event event = begin_event(job, out, type);
-    smol_json_member_whole(&event.json, "output_index", 0);
-    smol_json_key(&event.json, "item");
-    write_item(job, &event.json, text, text ? status_of(job) : "in_progress");
-    end_event(&event);
-}
-
-/* Opens an event about the only part of the only item. */
+/* Opens an event about the only part of the message. */
 static struct event begin_part_event(struct job *job, FILE *out, const char *type)
 {
     struct event event = begin_event(job, out, type);
-    char id[sizeof job->id + 4];
-    snprintf(id, sizeof id, "msg_%s", job->id + strlen(job->endpoint->id_prefix));
-    smol_json_member_text(&event.json, "item_id", id);
-    smol_json_member_whole(&event.json, "output_index", 0);
+    write_message_id(job, &event.json, "item_id");
+    smol_json_member_whole(&event.json, "output_index", job->replies[0].n_before);
     smol_json_member_whole(&event.json, "content_index", 0);
     return event;
 }
@@ -321,34 +372,125 @@ static void write_text_event(struct job *job, FILE *out, const char *type, const
     end_event(&event);
 }
 
+/* Tells that the message begins, or has ended. */
+static void write_message_event(struct job *job, FILE *out, const char *type,
+                                const struct buffer *text)
+{
+    struct event event = begin_event(job, out, type);
+    smol_json_member_whole(&event.json, "output_index", job->replies[0].n_before);
+    smol_json_key(&event.json, "item");
+    write_message(job, &event.json, text);
+    end_event(&event);
+}
+
+static void begin_message(struct job *job, FILE *out)
+{
+    struct reply *reply = &job->replies[0];
+    const struct buffer none = {0};
+    reply->text_began = true;
+    reply->n_before = reply->sent_calls.n;
+    write_message_event(job, out, "response.output_item.added", NULL);
+    write_part_event(job, out, "response.content_part.added", &none);
+}
+
+static void end_message(struct job *job, FILE *out)
+{
+    const struct buffer *text = &job->replies[0].sent;
+    write_text_event(job, out, "response.output_text.done", "text", text);
+    write_part_event(job, out, "response.content_part.done", text);
+    write_message_event(job, out, "response.output_item.done", text);
+}
+
+static size_t index_of_call(const struct reply *reply, size_t i)
+{
+    return i + (reply->text_began && i >= reply->n_before);
+}
+
+/* Tells that call i begins, or has ended. */
+static void write_call_event(struct job *job, FILE *out, const char *type, size_t i,
+                             const char *status)
+{
+    struct event event = begin_event(job, out, type);
+    smol_json_member_whole(&event.json, "output_index", index_of_call(&job->replies[0], i));
+    smol_json_key(&event.json, "item");
+    write_call(job, &event.json, i, status);
+    end_event(&event);
+}
+
+static void write_arguments_event(struct job *job, FILE *out, const char *type, const char *key,
+                                  size_t i, const struct buffer *arguments)
+{
+    struct event event = begin_event(job, out, type);
+    write_call_id(job, &event.json, "item_id", i);
+    smol_json_member_whole(&event.json, "output_index", index_of_call(&job->replies[0], i));
+    smol_json_key(&event.json, key);
+    smol_json_text(&event.json, arguments->text, arguments->size);
+    end_event(&event);
+}
+
+/* Ends the call that is being sent, if there is one. */
+static void end_call(struct job *job, FILE *out, const char *status)
+{
+    struct reply *reply = &job->replies[0];
+    size_t i = reply->n_ended;
+    if (i == reply->sent_calls.n)
+        return;
+    write_arguments_event(job, out, "response.function_call_arguments.done", "arguments", i,
+                          &reply->sent_calls.items[i].arguments);
+    write_call_event(job, out, "response.output_item.done", i, status);
+    reply->n_ended++;
+}
+
+/* Sends a call that begins, or more arguments of the last one. */
+static void write_call_news(struct job *job, FILE *out, const struct call *news)
+{
+    struct reply *reply = &job->replies[0];
+    struct calls *calls = &reply->sent_calls;
+    if (news->name.size > 0) {
+        end_call(job, out, "completed");
+        if (!smol_calls_add(calls, NULL, SMOL_TOOL_CALL, news->name.text, news->name.size)) {
+            reply->sent.failed = true;
+            return;
+        }
+        write_call_event(job, out, "response.output_item.added", calls->n - 1, NULL);
+    }
+    if (news->arguments.size == 0 || calls->n == 0)
+        return;
+    write_arguments_event(job, out, "response.function_call_arguments.delta", "delta", calls->n - 1,
+                          &news->arguments);
+    reply->sent.failed |= !smol_calls_add(calls, NULL, SMOL_TOOL_ARGUMENTS, news->arguments.text,
+                                          news->arguments.size);
+}
+
 static void write_news(struct job *job, FILE *out, uint32_t index, const struct buffer *text,
                        const struct buffer *logprobs, bool ended)
 {
     struct reply *reply = &job->replies[index];
-    const struct buffer none = {0};
     (void)logprobs;
     if (!reply->began) {
-        write_state(job, out, "response.created", NULL);
-        write_state(job, out, "response.in_progress", NULL);
-        write_item_event(job, out, "response.output_item.added", NULL);
-        write_part_event(job, out, "response.content_part.added", &none);
+        write_state(job, out, "response.created", false);
+        write_state(job, out, "response.in_progress", false);
         reply->began = true;
     }
+    bool empty = ended && reply->news.n == 0 && reply->sent_calls.n == 0;
+    if (!reply->text_began && (text->size > 0 || empty))
+        begin_message(job, out);
     if (text->size > 0)
         write_text_event(job, out, "response.output_text.delta", "delta", text);
     smol_buffer_add(&reply->sent, text->text, text->size);
-    if (!ended)
-        return;
-    write_text_event(job, out, "response.output_text.done", "text", &reply->sent);
-    write_part_event(job, out, "response.content_part.done", &reply->sent);
-    write_item_event(job, out, "response.output_item.done", &reply->sent);
+    for (size_t i = 0; i < reply->news.n; i++)
+        write_call_news(job, out, &reply->news.items[i]);
+    if (ended)
+        end_call(job, out, status_of(job));
+    if (ended && reply->text_began)
+        end_message(job, out);
 }
 
 static void write_end(struct job *job, FILE *out)
 {
     char type[40];
     snprintf(type, sizeof type, "response.%s", status_of(job));
-    write_state(job, out, type, &job->replies[0].sent);
+    write_state(job, out, type, true);
 }
 
 const struct endpoint smol_endpoint_responses = {

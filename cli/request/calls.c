@@ -95,11 +95,7 @@ smol_status smol_request_constrain_calls(struct request *request, const smol_mod
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-enum { CALL_ID_SIZE = 10 };
-
-/* Writes the id of call number `index` of an answer: 9 letters and digits, and a 0. The same prompt
- * gives the same ids. */
-static void make_id(uint64_t prompt_digest, size_t index, char id[CALL_ID_SIZE])
+void smol_call_id(uint64_t prompt_digest, size_t index, char id[CALL_ID_SIZE])
 {
     static const char digits[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     const uint64_t seed[] = {prompt_digest, index};
@@ -145,7 +141,7 @@ void smol_call_print(const struct call *call, uint64_t prompt_digest, size_t ind
 {
     char id[CALL_ID_SIZE];
     if (call->name.size > 0) {
-        make_id(prompt_digest, index, id);
+        smol_call_id(prompt_digest, index, id);
         smol_json_member_text(json, "id", id);
         smol_json_member_text(json, "type", "function");
     }

@@ -42,6 +42,11 @@ static inline bool smol_part_is_in_call(smol_tool_part part)
     return part == SMOL_TOOL_CALL || part == SMOL_TOOL_ARGUMENTS;
 }
 
+/* Writes the id of call number `index` of an answer: letters and digits. The same prompt gives the
+ * same ids. */
+enum { CALL_ID_SIZE = 10 };
+void smol_call_id(uint64_t prompt_digest, size_t index, char id[CALL_ID_SIZE]);
+
 /* Writes the members of call number `index`, or of a part of it, to an open object. */
 void smol_call_print(const struct call *call, uint64_t prompt_digest, size_t index,
                      struct json_out *json);

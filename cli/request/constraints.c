@@ -98,15 +98,23 @@ static struct compiled_constraint *use(struct constraints *c, struct compiled_co
     return compiled;
 }
 
+struct compiled_constraint *smol_constraints_find(struct constraints *c,
+                                                  const struct wanted_constraint *wanted)
+{
+    threads_mutex_lock(&c->mutex);
+    struct compiled_constraint *compiled = find_equal(c, wanted);
+    if (compiled)
+        use(c, compiled);
+    threads_mutex_unlock(&c->mutex);
+    return compiled;
+}
+
 smol_status smol_constraints_get(struct constraints *c, const struct wanted_constraint *wanted,
                                  struct compiled_constraint **out, smol_error *error)
 {
     struct compiled_constraint *compiled;
-    threads_mutex_lock(&c->mutex);
-    compiled = find_equal(c, wanted);
-    *out = compiled ? use(c, compiled) : NULL;
-    threads_mutex_unlock(&c->mutex);
-    smol_status status = compiled ? SMOL_OK : compile(c, wanted, &compiled, error);
+    *out = smol_constraints_find(c, wanted);
+    smol_status status = *out ? SMOL_OK : compile(c, wanted, &compiled, error);
     if (*out || status)
         return status;
     threads_mutex_lock(&c->mutex);

@@ -42,8 +42,14 @@ struct constraints {
 void smol_constraints_init(struct constraints *constraints, const smol_model *model,
                            smol_json_space json_space, int any_order);
 
-/* Returns a compiled constraint, from before or now. Call smol_constraints_release when no matcher
- * needs it any more. Errors: those of smol_constraint_create. */
+/* Returns a constraint that was compiled before, or NULL. Call smol_constraints_release as below.
+ */
+struct compiled_constraint *smol_constraints_find(struct constraints *constraints,
+                                                  const struct wanted_constraint *wanted);
+
+/* Returns a compiled constraint, from before or now, which may take seconds. Call
+ * smol_constraints_release when no matcher needs it any more. Errors: those of
+ * smol_constraint_create. */
 smol_status smol_constraints_get(struct constraints *constraints,
                                  const struct wanted_constraint *wanted,
                                  struct compiled_constraint **compiled, smol_error *error);

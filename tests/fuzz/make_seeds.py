@@ -569,6 +569,40 @@ def requests():
     yield "nulls", b' { "prompt" : "\\ud83d\\ude00" , "stop" : "b" , "seed" : null } '
 
 
+def clients():
+    def to(endpoint, pieces=1, chunked=False, leaves=False, **members):
+        return bytes([endpoint | chunked << 3 | leaves << 4 | (pieces - 1) << 5]) + compact({"model": "model"} | members)
+
+    messages = [{"role": "system", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}]
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "boolean"}}, "required": ["x"]}}
+    tools = [{"type": "function", "function": function}]
+    call = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
+    sampling = {"temperature": 1, "top_p": 0.9, "top_k": 9, "min_p": 0.1, "seed": 1, "stop": ["z"], "logit_bias": {"5": -100},
+                "frequency_penalty": 1, "presence_penalty": -1, "repetition_penalty": 1.1}  # fmt: skip
+    yield "chat", to(1, messages=messages, max_tokens=3, n=2, logprobs=True, top_logprobs=2, **sampling)
+    yield "stream", to(1, 3, messages=messages, max_tokens=3, stream=True, stream_options={"include_usage": True}, logprobs=True, temperature=0)
+    yield "format", to(1, messages=messages, response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": {"enum": [1, "a"]}}})
+    yield "calls", to(1, messages=[*messages, call, {"role": "tool", "tool_call_id": "c", "content": "1"}], tools=tools, tool_choice="required",
+                      parallel_tool_calls=False, max_tokens=40, stream=True)  # fmt: skip
+    yield "inert", to(1, chunked=True, messages=messages, max_tokens=1, user="u", store=False, metadata={}, service_tier="auto", modalities=["text"])
+    yield "leaves", to(1, leaves=True, messages=messages, stream=True)
+    yield "completions", to(2, prompt=["a", [5, 6]], max_tokens=2, logprobs=2, echo=False, response_format={"type": "regex", "pattern": "[a-f]+"})
+    yield "response", to(3, input="a", instructions="b", max_output_tokens=2, text={"format": {"type": "json_object"}}, truncation="disabled")
+    yield "events", to(3, input=[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]}], max_output_tokens=2, stream=True)
+    flat = [{"type": "function"} | function]
+    turn = [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "1"}]
+    yield "functions", to(3, input=[{"role": "user", "content": "a"}, *turn], tools=flat, tool_choice={"type": "function", "name": "f"}, max_output_tokens=40, stream=True)
+    yield "embeddings", to(4, input=["a", [5]], encoding_format="base64")
+    yield "tokenize", to(5, messages=messages, chat_template_kwargs={"enable_thinking": False})
+    yield "detokenize", to(6, tokens=[1, 2, 3])
+    for name, text in {
+        "get": b"GET /v1/models/model?x HTTP/1.1\r\nHost: [::1]:80\r\nAuthorization: Bearer key\r\n\r\nHEAD /metrics HTTP/1.0\r\n\r\n",
+        "post": b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Type: application/json;\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+        "chunks": b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0\r\nX: y\r\n\r\nOPTIONS * HTTP/1.1\r\n\r\n",
+    }.items():
+        yield name, b"\0" + text
+
+
 def lines():
     limit, near = 1 << 20, 3  # as PIECE_RUN | PIECE_NEAR_LIMIT in fuzz_lines.c
 
@@ -660,6 +694,7 @@ def masks():
 
 TARGETS = {
     "request": requests,
+    "serve": clients,
     "lines": lines,
     "template": templates,
     "template_code": template_code,

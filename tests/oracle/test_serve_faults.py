@@ -141,6 +141,21 @@ def test_requests_on_one_connection_are_answered_in_order(server):
     assert [part[:4] for part in data.split(b"HTTP/1.1 ")[1:]] == [b"200 ", b"400 ", b"200 "]
 
 
+def test_requests_do_not_wait_for_constraints_that_take_long_to_compile(server):
+    def slow(name):
+        """An intersection of languages whose automata are large."""
+        patterns = [{"type": "string", "pattern": f"[ab]*a[ab]{{{i}}}"} for i in range(1, 14)]
+        return {"type": "json_schema", "json_schema": {"name": "slow", "schema": {"title": name, "allOf": patterns}}}
+
+    with ThreadPoolExecutor(8) as pool:
+        compiled = [pool.submit(server.http, "POST", ROUTE, request(server, response_format=slow(f"number {i}"))) for i in range(4)]
+        time.sleep(0.1)
+        for _ in range(5):
+            assert server.chat("Hi", max_tokens=3)
+        assert sum(answer.done() for answer in compiled) < 2
+        assert {answer.result()[0] for answer in compiled} <= {200, 400}
+
+
 # --- slow and broken clients ----------------------------------------------------------------------
 
 

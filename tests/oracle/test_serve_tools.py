@@ -77,3 +77,77 @@ def test_what_cannot_be_done_is_named(server):
             server.client.chat.completions.create(model=server.model, **body(**members))
     status, answer = server.post("/v1/chat/completions", {"messages": [USER], "tools": [{"name": "a b"}]})
     assert status == 400 and "name" in answer["error"]["message"], json.dumps(answer)
+
+
+# --- responses ------------------------------------------------------------------------------------
+
+FLAT = [{"type": "function"} | tool["function"] for tool in FUNCTIONS]
+
+
+def items_of(response):
+    """Text and calls of a response."""
+    calls = [(item.call_id, item.name, item.arguments) for item in response.output if item.type == "function_call"]
+    return response.output_text, calls
+
+
+def choice_of(members):
+    """The same choice in the form of a response."""
+    choice = members.get("tool_choice")
+    return members | ({"tool_choice": {"type": "function", **choice["function"]}} if isinstance(choice, dict) else {})
+
+
+@pytest.mark.parametrize("members", [
+    {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {},
+    {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "none"}], ids=str)  # fmt: skip
+def test_responses_have_the_calls_of_chats(server, members):
+    for seed in range(4):
+        chat = server.client.chat.completions.create(model=server.model, **body(seed=seed, **members)).choices[0]
+        expected = (chat.message.content or "", plain(chat.message.tool_calls))
+        request = {"model": server.model, "input": [USER], "tools": FLAT, "max_output_tokens": 300, "temperature": 1, "extra_body": {"seed": seed}, **choice_of(members)}
+        whole = server.client.responses.create(**request)
+        assert items_of(whole) == expected
+        assert whole.status == {"tool_calls": "completed", "stop": "completed", "length": "incomplete"}[chat.finish_reason]
+        assert [tool.name for tool in whole.tools] == [tool["name"] for tool in FLAT]
+        with server.client.responses.stream(**request) as stream:
+            events = list(stream)
+        final = events[-1].response  # completed or incomplete
+        assert events[-1].type == f"response.{whole.status}"
+        assert items_of(final) == expected and [item.type for item in final.output] == [item.type for item in whole.output]
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        begun = [event.output_index for event in events if event.type == "response.output_item.added"]
+        assert begun == list(range(len(final.output))) == sorted(event.output_index for event in events if event.type == "response.output_item.done")
+        done = {event.output_index: event.arguments for event in events if event.type == "response.function_call_arguments.done"}
+        pieces = {index: "" for index in done}
+        for event in events:
+            if event.type == "response.function_call_arguments.delta":
+                pieces[event.output_index] += event.delta
+        assert pieces == done == {i: item.arguments for i, item in enumerate(final.output) if item.type == "function_call"}
+
+
+def test_results_of_calls_continue_a_response(server):
+    request = {"model": server.model, "tools": FLAT, "temperature": 0, "max_output_tokens": 300}
+    first = server.client.responses.create(input=[USER], tool_choice="required", **request)
+    results = [{"type": "function_call_output", "call_id": item.call_id, "output": "done"} for item in first.output]
+    second = server.client.responses.create(input=[USER, *first.output, *results, USER], tool_choice="none", **request | {"max_output_tokens": 5})
+    calls = [{"id": item.call_id, "type": "function", "function": {"name": item.name, "arguments": item.arguments}} for item in first.output]
+    turns = [USER, {"role": "assistant", "content": "", "tool_calls": calls}, *({"role": "tool", "tool_call_id": c["id"], "content": "done"} for c in calls), USER]
+    chat = server.client.chat.completions.create(model=server.model, **body(messages=turns, temperature=0, tool_choice="none", max_tokens=5))
+    assert second.output_text == chat.choices[0].message.content and second.usage.input_tokens == chat.usage.prompt_tokens
+    said = [USER, {"role": "assistant", "content": "Well."}, *first.output, {"type": "function_call_output", "call_id": "x", "output": [{"type": "input_text", "text": "done"}]}]
+    turns = [USER, {"role": "assistant", "content": "Well.", "tool_calls": calls}, {"role": "tool", "tool_call_id": "x", "content": "done"}]
+    status, tokens = server.post("/tokenize", {"messages": turns})
+    assert status == 200
+    found = server.client.responses.create(input=said, model=server.model, max_output_tokens=1)
+    assert found.usage.input_tokens == tokens["count"]
+
+
+@pytest.mark.parametrize(("members", "message"), [
+    ({"tools": [{"type": "web_search"}]}, "another type than function"), ({"tools": [1]}, "an object"), ({"tools": [{"type": 1}]}, "another type"),
+    ({"tools": [{"type": "function", "name": "a b"}]}, "name"), ({"tools": [{"type": "function"}]}, "name"), ({"tool_choice": "required"}, "no tools"),
+    ({"input": [{"type": "function_call"}]}, "call_id"), ({"input": [{"type": "function_call", "call_id": "x", "name": "f"}]}, "arguments"),
+    ({"input": [{"type": "function_call_output", "call_id": "x"}]}, "output"), ({"input": [{"type": "function_call_output", "call_id": "x", "output": [{}]}]}, "type"),
+    ({"input": [{"type": 1}]}, "type"), ({"input": [{"type": "reasoning"}]}, "reasoning"),
+    ({"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "{"}]}, "arguments")], ids=str)  # fmt: skip
+def test_wrong_tools_of_responses_are_refused(server, members, message):
+    status, answer = server.post("/v1/responses", {"input": "x"} | members)
+    assert status == 400 and message in answer["error"]["message"], answer
