@@ -305,7 +305,7 @@ static smol_status next_tokens(smol_generation *g, size_t n, smol_error *error)
             break;
         n_right += i >= first_guess;
     }
-    lookup_learn(&g->lookup, g->n_guessed, n_right);
+    smol_lookup_learn(&g->lookup, g->n_guessed, n_right);
     g->result.n_guessed += g->n_guessed;
     g->result.n_guessed_right += n_right;
     return status;
@@ -415,7 +415,7 @@ static void guess(smol_generation *g, size_t n, size_t most)
     if (smol_context_reserve_ids(c, c->length + n, &ignored))
         return;
     memcpy(c->ids + c->length, g->next, n * sizeof *g->next);
-    g->n_guessed = lookup_guess(&g->lookup, c->ids, c->length + n, g->next + n, most);
+    g->n_guessed = smol_lookup_guess(&g->lookup, c->ids, c->length + n, g->next + n, most);
 }
 
 /* Returns the next tokens as a part: the newest one, those that must follow it and at most
@@ -537,7 +537,7 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
     g->logits = smol_calloc(rows * vocab_size, sizeof *g->logits);
     g->history = smol_calloc(capacity + 1, sizeof *g->history);
     g->prompt = smol_reallocarray(NULL, g->n_prompt, sizeof *g->prompt);
-    lookup_init(&g->lookup);
+    smol_lookup_init(&g->lookup);
     if (!g->logits || !g->history || !g->prompt)
         return smol_fail_memory(error, "generation");
     memcpy(g->prompt, prompt, g->n_prompt * sizeof *prompt);

@@ -14,7 +14,7 @@ static const float row_cost = 0.15f;
 
 static const float learning_rate = 0.15f;
 
-void lookup_init(struct lookup *lookup)
+void smol_lookup_init(struct lookup *lookup)
 {
     float wrong = 1;
     for (size_t n = 0; n <= LOOKUP_MATCH; n++, wrong *= 0.75f)
@@ -51,8 +51,8 @@ static size_t find_place(const uint32_t *ids, size_t n, size_t *n_agreeing)
     return best;
 }
 
-size_t lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, uint32_t *out,
-                    size_t most)
+size_t smol_lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, uint32_t *out,
+                         size_t most)
 {
     size_t place = n > LEAST_MATCH ? find_place(ids, n, &lookup->n_agreeing) : n;
     size_t count = 0, left = n - place;
@@ -70,7 +70,7 @@ size_t lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, uint32
     return count;
 }
 
-void lookup_learn(struct lookup *lookup, size_t n_guessed, size_t n_right)
+void smol_lookup_learn(struct lookup *lookup, size_t n_guessed, size_t n_right)
 {
     float *chance = &lookup->chance[lookup->n_agreeing];
     for (size_t i = 0; i < n_right; i++)

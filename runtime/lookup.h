@@ -20,14 +20,14 @@ struct lookup {
     unsigned n_unused; /* places that were found and promised too little */
 };
 
-void lookup_init(struct lookup *lookup);
+void smol_lookup_init(struct lookup *lookup);
 
 /* Writes guesses of what follows ids[0..n) to out[0..most) and returns their number, which may be
  * 0. The time is proportional to n, a comparison for each id. */
-size_t lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, uint32_t *out,
-                    size_t most);
+size_t smol_lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, uint32_t *out,
+                         size_t most);
 
 /* Tells that the first n_right of the n_guessed last guesses were right. */
-void lookup_learn(struct lookup *lookup, size_t n_guessed, size_t n_right);
+void smol_lookup_learn(struct lookup *lookup, size_t n_guessed, size_t n_right);
 
 #endif

@@ -139,9 +139,10 @@ class Job:
         """Returns (place, rows, key) of the parts of a file."""
         found: list[tuple[int, int, str]] = []
         with source(path, 0, self.columns) as rows:
+            each = iter(rows)  # one iterator for all parts: a new one would read Parquet's row group again
             while True:
                 place, digest, n = rows.place, hashlib.sha256(), 0
-                for row in islice(rows, self.rows_per_part):
+                for row in islice(each, self.rows_per_part):
                     digest.update(self.row_key(row))
                     n += 1
                 if not n:

@@ -10,6 +10,7 @@ same on several machines."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
@@ -58,8 +59,8 @@ class Report:
 
     def __str__(self) -> str:
         cost = self.cost_per_thousand_rows
-        words = [f"{self.reused + self.rows} of {self.total} rows", f"{self.rows_per_second:.1f} rows/s",
-                 f"{self.tokens_per_second:.1f} tokens/s"]  # fmt: skip
+        words = [f"{self.reused + self.rows} of {self.total} rows", f"{self.rows_per_second:.1f} rows/s"]
+        words += [f"{self.tokens_per_second:.1f} tokens/s"] if self.completion_tokens else []
         words += [f"{self.errors} error{'s' * (self.errors > 1)}"] if self.errors else []
         words += [f"{cost:.6f} for 1,000 rows"] if cost is not None else []
         left = self.total - self.reused - self.rows
@@ -96,6 +97,25 @@ class Progress:
         if self._show is not None and now - self._shown >= self._every:
             self._shown = now
             self._show(self.report)
+
+    @contextlib.contextmanager
+    def watching(self, job: Job, parts: Sequence[Part]) -> Iterator[None]:
+        """Shows how many rows the folder has answers to, for a caller that gets all counts at the end."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while self._show is not None and not ended.wait(self._every):
+                left = sum(part.rows for part in job.missing(parts))
+                seconds = time.monotonic() - self._began
+                self._show(replace(self.report, rows=self.report.total - self.report.reused - left, seconds=seconds))
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def end(self) -> Report:
         self.report.seconds = time.monotonic() - self._began

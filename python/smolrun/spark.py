@@ -54,7 +54,9 @@ def run(
     if missing:
         tasks = group(missing, workers)
         frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(_Parts(job, tasks), COUNTS)
-        for row in frame.collect():
+        with counts.watching(job, parts):
+            rows = frame.collect()
+        for row in rows:
             counts.add(row.asDict())
     job.finish(parts)
     return counts.end()

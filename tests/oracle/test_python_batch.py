@@ -143,6 +143,20 @@ def test_no_rows_are_no_parts(blob, tmp_path):
     assert report.total == 0 and parts(tmp_path / "out") == [] and (tmp_path / "out/_SUCCESS").exists()
 
 
+def test_a_folder_tells_how_far_a_run_is(blob, tmp_path):
+    """For Spark, which tells it at the end only."""
+    (tmp_path / "rows").write_bytes(b"\n".join(requests(20)))
+    job, paths = _parts.start(blob, tmp_path / "rows", tmp_path / "out", 1, rows_per_part=5)
+    shown, planned = [], job.plan(paths)
+    counts = batch.Progress(planned, planned, 3.6, lambda report: shown.append((report.rows, str(report))))
+    counts._every = 0.01
+    with counts.watching(job, planned):
+        wait_until(lambda: shown)
+        list(_worker.Answerer(job).parts(planned[:3]))
+        wait_until(lambda: shown[-1][0] == 15)
+    assert shown[0][1] == "0 of 20 rows, 0.0 rows/s" and re.fullmatch(r"15 of 20 rows, [\d.]+ rows/s, [\d.]+ for 1,000 rows, \d+ s left", shown[-1][1])
+
+
 # --- keys -----------------------------------------------------------------------------------------
 
 

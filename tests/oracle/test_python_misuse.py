@@ -87,7 +87,7 @@ def test_values_of_any_type_are_answered_or_refused(model, blob, tmp_path, monke
     (lambda model: smolrun.Model(model.path, n_ctx=2**32 + 5), "n_ctx"), (lambda model: smolrun.Model("a\0b"), "path"),
     (lambda model: model.generate("a", max_new_tokens=5), "use max_tokens"), (lambda model: model.generate("a", do_sample=True), "temperature"),
     (lambda model: model.chat([USER], stream=True), "stream_chat"), (lambda model: smolrun.convert("a\0b", "x"), "source"),
-    (lambda model: list(model.run([5])), "Model.request")], ids=str)  # fmt: skip
+    (lambda model: list(model.run([5])), "Model.request")], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_errors_name_the_argument(model, call, part):
     with pytest.raises(smolrun.UsageError, match=part):
         call(model)
