@@ -10,7 +10,6 @@ import subprocess
 import gguf
 import numpy as np
 
-from . import peer
 from .paths import DTYPES, GGUF, GGUF_TYPES, MODEL, ROOT, gguf_file, model_config
 
 STAMP = GGUF / "made-from.json"
@@ -115,23 +114,35 @@ def write(path, kind, metadata):
     settle(temporary, path)
 
 
-def make():
-    """Writes the files that are missing or were made from another checkpoint."""
+EVERY = tuple(kind for dtype in DTYPES for kind in GGUF_TYPES[dtype])
+
+
+def quantize(kind):
+    from . import peer  # llama.cpp, which the other types do not need
+
+    temporary = gguf_file(kind).with_suffix(".part")
+    peer.quantize(gguf_file("BF16"), temporary, kind)
+    settle(temporary, gguf_file(kind))
+
+
+def make(kinds=EVERY):
+    """Writes those of the files that are missing, or all of them if they were made from another checkpoint."""
     source = (MODEL / "model.safetensors").stat()
     made_from = {"size": source.st_size, "time": source.st_mtime_ns}
-    kinds = [kind for dtype in DTYPES for kind in GGUF_TYPES[dtype]]
-    if all(gguf_file(kind).exists() for kind in kinds) and STAMP.exists():
-        if json.loads(STAMP.read_text()) == made_from:
-            return
+    if not STAMP.exists() or json.loads(STAMP.read_text()) != made_from:
+        for old in GGUF.glob("*.gguf"):
+            old.unlink()
+    missing = [kind for kind in kinds if not gguf_file(kind).exists()]
+    if not missing:
+        return
     GGUF.mkdir(exist_ok=True)
-    STAMP.unlink(missing_ok=True)
     command = [ROOT / "scripts/build-test-model", "--gguf"]
     donor = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     metadata = gguf.GGUFReader(donor)
     for kind in FILE_TYPES:
-        write(gguf_file(kind), kind, metadata)
-    for kind in set(kinds) - set(FILE_TYPES):
-        temporary = gguf_file(kind).with_suffix(".part")
-        peer.quantize(gguf_file("BF16"), temporary, kind)
-        settle(temporary, gguf_file(kind))
+        if kind in missing:
+            write(gguf_file(kind), kind, metadata)
+    for kind in missing:
+        if kind not in FILE_TYPES:
+            quantize(kind)
     STAMP.write_text(json.dumps(made_from) + "\n")
