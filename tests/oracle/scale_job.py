@@ -51,7 +51,7 @@ def main():
     cluster, workers, model, rows, folder, *more = sys.argv[1:]
     module, stop = {"ray": on_ray, "spark": on_spark}[cluster](int(workers))
     for small in more[1:]:
-        module.run(model, small, f"{folder}.small", workers=int(workers), rows_per_part=1)
+        module.run(model, small, f"{small}.answers", workers=int(workers), rows_per_part=1)
     report = module.run(model, rows, folder, workers=int(workers), progress=True, **json.loads(more[0] if more else "{}"))
     stop()
     print(json.dumps(vars(report) | {"rows_per_second": report.rows_per_second}), flush=True)
