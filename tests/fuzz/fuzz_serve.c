@@ -1,7 +1,7 @@
-/* smolserve as a whole, in this process, but for its command line and its sandbox. An input is what a
- * client sends: bytes as they are, or the body of a request to an endpoint. Then the client waits for
- * the answer, or goes away. An answer is HTTP, its body is JSON or events of JSON, and an error is
- * told in the form of OpenAI. Nothing of the request is left in the server. */
+/* smolserve as a whole, in this process, but for its command line and its sandbox. An input is what
+ * a client sends: bytes as they are, or the body of a request to an endpoint. Then the client waits
+ * for the answer, or goes away. An answer is HTTP, its body is JSON or events of JSON, and an error
+ * is told in the form of OpenAI. Nothing of the request is left in the server. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include "tests/fuzz/files.h"
 
 enum {
-    CONTEXT = 512,       /* tokens */
+    CONTEXT = 512,        /* tokens */
     PATIENCE = 20 * 1000, /* milliseconds, of a client and until a request has ended */
     HALF_OPEN = 50,       /* milliseconds in which a client that has said all gets an answer */
 };
@@ -56,7 +56,8 @@ static const char *make_blob(void)
     const struct convert_options options = {.dtype = DTYPE_INT8,
                                             .n_threads = 1,
                                             .quiet = true,
-                                            .source.template_file = "tests/data/templates/qwen3.jinja"};
+                                            .source.template_file =
+                                                "tests/data/templates/qwen3.jinja"};
     const char *path = fuzz_path("model.smol");
     CLAIM(!smol_convert("demo/model", path, &options, NULL));
     return path;
@@ -102,7 +103,8 @@ static struct buffer make_request(const struct way *way, const uint8_t *body, si
         smol_buffer_add(&out, (const char *)body, size);
         return out;
     }
-    smol_buffer_print(&out, "Host: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
+    smol_buffer_print(&out,
+                      "Host: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (size_t n; size > 0; body += n, size -= n) {
         n = size < 100 ? size : 100;
         smol_buffer_print(&out, "%zx\r\n", n);
