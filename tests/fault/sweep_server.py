@@ -46,6 +46,13 @@ def tool(k):
     return {"type": "function", "function": {"name": f"t{k}", "parameters": COLOR}}
 
 
+def call(k):
+    """Functions in the form of a response, and a call with its result."""
+    made = {"type": "function_call", "call_id": f"c{k}", "name": f"t{k}", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": f"c{k}", "output": "ab"}
+    return {"input": [*user(0), made, result], "tools": [tool(k)["function"] | {"type": "function"}], "tool_choice": "required", "max_output_tokens": 60}
+
+
 SETTINGS = {"max_tokens": 6, "temperature": 1, "seed": 5}
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 SHARED = [{"role": "user", "content": "abc 12 ab " * 15}]  # in the cache of prefixes, from the second time on
@@ -63,6 +70,8 @@ REQUESTS = {
     "completions streamed": ("/v1/completions", lambda k: {"prompt": f"abc {k}", "n": 2} | STREAM),
     "responses": ("/v1/responses", lambda k: {"input": f"abc {k}", "instructions": "ab", "max_output_tokens": 6}),
     "responses streamed": ("/v1/responses", lambda k: {"input": user(k), "max_output_tokens": 6, "stream": True}),
+    "response with calls": ("/v1/responses", call),
+    "response with calls streamed": ("/v1/responses", lambda k: call(k) | {"stream": True}),
     "embeddings": ("/v1/embeddings", lambda k: {"input": [f"abc {k}", "ab"]}),
     "tokenize": ("/tokenize", lambda k: {"messages": user(k)}),
     "detokenize": ("/detokenize", lambda k: {"tokens": [5, 6, k % 50]}),
