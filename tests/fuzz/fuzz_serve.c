@@ -2,6 +2,7 @@
  * a client sends: bytes as they are, or the body of a request to an endpoint. Then the client waits
  * for the answer, or goes away. An answer is HTTP, its body is JSON or events of JSON, and an error
  * is told in the form of OpenAI. Nothing of the request is left in the server. */
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
@@ -126,11 +127,23 @@ static int dial(void)
 static void send_all(int fd, const struct buffer *data, unsigned n_pieces)
 {
     size_t each = data->size / n_pieces + 1;
-    for (size_t at = 0; at < data->size; at += each) {
+    for (size_t at = 0; at < data->size;) {
         size_t n = data->size - at < each ? data->size - at : each;
-        if (send(fd, data->text + at, n, MSG_NOSIGNAL) < 0)
+        ssize_t sent = send(fd, data->text + at, n, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR)
             return;
+        at += sent > 0 ? (size_t)sent : 0;
     }
+}
+
+/* Waits for bytes, or the end. The fuzzer's timer interrupts. */
+static bool wait_for_bytes(int fd, int milliseconds)
+{
+    struct pollfd in = {.fd = fd, .events = POLLIN};
+    int n;
+    while ((n = poll(&in, 1, milliseconds)) < 0)
+        CLAIM(errno == EINTR);
+    return n > 0;
 }
 
 /* Receives until the server closes the connection, or says nothing for so long; returns whether it
@@ -138,12 +151,11 @@ static void send_all(int fd, const struct buffer *data, unsigned n_pieces)
 static bool receive(int fd, int milliseconds, struct buffer *answer)
 {
     char part[4096];
-    struct pollfd in = {.fd = fd, .events = POLLIN};
-    while (poll(&in, 1, milliseconds) > 0) {
+    while (wait_for_bytes(fd, milliseconds)) {
         ssize_t n = recv(fd, part, sizeof part, 0);
-        if (n <= 0)
+        if (n == 0 || (n < 0 && errno != EINTR))
             return true;
-        smol_buffer_add(answer, part, (size_t)n);
+        smol_buffer_add(answer, part, n > 0 ? (size_t)n : 0);
     }
     return false;
 }
