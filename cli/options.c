@@ -12,7 +12,7 @@
 
 /* Codes of getopt_long: a letter, or FIRST_LONG + the index of a rule with a long name. */
 enum { WORD = 1, HELP = 'h', FIRST_LONG = 256, VERSION = FIRST_LONG + 1000 };
-enum { MAX_RULES = 32, NAME_SIZE = 32 };
+enum { NAME_SIZE = 32 };
 
 /* --- help --------------------------------------------------------------------------------- */
 
@@ -151,8 +151,8 @@ static smol_status set_option(const struct option_rule *rule, const char *name, 
 
 /* The rules in the form that getopt_long takes. */
 struct getopt_tables {
-    char letters[2 * MAX_RULES + 8];
-    struct option names[MAX_RULES + 3];
+    char letters[2 * OPTION_MAX_RULES + 8];
+    struct option names[OPTION_MAX_RULES + 3];
 };
 
 static struct getopt_tables make_tables(const struct command_line *command)

@@ -38,6 +38,15 @@ struct option_rule {
     const char *const *choices; /* ends with NULL */
 };
 
+/* The number of elements of a table of options. A table that is too long does not compile. */
+enum { OPTION_MAX_RULES = 48 };
+#define OPTION_RULES(rules)                                                                        \
+    (sizeof(rules) / sizeof(rules)[0] +                                                            \
+     0 * sizeof(struct {                                                                           \
+         _Static_assert(sizeof(rules) / sizeof(rules)[0] <= OPTION_MAX_RULES, "too many options"); \
+         int unused;                                                                               \
+     }))
+
 /* A command. Each one also has --help and --version. */
 struct command_line {
     const char *program;

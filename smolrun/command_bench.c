@@ -38,7 +38,7 @@ static const struct command_line command = {
              "terminal, progress is shown on standard error, unless the result is JSON.\n",
     .max_words = 1,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 struct rates {

@@ -44,7 +44,7 @@ static const struct command_line command = {
         "The same blob and texts give the same bytes on every machine.\n",
     .max_words = 1 + OPTION_MAX_TEXTS,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 /* The windows of all texts. */

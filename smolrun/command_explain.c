@@ -41,7 +41,7 @@ static const struct command_line command = {
              "With -n 0 and --given nothing is generated.\n",
     .max_words = 2,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 };               /* columns, with quotes */

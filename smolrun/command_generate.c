@@ -78,7 +78,7 @@ static const struct command_line command = {
         "is full.\n",
     .max_words = 2,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 /* A generation and its results so far. */

@@ -27,7 +27,7 @@ static const struct command_line command = {
     .notes = "FILE appears whole or not at all.\n",
     .max_words = 2,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 enum { MAX_BUFFER = 16 << 20 }; /* bytes of logits in memory, or more if one position needs it */

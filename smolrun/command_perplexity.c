@@ -49,7 +49,7 @@ static const struct command_line command = {
         "is shown on standard error, unless the result is JSON.\n",
     .max_words = 2,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 enum { MAX_BUFFER = 32 << 20, MAX_ROWS = 128 }; /* bytes and rows of logits; at least one row */

@@ -25,7 +25,7 @@ static const struct command_line command = {
              "not UTF-8 are shown as U+FFFD.\n",
     .max_words = 2,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 static smol_status print_ids(const smol_model *model, const char *argument, smol_error *error)

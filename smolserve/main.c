@@ -100,7 +100,7 @@ static const struct command_line command = {
     .min_words = 1,
     .max_words = OPTION_MAX_TEXTS,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 /* --- the start -------------------------------------------------------------------------------- */

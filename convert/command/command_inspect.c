@@ -48,7 +48,7 @@ static const struct command_line line = {
     .min_words = 1,
     .max_words = 1,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 smol_status smolconv_inspect(int argc, char **argv, smol_error *error)

@@ -23,7 +23,7 @@ static const struct command_line line = {
     .min_words = 3,
     .max_words = 3,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 smol_status smolconv_patch(int argc, char **argv, smol_error *error)

@@ -30,7 +30,7 @@ static const struct command_line line = {
     .min_words = 2,
     .max_words = 2,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 smol_status smolconv_unpack(int argc, char **argv, smol_error *error)

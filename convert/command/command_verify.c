@@ -41,7 +41,7 @@ static const struct command_line line = {
     .min_words = 1,
     .max_words = 1,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 static smol_status verify_source(const char *path, const struct blob *blob,

@@ -61,7 +61,7 @@ static const struct command_line command = {
         "(~/.local/state).\n",
     .max_words = 1,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 /* --- /set --------------------------------------------------------------------------------- */

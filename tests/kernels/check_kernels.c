@@ -46,7 +46,7 @@ static const struct command_line command = {
     .about = "Tests every kernel of every instruction set against the scalar one.\n",
     .notes = "",
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 /* --- crashes --------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ static const struct command_line command = {
     .notes = "",
     .max_words = 2,
     .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .n_rules = OPTION_RULES(rules),
 };
 
 /* Parses words separated by single spaces; the settings point into `line`. */
