@@ -93,6 +93,7 @@ def test_the_metadata_is_that_of_pyproject(wheel):
         found = email.message_from_bytes(archive.read(name))
         folder = name.rpartition("/")[0]
         licenses = {name.removeprefix(f"{folder}/licenses/") for name in archive.namelist() if "/licenses/" in name}
+    extras = project.pop("optional-dependencies")
     expected = {
         "Metadata-Version": ["2.4"],
         "Name": [project.pop("name")],
@@ -102,7 +103,9 @@ def test_the_metadata_is_that_of_pyproject(wheel):
         "License-File": sorted(str(p.relative_to(ROOT)) for pattern in project.pop("license-files") for p in ROOT.glob(pattern)),
         "Classifier": project.pop("classifiers"),
         "Requires-Python": [project.pop("requires-python")],
-        "Requires-Dist": project.pop("dependencies"),
+        "Requires-Dist": project.pop("dependencies")
+        + [f'{one}; extra == "{extra}"' for extra, needed in extras.items() for one in needed],
+        "Provides-Extra": list(extras),
         "Description-Content-Type": ["text/markdown"],
     }
     assert {key: found.get_all(key) for key in found} == expected
