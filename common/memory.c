@@ -101,6 +101,15 @@ void *smol_zeros_new(size_t size)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
+void smol_zeros_fill_huge(void *memory, size_t size)
+{
+    enum { COLLAPSE = 25 }; /* MADV_COLLAPSE of Linux 6.1, which older headers do not define */
+    if (source.allocate || size < HUGE_PAGE)
+        return;
+    madvise(memory, size, MADV_HUGEPAGE);
+    madvise(memory, size, COLLAPSE);
+}
+
 void smol_zeros_free(void *memory, size_t size)
 {
     if (source.allocate)

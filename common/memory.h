@@ -53,4 +53,7 @@ void *smol_reallocarray(void *memory, size_t n, size_t size);
 void *smol_zeros_new(size_t size);
 void smol_zeros_free(void *memory, size_t size);
 
+/* Puts zeros that will all be written, or that all have been, into huge pages if possible. */
+void smol_zeros_fill_huge(void *memory, size_t size);
+
 #endif

@@ -95,6 +95,10 @@ smol_status smol_kv_reserve(struct kv_cache *cache, size_t n, smol_error *error)
             return smol_fail_memory(error, "the KV cache");
         cache->slabs[cache->n_slabs++] = slab;
     }
+    /* Attention reads full slabs for each token. A slab that is not full would take more memory. */
+    for (; cache->slab_blocks > 1 && (cache->n_huge + 1) * cache->slab_blocks < n_blocks;
+         cache->n_huge++)
+        smol_zeros_fill_huge(cache->slabs[cache->n_huge], slab_bytes(cache));
     cache->n_blocks = n_blocks > cache->n_blocks ? n_blocks : cache->n_blocks;
     return SMOL_OK;
 }

@@ -19,6 +19,7 @@ struct kv_cache {
     size_t k_bytes, v_bytes, scale_bytes;
     uint8_t **slabs;    /* (n_slabs): each (n_layers, n_kv_heads, slab_blocks, one head's block) */
     size_t n_slabs;     /* reserved */
+    size_t n_huge;      /* of these, the first, in huge pages */
     size_t slab_blocks; /* blocks in each slab: SLAB_BLOCKS, or all if that is fewer, or 1 */
     size_t n_blocks;    /* in use */
     size_t n_borrowed;  /* blocks; they are the first */
