@@ -70,8 +70,8 @@ static smol_status map(const char *path, struct file_view *view, smol_error *err
     void *data = mmap(NULL, view->size, PROT_READ, MAP_SHARED, view->fd, 0);
     if (data == MAP_FAILED)
         return smol_fail_errno(error, path, "map");
-    if (view->size >=
-        HUGE_PAGE) /* what is not in memory yet is read into huge pages, if possible */
+    /* The system reads what is not in memory yet into huge pages, if it can. */
+    if (view->size >= HUGE_PAGE)
         madvise(data, view->size, MADV_HUGEPAGE);
     view->mapping = smol_mapping_add(data, view->size);
     if (!view->mapping) {

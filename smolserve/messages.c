@@ -160,7 +160,7 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, bo
 
 /* --- items of responses ----------------------------------------------------------------------- */
 
-/* What the list of messages ends with, to which a call of the same turn is added. */
+/* The end of the list of messages so far: a call of the same turn is added to it. */
 enum turn { TURN_OTHER, TURN_ASSISTANT, TURN_CALLS };
 
 /* Finds a member of the object at the reader. *at: its value, a string, unless `may_be_list`. */

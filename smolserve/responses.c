@@ -237,13 +237,12 @@ static void write_usage(struct job *job, struct json_out *json)
 /* Writes the members about tools. */
 static void write_tools(struct job *job, struct json_out *json)
 {
-    const char *choice = job->request.tool_choice, *words[] = {"auto", "none", "required"};
-    bool is_word = !choice;
-    for (size_t i = 0; choice && i < 3; i++)
-        is_word |= strcmp(choice, words[i]) == 0;
+    const char *choice = job->request.tool_choice;
+    if (!choice)
+        choice = job->tools ? "auto" : "none";
     smol_json_member_flag(json, "parallel_tool_calls", job->tools && !job->request.one_call);
-    if (is_word) {
-        smol_json_member_text(json, "tool_choice", choice ? choice : job->tools ? "auto" : "none");
+    if (smol_is_choice_word(choice)) {
+        smol_json_member_text(json, "tool_choice", choice);
     } else {
         smol_json_key(json, "tool_choice");
         smol_json_open(json, '{');

@@ -14,10 +14,18 @@ smol_status smol_set_tools(struct request_reader *r)
     return smol_member_copy_json(r, '[', &r->request->tools);
 }
 
+bool smol_is_choice_word(const char *choice)
+{
+    static const char *const words[] = {"auto", "none", "required"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(choice, words[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Reads the name in {"type": "function", "function": {"name": ...}}, or {..., "name": ...}. */
 static smol_status set_chosen(struct request_reader *r)
 {
-    static const char *const words[] = {"auto", "none", "required", NULL};
     struct json_reader start = r->json, at = r->json;
     size_t length;
     bool found = false;
@@ -35,9 +43,8 @@ static smol_status set_chosen(struct request_reader *r)
     if (!found || smol_json_peek(&at) != '"')
         return smol_member_fail(r, "expected the name of a function in it");
     status = smol_json_string(&at, r->scratch, &length);
-    for (const char *const *word = words; !status && *word; word++)
-        if (strcmp(r->scratch, *word) == 0)
-            return smol_member_fail(r, "a function called auto, none or required cannot be chosen");
+    if (!status && smol_is_choice_word(r->scratch))
+        return smol_member_fail(r, "a function called auto, none or required cannot be chosen");
     return status ? status : smol_member_copy(r, r->scratch, length, &r->request->tool_choice);
 }
 

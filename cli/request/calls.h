@@ -36,6 +36,9 @@ struct calls {
 bool smol_calls_add(struct calls *calls, struct buffer *text, smol_tool_part part,
                     const char *piece, size_t size);
 
+/* Returns whether a `tool_choice` is auto, none or required rather than the name of a tool. */
+bool smol_is_choice_word(const char *choice);
+
 /* Returns whether an answer whose newest part this is ends within a call. */
 static inline bool smol_part_is_in_call(smol_tool_part part)
 {

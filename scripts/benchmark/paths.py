@@ -1,7 +1,8 @@
-"""Paths, and the sizes that every part of the benchmark shares."""
+"""Paths, sizes and blobs that the parts of the benchmark share."""
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -28,6 +29,14 @@ class Unmeasured(Exception):
 
 def blob(dtype):
     return BUILD / f"bench-{dtype}.smol"
+
+
+def make_blob(dtype):
+    """Converts the real model and returns the blob."""
+    command = [BUILD / "smolconv", "--force", "--quiet", "--dtype", dtype, MODEL, blob(dtype)]
+    if subprocess.run(list(map(str, command))).returncode:
+        raise Unmeasured("no blob: run make and scripts/build-test-model first")
+    return blob(dtype)
 
 
 def gguf_file(kind):
