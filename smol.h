@@ -389,7 +389,10 @@ SMOL_API const uint32_t *smol_context_ids(const smol_context *context, size_t *n
 /* Most tokens that the sequence can have. */
 SMOL_API size_t smol_context_capacity(const smol_context *context);
 
-/* Removes all but the first `n` tokens. Does nothing if there are no more than n. */
+/* Removes all but the first `n` tokens. Does nothing if there are no more than n. In a model with
+ * sliding windows, keys and values that are needed for the n tokens may have been freed; the next
+ * evaluation then evaluates some or all of them again first. It keeps those for the last 256
+ * lengths and for where the newest prompt of smol_generate begins and ends. */
 SMOL_API void smol_context_truncate(smol_context *context, size_t n);
 
 /* Makes room for n_room more tokens, if there is not enough: keeps the first n_keep tokens and the

@@ -9,8 +9,8 @@
 
 enum {
     SESSION_MAGIC_SIZE = 8,
-    SESSION_MAJOR = 1, /* also incremented by a release whose logits differ in any bit */
-    SESSION_MINOR = 0,
+    SESSION_MAJOR = 1,           /* also incremented by a release whose logits differ in any bit */
+    SESSION_MINOR_WINDOWS = 1,   /* of a session of a model with windows; 0 of others */
     SESSION_RECORD_IDS = 4096,   /* ids in a record, fewer in the last */
     SESSION_RECORD_DATA = 16384, /* bytes of the caller's data in a record */
 };
@@ -25,12 +25,12 @@ struct session_header {
     uint64_t front_digest; /* of the blob, as in struct blob_header */
     uint64_t file_size;    /* of the blob */
     uint32_t n_ids;        /* n_positions, or n_positions + 1 */
-    uint32_t n_positions;  /* ids with stored keys and values */
+    uint32_t n_positions;  /* ids with keys and values, but for the last n_lost of them */
     uint32_t n_data;       /* bytes of the caller's data */
     uint32_t has_sampler;  /* 1, or 0 if all following fields are 0 */
     float temperature, top_p, min_p, repetition_penalty;
     uint32_t top_k;
-    uint32_t reserved;
+    uint32_t n_lost; /* these are evaluated again */
     uint64_t seed;
     uint64_t n_calls; /* random numbers used so far */
 };

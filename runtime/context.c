@@ -50,11 +50,13 @@ static smol_status init_context(smol_context *c, const smol_context_params *para
         return smol_fail(error, SMOL_ERROR_USAGE, "context of %u tokens: the model has at most %u",
                          params->n_ctx, m->context_length);
     c->capacity = params->n_ctx ? params->n_ctx : m->context_length;
+    c->lost_from = SIZE_MAX;
     smol_status status = smol_context_kv_type(c->model, params->kv, &type, error);
     if (!status && prefixes)
         status = prefix_calls(prefixes)->check(prefixes, c->model, type, error);
     if (!status)
-        status = smol_kv_init(&c->kv, type, m, c->capacity, prefixes != NULL, error);
+        status =
+            smol_kv_init(&c->kv, type, &c->model->network, c->capacity, prefixes != NULL, error);
     if (status)
         return status;
     c->prefixes = prefixes;
@@ -158,10 +160,18 @@ size_t smol_context_capacity(const smol_context *context)
     return context->capacity;
 }
 
+void smol_context_cut(smol_context *c, size_t n)
+{
+    size_t known = n < c->lost_from ? n : c->lost_from;
+    c->length = n;
+    known = smol_kv_cut(&c->kv, known);
+    c->lost_from = known < n ? known : SIZE_MAX;
+}
+
 void smol_context_truncate(smol_context *context, size_t n)
 {
     if (n < context->length)
-        context->length = n;
+        smol_context_cut(context, n);
     if (n < context->n_ids)
         context->n_ids = n;
     prefix_give_back(context, n);

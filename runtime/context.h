@@ -14,11 +14,15 @@ struct smol_context {
     const smol_model *model;
     struct engine *engine; /* shared by all contexts that are evaluated together */
     struct kv_cache kv;
-    size_t length;   /* tokens in the sequence */
-    size_t capacity; /* most tokens */
-    uint32_t *ids;   /* (ids_room); the first `length` are the sequence */
-    size_t ids_room; /* grows with the sequence */
-    size_t n_ids;    /* length, or length + 1 after smol_generate, whose newest token is pending */
+    size_t length;    /* tokens in the sequence */
+    size_t capacity;  /* most tokens */
+    uint32_t *ids;    /* (ids_room); the first `length` are the sequence */
+    size_t ids_room;  /* grows with the sequence */
+    size_t n_ids;     /* length, or length + 1 after smol_generate, whose newest token is pending */
+    size_t lost_from; /* the keys and values of tokens from here on are not there any more, or
+                         SIZE_MAX: see smol_context_cut */
+    size_t marks[2];  /* lengths to which the sequence can be cut at no cost: those at which the
+                         newest prompt began and ended */
 
     /* shared blocks of the KV cache (prefix.h) */
     smol_prefix_cache *prefixes; /* or NULL */
@@ -49,6 +53,10 @@ smol_status smol_check_tokens(const struct smol_context *context, const uint32_t
 smol_status smol_eval_observed(smol_context *context, const uint32_t *ids, size_t n,
                                size_t n_logits, float *logits, const struct observer *observer,
                                smol_error *error);
+
+/* Cuts the sequence to n tokens, at most those that it has. Those whose keys and values are not
+ * there any more are evaluated again before the next ones. The ids stay. */
+void smol_context_cut(struct smol_context *context, size_t n);
 
 /* Makes room for n ids, at most context->capacity + 1. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_context_reserve_ids(struct smol_context *context, size_t n, smol_error *error);

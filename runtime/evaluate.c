@@ -73,9 +73,26 @@ static smol_status begin_tokens(const struct evaluation *call, const smol_eval_p
         return SMOL_OK;
     smol_status status = prefix_own(c, error);
     if (!status)
-        status = smol_kv_reserve(&c->kv, c->before + part->n, error);
+        status = smol_kv_reserve(&c->kv, c->length, c->before + part->n, error);
     if (status)
         c->length = c->before;
+    return status;
+}
+
+/* Evaluates again those tokens of the sequence whose keys and values are not there any more. If
+ * that fails, they stay lost. */
+static smol_status find_lost(smol_context *c, smol_error *error)
+{
+    size_t from = c->lost_from, length = c->length, n_ids = c->n_ids;
+    c->lost_from = SIZE_MAX;
+    if (from >= length)
+        return SMOL_OK;
+    c->length = from;
+    smol_status status = smol_eval(c, c->ids + from, length - from, 0, NULL, error);
+    if (status)
+        c->lost_from = from;
+    c->length = length;
+    c->n_ids = n_ids;
     return status;
 }
 
@@ -87,6 +104,8 @@ static smol_status begin_part(const struct evaluation *call, smol_eval_part *par
     smol_status status = check_part(call->e, part, error);
     if (!status && smol_context_is_cancelled(c))
         status = smol_fail(error, SMOL_ERROR_CANCELLED, "cancelled");
+    if (!status)
+        status = find_lost(c, error);
     if (!status)
         status = smol_context_reserve_ids(c, c->length + part->n + 1, error);
     if (!status)
@@ -160,6 +179,14 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
     return pass->n > 0;
 }
 
+/* Drops keys and values that windows have passed, but for those that may be needed if the
+ * evaluation fails or the sequence is cut to one of its marks. */
+static void drop_passed(smol_context *c)
+{
+    const size_t lengths[] = {c->before, c->marks[0], c->marks[1]};
+    smol_kv_drop(&c->kv, c->length, lengths, sizeof lengths / sizeof lengths[0]);
+}
+
 /* Reports a part's progress. A cancelled part fails. */
 static void settle_part(const struct pass *pass, smol_eval_part *part)
 {
@@ -188,6 +215,7 @@ static smol_status run_pass(const struct evaluation *call, struct pass *pass, sm
     for (size_t i = 0; i < pass->n_segments; i++) {
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): add_rows set one for each segment */
         call->part_of[i]->context->length += pass->segments[i].n;
+        drop_passed(call->part_of[i]->context);
         settle_part(pass, call->part_of[i]);
     }
     return status;

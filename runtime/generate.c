@@ -113,7 +113,7 @@ static smol_status start(smol_generation *g, smol_error *error)
         g->params.slide ? smol_context_slide(c, g->params.n_keep, g->n_prompt, error) : SMOL_OK;
     if (status)
         return status;
-    g->length = c->length;
+    g->length = c->marks[0] = c->length;
     g->n_ids = c->n_ids;
     g->n_reused = c->n_reused;
     g->last = c->n_ids ? c->ids[c->n_ids - 1] : 0;
@@ -124,7 +124,7 @@ static smol_status start(smol_generation *g, smol_error *error)
 /* Restores the context to its state before the prompt. */
 static void take_back(smol_generation *g)
 {
-    g->context->length = g->length;
+    smol_context_cut(g->context, g->length);
     g->context->n_ids = g->n_ids;
     if (g->n_ids > 0)
         g->context->ids[g->n_ids - 1] = g->last;
@@ -132,6 +132,7 @@ static void take_back(smol_generation *g)
 
 static void end_prompt(smol_generation *g)
 {
+    g->context->marks[1] = g->context->length;
     g->result.n_prompt = g->n_prompt;
     g->result.n_reused = g->context->n_reused - g->n_reused;
     g->result.prompt_seconds = clock_seconds() - g->start;

@@ -23,6 +23,7 @@ struct records {
     uint8_t *memory;   /* previous digest, record, its digest; room for the largest record */
     uint64_t digest;   /* of the last record */
     uint64_t position; /* bytes written or read */
+    size_t n;          /* positions with keys and values */
     smol_error *error;
 };
 
@@ -71,7 +72,8 @@ static smol_status each_head(smol_context *c, struct records *r, size_t index, s
     smol_status status = SMOL_OK;
     for (size_t layer = 0; !status && layer < c->kv.n_layers; layer++)
         for (size_t head = 0; !status && head < c->kv.n_kv_heads; head++)
-            status = step(c, r, layer, head, index, n);
+            if (smol_kv_needs(&c->kv, layer, index, r->n))
+                status = step(c, r, layer, head, index, n);
     return status;
 }
 
@@ -117,19 +119,25 @@ static const uint32_t kv_kinds[KV_TYPES] = {
     [KV_INT4] = SMOL_KV_INT4,
 };
 
+static uint16_t minor_of(const smol_context *c)
+{
+    return c->kv.window ? SESSION_MINOR_WINDOWS : 0;
+}
+
 static struct session_header header_of(const smol_context *c, const smol_session *session)
 {
     const struct blob_header *blob = c->model->blob.header;
     struct session_header header = {
         .magic = SESSION_MAGIC,
         .major = SESSION_MAJOR,
-        .minor = SESSION_MINOR,
+        .minor = minor_of(c),
         .kv = kv_kinds[c->kv.type],
         .front_digest = blob->front_digest,
         .file_size = blob->file_size,
         .n_ids = (uint32_t)c->n_ids,
         .n_positions = (uint32_t)c->length,
         .n_data = (uint32_t)session->size,
+        .n_lost = c->lost_from < c->length ? (uint32_t)(c->length - c->lost_from) : 0,
     };
     const smol_sampler *sampler = session->sampler;
     if (!sampler)
@@ -165,8 +173,9 @@ static smol_status save(smol_context *c, const smol_session *session, struct rec
         status = put_all(r, c->ids, c->n_ids * sizeof *c->ids, SESSION_RECORD_IDS * sizeof *c->ids);
     if (!status)
         status = put_all(r, session->data, session->size, SESSION_RECORD_DATA);
-    for (size_t i = 0; !status && i < c->length; i += KV_BLOCK)
-        status = each_head(c, r, i / KV_BLOCK, smaller(c->length - i, KV_BLOCK), put_rows);
+    r->n = header.n_positions - header.n_lost;
+    for (size_t i = 0; !status && i < r->n; i += KV_BLOCK)
+        status = each_head(c, r, i / KV_BLOCK, smaller(r->n - i, KV_BLOCK), put_rows);
     return status;
 }
 
@@ -263,10 +272,12 @@ static bool sampler_in_order(const struct session_header *header)
     const size_t start = offsetof(struct session_header, temperature);
     smol_error ignored;
     smol_sampler_params params = params_of(header);
-    if (header->reserved || header->has_sampler > 1)
+    struct session_header other = *header;
+    other.n_lost = 0;
+    if (header->has_sampler > 1)
         return false;
     if (!header->has_sampler)
-        return all_zero((const uint8_t *)header + start, sizeof *header - start);
+        return all_zero((const uint8_t *)&other + start, sizeof other - start);
     return smol_sampler_check(&params, &ignored) == SMOL_OK;
 }
 
@@ -299,6 +310,8 @@ static smol_status check_header(const smol_context *c, const struct session_head
         return damaged(r, "the type of its KV cache");
     if (header->n_ids < header->n_positions || header->n_ids - header->n_positions > 1)
         return damaged(r, "its numbers of tokens");
+    if (header->n_lost > (header->minor ? header->n_positions : 0))
+        return damaged(r, "its number of lost tokens");
     if (header->n_data > SMOL_SESSION_MAX_DATA)
         return damaged(r, "the size of its data");
     if (!sampler_in_order(header))
@@ -321,11 +334,11 @@ static smol_status read_header(const smol_context *c, struct records *r,
         return smol_fail(r->error, SMOL_ERROR_DAMAGED, "not a session: name another file");
     if (r->position < sizeof *header)
         return status;
-    if (header->major != SESSION_MAJOR || header->minor != SESSION_MINOR)
+    if (header->major != SESSION_MAJOR || header->minor != minor_of(c))
         return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                          "a session of version %u.%u: this release reads %d.%d: start anew without "
                          "it",
-                         header->major, header->minor, SESSION_MAJOR, SESSION_MINOR);
+                         header->major, header->minor, SESSION_MAJOR, minor_of(c));
     return status ? status : check_header(c, header, r);
 }
 
@@ -371,8 +384,25 @@ static smol_status take_rows(smol_context *c, struct records *r, size_t layer, s
         return status;
     if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
         return damaged(r, "keys and values that are no numbers");
-    smol_kv_put_rows(&c->kv, layer, head, index, n, record_of(r));
+    if (smol_kv_has(&c->kv, layer, index))
+        smol_kv_put_rows(&c->kv, layer, head, index, n, record_of(r));
     return SMOL_OK;
+}
+
+static smol_status restore_rows(smol_context *c, struct records *r,
+                                const struct session_header *header)
+{
+    r->n = header->n_positions - header->n_lost;
+    size_t first = smol_kv_first(&c->kv, r->n);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; !status && i * KV_BLOCK < r->n; i++) {
+        size_t begin = i * KV_BLOCK, n = smaller(r->n - begin, KV_BLOCK);
+        status = smol_kv_reserve(&c->kv, i < first ? begin + n : begin, begin + n, r->error);
+        if (!status)
+            status = each_head(c, r, i, n, take_rows);
+    }
+    c->kv.n_absent = first;
+    return status;
 }
 
 static smol_status restore(smol_context *c, struct records *r, struct session_header *header,
@@ -385,12 +415,8 @@ static smol_status restore(smol_context *c, struct records *r, struct session_he
         status = read_ids(c, r, header->n_ids);
     if (!status)
         status = read_data(r, header->n_data, data);
-    for (size_t i = 0; !status && i < header->n_positions; i += KV_BLOCK) {
-        size_t n = smaller(header->n_positions - i, KV_BLOCK);
-        status = smol_kv_reserve(&c->kv, i + n, r->error);
-        if (!status)
-            status = each_head(c, r, i / KV_BLOCK, n, take_rows);
-    }
+    if (!status)
+        status = restore_rows(c, r, header);
     return status ? status : check_end(r);
 }
 
@@ -418,6 +444,7 @@ smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on
         return status;
     }
     c->length = header.n_positions;
+    c->lost_from = header.n_lost ? r.n : SIZE_MAX;
     smol_log(c->model, SMOL_LOG_INFO, "session of %zu tokens restored", c->n_ids);
     if (session && session->sampler && header.has_sampler) {
         smol_free(session->sampler->biases);

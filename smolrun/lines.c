@@ -10,8 +10,8 @@
 #include "cli/input.h"
 #include "cli/print.h"
 
-/* Returns whether a read would return at once, with data or at the end of the input. A signal during
- * the poll says nothing about the input. */
+/* Returns whether a read would return at once, with data or at the end of the input. A signal
+ * during the poll says nothing about the input. */
 static bool has_more(void)
 {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};

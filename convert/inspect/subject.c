@@ -141,15 +141,19 @@ static void add_up(struct subject *subject)
 
 /* --- memory -------------------------------------------------------------------------------- */
 
-/* Returns the bytes of keys and values for `context` positions. Positions are rounded up to blocks
- * of 64, and channels of values to a multiple of 16. Elements have 32 bits for an f32 blob,
- * otherwise 16. */
-static uint64_t cache_size(const struct blob_model *model, enum blob_dtype dtype, uint64_t context)
+/* Returns the bytes of keys and values for `context` positions, as runtime/engine/kv.c keeps them.
+ * Positions are rounded up to blocks of 64, and channels of values to a multiple of 16. Elements
+ * have 32 bits for an f32 blob, otherwise 16. */
+static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint64_t context)
 {
-    enum { POSITIONS = 64, CHANNELS = 16 };
+    enum { POSITIONS = 64, CHANNELS = 16, SPARE = 256 };
+    const struct blob_model *model = blob->model;
     uint64_t channels = model->head_dim + round_up(model->head_dim, CHANNELS);
-    return model->n_layers * (uint64_t)model->n_kv_heads * round_up(context, POSITIONS) * channels *
-           (dtype == DTYPE_F32 ? 4 : 2);
+    uint64_t all = round_up(context, POSITIONS), kept = 0;
+    uint64_t windowed = round_up((uint64_t)model->sliding_window + SPARE, POSITIONS) + POSITIONS;
+    for (uint32_t i = 0; i < model->n_layers; i++)
+        kept += blob->layers && blob->layers[i] & LAYER_WINDOWED && windowed < all ? windowed : all;
+    return kept * model->n_kv_heads * channels * (dtype == DTYPE_F32 ? 4 : 2);
 }
 
 static void add_context(struct subject *subject, uint32_t context)
@@ -171,7 +175,7 @@ static void add_need(struct subject *subject, enum blob_dtype dtype, uint64_t bl
     need->dtype = dtype;
     need->blob = blob;
     for (size_t i = 0; i < subject->n_contexts; i++)
-        need->cache[i] = cache_size(subject->blob->model, dtype, subject->contexts[i]);
+        need->cache[i] = cache_size(subject->blob, dtype, subject->contexts[i]);
 }
 
 static smol_status plan_blob(struct subject *subject, enum blob_dtype dtype, smol_error *error)

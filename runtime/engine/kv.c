@@ -1,14 +1,19 @@
-/* The KV cache, see kv.h. struct kv_block describes the layout within a block. */
+/* The memory of the KV cache, see kv.h. */
 #include "runtime/engine/kv.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "common/checked.h"
 #include "common/memory.h"
-#include "common/number.h"
+#include "format/model.h"
 
 enum { SLAB_BLOCKS = 16 }; /* 1,024 positions */
+
+struct kv_layer {
+    bool windowed;
+    uint8_t group;
+    uint16_t row; /* in the group's slabs */
+};
 
 /* Returns the bytes of an element of all types but int4. */
 static size_t element_size(enum kv_type type)
@@ -21,7 +26,7 @@ static bool has_scales(enum kv_type type)
     return type == KV_INT8 || type == KV_INT4;
 }
 
-/* Returns the bytes of one position's elements in K; in V; and in a session. head_dim is even. */
+/* Returns the bytes of one position's elements in K, and in V. head_dim is even. */
 static size_t k_bytes(enum kv_type type, size_t head_dim)
 {
     return type == KV_INT4 ? head_dim / 2 : head_dim * element_size(type);
@@ -32,19 +37,55 @@ static size_t v_bytes(enum kv_type type, size_t head_dim)
     return type == KV_INT4 ? kv_v_stride(head_dim) : round_up(head_dim, 16) * element_size(type);
 }
 
-static size_t row_bytes(const struct kv_cache *cache)
-{
-    return k_bytes(cache->type, cache->head_dim);
-}
-
 static size_t head_bytes(const struct kv_cache *cache)
 {
     return cache->k_bytes + cache->v_bytes + 2 * cache->scale_bytes;
 }
 
-smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct blob_model *model,
+static size_t group_block_bytes(const struct kv_cache *cache, const struct kv_group *group)
+{
+    return group->n_layers * cache->n_kv_heads * head_bytes(cache);
+}
+
+static size_t slab_bytes(const struct kv_cache *cache, const struct kv_group *group)
+{
+    return group->slab_blocks * group_block_bytes(cache, group);
+}
+
+static size_t kv_blocks(size_t n_positions)
+{
+    return (n_positions + KV_BLOCK - 1) / KV_BLOCK;
+}
+
+/* --- creation ----------------------------------------------------------------------------- */
+
+/* Distributes the layers to groups. */
+static void place_layers(struct kv_cache *cache, const struct network *network, bool drops)
+{
+    for (size_t i = 0; i < cache->n_layers; i++) {
+        bool windowed = network->layers[i].bits & LAYER_WINDOWED;
+        struct kv_group *group = &cache->groups[windowed && drops ? KV_WINDOWED : KV_ALL];
+        cache->layers[i] = (struct kv_layer){windowed, (uint8_t)(group - cache->groups),
+                                             (uint16_t)group->n_layers++};
+    }
+}
+
+static smol_status init_group(struct kv_cache *cache, struct kv_group *group, size_t n_blocks,
+                              size_t most, smol_error *error)
+{
+    group->slab_blocks = n_blocks < most ? n_blocks : most;
+    if (group->n_layers == 0)
+        return SMOL_OK;
+    if (fits_memory((uint64_t)group->slab_blocks * group_block_bytes(cache, group)))
+        group->slabs = smol_calloc((n_blocks + most - 1) / most, sizeof *group->slabs);
+    return group->slabs ? SMOL_OK : smol_fail_memory(error, "the KV cache");
+}
+
+smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct network *network,
                          size_t n_positions, bool separate, smol_error *error)
 {
+    const struct blob_model *model = &network->model;
+    _Static_assert(MODEL_MAX_LAYERS <= UINT16_MAX, "kv_layer.row");
     *cache = (struct kv_cache){
         .type = type,
         .n_layers = model->n_layers,
@@ -53,13 +94,72 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct
         .k_bytes = KV_BLOCK * k_bytes(type, model->head_dim),
         .v_bytes = KV_BLOCK * v_bytes(type, model->head_dim),
         .scale_bytes = has_scales(type) ? KV_BLOCK * sizeof(float) : 0,
+        .window = model->sliding_window,
+        .layers = smol_calloc(model->n_layers, sizeof *cache->layers),
     };
-    size_t n_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK, most = separate ? 1 : SLAB_BLOCKS;
-    cache->slab_blocks = n_blocks < most ? n_blocks : most;
-    if (fits_memory((uint64_t)cache->slab_blocks * model->n_layers * model->n_kv_heads *
-                    head_bytes(cache)))
-        cache->slabs = smol_calloc((n_blocks + most - 1) / most, sizeof *cache->slabs);
-    return cache->slabs ? SMOL_OK : smol_fail_memory(error, "the KV cache");
+    if (!cache->layers)
+        return smol_fail_memory(error, "the KV cache");
+    size_t n_blocks = kv_blocks(n_positions);
+    place_layers(cache, network, !separate && n_positions > cache->window + 2 * KV_WINDOW_SPARE);
+    smol_status status =
+        init_group(cache, &cache->groups[KV_ALL], n_blocks, separate ? 1 : SLAB_BLOCKS, error);
+    return status ? status : init_group(cache, &cache->groups[KV_WINDOWED], n_blocks, 1, error);
+}
+
+static void free_slab(const struct kv_cache *cache, struct kv_group *group, size_t i)
+{
+    if (group->slabs[i])
+        smol_zeros_free(group->slabs[i], slab_bytes(cache, group));
+    group->slabs[i] = NULL;
+}
+
+static void free_slabs(const struct kv_cache *cache, struct kv_group *group, size_t first)
+{
+    for (size_t i = first; i < group->n_slabs; i++)
+        free_slab(cache, group, i);
+}
+
+void smol_kv_free(struct kv_cache *cache)
+{
+    for (size_t g = 0; g < KV_GROUPS; g++) {
+        free_slabs(cache, &cache->groups[g], g == KV_ALL ? cache->n_borrowed : 0);
+        smol_free(cache->groups[g].slabs);
+    }
+    smol_free(cache->layers);
+    *cache = (struct kv_cache){0};
+}
+
+/* --- growth ------------------------------------------------------------------------------- */
+
+/* Makes sure that slab i exists. */
+static smol_status reserve_slab(const struct kv_cache *cache, struct kv_group *group, size_t i,
+                                smol_error *error)
+{
+    if (!group->slabs[i]) /* V's padding channels must be zero */
+        group->slabs[i] = smol_zeros_new(slab_bytes(cache, group));
+    if (!group->slabs[i])
+        return smol_fail_memory(error, "the KV cache");
+    group->n_slabs = i < group->n_slabs ? group->n_slabs : i + 1;
+    group->n_dropped = i < group->n_dropped ? i : group->n_dropped;
+    return SMOL_OK;
+}
+
+smol_status smol_kv_reserve(struct kv_cache *cache, size_t begin, size_t end, smol_error *error)
+{
+    struct kv_group *all = &cache->groups[KV_ALL], *windowed = &cache->groups[KV_WINDOWED];
+    size_t n_blocks = kv_blocks(end);
+    smol_status status = SMOL_OK;
+    while (!status && all->n_layers && all->n_slabs * all->slab_blocks < n_blocks)
+        status = reserve_slab(cache, all, all->n_slabs, error);
+    for (size_t i = begin / KV_BLOCK; !status && windowed->n_layers && i < n_blocks; i++)
+        status = reserve_slab(cache, windowed, i, error);
+    if (status)
+        return status;
+    /* Attention reads full slabs for each token. A slab that is not full would take more memory. */
+    for (; all->slab_blocks > 1 && all->n_huge + 1 < all->n_slabs; all->n_huge++)
+        smol_zeros_fill_huge(all->slabs[all->n_huge], slab_bytes(cache, all));
+    cache->n_blocks = n_blocks > cache->n_blocks ? n_blocks : cache->n_blocks;
+    return SMOL_OK;
 }
 
 size_t smol_kv_block_bytes(const struct kv_cache *cache)
@@ -67,86 +167,123 @@ size_t smol_kv_block_bytes(const struct kv_cache *cache)
     return cache->n_layers * cache->n_kv_heads * head_bytes(cache);
 }
 
-static size_t slab_bytes(const struct kv_cache *cache)
-{
-    return cache->slab_blocks * smol_kv_block_bytes(cache);
-}
-
-/* Frees the cache's own slabs. */
-static void free_slabs(struct kv_cache *cache)
-{
-    for (size_t i = cache->n_borrowed; i < cache->n_slabs; i++)
-        smol_zeros_free(cache->slabs[i], slab_bytes(cache));
-}
-
-void smol_kv_free(struct kv_cache *cache)
-{
-    free_slabs(cache);
-    smol_free(cache->slabs);
-    *cache = (struct kv_cache){0};
-}
-
-smol_status smol_kv_reserve(struct kv_cache *cache, size_t n, smol_error *error)
-{
-    size_t n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
-    while (cache->n_slabs * cache->slab_blocks < n_blocks) {
-        void *slab = smol_zeros_new(slab_bytes(cache)); /* V's padding channels must be zero */
-        if (!slab)
-            return smol_fail_memory(error, "the KV cache");
-        cache->slabs[cache->n_slabs++] = slab;
-    }
-    /* Attention reads full slabs for each token. A slab that is not full would take more memory. */
-    for (; cache->slab_blocks > 1 && (cache->n_huge + 1) * cache->slab_blocks < n_blocks;
-         cache->n_huge++)
-        smol_zeros_fill_huge(cache->slabs[cache->n_huge], slab_bytes(cache));
-    cache->n_blocks = n_blocks > cache->n_blocks ? n_blocks : cache->n_blocks;
-    return SMOL_OK;
-}
-
 size_t smol_kv_bytes(const struct kv_cache *cache)
 {
-    return cache->n_blocks * smol_kv_block_bytes(cache);
+    const struct kv_group *windowed = &cache->groups[KV_WINDOWED];
+    size_t n = 0;
+    for (size_t i = windowed->n_dropped; i < windowed->n_slabs; i++)
+        n += windowed->slabs[i] != NULL;
+    return cache->n_blocks * group_block_bytes(cache, &cache->groups[KV_ALL]) +
+           n * group_block_bytes(cache, windowed);
 }
+
+/* --- windows ------------------------------------------------------------------------------ */
+
+/* Returns the first block that windowed layers need to continue a sequence cut to n positions, or
+ * to up to `spare` less. */
+static size_t first_needed(const struct kv_cache *cache, size_t n, size_t spare)
+{
+    size_t seen = cache->window - 1 + spare; /* by the query that comes next */
+    return n > seen ? (n - seen) / KV_BLOCK : 0;
+}
+
+size_t smol_kv_first(const struct kv_cache *cache, size_t n)
+{
+    return cache->window ? first_needed(cache, n, 1) : 0;
+}
+
+bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, size_t n)
+{
+    return !cache->layers[layer].windowed || index >= smol_kv_first(cache, n);
+}
+
+bool smol_kv_has(const struct kv_cache *cache, size_t layer, size_t index)
+{
+    const struct kv_group *group = &cache->groups[cache->layers[layer].group];
+    return group->slabs[index / group->slab_blocks] != NULL;
+}
+
+void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths)
+{
+    struct kv_group *group = &cache->groups[KV_WINDOWED];
+    if (group->n_layers == 0)
+        return;
+    size_t end = first_needed(cache, n, KV_WINDOW_SPARE), i = group->n_dropped;
+    bool kept = false;
+    for (; i < end; i++) {
+        bool needed = false;
+        for (size_t l = 0; l < n_lengths; l++)
+            needed |= i >= smol_kv_first(cache, lengths[l]) && i * KV_BLOCK < lengths[l];
+        if (!needed)
+            free_slab(cache, group, i);
+        kept |= needed;
+        group->n_dropped += !kept;
+    }
+}
+
+size_t smol_kv_cut(struct kv_cache *cache, size_t n)
+{
+    const struct kv_group *group = &cache->groups[KV_WINDOWED];
+    if (group->n_layers > 0)
+        for (size_t i = kv_blocks(n); n > 0 && i-- > first_needed(cache, n, 0);)
+            if (!group->slabs[i])
+                n = i * KV_BLOCK;
+    if (cache->n_absent > 0 && first_needed(cache, n, 0) < cache->n_absent)
+        n = 0;
+    if (n == 0)
+        cache->n_absent = 0;
+    return n;
+}
+
+/* --- separate blocks ---------------------------------------------------------------------- */
 
 void smol_kv_borrow(struct kv_cache *cache, uint8_t *block)
 {
+    struct kv_group *all = &cache->groups[KV_ALL];
     size_t index = cache->n_borrowed++;
-    if (index < cache->n_slabs)
-        smol_zeros_free(cache->slabs[index], slab_bytes(cache));
+    if (index < all->n_slabs)
+        free_slab(cache, all, index);
     else
-        cache->n_slabs++;
-    cache->slabs[index] = block;
+        all->n_slabs++;
+    all->slabs[index] = block;
     cache->n_blocks = index < cache->n_blocks ? cache->n_blocks : index + 1;
 }
 
 uint8_t *smol_kv_give(struct kv_cache *cache)
 {
-    return cache->slabs[cache->n_borrowed++];
+    return cache->groups[KV_ALL].slabs[cache->n_borrowed++];
 }
 
 smol_status smol_kv_own_last(struct kv_cache *cache, smol_error *error)
 {
-    uint8_t **block = &cache->slabs[cache->n_borrowed - 1];
-    void *copy = smol_zeros_new(slab_bytes(cache));
+    size_t size = slab_bytes(cache, &cache->groups[KV_ALL]);
+    uint8_t **block = &cache->groups[KV_ALL].slabs[cache->n_borrowed - 1];
+    void *copy = smol_zeros_new(size);
     if (!copy)
         return smol_fail_memory(error, "the KV cache");
-    *block = memcpy(copy, *block, slab_bytes(cache));
+    *block = memcpy(copy, *block, size);
     cache->n_borrowed--;
     return SMOL_OK;
 }
 
 void smol_kv_return(struct kv_cache *cache, size_t n)
 {
-    free_slabs(cache);
-    cache->n_slabs = cache->n_blocks = cache->n_borrowed = n;
+    struct kv_group *all = &cache->groups[KV_ALL];
+    free_slabs(cache, all, cache->n_borrowed);
+    memset(all->slabs + n, 0, (cache->n_borrowed - n) * sizeof *all->slabs);
+    all->n_slabs = cache->n_blocks = cache->n_borrowed = n;
 }
+
+/* --- blocks ------------------------------------------------------------------------------- */
 
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head, size_t index)
 {
-    size_t slab = index / cache->slab_blocks, row = layer * cache->n_kv_heads + head;
+    const struct kv_layer *place = &cache->layers[layer];
+    const struct kv_group *group = &cache->groups[place->group];
+    size_t slab = index / group->slab_blocks, row = place->row * cache->n_kv_heads + head;
     const uint8_t *data =
-        cache->slabs[slab] +
-        (row * cache->slab_blocks + index % cache->slab_blocks) * head_bytes(cache);
+        group->slabs[slab] +
+        (row * group->slab_blocks + index % group->slab_blocks) * head_bytes(cache);
     const uint8_t *scales = data + cache->k_bytes + cache->v_bytes;
     bool scaled = has_scales(cache->type);
     return (struct kv_block){
@@ -155,295 +292,4 @@ struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t
         .k_scale = scaled ? (const float *)scales : NULL,
         .v_scale = scaled ? (const float *)(scales + cache->scale_bytes) : NULL,
     };
-}
-
-/* Quantizes x (n) to q and returns the scale. A NaN or infinity makes the scale NaN, and so the
- * logits. */
-static float quantize_vector(const float *x, size_t n, int8_t *q)
-{
-    float amax = 0;
-    bool finite = true;
-    for (size_t i = 0; i < n; i++) {
-        amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
-        finite &= f32_is_finite(x[i]);
-    }
-    memset(q, 0, n);
-    if (!finite)
-        return NAN;
-    if (amax < 0x1p-100f)
-        return 0;
-    float inverse = 127.0f / amax;
-    for (size_t i = 0; i < n; i++)
-        q[i] = (int8_t)f32_round_even(x[i] * inverse);
-    return amax / 127.0f;
-}
-
-/* --- int4 --------------------------------------------------------------------------------- */
-
-/* The codes of one position's key or value, with zeros after the last. */
-struct codes {
-    uint8_t code[MAX_HEAD_DIM];
-};
-
-static void clear_padding(struct codes *codes, size_t n)
-{
-    memset(codes->code + n, 0, round_up(n, 32) - n);
-}
-
-/* Quantizes x (n) to codes, each that of the level nearest to the step of quantize_vector, or the
- * lower one of two. Returns the scale. */
-static float quantize_codes(const float *x, size_t n, struct codes *codes)
-{
-    int8_t steps[MAX_HEAD_DIM];
-    float scale = quantize_vector(x, n, steps);
-    for (size_t i = 0; i < n; i++) {
-        int code = 0;
-        for (size_t l = 1; l < KV_LEVELS; l++)
-            code += 2 * steps[i] > smol_kv_levels[l - 1] + smol_kv_levels[l];
-        codes->code[i] = (uint8_t)code;
-    }
-    clear_padding(codes, n);
-    return scale;
-}
-
-/* The next four functions convert codes to and from position `slot` of a block. */
-
-static void put_k_codes(const struct kv_block *block, size_t dim, size_t slot,
-                        const struct codes *codes)
-{
-    uint8_t *k = (uint8_t *)(uintptr_t)block->k; /* see smol_kv_store */
-    for (size_t c = 0; c < dim; c += 2)
-        k[kv_k_byte(c, slot)] = (uint8_t)(codes->code[c] | codes->code[c + 1] << 4);
-}
-
-static void put_v_codes(const struct kv_block *block, size_t dim, size_t slot,
-                        const struct codes *codes)
-{
-    uint8_t *v = (uint8_t *)(uintptr_t)block->v + slot * kv_v_stride(dim); /* see smol_kv_store */
-    for (size_t c = 0; c < dim; c += 32)
-        for (size_t i = c; i < c + 16; i++)
-            v[kv_v_byte(i)] = (uint8_t)(codes->code[i] | codes->code[i + 16] << 4);
-}
-
-static void get_k_codes(const struct kv_block *block, size_t dim, size_t slot, struct codes *codes)
-{
-    const uint8_t *k = block->k;
-    for (size_t c = 0; c < dim; c++) {
-        uint8_t byte = k[kv_k_byte(c, slot)];
-        codes->code[c] = kv_k_high(c) ? byte >> 4 : byte & 15;
-    }
-    clear_padding(codes, dim);
-}
-
-static void get_v_codes(const struct kv_block *block, size_t dim, size_t slot, struct codes *codes)
-{
-    const uint8_t *v = (const uint8_t *)block->v + slot * kv_v_stride(dim);
-    for (size_t c = 0; c < dim; c++) {
-        uint8_t byte = v[kv_v_byte(c)];
-        codes->code[c] = kv_v_high(c) ? byte >> 4 : byte & 15;
-    }
-    clear_padding(codes, dim);
-}
-
-void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
-                   size_t head, size_t position, const float *k, const float *v)
-{
-    struct kv_block block = smol_kv_block(cache, layer, head, position / KV_BLOCK);
-    size_t slot = position % KV_BLOCK, dim = cache->head_dim;
-    size_t v_index = slot * round_up(dim, 16);
-    /* the view is read-only for all other code */
-    void *k_out = (void *)(uintptr_t)block.k, *v_out = (void *)(uintptr_t)block.v;
-    if (cache->type == KV_F32) {
-        for (size_t c = 0; c < dim; c++)
-            ((float *)k_out)[c * KV_BLOCK + slot] = k[c];
-        memcpy((float *)v_out + v_index, v, dim * sizeof *v);
-    } else if (cache->type == KV_F16) {
-        uint16_t halves[MAX_HEAD_DIM];
-        kernels->to_f16(k, dim, halves);
-        for (size_t c = 0; c < dim; c++)
-            ((uint16_t *)k_out)[c * KV_BLOCK + slot] = halves[c];
-        kernels->to_f16(v, dim, (uint16_t *)v_out + v_index);
-    } else if (cache->type == KV_INT8) {
-        int8_t steps[MAX_HEAD_DIM];
-        ((float *)(uintptr_t)block.k_scale)[slot] = quantize_vector(k, dim, steps);
-        for (size_t c = 0; c < dim; c++)
-            ((int8_t *)k_out)[c * KV_BLOCK + slot] = steps[c];
-        ((float *)(uintptr_t)block.v_scale)[slot] =
-            quantize_vector(v, dim, (int8_t *)v_out + v_index);
-    } else {
-        struct codes codes;
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): int4 has scales */
-        ((float *)(uintptr_t)block.k_scale)[slot] = quantize_codes(k, dim, &codes);
-        put_k_codes(&block, dim, slot, &codes);
-        ((float *)(uintptr_t)block.v_scale)[slot] = quantize_codes(v, dim, &codes);
-        put_v_codes(&block, dim, slot, &codes);
-    }
-}
-
-/* --- rows --------------------------------------------------------------------------------- */
-
-/* Sessions store the cache's numbers by position: keys in rows (n, head_dim), values in rows (n,
- * head_dim), and for int8 and int4 the scales of the keys (n) and of the values (n). A session
- * therefore does not depend on the layout of blocks. A byte of int4 has two neighbours of a row. */
-
-size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n)
-{
-    size_t scales = has_scales(cache->type) ? 2 * sizeof(float) : 0;
-    return n * (2 * row_bytes(cache) + scales);
-}
-
-/* Transposes `in` (rows, columns), whose rows are in_stride elements apart, into `out` (columns,
- * rows), whose rows are out_stride apart. */
-static inline __attribute__((always_inline)) void
-transpose_elements(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride,
-                   size_t rows, size_t columns, size_t size)
-{
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c++)
-            memcpy(out + (c * out_stride + r) * size, in + (r * in_stride + c) * size, size);
-}
-
-/* Transposes elements of `size` bytes. Each size has its own loop, in which it is a constant. */
-static void transpose(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride,
-                      size_t rows, size_t columns, size_t size)
-{
-    if (size == 4)
-        transpose_elements(out, out_stride, in, in_stride, rows, columns, 4);
-    else if (size == 2)
-        transpose_elements(out, out_stride, in, in_stride, rows, columns, 2);
-    else
-        transpose_elements(out, out_stride, in, in_stride, rows, columns, 1);
-}
-
-/* Writes dim codes to a row of dim / 2 bytes, or reads them. */
-static void pack_codes(const struct codes *codes, size_t dim, uint8_t *row)
-{
-    for (size_t c = 0; c < dim; c += 2)
-        row[c / 2] = (uint8_t)(codes->code[c] | codes->code[c + 1] << 4);
-}
-
-static void unpack_codes(const uint8_t *row, size_t dim, struct codes *codes)
-{
-    for (size_t c = 0; c < dim; c++)
-        codes->code[c] = c % 2 ? row[c / 2] >> 4 : row[c / 2] & 15;
-    clear_padding(codes, dim);
-}
-
-static void get_int4_rows(const struct kv_block *block, size_t dim, size_t n, uint8_t *rows)
-{
-    size_t row = dim / 2;
-    struct codes codes;
-    for (size_t i = 0; i < n; i++) {
-        get_k_codes(block, dim, i, &codes);
-        pack_codes(&codes, dim, rows + i * row);
-        get_v_codes(block, dim, i, &codes);
-        pack_codes(&codes, dim, rows + (n + i) * row);
-    }
-}
-
-static void put_int4_rows(const struct kv_block *block, size_t dim, size_t n, const uint8_t *rows)
-{
-    size_t row = dim / 2;
-    struct codes codes;
-    for (size_t i = 0; i < n; i++) {
-        unpack_codes(rows + i * row, dim, &codes);
-        put_k_codes(block, dim, i, &codes);
-        unpack_codes(rows + (n + i) * row, dim, &codes);
-        put_v_codes(block, dim, i, &codes);
-    }
-}
-
-void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
-                      size_t n, uint8_t *rows)
-{
-    struct kv_block block = smol_kv_block(cache, layer, head, index);
-    size_t size = element_size(cache->type), row = row_bytes(cache);
-    size_t stride = cache->v_bytes / KV_BLOCK;
-    if (cache->type == KV_INT4) {
-        get_int4_rows(&block, cache->head_dim, n, rows);
-    } else { /* in a block, keys have the shape (head_dim, KV_BLOCK) */
-        transpose(rows, cache->head_dim, block.k, KV_BLOCK, cache->head_dim, n, size);
-        for (size_t i = 0; i < n; i++)
-            memcpy(rows + (n + i) * row, (const uint8_t *)block.v + i * stride, row);
-    }
-    rows += 2 * n * row;
-    if (has_scales(cache->type)) {
-        memcpy(rows, block.k_scale, n * sizeof(float));
-        memcpy(rows + n * sizeof(float), block.v_scale, n * sizeof(float));
-    }
-}
-
-void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
-                      size_t n, const uint8_t *rows)
-{
-    struct kv_block block = smol_kv_block(cache, layer, head, index);
-    size_t size = element_size(cache->type), row = row_bytes(cache);
-    size_t stride = cache->v_bytes / KV_BLOCK;
-    /* the view is read-only for all code except smol_kv_store and this function */
-    if (cache->type == KV_INT4) {
-        put_int4_rows(&block, cache->head_dim, n, rows);
-    } else {
-        transpose((uint8_t *)(uintptr_t)block.k, KV_BLOCK, rows, cache->head_dim, n,
-                  cache->head_dim, size);
-        for (size_t i = 0; i < n; i++)
-            memcpy((uint8_t *)(uintptr_t)block.v + i * stride, rows + (n + i) * row, row);
-    }
-    rows += 2 * n * row;
-    if (has_scales(cache->type)) {
-        memcpy((float *)(uintptr_t)block.k_scale, rows, n * sizeof(float));
-        memcpy((float *)(uintptr_t)block.v_scale, rows + n * sizeof(float), n * sizeof(float));
-    }
-}
-
-/* --- validation -------------------------------------------------------------------------- */
-
-static bool finite_f32(const uint8_t *data, size_t n)
-{
-    bool good = true;
-    for (size_t i = 0; i < n; i++) {
-        float value;
-        memcpy(&value, data + i * sizeof value, sizeof value);
-        good &= f32_is_finite(value);
-    }
-    return good;
-}
-
-static bool finite_f16(const uint8_t *data, size_t n)
-{
-    bool good = true;
-    for (size_t i = 0; i < n; i++) {
-        uint16_t half;
-        memcpy(&half, data + i * sizeof half, sizeof half);
-        good &= (half & 0x7c00u) != 0x7c00u;
-    }
-    return good;
-}
-
-static bool good_steps(const uint8_t *data, size_t n)
-{
-    bool good = true;
-    for (size_t i = 0; i < n; i++)
-        good &= data[i] != 0x80; /* -128 */
-    return good;
-}
-
-/* Returns whether all scales are finite and none has a sign bit. */
-static bool good_scales(const uint8_t *data, size_t n)
-{
-    bool good = true;
-    for (size_t i = 0; i < n; i++)
-        good &= !(data[i * sizeof(float) + 3] & 0x80u);
-    return good && finite_f32(data, n);
-}
-
-bool smol_kv_rows_valid(const struct kv_cache *cache, size_t n, const uint8_t *rows)
-{
-    size_t elements = 2 * n * cache->head_dim;
-    if (cache->type == KV_F32)
-        return finite_f32(rows, elements);
-    if (cache->type == KV_F16)
-        return finite_f16(rows, elements);
-    if (cache->type == KV_INT8)
-        return good_steps(rows, elements) && good_scales(rows + elements, 2 * n);
-    return good_scales(rows + elements / 2, 2 * n); /* every int4 code is in use */
 }

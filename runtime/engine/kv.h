@@ -3,41 +3,79 @@
  * attention reads them. Slabs are reserved as the sequence grows; the system provides their memory
  * at the first write.
  *
- * In a cache whose blocks are separate, a slab is one block, and its first blocks may be borrowed:
- * read-only memory of another owner, who keeps it until the cache returns it. */
+ * Windowed layers keep the blocks that their windows need, and some more to go back to. Their slabs
+ * are single blocks. If the window is not much smaller than the cache, they keep all blocks.
+ *
+ * In a cache whose blocks are separate, every layer keeps all blocks, and a slab is one block. Its
+ * first blocks may be borrowed: read-only memory of another owner, who keeps it until the cache
+ * returns it. */
 #ifndef SMOL_RUNTIME_KV_H
 #define SMOL_RUNTIME_KV_H
 
 #include "common/error.h"
 #include "format/format.h"
+#include "runtime/engine/network.h"
 #include "runtime/kernels/kernels.h"
+
+/* Going back by so many positions always finds the blocks of windowed layers. */
+enum { KV_WINDOW_SPARE = 256 };
+
+/* Layers that keep the same blocks. */
+struct kv_group {
+    size_t n_layers;
+    size_t slab_blocks; /* blocks in each slab */
+    uint8_t **slabs;    /* (n_slabs), each (n_layers, n_kv_heads, slab_blocks, one head's block), or
+                           NULL: dropped */
+    size_t n_slabs;     /* reserved */
+    size_t n_dropped;   /* of the first slabs, at least so many are dropped */
+    size_t n_huge;      /* of the first slabs, so many are in huge pages */
+};
+
+enum { KV_ALL, KV_WINDOWED, KV_GROUPS };
 
 struct kv_cache {
     enum kv_type type;
     size_t n_layers, n_kv_heads, head_dim;
     /* bytes of K, of V, and of the scales of each, in one block of one head */
     size_t k_bytes, v_bytes, scale_bytes;
-    uint8_t **slabs;    /* (n_slabs): each (n_layers, n_kv_heads, slab_blocks, one head's block) */
-    size_t n_slabs;     /* reserved */
-    size_t n_huge;      /* of these, the first, in huge pages */
-    size_t slab_blocks; /* blocks in each slab: SLAB_BLOCKS, or all if that is fewer, or 1 */
-    size_t n_blocks;    /* in use */
-    size_t n_borrowed;  /* blocks; they are the first */
+    size_t window;           /* positions that a windowed layer sees, or 0 */
+    struct kv_layer *layers; /* (n_layers) */
+    struct kv_group groups[KV_GROUPS];
+    size_t n_blocks;   /* in use, in layers that keep all */
+    size_t n_borrowed; /* blocks; they are the first */
+    size_t n_absent;   /* first blocks that no session restored for windowed layers */
 };
 
-/* Initializes an empty cache for at most `n_positions`, with separate blocks or not. Errors:
- * SMOL_ERROR_MEMORY. */
-smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct blob_model *model,
+/* Initializes an empty cache for at most `n_positions`, with separate blocks or not. Free it even
+ * after an error. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct network *network,
                          size_t n_positions, bool separate, smol_error *error);
 void smol_kv_free(struct kv_cache *cache);
 
-/* Makes sure that positions below `n` have memory; n must not exceed the maximum. Stored data does
- * not change, even on SMOL_ERROR_MEMORY. */
-smol_status smol_kv_reserve(struct kv_cache *cache, size_t n, smol_error *error);
+/* Makes sure that positions [begin, end) have memory, and in layers that keep all blocks those
+ * before them too; end must not exceed the maximum. Stored data does not change, even on
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_kv_reserve(struct kv_cache *cache, size_t begin, size_t end, smol_error *error);
 
 /* Returns the bytes of the blocks in use; of one block of all layers and heads. */
 size_t smol_kv_bytes(const struct kv_cache *cache);
 size_t smol_kv_block_bytes(const struct kv_cache *cache);
+
+/* Frees blocks of windowed layers that a sequence of n positions does not need, unless one of any
+ * of lengths[0..n_lengths) does: a sequence cut to that length. */
+void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths);
+
+/* Returns the largest length, at most n, at which a sequence of n positions can be cut and has all
+ * the blocks that it needs. */
+size_t smol_kv_cut(struct kv_cache *cache, size_t n);
+
+/* Returns the first block that windowed layers need for a sequence of n positions, or of one less;
+ * and whether such a sequence needs this block of a layer. */
+size_t smol_kv_first(const struct kv_cache *cache, size_t n);
+bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, size_t n);
+
+/* Returns whether a layer has a block. */
+bool smol_kv_has(const struct kv_cache *cache, size_t layer, size_t index);
 
 /* The following functions are for caches with separate blocks. A borrowed block must not be
  * written. */

@@ -31,6 +31,7 @@ static const struct {
     {{1, 2, 15, 15, 2, 0, 5, 30, 140, BLOB_BLOCKS, 1, 1, 0, 0, 0, 0}, {2, 1, 5, 127, 2, 1, {5, 2}}},
 };
 enum { N_MODELS = sizeof recipes / sizeof recipes[0] };
+enum { WINDOW = 3 }; /* of even layers of the last model */
 
 static smol_model *model_of(unsigned number)
 {
@@ -54,7 +55,8 @@ struct place {
     smol_context *from, *to;
     smol_sampler *sampler;
     size_t row_bytes; /* of one position and head */
-    char *data;       /* (MAX_DATA), the caller's */
+    bool windowed;
+    char *data; /* (MAX_DATA), the caller's */
 };
 
 static void open_place(const struct way *way, struct place *place)
@@ -63,7 +65,8 @@ static void open_place(const struct way *way, struct place *place)
     const smol_model *model = model_of(way->model % N_MODELS);
     const smol_sampler_params sampling = {.temperature = 1, .top_p = 0.5f, .seed = way->n_ids};
     const smol_context_params context = {.n_threads = 1, .kv = (smol_kv)(1 + way->kv % 4)};
-    *place = (struct place){.info = smol_model_get_info(model)};
+    *place = (struct place){.info = smol_model_get_info(model),
+                            .windowed = way->model % N_MODELS == N_MODELS - 1};
     CLAIM(!smol_context_create(model, &context, &place->from, NULL));
     CLAIM(!smol_context_create(model, &context, &place->to, NULL));
     CLAIM(!smol_sampler_create(&sampling, &place->sampler, NULL));
@@ -112,7 +115,8 @@ static void fill(struct fuzz_input *in, struct place *place, const struct way *w
 /* What is still to come, as a header says. */
 struct layout {
     uint64_t ids, data, positions;
-    size_t head; /* of the block's */
+    uint64_t passed; /* positions before those of windows */
+    size_t head;     /* of the block's */
     bool begun;
 };
 
@@ -120,7 +124,8 @@ static struct layout layout_of(const uint8_t *data)
 {
     struct session_header header;
     memcpy(&header, data, sizeof header);
-    return (struct layout){header.n_ids, header.n_data, header.n_positions, 0, false};
+    uint64_t n = header.n_positions - (uint64_t)header.n_lost;
+    return (struct layout){header.n_ids, header.n_data, n, n < WINDOW ? 0 : n - WINDOW, 0, false};
 }
 
 static uint64_t take_some(uint64_t *left, uint64_t most)
@@ -141,12 +146,19 @@ static uint64_t next_record(const struct place *place, struct layout *left)
         return take_some(&left->ids, SESSION_RECORD_IDS) * sizeof(uint32_t);
     if (left->data > 0)
         return take_some(&left->data, SESSION_RECORD_DATA);
-    uint64_t n = left->positions < KV_BLOCK ? left->positions : KV_BLOCK;
-    if (++left->head == (size_t)place->info.n_layers * place->info.n_kv_heads) {
-        left->head = 0;
-        left->positions -= n;
+    size_t n_heads = place->info.n_kv_heads;
+    while (left->positions > 0) {
+        uint64_t n = left->positions < KV_BLOCK ? left->positions : KV_BLOCK;
+        bool absent = place->windowed && left->head / n_heads % 2 == 0 && left->passed >= KV_BLOCK;
+        if (++left->head == place->info.n_layers * n_heads) {
+            left->head = 0;
+            left->positions -= n;
+            left->passed -= left->passed < n ? left->passed : n;
+        }
+        if (!absent)
+            return n * place->row_bytes;
     }
-    return n * place->row_bytes;
+    return 0;
 }
 
 /* As many bytes as the header asks for, where that is not too much; what is new is zero. */

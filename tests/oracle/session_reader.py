@@ -9,7 +9,7 @@ from blobs import xxh3
 HEADER = struct.Struct("<8sHHIQQIIIIffffIIQQ")
 FIELDS = (
     "magic major minor kv front_digest file_size n_ids n_positions n_data has_sampler temperature "
-    "top_p min_p repetition_penalty top_k reserved seed n_calls"
+    "top_p min_p repetition_penalty top_k n_lost seed n_calls"
 ).split()
 MAGIC = bytes([0x89, 0x53, 0x4D, 0x53, 0x0D, 0x0A, 0x1A, 0x0A])
 TYPES = {1: np.dtype("<f4"), 2: np.dtype("<f2"), 3: np.dtype("i1")}  # 4: int4
@@ -32,12 +32,19 @@ def split(n, at_once):
     return [min(at_once, n - done) for done in range(0, n, at_once)]
 
 
-def record_sizes(header, n_layers, n_heads, head_dim):
-    """Of all records; and of each block of keys and values its number of positions."""
+def record_sizes(header, n_layers, n_heads, head_dim, window=0, windowed=()):
+    """Of all records; and of each block of keys and values its number of positions. `windowed` are layers."""
     kv = header["kv"]
     row = head_dim // 2 if kv == 4 else head_dim * TYPES[kv].itemsize
     position = 2 * row + (8 if kv >= 3 else 0)
-    blocks = [n for n in split(header["n_positions"], 64) for _ in range(n_layers * n_heads)]
+    n_stored = header["n_positions"] - header["n_lost"]
+    blocks = [
+        n
+        for i, n in enumerate(split(n_stored, 64))
+        for layer in range(n_layers)
+        if layer not in windowed or header["minor"] == 0 or 64 * i + 63 >= n_stored - window
+        for _ in range(n_heads)
+    ]
     sizes = [4 * n for n in split(header["n_ids"], 4096)] + split(header["n_data"], 16384)
     return [HEADER.size, *sizes, *(n * position for n in blocks)], blocks
 
@@ -76,10 +83,10 @@ def read_rows(record, n, kv, head_dim):
     return keys * scales[:n, None], values * scales[n:, None]
 
 
-def read(data, n_layers, n_heads, head_dim):
+def read(data, n_layers, n_heads, head_dim, window=0, windowed=()):
     header = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True))
-    assert header["magic"] == MAGIC and (header["major"], header["minor"]) == (1, 0)
-    sizes, blocks = record_sizes(header, n_layers, n_heads, head_dim)
+    assert header["magic"] == MAGIC and (header["major"], header["minor"]) == (1, int(window > 0))
+    sizes, blocks = record_sizes(header, n_layers, n_heads, head_dim, window, windowed)
     records, at, before = [], 0, 0
     for size in sizes:
         records.append(data[at : at + size])

@@ -197,7 +197,7 @@ def test_sessions_of_others_are_refused(blob, demo_blob, file, good):
     assert_left_alone(blob, file, good, UNSUPPORTED, "f16, not int8", words=["--kv", "int8"])
     edited = session_reader.edited
     assert_left_alone(blob, file, edited(good, major=2), UNSUPPORTED, "version 2.0")
-    assert_left_alone(blob, file, edited(good, minor=1), UNSUPPORTED, "version 1.1")
+    assert_left_alone(blob, file, edited(good, minor=2), UNSUPPORTED, "version 1.2")
 
 
 def test_sizes_that_are_made_up_cost_nothing(blob, file, good):

@@ -435,9 +435,9 @@ static void fields_out_of_order_are_refused(void **state)
         smol_status status;
         const char *part;
     } cases[] = {
-        {FIELD_OF(major), 2, SMOL_ERROR_UNSUPPORTED, "version 2.0"},
-        {FIELD_OF(major), 0, SMOL_ERROR_UNSUPPORTED, "version 0.0"},
-        {FIELD_OF(minor), 1, SMOL_ERROR_UNSUPPORTED, "version 1.1"},
+        {FIELD_OF(major), 2, SMOL_ERROR_UNSUPPORTED, "version 2.1"},
+        {FIELD_OF(major), 0, SMOL_ERROR_UNSUPPORTED, "version 0.1"},
+        {FIELD_OF(minor), 2, SMOL_ERROR_UNSUPPORTED, "version 1.2"},
         {FIELD_OF(kv), 0, SMOL_ERROR_DAMAGED, "type of its KV"},
         {FIELD_OF(kv), 5, SMOL_ERROR_DAMAGED, "type of its KV"},
         {FIELD_OF(kv), SMOL_KV_F32, SMOL_ERROR_UNSUPPORTED, "cache of f32, not f16"},
@@ -456,7 +456,7 @@ static void fields_out_of_order_are_refused(void **state)
         {FIELD_OF(top_p), two, SMOL_ERROR_DAMAGED, "sampler"},
         {FIELD_OF(min_p), two, SMOL_ERROR_DAMAGED, "sampler"},
         {FIELD_OF(repetition_penalty), negative, SMOL_ERROR_DAMAGED, "sampler"},
-        {FIELD_OF(reserved), 1, SMOL_ERROR_DAMAGED, "sampler"},
+        {FIELD_OF(n_lost), 7, SMOL_ERROR_DAMAGED, "lost tokens"},
         {sizeof f.header + 8, 4, TINY_VOCABULARY, SMOL_ERROR_DAMAGED, "token id"},
         {sizeof f.header + 8 + 16, 4, UINT32_MAX, SMOL_ERROR_DAMAGED, "token id"},
     };

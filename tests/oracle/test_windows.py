@@ -1,0 +1,180 @@
+"""Windowed layers keep the keys and values of their windows only. Whatever is done to a sequence, its logits are the bits of
+a context that keeps everything, as one with a cache of prefixes does, and those of transformers."""
+
+import ctypes
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import make_of
+from engine import Model, Prefixes, SmolError, check, convert
+from internal import DAMAGED, Error, lib
+from session_reader import edited, read
+from test_determinism import KVS, same_bits
+from test_logits import check as check_logits
+from transformers import AutoModelForCausalLM, Gemma3TextConfig
+
+WINDOW, SPARE, BLOCK, CAPACITY, N_LAYERS = 100, 256, 64, 4096, 6
+SETTINGS = dict(
+    vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=N_LAYERS, num_attention_heads=2,
+    num_key_value_heads=1, head_dim=16, max_position_embeddings=CAPACITY, sliding_window=WINDOW, bos_token_id=None,
+    eos_token_id=2, pad_token_id=None, query_pre_attn_scalar=16,
+    layer_types=["sliding_attention"] * 3 + ["full_attention"] + ["sliding_attention"] * 2,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return make_of(Gemma3TextConfig(**SETTINGS), tmp_path_factory.mktemp("windowed") / "checkpoint")
+
+
+@pytest.fixture(scope="module", params=["f32", "int8"])
+def model(request, checkpoint):
+    with Model(convert(checkpoint, checkpoint / f"{request.param}.smol", request.param, force=True)) as model:
+        yield model
+
+
+class Text:
+    """A context that keeps windows, and the tokens that it should have."""
+
+    def __init__(self, model, kv="default", **options):
+        self.context, self.model, self.kv, self.ids = model.context(2, kv, **options), model, kv, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.context.close()
+
+    def add(self, new):
+        """Evaluates; returns the logits of the last."""
+        self.ids += list(new)
+        return self.context.eval(new, 1)
+
+    def cut(self, n):
+        self.ids = self.ids[:n]
+        self.context.truncate(n)
+        assert len(self.context) == n
+
+    def expected(self):
+        """The logits of the last token, from a context that keeps everything."""
+        with Prefixes(self.model, 1000, self.kv) as cache, self.model.context(2, self.kv, prefixes=cache) as whole:
+            return whole.eval(self.ids, 1)
+
+    def save(self):
+        data, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        save = lib.smol_context_save_memory
+        check(save(self.context.handle, None, ctypes.byref(data), ctypes.byref(size), ctypes.byref(error)), error)
+        saved = ctypes.string_at(data, size.value)
+        lib.smol_free(data)
+        return saved
+
+    def restore(self, saved, ids):
+        error = Error()
+        check(lib.smol_context_restore_memory(self.context.handle, None, saved, len(saved), ctypes.byref(error)), error)
+        self.ids = list(ids)
+        return self
+
+
+def random_ids(rng, n):
+    return rng.integers(3, SETTINGS["vocab_size"], n)
+
+
+def test_long_texts_are_those_of_transformers(checkpoint, model):
+    if model.info.dtype != b"f32":
+        pytest.skip("for weights that are not rounded")
+    ids = random_ids(np.random.default_rng(0), 1500)
+    with torch.no_grad():
+        reference = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)(torch.tensor(ids[None])).logits
+    with model.context(2, "f32") as context:
+        ours = np.concatenate([context.eval(part) for part in np.split(ids, [1, 700, 701, 1400])])
+    check_logits(ours, reference[0].numpy())
+
+
+@pytest.mark.parametrize("kv", KVS)
+def test_memory_does_not_grow_in_windowed_layers(model, kv):
+    rng = np.random.default_rng(1)
+    with Text(model, kv) as text:
+        text.add(random_ids(rng, BLOCK))
+        block_bytes = text.context.info().kv_bytes
+        for n in (500, 1, 2000, 1, 63):
+            text.add(random_ids(rng, n))
+        n_blocks, most = -(-len(text.ids) // BLOCK), (WINDOW + SPARE) // BLOCK + 2
+        assert text.context.info().kv_bytes <= block_bytes * (n_blocks + 5 * most) / N_LAYERS
+
+
+@pytest.mark.parametrize("kv", KVS)
+@pytest.mark.parametrize("seed", range(6))
+def test_any_way_back_leads_to_the_same_bits(model, kv, seed):
+    rng = np.random.default_rng(seed)
+    with Text(model, kv) as text:
+        for _ in range(12):
+            size = rng.choice([1, 2, 17, 128, 300, 700])
+            got = text.add(random_ids(rng, size))
+            assert same_bits(got, text.expected())
+            if rng.random() < 0.6:
+                text.cut(int(rng.integers(len(text.ids) + 1)))
+            if rng.random() < 0.2:
+                text.cut(int(rng.integers(len(text.ids) + 1)))
+            if len(text.ids) > CAPACITY - 800:
+                text.cut(10)
+
+
+@pytest.mark.parametrize("keeps_all", [False, True])
+@pytest.mark.parametrize("n", [30, 163, 164, 165, 1000])
+def test_a_session_has_what_windows_need(model, n, keeps_all):
+    """Also one that was cut to a length of which keys and values are lost."""
+    rng = np.random.default_rng(n)
+    with Prefixes(model, 1000) as cache, Text(model) as text, Text(model) as other:
+        text.add(random_ids(rng, n))
+        saved, ids = text.save(), list(text.ids)
+        with model.context(2, prefixes=cache) as whole:
+            whole.eval(ids, 0)
+            other.context.close()
+            other.context = whole
+            assert other.save() == saved  # whatever a context keeps
+            other.context = model.context(1, **({"prefixes": cache} if keeps_all else {}))
+        more = random_ids(rng, 70)
+        other.restore(saved, ids)
+        assert same_bits(other.add(more), text.add(more))
+        for back in (n - 1, n // 2, 0):  # the first without its own token, as a resumed generation does
+            other.restore(saved, ids).cut(back)
+            got = other.add(more)
+            assert same_bits(got, other.expected())
+        text.cut(n)
+        text.add(random_ids(rng, 700))
+        text.add(random_ids(rng, 200))  # the place where the newest evaluation began is not lost
+        text.cut(n)
+        lost = text.save()
+        text.restore(lost, ids)
+        assert same_bits(text.add(more), text.expected())
+    session = read(lost, N_LAYERS, 1, 16, WINDOW, [0, 1, 2, 4, 5])
+    assert session.header["n_positions"] == session.header["n_lost"] == n and not session.records
+    session = read(saved, N_LAYERS, 1, 16, WINDOW, [0, 1, 2, 4, 5])
+    assert session.header["n_positions"] == n and session.header["n_lost"] == 0
+
+
+def test_sessions_that_lost_more_than_they_have_are_refused(model):
+    with Text(model) as text:
+        text.add(random_ids(np.random.default_rng(0), 300))
+        saved = text.save()
+        for n_lost in (301, 2**32 - 1):
+            with pytest.raises(SmolError) as refused:
+                text.restore(edited(saved, n_lost=n_lost), [])
+            assert refused.value.status == DAMAGED
+
+
+def test_a_failed_evaluation_changes_nothing(model):
+    rng = np.random.default_rng(5)
+    with Text(model) as text:
+        text.add(random_ids(rng, 900))
+        text.cut(300)
+        lib.smol_context_cancel(text.context.handle, 1)
+        with pytest.raises(SmolError):
+            text.context.eval(random_ids(rng, 10))
+        lib.smol_context_cancel(text.context.handle, 0)
+        with pytest.raises(SmolError):
+            text.context.eval([SETTINGS["vocab_size"]])
+        assert len(text.context) == 300
+        got = text.add(random_ids(rng, 5))
+        assert same_bits(got, text.expected())
