@@ -1,6 +1,7 @@
 /* Guesses of the next tokens, see lookup.h. */
 #include "runtime/lookup.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -17,8 +18,10 @@ static const float learning_rate = 0.15f;
 void smol_lookup_init(struct lookup *lookup)
 {
     float wrong = 1;
-    for (size_t n = 0; n <= LOOKUP_MATCH; n++, wrong *= 0.75f)
+    for (size_t n = 0; n <= LOOKUP_MATCH; n++) {
         lookup->chance[n] = 1 - wrong;
+        wrong *= 0.75f;
+    }
     lookup->n_agreeing = 0;
     lookup->n_unused = 0;
 }
@@ -56,16 +59,17 @@ size_t smol_lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, u
 {
     size_t place = n > LEAST_MATCH ? find_place(ids, n, &lookup->n_agreeing) : n;
     size_t count = 0, left = n - place;
+    left = left < most ? left : most;
     if (left == 0)
         return 0;
-    left = left < most ? left : most;
-    float chance = lookup->chance[lookup->n_agreeing];
-    if (chance < 2 * row_cost)
+    float chance = lookup->chance[lookup->n_agreeing], all = chance;
+    bool doubtful = chance < 2 * row_cost;
+    if (doubtful)
         count = ++lookup->n_unused % PATIENCE == 0;
-    else
-        for (float all = chance; count < left && all > row_cost; all *= chance)
-            count++;
-    count = count < left ? count : left;
+    while (!doubtful && count < left && all > row_cost) {
+        count++;
+        all *= chance;
+    }
     memcpy(out, ids + place, count * sizeof *out);
     return count;
 }

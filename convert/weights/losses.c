@@ -1,6 +1,7 @@
 /* The losses of matrices, see losses.h. */
 #include "convert/weights/losses.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@ enum {
     SAMPLE_LEAST = 4,  /* row blocks of a matrix that are measured, */
     SAMPLE_SHARE = 64, /* or one of so many, if that is more */
 };
+
+static const double LOST = 1e30; /* nats */
 
 /* The sums of squared errors of a row block. */
 struct block_errors {
@@ -170,7 +173,7 @@ static void measure_blocks(void *argument, struct pool_thread *thread)
 /* --- one matrix --------------------------------------------------------------------------- */
 
 /* Adds to the losses what a sensitivity and the errors of all blocks, products or weights, imply.
- */
+ * Errors overflow only if the statistics are no model's: the matrix is then lost in any dtype. */
 static void add_losses(const struct loss_meter *meter, bool products, double sensitivity,
                        struct dtype_losses *losses)
 {
@@ -178,9 +181,12 @@ static void add_losses(const struct loss_meter *meter, bool products, double sen
     for (size_t i = 0; i < meter->n_blocks; i++)
         for (size_t k = 0; k < N_ROUNDINGS; k++)
             errors[k] += products ? meter->blocks[i].products[k] : meter->blocks[i].weights[k];
-    for (size_t k = 0; k < N_CHOICES; k++)
-        if (errors[k] > 0 && errors[COARSE] > 0)
-            losses->nats[k] += sensitivity * errors[k] / errors[COARSE];
+    for (size_t k = 0; k < N_CHOICES; k++) {
+        if (errors[k] <= 0 || errors[COARSE] <= 0)
+            continue;
+        double loss = sensitivity * errors[k] / errors[COARSE];
+        losses->nats[k] += isfinite(loss) && loss < LOST ? loss : LOST;
+    }
 }
 
 /* Measures the errors of a matrix. */

@@ -99,7 +99,7 @@ static void write_pattern(struct buffer *out, const char *pattern)
         }
         smol_buffer_add(out, "(", 1);
         const char *part = parts;
-        for (int number = *at; number > 0; number--)
+        for (unsigned number = (unsigned char)*at; number > 0; number--)
             part = next_text(part);
         write_pattern(out, part);
         smol_buffer_add(out, ")", 1);

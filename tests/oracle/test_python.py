@@ -108,18 +108,14 @@ def test_threads_caches_guesses_and_checks_change_nothing(blob, model):
                 assert again == expected and min(answer.reused_tokens for answer in again) > 0
 
 
+@pytest.mark.slow
 def test_the_real_model(real_model_dir, tmp_path):
-    pytest.importorskip("torch")
     blob = tmp_path / "real.smol"
     smolrun.convert(real_model_dir, blob)
     requests = [{"messages": [{"role": "user", "content": "Name three colours."}], "max_tokens": 24, "logprobs": 2},
                 {"prompt": "The capital of France is", "max_tokens": 12, "temperature": 0.7, "top_p": 0.9, "seed": 3}]  # fmt: skip
     with smolrun.Model(blob) as real:
         assert [ask(real, request) for request in requests] == printed(blob, requests)
-        assert real.recommended == {"temperature": np.float32(0.2), "top_p": np.float32(0.9)} or real.recommended
-
-
-test_the_real_model = pytest.mark.slow(test_the_real_model)
 
 
 # --- structure, tools -----------------------------------------------------------------------------
