@@ -26,6 +26,9 @@ struct safetensors_tensor {
      * the row at which the part starts. Otherwise zero. */
     const char *whole;
     uint64_t whole_rows, first_row;
+    /* Not 0: the rows of each group of this many, a head, are stored in another order, see
+     * tensor.c. */
+    uint64_t paired_rows;
 };
 
 /* One file, or several joined (smol_safetensors_join). */
@@ -57,6 +60,10 @@ smol_status smol_safetensors_open_view(struct file_view *file, const char *path,
  * SMOL_ERROR_MEMORY. */
 smol_status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
                                   struct safetensors *joined, smol_error *error);
+
+/* Fills by_name from the tensors. Errors: SMOL_ERROR_DAMAGED (two tensors of one name),
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_safetensors_index(struct safetensors *reader, smol_error *error);
 
 void smol_safetensors_close(struct safetensors *reader);
 

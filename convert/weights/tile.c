@@ -66,6 +66,6 @@ struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,
                                    const struct blob_tensor *layout, uint8_t *out)
 {
     memset(out, 0, layout->size);
-    element_widen(source->dtype, source->data, 0, layout->cols, (float *)out);
+    tensor_widen(source, 0, layout->cols, (float *)out);
     return find_not_finite((float *)out, layout->cols, 0);
 }
