@@ -7,6 +7,7 @@
 #include "common/buffer.h"
 #include "common/file.h"
 #include "common/hash.h"
+#include "convert/checkpoint/gguf_tensors.h"
 #include "format/layout.h"
 #include "smol.h"
 
@@ -36,6 +37,9 @@ static void describe_weights(struct buffer *out, const struct shards *shards, bo
         describe_file(out, smol_base_name(shards->path), index->size, index->digest);
     for (size_t i = 0; i < shards->n_files; i++)
         describe_view(out, smol_base_name(shards->paths[i]), &shards->files[i].file, digests);
+    char quantized[QUANTIZED_TEXT];
+    if (smol_describe_quantized(&shards->all, quantized))
+        smol_buffer_print(out, "already quantized: %s\n", quantized);
 }
 
 static void describe_adapter(struct buffer *out, const struct lora *lora, bool digests)

@@ -11,13 +11,25 @@
 #include "convert/base/foreign.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
+#include "convert/checkpoint/gguf_tensors.h"
 #include "convert/checkpoint/hub.h"
+#include "convert/gguf/settings.h"
 #include "format/layout.h"
 #include "format/model.h"
 
+/* Returns whether the file `path` begins as a GGUF file does. */
+static bool is_gguf(const char *path)
+{
+    uint8_t data[4];
+    size_t n, size;
+    smol_error error;
+    return !smol_is_folder(path) && !smol_file_peek(path, data, sizeof data, &n, &size, &error) &&
+           smol_gguf_is(data, n);
+}
+
 bool smol_source_is_checkpoint(const char *path)
 {
-    return smol_is_folder(path) || smol_shards_is_index(path);
+    return smol_is_folder(path) || smol_shards_is_index(path) || is_gguf(path);
 }
 
 /* Returns whether the file is missing. A dangling link is not missing: it is an error. */
@@ -81,6 +93,8 @@ static smol_status check_exists(const char *input, smol_error *error)
 static smol_status open_weights(struct source *source, const char *input, smol_error *error)
 {
     char *path = NULL;
+    if (is_gguf(input))
+        return smol_shards_open_gguf(input, &source->shards, error);
     if (!smol_is_folder(input))
         return smol_shards_open(input, &source->shards, error);
     smol_status status = find_weights(input, &path, error);
@@ -107,13 +121,20 @@ static smol_status find_snapshot(const char *input, char **snapshot, smol_error 
     return status;
 }
 
-/* Finds the folder of all files except the weights, which is that of config.json. */
+/* Finds the folder of all files except the weights, which is that of config.json. A GGUF file has
+ * the settings itself. */
 static smol_status find_settings(struct source *source, const char *input, const char *config,
                                  smol_error *error)
 {
-    bool beside = !config && smol_is_folder(input);
+    bool beside = !config && smol_is_folder(input), whole = is_gguf(input);
+    if (whole && config)
+        return smol_fail(
+            error, SMOL_ERROR_USAGE,
+            "--config: cannot be combined with a GGUF file, which has its own settings");
     source->folder = beside ? strdup(input) : smol_path_folder(config ? config : input);
-    source->config_name = strdup(config ? smol_base_name(config) : "config.json");
+    source->config_name = strdup(config  ? smol_base_name(config)
+                                 : whole ? smol_base_name(input)
+                                         : "config.json");
     return source->folder && source->config_name ? SMOL_OK : smol_fail_memory(error, "a file name");
 }
 
@@ -207,7 +228,7 @@ static smol_status open_template(struct source *source, const struct source_opti
                                  smol_error *error)
 {
     const struct chat_template_choice choice = {
-        .folder = source->folder,
+        .folder = source_template_folder(source),
         .name = options->template_name,
         .file = options->template_file,
         .config = &source->tokenizer_config,
@@ -265,17 +286,70 @@ struct blob_contents smol_source_contents(const struct source *source)
     };
 }
 
+smol_status smol_source_config(const struct source *source, struct json_settings *config,
+                               smol_error *error)
+{
+    if (source_is_gguf(source))
+        return smol_gguf_config(&source->shards.gguf, &source->shards.all, config, error);
+    return smol_settings_open(source->folder, source->config_name, true, config, error);
+}
+
+smol_status smol_source_tokenizer_config(const struct source *source, struct json_settings *config,
+                                         smol_error *error)
+{
+    if (source_is_gguf(source))
+        return smol_gguf_tokenizer_config(&source->shards.gguf, config, error);
+    return smol_settings_open(source->folder, "tokenizer_config.json", false, config, error);
+}
+
+/* Makes the variant of the family for a GGUF file whose norms already have the family's offset. */
+static smol_status make_variant(struct source *source, smol_error *error)
+{
+    const struct gguf_arch *arch = smol_gguf_arch(&source->shards.gguf);
+    if (!arch || !arch->adds_offset)
+        return SMOL_OK;
+    source->variant = malloc(sizeof *source->variant);
+    if (!source->variant)
+        return smol_fail_memory(error, "the family");
+    *source->variant = *source->config.family;
+    source->variant->norm_offset = 0;
+    source->config.family = source->variant;
+    return SMOL_OK;
+}
+
+static smol_status open_gguf_settings(struct source *source, uint32_t context, smol_error *error)
+{
+    struct json_settings config = {0};
+    smol_status status = smol_source_config(source, &config, error);
+    if (!status)
+        status = smol_source_tokenizer_config(source, &source->tokenizer_config, error);
+    if (!status)
+        status = smol_gguf_tokenizer(&source->shards.gguf, &source->tokenizer_json, error);
+    if (!status)
+        status = smol_config_read(&config, &source->tokenizer_config, &source->tokenizer_json,
+                                  context, &source->config);
+    smol_settings_close(&config);
+    return status ? status : make_variant(source, error);
+}
+
+/* Opens the settings that the model and its tokenizer have. */
+static smol_status open_settings(struct source *source, uint32_t context, smol_error *error)
+{
+    if (source_is_gguf(source))
+        return open_gguf_settings(source, context, error);
+    smol_status status = check_tokenizer_file(source, error);
+    return status ? status
+                  : smol_config_open(source->folder, source->config_name, context, &source->config,
+                                     &source->tokenizer_config, &source->tokenizer_json, error);
+}
+
 smol_status smol_source_open(const char *input, const struct source_options *options,
                              enum blob_dtype dtype, struct source *source, smol_error *error)
 {
     smol_status status = smol_source_open_weights(input, options, source, error);
     source->calibration = options->calibration;
     if (!status)
-        status = check_tokenizer_file(source, error);
-    if (!status)
-        status =
-            smol_config_open(source->folder, source->config_name, options->context, &source->config,
-                             &source->tokenizer_config, &source->tokenizer_json, error);
+        status = open_settings(source, options->context, error);
     if (!status)
         status = check_model(source, dtype, error);
     if (!status)
@@ -332,6 +406,7 @@ void smol_source_close(struct source *source)
     smol_mix_free(&source->mix);
     smol_stats_close(&source->stats);
     free(source->tensors);
+    free(source->variant);
     free(source->config_name);
     free(source->folder);
     *source = (struct source){0};

@@ -42,6 +42,7 @@ struct source {
     char *config_name; /* "config.json", or the file name in --config */
     struct shards shards;
     struct config config;
+    struct family *variant; /* of a GGUF file: config.family with its norms as they are stored */
     struct json_settings tokenizer_config; /* open, for the chat template */
     struct json_settings tokenizer_json;   /* open until it is compiled */
     struct json_mark tokenizer_mark;       /* of tokenizer.json */
@@ -64,10 +65,11 @@ static inline bool source_estimates(const struct source *source)
 }
 
 /* Opens `input` for a blob of `dtype`. `input` is a checkpoint's folder, a model's folder in the
- * cache of the Hub (see hub.h), or the model.safetensors or model.safetensors.index.json of a
- * checkpoint. Checks everything except the tokenizer's tables and the elements of tensors. After an
- * error the source is closed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED,
- * SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE (a choice of revisions, or several adapters). */
+ * cache of the Hub (see hub.h), the model.safetensors or model.safetensors.index.json of a
+ * checkpoint, or a GGUF file. Checks everything except the tokenizer's tables and the elements of
+ * tensors. After an error the source is closed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE (a choice of revisions, or several
+ * adapters). */
 smol_status smol_source_open(const char *input, const struct source_options *options,
                              enum blob_dtype dtype, struct source *source, smol_error *error);
 
@@ -83,8 +85,27 @@ smol_status smol_source_open_weights(const char *input, const struct source_opti
  * source. */
 struct blob_contents smol_source_contents(const struct source *source);
 
-/* Returns whether `path` can only be a checkpoint: a folder or an index. */
+/* Returns whether `path` can only be a checkpoint: a folder, an index or a GGUF file. */
 bool smol_source_is_checkpoint(const char *path);
+
+/* Returns whether the source is a GGUF file, whose settings are in the file itself. */
+static inline bool source_is_gguf(const struct source *source)
+{
+    return source->shards.gguf.version > 0;
+}
+
+/* Opens the settings config.json of the source, and its tokenizer_config.json if there is one. A
+ * GGUF file's are made from its keys. The caller closes them, also after an error. */
+smol_status smol_source_config(const struct source *source, struct json_settings *config,
+                               smol_error *error);
+smol_status smol_source_tokenizer_config(const struct source *source, struct json_settings *config,
+                                         smol_error *error);
+
+/* Returns the folder in which the source has templates, or NULL. */
+static inline const char *source_template_folder(const struct source *source)
+{
+    return source_is_gguf(source) ? NULL : source->folder;
+}
 
 /* Fills source->tokenizer and closes tokenizer.json. May be called once. Errors:
  * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */

@@ -150,6 +150,7 @@ static const struct {
     [OP_KEEP] = {2, 1, 0, OPERAND_NONE, false},
     [OP_REWIND] = {1, 1, 0, OPERAND_NONE, false},
     [OP_LOOP_END] = {1, 0, 0, OPERAND_OTHER, true},
+    [OP_CALL_LIST] = {2, 1, 0, OPERAND_OTHER, false},
 };
 
 static struct effect effect_of(const struct template_operation *op)
@@ -163,7 +164,7 @@ static struct effect effect_of(const struct template_operation *op)
         effect.pops += (uint64_t)op->b * 2;
     else if (op->code == OP_UNPACK)
         effect.pushes += op->b;
-    else if (op->code == OP_CALL)
+    else if (op->code == OP_CALL || op->code == OP_CALL_LIST)
         effect.pops += op->a + (uint64_t)op->b * 2;
     else if (op->code == OP_FILTER || op->code == OP_TEST)
         effect.pops += op->a + (uint64_t)(op->b >> 16) * 2;

@@ -127,6 +127,8 @@ enum template_opcode {
     OP_KEEP,     /* (loop value -> loop) keeps the item if value is true, see OP_REWIND */
     OP_REWIND,   /* (loop -> loop) starts again, with the kept items */
     OP_LOOP_END, /* (loop -> ) jumps to b if it had an item */
+    /* a call whose number of arguments is known only when it runs */
+    OP_CALL_LIST, /* (callee list ... -> value) as OP_CALL, the list has those by position */
     N_TEMPLATE_CODES,
 };
 

@@ -28,11 +28,31 @@ static const struct {
     [ST_F64] = {"F64", 64, false},
     [ST_I64] = {"I64", 64, false},
     [ST_U64] = {"U64", 64, false},
+    [ST_Q4_0] = {"Q4_0", 0, true},
+    [ST_Q4_1] = {"Q4_1", 0, true},
+    [ST_Q5_0] = {"Q5_0", 0, true},
+    [ST_Q5_1] = {"Q5_1", 0, true},
+    [ST_Q8_0] = {"Q8_0", 0, true},
+    [ST_Q2_K] = {"Q2_K", 0, true},
+    [ST_Q3_K] = {"Q3_K", 0, true},
+    [ST_Q4_K] = {"Q4_K", 0, true},
+    [ST_Q5_K] = {"Q5_K", 0, true},
+    [ST_Q6_K] = {"Q6_K", 0, true},
+    [ST_IQ4_NL] = {"IQ4_NL", 0, true},
+};
+
+static const struct element_block blocks[] = {
+    [ST_Q4_0 - N_SAFETENSORS_DTYPES] = {32, 18},   [ST_Q4_1 - N_SAFETENSORS_DTYPES] = {32, 20},
+    [ST_Q5_0 - N_SAFETENSORS_DTYPES] = {32, 22},   [ST_Q5_1 - N_SAFETENSORS_DTYPES] = {32, 24},
+    [ST_Q8_0 - N_SAFETENSORS_DTYPES] = {32, 34},   [ST_Q2_K - N_SAFETENSORS_DTYPES] = {256, 84},
+    [ST_Q3_K - N_SAFETENSORS_DTYPES] = {256, 110}, [ST_Q4_K - N_SAFETENSORS_DTYPES] = {256, 144},
+    [ST_Q5_K - N_SAFETENSORS_DTYPES] = {256, 176}, [ST_Q6_K - N_SAFETENSORS_DTYPES] = {256, 210},
+    [ST_IQ4_NL - N_SAFETENSORS_DTYPES] = {32, 18},
 };
 
 bool smol_element_find(const char *name, size_t length, enum safetensors_dtype *dtype)
 {
-    for (unsigned i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
+    for (unsigned i = 0; i < N_SAFETENSORS_DTYPES; i++)
         if (length == strlen(dtypes[i].name) && memcmp(name, dtypes[i].name, length) == 0) {
             *dtype = (enum safetensors_dtype)i;
             return true;
@@ -48,6 +68,13 @@ const char *smol_element_name(enum safetensors_dtype dtype)
 unsigned smol_element_bits(enum safetensors_dtype dtype)
 {
     return dtypes[dtype].bits;
+}
+
+struct element_block smol_element_block(enum safetensors_dtype dtype)
+{
+    if (dtype >= N_SAFETENSORS_DTYPES)
+        return blocks[dtype - N_SAFETENSORS_DTYPES];
+    return (struct element_block){1, dtypes[dtype].bits / 8};
 }
 
 bool smol_element_is_weight(enum safetensors_dtype dtype)

@@ -1,4 +1,4 @@
-/* The element types of safetensors files, and their conversion to f32. */
+/* The element types of checkpoints, and their conversion to f32. */
 #ifndef SMOL_CONVERT_BASE_ELEMENT_H
 #define SMOL_CONVERT_BASE_ELEMENT_H
 
@@ -10,7 +10,8 @@
 #include "common/number.h"
 #include "format/layout.h"
 
-/* The element types of the format. Some are smaller than a byte. */
+/* The element types of safetensors files, some smaller than a byte, and those of GGUF files that
+ * store blocks of elements (blocks.h). */
 enum safetensors_dtype {
     ST_BOOL,
     ST_F4,
@@ -34,16 +35,37 @@ enum safetensors_dtype {
     ST_F64,
     ST_I64,
     ST_U64,
+    N_SAFETENSORS_DTYPES,
+    ST_Q4_0 = N_SAFETENSORS_DTYPES,
+    ST_Q4_1,
+    ST_Q5_0,
+    ST_Q5_1,
+    ST_Q8_0,
+    ST_Q2_K,
+    ST_Q3_K,
+    ST_Q4_K,
+    ST_Q5_K,
+    ST_Q6_K,
+    ST_IQ4_NL,
+    N_ELEMENT_DTYPES,
 };
 
-/* Finds the type that the format calls name[0..length). Returns false for an unknown name. */
+/* Finds the type that safetensors files call name[0..length). Returns false for an unknown name. */
 bool smol_element_find(const char *name, size_t length, enum safetensors_dtype *dtype);
 
-/* Return the name of a type ("BF16") and the size of an element in bits. */
+/* Return the name of a type ("BF16"), and the size of an element in bits, which types with blocks
+ * do not have. */
 const char *smol_element_name(enum safetensors_dtype dtype);
 unsigned smol_element_bits(enum safetensors_dtype dtype);
 
-/* Returns whether weights may have this type: a float type whose values f32 holds exactly. */
+/* The block of a type: `elements` share `bytes`. Other types have blocks of one element. */
+struct element_block {
+    unsigned elements, bytes;
+};
+struct element_block smol_element_block(enum safetensors_dtype dtype);
+
+/* Returns whether weights may have this type: a float type whose values f32 holds exactly, or a
+ * type with blocks. */
 bool smol_element_is_weight(enum safetensors_dtype dtype);
 
 /* The functions below are inline, so that each caller compiles them for its own instruction set.
@@ -76,7 +98,7 @@ static inline void widen_f8(const uint8_t *restrict data, uint64_t n, float (*wi
 }
 
 /* Converts elements [start, start + n) of `data` to f32, exactly. `dtype` must be a type of
- * weights. */
+ * weights without blocks. */
 static inline void element_widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t start,
                                  uint64_t n, float *out)
 {

@@ -11,7 +11,9 @@
 #include "common/file.h"
 #include "format/delta.h"
 
-#define GGUF "a GGUF file, made for llama.cpp: download the original safetensors checkpoint"
+#define GGUF                                                                                       \
+    "a GGUF file, made for llama.cpp: convert the original safetensors checkpoint, or name this "  \
+    "file itself"
 #define ONNX "an ONNX model: download the original safetensors checkpoint"
 #define SAVE "save the model as safetensors with transformers (save_pretrained)"
 #define KERAS "a Keras file: " SAVE

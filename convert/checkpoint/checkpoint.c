@@ -26,8 +26,7 @@ const char *smol_checkpoint_name(const struct family *family, struct tensor_key 
     return smol_checkpoint_format(family->names[key.role], key.layer, name);
 }
 
-/* Returns whether `name` is `pattern` with a layer filled in, and sets *layer. */
-static bool matches(const char *pattern, const char *name, uint32_t *layer)
+bool smol_checkpoint_matches(const char *pattern, const char *name, uint32_t *layer)
 {
     enum { MAX_DIGITS = 6 };
     const char *slot = strstr(pattern, "%u");
@@ -47,12 +46,13 @@ static bool find_in_family(const struct family *family, const char *name, struct
 {
     for (int role = 0; role < ROLE_COUNT; role++) {
         key->role = (enum tensor_role)role;
-        if (family->names[role] && matches(family->names[role], name, &key->layer))
+        if (family->names[role] && smol_checkpoint_matches(family->names[role], name, &key->layer))
             return true;
     }
     for (size_t i = 0; i < FAMILY_MAX_FUSED; i++) {
         key->role = family->fused[i].roles[0];
-        if (family->fused[i].name && matches(family->fused[i].name, name, &key->layer))
+        if (family->fused[i].name &&
+            smol_checkpoint_matches(family->fused[i].name, name, &key->layer))
             return true;
     }
     return false;
@@ -97,6 +97,11 @@ bool smol_checkpoint_ignores(const char *name)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
                                        ".attention.bias", ".attention.masked_bias"};
+    static const char *const of_gguf[] = {"rope_freqs.weight", "rope_factors_long.weight",
+                                          "rope_factors_short.weight"};
+    for (size_t i = 0; i < sizeof of_gguf / sizeof of_gguf[0]; i++)
+        if (strcmp(name, of_gguf[i]) == 0)
+            return true;
     return ends_with(name, ends, sizeof ends / sizeof ends[0]);
 }
 

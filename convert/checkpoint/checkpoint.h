@@ -16,6 +16,10 @@ enum { MAX_CHECKPOINT_NAME = 128 };
 const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
                                    char name[MAX_CHECKPOINT_NAME]);
 
+/* Returns whether `name` is such a pattern with a layer filled in, and sets *layer (0 if it has
+ * none). */
+bool smol_checkpoint_matches(const char *pattern, const char *name, uint32_t *layer);
+
 /* Writes the name of a tensor in checkpoints of the family. Returns `name`, or NULL if the family
  * has no such tensor. */
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
@@ -30,7 +34,7 @@ bool smol_checkpoint_find(const char *name, struct tensor_key *key);
 float smol_checkpoint_offset(const struct family *family, enum tensor_role role);
 
 /* Returns whether a tensor without a role is allowed. Old checkpoints contain RoPE's frequencies as
- * buffers, which follow from the configuration. */
+ * buffers, and GGUF files factors for them; both follow from the configuration. */
 bool smol_checkpoint_ignores(const char *name);
 
 /* Maps every tensor of `model`, which is of the family, to its source. `sources` has room for

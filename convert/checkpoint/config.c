@@ -147,7 +147,8 @@ static smol_status add_eos_token(const char *folder, const struct json_settings 
     smol_status status = eos_text(from, &text);
     if (status || !text)
         return status;
-    status = smol_settings_open(folder, "tokenizer.json", true, tokenizer, from->error);
+    if (!tokenizer->object)
+        status = smol_settings_open(folder, "tokenizer.json", true, tokenizer, from->error);
     if (status)
         return status;
     const json_t *id = find_token(tokenizer->object, text);
@@ -195,6 +196,20 @@ static smol_status read_all(const char *folder, const struct json_settings *from
         status = read_stop(folder, &from[CONFIG_JSON], &from[GENERATION_JSON],
                            &from[TOKENIZER_CONFIG_JSON], tokenizer, config);
     return status;
+}
+
+smol_status smol_config_read(const struct json_settings *config_json,
+                             const struct json_settings *tokenizer_config,
+                             struct json_settings *tokenizer, uint32_t context,
+                             struct config *config)
+{
+    const struct json_settings from[N_CONFIG_FILES] = {
+        [CONFIG_JSON] = *config_json,
+        [GENERATION_JSON] = {.path = config_json->path, .within = "", .error = config_json->error},
+        [TOKENIZER_CONFIG_JSON] = *tokenizer_config,
+    };
+    *config = (struct config){.wanted_context = context};
+    return read_all(NULL, from, tokenizer, config);
 }
 
 smol_status smol_config_open(const char *folder, const char *name, uint32_t context,

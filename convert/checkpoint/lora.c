@@ -13,6 +13,7 @@
 #include "common/file.h"
 #include "convert/base/settings.h"
 #include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/tensor.h"
 #include "format/layout.h"
 
 static const char instead[] = "is not supported: merge the adapter with PEFT, save the model and "
@@ -294,13 +295,6 @@ static smol_status check_half(const struct lora *lora, const struct safetensors_
                      lora->path, half->name, rows, cols);
 }
 
-/* Converts elements [start, start + n) of the tensor to f32. */
-static void read_elements(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
-                          float *out)
-{
-    element_widen(tensor->dtype, tensor->data, start, n, out);
-}
-
 /* Returns whether two tensors of the same shape hold the same numbers. */
 static bool same_numbers(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
 {
@@ -309,8 +303,8 @@ static bool same_numbers(const struct safetensors_tensor *a, const struct safete
     uint64_t n = a->shape[0] * a->shape[1];
     for (uint64_t i = 0; i < n; i += STRIP) {
         uint64_t width = n - i < STRIP ? n - i : STRIP;
-        read_elements(a, i, width, left);
-        read_elements(b, i, width, right);
+        tensor_widen(a, i, width, left);
+        tensor_widen(b, i, width, right);
         if (memcmp(left, right, width * sizeof *left) != 0)
             return false;
     }
@@ -506,10 +500,10 @@ static void add_products(const struct lora_pair *pair, const struct safetensors_
     float a[MERGED_STRIP], b;
     memset(sums, 0, n * sizeof *sums);
     for (uint64_t k = 0; k < rank; k++) {
-        read_elements(pair->a, k * cols + col, width, a);
+        tensor_widen(pair->a, k * cols + col, width, a);
         for (uint64_t r = 0; r < n; r++) {
-            uint64_t output = base->first_row + safetensors_output(base, row + r);
-            read_elements(pair->b, output * rank + k, 1, &b);
+            uint64_t output = base->first_row + tensor_output(base, row + r);
+            tensor_widen(pair->b, output * rank + k, 1, &b);
             for (uint64_t c = 0; c < width; c++)
                 sums[r][c] += (double)b * (double)a[c];
         }
@@ -521,8 +515,7 @@ void smol_lora_merge(const struct lora_pair *pair, const struct safetensors_tens
 {
     uint64_t cols = pair->a->shape[1];
     double sums[TILE_ROWS][MERGED_STRIP];
-    for (uint64_t r = 0; r < n; r++)
-        safetensors_widen(base, cols, row + r, 0, cols, out + r * cols);
+    tensor_widen(base, row * cols, n * cols, out);
     for (uint64_t col = 0; col < cols; col += MERGED_STRIP) {
         uint64_t width = cols - col < MERGED_STRIP ? cols - col : MERGED_STRIP;
         add_products(pair, base, row, n, col, width, sums);

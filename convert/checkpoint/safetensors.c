@@ -377,7 +377,7 @@ static smol_status fail_twice(const struct safetensors *reader, const struct saf
                      (unsigned long long)b->begin);
 }
 
-static smol_status index_names(struct safetensors *reader, smol_error *error)
+smol_status smol_safetensors_index(struct safetensors *reader, smol_error *error)
 {
     reader->by_name = malloc((reader->n_tensors + 1) * sizeof *reader->by_name);
     if (!reader->by_name)
@@ -483,7 +483,7 @@ smol_status smol_safetensors_open_view(struct file_view *file, const char *path,
     if (!status)
         status = check_places(reader, header_size, error);
     if (!status)
-        status = index_names(reader, error);
+        status = smol_safetensors_index(reader, error);
     status = file_settle(&reader->file, path, status, error);
     if (status) {
         smol_safetensors_close(reader);
@@ -510,7 +510,7 @@ smol_status smol_safetensors_join(const struct safetensors *files, size_t n, con
         for (size_t k = 0; k < file->n_tensors; k++)
             joined->tensors[joined->n_tensors++] = file->tensors[k];
     }
-    smol_status status = index_names(joined, error);
+    smol_status status = smol_safetensors_index(joined, error);
     if (status)
         smol_safetensors_close(joined);
     return status;

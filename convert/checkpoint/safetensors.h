@@ -30,30 +30,10 @@ struct safetensors_tensor {
      * from first_row, the first `run` are the part's. Rows are row_step elements apart, and columns
      * col_step. A run of 0: row by row. */
     uint64_t run, run_step, row_step, col_step;
+    /* Not 0: the rows of each group of this many, a head, are stored in another order, see
+     * tensor.c. */
+    uint64_t paired_rows;
 };
-
-/* Returns the output of the whole tensor that row `row` is, counted from first_row. */
-static inline uint64_t safetensors_output(const struct safetensors_tensor *tensor, uint64_t row)
-{
-    return tensor->run == 0 ? row : row / tensor->run * tensor->run_step + row % tensor->run;
-}
-
-/* Converts columns [col, col + n) of a row of a matrix (rows, cols) of weights to f32. A vector is
- * a matrix of one row, or, if it has runs, of one column. */
-static inline void safetensors_widen(const struct safetensors_tensor *tensor, uint64_t cols,
-                                     uint64_t row, uint64_t col, uint64_t n, float *out)
-{
-    if (tensor->run == 0) {
-        element_widen(tensor->dtype, tensor->data, row * cols + col, n, out);
-        return;
-    }
-    uint64_t start = safetensors_output(tensor, row) * tensor->row_step + col * tensor->col_step;
-    if (tensor->col_step == 1)
-        element_widen(tensor->dtype, tensor->data, start, n, out);
-    else
-        for (uint64_t i = 0; i < n; i++)
-            element_widen(tensor->dtype, tensor->data, start + i * tensor->col_step, 1, out + i);
-}
 
 /* One file, or several joined (smol_safetensors_join). */
 struct safetensors {
@@ -84,6 +64,10 @@ smol_status smol_safetensors_open_view(struct file_view *file, const char *path,
  * SMOL_ERROR_MEMORY. */
 smol_status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
                                   struct safetensors *joined, smol_error *error);
+
+/* Fills by_name from the tensors. Errors: SMOL_ERROR_DAMAGED (two tensors of one name),
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_safetensors_index(struct safetensors *reader, smol_error *error);
 
 void smol_safetensors_close(struct safetensors *reader);
 

@@ -11,6 +11,7 @@
 #include "common/checked.h"
 #include "common/file.h"
 #include "convert/base/settings.h"
+#include "convert/checkpoint/gguf_tensors.h"
 
 static const char extension[] = ".safetensors", index_extension[] = ".index.json";
 
@@ -339,6 +340,37 @@ smol_status smol_shards_open(const char *path, struct shards *shards, smol_error
     return status;
 }
 
+static smol_status read_gguf(struct shards *shards, smol_error *error)
+{
+    struct safetensors *file = shards->files;
+    smol_status status = smol_file_map(shards->paths[0], &file->file, error);
+    file->path = shards->paths[0];
+    if (status)
+        return status;
+    shards->n_files = 1;
+    status = smol_gguf_read(file, &shards->gguf, error);
+    if (status)
+        return status;
+    smol_gguf_name_tensors(&shards->gguf, file);
+    return smol_safetensors_join(file, 1, shards->path, &shards->all, error);
+}
+
+smol_status smol_shards_open_gguf(const char *path, struct shards *shards, smol_error *error)
+{
+    *shards = (struct shards){.path = strdup(path)};
+    shards->files = calloc(1, sizeof *shards->files);
+    shards->paths = calloc(1, sizeof *shards->paths);
+    smol_status status = SMOL_OK;
+    if (!shards->path || !shards->files || !shards->paths || !(shards->paths[0] = strdup(path)))
+        status = smol_fail_memory(error, "a file name");
+    else
+        status = read_gguf(shards, error);
+    status = smol_shards_settle(shards, status, error);
+    if (status)
+        smol_shards_close(shards);
+    return status;
+}
+
 uint64_t smol_shards_size(const struct shards *shards)
 {
     uint64_t size = 0;
@@ -368,6 +400,9 @@ smol_status smol_shards_settle(const struct shards *shards, smol_status status, 
 void smol_shards_close(struct shards *shards)
 {
     smol_safetensors_close(&shards->all);
+    smol_gguf_close(&shards->gguf);
+    if (shards->n_files == 0 && shards->paths)
+        free(shards->paths[0]);
     for (size_t i = 0; i < shards->n_files; i++) {
         smol_safetensors_close(&shards->files[i]);
         free(shards->paths[i]);

@@ -1,5 +1,5 @@
-/* Opens the weights of a checkpoint: one safetensors file, or the shards that an index lists
- * (model.safetensors.index.json, as huggingface_hub writes it). */
+/* Opens the weights of a checkpoint: one safetensors file, the shards that an index lists
+ * (model.safetensors.index.json, as huggingface_hub writes it), or a GGUF file. */
 #ifndef SMOL_CONVERT_SHARDS_H
 #define SMOL_CONVERT_SHARDS_H
 
@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "convert/base/json.h"
+#include "convert/checkpoint/gguf.h"
 #include "convert/checkpoint/safetensors.h"
 
 /* The most shards of a checkpoint. All files stay open; by default a process may have 1,024 open
@@ -22,6 +23,7 @@ struct shards {
     struct safetensors *files;   /* (n_files), in the order of their names */
     size_t n_files;
     struct safetensors all; /* the tensors of all files */
+    struct gguf gguf;       /* the keys of a GGUF file; zeroed otherwise */
 };
 
 /* Returns whether `path` is named like an index. */
@@ -33,6 +35,10 @@ bool smol_shards_is_index(const char *path);
  * everything is closed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (one
  * shard of several, a file of another kind, more than MAX_SHARDS), SMOL_ERROR_MEMORY. */
 smol_status smol_shards_open(const char *path, struct shards *shards, smol_error *error);
+
+/* Opens the GGUF file `path`, and gives its tensors the names of a checkpoint. Errors: see
+ * smol_gguf_read, and SMOL_ERROR_FILE. */
+smol_status smol_shards_open_gguf(const char *path, struct shards *shards, smol_error *error);
 
 /* Returns the total size of all files in bytes, without the index. */
 uint64_t smol_shards_size(const struct shards *shards);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/json_out.h"
+#include "convert/checkpoint/gguf_tensors.h"
 #include "convert/inspect/describe.h"
 #include "convert/provenance.h"
 #include "format/model.h"
@@ -340,6 +341,9 @@ static void write_checkpoint(struct json_out *json, const struct subject *subjec
         smol_json_member_text(json, "template_from", subject->template_in);
     if (subject->templates.n > 0)
         write_templates(json, &subject->templates);
+    char quantized[QUANTIZED_TEXT];
+    if (smol_describe_quantized(&subject->source.shards.all, quantized))
+        smol_json_member_text(json, "quantized", quantized);
     if (supported && subject->source.config.longrope)
         smol_json_member_text(json, "longrope",
                               subject->source.config.longrope == LONGROPE_SHORT ? "short" : "long");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/quote.h"
+#include "convert/checkpoint/gguf_tensors.h"
 #include "convert/provenance.h"
 #include "format/model.h"
 
@@ -333,7 +334,7 @@ static void show_blob(const struct blob *blob, FILE *out)
 /* Prints "272, 269030016 bytes (256.6 MiB): 272 BF16". */
 static void print_types(const struct subject *subject, FILE *out)
 {
-    size_t counts[ST_U64 + 1] = {0};
+    size_t counts[N_ELEMENT_DTYPES] = {0};
     uint64_t bytes = 0;
     char size[AMOUNT];
     const char *before = ": ";
@@ -343,7 +344,7 @@ static void print_types(const struct subject *subject, FILE *out)
     }
     fprintf(out, "%-18s %zu, %" PRIu64 " bytes (%s)", "tensors", subject->n_tensors, bytes,
             smol_size_text(bytes, size));
-    for (size_t i = 0; i <= ST_U64; i++) {
+    for (size_t i = 0; i < N_ELEMENT_DTYPES; i++) {
         if (counts[i] == 0)
             continue;
         fprintf(out, "%s%zu %s", before, counts[i], smol_element_name(i));
@@ -359,6 +360,10 @@ static void print_weights(const struct subject *subject, FILE *out)
     if (shards->index_mark.size > 0)
         fprintf(out, "%-18s %zu\n", "shards", shards->n_files);
     print_types(subject, out);
+    char quantized[QUANTIZED_TEXT];
+    if (smol_describe_quantized(&shards->all, quantized))
+        fprintf(out, "%-18s yes: %s; the original checkpoint gives a better blob\n", "quantized",
+                quantized);
 }
 
 /* Prints the architecture and model type of config.json, if present. */

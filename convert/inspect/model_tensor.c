@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "convert/checkpoint/tensor.h"
 #include "convert/weights/untile.h"
 
 /* --- description --------------------------------------------------------------------------- */
@@ -58,15 +59,10 @@ bool smol_tensor_is_number(const struct model_tensor *tensor)
     case ST_I16:
     case ST_U32:
     case ST_I32:
-    case ST_F8_E5M2:
-    case ST_F8_E4M3:
-    case ST_F16:
-    case ST_BF16:
-    case ST_F32:
     case ST_F64:
         return true;
     default:
-        return false;
+        return smol_element_is_weight(tensor->raw->dtype);
     }
 }
 
@@ -92,16 +88,6 @@ static void widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t n,
         WIDEN(uint32_t, x);
     case ST_I32:
         WIDEN(int32_t, x);
-    case ST_F8_E5M2:
-        WIDEN(uint8_t, f32_from_f8_e5m2(x));
-    case ST_F8_E4M3:
-        WIDEN(uint8_t, f32_from_f8_e4m3(x));
-    case ST_F16:
-        WIDEN(uint16_t, f32_from_f16(x));
-    case ST_BF16:
-        WIDEN(uint16_t, f32_from_bf16(x));
-    case ST_F32:
-        WIDEN(float, x);
     case ST_F64:
         WIDEN(double, x);
     default: /* bytes and booleans */
@@ -109,32 +95,19 @@ static void widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t n,
     }
 }
 
-/* Reads elements of a part that is not stored row by row. */
-static void read_part(const struct safetensors_tensor *raw, uint64_t cols, uint64_t row,
-                      uint64_t col, uint64_t n, double *out)
-{
-    float value;
-    for (uint64_t i = 0; i < n; i++) {
-        bool is_vector = raw->rank == 1; /* whose elements are rows here */
-        safetensors_widen(raw, is_vector ? 1 : cols, is_vector ? col + i : row,
-                          is_vector ? 0 : col + i, 1, &value);
-        out[i] = (double)value;
-    }
-}
-
 void smol_tensor_read(const struct model_tensor *tensor, uint64_t cols, uint64_t row, uint64_t col,
                       uint64_t n, double *out)
 {
     float values[TENSOR_PIECE];
+    if (tensor->raw && smol_element_is_weight(tensor->raw->dtype)) {
+        tensor_widen(tensor->raw, row * cols + col, n, values);
+        for (uint64_t i = 0; i < n; i++)
+            out[i] = (double)(tensor->offset != 0 ? values[i] + tensor->offset : values[i]);
+        return;
+    }
     if (tensor->raw) {
-        const struct safetensors_tensor *raw = tensor->raw;
-        uint64_t each = raw->size / (tensor->n_elements ? tensor->n_elements : 1);
-        if (raw->run == 0)
-            widen(raw->dtype, tensor->data + (row * cols + col) * each, n, out);
-        else
-            read_part(raw, cols, row, col, n, out);
-        for (uint64_t i = 0; tensor->offset != 0 && i < n; i++)
-            out[i] = (double)((float)out[i] + tensor->offset);
+        uint64_t each = tensor->raw->size / (tensor->n_elements ? tensor->n_elements : 1);
+        widen(tensor->raw->dtype, tensor->data + (row * cols + col) * each, n, out);
         return;
     }
     smol_untile(tensor->tiled, tensor->levels, tensor->data, row, col, n, values);

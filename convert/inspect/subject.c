@@ -246,7 +246,7 @@ static smol_status find_template(struct subject *subject, const struct source_op
         subject->template_in = smol_base_name(options->template_file);
         return SMOL_OK;
     }
-    smol_status status = smol_template_list_open(subject->source.folder,
+    smol_status status = smol_template_list_open(source_template_folder(&subject->source),
                                                  &subject->source.tokenizer_config, list, error);
     if (!status && list->n > 0)
         subject->template_in = smol_base_name(list->items[0].path);
@@ -262,8 +262,7 @@ static smol_status open_weights(struct subject *subject, const struct source_opt
     subject->has_weights = !status;
     if (status)
         return status == SMOL_ERROR_UNSUPPORTED ? SMOL_OK : status;
-    return smol_settings_open(subject->source.folder, "tokenizer_config.json", false,
-                              &subject->source.tokenizer_config, error);
+    return smol_source_tokenizer_config(&subject->source, &subject->source.tokenizer_config, error);
 }
 
 static smol_status open_checkpoint(struct subject *subject, const struct source_options *options,
@@ -287,7 +286,8 @@ static smol_status open_checkpoint(struct subject *subject, const struct source_
     }
     if (status || !subject->has_weights)
         return status;
-    status = smol_settings_open(source->folder, source->config_name, true, &subject->config, error);
+    if (!source_is_gguf(source) || !reason->status) /* a GGUF file that is not supported has none */
+        status = smol_source_config(source, &subject->config, error);
     return status ? status : find_template(subject, options, error);
 }
 

@@ -59,6 +59,12 @@ static const char *show_names(const struct template_list *list, char out[MAX_SHO
     return out;
 }
 
+/* Returns the folder, or the file that takes its place. */
+static const char *place_of(const struct chat_template_choice *choice)
+{
+    return choice->folder ? choice->folder : choice->config->path;
+}
+
 /* --- selection ------------------------------------------------------------------------------- */
 
 static smol_status take_named(struct search *search, const char *name)
@@ -69,7 +75,7 @@ static smol_status take_named(struct search *search, const char *name)
         return smol_fail(
             search->error, SMOL_ERROR_USAGE,
             "%.200s: has no chat template \"%.64s\": take one of those that it has: %s",
-            search->choice->folder, name, show_names(&search->list, names));
+            place_of(search->choice), name, show_names(&search->list, names));
     search->input.name = name;
     search->place = item->path;
     return read_listed(search, item, CHAT_PLAIN, &search->input.plain);
@@ -89,7 +95,7 @@ static smol_status take_default(struct search *search)
                   : plain ? "default, and tool_use with tools"
                           : "tool_use, with tools only";
     if (plain && tools && !plain->text)
-        search->place = search->choice->folder;
+        search->place = place_of(search->choice);
     else if (plain)
         search->place = plain->path;
     else if (tools)
@@ -128,7 +134,7 @@ static smol_status compile_none(struct search *search)
     smol_fail(&why, SMOL_ERROR_UNSUPPORTED, "none is the default, take one by --template: %s",
               show_names(&search->list, names));
     search->input.name = "none";
-    search->place = search->choice->folder;
+    search->place = place_of(search->choice);
     return smol_template_without_code(&search->input, &why, &search->found->section,
                                       &search->found->reason, search->error);
 }

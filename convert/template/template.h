@@ -9,7 +9,7 @@
 
 /* Where to look for the template. See template_list.h. */
 struct chat_template_choice {
-    const char *folder; /* folder of the checkpoint */
+    const char *folder; /* folder of the checkpoint; NULL: only `config` has templates */
     const char *name; /* template to use; NULL: as in the reference, "tool_use" if it exists and the
                          conversation has tools, otherwise "default" */
     const char *file; /* path of a template that overrides all others; or NULL */

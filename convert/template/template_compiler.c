@@ -271,6 +271,12 @@ static void compile_arguments(struct compiler *c, const struct node *node, uint3
 {
     *n = compile_list(c, node->list);
     *n_named = 0;
+    if (node->kind == NODE_CALL && node->b) { /* one list: those given singly, then the spread */
+        emit(c, node, OP_LIST, 0, *n);
+        compile_expression(c, node->b);
+        emit(c, node, OP_FILTER, 0, FILTER_LIST);
+        emit(c, node, OP_BINARY, BINARY_ADD, 0);
+    }
     for (const struct node *each = node->named; each; each = each->next, ++*n_named) {
         emit_string(c, each, each->text, each->size);
         compile_expression(c, each->a);
@@ -284,7 +290,9 @@ static void compile_call(struct compiler *c, const struct node *node)
     uint32_t n, n_named;
     compile_expression(c, node->a);
     compile_arguments(c, node, &n, &n_named);
-    if (node->kind == NODE_CALL)
+    if (node->kind == NODE_CALL && node->b)
+        emit(c, node, OP_CALL_LIST, 0, n_named);
+    else if (node->kind == NODE_CALL)
         emit(c, node, OP_CALL, n, n_named);
     else
         emit(c, node, node->kind == NODE_FILTER ? OP_FILTER : OP_TEST, n,

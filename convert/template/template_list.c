@@ -157,7 +157,7 @@ smol_status smol_template_list_open(const char *folder, const struct json_settin
     *list = (struct template_list){.places = json_object()};
     if (!list->places)
         return smol_fail_memory(error, "the list of chat templates");
-    smol_status status = list_files(folder, list, error);
+    smol_status status = folder ? list_files(folder, list, error) : SMOL_OK;
     if (!status && list->n == 0)
         status = list_key(config, list, error);
     return status;

@@ -281,22 +281,37 @@ static struct node *parse_primary(struct parser *p)
 
 /* --- postfix operators -------------------------------------------------------------------- */
 
-/* Parses arguments after "(" and adds them to node->list and node->named. */
+/* Parses the iterable after "*", whose items are the last arguments by position of a call. */
+static void parse_spread(struct parser *p, struct node *node)
+{
+    const struct token *star = p->token++;
+    if (node && node->kind != NODE_CALL)
+        fail(p, star->at, SMOL_ERROR_UNSUPPORTED,
+             "* before an argument of a filter or test is not supported");
+    else if (node && node->b)
+        fail(p, star->at, SMOL_ERROR_DAMAGED, "a second * in one call");
+    else if (node && (node->b = parse_expression(p)))
+        grow(p, node, node->b->height);
+}
+
+/* Parses arguments after "(" and adds them to node->list, node->named and node->b. */
 static void parse_arguments(struct parser *p, struct node *node)
 {
     struct chain list = {0}, named = {0};
     while (!p->status && !at_operator(p, ")")) {
         size_t at = p->token->at;
-        if (at_operator(p, "*") || at_operator(p, "**")) {
-            fail(p, at, SMOL_ERROR_UNSUPPORTED, "* or ** before an argument is not supported");
+        if (at_operator(p, "**")) {
+            fail(p, at, SMOL_ERROR_UNSUPPORTED, "** before an argument is not supported");
+        } else if (at_operator(p, "*")) {
+            parse_spread(p, node);
         } else if (p->token->type == TOKEN_NAME && token_is(p->token + 1, TOKEN_OPERATOR, "=")) {
             struct node *argument = with_text(new_node(p, NODE_NAMED, at), p->token);
             p->token += 2;
             if (argument && (argument->a = parse_expression(p)))
                 grow(p, argument, argument->a->height);
             append(&named, argument);
-        } else if (named.first) {
-            fail(p, at, SMOL_ERROR_DAMAGED, "a positional argument after a named one");
+        } else if (named.first || (node && node->kind == NODE_CALL && node->b)) {
+            fail(p, at, SMOL_ERROR_DAMAGED, "a positional argument after a named one or a *");
         } else {
             append(&list, parse_expression(p));
         }

@@ -32,7 +32,7 @@ enum node_kind {
     NODE_ATTRIBUTE,  /* a, text */
     NODE_ITEM,       /* a, b */
     NODE_SLICE,      /* a, list: start, stop, step */
-    NODE_CALL,       /* a, list, named */
+    NODE_CALL,       /* a, list, named; b: what * spreads, or NULL */
     NODE_FILTER,     /* a, op: enum template_filter, list, named */
     NODE_TEST,       /* a, op: enum template_test, list, named */
     NODE_NAMED,      /* an argument: text, a */

@@ -96,7 +96,7 @@ struct tile_fault smol_feedback_block(const struct safetensors_tensor *source,
     memset(f.targets, 0, 2 * cols * TILE_ROWS * sizeof(float));
     for (uint64_t r = 0; r < f.n_rows; r++) {
         uint64_t start = (row + r) * cols;
-        element_widen(source->dtype, source->data, start, cols, f.row);
+        tensor_widen(source, start, cols, f.row);
         struct tile_fault fault = start_row(&f, r, start);
         if (fault.status)
             return fault;

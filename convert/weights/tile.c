@@ -67,10 +67,6 @@ struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,
 {
     uint64_t n = layout->rows * layout->cols;
     memset(out, 0, layout->size);
-    if (source->run > 0)
-        for (uint64_t i = 0; i < n; i++)
-            safetensors_widen(source, 1, i, 0, 1, (float *)out + i);
-    else
-        element_widen(source->dtype, source->data, 0, n, (float *)out);
+    tensor_widen(source, 0, n, (float *)out);
     return find_not_finite((float *)out, n, 0);
 }

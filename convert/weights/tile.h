@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 #include "convert/calibration/factor.h"
-#include "convert/checkpoint/safetensors.h"
+#include "convert/checkpoint/tensor.h"
 #include "convert/weights/levels.h"
 #include "format/layout.h"
 

@@ -206,7 +206,7 @@ struct tile_fault TILE_BLOCK(const struct safetensors_tensor *source,
     memset(out, 0, smol_block_bytes(layout->dtype, cols));
     for (uint64_t r = 0; r < rows; r++) {
         uint64_t start = (row + r) * cols;
-        element_widen(source->dtype, source->data, start, cols, scratch);
+        tensor_widen(source, start, cols, scratch);
         struct tile_fault fault = find_not_finite(scratch, cols, start);
         if (!fault.status)
             fault = tile_row(scratch, layout, rule, r, start, out);

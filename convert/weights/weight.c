@@ -2,6 +2,7 @@
 #include "convert/weights/weight.h"
 
 #include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/tensor.h"
 
 struct weight smol_weight_get(const struct weights *weights, size_t index, struct tensor_key key,
                               const struct fold *fold)
@@ -23,8 +24,7 @@ void smol_weight_merged(const struct weight *weight, uint64_t row, uint64_t n, f
     if (weight->lora)
         smol_lora_merge(weight->lora, source, row, n, rows);
     else
-        for (uint64_t r = 0; r < n; r++)
-            safetensors_widen(source, cols, row + r, 0, cols, rows + r * cols);
+        tensor_widen(source, row * cols, n * cols, rows);
 }
 
 void smol_weight_rows(const struct weight *weight, uint64_t row, uint64_t n, float *rows)

@@ -63,11 +63,11 @@ static const struct {
     {VALUE_TEXT, METHOD_REMOVESUFFIX, "removesuffix"},
     {VALUE_TEXT, METHOD_ISSPACE, "isspace"},
     {VALUE_TEXT, METHOD_ZFILL, "zfill"},
+    {VALUE_TEXT, METHOD_FORMAT, "format"},
     {VALUE_TEXT, METHOD_UNSUPPORTED, "casefold"},
     {VALUE_TEXT, METHOD_UNSUPPORTED, "center"},
     {VALUE_TEXT, METHOD_UNSUPPORTED, "encode"},
     {VALUE_TEXT, METHOD_UNSUPPORTED, "expandtabs"},
-    {VALUE_TEXT, METHOD_UNSUPPORTED, "format"},
     {VALUE_TEXT, METHOD_UNSUPPORTED, "format_map"},
     {VALUE_TEXT, METHOD_UNSUPPORTED, "isalnum"},
     {VALUE_TEXT, METHOD_UNSUPPORTED, "isalpha"},
@@ -594,6 +594,37 @@ static bool zero_fill(struct machine *machine, const struct value_method *method
     return good;
 }
 
+/* Replaces each {} by the next argument, as {{ argument }} writes it; {{ and }} are braces. */
+static bool format(struct machine *machine, const struct value_method *method,
+                   const struct call *call, struct value *out)
+{
+    const struct value *text = &method->receiver;
+    struct text_builder builder = {0};
+    uint32_t next = 0;
+    for (size_t i = 0, start = 0; i <= text->n; start = i) {
+        while (i < text->n && text->bytes[i] != '{' && text->bytes[i] != '}')
+            i++;
+        bool doubled = i + 1 < text->n && text->bytes[i + 1] == text->bytes[i];
+        if (!smol_builder_add_part(machine, &builder, text, start, i + doubled))
+            return false;
+        if (i == text->n)
+            break;
+        i += 2;
+        if (doubled)
+            continue;
+        if (text->bytes[i - 2] == '}' || i > text->n)
+            return smol_template_fail(machine, SMOL_ERROR_USAGE, "format: a single brace");
+        if (text->bytes[i - 1] != '}')
+            return smol_template_fail_unsupported(machine, "a field of format other than {}");
+        if (next == call->n)
+            return smol_template_fail(machine, SMOL_ERROR_USAGE, "format: too few arguments");
+        if (!smol_text_print(machine, &builder, &call->positional[next++]))
+            return false;
+    }
+    *out = smol_builder_text(&builder);
+    return smol_template_step(machine, text->n);
+}
+
 typedef bool text_method(struct machine *machine, const struct value_method *method,
                          const struct call *call, struct value *out);
 static text_method *const text_methods[] = {
@@ -621,6 +652,7 @@ static text_method *const text_methods[] = {
     [METHOD_REMOVESUFFIX] = remove_affix,
     [METHOD_ISSPACE] = is_space,
     [METHOD_ZFILL] = zero_fill,
+    [METHOD_FORMAT] = format,
 };
 
 bool smol_template_method(struct machine *machine, const struct value_method *method,

@@ -339,13 +339,12 @@ static bool bind_parameters(struct vm *vm, const struct template_function *funct
     return true;
 }
 
-/* Starts a function. `call` may be NULL; its arguments are in memory above the top of the stack. */
-static bool enter_function(struct vm *vm, uint32_t number, const struct call *call)
+/* Starts a function. `call` may be NULL; its arguments may be among the `kept` values above the top
+ * of the stack. */
+static bool enter_function(struct vm *vm, uint32_t number, const struct call *call, size_t kept)
 {
     const struct template_function *function = &vm->machine->code->functions[number];
-    struct value *slots = vm->top;
-    if (call) /* keep the arguments */
-        slots += call->n + 2 * (size_t)call->n_named;
+    struct value *slots = vm->top + kept;
     size_t room = (size_t)(vm->stack + TEMPLATE_STACK - slots);
     if (vm->n_frames == TEMPLATE_MAX_CALLS || room < function->n_slots ||
         room - function->n_slots < function->max_stack)
@@ -363,12 +362,22 @@ static bool enter_function(struct vm *vm, uint32_t number, const struct call *ca
 
 static bool do_call(struct vm *vm, operation *op)
 {
-    const struct call call = take_call(vm, op->a, op->b);
+    bool by_list = op->code == OP_CALL_LIST;
+    struct call call = take_call(vm, by_list ? 1 : op->a, op->b);
+    const size_t kept = call.n + 2 * (size_t)call.n_named;
     const struct value callee = pop(vm);
     struct value result;
+    if (by_list) {
+        const struct value *list = call.positional;
+        if (list->type != VALUE_LIST)
+            return smol_template_fail_type(vm->machine, "expected a list of arguments, found",
+                                           list);
+        call.positional = list->items;
+        call.n = list->n;
+    }
     if (callee.type == VALUE_MACRO) {
         vm->top++; /* keep the callee's place for the result, and the arguments above it */
-        return enter_function(vm, callee.number, &call);
+        return enter_function(vm, callee.number, &call, kept);
     }
     if (callee.type == VALUE_METHOD)
         return smol_template_method(vm->machine, callee.method, &call, &result) && push(vm, result);
@@ -561,6 +570,7 @@ static bool (*const operations[N_TEMPLATE_CODES])(struct vm *vm, operation *op) 
     [OP_KEEP] = do_keep,
     [OP_REWIND] = do_rewind,
     [OP_LOOP_END] = do_loop_end,
+    [OP_CALL_LIST] = do_call,
 };
 
 static bool step(struct vm *vm)
@@ -579,7 +589,7 @@ bool smol_template_run(struct machine *machine, struct value *out)
     memset(vm, 0, sizeof *vm);
     vm->machine = machine;
     vm->stack = vm->top = smol_template_alloc(machine, TEMPLATE_STACK, sizeof *vm->stack);
-    if (!vm->stack || !enter_function(vm, 0, NULL))
+    if (!vm->stack || !enter_function(vm, 0, NULL, 0))
         return false;
     while (vm->n_frames > 0)
         if (!step(vm))

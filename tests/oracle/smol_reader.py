@@ -304,7 +304,8 @@ OPERATIONS = """text 0 0 0 s, print 1 0 0 -, capture 0 0 1 -, captured 0 1 -1 -,
     unpack 1 0 0 n, attribute 1 1 0 s, item 2 1 0 -, slice 4 1 0 -, not 1 1 0 -, unary 1 1 0 -,
     binary 2 1 0 -, compare 2 1 0 -, concat 0 1 0 n, store 2 0 0 s, call 1 1 0 n, filter 1 1 0 n,
     test 1 1 0 n, given 0 0 0 j, return 0 0 0 -, jump 0 0 0 j, jump_false 1 0 0 j, and 1 0 0 j,
-    or 1 0 0 j, loop 1 1 0 -, next 1 2 0 j, keep 2 1 0 -, rewind 1 1 0 -, loop_end 1 0 0 j"""
+    or 1 0 0 j, loop 1 1 0 -, next 1 2 0 j, keep 2 1 0 -, rewind 1 1 0 -, loop_end 1 0 0 j,
+    call_list 2 1 0 n"""
 OPERATIONS = [o.split() for o in OPERATIONS.split(",")]
 N_FILTERS, N_TESTS = 32, 24
 

@@ -205,6 +205,9 @@ CORNERS = r"""
 {% for i in [1, 2] %}{% for j in [3, 4] %}{{ loop.index }}{{ i }}{{ j }} {% endfor %}{{ loop.index }}{% endfor %} {% for i in [1] %}{% set outer = loop %}{% for j in [1, 2] %}{{ outer.index }}{{ loop.index }}{% endfor %}{% endfor %}
 {% macro f(a, b='d', c=none) %}<{{ a }}|{{ b }}|{{ c }}>{% endmacro %}{{ f(1) }}{{ f(1, 2, 3) }}{{ f(c=1, a='x') }}{{ f() }}{{ f(f(1)) }}
 {% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(5) }} {% set x = 'late' %}{% macro g(y=x) %}{{ y }}{{ x }}{% set x = 'own' %}{{ x }}{% endmacro %}{{ g() }}{{ x }}
+{% macro f(a, b='d', c=none) %}<{{ a }}|{{ b }}|{{ c }}>{% endmacro %}{{ f(*[1, 2]) }}{{ f(1, *(2,)) }}{{ f(*[]) }}{{ f(*'xyz') }}{{ f(*{'k': 1}) }}{{ f(1, *[2], c=3) }}{{ f(c=1, *[2]) }}{{ f(*undefined_thing) }}{{ f(*[f(*[1])]) }}{{ f(*messages | map(attribute='role') | list)[:9] if 0 else '' }}
+{% macro f(a) %}({{ a }}){% endmacro %}{% macro g(a, b) %}[{{ a }}{{ b }}]{% endmacro %}{% for m in [f, g] %}{{ m(*[[1], [2, 3]][loop.index0]) }}{% endfor %} {{ range(*[1, 4]) | list }} {{ 'a-b'.split(*['-']) }} {{ dict(*[[('a', 1)]], b=2) }} {{ 'aab'.replace(*['a', 'c', 1]) }}
+{{ '{}'.format(1) }} {{ '<{}|{}>'.format('a', none) }} {{ '{{}}{}}}{{'.format('<') }} {{ ''.format() }} {{ 'x'.format(1, a=2) }} {{ '{}{}{}{}'.format([1, 'a'], {'k': 2.5}, true, undefined_thing) }} {{ 'é{}🙂'.format('ß') }} {{ '{}'.format(messages[1].content) }} {{ '{}'.format('{}') }} {{ '{}'.format('<' | safe) + '>' }} {{ '{}'.format(*['a', 'b']) }}
 {% macro m() %}{{ z }}{% endmacro %}{% set z = 1 %}{{ m() }}{% set z = 2 %}{{ m() }}{% for z in [3] %}{{ m() }}{% endfor %}
 {% set x %}  a {{ 1 }} b {% endset %}[{{ x }}] {% set y | trim | upper %}  a b  {% endset %}[{{ y }}] {% filter upper | replace('A', 'b') %}a{{ 'c' }}{% endfilter %}
 {% with a = 1, b = 2 %}{{ a }}{{ b }}{% set a = 5 %}{{ a }}{% endwith %}{{ a is defined }} {% with %}x{% endwith %}
@@ -277,6 +280,17 @@ REFUSALS = r"""
 {% set n = {} %}{% set n.x = 1 %}
 {% macro f(a) %}{% endmacro %}{{ f(1, 2) }}
 {% macro f(a) %}{% endmacro %}{{ f(b=2) }}
+{% macro f(a) %}{% endmacro %}{{ f(*[1, 2]) }}
+{% macro f(a) %}{% endmacro %}{{ f(a=1, *[2]) }}
+{{ range(*none) }}
+{{ range(*5) }}
+{{ 'a'.startswith(*[]) }}
+{{ '{}'.format() }}
+{{ '{}{}'.format(1) }}
+{{ '{'.format(1) }}
+{{ '}'.format(1) }}
+{{ '{}}'.format(1) }}
+{{ 'a{'.format() }}
 {{ 'abc'.index('x') }}
 {{ 'a'.split('') }}
 {{ ['a'] | join(attribute='b') + 1 }}
@@ -317,6 +331,9 @@ SYNTAX = r"""
 {% nonsense %}
 {% else %}
 {{ f(a=1, 2) }}
+{{ f(*a, 2) }}
+{{ f(*a, *b) }}
+{{ f(*) }}
 {% break %}
 {% for loop in [] %}{% endfor %}
 {% if x %}{% endfor %}

@@ -103,7 +103,10 @@ static void what_is_not_supported_is_named_with_its_place(void **state)
         {"{{ x is sameas y }}", "line 1, column 9: the test \"sameas\" is not supported"},
         {"{% include 'x' %}", "line 1, column 4: the tag \"include\" is not supported"},
         {"\xc3\xa9{{ 'x }}", "line 1, column 5: a string without an end"},
-        {"{{ f(*x) }}", "line 1, column 6: * or ** before an argument is not supported"},
+        {"{{ f(**x) }}", "line 1, column 6: ** before an argument is not supported"},
+        {"{{ x | f(*y) }}", "line 1, column 8: the filter \"f\" is not supported"},
+        {"{{ x | trim(*y) }}", "line 1, column 13: * before an argument of a filter or test is not "
+                               "supported"},
         {"{{ x | map('nope') }}", "line 1, column 12: the filter \"nope\" is not supported"},
         {"{{ x.__class__ }}",
          "line 1, column 5: an attribute that starts with __ is not supported"},

@@ -1,0 +1,29 @@
+/* Gives the tensors of a GGUF file the names and the order of rows that a checkpoint has. */
+#ifndef SMOL_CONVERT_GGUF_TENSORS_H
+#define SMOL_CONVERT_GGUF_TENSORS_H
+
+#include "convert/checkpoint/family.h"
+#include "convert/checkpoint/gguf.h"
+
+/* An architecture of GGUF files that has a family here. */
+struct gguf_arch {
+    const char *name;         /* in general.architecture */
+    const char *architecture; /* of the family, see family.h */
+    bool pairs_rows;          /* llama.cpp's converter reorders the rows of q and k */
+    bool adds_offset;         /* it adds the family's norm_offset to the weights of norms */
+};
+
+/* Returns the architecture that general.architecture names, or NULL if it is not supported. */
+const struct gguf_arch *smol_gguf_arch(const struct gguf *gguf);
+
+/* Renames the tensors of `reader`, which smol_gguf_read has filled, to those of the family, and
+ * marks those whose rows are in another order. A tensor that the family does not have keeps its
+ * name. Does nothing if the architecture is not supported. */
+void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader);
+
+/* Writes "211 of 272 tensors: 166 Q5_0, 45 Q4_K": the tensors that were quantized already. Returns
+ * false, and writes nothing, if there are none. */
+enum { QUANTIZED_TEXT = 256 };
+bool smol_describe_quantized(const struct safetensors *all, char text[QUANTIZED_TEXT]);
+
+#endif

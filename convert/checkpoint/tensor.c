@@ -1,0 +1,73 @@
+/* Elements of tensors with blocks, or whose rows are stored in another order, see tensor.h. */
+#include "convert/checkpoint/tensor.h"
+
+#include <string.h>
+
+#include "convert/base/blocks.h"
+
+/* Converts elements [start, start + n) as they lie in the file. */
+static void widen_stored(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
+                         float *out)
+{
+    const struct element_block size = smol_element_block(tensor->dtype);
+    float values[BLOCK_MAX_ELEMENTS];
+    if (size.elements == 1) {
+        element_widen(tensor->dtype, tensor->data, start, n, out);
+        return;
+    }
+    while (n > 0) {
+        uint64_t skip = start % size.elements;
+        uint64_t taken = size.elements - skip < n ? size.elements - skip : n;
+        const uint8_t *block = tensor->data + start / size.elements * size.bytes;
+        smol_block_widen(tensor->dtype, block, taken < size.elements ? values : out);
+        if (taken < size.elements)
+            memcpy(out, values + skip, taken * sizeof *out);
+        start += taken;
+        out += taken;
+        n -= taken;
+    }
+}
+
+/* Returns the row of the file that holds row `row` of the matrix: in each head, the file has rows
+ * i and i + half of the matrix next to each other. */
+static uint64_t stored_row(const struct safetensors_tensor *tensor, uint64_t row)
+{
+    uint64_t in_head = row % tensor->paired_rows, half = tensor->paired_rows / 2;
+    uint64_t pair = in_head % half, second = in_head / half;
+    return row - in_head + 2 * pair + second;
+}
+
+/* Converts columns [col, col + n) of a row of a matrix with `cols` columns; or element `row` of a
+ * vector, whose `cols` is 1. */
+static void widen_row(const struct safetensors_tensor *tensor, uint64_t cols, uint64_t row,
+                      uint64_t col, uint64_t n, float *out)
+{
+    uint64_t start = row * cols + col;
+    if (tensor->paired_rows > 0)
+        start = stored_row(tensor, row) * cols + col;
+    if (tensor->run > 0)
+        start = tensor_output(tensor, row) * tensor->row_step + col * tensor->col_step;
+    if (tensor->run == 0 || tensor->col_step == 1)
+        widen_stored(tensor, start, n, out);
+    else
+        for (uint64_t i = 0; i < n; i++)
+            widen_stored(tensor, start + i * tensor->col_step, 1, out + i);
+}
+
+void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
+                        float *out)
+{
+    uint64_t cols = tensor->rank == 2 ? tensor->shape[1] : 1;
+    if (tensor->paired_rows == 0 && tensor->run == 0) {
+        widen_stored(tensor, start, n, out);
+        return;
+    }
+    while (n > 0) {
+        uint64_t row = start / cols, col = start % cols;
+        uint64_t taken = cols - col < n ? cols - col : n;
+        widen_row(tensor, cols, row, col, taken, out);
+        start += taken;
+        out += taken;
+        n -= taken;
+    }
+}

@@ -1,0 +1,31 @@
+/* Reads the elements of a tensor of weights as f32, whatever its file stores. */
+#ifndef SMOL_CONVERT_TENSOR_H
+#define SMOL_CONVERT_TENSOR_H
+
+#include "convert/base/element.h"
+#include "convert/checkpoint/safetensors.h"
+
+/* Returns the output of the whole tensor that row `row` is, counted from first_row. */
+static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, uint64_t row)
+{
+    return tensor->run == 0 ? row : row / tensor->run * tensor->run_step + row % tensor->run;
+}
+
+/* Does what tensor_widen does, for tensors that have blocks, or whose rows are not stored one after
+ * the other. */
+void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
+                        float *out);
+
+/* Converts elements [start, start + n) of the tensor, in row-major order, to f32. Its type must be
+ * one of weights. Inline, so that each caller compiles the common types for its own instruction
+ * set. */
+static inline void tensor_widen(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
+                                float *out)
+{
+    if (tensor->run > 0 || tensor->paired_rows > 0 || smol_element_block(tensor->dtype).elements > 1)
+        smol_tensor_decode(tensor, start, n, out);
+    else
+        element_widen(tensor->dtype, tensor->data, start, n, out);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* See maker.h. */
+#include "convert/gguf/maker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct maker smol_maker(const struct gguf *gguf, struct json_settings *settings, smol_error *error)
+{
+    const struct gguf_value *tokens = smol_gguf_find(gguf, "tokenizer.ggml.tokens");
+    bool is_list = tokens && tokens->type == GGUF_ARRAY && tokens->item == GGUF_STRING;
+    *settings = (struct json_settings){
+        .object = json_object(), .path = strdup(gguf->path), .within = "", .error = error};
+    return (struct maker){.gguf = gguf,
+                          .arch = smol_gguf_arch(gguf),
+                          .object = settings->object,
+                          .tokens = is_list ? tokens : NULL,
+                          .failed = !settings->object || !settings->path,
+                          .error = error};
+}
+
+smol_status smol_maker_finish(const struct maker *m, smol_status status)
+{
+    if (status || !m->failed)
+        return status;
+    return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                     "%s: a text of its tokenizer or template is not UTF-8, or memory ran out: "
+                     "download the file again",
+                     m->gguf->path);
+}
+
+void smol_maker_put(struct maker *m, json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value))
+        m->failed = true;
+}
+
+json_t *smol_maker_text(struct maker *m, struct gguf_text text)
+{
+    json_t *string = json_stringn(text.data, text.size);
+    m->failed = m->failed || !string;
+    return string;
+}
+
+smol_status smol_maker_token_id(const struct maker *m, const char *name, uint64_t *id, bool *found)
+{
+    char key[64];
+    snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
+    const struct gguf_value *value = smol_gguf_find(m->gguf, key);
+    *found = false;
+    if (!value)
+        return SMOL_OK;
+    if (!m->tokens || !smol_gguf_integer(value, id) || *id >= m->tokens->n)
+        return smol_maker_fail_value(m, value, "the id of a token");
+    *found = true;
+    return SMOL_OK;
+}
+
+struct gguf_text smol_maker_token(const struct maker *m, uint64_t id)
+{
+    const uint8_t *at = m->tokens->data;
+    struct gguf_text text = smol_gguf_next(m->tokens, &at);
+    for (uint64_t i = 0; i < id; i++)
+        text = smol_gguf_next(m->tokens, &at);
+    return text;
+}
+
+int smol_maker_shown(struct gguf_text text)
+{
+    return (int)(text.size < 64 ? text.size : 64);
+}
+
+smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value *value,
+                                  const char *expected)
+{
+    const struct gguf_text text = smol_gguf_string(value);
+    uint64_t integer;
+    char found[80];
+    if (value->type == GGUF_STRING)
+        snprintf(found, sizeof found, "\"%.*s\"", smol_maker_shown(text), text.data);
+    else if (smol_gguf_integer(value, &integer))
+        snprintf(found, sizeof found, "%llu", (unsigned long long)integer);
+    else
+        strcpy(found, value->type == GGUF_ARRAY ? "a list" : "another value");
+    return smol_fail(m->error,
+                     value->type == GGUF_STRING ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED,
+                     "%s: %.*s must be %s, found %s", m->gguf->path, smol_maker_shown(value->key),
+                     value->key.data, expected, found);
+}

@@ -1,0 +1,47 @@
+/* Helpers that make JSON objects from the keys of a GGUF file. */
+#ifndef SMOL_CONVERT_GGUF_MAKER_H
+#define SMOL_CONVERT_GGUF_MAKER_H
+
+#include <stdbool.h>
+
+#include "convert/base/settings.h"
+#include "convert/checkpoint/gguf.h"
+#include "convert/checkpoint/gguf_tensors.h"
+
+/* An object under construction. */
+struct maker {
+    const struct gguf *gguf;
+    const struct gguf_arch *arch; /* NULL: not supported */
+    json_t *object;               /* owned by the settings */
+    const struct gguf_value *tokens; /* the texts of tokens, a list of strings; NULL: none */
+    bool failed;                  /* memory ran out, or a text is not UTF-8 */
+    smol_error *error;
+};
+
+/* Starts an object, which becomes that of *settings. */
+struct maker smol_maker(const struct gguf *gguf, struct json_settings *settings, smol_error *error);
+
+/* Returns `status`, or the error that the maker has noticed. */
+smol_status smol_maker_finish(const struct maker *m, smol_status status);
+
+/* Sets a member of an object, and takes ownership of `value`. NULL for either is noticed. */
+void smol_maker_put(struct maker *m, json_t *object, const char *key, json_t *value);
+
+/* Returns a new string, or NULL for a text that JSON cannot hold, which is noticed. */
+json_t *smol_maker_text(struct maker *m, struct gguf_text text);
+
+/* Reads the id of a special token, tokenizer.ggml.NAME_token_id. Errors: SMOL_ERROR_DAMAGED (an id
+ * that no token has). */
+smol_status smol_maker_token_id(const struct maker *m, const char *name, uint64_t *id, bool *found);
+
+/* Returns the text of token `id`, which must exist. Takes time in proportion to the id. */
+struct gguf_text smol_maker_token(const struct maker *m, uint64_t id);
+
+/* Reports a value that is not `expected`. */
+smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value *value,
+                                  const char *expected);
+
+/* Returns how many bytes of a text a message shows, for %.*s. */
+int smol_maker_shown(struct gguf_text text);
+
+#endif

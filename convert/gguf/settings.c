@@ -1,0 +1,459 @@
+/* The settings of a GGUF file, see settings.h. */
+#include "convert/gguf/settings.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/checkpoint/gguf_tensors.h"
+#include "convert/gguf/maker.h"
+#include "format/format.h"
+
+/* --- keys of the architecture ------------------------------------------------------------- */
+
+/* The architectures that have a key, as bits. */
+enum { OF_GRANITE = 1, OF_GEMMA2 = 2, OF_GEMMA3 = 4, OF_PHI3 = 8, OF_OTHERS = 16, OF_ALL = 31 };
+
+enum key_kind {
+    KEY_INTEGER, /* becomes `setting` */
+    KEY_WINDOW,  /* likewise, but 0 is null */
+    KEY_REAL,
+    KEY_USED,    /* read elsewhere in this file */
+    KEY_IGNORED, /* changes no result */
+};
+
+static const struct {
+    const char *key; /* after the architecture's name and a dot */
+    const char *setting;
+    enum key_kind kind;
+    unsigned archs;
+} keys[] = {
+    {"block_count", "num_hidden_layers", KEY_INTEGER, OF_ALL},
+    {"context_length", "max_position_embeddings", KEY_INTEGER, OF_ALL},
+    {"embedding_length", "hidden_size", KEY_INTEGER, OF_ALL},
+    {"feed_forward_length", "intermediate_size", KEY_INTEGER, OF_ALL},
+    {"attention.head_count", "num_attention_heads", KEY_INTEGER, OF_ALL},
+    {"attention.head_count_kv", "num_key_value_heads", KEY_INTEGER, OF_ALL},
+    {"attention.key_length", "head_dim", KEY_INTEGER, OF_ALL},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", KEY_REAL, OF_ALL},
+    {"rope.freq_base", "rope_theta", KEY_REAL, OF_ALL},
+    {"rope.freq_base_swa", "rope_local_base_freq", KEY_REAL, OF_GEMMA3},
+    {"attention.sliding_window", "sliding_window", KEY_WINDOW, OF_GEMMA2 | OF_GEMMA3 | OF_PHI3},
+    {"attention.scale", "attention_multiplier", KEY_REAL, OF_GRANITE},
+    {"embedding_scale", "embedding_multiplier", KEY_REAL, OF_GRANITE},
+    {"residual_scale", "residual_multiplier", KEY_REAL, OF_GRANITE},
+    {"logit_scale", "logits_scaling", KEY_REAL, OF_GRANITE},
+    {"attn_logit_softcapping", "attn_logit_softcapping", KEY_REAL, OF_GEMMA2 | OF_GEMMA3},
+    {"final_logit_softcapping", "final_logit_softcapping", KEY_REAL, OF_GEMMA2 | OF_GEMMA3},
+    {"rope.scaling.original_context_length", "original_max_position_embeddings", KEY_INTEGER,
+     OF_PHI3},
+    {"rope.scaling.original_context_length", NULL, KEY_USED, OF_ALL},
+    {"rope.scaling.type", NULL, KEY_USED, OF_ALL},
+    {"rope.scaling.factor", NULL, KEY_USED, OF_ALL},
+    {"rope.dimension_count", NULL, KEY_USED, OF_ALL},
+    {"attention.value_length", NULL, KEY_USED, OF_ALL},
+    {"expert_count", NULL, KEY_USED, OF_ALL},
+    {"vocab_size", NULL, KEY_IGNORED, OF_ALL},                /* the embedding has as many rows */
+    {"rope.scaling.finetuned", NULL, KEY_IGNORED, OF_ALL},    /* about training */
+    {"rope.scaling.attn_factor", NULL, KEY_IGNORED, OF_PHI3}, /* follows from the contexts */
+    {"expert_used_count", NULL, KEY_IGNORED, OF_ALL},         /* expert_count is 0 */
+    {"tensor_data_layout", NULL, KEY_IGNORED, OF_ALL},        /* an old note of the converter */
+};
+
+static unsigned bit_of(const struct gguf_arch *arch)
+{
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } bits[] = {
+        {"granite", OF_GRANITE}, {"gemma2", OF_GEMMA2}, {"gemma3", OF_GEMMA3}, {"phi3", OF_PHI3}};
+    for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
+        if (strcmp(bits[i].name, arch->name) == 0)
+            return bits[i].bit;
+    return OF_OTHERS;
+}
+
+/* Returns the value of a key of the architecture, or NULL. */
+static const struct gguf_value *find(const struct maker *m, const char *key)
+{
+    char whole[96];
+    snprintf(whole, sizeof whole, "%s.%s", m->arch->name, key);
+    return smol_gguf_find(m->gguf, whole);
+}
+
+/* Reads an integer below 2^32. *integer stays unchanged if the key is absent. */
+static smol_status read_integer(const struct maker *m, const char *key, uint64_t *integer)
+{
+    const struct gguf_value *value = find(m, key);
+    if (value && (!smol_gguf_integer(value, integer) || *integer > UINT32_MAX))
+        return smol_maker_fail_value(m, value, "an integer");
+    return SMOL_OK;
+}
+
+static smol_status take_key(struct maker *m, size_t i, const struct gguf_value *value)
+{
+    uint64_t integer;
+    double real;
+    switch (keys[i].kind) {
+    case KEY_INTEGER:
+    case KEY_WINDOW:
+        if (!smol_gguf_integer(value, &integer) || integer > UINT32_MAX)
+            return smol_maker_fail_value(m, value, "an integer");
+        smol_maker_put(m, m->object, keys[i].setting,
+                       keys[i].kind == KEY_WINDOW && integer == 0 ? json_null()
+                                                                  : json_integer((json_int_t)integer));
+        return SMOL_OK;
+    case KEY_REAL:
+        if (!smol_gguf_real(value, &real) || !isfinite(real))
+            return smol_maker_fail_value(m, value, "a number");
+        smol_maker_put(m, m->object, keys[i].setting, json_real(real));
+        return SMOL_OK;
+    default:
+        return SMOL_OK;
+    }
+}
+
+/* Takes a key of the architecture, or refuses one that might change the model. */
+static smol_status take_known_key(struct maker *m, const struct gguf_value *value)
+{
+    size_t prefix = strlen(m->arch->name) + 1;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (keys[i].archs & bit_of(m->arch) && value->key.size - prefix == strlen(keys[i].key) &&
+            memcmp(value->key.data + prefix, keys[i].key, value->key.size - prefix) == 0)
+            return take_key(m, i, value);
+    return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                     "%s: key %.*s is not supported: convert the original checkpoint",
+                     m->gguf->path, smol_maker_shown(value->key), value->key.data);
+}
+
+static smol_status take_keys(struct maker *m)
+{
+    size_t n = strlen(m->arch->name);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < m->gguf->n_values && !status; i++) {
+        const struct gguf_value *value = &m->gguf->values[i];
+        if (value->key.size > n && value->key.data[n] == '.' &&
+            memcmp(value->key.data, m->arch->name, n) == 0)
+            status = take_known_key(m, value);
+    }
+    return status;
+}
+
+/* --- what keys state together ------------------------------------------------------------- */
+
+static uint64_t setting(const struct maker *m, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(m->object, key));
+}
+
+/* Reads the size of a head, and the part of it that rotates. */
+static smol_status take_head(struct maker *m)
+{
+    uint64_t heads = setting(m, "num_attention_heads"), size = setting(m, "head_dim");
+    uint64_t rotating = 0, of_values = 0;
+    smol_status status = read_integer(m, "rope.dimension_count", &rotating);
+    if (!status)
+        status = read_integer(m, "attention.value_length", &of_values);
+    if (status)
+        return status;
+    if (size == 0)
+        size = heads && m->arch->pairs_rows && rotating ? rotating
+               : heads                                  ? setting(m, "hidden_size") / heads
+                                                        : 0;
+    if (rotating == 0)
+        rotating = size;
+    bool rotates_part = rotating != size && strcmp(m->arch->name, "phi3") == 0;
+    if ((of_values > 0 && of_values != size) || (rotating != size && !rotates_part))
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: keys, values and rotary embedding of different sizes are not "
+                         "supported: convert the original checkpoint",
+                         m->gguf->path);
+    if (size > 0)
+        smol_maker_put(m, m->object, "head_dim", json_integer((json_int_t)size));
+    if (rotates_part && size > 0)
+        smol_maker_put(m, m->object, "partial_rotary_factor",
+                       json_real((double)rotating / (double)size));
+    return SMOL_OK;
+}
+
+/* Reads what llama.cpp knows about an architecture without a key. */
+static smol_status take_unstated(struct maker *m)
+{
+    uint64_t experts = 0, heads = setting(m, "num_attention_heads");
+    smol_status status = read_integer(m, "expert_count", &experts);
+    if (!status && experts > 0)
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: %s.expert_count is %llu: mixtures of experts are not supported",
+                         m->gguf->path, m->arch->name, (unsigned long long)experts);
+    if (!status && strcmp(m->arch->name, "granite") == 0 && !find(m, "attention.scale"))
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: granite.attention.scale is missing: convert the original checkpoint",
+                         m->gguf->path);
+    if (!status && m->arch->adds_offset && heads > 0) { /* the scale of attention scores */
+        uint64_t layers = setting(m, "num_hidden_layers");
+        bool largest = layers == (strcmp(m->arch->name, "gemma2") == 0 ? 46 : 62);
+        uint64_t scalar = largest ? setting(m, "hidden_size") / heads : setting(m, "head_dim");
+        smol_maker_put(m, m->object, "query_pre_attn_scalar", json_integer((json_int_t)scalar));
+    }
+    return status;
+}
+
+/* --- rotary embedding --------------------------------------------------------------------- */
+
+static bool text_is(const struct gguf_value *value, const char *text)
+{
+    const struct gguf_text found = smol_gguf_string(value);
+    return found.size == strlen(text) && memcmp(found.data, text, found.size) == 0;
+}
+
+static smol_status take_scaling(struct maker *m)
+{
+    const struct gguf_value *type = find(m, "rope.scaling.type"), *value;
+    uint64_t original = 0;
+    double factor = 0;
+    json_t *scaling;
+    if (!type || text_is(type, "none"))
+        return SMOL_OK;
+    bool yarn = text_is(type, "yarn");
+    if (!yarn && !text_is(type, "linear"))
+        return smol_maker_fail_value(m, type, "none, linear or yarn");
+    value = find(m, "rope.scaling.factor");
+    if (value && !smol_gguf_real(value, &factor))
+        return smol_maker_fail_value(m, value, "a number");
+    smol_status status = read_integer(m, "rope.scaling.original_context_length", &original);
+    if (status)
+        return status;
+    scaling = json_pack("{s:s, s:f}", "rope_type", yarn ? "yarn" : "linear", "factor", factor);
+    if (yarn && original > 0)
+        smol_maker_put(m, scaling, "original_max_position_embeddings",
+                       json_integer((json_int_t)original));
+    smol_maker_put(m, m->object, "rope_scaling", scaling);
+    return SMOL_OK;
+}
+
+/* Finds a list of factors, (n) of f32. *factors is NULL if there is none. */
+static smol_status find_factors(const struct maker *m, const struct safetensors *tensors,
+                                const char *name, const struct safetensors_tensor **factors)
+{
+    const struct safetensors_tensor *found = smol_safetensors_find(tensors, name);
+    *factors = found;
+    if (!found || (found->rank == 1 && found->dtype == ST_F32 && found->shape[0] <= MAX_HEAD_DIM))
+        return SMOL_OK;
+    return smol_fail(m->error, SMOL_ERROR_DAMAGED, "%s: tensor %s must be a short list of F32",
+                     m->gguf->path, name);
+}
+
+static double factor_at(const struct safetensors_tensor *factors, uint64_t i)
+{
+    float value;
+    memcpy(&value, factors->data + i * sizeof value, sizeof value);
+    return (double)value;
+}
+
+/* Returns the factor of pair `i` of `n` by Llama 3's rule, with its published settings. */
+static double llama3_factor(double theta, double factor, uint64_t i, uint64_t n)
+{
+    const double original = 8192, low = 1, high = 4, pi = 3.14159265358979323846;
+    double wave = 2 * pi * pow(theta, (double)i / (double)n);
+    double smooth = (original / wave - low) / (high - low);
+    if (wave < original / high)
+        return 1;
+    return wave > original / low ? factor : 1 / ((1 - smooth) / factor + smooth);
+}
+
+/* Files of Llama 3.1 and later state the factor of each pair, not the rule. Recognizes the rule, and
+ * refuses factors that do not follow it. */
+static smol_status take_llama3(struct maker *m, const struct safetensors *tensors)
+{
+    const struct safetensors_tensor *factors;
+    smol_status status = find_factors(m, tensors, "rope_freqs.weight", &factors);
+    if (status || !factors)
+        return status;
+    uint64_t n = factors->shape[0];
+    double theta = json_real_value(json_object_get(m->object, "rope_theta"));
+    double factor = factor_at(factors, n - 1);
+    bool follows = n == setting(m, "head_dim") / 2 && isfinite(factor) && factor >= 1;
+    for (uint64_t i = 0; i < n && follows; i++) {
+        double due = llama3_factor(theta, factor, i, n), found = factor_at(factors, i);
+        follows = fabs(found - due) <= 1e-4 * due;
+    }
+    if (!follows || json_object_get(m->object, "rope_scaling"))
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: the factors in rope_freqs.weight do not follow Llama 3's rule: "
+                         "convert the original checkpoint",
+                         m->gguf->path);
+    smol_maker_put(m, m->object, "rope_scaling",
+                   json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor", factor,
+                             "low_freq_factor", 1.0, "high_freq_factor", 4.0,
+                             "original_max_position_embeddings", 8192));
+    return SMOL_OK;
+}
+
+static json_t *list_factors(struct maker *m, const struct safetensors_tensor *factors)
+{
+    json_t *list = json_array();
+    for (uint64_t i = 0; i < factors->shape[0]; i++)
+        if (json_array_append_new(list, json_real(factor_at(factors, i))))
+            m->failed = true; /* also a value that is not finite: JSON has none */
+    return list;
+}
+
+static smol_status take_longrope(struct maker *m, const struct safetensors *tensors)
+{
+    const struct safetensors_tensor *of_long, *of_short;
+    smol_status status = find_factors(m, tensors, "rope_factors_long.weight", &of_long);
+    if (!status)
+        status = find_factors(m, tensors, "rope_factors_short.weight", &of_short);
+    if (status || (!of_long && !of_short))
+        return status;
+    if (!of_long || !of_short || json_object_get(m->object, "rope_scaling"))
+        return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                         "%s: only one of the lists of rotary factors, or another scaling beside "
+                         "them: download the file again",
+                         m->gguf->path);
+    json_t *scaling = json_pack("{s:s}", "type", "longrope");
+    smol_maker_put(m, scaling, "long_factor", list_factors(m, of_long));
+    smol_maker_put(m, scaling, "short_factor", list_factors(m, of_short));
+    smol_maker_put(m, m->object, "rope_scaling", scaling);
+    return SMOL_OK;
+}
+
+/* --- config.json -------------------------------------------------------------------------- */
+
+static bool has_tensor(const struct safetensors *tensors, const char *pattern)
+{
+    char name[128];
+    snprintf(name, sizeof name, "model.layers.0.%s", pattern);
+    return smol_safetensors_find(tensors, name) != NULL;
+}
+
+static smol_status take_tensors(struct maker *m, const struct safetensors *tensors)
+{
+    const struct safetensors_tensor *embed =
+        smol_safetensors_find(tensors, "model.embed_tokens.weight");
+    bool tied = !smol_safetensors_find(tensors, "lm_head.weight");
+    if (!embed || embed->rank != 2)
+        return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                         "%s: tensor token_embd.weight is missing: download the file again",
+                         m->gguf->path);
+    smol_maker_put(m, m->object, "vocab_size", json_integer((json_int_t)embed->shape[0]));
+    smol_maker_put(m, m->object, "tie_word_embeddings", json_boolean(tied));
+    smol_maker_put(m, m->object, "attention_bias",
+                   json_boolean(has_tensor(tensors, "self_attn.q_proj.bias")));
+    smol_maker_put(m, m->object, "mlp_bias",
+                   json_boolean(has_tensor(tensors, "mlp.gate_proj.bias")));
+    return SMOL_OK;
+}
+
+/* Takes the ids of tokens that begin and end a text. */
+static smol_status take_ids(struct maker *m)
+{
+    static const char *const ends[] = {"eos", "eot", "eom"};
+    json_t *list = json_array();
+    uint64_t id;
+    bool found;
+    smol_status status = smol_maker_token_id(m, "bos", &id, &found);
+    smol_maker_put(m, m->object, "bos_token_id", found ? json_integer((json_int_t)id) : json_null());
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0] && !status; i++) {
+        status = smol_maker_token_id(m, ends[i], &id, &found);
+        if (!status && found && json_array_append_new(list, json_integer((json_int_t)id)))
+            m->failed = true;
+    }
+    smol_maker_put(m, m->object, "eos_token_id", list);
+    return status;
+}
+
+static smol_status check_kind(struct maker *m)
+{
+    const struct gguf_value *type = smol_gguf_find(m->gguf, "general.type");
+    const struct gguf_value *name = smol_gguf_find(m->gguf, "general.architecture");
+    if (type && !text_is(type, "model"))
+        return smol_maker_fail_value(m, type, "model");
+    if (!name || name->type != GGUF_STRING)
+        return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                         "%s: general.architecture is missing: download the file again",
+                         m->gguf->path);
+    if (!m->arch)
+        return smol_maker_fail_value(
+            m, name, "llama, qwen2, qwen3, smollm3, granite, phi3, olmo2, gemma2 or gemma3");
+    smol_maker_put(m, m->object, "architectures", json_pack("[s]", m->arch->architecture));
+    return SMOL_OK;
+}
+
+smol_status smol_gguf_config(const struct gguf *gguf, const struct safetensors *tensors,
+                             struct json_settings *config, smol_error *error)
+{
+    struct maker m = smol_maker(gguf, config, error);
+    smol_status status = check_kind(&m);
+    if (!status)
+        status = take_keys(&m);
+    if (!status)
+        status = take_head(&m);
+    if (!status)
+        status = take_unstated(&m);
+    if (!status)
+        status = take_scaling(&m);
+    if (!status)
+        status = take_llama3(&m, tensors);
+    if (!status)
+        status = take_longrope(&m, tensors);
+    if (!status)
+        status = take_tensors(&m, tensors);
+    if (!status)
+        status = take_ids(&m);
+    return smol_maker_finish(&m, status);
+}
+
+/* --- tokenizer_config.json ---------------------------------------------------------------- */
+
+static smol_status take_special(struct maker *m)
+{
+    static const char *const tokens[][2] = {{"bos", "bos_token"},
+                                            {"eos", "eos_token"},
+                                            {"unknown", "unk_token"},
+                                            {"padding", "pad_token"}};
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0] && !status; i++) {
+        uint64_t id;
+        bool found;
+        status = smol_maker_token_id(m, tokens[i][0], &id, &found);
+        if (!status && found)
+            smol_maker_put(m, m->object, tokens[i][1],
+                           smol_maker_text(m, smol_maker_token(m, id)));
+    }
+    return status;
+}
+
+/* Adds the template of a key "tokenizer.chat_template" or "tokenizer.chat_template.NAME". */
+static void take_template(struct maker *m, json_t *list, const struct gguf_value *value)
+{
+    static const char prefix[] = "tokenizer.chat_template";
+    const size_t n = sizeof prefix - 1;
+    const struct gguf_text key = value->key;
+    if (value->type != GGUF_STRING || key.size < n || memcmp(key.data, prefix, n) != 0 ||
+        (key.size > n && (key.data[n] != '.' || key.size == n + 1)))
+        return;
+    const struct gguf_text name = key.size > n
+                                      ? (struct gguf_text){key.data + n + 1, key.size - n - 1}
+                                      : (struct gguf_text){"default", strlen("default")};
+    json_t *entry = json_object();
+    smol_maker_put(m, entry, "name", smol_maker_text(m, name));
+    smol_maker_put(m, entry, "template", smol_maker_text(m, smol_gguf_string(value)));
+    if (json_array_append_new(list, entry))
+        m->failed = true;
+}
+
+smol_status smol_gguf_tokenizer_config(const struct gguf *gguf, struct json_settings *config,
+                                       smol_error *error)
+{
+    struct maker m = smol_maker(gguf, config, error);
+    json_t *templates = json_array();
+    for (size_t i = 0; i < gguf->n_values; i++)
+        take_template(&m, templates, &gguf->values[i]);
+    if (json_array_size(templates) > 0)
+        smol_maker_put(&m, m.object, "chat_template", json_incref(templates));
+    json_decref(templates);
+    smol_maker_put(&m, m.object, "added_tokens_decoder", json_object());
+    return smol_maker_finish(&m, take_special(&m));
+}

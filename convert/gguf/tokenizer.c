@@ -1,0 +1,349 @@
+/* The tokenizer of a GGUF file as the object of tokenizer.json, see settings.h. The file states the
+ * vocabulary, and names the rest: the kind of tokenizer and, for BPE of bytes, the pre-tokenizer. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/gguf/merges.h"
+#include "convert/gguf/settings.h"
+#include "format/format.h"
+#include "format/model.h"
+
+/* The kinds of tokens, as the format numbers them. */
+enum token_kind {
+    KIND_NORMAL = 1,
+    KIND_UNKNOWN,
+    KIND_CONTROL,
+    KIND_USER_DEFINED,
+    KIND_UNUSED,
+    KIND_BYTE,
+};
+
+/* --- pre-tokenizers ----------------------------------------------------------------------- */
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define WORDS_BEFORE_NUMBERS CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED(end)                                                                                 \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" end "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER     \
+    "*" end "|"
+#define CASED_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* The pre-tokenizers whose names state exactly one published tokenizer.json's rules. */
+static const struct pre {
+    const char *name;
+    const char *pattern;  /* NULL: that of GPT-2, which needs no pattern */
+    bool digits;          /* each digit is a word */
+    bool nfc;             /* text is normalized first */
+    bool whole_words;     /* a word that is a token is not merged */
+    bool begins;          /* bos is added unless the file says otherwise */
+} pres[] = {
+    {.name = "gpt-2"},
+    {.name = "smollm", .digits = true},
+    {.name = "starcoder", .digits = true},
+    {.name = "refact", .digits = true},
+    {.name = "qwen2", .pattern = WORDS_BEFORE_NUMBERS "\\p{N}" REST, .nfc = true},
+    {.name = "dbrx", .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST},
+    {.name = "llama-bpe",
+     .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST,
+     .whole_words = true,
+     .begins = true},
+    {.name = "gpt-4o", .pattern = CASED(CONTRACTIONS "?") "\\p{N}{1,3}" CASED_REST},
+    {.name = "tekken",
+     .pattern = CASED("") "\\p{N}" CASED_REST,
+     .whole_words = true,
+     .begins = true},
+};
+
+static smol_status find_pre(const struct maker *m, const struct pre **pre)
+{
+    const struct gguf_value *value = smol_gguf_find(m->gguf, "tokenizer.ggml.pre");
+    const struct gguf_text name = value ? smol_gguf_string(value) : (struct gguf_text){"", 0};
+    for (size_t i = 0; i < sizeof pres / sizeof pres[0]; i++)
+        if (name.size == strlen(pres[i].name) && memcmp(name.data, pres[i].name, name.size) == 0) {
+            *pre = &pres[i];
+            return SMOL_OK;
+        }
+    if (value)
+        return smol_maker_fail_value(m, value,
+                                     "gpt-2, smollm, starcoder, refact, qwen2, dbrx, llama-bpe, "
+                                     "gpt-4o or tekken");
+    return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                     "%s: tokenizer.ggml.pre is missing, so it is unknown how text is cut into "
+                     "words: take a newer file",
+                     m->gguf->path);
+}
+
+static void put_pre(struct maker *m, const struct pre *pre)
+{
+    json_t *list = json_array();
+    if (pre->digits && json_array_append_new(list, json_pack("{s:s, s:b}", "type", "Digits",
+                                                             "individual_digits", 1)))
+        m->failed = true;
+    if (pre->pattern &&
+        json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split",
+                                              "pattern", "Regex", pre->pattern, "behavior",
+                                              "Isolated", "invert", 0)))
+        m->failed = true;
+    if (json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
+                                              "add_prefix_space", 0, "trim_offsets", 1,
+                                              "use_regex", !pre->pattern)))
+        m->failed = true;
+    smol_maker_put(m, m->object, "pre_tokenizer",
+                   json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list));
+    if (pre->nfc)
+        smol_maker_put(m, m->object, "normalizer", json_pack("{s:s}", "type", "NFC"));
+    smol_maker_put(m, m->object, "decoder",
+                   json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1,
+                             "trim_offsets", 1, "use_regex", 1));
+}
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+/* What the file says of its tokens. */
+struct vocabulary_lists {
+    const struct gguf_value *kinds;  /* NULL: all are normal */
+    const struct gguf_value *scores; /* NULL: none */
+};
+
+static smol_status find_lists(const struct maker *m, struct vocabulary_lists *lists)
+{
+    static const char *const names[] = {"tokenizer.ggml.token_type", "tokenizer.ggml.scores"};
+    const struct gguf_value **found[] = {&lists->kinds, &lists->scores};
+    static const enum gguf_type types[] = {GGUF_I32, GGUF_F32};
+    if (!m->tokens || m->tokens->n == 0 || m->tokens->n > MODEL_MAX_VOCAB)
+        return smol_fail(m->error, m->tokens && m->tokens->n ? SMOL_ERROR_UNSUPPORTED
+                                                             : SMOL_ERROR_DAMAGED,
+                         "%s: tokenizer.ggml.tokens must be a list of 1 to %d texts", m->gguf->path,
+                         MODEL_MAX_VOCAB);
+    for (size_t i = 0; i < 2; i++) {
+        const struct gguf_value *value = smol_gguf_find(m->gguf, names[i]);
+        bool good = value && value->type == GGUF_ARRAY && value->n == m->tokens->n &&
+                    (value->item == types[i] || (i == 0 && value->item == GGUF_U32));
+        if (value && !good)
+            return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                             "%s: %s must have a number for each of the %llu tokens", m->gguf->path,
+                             names[i], (unsigned long long)m->tokens->n);
+        *found[i] = value;
+    }
+    return SMOL_OK;
+}
+
+static enum token_kind kind_of(const struct vocabulary_lists *lists, uint64_t id)
+{
+    double kind = lists->kinds ? smol_gguf_item(lists->kinds, id) : KIND_NORMAL;
+    return kind >= KIND_NORMAL && kind <= KIND_BYTE ? (enum token_kind)kind : KIND_UNUSED;
+}
+
+static json_t *added_token(struct maker *m, struct gguf_text text, uint64_t id, bool special)
+{
+    return json_pack("{s:I, s:o, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content",
+                     smol_maker_text(m, text), "single_word", 0, "lstrip", 0, "rstrip", 0,
+                     "normalized", 0, "special", special);
+}
+
+/* Puts the tokens into the vocabulary, and some of them also into the list of added tokens. `is_piece`
+ * (n tokens) is set for those that merges may make. */
+static smol_status put_tokens(struct maker *m, const struct vocabulary_lists *lists,
+                              json_t *vocabulary, bool *is_piece)
+{
+    json_t *added = json_array();
+    const uint8_t *at = m->tokens->data;
+    smol_status status = SMOL_OK;
+    for (uint64_t id = 0; id < m->tokens->n && !status; id++) {
+        const struct gguf_text text = smol_gguf_next(m->tokens, &at);
+        enum token_kind kind = kind_of(lists, id);
+        bool is_added = kind == KIND_CONTROL || kind == KIND_UNKNOWN || kind == KIND_USER_DEFINED;
+        is_piece[id] = kind == KIND_NORMAL;
+        if (kind == KIND_UNUSED)
+            continue;
+        if (is_added && json_array_append_new(
+                            added, added_token(m, text, id, kind != KIND_USER_DEFINED)))
+            m->failed = true;
+        if (json_object_getn(vocabulary, text.data, text.size))
+            status = smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                               "%s: two tokens have the text of token %llu: use another file",
+                               m->gguf->path, (unsigned long long)id);
+        else if (json_object_setn_new(vocabulary, text.data, text.size,
+                                      json_integer((json_int_t)id)))
+            m->failed = true;
+    }
+    smol_maker_put(m, m->object, "added_tokens", added);
+    return status;
+}
+
+/* --- the beginning and the end of a text ---------------------------------------------------- */
+
+static smol_status read_flag(const struct maker *m, const char *key, bool *flag)
+{
+    const struct gguf_value *value = smol_gguf_find(m->gguf, key);
+    if (value && !smol_gguf_flag(value, flag))
+        return smol_maker_fail_value(m, value, "true or false");
+    return SMOL_OK;
+}
+
+static void append_special(struct maker *m, json_t *template, json_t *tokens, uint64_t id)
+{
+    json_t *text = smol_maker_text(m, smol_maker_token(m, id));
+    const char *name = text ? json_string_value(text) : "";
+    if (json_array_append_new(template, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name,
+                                                  "type_id", 0)))
+        m->failed = true;
+    smol_maker_put(m, tokens, name,
+                   json_pack("{s:s, s:[I], s:[s]}", "id", name, "ids", (json_int_t)id, "tokens",
+                             name));
+    json_decref(text);
+}
+
+/* Adds a post-processor that puts bos before a text, or eos after it. */
+static smol_status put_ends(struct maker *m, bool begins)
+{
+    bool ends = false, has_bos, has_eos;
+    uint64_t bos = 0, eos = 0;
+    smol_status status;
+    if ((status = read_flag(m, "tokenizer.ggml.add_bos_token", &begins)) ||
+        (status = read_flag(m, "tokenizer.ggml.add_eos_token", &ends)) ||
+        (status = smol_maker_token_id(m, "bos", &bos, &has_bos)) ||
+        (status = smol_maker_token_id(m, "eos", &eos, &has_eos)))
+        return status;
+    if (!(begins && has_bos) && !(ends && has_eos))
+        return SMOL_OK;
+    json_t *template = json_array(), *tokens = json_object();
+    if (begins && has_bos)
+        append_special(m, template, tokens, bos);
+    if (json_array_append_new(template,
+                              json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0)))
+        m->failed = true;
+    if (ends && has_eos)
+        append_special(m, template, tokens, eos);
+    smol_maker_put(m, m->object, "post_processor",
+                   json_pack("{s:s, s:o, s:[], s:o}", "type", "TemplateProcessing", "single",
+                             template, "pair", "special_tokens", tokens));
+    return SMOL_OK;
+}
+
+/* --- the kinds ---------------------------------------------------------------------------- */
+
+static void put_model(struct maker *m, json_t *vocabulary, json_t *merges, bool of_bytes,
+                      bool whole_words)
+{
+    json_t *model = json_pack("{s:s, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "fuse_unk",
+                              !of_bytes, "byte_fallback", !of_bytes, "ignore_merges", whole_words,
+                              "vocab", vocabulary, "merges", merges);
+    smol_maker_put(m, m->object, "model", model);
+}
+
+/* Makes a tokenizer of the kind gpt2: BPE of bytes. */
+static smol_status make_gpt2(struct maker *m, const struct vocabulary_lists *lists,
+                             json_t *vocabulary, bool *is_piece)
+{
+    const struct gguf_value *merges = smol_gguf_find(m->gguf, "tokenizer.ggml.merges");
+    const struct pre *pre = NULL;
+    if (!merges || merges->type != GGUF_ARRAY || merges->item != GGUF_STRING)
+        return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                         "%s: tokenizer.ggml.merges must be a list of texts: take another file",
+                         m->gguf->path);
+    smol_status status = find_pre(m, &pre);
+    if (!status)
+        status = put_tokens(m, lists, vocabulary, is_piece);
+    if (!status)
+        status = put_ends(m, pre->begins);
+    if (status)
+        return status;
+    json_t *list = json_array();
+    const uint8_t *at = merges->data;
+    for (uint64_t i = 0; i < merges->n; i++)
+        if (json_array_append_new(list, smol_maker_text(m, smol_gguf_next(merges, &at))))
+            m->failed = true;
+    put_pre(m, pre);
+    put_model(m, json_incref(vocabulary), list, true, pre->whole_words);
+    return SMOL_OK;
+}
+
+/* Adds the steps that write spaces as U+2581, and their inverses. */
+static void put_spaces(struct maker *m, bool prefix)
+{
+    static const char space[] = "\xe2\x96\x81";
+    json_t *replace = json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ",
+                                "content", space);
+    json_t *back = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern",
+                             "String", space, "content", " ", "type", "ByteFallback", "type",
+                             "Fuse");
+    if (prefix) {
+        replace = json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type",
+                            "Prepend", "prepend", space, replace);
+        if (json_array_append_new(back, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip",
+                                                  "content", " ", "start", 1, "stop", 0)))
+            m->failed = true;
+    }
+    smol_maker_put(m, m->object, "normalizer", replace);
+    smol_maker_put(m, m->object, "decoder",
+                   json_pack("{s:s, s:o}", "type", "Sequence", "decoders", back));
+}
+
+/* Makes a tokenizer of the kind llama: SentencePiece's BPE with scores. */
+static smol_status make_llama(struct maker *m, const struct vocabulary_lists *lists,
+                              json_t *vocabulary, bool *is_piece)
+{
+    bool prefix = true, trims = false, found;
+    uint64_t unknown;
+    smol_status status;
+    if (!lists->scores || !lists->kinds ||
+        smol_gguf_find(m->gguf, "tokenizer.ggml.precompiled_charsmap"))
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: its tokenizer has no scores or kinds of tokens, or a map of "
+                         "characters: convert the original checkpoint",
+                         m->gguf->path);
+    if ((status = read_flag(m, "tokenizer.ggml.add_space_prefix", &prefix)) ||
+        (status = read_flag(m, "tokenizer.ggml.remove_extra_whitespaces", &trims)) ||
+        (status = smol_maker_token_id(m, "unknown", &unknown, &found)) ||
+        (status = put_tokens(m, lists, vocabulary, is_piece)) ||
+        (status = put_ends(m, true)))
+        return status;
+    if (trims)
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: tokenizer.ggml.remove_extra_whitespaces is set: convert the original "
+                         "checkpoint",
+                         m->gguf->path);
+    json_t *merges = smol_gguf_merges(m, vocabulary, lists->scores, is_piece);
+    m->failed = m->failed || !merges;
+    put_spaces(m, prefix);
+    put_model(m, json_incref(vocabulary), merges, false, false);
+    if (found && !m->failed)
+        smol_maker_put(m, json_object_get(m->object, "model"), "unk_token",
+                       smol_maker_text(m, smol_maker_token(m, unknown)));
+    return SMOL_OK;
+}
+
+smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *tokenizer,
+                                smol_error *error)
+{
+    struct maker m = smol_maker(gguf, tokenizer, error);
+    const struct gguf_value *kind = smol_gguf_find(gguf, "tokenizer.ggml.model");
+    const struct gguf_text name = kind ? smol_gguf_string(kind) : (struct gguf_text){"", 0};
+    bool of_bytes = name.size == 4 && memcmp(name.data, "gpt2", 4) == 0;
+    bool of_pieces = name.size == 5 && memcmp(name.data, "llama", 5) == 0;
+    struct vocabulary_lists lists = {0};
+    if (!kind)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: tokenizer.ggml.model is missing: take a file with a tokenizer",
+                         gguf->path);
+    if (!of_bytes && !of_pieces)
+        return smol_maker_fail_value(&m, kind, "gpt2 or llama");
+    smol_status status = find_lists(&m, &lists);
+    if (status)
+        return status;
+    json_t *vocabulary = json_object();
+    bool *is_piece = calloc(m.tokens->n, sizeof *is_piece);
+    if (!vocabulary || !is_piece)
+        status = smol_fail_memory(error, "the vocabulary");
+    else if (of_bytes)
+        status = make_gpt2(&m, &lists, vocabulary, is_piece);
+    else
+        status = make_llama(&m, &lists, vocabulary, is_piece);
+    free(is_piece);
+    json_decref(vocabulary);
+    return smol_maker_finish(&m, status);
+}

@@ -1,0 +1,341 @@
+"""GGUF files as sources: their numbers are those of the package gguf, their models those of
+transformers or of the checkpoint that they were made from, their tokenizers those of `tokenizers`."""
+
+import ctypes
+import json
+import re
+import shutil
+import subprocess
+
+import engine
+import gguf
+import gguf_files
+import numpy as np
+import pytest
+import torch
+from blob_images import xxh3
+from checkpoints import SMALL, make, make_of, reference_logits
+from families import CONFIGS
+from gguf_files import QUANT
+from internal import DAMAGED, ROOT, UNSUPPORTED, USAGE, lib
+from programs import smolconv
+from safetensors.torch import save_file
+from smol_reader import Blob
+from test_tokenizer import training_texts
+from test_tokenizer_families import BYTE_LEVEL, BYTES, LLAMA3, QWEN2, llama2, of_bytes, replace, sequence, split_by
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM
+from transformers.tokenization_utils_base import generate_merges
+
+BLOCKS = {  # as enum safetensors_dtype of convert/base/element.h numbers them
+    name: 22 + i
+    for i, name in enumerate("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL".split())
+}
+WIDE = SMALL | dict(hidden_size=256, intermediate_size=256, vocab_size=64, num_hidden_layers=1)
+UPPER, LOWER = (r"[\p{%s}\p{Lm}\p{Lo}\p{M}]" % kinds for kinds in (r"Lu}\p{Lt", "Ll"))
+END = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+CASED = rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+END|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*END|"
+CASED_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+GPT4O = CASED.replace("END", END) + r"\p{N}{1,3}" + CASED_REST
+TEKKEN = CASED.replace("END", "") + r"\p{N}" + CASED_REST
+IDS = [int(i) for i in np.random.default_rng(5).integers(0, 60, 40)]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_widen_to_the_bits_of_the_package(name):
+    kind = QUANT[name]
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    rng = np.random.default_rng(0)
+    blocks = np.concatenate([
+        gguf_files.random_blocks(kind, (300, elements), rng),
+        *(np.full((1, size), byte, np.uint8) for byte in (0, 1, 0x3B, 0xBB, 0x7B, 0xFB)),
+    ])  # fmt: skip
+    ours = np.empty((len(blocks), elements), np.float32)
+    for block, out in zip(blocks, ours, strict=True):
+        data = block.tobytes()
+        lib.smol_block_widen(BLOCKS[name], data, out.ctypes.data_as(ctypes.c_void_p))
+    theirs = gguf.dequantize(blocks, kind)
+    assert ours.tobytes() == theirs.astype(np.float32).tobytes()
+    assert len(np.unique(ours)) > 100
+
+
+@pytest.mark.parametrize("name", ["F32", "F16", "BF16", *BLOCKS])
+def test_a_model_of_each_type_is_the_one_that_transformers_reads(name, tmp_path):
+    """The same tensors, bit for bit, and so the same blob but for its provenance."""
+    folder = make(tmp_path / "made", **WIDE)
+    path = gguf_files.write(tmp_path / "x.gguf", folder, None if name == "F32" else QUANT[name])
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
+    weights = {n: w.contiguous() for n, w in model.state_dict().items() if n != "lm_head.weight"}
+    theirs = shutil.copytree(folder, tmp_path / "theirs")
+    save_file(weights, theirs / "model.safetensors", metadata={"format": "pt"})
+    a, b = (engine.convert(source, tmp_path / f"{i}.smol", "f32") for i, source in enumerate((path, tmp_path / "theirs")))
+    assert smolconv("diff", a, b).returncode == 0
+    with engine.Model(a) as ours, engine.Model(b) as theirs:
+        assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
+    for dtype in ("int8", "int4"):  # several rows at once, and columns in the middle of blocks
+        c, d = (engine.convert(source, tmp_path / f"{dtype}{i}.smol", dtype) for i, source in enumerate((path, tmp_path / "theirs")))
+        with engine.Model(c) as ours, engine.Model(d) as theirs:
+            assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
+
+
+FAMILIES = {
+    "llama": {}, "llama with biases": dict(attention_bias=True, mlp_bias=True),
+    "llama untied": dict(tie_word_embeddings=False), "llama 3": {}, "llama linear": {},
+    "qwen2": {}, "qwen3": dict(head_dim=24), "smollm3": dict(num_hidden_layers=5),
+    "granite": dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.125, logits_scaling=8.0),
+    "phi3": dict(sliding_window=9), "phi3 longrope": dict(original_max_position_embeddings=256), "olmo2": {},
+    "gemma2": dict(head_dim=256, sliding_window=9),  # transformers takes 256 for the scale of scores
+    "gemma3": dict(head_dim=16, sliding_window=9, query_pre_attn_scalar=16, num_hidden_layers=7),
+}  # fmt: skip
+
+
+def family_config(name):
+    family = name.split()[0]
+    settings = SMALL | FAMILIES[name]
+    half = settings["hidden_size"] // settings["num_attention_heads"] // 2
+    rope = settings["rope_parameters"]
+    if name == "llama 3":
+        rope = rope | {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                       "original_max_position_embeddings": 8192, "rope_theta": 500000.0}  # fmt: skip
+        settings["max_position_embeddings"] = 16384
+    if name == "llama linear":
+        rope = rope | {"rope_type": "linear", "factor": 4.0}
+    if name == "phi3 longrope":
+        rope = rope | {"rope_type": "longrope", "short_factor": [1 + i / 8 for i in range(half)],
+                       "long_factor": [2 + i / 4 for i in range(half)]}  # fmt: skip
+    if family == "gemma3":
+        rope = {"full_attention": rope | {"rope_theta": 1e6}, "sliding_attention": rope}
+    settings["rope_parameters"] = rope
+    return CONFIGS[family](**settings)
+
+
+def rope_tensors(name, config):
+    """What llama.cpp's converter adds for the kinds of rotary embedding."""
+    rope, half = config.rope_parameters, config.hidden_size // config.num_attention_heads // 2
+
+    def edit(writer):
+        if name == "llama 3":
+            wave = 2 * np.pi * rope["rope_theta"] ** (np.arange(half) / half)
+            smooth = (8192 / wave - 1) / 3
+            mixed = 1 / ((1 - smooth) / 32 + smooth)
+            factors = np.where(wave < 8192 / 4, 1, np.where(wave > 8192, 32, mixed))
+            assert len(np.unique(factors)) > 2
+            writer.add_tensor("rope_freqs.weight", factors.astype(np.float32))
+        if name == "llama linear":
+            writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+            writer.add_rope_scaling_factor(4.0)
+        if name == "phi3 longrope":
+            writer.add_rope_scaling_orig_ctx_len(config.original_max_position_embeddings)
+            for kind in ("long", "short"):
+                factors = np.array(rope[f"{kind}_factor"], np.float32)
+                writer.add_tensor(f"rope_factors_{kind}.weight", factors)
+
+    return edit
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(name, tmp_path):
+    config = family_config(name)
+    folder = make_of(config, tmp_path / "made", seed=3)
+    path = gguf_files.write(tmp_path / "x.gguf", folder, edit=rope_tensors(name, config))
+    a, b = (engine.convert(source, tmp_path / f"{i}.smol", "f32") for i, source in enumerate((path, folder)))
+    contents = [Blob(blob.read_bytes(), xxh3) for blob in (a, b)]
+    if not name.startswith("gemma"):  # whose norms plus 1 are rounded once more from bf16: see below
+        assert smolconv("diff", a, b).returncode == 0, smolconv("diff", a, b).stdout
+    assert contents[0].model == contents[1].model
+    with engine.Model(a) as ours, engine.Model(b) as theirs:
+        assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
+    if name.split()[0] in ("llama", "qwen2", "gemma2") and name not in ("llama 3", "llama linear", "llama with biases"):
+        model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
+        with engine.Model(a) as ours:
+            theirs = reference_logits(model.eval(), IDS)
+            assert np.abs(ours.logits(IDS) - theirs).max() < 1e-3 * theirs.std()
+
+
+# --- tokenizers and templates -----------------------------------------------------------------------
+
+TEXTS = ["Hello, world!", " a  b\n\n\tc", "1234567 0.5", "I'm HE'LL don't", "ÀÉ 日本語 🙂👩‍👩‍👧", "<|im_start|>user\nx<|im_end|>",
+         "def f(x):\n    return x  # \u00a0\u3000", "", " ", "e\u0301"]  # fmt: skip
+
+
+def gguf_of_real(real_model_dir, name):
+    path = real_model_dir.parent / f"{real_model_dir.name}-gguf" / name
+    if not path.exists():
+        pytest.skip(f"{path} is missing: scripts/bench makes it with llama.cpp")
+    return path
+
+
+def test_llama_cpp_s_own_file_of_the_real_model_is_the_checkpoint(real_model_dir, tmp_path):
+    """Tensors, settings, tokenizer and template of a file that llama.cpp's converter made."""
+    path = gguf_of_real(real_model_dir, "BF16.gguf")
+    a, b = tmp_path / "a.smol", tmp_path / "b.smol"
+    engine.convert(path, a), engine.convert(real_model_dir, b)
+    done = smolconv("diff", a, b)
+    assert done.returncode in (0, 1)
+    blobs = [Blob(blob.read_bytes(), xxh3) for blob in (a, b)]
+    assert blobs[0].model == blobs[1].model
+    tokenizer = Tokenizer.from_file(str(real_model_dir / "tokenizer.json"))
+    with engine.Model(a) as ours, engine.Model(b) as theirs:
+        assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
+        for text in TEXTS + [(ROOT / "README.md").read_text()]:
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            assert list(ours.tokenize(text, True)) == list(theirs.tokenize(text, True)) == ids
+
+
+DIGITS = sequence("pretokenizers", {"type": "Digits", "individual_digits": True}, BYTE_LEVEL)
+PRES = {
+    "gpt-2": {}, "smollm": {"pre_tokenizer": DIGITS}, "refact": {"pre_tokenizer": DIGITS},
+    "qwen2": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
+    "dbrx": {"pre_tokenizer": split_by(LLAMA3)}, "llama-bpe": {"pre_tokenizer": split_by(LLAMA3)},
+    "gpt-4o": {"pre_tokenizer": split_by(GPT4O)}, "tekken": {"pre_tokenizer": split_by(TEKKEN)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pre", PRES)
+def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
+    texts = tuple(training_texts(repo_root))
+    folder = make(tmp_path / "made", vocab_size=1200)
+    content = of_bytes(texts, ["<|im_start|>", "<|im_end|>"]) | PRES[pre]
+    content["model"]["vocab"] |= {token["content"]: token["id"] for token in content["added_tokens"]}
+    if pre in ("llama-bpe", "tekken"):
+        content["model"]["ignore_merges"] = True
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    path = gguf_files.write(tmp_path / "x.gguf", folder, tokenizer=lambda w, t, n: gguf_files.add_byte_tokenizer(w, t, n, pre))
+    tokenizer = Tokenizer.from_str(json.dumps(content))
+    with engine.Model(engine.convert(path, tmp_path / "x.smol")) as model:
+        for text in TEXTS:
+            assert list(model.tokenize(text, True)) == tokenizer.encode(text).ids, text
+
+
+def of_pieces(content):
+    """The tokenizer with the scores of pieces in place of merges, and the merges that transformers makes of
+    them."""
+    vocabulary = content["model"]["vocab"]
+    scores = {text: -float(i) for text, i in vocabulary.items()}
+    special = {token["content"] for token in content["added_tokens"]} | set(BYTES)
+    content["model"]["merges"] = generate_merges(vocabulary, scores, special)
+    return content
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_sentencepiece_s_bpe_is_the_tokenizer_that_transformers_makes(prefix, tmp_path, repo_root):
+    content = of_pieces(llama2(tuple(training_texts(repo_root))))
+    if not prefix:  # as Gemma's
+        content["normalizer"] = replace(" ", "▁")
+        content["decoder"]["decoders"].pop()
+    n = len(content["model"]["vocab"])
+    folder = make(tmp_path / "made", vocab_size=n)
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+    def add(writer, tokenizer, n):
+        kinds = gguf_files.kinds_of(tokenizer, n)
+        texts, _ = gguf_files.texts_of(tokenizer, n)
+        for i, text in enumerate(texts):
+            if text in BYTES:
+                kinds[i] = gguf.TokenType.BYTE
+        kinds[0] = gguf.TokenType.UNKNOWN
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(texts)
+        writer.add_token_types(kinds)
+        writer.add_token_scores([-float(i) for i in range(n)])
+        writer.add_bos_token_id(1)
+        writer.add_unk_token_id(0)
+        if not prefix:
+            writer.add_add_space_prefix(False)
+
+    path = gguf_files.write(tmp_path / "x.gguf", folder, tokenizer=add)
+    tokenizer = Tokenizer.from_str(json.dumps(content))
+    with engine.Model(engine.convert(path, tmp_path / "x.smol")) as model:
+        for text in TEXTS + training_texts(repo_root)[:3]:
+            assert list(model.tokenize(text)) == tokenizer.encode(text).ids[1:], text
+    assert len(content["model"]["merges"]) > 500
+
+
+# --- refusals ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("tiny"))
+
+
+def refused(tiny, path, edit, *options, tokenizer=gguf_files.add_byte_tokenizer):
+    gguf_files.write(path, tiny, edit=edit, tokenizer=tokenizer)
+    done = smolconv("--quiet", *options, path, path.with_suffix(".smol"))
+    assert done.returncode and done.stderr.count("\n") == 1 and not path.with_suffix(".smol").exists()
+    return done.returncode, done.stderr
+
+
+REFUSED = {
+    "mixtures of experts": lambda w: w.add_expert_count(8),
+    "llama.attention.clamp_kqv is not supported": lambda w: w.add_clamp_kqv(1.0),
+    "do not follow Llama 3's rule": lambda w: w.add_tensor("rope_freqs.weight", np.full(8, 3, np.float32)),
+    'general.type must be model, found "adapter"': lambda w: w.add_type("adapter"),
+    "found \"su\"": lambda w: w.add_string("llama.rope.scaling.type", "su"),
+    "different sizes": lambda w: w.kv_data[0]["llama.rope.dimension_count"].__setattr__("value", 8),
+    "join them with": lambda w: w.add_uint16("split.count", 3),
+    "type 16 (IQ2_XXS)": lambda w: w.add_tensor("x", np.zeros((1, 66), np.uint8), raw_dtype=QUANT.IQ2_XXS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_cannot_be_stated_exactly_is_refused_by_name(words, tiny, tmp_path):
+    status, message = refused(tiny, tmp_path / "x.gguf", REFUSED[words])
+    assert words in message and status == UNSUPPORTED
+
+
+@pytest.mark.parametrize(("key", "value", "words"), [
+    ("model", "t5", 'tokenizer.ggml.model must be gpt2 or llama, found "t5"'),
+    ("pre", "superbpe", 'found "superbpe"'),
+    ("pre", "default", 'found "default"'),
+])  # fmt: skip
+def test_other_tokenizers_are_refused_by_name(key, value, words, tiny, tmp_path):
+    def edit(writer):
+        writer.kv_data[0][f"tokenizer.ggml.{key}"].value = value
+
+    status, message = refused(tiny, tmp_path / "x.gguf", edit)
+    assert words in message and status == UNSUPPORTED
+
+
+def test_an_unknown_architecture_is_described_all_the_same(tiny, tmp_path):
+    def edit(writer):
+        writer.kv_data[0]["general.architecture"].value = "mamba"
+
+    status, message = refused(tiny, tmp_path / "x.gguf", edit)
+    assert 'found "mamba"' in message and status == UNSUPPORTED
+    shown = smolconv("inspect", tmp_path / "x.gguf").stdout
+    assert re.search(r'^supported +no: .*"mamba"', shown, re.M) and "21 F32" not in shown
+
+
+def test_options_of_folders_are_refused(tiny, tmp_path):
+    status, message = refused(tiny, tmp_path / "x.gguf", None, "--config", tiny / "config.json")
+    assert status == USAGE and "--config" in message
+    assert DAMAGED != status
+
+
+def test_inspect_and_the_blob_say_that_the_source_was_quantized(tiny, tmp_path):
+    wide = make(tmp_path / "wide", **WIDE)
+    path, out = tmp_path / "x.gguf", tmp_path / "x.smol"
+    gguf_files.write(path, wide, QUANT.Q4_K, lambda w: w.add_chat_template("{{ bos_token }}{{ messages[0].content }}"))
+    shown = smolconv("inspect", path).stdout
+    assert re.search(r"^supported +yes$", shown, re.M) and "Q4_K" in shown
+    assert re.search(r"^quantized +yes: .*Q4_K", shown, re.M)
+    assert json.loads(smolconv("inspect", "--json", path).stdout)["quantized"] == "8 of 11 tensors: 8 Q4_K"
+    assert smolconv("--quiet", path, out).returncode == 0
+    blob = smolconv("inspect", out).stdout
+    assert "x.gguf" in blob and "already quantized: 8 of 11 tensors" in blob
+    plain = gguf_files.write(tmp_path / "y.gguf", wide)
+    assert "quantized" not in smolconv("inspect", plain).stdout
+    verified = smolconv("verify", "--source", path, out)
+    assert verified.returncode == 0, verified.stderr
+
+
+def test_a_file_that_changes_its_bytes_gives_the_same_blob(tiny, tmp_path):
+    """Another alignment moves the tensors, and nothing else."""
+    blobs = []
+    for alignment in (32, 256):
+        path = tmp_path / f"{alignment}.gguf"
+        gguf_files.write(path, tiny, edit=lambda w, n=alignment: w.add_custom_alignment(n))
+        blobs.append(engine.convert(path, tmp_path / f"{alignment}.smol"))
+    assert subprocess.run(["cmp", "-s", *blobs], check=False).returncode == 1  # the names differ
+    assert smolconv("diff", *blobs).returncode == 0
