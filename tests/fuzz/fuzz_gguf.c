@@ -1,5 +1,5 @@
-/* A GGUF file: its container, its tensors, and the settings and tokenizer made of its keys. An input
- * is the whole file. */
+/* A GGUF file: its container, its tensors, and the settings and tokenizer made of its keys. An
+ * input is the whole file. */
 #include "convert/checkpoint/gguf_tensors.h"
 #include "convert/checkpoint/tensor.h"
 #include "convert/gguf/settings.h"
