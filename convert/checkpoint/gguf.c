@@ -12,15 +12,15 @@
 enum { MAX_RANK = 4, MAX_TENSOR_NAME = 127, MAX_KEY = 65535, DEFAULT_ALIGNMENT = 32 };
 
 /* The fewest bytes of a pair (length of the key, type, value) and of a tensor (length of the name,
- * rank, a dimension, type, offset). A count that needs more bytes than the file has is refused
- * before memory is allocated for it. */
+ * rank, a dimension, type, offset). A count that needs more bytes than the file has is refused at
+ * once. Tables grow with what is read, so that a file of zeros takes no memory. */
 enum { LEAST_PAIR = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 8 + 4 + 8 };
 
 /* --- types -------------------------------------------------------------------------------- */
 
 /* Bytes of an item; 0 for strings and arrays. */
 static const uint8_t type_sizes[N_GGUF_TYPES] = {
-    [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2,  [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
+    [GGUF_U8] = 1,  [GGUF_I8] = 1,   [GGUF_U16] = 2, [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
     [GGUF_F32] = 4, [GGUF_BOOL] = 1, [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
 };
 
@@ -175,6 +175,21 @@ static smol_status take_pair(struct input *in, struct gguf_value *value)
     return status ? status : take_items(in, value);
 }
 
+/* Makes room for one more item of `size` bytes after the first `n` of a table of `most`. */
+static smol_status grow(const struct input *in, void *table, size_t n, uint64_t most, size_t size)
+{
+    enum { FIRST = 64 };
+    void **items = table;
+    if (n > 0 && (n < FIRST || (n & (n - 1)) != 0))
+        return SMOL_OK;
+    uint64_t room = n < FIRST ? FIRST : (uint64_t)n * 2;
+    void *larger = realloc(*items, (size_t)((room < most ? room : most) * size));
+    if (!larger)
+        return smol_fail_memory(in->error, "the tables of a GGUF file");
+    *items = larger;
+    return SMOL_OK;
+}
+
 static int compare_texts(struct gguf_text a, struct gguf_text b)
 {
     int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
@@ -191,15 +206,15 @@ static smol_status take_pairs(struct input *in, uint64_t n, struct gguf *gguf)
 {
     if (n > left(in) / LEAST_PAIR)
         return fail_at(in, "the file has fewer bytes than its number of keys needs");
-    gguf->values = calloc(n + 1, sizeof *gguf->values);
-    if (!gguf->values)
-        return smol_fail_memory(in->error, "the keys of a GGUF file");
     for (; gguf->n_values < n; gguf->n_values++) {
-        smol_status status = take_pair(in, &gguf->values[gguf->n_values]);
+        smol_status status = grow(in, &gguf->values, gguf->n_values, n, sizeof *gguf->values);
+        if (!status)
+            status = take_pair(in, &gguf->values[gguf->n_values]);
         if (status)
             return status;
     }
-    qsort(gguf->values, gguf->n_values, sizeof *gguf->values, compare_keys);
+    if (n > 0) /* qsort requires a valid pointer, even for no elements */
+        qsort(gguf->values, gguf->n_values, sizeof *gguf->values, compare_keys);
     for (size_t i = 1; i < gguf->n_values; i++)
         if (compare_keys(&gguf->values[i - 1], &gguf->values[i]) == 0)
             return smol_fail(in->error, SMOL_ERROR_DAMAGED,
@@ -282,20 +297,23 @@ static smol_status take_tensor(struct input *in, struct safetensors_tensor *tens
 
 static smol_status take_tensors(struct input *in, uint64_t n, struct safetensors *reader)
 {
+    enum { ROOM = MAX_TENSOR_NAME + 1 };
     if (n > left(in) / LEAST_TENSOR)
         return fail_at(in, "the file has fewer bytes than its number of tensors needs");
-    /* A file of n tensors has at least 32 n bytes, so this is a small multiple of its size. */
-    reader->tensors = calloc(n + 1, sizeof *reader->tensors);
-    reader->names = calloc(n + 1, MAX_TENSOR_NAME + 1);
-    if (!reader->tensors || !reader->names)
-        return smol_fail_memory(in->error, "the table of tensors");
     for (; reader->n_tensors < n; reader->n_tensors++) {
         size_t i = reader->n_tensors;
-        smol_status status =
-            take_tensor(in, &reader->tensors[i], reader->names + i * (MAX_TENSOR_NAME + 1));
+        smol_status status = grow(in, &reader->tensors, i, n, sizeof *reader->tensors);
+        if (!status)
+            status = grow(in, &reader->names, i, n, ROOM);
+        if (status)
+            return status;
+        reader->tensors[i] = (struct safetensors_tensor){0};
+        status = take_tensor(in, &reader->tensors[i], reader->names + i * ROOM);
         if (status)
             return status;
     }
+    for (size_t i = 0; i < n; i++) /* the names may have moved */
+        reader->tensors[i].name = reader->names + i * ROOM;
     return SMOL_OK;
 }
 
@@ -330,8 +348,8 @@ static bool align(uint64_t value, uint64_t alignment, uint64_t *aligned)
     return fits;
 }
 
-/* Checks that each tensor starts at the first multiple of the alignment after the one before it, and
- * that the data end with the file. Sets their data. */
+/* Checks that each tensor starts at the first multiple of the alignment after the one before it,
+ * and that the data end with the file. Sets their data. */
 static smol_status place_tensors(const struct input *in, uint64_t alignment,
                                  struct safetensors *reader)
 {
@@ -339,7 +357,8 @@ static smol_status place_tensors(const struct input *in, uint64_t alignment,
     uint64_t start, filled = 0, size = reader->file.size;
     if (!align((uint64_t)(in->at - data), alignment, &start) || (reader->n_tensors && start > size))
         return fail_truncated(in);
-    qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
+    if (reader->n_tensors > 0)
+        qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
     for (size_t i = 0; i < reader->n_tensors; i++) {
         struct safetensors_tensor *tensor = &reader->tensors[i];
         uint64_t due;
@@ -381,7 +400,8 @@ static smol_status take_version(struct input *in, struct gguf *gguf)
                          "%s: a big-endian GGUF file: take a little-endian one", in->reader->path);
     if (version != 2 && version != 3)
         return smol_fail(in->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: GGUF version %" PRIu64 ": smolconv reads versions 2 and 3; download a "
+                         "%s: GGUF version %" PRIu64
+                         ": smolconv reads versions 2 and 3; download a "
                          "newer file",
                          in->reader->path, version);
     gguf->version = (uint32_t)version;
@@ -427,7 +447,9 @@ void smol_gguf_close(struct gguf *gguf)
 const struct gguf_value *smol_gguf_find(const struct gguf *gguf, const char *key)
 {
     const struct gguf_value wanted = {.key = {key, strlen(key)}};
-    return bsearch(&wanted, gguf->values, gguf->n_values, sizeof wanted, compare_keys);
+    return gguf->n_values
+               ? bsearch(&wanted, gguf->values, gguf->n_values, sizeof wanted, compare_keys)
+               : NULL;
 }
 
 /* Reads item `i` of an integer type. Returns false for another type or a negative number. */

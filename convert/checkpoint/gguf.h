@@ -1,6 +1,6 @@
 /* Reads the GGUF format (https://github.com/ggml-org/ggml, docs/gguf.md), versions 2 and 3: a
- * header, pairs of keys and values, a table of tensors, and their data. The reader works on a memory
- * mapping and treats all input as untrusted. */
+ * header, pairs of keys and values, a table of tensors, and their data. The reader works on a
+ * memory mapping and treats all input as untrusted. */
 #ifndef SMOL_CONVERT_GGUF_H
 #define SMOL_CONVERT_GGUF_H
 
@@ -38,16 +38,16 @@ struct gguf_text {
 struct gguf_value {
     struct gguf_text key; /* UTF-8 without NUL */
     enum gguf_type type;
-    enum gguf_type item;      /* of the items of an array; otherwise equal to type */
-    uint64_t n;               /* items of an array; otherwise 1 */
-    const uint8_t *data;      /* the items, which need (end - data) bytes */
+    enum gguf_type item; /* of the items of an array; otherwise equal to type */
+    uint64_t n;          /* items of an array; otherwise 1 */
+    const uint8_t *data; /* the items, which need (end - data) bytes */
     const uint8_t *end;
 };
 
 /* The keys and values of a file, valid while the file is open. Zeroed if the file is not GGUF. */
 struct gguf {
-    const char *path; /* not owned */
-    uint32_t version; /* 0: not a GGUF file */
+    const char *path;          /* not owned */
+    uint32_t version;          /* 0: not a GGUF file */
     struct gguf_value *values; /* (n_values), in the order of their keys */
     size_t n_values;
 };
@@ -55,8 +55,8 @@ struct gguf {
 /* Returns whether data[0..size) begins as a GGUF file does. */
 bool smol_gguf_is(const uint8_t *data, size_t size);
 
-/* Reads the mapped file of `reader`, whose `file` and `path` are set: fills *gguf, and the tensors of
- * the reader under the names of the file, whose shapes have the rows first. Checks that every
+/* Reads the mapped file of `reader`, whose `file` and `path` are set: fills *gguf, and the tensors
+ * of the reader under the names of the file, whose shapes have the rows first. Checks that every
  * length and count lies within the file before it is used, that no key and no tensor appears twice,
  * and that the tensors cover the data without gap or overlap. The caller closes both, also after an
  * error. Errors: SMOL_ERROR_DAMAGED (with the byte offset), SMOL_ERROR_UNSUPPORTED (an old version,
@@ -69,8 +69,8 @@ void smol_gguf_close(struct gguf *gguf);
 /* Returns the value of `key`, or NULL. */
 const struct gguf_value *smol_gguf_find(const struct gguf *gguf, const char *key);
 
-/* Return false if the value is not an integer, a number, or a flag. Negative integers count as none:
- * no key that smolconv reads may have one. */
+/* Return false if the value is not an integer, a number, or a flag. Negative integers count as
+ * none: no key that smolconv reads may have one. */
 bool smol_gguf_integer(const struct gguf_value *value, uint64_t *integer);
 bool smol_gguf_real(const struct gguf_value *value, double *real);
 bool smol_gguf_flag(const struct gguf_value *value, bool *flag);

@@ -7,14 +7,10 @@
 #include "convert/checkpoint/checkpoint.h"
 
 static const struct gguf_arch archs[] = {
-    {"llama", "LlamaForCausalLM", true, false},
-    {"qwen2", "Qwen2ForCausalLM", false, false},
-    {"qwen3", "Qwen3ForCausalLM", false, false},
-    {"smollm3", "SmolLM3ForCausalLM", true, false},
-    {"granite", "GraniteForCausalLM", true, false},
-    {"phi3", "Phi3ForCausalLM", false, false},
-    {"olmo2", "Olmo2ForCausalLM", false, false},
-    {"gemma2", "Gemma2ForCausalLM", false, true},
+    {"llama", "LlamaForCausalLM", true, false},     {"qwen2", "Qwen2ForCausalLM", false, false},
+    {"qwen3", "Qwen3ForCausalLM", false, false},    {"smollm3", "SmolLM3ForCausalLM", true, false},
+    {"granite", "GraniteForCausalLM", true, false}, {"phi3", "Phi3ForCausalLM", false, false},
+    {"olmo2", "Olmo2ForCausalLM", false, false},    {"gemma2", "Gemma2ForCausalLM", false, true},
     {"gemma3", "Gemma3ForCausalLM", false, true},
 };
 
@@ -59,7 +55,8 @@ const struct gguf_arch *smol_gguf_arch(const struct gguf *gguf)
 static const char *find_pattern(const struct family *family, const char *name, uint32_t *layer,
                                 enum tensor_role *role)
 {
-    static const char *const fused[FAMILY_MAX_FUSED] = {"blk.%u.attn_qkv.weight", "blk.%u.ffn_up.weight"};
+    static const char *const fused[FAMILY_MAX_FUSED] = {"blk.%u.attn_qkv.weight",
+                                                        "blk.%u.ffn_up.weight"};
     *role = ROLE_COUNT;
     for (size_t i = 0; i < FAMILY_MAX_FUSED; i++)
         if (family->fused[i].name && smol_checkpoint_matches(fused[i], name, layer))

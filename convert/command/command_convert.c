@@ -38,10 +38,10 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "INPUT OUT.smol",
-    .about =
-        "Converts a Hugging Face checkpoint into a .smol blob.\n"
-        "INPUT is the checkpoint's folder (or its folder in the cache of the Hub), the\n"
-        "model.safetensors in it, or the model.safetensors.index.json that lists its shards.\n",
+    .about = "Converts a Hugging Face checkpoint into a .smol blob.\n"
+             "INPUT is the checkpoint's folder (or its folder in the cache of the Hub), the\n"
+             "model.safetensors in it, the model.safetensors.index.json that lists its shards,\n"
+             "or a GGUF file.\n",
     .commands = "  smolconv inspect     describe a blob, a safetensors file or a checkpoint\n"
                 "  smolconv verify      check a blob, or that it was made from a checkpoint\n"
                 "  smolconv diff        compare two models\n"

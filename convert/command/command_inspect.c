@@ -31,8 +31,8 @@ static const struct command_line line = {
     .program = "smolconv",
     .words = "inspect FILE",
     .about = "Describes FILE: a .smol blob, a safetensors file, or a checkpoint before it is\n"
-             "converted. A checkpoint is named by its folder or model.safetensors.index.json, or,\n"
-             "with --config, --lora or --context, by the model.safetensors in it.\n",
+             "converted. A checkpoint is named by its folder, model.safetensors.index.json or\n"
+             "GGUF file, or, with --config, --lora or --context, by the model.safetensors in it.\n",
     .notes =
         "For a checkpoint it shows family and features, tokenizer and chat template, whether it\n"
         "can be converted (if not, the reason; the exit status is still 0), and the exact size of\n"

@@ -11,10 +11,10 @@
 /* An object under construction. */
 struct maker {
     const struct gguf *gguf;
-    const struct gguf_arch *arch; /* NULL: not supported */
-    json_t *object;               /* owned by the settings */
+    const struct gguf_arch *arch;    /* NULL: not supported */
+    json_t *object;                  /* owned by the settings */
     const struct gguf_value *tokens; /* the texts of tokens, a list of strings; NULL: none */
-    bool failed;                  /* memory ran out, or a text is not UTF-8 */
+    bool failed;                     /* memory ran out, or a text is not UTF-8 */
     smol_error *error;
 };
 

@@ -9,7 +9,7 @@
 enum { LONGEST_PIECE = 256 };
 
 struct cut {
-    double score; /* of the whole piece */
+    double score;         /* of the whole piece */
     uint32_t left, right; /* characters */
     uint32_t id;          /* of the whole piece */
     uint16_t bytes;       /* of the left part */
@@ -35,8 +35,8 @@ static bool add(struct cuts *cuts, struct cut cut)
     return true;
 }
 
-/* Orders cuts as transformers does: by score, then by the lengths of the parts, all descending, then
- * by id. */
+/* Orders cuts as transformers does: by score, then by the lengths of the parts, all descending,
+ * then by id. */
 static int compare(const void *a, const void *b)
 {
     const struct cut *x = a, *y = b;
@@ -88,8 +88,7 @@ static json_t *list_cuts(const struct cuts *cuts)
     for (size_t i = 0; i < cuts->n; i++) {
         const struct cut *cut = &cuts->items[i];
         json_t *pair = json_pack("[s%, s%]", cut->text.data, (size_t)cut->bytes,
-                                 cut->text.data + cut->bytes,
-                                 (size_t)cut->text.size - cut->bytes);
+                                 cut->text.data + cut->bytes, (size_t)cut->text.size - cut->bytes);
         if (json_array_append_new(list, pair)) {
             json_decref(list);
             return NULL;
@@ -106,7 +105,8 @@ json_t *smol_gguf_merges(const struct maker *m, const json_t *vocabulary,
     bool good = true;
     for (uint64_t id = 0; id < m->tokens->n && good; id++) {
         const struct gguf_text text = smol_gguf_next(m->tokens, &at);
-        const struct cut whole = {.score = smol_gguf_item(scores, id), .id = (uint32_t)id, .text = text};
+        const struct cut whole = {
+            .score = smol_gguf_item(scores, id), .id = (uint32_t)id, .text = text};
         if (is_piece[id])
             good = cut_piece(&cuts, vocabulary, is_piece, whole);
     }

@@ -101,8 +101,9 @@ static smol_status take_key(struct maker *m, size_t i, const struct gguf_value *
         if (!smol_gguf_integer(value, &integer) || integer > UINT32_MAX)
             return smol_maker_fail_value(m, value, "an integer");
         smol_maker_put(m, m->object, keys[i].setting,
-                       keys[i].kind == KEY_WINDOW && integer == 0 ? json_null()
-                                                                  : json_integer((json_int_t)integer));
+                       keys[i].kind == KEY_WINDOW && integer == 0
+                           ? json_null()
+                           : json_integer((json_int_t)integer));
         return SMOL_OK;
     case KEY_REAL:
         if (!smol_gguf_real(value, &real) || !isfinite(real))
@@ -262,8 +263,8 @@ static double llama3_factor(double theta, double factor, uint64_t i, uint64_t n)
     return wave > original / low ? factor : 1 / ((1 - smooth) / factor + smooth);
 }
 
-/* Files of Llama 3.1 and later state the factor of each pair, not the rule. Recognizes the rule, and
- * refuses factors that do not follow it. */
+/* Files of Llama 3.1 and later state the factor of each pair, not the rule. Recognizes the rule,
+ * and refuses factors that do not follow it. */
 static smol_status take_llama3(struct maker *m, const struct safetensors *tensors)
 {
     const struct safetensors_tensor *factors;
@@ -354,7 +355,8 @@ static smol_status take_ids(struct maker *m)
     uint64_t id;
     bool found;
     smol_status status = smol_maker_token_id(m, "bos", &id, &found);
-    smol_maker_put(m, m->object, "bos_token_id", found ? json_integer((json_int_t)id) : json_null());
+    smol_maker_put(m, m->object, "bos_token_id",
+                   found ? json_integer((json_int_t)id) : json_null());
     for (size_t i = 0; i < sizeof ends / sizeof ends[0] && !status; i++) {
         status = smol_maker_token_id(m, ends[i], &id, &found);
         if (!status && found && json_array_append_new(list, json_integer((json_int_t)id)))
@@ -419,8 +421,7 @@ static smol_status take_special(struct maker *m)
         bool found;
         status = smol_maker_token_id(m, tokens[i][0], &id, &found);
         if (!status && found)
-            smol_maker_put(m, m->object, tokens[i][1],
-                           smol_maker_text(m, smol_maker_token(m, id)));
+            smol_maker_put(m, m->object, tokens[i][1], smol_maker_text(m, smol_maker_token(m, id)));
     }
     return status;
 }

@@ -1,5 +1,6 @@
 /* The tokenizer of a GGUF file as the object of tokenizer.json, see settings.h. The file states the
- * vocabulary, and names the rest: the kind of tokenizer and, for BPE of bytes, the pre-tokenizer. */
+ * vocabulary, and names the rest: the kind of tokenizer and, for BPE of bytes, the pre-tokenizer.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,11 +35,11 @@ enum token_kind {
 /* The pre-tokenizers whose names state exactly one published tokenizer.json's rules. */
 static const struct pre {
     const char *name;
-    const char *pattern;  /* NULL: that of GPT-2, which needs no pattern */
-    bool digits;          /* each digit is a word */
-    bool nfc;             /* text is normalized first */
-    bool whole_words;     /* a word that is a token is not merged */
-    bool begins;          /* bos is added unless the file says otherwise */
+    const char *pattern; /* NULL: that of GPT-2, which needs no pattern */
+    bool digits;         /* each digit is a word */
+    bool nfc;            /* text is normalized first */
+    bool whole_words;    /* a word that is a token is not merged */
+    bool begins;         /* bos is added unless the file says otherwise */
 } pres[] = {
     {.name = "gpt-2"},
     {.name = "smollm", .digits = true},
@@ -79,8 +80,8 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
 static void put_pre(struct maker *m, const struct pre *pre)
 {
     json_t *list = json_array();
-    if (pre->digits && json_array_append_new(list, json_pack("{s:s, s:b}", "type", "Digits",
-                                                             "individual_digits", 1)))
+    if (pre->digits && json_array_append_new(
+                           list, json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1)))
         m->failed = true;
     if (pre->pattern &&
         json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split",
@@ -88,8 +89,8 @@ static void put_pre(struct maker *m, const struct pre *pre)
                                               "Isolated", "invert", 0)))
         m->failed = true;
     if (json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
-                                              "add_prefix_space", 0, "trim_offsets", 1,
-                                              "use_regex", !pre->pattern)))
+                                              "add_prefix_space", 0, "trim_offsets", 1, "use_regex",
+                                              !pre->pattern)))
         m->failed = true;
     smol_maker_put(m, m->object, "pre_tokenizer",
                    json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list));
@@ -114,8 +115,8 @@ static smol_status find_lists(const struct maker *m, struct vocabulary_lists *li
     const struct gguf_value **found[] = {&lists->kinds, &lists->scores};
     static const enum gguf_type types[] = {GGUF_I32, GGUF_F32};
     if (!m->tokens || m->tokens->n == 0 || m->tokens->n > MODEL_MAX_VOCAB)
-        return smol_fail(m->error, m->tokens && m->tokens->n ? SMOL_ERROR_UNSUPPORTED
-                                                             : SMOL_ERROR_DAMAGED,
+        return smol_fail(m->error,
+                         m->tokens && m->tokens->n ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED,
                          "%s: tokenizer.ggml.tokens must be a list of 1 to %d texts", m->gguf->path,
                          MODEL_MAX_VOCAB);
     for (size_t i = 0; i < 2; i++) {
@@ -144,8 +145,8 @@ static json_t *added_token(struct maker *m, struct gguf_text text, uint64_t id, 
                      "normalized", 0, "special", special);
 }
 
-/* Puts the tokens into the vocabulary, and some of them also into the list of added tokens. `is_piece`
- * (n tokens) is set for those that merges may make. */
+/* Puts the tokens into the vocabulary, and some of them also into the list of added tokens.
+ * `is_piece` (n tokens) is set for those that merges may make. */
 static smol_status put_tokens(struct maker *m, const struct vocabulary_lists *lists,
                               json_t *vocabulary, bool *is_piece)
 {
@@ -159,8 +160,8 @@ static smol_status put_tokens(struct maker *m, const struct vocabulary_lists *li
         is_piece[id] = kind == KIND_NORMAL;
         if (kind == KIND_UNUSED)
             continue;
-        if (is_added && json_array_append_new(
-                            added, added_token(m, text, id, kind != KIND_USER_DEFINED)))
+        if (is_added &&
+            json_array_append_new(added, added_token(m, text, id, kind != KIND_USER_DEFINED)))
             m->failed = true;
         if (json_object_getn(vocabulary, text.data, text.size))
             status = smol_fail(m->error, SMOL_ERROR_DAMAGED,
@@ -188,12 +189,12 @@ static void append_special(struct maker *m, json_t *template, json_t *tokens, ui
 {
     json_t *text = smol_maker_text(m, smol_maker_token(m, id));
     const char *name = text ? json_string_value(text) : "";
-    if (json_array_append_new(template, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name,
-                                                  "type_id", 0)))
+    if (json_array_append_new(
+            template, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", 0)))
         m->failed = true;
-    smol_maker_put(m, tokens, name,
-                   json_pack("{s:s, s:[I], s:[s]}", "id", name, "ids", (json_int_t)id, "tokens",
-                             name));
+    smol_maker_put(
+        m, tokens, name,
+        json_pack("{s:s, s:[I], s:[s]}", "id", name, "ids", (json_int_t)id, "tokens", name));
     json_decref(text);
 }
 
@@ -268,9 +269,9 @@ static void put_spaces(struct maker *m, bool prefix)
     static const char space[] = "\xe2\x96\x81";
     json_t *replace = json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ",
                                 "content", space);
-    json_t *back = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern",
-                             "String", space, "content", " ", "type", "ByteFallback", "type",
-                             "Fuse");
+    json_t *back =
+        json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String",
+                  space, "content", " ", "type", "ByteFallback", "type", "Fuse");
     if (prefix) {
         replace = json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type",
                             "Prepend", "prepend", space, replace);
@@ -299,8 +300,7 @@ static smol_status make_llama(struct maker *m, const struct vocabulary_lists *li
     if ((status = read_flag(m, "tokenizer.ggml.add_space_prefix", &prefix)) ||
         (status = read_flag(m, "tokenizer.ggml.remove_extra_whitespaces", &trims)) ||
         (status = smol_maker_token_id(m, "unknown", &unknown, &found)) ||
-        (status = put_tokens(m, lists, vocabulary, is_piece)) ||
-        (status = put_ends(m, true)))
+        (status = put_tokens(m, lists, vocabulary, is_piece)) || (status = put_ends(m, true)))
         return status;
     if (trims)
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,

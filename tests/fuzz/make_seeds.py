@@ -692,7 +692,38 @@ def masks():
         yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
 
 
+# --- GGUF -------------------------------------------------------------------------------------
+
+
+def gguf_files():
+    """A container, a model with each kind of tokenizer, and one of blocks."""
+    from hostile_gguf import ARCH, ARRAY, BASE, F32, GPT2, MERGES, STRING, U32, assemble, items, pair, tensor, text, tokens
+
+    def numbers(kind, form, *values):
+        return items(kind, len(values), struct.pack(f"<{len(values)}{form}", *values))
+
+    sizes = {"block_count": 1, "context_length": 8, "embedding_length": 32, "feed_forward_length": 32,
+             "attention.head_count": 1, "attention.head_count_kv": 1, "rope.dimension_count": 32}  # fmt: skip
+    model = [ARCH, *(pair(f"llama.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items())]
+    model += [pair("tokenizer.chat_template", STRING, text("{{ bos_token }}")),
+              pair("tokenizer.ggml.bos_token_id", U32, bytes(4))]  # fmt: skip
+    letters = ["a", "b", "ab", "<s>"]
+    kinds = pair("tokenizer.ggml.token_type", ARRAY, numbers(5, "i", 1, 1, 1, 3))
+    scores = pair("tokenizer.ggml.scores", ARRAY, numbers(F32, "f", 0, -1, -2, -3))
+    pieces = [pair("tokenizer.ggml.model", STRING, text("llama")), tokens(*letters), kinds, scores]
+    blocks = [(32, 4), (32, 32)], ["token_embd.weight", "blk.0.attn_q.weight"]
+    table, at = [], 0
+    for dims, name in zip(*blocks, strict=True):
+        table.append(tensor(name, dims, 2, at))
+        at += -(-dims[1] * 18 // 32) * 32
+    yield "container", BASE
+    yield "bytes", assemble([*model, *GPT2, MERGES, tokens(*letters), kinds], table, bytes(at))
+    yield "pieces", assemble([*model, *pieces], table, bytes(at))
+    yield "values", assemble([pair("flag", 7, b"\1"), pair("real", 12, bytes(8)), pair("list", ARRAY, numbers(3, "h", 1, -1))], ())
+
+
 TARGETS = {
+    "gguf": gguf_files,
     "request": requests,
     "serve": clients,
     "lines": lines,

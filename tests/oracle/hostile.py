@@ -32,8 +32,9 @@ from pathlib import Path
 
 from blob_images import base
 from hostile_blobs import BLOBS
-from hostile_cases import DAMAGED, DEMO, GIB, NUMERIC, OK, write
+from hostile_cases import DAMAGED, DEMO, GIB, NUMERIC, OK, UNSUPPORTED, write
 from hostile_deltas import DELTAS, PATCHED
+from hostile_gguf import GGUF
 from hostile_json import INDEX, JSON
 from hostile_packed import PACKED
 from hostile_safetensors import SAFETENSORS
@@ -136,6 +137,19 @@ def check_safetensors(case, build, folder, limited=True):
     return [text for text in (inspected, compared, converted, left) if text]
 
 
+def check_gguf(case, build, folder, limited=True):
+    """A description of a file that is not supported tells why, and is no failure."""
+    path = folder / "x.gguf"
+    write(path, case.make())
+    found = run([build / "smolconv", "--threads", "1", path, folder / "x.smol"], limited)
+    converted = complaint("smolconv", case.status, case.words, found)
+    found = run([build / "smolconv", "inspect", path], limited)
+    status = OK if case.status == UNSUPPORTED else case.status
+    inspected = complaint("smolconv inspect", status, case.words, found)
+    left = "an output is left" if list(folder.glob("*.smol*")) else None
+    return [text for text in (converted, inspected, left) if text]
+
+
 def check_json(file, case, build, folder, limited=True):
     checkpoint(folder, file, case.make())
     found = run([build / "smolconv", "--threads", "1", folder, folder / "x.smol"], limited)
@@ -180,6 +194,7 @@ def main():
     checks += [(c.name, lambda f, c=c: check_delta(c, build, f, limited)) for c in deltas]
     checks += [(f"safetensors, {c.name}", lambda f, c=c: check_safetensors(c, build, f, limited))
                for c in SAFETENSORS]  # fmt: skip
+    checks += [(f"GGUF, {c.name}", lambda f, c=c: check_gguf(c, build, f, limited)) for c in GGUF]
     checks += [(c.name, lambda f, n=n, c=c: check_json(n, c, build, f, limited)) for n, c in JSON]
     checks += [(f"shards, {c.name}", lambda f, c=c: check_shards(c, build, f, limited)) for c in SHARDS]
     checks += [(c.name, lambda f, c=c: check_stats(c, build, f, limited)) for c in STATS]

@@ -7,6 +7,7 @@ from blob_images import xxh3
 from hostile import (
     check_blob,
     check_delta,
+    check_gguf,
     check_json,
     check_packed,
     check_safetensors,
@@ -16,6 +17,7 @@ from hostile import (
 from hostile_blobs import BLOBS
 from hostile_cases import OK, UNSUPPORTED, shortened
 from hostile_deltas import DELTAS, PATCHED
+from hostile_gguf import GGUF
 from hostile_json import JSON
 from hostile_packed import PACKED
 from hostile_safetensors import SAFETENSORS
@@ -36,8 +38,8 @@ def test_there_is_a_case_for_every_rule():
     steps = {int(case.name.split()[0]) for case in BLOBS}
     assert steps == set(range(1, 22))
     assert {case.name.split()[1] for case in DELTAS} >= {*map(str, range(1, 17))} - {"11"}
-    assert min(len(BLOBS), len(SAFETENSORS), len(JSON)) >= 60
-    marks = " ".join(case.name for case in [*BLOBS, *SAFETENSORS, *(case for _, case in JSON)])
+    assert min(len(BLOBS), len(SAFETENSORS), len(GGUF), len(JSON)) >= 60
+    marks = " ".join(case.name for case in [*BLOBS, *SAFETENSORS, *GGUF, *(case for _, case in JSON)])
     for mark in "21802 23605 53630 27940 33298 7482 length zero align type alias depth".split():
         assert f"[{mark}]" in marks
 
@@ -74,6 +76,11 @@ def test_bad_safetensors_are_refused(case, tmp_path):
 def test_the_reference_agrees_on_safetensors(case, tmp_path):
     content = shortened(case.make())
     assert agree(content, tmp_path / "model.safetensors") == (case.status == OK)
+
+
+@pytest.mark.parametrize("case", GGUF, ids=by_name)
+def test_a_bad_gguf_file_is_refused(case, tmp_path):
+    assert check_gguf(case, BUILD, tmp_path) == []
 
 
 @pytest.mark.parametrize(("file", "case"), JSON, ids=lambda value: getattr(value, "name", ""))
