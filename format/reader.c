@@ -299,14 +299,20 @@ static smol_status check_small_sections(struct blob *blob, smol_error *error)
 
 static smol_status check_text(struct blob *blob, smol_error *error)
 {
+    bool vocabulary = blob->header->required_features & FEATURE_VOCABULARY;
     if (!(blob->header->required_features & FEATURE_TEXT))
-        return SMOL_OK;
+        return vocabulary ? damaged(blob, error, "the vocabulary feature without a text section",
+                                    offsetof(struct blob_header, required_features))
+                          : SMOL_OK;
     const struct blob_section *section = find_section(blob, SECTION_TEXT);
     smol_error reason;
     blob->text_section = blob->front + section->offset;
     blob->n_text = section->size;
     if (smol_text_tables_open(blob->text_section, blob->n_text, &blob->text, &reason))
         return damaged_section(blob, error, SECTION_TEXT, reason.message, section->offset);
+    if (smol_text_is_extended(&blob->text) != vocabulary)
+        return damaged_section(blob, error, SECTION_TEXT,
+                               "its fields do not match the vocabulary feature", section->offset);
     return SMOL_OK;
 }
 
