@@ -17,6 +17,7 @@ enum {
     BLOB_MINOR_FEATURES = 1,   /* of a file that requires a feature of version 1.1 */
     BLOB_MINOR_MIXED = 2,      /* of a file that requires FEATURE_MIXED */
     BLOB_MINOR_TOOLS = 3,      /* of a file that requires FEATURE_TOOLS */
+    BLOB_MINOR_COMPONENTS = 4, /* of a file that requires FEATURE_COMPONENTS */
     BLOB_MINOR_VOCABULARY = 5, /* of a file that requires FEATURE_VOCABULARY */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
@@ -47,10 +48,13 @@ enum blob_feature {
     FEATURE_TEXT = 1 << 3,     /* SECTION_TEXT, and the flags that belong to it */
     FEATURE_MIXED = 1 << 4,    /* SECTION_LEVELS; each matrix of an int8 model has its own dtype */
     FEATURE_TOOLS = 1 << 5,    /* struct blob_template.tool_style is not 0 */
+    /* struct blob_model has block bits from BLOCK_QK_NORM_LATE on, an activation from
+     * ACTIVATION_GELU on, or a query_growth; with FEATURE_BLOCKS */
+    FEATURE_COMPONENTS = 1 << 6,
     /* fields of struct blob_text from `model` on, and the flags and steps that belong to it */
     FEATURE_VOCABULARY = 1 << 7,
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
-                     FEATURE_MIXED | FEATURE_TOOLS | FEATURE_VOCABULARY,
+                     FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY,
 };
 
 enum section_kind {
@@ -105,15 +109,29 @@ struct blob_levels {
 #define NO_TOKEN UINT32_MAX /* the absence of a token id */
 
 enum bias_kind { BIAS_NONE, BIAS_QKVO, BIAS_QKV };
-enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
+enum activation {
+    ACTIVATION_SILU,
+    ACTIVATION_GELU_TANH,
+    ACTIVATION_GELU, /* by the error function; FEATURE_COMPONENTS */
+};
 
-/* Positions of norms, if different from the default: before attention and before the MLP. */
+/* The parts of a block. Without any bit, RMSNorms stand before attention and before the MLP. */
 enum block_bit {
     BLOCK_NORM_OUTPUTS = 1 << 0,   /* after attention and the MLP, before the residual is added */
     BLOCK_NO_INPUT_NORMS = 1 << 1, /* attention and the MLP read the residual stream itself */
     BLOCK_QK_NORM_HEADS = 1 << 2,  /* of each query and key head separately */
     BLOCK_QK_NORM_ALL = 1 << 3,    /* of all query heads as one vector, and of all key heads */
-    ALL_BLOCK_BITS = (1 << 4) - 1,
+    /* with FEATURE_COMPONENTS only: */
+    BLOCK_QK_NORM_LATE = 1 << 4,      /* norms of query and key heads after the rotation */
+    BLOCK_ROTATE_NEIGHBOURS = 1 << 5, /* channels 2i and 2i + 1 of a head turn as a pair */
+    BLOCK_LAYER_NORM = 1 << 6,        /* norms of the residual stream are LayerNorms with biases */
+    BLOCK_NO_GATE = 1 << 7,           /* the MLP's activation is that of `up` alone */
+    BLOCK_PARALLEL = 1 << 8,          /* the MLP reads what attention reads, not what it adds */
+    BLOCK_ONE_NORM = 1 << 9,          /* attn_norm is the MLP's too; with BLOCK_PARALLEL */
+    BLOCK_POSITIONS = 1 << 10,        /* learned positions are added to the embedding */
+    BLOCK_OUTPUT_BIAS = 1 << 11,      /* the output matrix has a bias */
+    FIRST_COMPONENT_BIT = BLOCK_QK_NORM_LATE,
+    ALL_BLOCK_BITS = (1 << 12) - 1,
 };
 
 /* Properties of a single layer. */
@@ -125,7 +143,8 @@ enum layer_bit {
 };
 
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
- * is zero and means the plain Llama block (smol_model_fill). */
+ * is zero and means the plain Llama block (smol_model_fill). Without FEATURE_COMPONENTS
+ * query_growth and query_period are zero. */
 struct blob_model {
     uint32_t family; /* enum blob_family */
     uint32_t dtype;  /* of every matrix: F32, BF16 or INT8; with FEATURE_MIXED, INT8 */
@@ -139,12 +158,12 @@ struct blob_model {
     uint32_t context_length;  /* most positions that the model supports */
     uint32_t bos_id;          /* or NO_TOKEN */
     uint32_t tied_embeddings; /* 1: the output matrix is the embedding; 0: it is separate */
-    float rms_norm_eps;
-    uint32_t attention_bias; /* enum bias_kind: which of q, k, v and o have biases */
-    uint32_t mlp_bias;       /* 1: gate, up and down have biases */
-    uint32_t activation;     /* enum activation of the MLP's gate */
-    double rope_theta;       /* for display; computations use inv_freq */
-    uint32_t blocks;         /* bits of enum block_bit */
+    float rms_norm_eps;       /* of every norm */
+    uint32_t attention_bias;  /* enum bias_kind: which of q, k, v and o have biases */
+    uint32_t mlp_bias;        /* 1: gate, up and down have biases */
+    uint32_t activation;      /* enum activation of the MLP's gate, or of its `up` */
+    double rope_theta;        /* for display; computations use inv_freq */
+    uint32_t blocks;          /* bits of enum block_bit */
     float embedding_scale;
     float residual_scale;    /* of the attention and MLP outputs added to the residual stream */
     float attention_scale;   /* of queries; plain: 1 / sqrt(head_dim) */
@@ -155,7 +174,8 @@ struct blob_model {
     uint32_t rotary_dim;     /* elements of a head that rotate, even */
     uint32_t n_rope_tables;  /* of inv_freq: 1 or 2 */
     float rope_scale[2];     /* of cosine and sine, for each table; 0 without a second table */
-    uint8_t reserved[8];
+    float query_growth;      /* rotated queries at position p are multiplied by */
+    uint32_t query_period;   /* 1 + query_growth * ln(1 + floor(p / query_period)); 0, 0: are not */
 };
 
 /* Sampling defaults of the checkpoint: `inspect` shows them, and they apply only on request. */
@@ -201,12 +221,19 @@ enum tensor_role {
     ROLE_ATTN_K_NORM,   /* (head_dim), or (n_kv_heads * head_dim) */
     ROLE_ATTN_OUT_NORM, /* (hidden_size) */
     ROLE_MLP_OUT_NORM,  /* (hidden_size) */
+    /* with FEATURE_COMPONENTS */
+    ROLE_POSITIONS,       /* (context_length, hidden_size): learned positions */
+    ROLE_ATTN_NORM_BIAS,  /* (hidden_size), per layer */
+    ROLE_MLP_NORM_BIAS,   /* (hidden_size), per layer */
+    ROLE_FINAL_NORM_BIAS, /* (hidden_size) */
+    ROLE_OUTPUT_BIAS,     /* (vocab_size) */
     ROLE_COUNT,
 };
 
 enum tensor_layout {
     LAYOUT_VECTOR = 0, /* f32[cols], zeros up to a multiple of 64 bytes */
     LAYOUT_TILES = 1,  /* row blocks of 16, see FORMAT.md */
+    LAYOUT_ROWS = 2,   /* f32[rows][cols], zeros up to a multiple of 64 bytes */
 };
 
 /* Tensors are stored in the weights section in the order of this table. */

@@ -6,19 +6,26 @@
 #include "common/checked.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
-enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, QUERY_NORM, KEY_NORM, INTERMEDIATE, VOCAB };
+enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, QUERY_NORM, KEY_NORM, INTERMEDIATE, VOCAB, CONTEXT };
 enum presence {
     ALWAYS,
     WITH_INPUT_NORMS,
+    WITH_MLP_INPUT_NORM,
     WITH_OUTPUT_NORMS,
     WITH_QK_NORMS,
     WITH_QKV_BIAS,
     WITH_O_BIAS,
     WITH_MLP_BIAS,
+    WITH_GATE,
+    WITH_GATE_BIAS,
+    WITH_LAYER_NORM,
+    WITH_TWO_LAYER_NORMS,
+    WITH_POSITIONS,
+    WITH_OUTPUT_BIAS,
 };
 static const struct role_info {
     const char *name;
-    bool matrix, per_layer;
+    bool matrix, per_layer; /* matrix: in tiles, of the model's dtype; others are f32 */
     enum presence presence;
     enum extent rows, cols;
 } roles[ROLE_COUNT] = {
@@ -32,11 +39,11 @@ static const struct role_info {
     [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
     [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
     [ROLE_ATTN_O_BIAS] = {"attn_o_bias", false, true, WITH_O_BIAS, ONE, HIDDEN},
-    [ROLE_MLP_NORM] = {"mlp_norm", false, true, WITH_INPUT_NORMS, ONE, HIDDEN},
-    [ROLE_MLP_GATE] = {"mlp_gate", true, true, ALWAYS, INTERMEDIATE, HIDDEN},
+    [ROLE_MLP_NORM] = {"mlp_norm", false, true, WITH_MLP_INPUT_NORM, ONE, HIDDEN},
+    [ROLE_MLP_GATE] = {"mlp_gate", true, true, WITH_GATE, INTERMEDIATE, HIDDEN},
     [ROLE_MLP_UP] = {"mlp_up", true, true, ALWAYS, INTERMEDIATE, HIDDEN},
     [ROLE_MLP_DOWN] = {"mlp_down", true, true, ALWAYS, HIDDEN, INTERMEDIATE},
-    [ROLE_MLP_GATE_BIAS] = {"mlp_gate_bias", false, true, WITH_MLP_BIAS, ONE, INTERMEDIATE},
+    [ROLE_MLP_GATE_BIAS] = {"mlp_gate_bias", false, true, WITH_GATE_BIAS, ONE, INTERMEDIATE},
     [ROLE_MLP_UP_BIAS] = {"mlp_up_bias", false, true, WITH_MLP_BIAS, ONE, INTERMEDIATE},
     [ROLE_MLP_DOWN_BIAS] = {"mlp_down_bias", false, true, WITH_MLP_BIAS, ONE, HIDDEN},
     [ROLE_FINAL_NORM] = {"final_norm", false, false, ALWAYS, ONE, HIDDEN},
@@ -45,13 +52,20 @@ static const struct role_info {
     [ROLE_ATTN_K_NORM] = {"attn_k_norm", false, true, WITH_QK_NORMS, ONE, KEY_NORM},
     [ROLE_ATTN_OUT_NORM] = {"attn_out_norm", false, true, WITH_OUTPUT_NORMS, ONE, HIDDEN},
     [ROLE_MLP_OUT_NORM] = {"mlp_out_norm", false, true, WITH_OUTPUT_NORMS, ONE, HIDDEN},
+    [ROLE_POSITIONS] = {"positions", false, false, WITH_POSITIONS, CONTEXT, HIDDEN},
+    [ROLE_ATTN_NORM_BIAS] = {"attn_norm_bias", false, true, WITH_LAYER_NORM, ONE, HIDDEN},
+    [ROLE_MLP_NORM_BIAS] = {"mlp_norm_bias", false, true, WITH_TWO_LAYER_NORMS, ONE, HIDDEN},
+    [ROLE_FINAL_NORM_BIAS] = {"final_norm_bias", false, false, WITH_LAYER_NORM, ONE, HIDDEN},
+    [ROLE_OUTPUT_BIAS] = {"output_bias", false, false, WITH_OUTPUT_BIAS, ONE, VOCAB},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
  * followed by the first role after all layers. */
 static const enum tensor_role next_role[ROLE_COUNT] = {
-    [ROLE_EMBED] = ROLE_ATTN_NORM,
-    [ROLE_ATTN_NORM] = ROLE_ATTN_Q,
+    [ROLE_EMBED] = ROLE_POSITIONS,
+    [ROLE_POSITIONS] = ROLE_ATTN_NORM,
+    [ROLE_ATTN_NORM] = ROLE_ATTN_NORM_BIAS,
+    [ROLE_ATTN_NORM_BIAS] = ROLE_ATTN_Q,
     [ROLE_ATTN_Q] = ROLE_ATTN_K,
     [ROLE_ATTN_K] = ROLE_ATTN_V,
     [ROLE_ATTN_V] = ROLE_ATTN_O,
@@ -63,7 +77,8 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
     [ROLE_ATTN_K_NORM] = ROLE_ATTN_OUT_NORM,
     [ROLE_ATTN_OUT_NORM] = ROLE_MLP_NORM,
-    [ROLE_MLP_NORM] = ROLE_MLP_GATE,
+    [ROLE_MLP_NORM] = ROLE_MLP_NORM_BIAS,
+    [ROLE_MLP_NORM_BIAS] = ROLE_MLP_GATE,
     [ROLE_MLP_GATE] = ROLE_MLP_UP,
     [ROLE_MLP_UP] = ROLE_MLP_DOWN,
     [ROLE_MLP_DOWN] = ROLE_MLP_GATE_BIAS,
@@ -71,7 +86,9 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_MLP_UP_BIAS] = ROLE_MLP_DOWN_BIAS,
     [ROLE_MLP_DOWN_BIAS] = ROLE_MLP_OUT_NORM,
     [ROLE_MLP_OUT_NORM] = ROLE_FINAL_NORM,
-    [ROLE_FINAL_NORM] = ROLE_OUTPUT,
+    [ROLE_FINAL_NORM] = ROLE_FINAL_NORM_BIAS,
+    [ROLE_FINAL_NORM_BIAS] = ROLE_OUTPUT_BIAS,
+    [ROLE_OUTPUT_BIAS] = ROLE_OUTPUT,
     [ROLE_OUTPUT] = ROLE_COUNT,
 };
 
@@ -93,6 +110,8 @@ static uint64_t extent_of(const struct blob_model *model, enum extent extent)
         return model->intermediate_size;
     case VOCAB:
         return model->vocab_size;
+    case CONTEXT:
+        return model->context_length;
     case ONE:
         break;
     }
@@ -104,6 +123,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role)
     switch (roles[role].presence) {
     case WITH_INPUT_NORMS:
         return !(model->blocks & BLOCK_NO_INPUT_NORMS);
+    case WITH_MLP_INPUT_NORM:
+        return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
     case WITH_OUTPUT_NORMS:
         return model->blocks & BLOCK_NORM_OUTPUTS;
     case WITH_QK_NORMS:
@@ -114,6 +135,18 @@ static bool has_role(const struct blob_model *model, enum tensor_role role)
         return model->attention_bias == BIAS_QKVO;
     case WITH_MLP_BIAS:
         return model->mlp_bias;
+    case WITH_GATE:
+        return !(model->blocks & BLOCK_NO_GATE);
+    case WITH_GATE_BIAS:
+        return model->mlp_bias && !(model->blocks & BLOCK_NO_GATE);
+    case WITH_LAYER_NORM:
+        return model->blocks & BLOCK_LAYER_NORM;
+    case WITH_TWO_LAYER_NORMS:
+        return model->blocks & BLOCK_LAYER_NORM && !(model->blocks & BLOCK_ONE_NORM);
+    case WITH_POSITIONS:
+        return model->blocks & BLOCK_POSITIONS;
+    case WITH_OUTPUT_BIAS:
+        return model->blocks & BLOCK_OUTPUT_BIAS;
     case ALWAYS:
         break;
     }
@@ -135,6 +168,11 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
         }
     } while (!has_role(model, key->role));
     return true;
+}
+
+bool smol_role_is_per_layer(enum tensor_role role)
+{
+    return roles[role].per_layer;
 }
 
 size_t smol_tensor_count(const struct blob_model *model)
@@ -172,12 +210,12 @@ struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct ten
         .role = key.role,
         .layer = key.layer,
         .dtype = DTYPE_F32,
-        .layout = LAYOUT_VECTOR,
         .rows = extent_of(model, info->rows),
         .cols = extent_of(model, info->cols),
     };
     if (!info->matrix) {
-        tensor.size = round_up(tensor.cols * sizeof(float), BLOB_ALIGN);
+        tensor.layout = info->rows == ONE ? LAYOUT_VECTOR : LAYOUT_ROWS;
+        tensor.size = round_up(tensor.rows * tensor.cols * sizeof(float), BLOB_ALIGN);
         return tensor;
     }
     tensor.layout = LAYOUT_TILES;

@@ -30,6 +30,9 @@ struct tensor_key {
  * 0}. Returns false after the last one. */
 bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key);
 
+/* Returns whether each layer has a tensor of this role. */
+bool smol_role_is_per_layer(enum tensor_role role);
+
 /* Returns the number of tensors, including a tied output. */
 size_t smol_tensor_count(const struct blob_model *model);
 

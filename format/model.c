@@ -11,14 +11,19 @@
 static bool same_blocks(const struct blob_model *a, const struct blob_model *b)
 {
     const size_t start = offsetof(struct blob_model, blocks);
-    const size_t end = offsetof(struct blob_model, reserved);
-    return memcmp((const char *)a + start, (const char *)b + start, end - start) == 0;
+    return memcmp((const char *)a + start, (const char *)b + start, sizeof *a - start) == 0;
 }
 
 bool smol_model_is_plain(const struct blob_model *model)
 {
     static const struct blob_model zero;
     return same_blocks(model, &zero);
+}
+
+bool smol_model_has_components(const struct blob_model *model)
+{
+    return model->blocks >= FIRST_COMPONENT_BIT || model->activation >= ACTIVATION_GELU ||
+           f32_bits(model->query_growth) || model->query_period;
 }
 
 /* --- ranges ------------------------------------------------------------------------------- */
@@ -53,7 +58,7 @@ static smol_status check_sizes(const struct blob_model *m, smol_error *error)
         {"tied_embeddings", m->tied_embeddings, 0, 1},
         {"attention_bias", m->attention_bias, 0, plain ? BIAS_QKVO : BIAS_QKV},
         {"mlp_bias", m->mlp_bias, 0, 1},
-        {"activation", m->activation, 0, plain ? ACTIVATION_SILU : ACTIVATION_GELU_TANH},
+        {"activation", m->activation, 0, plain ? ACTIVATION_SILU : ACTIVATION_GELU},
     };
     return check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
 }
@@ -76,6 +81,7 @@ static smol_status check_reals(const struct blob_model *m, smol_error *error)
         {"logit_softcap", m->logit_softcap, true},
         {"rope_scale", m->rope_scale[0], false},
         {"rope_scale[1]", m->rope_scale[1], m->n_rope_tables == 1},
+        {"query_growth", m->query_growth, m->query_period == 0},
     };
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
         uint32_t bits = f32_bits(reals[i].value), low = reals[i].may_be_zero ? 0 : 1;
@@ -86,7 +92,32 @@ static smol_status check_reals(const struct blob_model *m, smol_error *error)
     return SMOL_OK;
 }
 
-/* Checks the fields that FEATURE_BLOCKS adds. */
+/* Checks that the bits of `blocks` go together. */
+static smol_status check_bits(uint32_t blocks, smol_error *error)
+{
+    static const struct {
+        uint32_t bit, others; /* with `bit`, none of the others */
+        const char *reason;
+    } rules[] = {
+        {BLOCK_QK_NORM_HEADS, BLOCK_QK_NORM_ALL, "both kinds of q and k norms at once"},
+        {BLOCK_LAYER_NORM, BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS,
+         "LayerNorms only before attention and the MLP"},
+        {BLOCK_ONE_NORM, BLOCK_NO_INPUT_NORMS, "one norm before attention and the MLP, but none"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (blocks & rules[i].bit && blocks & rules[i].others)
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "blocks is %u: %s", blocks,
+                             rules[i].reason);
+    if (blocks & BLOCK_QK_NORM_LATE && !(blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL)))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "blocks is %u: late q and k norms, but none",
+                         blocks);
+    if (blocks & BLOCK_ONE_NORM && !(blocks & BLOCK_PARALLEL))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "blocks is %u: one norm only for parallel blocks", blocks);
+    return SMOL_OK;
+}
+
+/* Checks the fields that FEATURE_BLOCKS and FEATURE_COMPONENTS add. */
 static smol_status check_blocks(const struct blob_model *m, smol_error *error)
 {
     const struct range ranges[] = {
@@ -94,13 +125,14 @@ static smol_status check_blocks(const struct blob_model *m, smol_error *error)
         {"sliding_window", m->sliding_window, 0, MODEL_MAX_CONTEXT},
         {"rotary_dim", m->rotary_dim, 2, m->head_dim},
         {"n_rope_tables", m->n_rope_tables, 1, 2},
+        {"query_period", m->query_period, 0, MODEL_MAX_CONTEXT},
     };
     smol_status status = check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
     if (status)
         return status;
-    if ((m->blocks & BLOCK_QK_NORM_HEADS) && (m->blocks & BLOCK_QK_NORM_ALL))
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "blocks is %u: both kinds of q and k norms at once", m->blocks);
+    status = check_bits(m->blocks, error);
+    if (status)
+        return status;
     if (m->rotary_dim % 2)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "rotary_dim is %u: must be even",
                          m->rotary_dim);
@@ -108,6 +140,10 @@ static smol_status check_blocks(const struct blob_model *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "rope_scale[1] is %g: must be 0 without a second table",
                          (double)m->rope_scale[1]);
+    if (m->query_period == 0 && f32_bits(m->query_growth))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "query_growth is %g: must be 0 without a query_period",
+                         (double)m->query_growth);
     return check_reals(m, error);
 }
 
@@ -136,10 +172,6 @@ smol_status smol_model_check(const struct blob_model *m, smol_error *error)
     if (!(m->rope_theta >= 1 && m->rope_theta <= 1e30))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "rope_theta is %g: must be from 1 to 1e30",
                          m->rope_theta);
-    for (size_t i = 0; i < sizeof m->reserved; i++)
-        if (m->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved byte %zu of the model is not 0",
-                             i);
     return SMOL_OK;
 }
 
@@ -198,6 +230,19 @@ bool smol_model_reduce(struct blob_model *model, const uint8_t *layers)
         needs |= layers[i] != 0;
     *model = needs ? full : unsaid(model);
     return needs;
+}
+
+const char *smol_activation_name(enum activation activation)
+{
+    switch (activation) {
+    case ACTIVATION_SILU:
+        return "silu";
+    case ACTIVATION_GELU_TANH:
+        return "gelu_tanh";
+    case ACTIVATION_GELU:
+        return "gelu";
+    }
+    return "?";
 }
 
 size_t smol_inv_freq_count(const struct blob_model *m)

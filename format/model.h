@@ -36,9 +36,15 @@ void smol_model_fill(struct blob_model *model);
 /* Returns whether the fields from `blocks` on are zero, so that the model requires no feature. */
 bool smol_model_is_plain(const struct blob_model *model);
 
+/* Returns whether the model requires FEATURE_COMPONENTS. */
+bool smol_model_has_components(const struct blob_model *model);
+
 /* Returns whether model and layers (n_layers, or NULL: all zero) require FEATURE_BLOCKS. If they do
  * not, sets the fields from `blocks` on to zero, so that each model has only one representation. */
 bool smol_model_reduce(struct blob_model *model, const uint8_t *layers);
+
+/* Returns the name of an activation, such as "gelu_tanh". */
+const char *smol_activation_name(enum activation activation);
 
 /* Returns the number of floats in the section inv_freq, in all tables. */
 size_t smol_inv_freq_count(const struct blob_model *model);

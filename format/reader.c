@@ -189,14 +189,18 @@ static smol_status take(const struct blob *blob, enum section_kind kind, size_t 
     return SMOL_OK;
 }
 
-/* Checks the fields of FEATURE_BLOCKS, which the model must need. */
+/* Checks the fields of FEATURE_BLOCKS and FEATURE_COMPONENTS, which the model must need. */
 static smol_status check_layers(struct blob *blob, smol_error *error)
 {
     bool blocks = blob->header->required_features & FEATURE_BLOCKS;
+    bool components = blob->header->required_features & FEATURE_COMPONENTS;
     uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (blocks == smol_model_is_plain(blob->model))
         return damaged_section(blob, error, SECTION_MODEL,
                                "its fields do not match the blocks feature", offset);
+    if (components != smol_model_has_components(blob->model))
+        return damaged_section(blob, error, SECTION_MODEL,
+                               "its fields do not match the components feature", offset);
     if (!blocks)
         return SMOL_OK;
     size_t n = 0;
@@ -968,10 +972,9 @@ static bool block_is_well_formed(const uint8_t *block, enum blob_dtype dtype, ui
 
 static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor *tensor)
 {
-    if (tensor->layout == LAYOUT_VECTOR) {
-        uint64_t used = tensor->cols * sizeof(float);
-        return all_finite((const void *)data, tensor->cols) &&
-               all_zero(data + used, tensor->size - used);
+    if (tensor->layout != LAYOUT_TILES) {
+        uint64_t n = tensor->rows * tensor->cols, used = n * sizeof(float);
+        return all_finite((const void *)data, n) && all_zero(data + used, tensor->size - used);
     }
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
     for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, data += bytes) {

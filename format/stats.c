@@ -52,6 +52,19 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
     return header->widths[record == stats_output(header) ? 0 : record % STATS_PER_LAYER];
 }
 
+size_t smol_stats_matrix(uint32_t n_layers, enum tensor_role role, uint32_t layer)
+{
+    static const unsigned char of_role[ROLE_COUNT] = {
+        [ROLE_ATTN_Q] = 0,   [ROLE_ATTN_K] = 1, [ROLE_ATTN_V] = 2,   [ROLE_ATTN_O] = 3,
+        [ROLE_MLP_GATE] = 4, [ROLE_MLP_UP] = 5, [ROLE_MLP_DOWN] = 6,
+    };
+    if (role == ROLE_EMBED)
+        return 0;
+    if (role == ROLE_OUTPUT)
+        return (size_t)n_layers * STATS_MATRICES + 1;
+    return 1 + (size_t)layer * STATS_MATRICES + of_role[role];
+}
+
 uint64_t smol_stats_bytes(const struct stats_header *header, size_t record)
 {
     uint64_t width = smol_stats_width(header, record);

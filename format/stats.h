@@ -42,6 +42,9 @@ static inline size_t stats_record(enum stats_input input, size_t layer)
     return layer * STATS_PER_LAYER + input % STATS_PER_LAYER;
 }
 
+/* Returns the place of a matrix in the record of sensitivities. */
+size_t smol_stats_matrix(uint32_t n_layers, enum tensor_role role, uint32_t layer);
+
 /* The file starts with the header and its XXH3-64. Each record is followed by its digest. */
 struct stats_header {
     uint8_t magic[STATS_MAGIC_SIZE];

@@ -322,7 +322,8 @@ static void copy_row(const struct blob *blob, const struct blob_tensor *tensor, 
     const float *floats = (const void *)data;
     const uint16_t *halves = (const void *)data;
     for (size_t col = 0; col < tensor->cols; col++) {
-        size_t at = tensor->layout == LAYOUT_VECTOR ? col : tile_index(tensor->dtype, row, col);
+        bool tiles = tensor->layout == LAYOUT_TILES;
+        size_t at = tiles ? tile_index(tensor->dtype, row, col) : row * tensor->cols + col;
         out[col] = tensor->dtype == DTYPE_BF16 ? f32_from_bf16(halves[at]) : floats[at];
     }
 }

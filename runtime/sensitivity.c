@@ -200,19 +200,20 @@ static smol_status start(struct probe *m)
 
 static const struct blob_tensor *tensor_of(const struct network *network, struct tensor_key key)
 {
-    bool outer = key.role == ROLE_EMBED || key.role == ROLE_FINAL_NORM || key.role == ROLE_OUTPUT;
-    return (outer ? &network->outer : &network->layers[key.layer])->tensor[key.role];
+    const struct layer *layer =
+        smol_role_is_per_layer(key.role) ? &network->layers[key.layer] : &network->outer;
+    return layer->tensor[key.role];
 }
 
 uint64_t smol_sensitivity_work(const struct blob_model *model,
                                const struct sensitivity_trial *trial)
 {
     struct tensor_key key = {ROLE_EMBED, 0};
-    size_t number = 0;
     uint64_t work = 0;
     do {
         const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
-        if (is_matrix(&layout) && number++ % trial->step == 0)
+        size_t number = smol_stats_matrix(model->n_layers, key.role, key.layer);
+        if (is_matrix(&layout) && number % trial->step == 0)
             work += work_from(model, layer_of(model, &layout), trial->n);
     } while (smol_tensor_next(model, &key));
     return work;
@@ -221,15 +222,12 @@ uint64_t smol_sensitivity_work(const struct blob_model *model,
 static smol_status measure_all(struct probe *m, float *sums)
 {
     struct tensor_key key = {ROLE_EMBED, 0};
-    size_t number = 0;
     smol_status status = start(m);
     do {
         const struct blob_tensor *tensor = tensor_of(m->network, key);
-        if (!is_matrix(tensor))
-            continue;
-        if (!status && number % m->of.step == 0)
+        size_t number = smol_stats_matrix(m->network->model.n_layers, key.role, key.layer);
+        if (!status && is_matrix(tensor) && number % m->of.step == 0)
             status = measure(m, tensor, &sums[number]);
-        number++;
     } while (smol_tensor_next(&m->network->model, &key));
     smol_context_truncate(m->context, 0);
     return status;

@@ -105,13 +105,15 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->template_section ? FEATURE_TEMPLATE : 0) |
            (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0) |
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
+           (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
            (is_extended(contents) ? FEATURE_VOCABULARY : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
 static uint16_t minor_of(uint64_t features)
 {
-    return features & FEATURE_VOCABULARY ? BLOB_MINOR_VOCABULARY
+    return features & FEATURE_VOCABULARY   ? BLOB_MINOR_VOCABULARY
+           : features & FEATURE_COMPONENTS ? BLOB_MINOR_COMPONENTS
            : features & FEATURE_TOOLS    ? BLOB_MINOR_TOOLS
            : features & FEATURE_MIXED    ? BLOB_MINOR_MIXED
            : features                    ? BLOB_MINOR_FEATURES

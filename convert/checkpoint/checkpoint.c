@@ -83,11 +83,21 @@ float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
     }
 }
 
+/* Returns whether the name ends with one of the n endings, and is longer. */
+static bool ends_with(const char *name, const char *const *ends, size_t n)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < n; i++)
+        if (length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
 bool smol_checkpoint_ignores(const char *name)
 {
-    static const char suffix[] = ".rotary_emb.inv_freq";
-    size_t length = strlen(name);
-    return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
+    static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                       ".attention.bias", ".attention.masked_bias"};
+    return ends_with(name, ends, sizeof ends / sizeof ends[0]);
 }
 
 /* Writes a shape as "49152, 576". Returns `text`. */
@@ -161,11 +171,7 @@ static int compare_pointers(const void *a, const void *b)
 static bool is_scale(const char *name)
 {
     static const char *const ends[] = {".weight_scale", ".weight_scale_inv", ".input_scale"};
-    size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0)
-            return true;
-    return false;
+    return ends_with(name, ends, sizeof ends / sizeof ends[0]);
 }
 
 static smol_status fail_extra(const struct safetensors_tensor *tensor, smol_error *error)

@@ -106,14 +106,22 @@ static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
     return false;
 }
 
+/* Reads the n of enum family_windows. Where layer_types counts instead, it may be null or, as in
+ * EXAONE 4, a text such as "LLLG". */
 static smol_status read_n(const struct json_settings *config, const struct family *family,
                           uint32_t *n)
 {
-    uint32_t least = family->windows == WINDOWS_BUT_EACH_N;
+    const char *key = family->windows_n.key;
+    bool has_types = smol_setting(config, "layer_types");
+    bool divides = family->windows == WINDOWS_BUT_EACH_N;
     *n = family->windows_n.fallback;
-    if (!family->windows_n.key)
+    if (!key || (divides && has_types && json_is_string(smol_setting(config, key))))
         return SMOL_OK;
-    return smol_setting_integer(config, family->windows_n.key, least, UINT32_MAX, n);
+    if (smol_setting_is_null(config, key) && !has_types)
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, json_null(),
+                                 "expected a number, or layer_types");
+    return smol_setting_integer(config, family->windows_n.key, divides && !has_types, UINT32_MAX,
+                                n);
 }
 
 static bool asks_for_use(const struct family *family)
@@ -180,6 +188,14 @@ static smol_status read_windows(const struct json_settings *config, struct confi
     return status ? status : check_window(config, result);
 }
 
+/* Sets that layers without a window do not rotate. */
+static void stop_rotation(struct config *result)
+{
+    for (uint32_t i = 0; i < result->model.n_layers; i++)
+        if (!(result->layers[i] & LAYER_WINDOWED))
+            result->layers[i] |= LAYER_NO_ROTATION;
+}
+
 smol_status smol_config_read_layers(const struct json_settings *config, struct config *result)
 {
     smol_status status = SMOL_OK;
@@ -187,6 +203,8 @@ smol_status smol_config_read_layers(const struct json_settings *config, struct c
         status = read_no_rope(config, result);
     if (!status && result->family->windows != WINDOWS_NEVER)
         status = read_windows(config, result);
+    if (!status && result->family->rotates_windowed && result->model.sliding_window > 0)
+        stop_rotation(result);
     return status;
 }
 

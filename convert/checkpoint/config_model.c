@@ -108,7 +108,6 @@ static smol_status check_dtypes(const struct json_settings *config)
 
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
-    static const char causal[] = "only causal attention is supported";
     smol_status status = check_dtypes(config);
     if (!status)
         status = check_absent(config, "quantization_config",
@@ -116,9 +115,12 @@ static smol_status check_supported(const struct json_settings *config, const str
     if (!status)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
     if (!status)
-        status = check_flag(config, "is_causal", 1, causal);
-    if (!status && family->refused_flag)
-        status = check_flag(config, family->refused_flag, 0, causal);
+        status = check_flag(config, "is_causal", 1, "only causal attention is supported");
+    for (size_t i = 0; i < FAMILY_MAX_DEMANDS && family->demands[i].key && !status; i++)
+        status = check_flag(config, family->demands[i].key, family->demands[i].value,
+                            family->demands[i].remedy);
+    if (!status && family->refused_key)
+        status = check_absent(config, family->refused_key, "this feature is not supported");
     return status;
 }
 
@@ -159,21 +161,40 @@ static smol_status read_null(const struct json_settings *config, const char *key
     return SMOL_OK;
 }
 
+_Static_assert(sizeof sizes / sizeof sizes[0] == N_FAMILY_SIZES, "all of them");
+
+/* Reads a size whose key is `own` in the family, if not NULL. */
+static smol_status read_size(const struct json_settings *config, const struct size *size,
+                             const char *own, uint32_t *value)
+{
+    const char *key = own ? own : size->key;
+    smol_status status = SMOL_OK;
+    if (own)
+        status = check_absent(config, size->key, "this family has no such key: remove it");
+    if (status || *key == '\0')
+        return status;
+    return smol_setting_integer(config, key, 1, size->max, value);
+}
+
 static smol_status read_sizes(const struct json_settings *config, const struct family *family,
                               struct blob_model *model)
 {
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < N_FAMILY_SIZES; i++) {
         uint32_t value;
         memcpy(&value, (const char *)&family->sizes + sizes[i].fallback, sizeof value);
-        smol_status status = smol_setting_integer(config, sizes[i].key, 1, sizes[i].max, &value);
+        smol_status status = read_size(config, &sizes[i], family->size_keys[i], &value);
         if (status)
             return status;
         memcpy((char *)model + sizes[i].offset, &value, sizeof value);
     }
     smol_status status =
         read_null(config, "num_key_value_heads", family->needs_kv_heads, &model->n_kv_heads);
+    bool needs_head_dim = family->needs_head_dim || family->sizes.head_dim > 0;
     if (!status)
-        status = read_null(config, "head_dim", family->sizes.head_dim > 0, &model->head_dim);
+        status = read_null(config, "head_dim", needs_head_dim, &model->head_dim);
+    if (!status && needs_head_dim && model->head_dim == 0)
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
+                         "%s: head_dim is missing: this family needs a number", config->path);
     return status;
 }
 
@@ -187,6 +208,8 @@ static smol_status fail_multiple(const struct json_settings *config, const char 
 
 static smol_status derive_sizes(const struct json_settings *config, struct blob_model *model)
 {
+    if (model->intermediate_size == 0)
+        model->intermediate_size = 4 * model->hidden_size;
     if (model->n_kv_heads == 0)
         model->n_kv_heads = model->n_heads;
     if (model->n_heads % model->n_kv_heads != 0)
@@ -217,38 +240,46 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
 static smol_status read_activation(const struct json_settings *config, const struct family *family,
                                    struct blob_model *model)
 {
-    static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", NULL};
-    static const uint32_t activations[] = {ACTIVATION_SILU, ACTIVATION_SILU, ACTIVATION_GELU_TANH};
+    static const char *const names[] = {
+        "silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", NULL};
+    static const uint32_t activations[] = {ACTIVATION_SILU,      ACTIVATION_SILU,
+                                           ACTIVATION_GELU_TANH, ACTIVATION_GELU_TANH,
+                                           ACTIVATION_GELU_TANH, ACTIVATION_GELU};
     uint32_t chosen = UINT32_MAX;
     smol_status status =
-        check_choice(config, family->activation_key, names, "silu or gelu_pytorch_tanh", &chosen);
+        check_choice(config, family->activation_key, names,
+                     "silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh", &chosen);
     model->activation = chosen == UINT32_MAX ? family->activation : activations[chosen];
     return status;
+}
+
+static smol_status read_flag(const struct json_settings *config, const struct family_flag *flag,
+                             uint32_t *value)
+{
+    *value = flag->fallback;
+    return flag->key ? smol_setting_flag(config, flag->key, value) : SMOL_OK;
 }
 
 static smol_status read_biases(const struct json_settings *config, const struct family *family,
                                struct blob_model *model)
 {
-    smol_status status = SMOL_OK;
     uint32_t biased = 0;
-    if (family->attention_bias == BIAS_BY_KEY)
-        status = smol_setting_flag(config, "attention_bias", &biased);
-    model->attention_bias = biased ? BIAS_QKVO : BIAS_NONE;
-    if (family->attention_bias == BIAS_QKV_ALWAYS)
-        model->attention_bias = BIAS_QKV;
-    if (!status && family->has_mlp_bias)
-        status = smol_setting_flag(config, "mlp_bias", &model->mlp_bias);
+    smol_status status = read_flag(config, &family->attention_biased, &biased);
+    model->attention_bias = biased ? family->attention_bias : BIAS_NONE;
+    if (!status)
+        status = read_flag(config, &family->mlp_biased, &model->mlp_bias);
     return status;
 }
 
 static smol_status read_flags(const struct json_settings *config, const struct family *family,
                               struct blob_model *model)
 {
-    double epsilon = family->rms_norm_eps;
+    const char *key = family->norm_eps_key ? family->norm_eps_key : "rms_norm_eps";
+    double epsilon = family->norm_eps;
     model->tied_embeddings = family->tied_embeddings;
     smol_status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
     if (!status)
-        status = smol_setting_fraction(config, "rms_norm_eps", FLT_MIN, 1, &epsilon);
+        status = smol_setting_fraction(config, key, FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
     return status;
 }
@@ -291,6 +322,23 @@ static smol_status read_query_scalar(const struct json_settings *config,
     return status;
 }
 
+/* Reads scales that MiniCPM derives from the depth and the width. */
+static smol_status read_derived_scales(const struct json_settings *config,
+                                       const struct family *family, struct blob_model *model)
+{
+    double depth = family->depth_scale.fallback;
+    uint32_t width = family->base_width.fallback;
+    if (!family->depth_scale.key)
+        return SMOL_OK;
+    smol_status status =
+        smol_setting_real(config, family->depth_scale.key, FLT_MIN, FLT_MAX, &depth);
+    if (!status)
+        status = smol_setting_integer(config, family->base_width.key, 1, MODEL_MAX_HIDDEN, &width);
+    model->residual_scale = (float)(depth / sqrt(model->n_layers));
+    model->logit_divisor = (float)((double)model->hidden_size / width);
+    return status;
+}
+
 /* Reads the scales of the family. The model already has those of the plain block. */
 static smol_status read_scales(const struct json_settings *config, const struct family *family,
                                struct blob_model *model)
@@ -300,6 +348,8 @@ static smol_status read_scales(const struct json_settings *config, const struct 
         model->embedding_scale = (float)sqrt(model->hidden_size);
     if (!status)
         status = read_scale(config, &family->residual_scale, &model->residual_scale);
+    if (!status)
+        status = read_derived_scales(config, family, model);
     if (!status)
         status = read_scale(config, &family->attention_scale, &model->attention_scale);
     if (!status)
@@ -338,8 +388,11 @@ static smol_status read_block(const struct json_settings *config, struct config 
     struct blob_model *model = &result->model;
     result->max_positions = model->context_length;
     smol_model_fill(model);
-    model->blocks = result->family->blocks;
-    smol_status status = read_activation(config, result->family, model);
+    uint32_t parallel;
+    smol_status status = read_flag(config, &result->family->parallel, &parallel);
+    model->blocks = result->family->blocks | (parallel ? result->family->parallel_blocks : 0);
+    if (!status)
+        status = read_activation(config, result->family, model);
     if (!status)
         status = read_biases(config, result->family, model);
     if (!status)
@@ -364,6 +417,9 @@ static const char *const nullable[] = {
     "dtype",
     "torch_dtype",
     "use_bidirectional_attention",
+    "use_bias",
+    "n_inner",
+    "sliding_window_pattern",
     "num_key_value_heads",
     "head_dim",
     "sliding_window",

@@ -82,6 +82,16 @@ static smol_status read_theta(const struct json_settings *settings, const char *
     return SMOL_OK;
 }
 
+/* Checks a usual key of config.json that transformers ignores, because the family has its own. */
+static smol_status check_ignored(const struct json_settings *config, const char *key, double value)
+{
+    json_t *found = smol_setting(config, key);
+    if (!found || json_number_value(found) == value)
+        return SMOL_OK;
+    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, found,
+                             "this family has another key for it: remove it");
+}
+
 static smol_status find_theta(struct places *places)
 {
     const struct json_settings *place = NULL;
@@ -96,10 +106,9 @@ static smol_status find_theta(struct places *places)
 
 /* Reads partial_rotary_factor. In most families of transformers heads always rotate as a whole, so
  * it must be 1. */
-static smol_status read_rotary_factor(const struct json_settings *settings,
+static smol_status read_rotary_factor(const struct json_settings *settings, const char *key,
                                       const struct family *family, double *factor)
 {
-    static const char key[] = "partial_rotary_factor";
     double found = 0, least = family->rotates_parts ? (double)FLT_MIN : 1;
     smol_status status = smol_setting_real(settings, key, -FLT_MAX, FLT_MAX, &found);
     if (status || !smol_setting(settings, key))
@@ -119,10 +128,15 @@ static smol_status read_rotary_factor(const struct json_settings *settings,
 static smol_status find_rotary_dim(const struct places *places, struct config *result)
 {
     struct blob_model *model = &result->model;
+    const struct family *family = result->family;
+    const char *usual = "partial_rotary_factor", *own = family->rotary_factor_key;
     double factor = 0;
-    smol_status status = read_rotary_factor(places->config, result->family, &factor);
+    smol_status status = read_rotary_factor(places->config, own ? own : usual, family, &factor);
     for (size_t i = 0; i < places->n_objects && !status; i++)
-        status = read_rotary_factor(&places->objects[i], result->family, &factor);
+        status = read_rotary_factor(&places->objects[i], usual, family, &factor);
+    factor = factor > 0 ? factor : family->rotary_factor;
+    if (!status && own)
+        status = check_ignored(places->config, usual, factor);
     if (status)
         return status;
     model->rotary_dim = factor > 0 ? (uint32_t)(model->head_dim * factor) : model->head_dim;
@@ -300,7 +314,7 @@ static smol_status fail_type(const struct json_settings *object, const char *nam
 {
     const char *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
     const char *remedy = "smolconv reads default, linear, llama3, yarn, longrope";
-    if (family->rotates_parts)
+    if (family->has_phi3_rope)
         remedy = "smolconv reads default, longrope";
     if (strcmp(name, "dynamic") == 0)
         remedy = "its rotation depends on the length of the prompt, so the same text would get "
@@ -330,7 +344,7 @@ static smol_status find_type(const struct json_settings *object, const struct fa
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         *type = types[i].type;
         if (strcmp(name, types[i].name) == 0 &&
-            (family->rotates_parts ? types[i].phi3 : types[i].others))
+            (family->has_phi3_rope ? types[i].phi3 : types[i].others))
             return SMOL_OK;
     }
     return fail_type(object, name, family);
@@ -352,12 +366,36 @@ static smol_status check_yarn(const struct places *places, const struct json_set
                      "%s: rope_theta is %.9g: yarn needs one above 1", object->path, rope->theta);
 }
 
+/* Reads the `alpha` of Hunyuan's rope_type "dynamic", which then does not depend on the length of
+ * the prompt: it increases theta. Sets *found to whether the object is of this kind. */
+static smol_status read_alpha(const struct json_settings *object, const struct config *result,
+                              struct rope *rope, bool *found)
+{
+    const char *name;
+    double alpha = 0, dim = result->model.head_dim;
+    smol_status status = read_type(object, &name);
+    *found = !status && result->family->has_rope_alpha && strcmp(name, "dynamic") == 0 &&
+             smol_setting(object, "alpha");
+    if (!*found)
+        return status;
+    if (dim <= 2)
+        return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "alpha",
+                                 smol_setting(object, "alpha"), "needs a head_dim above 2");
+    status = smol_setting_real(object, "alpha", FLT_MIN, FLT_MAX, &alpha);
+    rope->theta *= pow(alpha, dim / (dim - 2));
+    return status;
+}
+
 /* Reads an object of rope_parameters or rope_scaling. rope->theta is already set. */
 static smol_status read_rope(const struct places *places, const struct json_settings *object,
                              struct config *result, struct rope *rope)
 {
     uint32_t context = result->max_positions;
-    smol_status status = find_type(object, result->family, &rope->type);
+    bool has_alpha;
+    smol_status status = read_alpha(object, result, rope, &has_alpha);
+    if (status || has_alpha)
+        return status;
+    status = find_type(object, result->family, &rope->type);
     if (status || rope->type == ROPE_DEFAULT)
         return status;
     if (rope->type == ROPE_LINEAR)
@@ -406,6 +444,32 @@ static smol_status check_same(const struct places *places, const struct rope *fi
                      places->config->path, places->objects[0].within, places->objects[1].within);
 }
 
+/* Reads the growth of queries from the only object. `original` is its original context, or 0 if its
+ * type has none. A growth that no position reaches is none. */
+static smol_status read_growth(const struct places *places, uint32_t original,
+                               struct config *result)
+{
+    static const char key[] = "llama_4_scaling_beta", period[] = "original_max_position_embeddings";
+    const struct json_settings *object = &places->objects[0];
+    double growth = 0;
+    if (places->n_objects != 1)
+        return smol_fail(places->config->error, SMOL_ERROR_DAMAGED,
+                         "%s: this family needs one of rope_parameters and rope_scaling",
+                         places->config->path);
+    smol_status status = require(object, key);
+    if (!status)
+        status = smol_setting_real(object, key, 0, FLT_MAX, &growth);
+    if (!status && original == 0)
+        status = require(object, period);
+    if (!status && original == 0)
+        status = smol_setting_integer(object, period, 1, 1u << 31, &original);
+    if (status || (float)growth == 0 || original >= result->model.context_length)
+        return status;
+    result->model.query_growth = (float)growth;
+    result->model.query_period = original;
+    return SMOL_OK;
+}
+
 /* Appends the table of the embedding that the places describe. */
 static smol_status add_table(struct places *places, struct config *result)
 {
@@ -419,6 +483,8 @@ static smol_status add_table(struct places *places, struct config *result)
         status = read_rope(places, &places->objects[i], result, &ropes[i]);
     if (!status && places->n_objects == 2)
         status = check_same(places, &ropes[0], &ropes[1], model->rotary_dim);
+    if (!status && result->family->grows_queries)
+        status = read_growth(places, ropes[0].original_context, result);
     if (status)
         return status;
     float *inv_freq = result->inv_freq + (size_t)result->model.n_rope_tables * n;
@@ -446,8 +512,9 @@ static smol_status check_whole(const struct places *places, const char *key)
 
 static smol_status read_shared(const struct json_settings *config, struct config *result)
 {
+    const char *own = result->family->theta_key;
     struct places places = {.config = config,
-                            .theta_key = "rope_theta",
+                            .theta_key = own ? own : "rope_theta",
                             .theta = result->family->rope_theta,
                             .takes_outer = true};
     smol_status status = add_object(&places, config, "rope_parameters", "rope_parameters.");
@@ -459,6 +526,8 @@ static smol_status read_shared(const struct json_settings *config, struct config
         status = check_whole(&places, "partial_rotary_factor");
     if (!status)
         status = add_table(&places, result);
+    if (!status && own)
+        status = check_ignored(config, "rope_theta", places.theta);
     result->model.rope_theta = places.theta;
     return status;
 }
@@ -507,16 +576,32 @@ static smol_status read_global(const struct json_settings *config,
     return status;
 }
 
+/* Checks a rope_theta that would count for all layers, where the family has one key for both
+ * tables. transformers 5 ignores it for windowed layers, version 4 does not. */
+static smol_status check_outer_theta(const struct places *places, double fallback)
+{
+    json_t *outer = smol_setting(places->config, "rope_theta");
+    if (!outer || strcmp(places->theta_key, "rope_theta") != 0 || places->theta == fallback)
+        return SMOL_OK;
+    for (size_t i = 0; i < places->n_objects; i++)
+        if (smol_setting(&places->objects[i], "rope_theta"))
+            return SMOL_OK;
+    return smol_setting_fail(places->config, SMOL_ERROR_UNSUPPORTED, "rope_theta", outer,
+                             "releases of transformers differ in whether it counts for windowed "
+                             "layers: state it in rope_parameters.sliding_attention too");
+}
+
 static smol_status read_local(const struct json_settings *config,
                               const struct json_settings *parameters, struct config *result)
 {
-    struct places places = {.config = config,
-                            .theta_key = "rope_local_base_freq",
-                            .theta = result->family->local_theta};
+    const struct family_number *theta = &result->family->local_theta;
+    struct places places = {.config = config, .theta_key = theta->key, .theta = theta->fallback};
     smol_status status =
         add_object(&places, parameters, "sliding_attention", "rope_parameters.sliding_attention.");
     if (!status)
         status = add_table(&places, result);
+    if (!status)
+        status = check_outer_theta(&places, theta->fallback);
     if (result->model.n_rope_tables == 1)
         result->model.rope_theta = places.theta;
     return status;
@@ -545,10 +630,26 @@ static smol_status read_mixed(const struct json_settings *config, struct config 
     return status;
 }
 
+/* Describes a model without rotary embedding: no layer uses the table. */
+static void leave_out_rope(struct config *result)
+{
+    struct blob_model *model = &result->model;
+    model->rotary_dim = 2;
+    model->n_rope_tables = 1;
+    model->rope_theta = 1;
+    result->inv_freq[0] = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++)
+        result->layers[i] |= LAYER_NO_ROTATION;
+}
+
 smol_status smol_config_read_rope(const struct json_settings *config, struct config *result)
 {
+    if (result->family->blocks & BLOCK_POSITIONS) {
+        leave_out_rope(result);
+        return SMOL_OK;
+    }
     result->model.rotary_dim = result->model.head_dim;
     result->model.n_rope_tables = 0;
-    return result->family->local_theta > 0 ? read_mixed(config, result)
+    return result->family->local_theta.key ? read_mixed(config, result)
                                            : read_shared(config, result);
 }

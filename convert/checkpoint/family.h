@@ -11,11 +11,16 @@
 
 /* The defaults of config.json's keys for sizes. */
 struct family_sizes {
-    uint32_t hidden_size, intermediate_size, n_layers, n_heads;
+    uint32_t hidden_size;
+    uint32_t intermediate_size; /* 0: 4 * hidden_size */
+    uint32_t n_layers, n_heads;
     uint32_t n_kv_heads; /* 0: as many as heads */
     uint32_t head_dim;   /* 0: hidden_size / n_heads */
     uint32_t vocab_size, context_length;
 };
+
+enum { FAMILY_KV_HEADS = 4, FAMILY_HEAD_DIM = 5, N_FAMILY_SIZES = 8 }; /* places of sizes */
+_Static_assert(sizeof(struct family_sizes) == N_FAMILY_SIZES * sizeof(uint32_t), "sizes");
 
 /* A number in config.json and its default. If `key` is NULL, the value is always the default. */
 struct family_number {
@@ -27,10 +32,17 @@ struct family_count {
     uint32_t fallback;
 };
 
-enum family_bias {
-    BIAS_NEVER,
-    BIAS_BY_KEY,     /* for q, k, v and o, if config.json's attention_bias is true */
-    BIAS_QKV_ALWAYS, /* for q, k and v */
+/* A flag in config.json and its default, also as in struct family_number. */
+struct family_flag {
+    const char *key;
+    bool fallback;
+};
+
+/* A flag of config.json that must have one value, or the feature that it selects is missing. */
+struct family_demand {
+    const char *key;
+    bool value; /* also the default */
+    const char *remedy;
 };
 
 /* The layers that attend only to a window of sliding_window positions. config.json's layer_types
@@ -43,12 +55,18 @@ enum family_windows {
     WINDOWS_BUT_EACH_N /* all but every n-th */
 };
 
-/* Matrices that a checkpoint stores in one tensor, one below the other. */
-enum { FAMILY_MAX_FUSED = 2, FAMILY_MAX_PARTS = 3 };
+/* Matrices, or their biases, that a checkpoint stores in one tensor. */
+enum family_fusion {
+    FUSION_STACKED, /* one below the other */
+    FUSION_HEADS,   /* one head of each, then the next head of each */
+    FUSION_TURNED,  /* side by side, each transposed: a column for each output */
+};
+enum { FAMILY_MAX_FUSED = 5, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
     size_t n;
+    enum family_fusion fusion;
 };
 
 struct family {
@@ -57,25 +75,38 @@ struct family {
 
     /* Defaults for keys that config.json lacks: those of transformers' configuration class. */
     struct family_sizes sizes;
-    double rms_norm_eps;
+    /* config.json's keys of the sizes, in their order, where they differ from most families'. The
+     * usual key must then be absent. Empty: there is none, and the size is the default. */
+    const char *size_keys[N_FAMILY_SIZES];
+    double norm_eps;
+    const char *norm_eps_key; /* NULL: rms_norm_eps */
     double rope_theta;
     uint32_t bos_id, eos_id; /* or NO_TOKEN */
     uint32_t tied_embeddings;
     bool needs_kv_heads; /* num_key_value_heads may not be null */
+    bool needs_head_dim; /* head_dim may be neither absent nor null */
 
     /* The blocks. */
     const char *activation_key;
-    enum activation activation; /* the default */
-    enum family_bias attention_bias;
-    bool has_mlp_bias;         /* config.json may have mlp_bias */
-    uint32_t blocks;           /* bits of enum block_bit */
-    float norm_offset;         /* 1 if transformers multiplies by 1 + weight */
-    bool has_no_rope;          /* config.json may have no_rope_layers, no_rope_layer_interval */
-    bool rotates_parts;        /* partial_rotary_factor may be below 1; rope_type as in Phi-3 */
+    enum activation activation;    /* the default */
+    enum bias_kind attention_bias; /* if the flag is set */
+    struct family_flag attention_biased, mlp_biased;
+    uint32_t blocks; /* bits of enum block_bit */
+    struct family_flag parallel;
+    uint32_t parallel_blocks; /* the bits with that flag */
+    float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
+    bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
+    bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
+    bool rotates_parts;       /* partial_rotary_factor may be below 1 */
+    double rotary_factor;     /* its default; 0: 1 */
+    bool has_phi3_rope;       /* rope_type as in Phi-3 */
+    const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
+    bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
+    bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
     uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
                                   not 0, the key in the rope object has no effect */
-    double local_theta; /* the default theta of the separate table of windowed layers; 0: there is
-                           none */
+    struct family_number local_theta; /* of the separate table of windowed layers; a key of NULL:
+                                         there is none */
     enum family_windows windows;
     uint32_t sliding_window;       /* the default of the key; 0: none */
     struct family_count windows_n; /* the n of enum family_windows */
@@ -86,14 +117,18 @@ struct family {
         query_scalar; /* attention scores are divided by its root, not head_dim's */
     struct family_number attention_scale; /* attention scores are multiplied by it */
     struct family_number embedding_scale, residual_scale, logit_divisor;
+    struct family_number depth_scale; /* residual_scale is it, divided by the root of n_layers */
+    struct family_count base_width;   /* logit_divisor is hidden_size, divided by it */
     struct family_number attention_softcap, logit_softcap;
 
-    const char *refused_flag; /* must not be set: it selects an unsupported feature */
+    struct family_demand demands[FAMILY_MAX_DEMANDS]; /* up to a key of NULL */
+    const char *refused_key; /* must be absent: it selects an unsupported feature */
 
     /* The names of tensors in the checkpoint, with %u for the layer; NULL if the family has no such
      * tensor. Parts of fused tensors have names as if they were separate tensors. */
     const char *names[ROLE_COUNT];
     struct family_fused fused[FAMILY_MAX_FUSED];
+    const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
 };
 
 /* Returns family `i`, counted from 0, or NULL after the last. */
@@ -108,8 +143,9 @@ const struct family *smol_family_by_model_type(const char *name);
  * tensors. Returns Llama if no family has them. */
 const struct family *smol_family_by_blocks(uint32_t blocks);
 
-/* Writes "smolconv reads LlamaForCausalLM, ..." for messages. Returns `text`. */
-enum { FAMILY_LIST = 256 };
+/* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns
+ * `text`. */
+enum { FAMILY_LIST = 384 };
 const char *smol_family_list(char text[FAMILY_LIST]);
 
 #endif

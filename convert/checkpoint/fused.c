@@ -2,7 +2,9 @@
 #include "convert/checkpoint/fused.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "convert/checkpoint/checkpoint.h"
 #include "format/layout.h"
@@ -14,75 +16,162 @@ struct split {
     const struct safetensors *all;
     struct safetensors_tensor *tensors; /* the parts, then the other tensors */
     size_t n_tensors;
-    bool *is_fused; /* (all->n_tensors) */
-    char *names;    /* of the parts, MAX_CHECKPOINT_NAME bytes each */
-    size_t n_parts;
+    bool *is_fused;    /* (all->n_tensors) */
+    bool lacks_prefix; /* the names in `all` lack the family's prefix */
+    char *names;       /* MAX_CHECKPOINT_NAME bytes each */
+    size_t n_names;
     smol_error *error;
 };
 
-static uint64_t rows_of(const struct split *split, enum tensor_role role, uint32_t layer)
+/* Returns whether the model has tensors of the role. */
+static bool has_role(const struct blob_model *model, enum tensor_role role)
 {
-    return smol_tensor_layout(split->model, (struct tensor_key){role, layer}, NULL).rows;
+    struct tensor_key key = {ROLE_EMBED, 0};
+    while (key.role != role && key.layer == 0)
+        if (!smol_tensor_next(model, &key))
+            return false;
+    return key.role == role;
 }
 
-/* Adds one part: `rows` rows of the fused tensor, starting at `row`. */
-static void add_fused_part(struct split *split, const struct safetensors_tensor *fused,
-                           struct tensor_key key, uint64_t row, uint64_t rows)
+static struct blob_tensor layout_of(const struct split *split, enum tensor_role role)
 {
-    uint64_t row_bytes = fused->size / fused->shape[0];
-    char *name = split->names + MAX_CHECKPOINT_NAME * split->n_parts++;
+    return smol_tensor_layout(split->model, (struct tensor_key){role, 0}, NULL);
+}
+
+/* Returns the outputs of a matrix, which are the elements of its bias. */
+static uint64_t outputs_of(const struct blob_tensor *layout)
+{
+    return layout->layout == LAYOUT_VECTOR ? layout->cols : layout->rows;
+}
+
+static char *add_name(struct split *split)
+{
+    return split->names + MAX_CHECKPOINT_NAME * split->n_names++;
+}
+
+/* Adds part `i`, whose first output is `output` of the `total` if they are stacked. */
+static void add_fused_part(struct split *split, const struct safetensors_tensor *fused,
+                           const struct family_fused *parts, size_t i, struct tensor_key key,
+                           uint64_t output, uint64_t total)
+{
+    const struct blob_tensor layout = layout_of(split, key.role);
+    bool is_vector = layout.layout == LAYOUT_VECTOR;
+    uint64_t n = outputs_of(&layout), cols = is_vector ? 1 : layout.cols, first = 0;
+    uint64_t bytes = smol_element_bits(fused->dtype) / 8, dim = split->model->head_dim;
     struct safetensors_tensor *part = &split->tensors[split->n_tensors++];
     *part = *fused;
-    part->name = smol_checkpoint_name(split->family, key, name);
-    part->whole = fused->name;
-    part->whole_rows = fused->shape[0];
-    part->first_row = row;
-    part->shape[0] = rows;
-    part->data += row * row_bytes;
-    part->begin += row * row_bytes;
-    part->size = rows * row_bytes;
+    part->name = smol_checkpoint_name(split->family, key, add_name(split));
+    part->whole = smol_checkpoint_format(parts->name, key.layer, add_name(split));
+    part->whole_rows = total;
+    part->first_row = output;
+    switch (parts->fusion) {
+    case FUSION_STACKED:
+        first = output * cols;
+        break;
+    case FUSION_HEADS:
+        first = i * dim * cols;
+        part->first_row = i * dim;
+        part->run = dim;
+        part->run_step = parts->n * dim;
+        part->row_step = cols;
+        part->col_step = 1;
+        break;
+    case FUSION_TURNED:
+        first = output;
+        part->run = part->run_step = n;
+        part->row_step = 1;
+        part->col_step = total;
+        break;
+    }
+    part->shape[0] = n;
+    part->shape[1] = is_vector ? 0 : cols;
+    part->data += first * bytes;
+    part->begin += first * bytes;
+    part->size = n * cols * bytes;
     part->end = part->begin + part->size;
 }
 
 static smol_status check_shape(const struct split *split, const struct safetensors_tensor *fused,
-                               uint64_t rows)
+                               const struct family_fused *parts, uint64_t total)
 {
-    if (fused->rank == 2 && fused->shape[0] == rows && fused->shape[1] == split->model->hidden_size)
+    const struct blob_tensor layout = layout_of(split, parts->roles[0]);
+    bool is_vector = layout.layout == LAYOUT_VECTOR, turned = parts->fusion == FUSION_TURNED;
+    uint64_t rows = turned ? layout.cols : total, cols = turned ? total : layout.cols;
+    char wanted[64];
+    if (fused->rank == (is_vector ? 1 : 2) && fused->shape[0] == rows &&
+        (is_vector || fused->shape[1] == cols))
         return SMOL_OK;
+    snprintf(wanted, sizeof wanted, is_vector ? "%" PRIu64 : "%" PRIu64 ", %" PRIu64, rows, cols);
     return smol_fail(split->error, SMOL_ERROR_DAMAGED,
-                     "%s: tensor %s has a shape other than the [%" PRIu64 ", %u] that config.json "
-                     "calls for",
-                     fused->path, fused->name, rows, split->model->hidden_size);
+                     "%s: tensor %s has a shape other than the [%s] that config.json calls for",
+                     fused->path, fused->name, wanted);
+}
+
+/* Finds a tensor whose name may lack the family's prefix. */
+static const struct safetensors_tensor *find_whole(const struct split *split, const char *name)
+{
+    size_t skipped = split->lacks_prefix ? strlen(split->family->prefix) : 0;
+    return smol_safetensors_find(split->all, name + skipped);
 }
 
 static smol_status split_one(struct split *split, const struct family_fused *parts, uint32_t layer)
 {
     char name[MAX_CHECKPOINT_NAME];
-    uint64_t rows = 0, row = 0;
+    uint64_t total = 0, output = 0;
     smol_checkpoint_format(parts->name, layer, name);
-    const struct safetensors_tensor *fused = smol_safetensors_find(split->all, name);
+    const struct safetensors_tensor *fused = find_whole(split, name);
     if (!fused)
         return smol_fail(split->error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %s is missing: config.json calls for it", split->all->path,
                          name);
-    for (size_t i = 0; i < parts->n; i++)
-        rows += rows_of(split, parts->roles[i], layer);
-    smol_status status = check_shape(split, fused, rows);
+    for (size_t i = 0; i < parts->n; i++) {
+        const struct blob_tensor layout = layout_of(split, parts->roles[i]);
+        total += outputs_of(&layout);
+    }
+    smol_status status = check_shape(split, fused, parts, total);
     split->is_fused[fused - split->all->tensors] = true;
     for (size_t i = 0; i < parts->n && !status; i++) {
-        uint64_t n = rows_of(split, parts->roles[i], layer);
-        add_fused_part(split, fused, (struct tensor_key){parts->roles[i], layer}, row, n);
-        row += n;
+        const struct blob_tensor layout = layout_of(split, parts->roles[i]);
+        add_fused_part(split, fused, parts, i, (struct tensor_key){parts->roles[i], layer}, output,
+                       total);
+        output += outputs_of(&layout);
     }
     return status;
 }
 
-/* Adds the tensors that are not fused after the parts. */
+/* Returns whether the names of the checkpoint lack the family's prefix. */
+static bool lacks_prefix(const struct family *family, const struct safetensors *all)
+{
+    for (size_t i = 0; family->prefix && i < all->n_tensors; i++)
+        if (strncmp(all->tensors[i].name, family->prefix, strlen(family->prefix)) == 0)
+            return false;
+    return family->prefix;
+}
+
+/* Puts the prefix before a tensor's name, unless it is too long to be one of the family's. */
+static void add_prefix(struct split *split, struct safetensors_tensor *tensor)
+{
+    size_t before = strlen(split->family->prefix), length = strlen(tensor->name);
+    if (before + length >= MAX_CHECKPOINT_NAME)
+        return;
+    char *name = add_name(split);
+    memcpy(name, split->family->prefix, before);
+    memcpy(name + before, tensor->name, length + 1);
+    tensor->name = name;
+}
+
+/* Adds the tensors that are not fused after the parts, with the prefix if it lacks. The output is
+ * outside of what the prefix stands for. */
 static void keep_others(struct split *split)
 {
-    for (size_t i = 0; i < split->all->n_tensors; i++)
-        if (!split->is_fused[i])
-            split->tensors[split->n_tensors++] = split->all->tensors[i];
+    for (size_t i = 0; i < split->all->n_tensors; i++) {
+        if (split->is_fused[i])
+            continue;
+        struct safetensors_tensor *tensor = &split->tensors[split->n_tensors++];
+        *tensor = split->all->tensors[i];
+        if (split->lacks_prefix && strcmp(tensor->name, split->family->names[ROLE_OUTPUT]) != 0)
+            add_prefix(split, tensor);
+    }
 }
 
 static smol_status split_all(struct split *split)
@@ -90,7 +179,8 @@ static smol_status split_all(struct split *split)
     smol_status status = SMOL_OK;
     for (size_t i = 0; i < FAMILY_MAX_FUSED && split->family->fused[i].name; i++)
         for (uint32_t layer = 0; layer < split->model->n_layers && !status; layer++)
-            status = split_one(split, &split->family->fused[i], layer);
+            if (has_role(split->model, split->family->fused[i].roles[0]))
+                status = split_one(split, &split->family->fused[i], layer);
     if (!status)
         keep_others(split);
     return status;
@@ -103,7 +193,7 @@ static smol_status allocate_table(struct split *split)
         n_parts += split->family->fused[i].n * split->model->n_layers;
     split->tensors = calloc(split->all->n_tensors + n_parts, sizeof *split->tensors);
     split->is_fused = calloc(split->all->n_tensors + 1, sizeof *split->is_fused);
-    split->names = calloc(n_parts, MAX_CHECKPOINT_NAME);
+    split->names = calloc(2 * n_parts + split->all->n_tensors, MAX_CHECKPOINT_NAME);
     return split->tensors && split->is_fused && split->names
                ? SMOL_OK
                : smol_fail_memory(split->error, "the table of tensors");
@@ -127,7 +217,11 @@ static smol_status replace_table(struct split *split, struct safetensors *all)
 smol_status smol_fused_split(const struct family *family, const struct blob_model *model,
                              struct safetensors *all, smol_error *error)
 {
-    struct split split = {.family = family, .model = model, .all = all, .error = error};
+    struct split split = {.family = family,
+                          .model = model,
+                          .all = all,
+                          .lacks_prefix = lacks_prefix(family, all),
+                          .error = error};
     if (!family->fused[0].name)
         return SMOL_OK;
     smol_status status = allocate_table(&split);

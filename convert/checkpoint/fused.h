@@ -1,4 +1,4 @@
-/* Splits tensors that hold several matrices, one below the other. */
+/* Splits tensors that hold several matrices, and turns transposed ones. */
 #ifndef SMOL_CONVERT_FUSED_H
 #define SMOL_CONVERT_FUSED_H
 
@@ -8,9 +8,9 @@
 #include "format/format.h"
 
 /* Replaces each fused tensor by its parts, under the family's names for their roles. Changes
- * nothing if the family fuses none. `all` must come from smol_safetensors_join. Errors:
- * SMOL_ERROR_DAMAGED (a fused tensor that is missing, or whose shape the model does not allow),
- * SMOL_ERROR_MEMORY. */
+ * nothing if the family fuses none. Names that lack the family's prefix get it. `all` must come
+ * from smol_safetensors_join. Errors: SMOL_ERROR_DAMAGED (a fused tensor that is missing, or whose
+ * shape the model does not allow), SMOL_ERROR_MEMORY. */
 smol_status smol_fused_split(const struct family *family, const struct blob_model *model,
                              struct safetensors *all, smol_error *error);
 

@@ -368,7 +368,6 @@ static smol_status find_pair(struct pair_search *search, const struct safetensor
     if (!status)
         status =
             check_half(lora, pair->b, base->whole ? base->whole_rows : base->shape[0], rank, error);
-    pair->first_row = base->first_row;
     if (!status)
         status = check_target(search->settings, search->module);
     if (!status)
@@ -498,9 +497,10 @@ void smol_lora_close(struct lora *lora)
 
 enum { MERGED_STRIP = 256 }; /* columns whose sums fit the first-level cache */
 
-/* Computes sums (n, width): rows [row, row + n) and columns [col, col + width) of B A. */
-static void add_products(const struct lora_pair *pair, uint64_t row, uint64_t n, uint64_t col,
-                         uint64_t width, double (*sums)[MERGED_STRIP])
+/* Computes sums (n, width): rows [row, row + n) of `base` and columns [col, col + width) of B A. */
+static void add_products(const struct lora_pair *pair, const struct safetensors_tensor *base,
+                         uint64_t row, uint64_t n, uint64_t col, uint64_t width,
+                         double (*sums)[MERGED_STRIP])
 {
     uint64_t rank = pair->a->shape[0], cols = pair->a->shape[1];
     float a[MERGED_STRIP], b;
@@ -508,7 +508,8 @@ static void add_products(const struct lora_pair *pair, uint64_t row, uint64_t n,
     for (uint64_t k = 0; k < rank; k++) {
         read_elements(pair->a, k * cols + col, width, a);
         for (uint64_t r = 0; r < n; r++) {
-            read_elements(pair->b, (pair->first_row + row + r) * rank + k, 1, &b);
+            uint64_t output = base->first_row + safetensors_output(base, row + r);
+            read_elements(pair->b, output * rank + k, 1, &b);
             for (uint64_t c = 0; c < width; c++)
                 sums[r][c] += (double)b * (double)a[c];
         }
@@ -520,10 +521,11 @@ void smol_lora_merge(const struct lora_pair *pair, const struct safetensors_tens
 {
     uint64_t cols = pair->a->shape[1];
     double sums[TILE_ROWS][MERGED_STRIP];
-    read_elements(base, row * cols, n * cols, out);
+    for (uint64_t r = 0; r < n; r++)
+        safetensors_widen(base, cols, row + r, 0, cols, out + r * cols);
     for (uint64_t col = 0; col < cols; col += MERGED_STRIP) {
         uint64_t width = cols - col < MERGED_STRIP ? cols - col : MERGED_STRIP;
-        add_products(pair, row, n, col, width, sums);
+        add_products(pair, base, row, n, col, width, sums);
         for (uint64_t r = 0; r < n; r++)
             for (uint64_t c = 0; c < width; c++) {
                 float delta = (float)sums[r][c] * pair->scale;

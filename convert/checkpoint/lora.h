@@ -16,7 +16,6 @@ enum { LORA_MAX_RANK = 1 << 20 };
 struct lora_pair {
     const struct safetensors_tensor *a; /* (rank, cols); NULL: no change */
     const struct safetensors_tensor *b; /* (rows, rank); for a part, the rows of the whole matrix */
-    uint64_t first_row;                 /* the row of b for the part's first row */
     float scale;
 };
 

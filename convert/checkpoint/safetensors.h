@@ -22,11 +22,38 @@ struct safetensors_tensor {
     const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
     uint64_t begin, end; /* their place in the data after the header */
     uint64_t size;       /* bytes: end - begin */
-    /* For a part of a split tensor (fused.h): the name and the number of rows of that tensor, and
-     * the row at which the part starts. Otherwise zero. */
+    /* For a part of a split tensor (fused.h): the name and the number of outputs of that tensor,
+     * and the output at which the part starts. Otherwise zero. */
     const char *whole;
     uint64_t whole_rows, first_row;
+    /* For a part that is not stored row by row: of each `run_step` outputs of the whole, counted
+     * from first_row, the first `run` are the part's. Rows are row_step elements apart, and columns
+     * col_step. A run of 0: row by row. */
+    uint64_t run, run_step, row_step, col_step;
 };
+
+/* Returns the output of the whole tensor that row `row` is, counted from first_row. */
+static inline uint64_t safetensors_output(const struct safetensors_tensor *tensor, uint64_t row)
+{
+    return tensor->run == 0 ? row : row / tensor->run * tensor->run_step + row % tensor->run;
+}
+
+/* Converts columns [col, col + n) of a row of a matrix (rows, cols) of weights to f32. A vector is
+ * a matrix of one row, or, if it has runs, of one column. */
+static inline void safetensors_widen(const struct safetensors_tensor *tensor, uint64_t cols,
+                                     uint64_t row, uint64_t col, uint64_t n, float *out)
+{
+    if (tensor->run == 0) {
+        element_widen(tensor->dtype, tensor->data, row * cols + col, n, out);
+        return;
+    }
+    uint64_t start = safetensors_output(tensor, row) * tensor->row_step + col * tensor->col_step;
+    if (tensor->col_step == 1)
+        element_widen(tensor->dtype, tensor->data, start, n, out);
+    else
+        for (uint64_t i = 0; i < n; i++)
+            element_widen(tensor->dtype, tensor->data, start + i * tensor->col_step, 1, out + i);
+}
 
 /* One file, or several joined (smol_safetensors_join). */
 struct safetensors {

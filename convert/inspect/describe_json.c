@@ -82,11 +82,13 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
     static const char *const biases[] = {
         [BIAS_NONE] = "none", [BIAS_QKVO] = "qkvo", [BIAS_QKV] = "qkv"};
     static const char *const blocks[] = {"norm_outputs", "no_input_norms", "qk_norm_heads",
-                                         "qk_norm_all"};
+                                         "qk_norm_all",  "qk_norm_late",   "rotate_neighbours",
+                                         "layer_norm",   "no_gate",        "parallel",
+                                         "one_norm",     "positions",      "output_bias"};
+    _Static_assert(ALL_BLOCK_BITS < 1 << sizeof blocks / sizeof blocks[0], "one has no name");
     smol_json_member_text(json, "attention_bias", biases[m->attention_bias]);
     smol_json_member_flag(json, "mlp_bias", m->mlp_bias);
-    smol_json_member_text(json, "activation",
-                          m->activation == ACTIVATION_SILU ? "silu" : "gelu_tanh");
+    smol_json_member_text(json, "activation", smol_activation_name(m->activation));
     write_bits(json, "blocks", m->blocks, blocks, sizeof blocks / sizeof blocks[0]);
     member_float(json, "embedding_scale", m->embedding_scale);
     member_float(json, "residual_scale", m->residual_scale);
@@ -96,6 +98,8 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
     member_float(json, "logit_softcap", m->logit_softcap);
     smol_json_member_whole(json, "sliding_window", m->sliding_window);
     smol_json_member_whole(json, "rotary_dim", m->rotary_dim);
+    member_float(json, "query_growth", m->query_growth);
+    smol_json_member_whole(json, "query_period", m->query_period);
 }
 
 static void write_model(struct json_out *json, const struct blob *blob)

@@ -95,18 +95,48 @@ static void print_layers(const struct blob *blob, const char *name, enum layer_b
         fprintf(out, "\n");
 }
 
+/* Prints the components that the model has, if any. */
+static void print_components(const struct blob_model *m, FILE *out)
+{
+    static const struct {
+        enum block_bit bit;
+        const char *name;
+    } components[] = {
+        {BLOCK_LAYER_NORM, "LayerNorm"},
+        {BLOCK_NO_GATE, "MLP without gate"},
+        {BLOCK_PARALLEL, "attention and MLP in parallel"},
+        {BLOCK_ONE_NORM, "one norm for both"},
+        {BLOCK_POSITIONS, "learned positions"},
+        {BLOCK_OUTPUT_BIAS, "output bias"},
+        {BLOCK_ROTATE_NEIGHBOURS, "rope of neighbours"},
+    };
+    const char *before = "";
+    for (size_t i = 0; i < sizeof components / sizeof components[0]; i++) {
+        if (!(m->blocks & components[i].bit))
+            continue;
+        fprintf(out, "%-*s %s", *before ? 1 : 18, *before ? "," : "components", components[i].name);
+        before = ",";
+    }
+    if (*before)
+        fprintf(out, "\n");
+    if (m->query_period)
+        fprintf(out, "%-18s 1 + %g ln(1 + floor(position / %" PRIu32 "))\n", "query scale",
+                (double)m->query_growth, m->query_period);
+}
+
 /* Prints the fields in which the model differs from a plain one. */
 static void print_blocks(const struct blob *blob, FILE *out)
 {
     const struct blob_model *m = blob->model;
     if (smol_model_is_plain(m))
         return;
-    fprintf(out, "%-18s %s\n", "activation",
-            m->activation == ACTIVATION_SILU ? "silu" : "gelu_tanh");
-    fprintf(out, "%-18s%s%s%s%s\n", "norms", m->blocks & BLOCK_NO_INPUT_NORMS ? "" : " inputs",
+    fprintf(out, "%-18s %s\n", "activation", smol_activation_name(m->activation));
+    fprintf(out, "%-18s%s%s%s%s%s\n", "norms", m->blocks & BLOCK_NO_INPUT_NORMS ? "" : " inputs",
             m->blocks & BLOCK_NORM_OUTPUTS ? " outputs" : "",
             m->blocks & BLOCK_QK_NORM_HEADS ? " q-heads k-heads" : "",
-            m->blocks & BLOCK_QK_NORM_ALL ? " q k" : "");
+            m->blocks & BLOCK_QK_NORM_ALL ? " q k" : "",
+            m->blocks & BLOCK_QK_NORM_LATE ? " (after rope)" : "");
+    print_components(m, out);
     fprintf(out, "%-18s embedding %g, residual %g, attention %g, logits 1/%g\n", "scales",
             (double)m->embedding_scale, (double)m->residual_scale, (double)m->attention_scale,
             (double)m->logit_divisor);

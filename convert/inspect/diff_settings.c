@@ -35,7 +35,7 @@ static void show_bias(uint32_t value, char *out)
 
 static void show_activation(uint32_t value, char *out)
 {
-    snprintf(out, DIFF_CELL, "%s", value == ACTIVATION_SILU ? "silu" : "gelu_tanh");
+    snprintf(out, DIFF_CELL, "%s", smol_activation_name(value));
 }
 
 static void show_bits(uint32_t value, char *out)
@@ -95,6 +95,7 @@ static void diff_scales(const struct blob_model *a, const struct blob_model *b,
     row_of_floats(table, "logit_softcap", a->logit_softcap, b->logit_softcap);
     row_of_floats(table, "rope_scale[0]", a->rope_scale[0], b->rope_scale[0]);
     row_of_floats(table, "rope_scale[1]", a->rope_scale[1], b->rope_scale[1]);
+    row_of_floats(table, "query_growth", a->query_growth, b->query_growth);
     smol_diff_end_group(table);
 }
 
@@ -142,6 +143,7 @@ static const struct {
     FIELD(sliding_window, show_id),
     FIELD(rotary_dim, show_id),
     FIELD(n_rope_tables, show_id),
+    FIELD(query_period, show_id),
 #undef FIELD
 };
 

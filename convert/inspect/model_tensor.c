@@ -109,13 +109,30 @@ static void widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t n,
     }
 }
 
+/* Reads elements of a part that is not stored row by row. */
+static void read_part(const struct safetensors_tensor *raw, uint64_t cols, uint64_t row,
+                      uint64_t col, uint64_t n, double *out)
+{
+    float value;
+    for (uint64_t i = 0; i < n; i++) {
+        bool is_vector = raw->rank == 1; /* whose elements are rows here */
+        safetensors_widen(raw, is_vector ? 1 : cols, is_vector ? col + i : row,
+                          is_vector ? 0 : col + i, 1, &value);
+        out[i] = (double)value;
+    }
+}
+
 void smol_tensor_read(const struct model_tensor *tensor, uint64_t cols, uint64_t row, uint64_t col,
                       uint64_t n, double *out)
 {
     float values[TENSOR_PIECE];
     if (tensor->raw) {
-        uint64_t each = tensor->raw->size / (tensor->n_elements ? tensor->n_elements : 1);
-        widen(tensor->raw->dtype, tensor->data + (row * cols + col) * each, n, out);
+        const struct safetensors_tensor *raw = tensor->raw;
+        uint64_t each = raw->size / (tensor->n_elements ? tensor->n_elements : 1);
+        if (raw->run == 0)
+            widen(raw->dtype, tensor->data + (row * cols + col) * each, n, out);
+        else
+            read_part(raw, cols, row, col, n, out);
         for (uint64_t i = 0; tensor->offset != 0 && i < n; i++)
             out[i] = (double)((float)out[i] + tensor->offset);
         return;

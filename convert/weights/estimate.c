@@ -3,7 +3,8 @@
  * The mean squares of channels are followed through the model as if channels were independent:
  * those of the residual stream start with the embedding's columns, a norm makes their mean 1 and
  * multiplies them by its squared weights, and a matrix adds them up by its squared elements. Biases
- * are left out. Only channels of one input are compared, so the scale of all does not matter. */
+ * and learned positions are left out. Only channels of one input are compared, so the scale of all
+ * does not matter. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct estimate {
     struct weight tensors[ROLE_COUNT]; /* of the current layer, and the others */
     float *row;
     double *stream, *input, *inner, *gate, *added; /* mean squares of channels */
+    double *ahead; /* of the MLP's input, in a model with parallel blocks */
 };
 
 /* --- steps -------------------------------------------------------------------------------- */
@@ -64,14 +66,20 @@ static void normalize(const struct estimate *e, enum tensor_role role, const dou
         out[k] = (double)e->row[k] * (double)e->row[k] * in[k] * (double)n / sum;
 }
 
-/* Sets e->input to the input of attention or the MLP. */
-static void enter(const struct estimate *e, enum tensor_role norm)
+/* Sets `input` to the input of attention or the MLP. */
+static void enter(const struct estimate *e, enum tensor_role norm, double *input)
 {
     const struct blob_model *model = &e->model;
     if (model->blocks & BLOCK_NO_INPUT_NORMS)
-        memcpy(e->input, e->stream, model->hidden_size * sizeof *e->input);
+        memcpy(input, e->stream, model->hidden_size * sizeof *input);
     else
-        normalize(e, norm, e->stream, e->input);
+        normalize(e, norm, e->stream, input);
+}
+
+/* Sets e->ahead to the MLP's input before attention adds to the residual stream. */
+static void look_ahead(const struct estimate *e)
+{
+    enter(e, e->model.blocks & BLOCK_ONE_NORM ? ROLE_ATTN_NORM : ROLE_MLP_NORM, e->ahead);
 }
 
 /* Adds `share` of e->added to the residual stream, after the norm of outputs, if there is one. */
@@ -123,7 +131,9 @@ static void attend(struct estimate *e)
 {
     const struct blob_model *m = &e->model;
     size_t dim = m->head_dim, shared = m->n_heads / m->n_kv_heads, width = m->n_heads * dim;
-    enter(e, ROLE_ATTN_NORM);
+    if (m->blocks & BLOCK_PARALLEL)
+        look_ahead(e);
+    enter(e, ROLE_ATTN_NORM, e->input);
     write_record(e, e->input);
     multiply(e, ROLE_ATTN_V, m->n_kv_heads * dim, m->hidden_size, e->input, e->gate);
     for (size_t head = 0; head < m->n_heads; head++)
@@ -138,12 +148,19 @@ static void attend(struct estimate *e)
 static void feed_forward(struct estimate *e)
 {
     const struct blob_model *m = &e->model;
-    enter(e, ROLE_MLP_NORM);
+    bool has_gate = !(m->blocks & BLOCK_NO_GATE);
+    if (m->blocks & BLOCK_PARALLEL)
+        memcpy(e->input, e->ahead, m->hidden_size * sizeof *e->input);
+    else
+        enter(e, ROLE_MLP_NORM, e->input);
     write_record(e, e->input);
-    multiply(e, ROLE_MLP_GATE, m->intermediate_size, m->hidden_size, e->input, e->gate);
-    multiply(e, ROLE_MLP_UP, m->intermediate_size, m->hidden_size, e->input, e->inner);
+    multiply(e, has_gate ? ROLE_MLP_GATE : ROLE_MLP_UP, m->intermediate_size, m->hidden_size,
+             e->input, e->gate);
+    if (has_gate)
+        multiply(e, ROLE_MLP_UP, m->intermediate_size, m->hidden_size, e->input, e->inner);
     for (size_t i = 0; i < m->intermediate_size; i++)
-        e->inner[i] *= 0.25 * e->gate[i] * (1 + e->gate[i] / (1 + e->gate[i]));
+        e->inner[i] =
+            0.25 * e->gate[i] * (1 + e->gate[i] / (1 + e->gate[i])) * (has_gate ? e->inner[i] : 1);
     write_record(e, e->inner);
     multiply(e, ROLE_MLP_DOWN, m->hidden_size, m->intermediate_size, e->inner, e->added);
     leave(e, ROLE_MLP_OUT_NORM, 1);
@@ -192,7 +209,7 @@ smol_status smol_weights_estimate(const struct weights *weights, struct stats_fi
     size_t n = model->hidden_size;
     n = model->intermediate_size > n ? model->intermediate_size : n;
     n = model->n_heads * model->head_dim > n ? model->n_heads * model->head_dim : n;
-    double *memory = calloc(n, 5 * sizeof *memory);
+    double *memory = calloc(n, 6 * sizeof *memory);
     e.row = calloc(round_up(n, BLOB_ALIGN), sizeof *e.row); /* the size of a vector is padded */
     bool room = start_stats(weights, stats) && memory && e.row;
     if (room) {
@@ -202,6 +219,7 @@ smol_status smol_weights_estimate(const struct weights *weights, struct stats_fi
         e.inner = memory + 2 * n;
         e.gate = memory + 3 * n;
         e.added = memory + 4 * n;
+        e.ahead = memory + 5 * n;
         run(&e);
     } else
         smol_stats_close(stats);

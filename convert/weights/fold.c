@@ -18,14 +18,17 @@ static size_t offset_of(const struct fold *fold, size_t record)
 }
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
- * residual stream itself has no norm, and a tied embedding is looked up too. */
+ * residual stream itself has no norm, a norm for two inputs would have two factors, an activation
+ * without a gate is not linear in its input, and a tied embedding is looked up too. */
 static bool can_fold(const struct blob_model *model, size_t record)
 {
-    bool normed = !(model->blocks & BLOCK_NO_INPUT_NORMS);
     if (record == (size_t)model->n_layers * STATS_PER_LAYER)
         return !model->tied_embeddings;
-    return record % STATS_PER_LAYER == STATS_ATTENDED || record % STATS_PER_LAYER == STATS_GATED ||
-           normed;
+    if (record % STATS_PER_LAYER == STATS_ATTENDED)
+        return true;
+    if (record % STATS_PER_LAYER == STATS_GATED)
+        return !(model->blocks & BLOCK_NO_GATE);
+    return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
 }
 
 /* Gives the channels of a value head, which several query heads read, the mean of their squares. */
@@ -138,6 +141,7 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     const float *values = fold->values + (size_t)layer * m->n_kv_heads * m->head_dim;
     switch (key.role) {
     case ROLE_ATTN_NORM:
+    case ROLE_ATTN_NORM_BIAS:
         return (struct fold_factors){NULL, inverses_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_Q:
     case ROLE_ATTN_K:
@@ -149,6 +153,7 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     case ROLE_ATTN_O:
         return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENDED, layer)};
     case ROLE_MLP_NORM:
+    case ROLE_MLP_NORM_BIAS:
         return (struct fold_factors){NULL, inverses_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_GATE:
         return (struct fold_factors){NULL, factors_of(fold, STATS_MLP, layer)};
@@ -160,6 +165,7 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     case ROLE_MLP_DOWN:
         return (struct fold_factors){NULL, factors_of(fold, STATS_GATED, layer)};
     case ROLE_FINAL_NORM:
+    case ROLE_FINAL_NORM_BIAS:
         return (struct fold_factors){NULL, inverses_of(fold, STATS_OUTPUT, m->n_layers)};
     case ROLE_OUTPUT:
         return (struct fold_factors){NULL, factors_of(fold, STATS_OUTPUT, m->n_layers)};

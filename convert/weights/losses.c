@@ -207,20 +207,21 @@ static smol_status measure_all(struct loss_meter *meter, const struct weights *w
                                struct dtype_losses *losses, smol_error *error)
 {
     const struct blob_model *model = weights->model;
-    const float *output = sensitivities + model->n_layers * STATS_MATRICES + 1;
+    const size_t output = smol_stats_matrix(model->n_layers, ROLE_OUTPUT, 0);
     struct tensor_key key = {ROLE_EMBED, 0};
     size_t i = 0;
     smol_status status = SMOL_OK;
     do {
         const struct weight weight = smol_weight_get(weights, i, key, &meter->inputs.fold);
         bool is_embedding = key.role == ROLE_EMBED;
+        size_t number = smol_stats_matrix(model->n_layers, key.role, key.layer);
         losses[i] = (struct dtype_losses){{0}};
         if (weight.layout.layout == LAYOUT_TILES && weight.source) {
             status = measure_matrix(meter, weights, &weight, pool, error);
             if (!status)
-                add_losses(meter, !is_embedding, (double)*sensitivities++, &losses[i]);
+                add_losses(meter, !is_embedding, (double)sensitivities[number], &losses[i]);
             if (!status && is_embedding && model->tied_embeddings)
-                add_losses(meter, true, (double)*output, &losses[i]);
+                add_losses(meter, true, (double)sensitivities[output], &losses[i]);
         }
         i++;
     } while (!status && smol_tensor_next(model, &key));

@@ -65,7 +65,12 @@ struct tile_fault smol_tile_check(const float *values, uint64_t n, uint64_t star
 struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,
                                    const struct blob_tensor *layout, uint8_t *out)
 {
+    uint64_t n = layout->rows * layout->cols;
     memset(out, 0, layout->size);
-    element_widen(source->dtype, source->data, 0, layout->cols, (float *)out);
-    return find_not_finite((float *)out, layout->cols, 0);
+    if (source->run > 0)
+        for (uint64_t i = 0; i < n; i++)
+            safetensors_widen(source, 1, i, 0, 1, (float *)out + i);
+    else
+        element_widen(source->dtype, source->data, 0, n, (float *)out);
+    return find_not_finite((float *)out, n, 0);
 }

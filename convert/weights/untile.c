@@ -47,8 +47,8 @@ static void untile_grouped(enum blob_dtype dtype, const int8_t *levels, const ui
 void smol_untile(const struct blob_tensor *layout, const int8_t *levels, const uint8_t *data,
                  uint64_t row, uint64_t col, uint64_t n, float *out)
 {
-    if (layout->layout == LAYOUT_VECTOR) {
-        memcpy(out, data + col * sizeof *out, n * sizeof *out);
+    if (layout->layout != LAYOUT_TILES) {
+        memcpy(out, data + (row * layout->cols + col) * sizeof *out, n * sizeof *out);
         return;
     }
     const uint8_t *block = data + row / TILE_ROWS * smol_block_bytes(layout->dtype, layout->cols);

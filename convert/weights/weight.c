@@ -23,7 +23,8 @@ void smol_weight_merged(const struct weight *weight, uint64_t row, uint64_t n, f
     if (weight->lora)
         smol_lora_merge(weight->lora, source, row, n, rows);
     else
-        element_widen(source->dtype, source->data, row * cols, n * cols, rows);
+        for (uint64_t r = 0; r < n; r++)
+            safetensors_widen(source, cols, row + r, 0, cols, rows + r * cols);
 }
 
 void smol_weight_rows(const struct weight *weight, uint64_t row, uint64_t n, float *rows)

@@ -18,10 +18,10 @@ struct weight {
 struct weight smol_weight_get(const struct weights *weights, size_t index, struct tensor_key key,
                               const struct fold *fold);
 
-/* Returns whether the matrix is not just that of the checkpoint. */
+/* Returns whether the matrix is not just contiguous rows of the checkpoint. */
 static inline bool weight_is_changed(const struct weight *weight)
 {
-    return weight->lora || weight->fold.rows || weight->fold.cols;
+    return weight->lora || weight->fold.rows || weight->fold.cols || weight->source->run > 0;
 }
 
 /* Writes rows [row, row + n) of a matrix to rows (n, cols): the checkpoint's with the adapter

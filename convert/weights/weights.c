@@ -88,8 +88,9 @@ static void plan_batch(struct weight_stream *s, struct tile_batch *batch)
             return;
         batch->pieces[batch->n_pieces++] = (struct tile_piece){task, s->next_row, batch->size};
         batch->size += bytes;
-        s->next_row += TILE_ROWS; /* a vector is one row */
-        if (s->next_row >= task->weight.layout.rows) {
+        s->next_row += TILE_ROWS;
+        if (task->weight.layout.layout != LAYOUT_TILES || /* one piece */
+            s->next_row >= task->weight.layout.rows) {
             s->next_row = 0;
             s->next_task++;
         }
@@ -118,7 +119,7 @@ static struct tile_fault make_piece(struct weight_stream *s, const struct tile_p
 {
     const struct weight *weight = &piece->task->weight;
     uint8_t *out = s->made->bytes + piece->offset;
-    if (weight->layout.layout == LAYOUT_VECTOR)
+    if (weight->layout.layout != LAYOUT_TILES)
         return smol_weight_vector(weight, out);
     if (weight_is_changed(weight))
         return make_changed(s, piece, thread);

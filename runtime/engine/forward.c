@@ -10,14 +10,12 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "format/model.h"
 #include "runtime/engine/attention.h"
 #include "runtime/engine/fpenv.h"
-#include "runtime/engine/hadamard.h"
+#include "runtime/engine/heads.h"
 #include "runtime/engine/product.h"
-#include "runtime/kernels/math.h"
 
-/* --- embedding and angles -------------------------------------------------------------------- */
+/* --- embedding ------------------------------------------------------------------------------- */
 
 /* Returns element (row, col) of a row block. `levels` is for int6, int5 and int4. */
 static float tile_element(const void *block, enum blob_dtype dtype, const int8_t *levels,
@@ -47,33 +45,32 @@ static void embed(struct pass *pass, uint32_t id, float *x)
         x[col] = tile_element(block, weight->dtype, levels, id % TILE_ROWS, col) * scale;
 }
 
-/* Computes the cosine and sine of every table at a position. */
-static void fill_rope(const struct pass *pass, size_t position, float *cosine, float *sine)
+/* Adds the learned position, if the model has them, to x. */
+static void add_position(struct pass *pass, size_t position, float *x)
 {
-    const struct blob_model *m = pass->m;
-    size_t half = m->rotary_dim / 2, n = smol_inv_freq_count(m);
-    const float *inv_freq = pass->e->network->blob->inv_freq;
-    for (size_t i = 0; i < n; i++) {
-        float scale = m->rope_scale[i / half];
-        math_sincos((float)position * inv_freq[i], &sine[i], &cosine[i]); /* exact below 2^24 */
-        sine[i] *= scale;
-        cosine[i] *= scale;
-    }
+    const struct blob_tensor *table = pass->e->network->outer.tensor[ROLE_POSITIONS];
+    if (!table)
+        return;
+    uint64_t bytes = table->cols * sizeof(float);
+    const float *row = smol_pass_bytes(pass, table, position * bytes, bytes);
+    for (size_t i = 0; i < table->cols; i++)
+        x[i] += row[i];
 }
 
 static void start_token(struct pass *pass, size_t layer, size_t t)
 {
     (void)layer;
     struct engine *e = pass->e;
-    size_t n = smol_inv_freq_count(pass->m);
     size_t hidden = pass->m->hidden_size;
     const struct segment *segment = pass->segment_of[t];
     const float *before = pass->observer ? pass->observer->before : NULL;
     if (before)
         memcpy(e->x + t * hidden, before + t * hidden, hidden * sizeof *before);
-    else
+    else {
         embed(pass, segment->ids[t - segment->row], e->x + t * hidden);
-    fill_rope(pass, pass_position(pass, t), e->cosine + t * n, e->sine + t * n);
+        add_position(pass, pass_position(pass, t), e->x + t * hidden);
+    }
+    smol_heads_angles(pass, t);
 }
 
 /* --- observed inputs -------------------------------------------------------------------------- */
@@ -94,6 +91,29 @@ static void observe(const struct worker *w, enum stats_input kind, size_t layer,
         observer->see(observer->user, kind, layer, input->x, input->n, stage.item);
 }
 
+/* --- norms ----------------------------------------------------------------------------------- */
+
+/* Applies the norm `role` of the layer to x (hidden_size): an RMSNorm, or a LayerNorm if it has a
+ * bias. out may be x. */
+static void normalize(struct pass *pass, const struct layer *layer, enum tensor_role role,
+                      const float *x, float *out)
+{
+    static const enum tensor_role biases[ROLE_COUNT] = {
+        [ROLE_ATTN_NORM] = ROLE_ATTN_NORM_BIAS,
+        [ROLE_MLP_NORM] = ROLE_MLP_NORM_BIAS,
+        [ROLE_FINAL_NORM] = ROLE_FINAL_NORM_BIAS,
+    };
+    const struct kernels *kernels = pass->e->kernels;
+    const float *weight = smol_pass_vector(pass, layer->tensor[role]);
+    size_t hidden = pass->m->hidden_size;
+    float eps = pass->m->rms_norm_eps;
+    if (pass->m->blocks & BLOCK_LAYER_NORM)
+        kernels->layer_norm(x, weight, smol_pass_vector(pass, layer->tensor[biases[role]]), hidden,
+                            eps, out);
+    else
+        kernels->rms_norm(x, weight, hidden, eps, out);
+}
+
 /* --- the residual stream --------------------------------------------------------------------- */
 
 /* Returns the input of a block's products; residual_read prepares its rows. */
@@ -104,17 +124,17 @@ static struct product_input residual_input(const struct pass *pass)
     return smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q);
 }
 
-/* Computes row t of that input from the residual stream, through `norm` unless it is NULL. `what`
- * and `layer` are for error messages. */
-static void residual_read(struct pass *pass, const struct blob_tensor *norm, size_t t,
-                          const char *what, size_t layer)
+/* Computes row t of that input from the residual stream, through the norm `role` if the model has
+ * it. `what` is for error messages. */
+static void residual_read(struct pass *pass, size_t layer, enum tensor_role role, size_t t,
+                          const char *what)
 {
     struct engine *e = pass->e;
     size_t hidden = pass->m->hidden_size;
+    const struct layer *l = &e->network->layers[layer];
     const struct product_input input = residual_input(pass);
-    if (norm)
-        e->kernels->rms_norm(e->x + t * hidden, smol_pass_vector(pass, norm), hidden,
-                             pass->m->rms_norm_eps, e->normed + t * hidden);
+    if (l->tensor[role])
+        normalize(pass, l, role, e->x + t * hidden, e->normed + t * hidden);
     smol_input_prepare(pass, &input, t, what, layer);
 }
 
@@ -128,103 +148,21 @@ static struct product residual_product(const struct pass *pass, const struct blo
                             .add = !apart};
 }
 
-/* Adds row t of that output to the residual stream, after the norm, if any, times the scale. */
-static void residual_add(struct pass *pass, const struct blob_tensor *norm, size_t t)
+/* Adds row t of that output to the residual stream, after the norm `role`, if any, times the
+ * scale. */
+static void residual_add(struct pass *pass, size_t layer, enum tensor_role role, size_t t)
 {
     size_t hidden = pass->m->hidden_size;
+    const struct layer *l = &pass->e->network->layers[layer];
     float *x = pass->e->x + t * hidden, *output = pass->e->normed + t * hidden;
     float scale = pass->m->residual_scale;
-    if (norm)
-        pass->e->kernels->rms_norm(output, smol_pass_vector(pass, norm), hidden,
-                                   pass->m->rms_norm_eps, output);
+    if (l->tensor[role])
+        normalize(pass, l, role, output, output);
     for (size_t i = 0; i < hidden; i++)
         x[i] += output[i] * scale;
 }
 
 /* --- attention ------------------------------------------------------------------------------- */
-
-/* Applies RMSNorm to the heads x (n_heads, head_dim), to each or to all as one vector. Does nothing
- * if norm is NULL. */
-static void normalize_heads(struct pass *pass, const struct blob_tensor *norm, float *x,
-                            size_t n_heads)
-{
-    if (!norm)
-        return;
-    const float *weight = smol_pass_vector(pass, norm);
-    for (size_t i = 0; i < n_heads * pass->m->head_dim; i += norm->cols)
-        pass->e->kernels->rms_norm(x + i, weight, norm->cols, pass->m->rms_norm_eps, x + i);
-}
-
-/* Applies RoPE (Su et al., 2021) to one head, in the half-split pairing of Hugging Face's
- * checkpoints: channel i turns with channel i + half; channels from 2 * half on do not change. */
-static void rotate_head(float *head, size_t half, const float *cosine, const float *sine)
-{
-    for (size_t i = 0; i < half; i++) {
-        float a = head[i], b = head[i + half];
-        head[i] = a * cosine[i] - b * sine[i];
-        head[i + half] = b * cosine[i] + a * sine[i];
-    }
-}
-
-/* Rotates token t's heads x (n_heads, head_dim) by the layer's table, unless the layer has no
- * rotation. */
-static void rotate_heads(const struct pass *pass, size_t layer, size_t t, float *x, size_t n_heads)
-{
-    const struct engine *e = pass->e;
-    unsigned bits = e->network->layers[layer].bits;
-    size_t half = pass->m->rotary_dim / 2;
-    size_t table = t * smol_inv_freq_count(pass->m) + (bits & LAYER_SECOND_TABLE ? half : 0);
-    if (bits & LAYER_NO_ROTATION)
-        return;
-    for (size_t head = 0; head < n_heads; head++)
-        rotate_head(x + head * pass->m->head_dim, half, e->cosine + table, e->sine + table);
-}
-
-/* Checks that queries and keys are finite, and that keys are finite in the cache's type. A soft-cap
- * would turn a NaN or infinite score into an ordinary number and hide the error. */
-static void check_scores(struct pass *pass, size_t layer, size_t t, const float *query,
-                         const float *key)
-{
-    const float first_infinite = 65520; /* the smallest magnitude that rounds to infinity in f16 */
-    const struct blob_model *m = pass->m;
-    size_t n_key = (size_t)m->n_kv_heads * m->head_dim;
-    if (m->attention_softcap == 0)
-        return;
-    smol_pass_check_finite(pass, query, (size_t)m->n_heads * m->head_dim, "queries", layer, t);
-    smol_pass_check_finite(pass, key, n_key, "keys", layer, t);
-    if (pass->segment_of[t]->kv->type != KV_F16)
-        return;
-    for (size_t i = 0; i < n_key; i++)
-        if (key[i] >= first_infinite || key[i] <= -first_infinite) {
-            smol_pass_fail_numeric(pass, "keys", layer, t);
-            return;
-        }
-}
-
-/* Prepares a token's queries and keys, and stores its keys and values in the cache. */
-static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
-{
-    struct engine *e = pass->e;
-    const struct blob_model *m = pass->m;
-    const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
-    size_t dim = m->head_dim;
-    float *query = e->query + t * m->n_heads * dim, *key = e->key + t * m->n_kv_heads * dim;
-    float *value = e->value + t * m->n_kv_heads * dim;
-    const struct kv_cache *kv = pass->segment_of[t]->kv;
-    normalize_heads(pass, tensor[ROLE_ATTN_Q_NORM], query, m->n_heads);
-    normalize_heads(pass, tensor[ROLE_ATTN_K_NORM], key, m->n_kv_heads);
-    rotate_heads(pass, layer, t, query, m->n_heads);
-    rotate_heads(pass, layer, t, key, m->n_kv_heads);
-    if (kv->type == KV_INT4) {
-        smol_hadamard_inverse(query, m->n_heads, dim);
-        smol_hadamard(key, m->n_kv_heads, dim);
-        smol_hadamard(value, m->n_kv_heads, dim);
-    }
-    check_scores(pass, layer, t, query, key);
-    for (size_t head = 0; head < m->n_kv_heads; head++)
-        smol_kv_store(kv, e->kernels, layer, head, pass_position(pass, t), key + head * dim,
-                      value + head * dim);
-}
 
 /* Returns attention's output, which replaces the queries. */
 static struct product_input attended_input(const struct pass *pass)
@@ -235,8 +173,7 @@ static struct product_input attended_input(const struct pass *pass)
 
 static void read_attention_input(struct pass *pass, size_t layer, size_t t)
 {
-    const struct blob_tensor *norm = pass->e->network->layers[layer].tensor[ROLE_ATTN_NORM];
-    residual_read(pass, norm, t, "attention input", layer);
+    residual_read(pass, layer, ROLE_ATTN_NORM, t, "attention input");
 }
 
 /* Completes row t of attention's output. A windowed layer checks here that it is finite: a position
@@ -254,10 +191,11 @@ static void finish_attention(struct pass *pass, size_t layer, size_t t)
 
 static void add_attention_output(struct pass *pass, size_t layer, size_t t)
 {
-    residual_add(pass, pass->e->network->layers[layer].tensor[ROLE_ATTN_OUT_NORM], t);
+    residual_add(pass, layer, ROLE_ATTN_OUT_NORM, t);
 }
 
-static void attention_block(const struct worker *w, size_t layer)
+/* Computes attention's output from the residual stream, up to its last product. */
+static void attention_read(const struct worker *w, size_t layer)
 {
     struct engine *e = w->pass->e;
     const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
@@ -267,15 +205,22 @@ static void attention_block(const struct worker *w, size_t layer)
         {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = e->key},
         {tensor[ROLE_ATTN_V], tensor[ROLE_ATTN_V_BIAS], .out = e->value},
     };
-    const struct product output =
-        residual_product(w->pass, tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS]);
     smol_pass_each_token(w, read_attention_input, layer);
     observe(w, STATS_ATTENTION, layer, &input);
     smol_multiply(w, &input, qkv, 3);
-    smol_pass_each_token(w, rotate_and_store, layer);
+    smol_pass_each_token(w, smol_heads_store, layer);
     smol_attend(w, layer);
     smol_pass_each_token(w, finish_attention, layer);
     observe(w, STATS_ATTENDED, layer, &attended);
+}
+
+/* Adds attention's output to the residual stream. */
+static void attention_write(const struct worker *w, size_t layer)
+{
+    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
+    const struct product_input attended = attended_input(w->pass);
+    const struct product output =
+        residual_product(w->pass, tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS]);
     smol_multiply(w, &attended, &output, 1);
     if (!output.add)
         smol_pass_each_token(w, add_attention_output, layer);
@@ -288,7 +233,24 @@ static struct product_input gated_input(const struct pass *pass)
     return smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, pass->e->gated_q);
 }
 
-/* The MLP's activation combines gate and up (SwiGLU, GEGLU; Shazeer, 2020). It is computed in
+typedef void activation_kernel(float *gate, const float *up, size_t n);
+
+static activation_kernel *activation_of(const struct pass *pass)
+{
+    const struct kernels *kernels = pass->e->kernels;
+    switch ((enum activation)pass->m->activation) {
+    case ACTIVATION_GELU_TANH:
+        return kernels->geglu_tanh;
+    case ACTIVATION_GELU:
+        return kernels->geglu;
+    case ACTIVATION_SILU:
+        break;
+    }
+    return kernels->swiglu;
+}
+
+/* The MLP's activation combines gate and up (SwiGLU, GEGLU; Shazeer, 2020), or is that of up alone,
+ * which then takes the gate's place. It is computed in
  * slices of as many channels as share a scale in its quantized copy, and in as many slices at a
  * time as fit into the first-level cache. For a single token this is a whole range, because
  * each switch between the two weights slows down the reads from memory. */
@@ -349,16 +311,17 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
     size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* per slice */
     const struct blob_tensor *const *tensor = pass->e->network->layers[layer].tensor;
     const struct product_input normed = residual_input(pass), gated = gated_input(pass);
-    const struct kernels *kernels = pass->e->kernels;
-    bool gelu = pass->m->activation == ACTIVATION_GELU_TANH;
+    activation_kernel *activate = activation_of(pass);
+    bool has_gate = !(pass->m->blocks & BLOCK_NO_GATE);
     for (size_t next, slice = begin; slice < end; slice = next) {
         float gate[WORKBENCH], up[WORKBENCH];
         next = slice + WORKBENCH / n_values < end ? slice + WORKBENCH / n_values : end;
-        multiply_slices(pass, tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], &normed, slice,
-                        next, gate);
+        if (has_gate)
+            multiply_slices(pass, tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], &normed, slice,
+                            next, gate);
         multiply_slices(pass, tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], &normed, slice, next,
-                        up);
-        (gelu ? kernels->geglu : kernels->swiglu)(gate, up, (next - slice) * n_values);
+                        has_gate ? up : gate);
+        activate(gate, has_gate ? up : NULL, (next - slice) * n_values);
         for (size_t i = slice; i < next; i++)
             store_slice(pass, layer, &gated, i, gate + (i - slice) * n_values);
     }
@@ -366,25 +329,33 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
 
 static void read_mlp_input(struct pass *pass, size_t layer, size_t t)
 {
-    const struct blob_tensor *norm = pass->e->network->layers[layer].tensor[ROLE_MLP_NORM];
-    residual_read(pass, norm, t, "MLP input", layer);
+    residual_read(pass, layer, ROLE_MLP_NORM, t, "MLP input");
 }
 
 static void add_mlp_output(struct pass *pass, size_t layer, size_t t)
 {
-    residual_add(pass, pass->e->network->layers[layer].tensor[ROLE_MLP_OUT_NORM], t);
+    residual_add(pass, layer, ROLE_MLP_OUT_NORM, t);
 }
 
-static void mlp_block(const struct worker *w, size_t layer)
+/* Computes the MLP's output from the residual stream, up to its last product. With one norm for
+ * both, its input is attention's, which is still there. */
+static void mlp_read(const struct worker *w, size_t layer)
 {
-    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input normed = residual_input(w->pass), gated = gated_input(w->pass);
-    const struct product down =
-        residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);
-    smol_pass_each_token(w, read_mlp_input, layer);
+    if (!(w->pass->m->blocks & BLOCK_ONE_NORM))
+        smol_pass_each_token(w, read_mlp_input, layer);
     observe(w, STATS_MLP, layer, &normed);
     smol_pass_each_range(w, count_groups(gated.width), 2, activate_slices, &layer);
     observe(w, STATS_GATED, layer, &gated);
+}
+
+/* Adds the MLP's output to the residual stream. */
+static void mlp_write(const struct worker *w, size_t layer)
+{
+    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
+    const struct product_input gated = gated_input(w->pass);
+    const struct product down =
+        residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);
     smol_multiply(w, &gated, &down, 1);
     if (!down.add)
         smol_pass_each_token(w, add_mlp_output, layer);
@@ -422,13 +393,11 @@ static void compute_logits(const struct worker *w, size_t from, size_t n)
         smol_input(e->normed, remainders ? 2 * n : n, hidden, e->normed_q);
     const struct product head = {outer->tensor[ROLE_OUTPUT], .out_rows = pass->logits + from,
                                  .remainders = remainders};
-    const float *weight = smol_pass_vector(pass, outer->tensor[ROLE_FINAL_NORM]);
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
     while (smol_pool_claim(&stage)) {
         size_t t = stage.item;
         float *row = e->normed + t * hidden;
-        e->kernels->rms_norm(e->x + pass->logits_row[from + t] * hidden, weight, hidden,
-                             pass->m->rms_norm_eps, row);
+        normalize(pass, outer, ROLE_FINAL_NORM, e->x + pass->logits_row[from + t] * hidden, row);
         if (remainders && !quantize_twice(pass, &normed, t, row))
             smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers,
                                    pass->logits_row[from + t]);
@@ -436,15 +405,19 @@ static void compute_logits(const struct worker *w, size_t from, size_t n)
     smol_multiply(w, &normed, &head, 1);
 }
 
-/* Divides and caps the logits. A NaN or infinity among them is an error, checked before the cap,
- * which would turn it into an ordinary number. */
+/* Adds the bias, if any, to the logits, divides and caps them. A NaN or infinity among them is an
+ * error, checked before the cap, which would turn it into an ordinary number. */
 static void finish_logits(const struct worker *w)
 {
     struct pass *pass = w->pass;
     const struct blob_model *m = pass->m;
+    const struct blob_tensor *vector = pass->e->network->outer.tensor[ROLE_OUTPUT_BIAS];
+    const float *bias = vector && pass->n_logits ? smol_pass_vector(pass, vector) : NULL;
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n_logits);
     while (smol_pool_claim(&stage)) {
         float *logits = pass->logits[stage.item];
+        for (size_t i = 0; bias && i < m->vocab_size; i++)
+            logits[i] += bias[i];
         for (size_t i = 0; m->logit_divisor != 1 && i < m->vocab_size; i++)
             logits[i] /= m->logit_divisor;
         smol_pass_check_finite(pass, logits, m->vocab_size, "logits", m->n_layers,
@@ -459,9 +432,8 @@ static void finish_state(struct pass *pass, size_t layer, size_t t)
 {
     const struct engine *e = pass->e;
     size_t hidden = pass->m->hidden_size;
-    const float *weight = smol_pass_vector(pass, e->network->outer.tensor[ROLE_FINAL_NORM]);
     float *state = e->normed + t * hidden;
-    e->kernels->rms_norm(e->x + t * hidden, weight, hidden, pass->m->rms_norm_eps, state);
+    normalize(pass, &e->network->outer, ROLE_FINAL_NORM, e->x + t * hidden, state);
     smol_pass_check_finite(pass, state, hidden, "hidden state", layer, t);
 }
 
@@ -505,6 +477,19 @@ static bool is_cancelled(struct pass *pass)
     return true;
 }
 
+/* Runs a layer. In a parallel one the MLP reads the residual stream before attention adds to it. */
+static void run_layer(const struct worker *w, size_t layer)
+{
+    bool parallel = w->pass->m->blocks & BLOCK_PARALLEL;
+    attention_read(w, layer);
+    if (parallel)
+        mlp_read(w, layer);
+    attention_write(w, layer);
+    if (!parallel)
+        mlp_read(w, layer);
+    mlp_write(w, layer);
+}
+
 static void run_layers(void *argument, struct pool_thread *thread)
 {
     struct pass *pass = argument;
@@ -517,8 +502,7 @@ static void run_layers(void *argument, struct pool_thread *thread)
     smol_pass_each_token(&worker, start_token, first);
     bool cancelled = false;
     for (size_t layer = first; layer < end && !cancelled; layer++) {
-        attention_block(&worker, layer);
-        mlp_block(&worker, layer);
+        run_layer(&worker, layer);
         cancelled = is_cancelled(pass);
     }
     if (observer && observer->after)

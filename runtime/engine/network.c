@@ -27,9 +27,8 @@ smol_status smol_network_init(struct network *network, const struct blob *blob, 
         network->layers[i].bits = blob->layers[i];
     for (size_t i = 0; i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
-        bool outer = tensor->role == ROLE_EMBED || tensor->role == ROLE_FINAL_NORM ||
-                     tensor->role == ROLE_OUTPUT;
-        struct layer *layer = outer ? &network->outer : &network->layers[tensor->layer];
+        struct layer *layer = smol_role_is_per_layer(tensor->role) ? &network->layers[tensor->layer]
+                                                                   : &network->outer;
         layer->tensor[tensor->role] = tensor;
     }
     return SMOL_OK;

@@ -28,23 +28,62 @@ static void rms_norm(const float *x, const float *weight, size_t n, float eps, f
         out[i] = weight[i] * (x[i] * inverse);
 }
 
+static float sum_of_values(const float *x, size_t n)
+{
+    float lanes[16] = {0};
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (size_t lane = 0; lane < 16; lane++)
+            lanes[lane] += x[i + lane];
+    for (size_t lane = 0; i + lane < n; lane++)
+        lanes[lane] += x[i + lane];
+    return math_sum_lanes(lanes);
+}
+
+static void layer_norm(const float *x, const float *weight, const float *bias, size_t n, float eps,
+                       float *out)
+{
+    float mean = sum_of_values(x, n) / (float)n;
+    for (size_t i = 0; i < n; i++)
+        out[i] = x[i] - mean;
+    float inverse = 1.0f / sqrtf(sum_of_squares(out, n) / (float)n + eps);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (out[i] * inverse) * weight[i] + bias[i];
+}
+
 static void softcap(float *x, size_t n, float cap)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = math_tanh(x[i] / cap) * cap;
 }
 
-static void geglu(float *gate, const float *up, size_t n)
+static inline float silu(float x)
 {
-    const float slope = 0x1.988454p-1f; /* sqrt(2 / pi) */
-    for (size_t i = 0; i < n; i++) {
-        float x = gate[i], inner = slope * (x + 0.044715f * (x * x * x));
-        gate[i] = 0.5f * x * (1.0f + math_tanh(inner)) * up[i];
-    }
+    return x / (1.0f + math_exp(-x));
 }
 
-static void swiglu(float *gate, const float *up, size_t n)
+static inline float gelu_tanh(float x)
 {
-    for (size_t i = 0; i < n; i++)
-        gate[i] = gate[i] / (1.0f + math_exp(-gate[i])) * up[i];
+    const float slope = 0x1.988454p-1f; /* sqrt(2 / pi) */
+    return 0.5f * x * (1.0f + math_tanh(slope * (x + 0.044715f * (x * x * x))));
 }
+
+static inline float gelu(float x)
+{
+    return x * math_normal(x);
+}
+
+#define ACTIVATION_KERNEL(name, activation)                                                        \
+    static void name(float *gate, const float *up, size_t n)                                       \
+    {                                                                                              \
+        if (up)                                                                                    \
+            for (size_t i = 0; i < n; i++)                                                         \
+                gate[i] = activation(gate[i]) * up[i];                                             \
+        else                                                                                       \
+            for (size_t i = 0; i < n; i++)                                                         \
+                gate[i] = activation(gate[i]);                                                     \
+    }
+
+ACTIVATION_KERNEL(swiglu, silu)
+ACTIVATION_KERNEL(geglu_tanh, gelu_tanh)
+ACTIVATION_KERNEL(geglu, gelu)

@@ -2,7 +2,7 @@
  * contracts fix every rounding, so all versions return the same bits; the scalar version is the
  * specification.
  *
- * Sums over a vector (rms_norm, softmax) keep 16 partial sums, add element i to sum i mod 16, and
+ * Sums over a vector (norms, softmax) keep 16 partial sums, add element i to sum i mod 16, and
  * add the sums in a fixed tree: lanes 0..7 += lanes 8..15, 0..3 += 4..7, 0..1 += 2..3, 0 += 1.
  *
  * Row blocks are aligned to 64 bytes, K and V of a KV block to 16 bytes, everything else to its
@@ -144,12 +144,22 @@ struct kernels {
     /* out = weight * (x * (1 / sqrt(mean(x^2) + eps))), evaluated as bracketed. out may be x. */
     void (*rms_norm)(const float *x, const float *weight, size_t n, float eps, float *out);
 
-    /* gate = gate / (1 + exp(-gate)) * up, element by element (SwiGLU). */
+    /* LayerNorm (Ba et al., 2016): out = ((x - mean) * inverse) * weight + bias, as bracketed, with
+     * mean = sum(x) / n and inverse = 1 / sqrt(sum((x - mean)^2) / n + eps). out may be x. */
+    void (*layer_norm)(const float *x, const float *weight, const float *bias, size_t n, float eps,
+                       float *out);
+
+    /* The activations of the MLP, element by element. `up` is NULL if the MLP has no gate: the
+     * multiplication by it is then left out. */
+
+    /* gate = gate / (1 + exp(-gate)) * up (SwiGLU) */
     void (*swiglu)(float *gate, const float *up, size_t n);
 
-    /* gate = 0.5 * gate * (1 + tanh(inner)) * up from left to right, element by element, with inner
-     * = sqrt(2 / pi) * (gate + 0.044715 * (gate * gate * gate)) (GEGLU with GELU's tanh
-     * formula). */
+    /* gate = 0.5 * gate * (1 + tanh(inner)) * up from left to right, with inner = sqrt(2 / pi) *
+     * (gate + 0.044715 * (gate * gate * gate)) (GEGLU with GELU's tanh formula) */
+    void (*geglu_tanh)(float *gate, const float *up, size_t n);
+
+    /* gate = gate * Phi(gate) * up from left to right, with Phi as math_normal (GEGLU) */
     void (*geglu)(float *gate, const float *up, size_t n);
 
     /* x = tanh(x / cap) * cap, element by element. */

@@ -423,6 +423,6 @@ ATTENTION_KERNEL(int4, KV_INT4)
 /* The members of a struct kernels that this file and elementwise_template.h provide. */
 #define VECTOR_KERNELS                                                                             \
     .quantize = quantize, .quantize_slice = quantize_slice, .matmul_f32 = matmul_f32,              \
-    .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .swiglu = swiglu, .geglu = geglu,            \
-    .softcap = softcap, .to_f16 = to_f16,                                                          \
+    .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .layer_norm = layer_norm, .swiglu = swiglu,  \
+    .geglu_tanh = geglu_tanh, .geglu = geglu, .softcap = softcap, .to_f16 = to_f16,                \
     .attend = {attend_f32, attend_f16, attend_int8, attend_int4}

@@ -91,6 +91,25 @@ static struct blob_model make_model(const struct blob_recipe *r)
     };
 }
 
+/* Some of FEATURE_COMPONENTS, as many as go together. */
+static void make_components(uint8_t choice, struct contents *c)
+{
+    struct blob_model *m = &c->model;
+    m->blocks |= choice & 1 ? BLOCK_NO_GATE : 0;
+    m->blocks |= choice & 2 ? BLOCK_POSITIONS | BLOCK_OUTPUT_BIAS : 0;
+    m->blocks |= choice & 4 ? BLOCK_PARALLEL : 0;
+    if (choice & 8 && m->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL))
+        m->blocks |= BLOCK_QK_NORM_LATE;
+    if (choice & 8 && !(m->blocks & (BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS)))
+        m->blocks |= BLOCK_LAYER_NORM;
+    if (choice & 16 && m->blocks & BLOCK_PARALLEL && !(m->blocks & BLOCK_NO_INPUT_NORMS))
+        m->blocks |= BLOCK_ONE_NORM;
+    m->blocks |= choice & 16 ? BLOCK_ROTATE_NEIGHBOURS : 0;
+    m->query_period = choice & 32 ? 2 : 0;
+    m->query_growth = choice & 32 ? 0.1f : 0;
+    c->features |= smol_model_has_components(m) ? FEATURE_COMPONENTS : 0;
+}
+
 /* Whatever FEATURE_BLOCKS has. That it says something new is up to the input. */
 static void make_blocks(struct fuzz_input *in, struct contents *c)
 {
@@ -99,7 +118,7 @@ static void make_blocks(struct fuzz_input *in, struct contents *c)
     fuzz_take(in, &r, sizeof r);
     c->features |= FEATURE_BLOCKS;
     m->attention_bias = r.attention_bias % 3;
-    m->activation = r.activation % 2;
+    m->activation = r.activation % 4 % 3;
     m->blocks = r.blocks % 12; /* not both kinds of q and k norms */
     m->embedding_scale = r.scales & 1 ? 3.5f : 1;
     m->residual_scale = r.scales & 2 ? 0.3f : 1;
@@ -115,6 +134,7 @@ static void make_blocks(struct fuzz_input *in, struct contents *c)
     m->n_rope_tables = used & LAYER_SECOND_TABLE ? 2 : 1;
     m->rope_scale[0] = r.scales & 64 ? 1.25f : 1;
     m->rope_scale[1] = m->n_rope_tables == 2 ? 0.5f : 0;
+    make_components(r.activation / 4, c);
 }
 
 /* Any dtype of a mix for each role. Tables are those of int4, int6 and int5, which in an order of
@@ -180,7 +200,7 @@ static void fill_tensor(const struct blob_tensor *tensor, uint8_t kind, uint8_t 
         values[i] = ((float)(random >> 16) / 32768 - 1) * scales[kind % 8];
     }
     const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)values};
-    if (tensor->layout == LAYOUT_VECTOR) {
+    if (tensor->layout != LAYOUT_TILES) {
         smol_tile_vector(&source, tensor, out);
         return;
     }

@@ -47,7 +47,7 @@ static void tile(const struct safetensors_tensor *source, const struct blob_tens
     CLAIM(layout->rows <= TILE_ROWS && layout->cols <= sizeof scratch / sizeof scratch[0]);
     if (posix_memalign(&out, 64, layout->size))
         abort();
-    if (layout->layout == LAYOUT_VECTOR)
+    if (layout->layout != LAYOUT_TILES)
         smol_tile_vector(source, layout, out);
     else
         smol_tile_block(source, layout, NULL, 0, scratch, out);

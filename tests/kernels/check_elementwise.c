@@ -99,7 +99,7 @@ static bool run_quantize_slice(const struct kernels *set)
     return true;
 }
 
-/* --- rms_norm, swiglu, to_f16 ---------------------------------------------------------------- */
+/* --- norms, activations, to_f16 --------------------------------------------------------------- */
 
 static bool run_rms_norm(const struct kernels *set)
 {
@@ -118,6 +118,24 @@ static bool run_rms_norm(const struct kernels *set)
     return same_floats("output in place", want, x, n);
 }
 
+static bool run_layer_norm(const struct kernels *set)
+{
+    size_t n = random_within(1, MAX_ELEMENTS);
+    describe("%zu elements", n);
+    float *x = floats_new(n), *weight = floats_new(n), *bias = floats_new(n);
+    float eps = random_bits() & 1 ? 1e-5f : 1e-12f;
+    if (random_bits() % 4 == 0)
+        for (size_t i = 0; i < n; i++)
+            x[i] = x[0];
+    float *want = floats_new(n), *got = buffer_copy(want);
+    smol_kernels_scalar.layer_norm(x, weight, bias, n, eps, want);
+    set->layer_norm(x, weight, bias, n, eps, got);
+    if (!same_floats("output", want, got, n))
+        return false;
+    set->layer_norm(x, weight, bias, n, eps, x);
+    return same_floats("output in place", want, x, n);
+}
+
 /* n numbers, some of them far enough for exp and tanh to reach both ends. */
 static float *wide_floats(size_t n)
 {
@@ -133,14 +151,27 @@ static bool run_gate(void (*scalar)(float *, const float *, size_t),
     size_t n = random_within(1, MAX_ELEMENTS);
     describe("%zu elements", n);
     float *up = floats_new(n), *want = wide_floats(n), *got = buffer_copy(want);
+    float *want_alone = buffer_copy(want), *got_alone = buffer_copy(want);
     scalar(want, up, n);
     kernel(got, up, n);
-    return same_floats("output", want, got, n);
+    if (!same_floats("output", want, got, n))
+        return false;
+    scalar(want_alone, NULL, n);
+    kernel(got_alone, NULL, n);
+    for (size_t i = 0; i < n; i++)
+        if (f32_bits(want_alone[i] * up[i]) != f32_bits(want[i]))
+            return report("a gate is not the product of activation and up");
+    return same_floats("output without a gate", want_alone, got_alone, n);
 }
 
 static bool run_swiglu(const struct kernels *set)
 {
     return run_gate(smol_kernels_scalar.swiglu, set->swiglu);
+}
+
+static bool run_geglu_tanh(const struct kernels *set)
+{
+    return run_gate(smol_kernels_scalar.geglu_tanh, set->geglu_tanh);
 }
 
 static bool run_geglu(const struct kernels *set)
@@ -232,6 +263,20 @@ static void swiglu_once(const void *operands, size_t place)
     o->set->swiglu(bench_out, bench_y, o->n);
 }
 
+static void layer_norm_once(const void *operands, size_t place)
+{
+    const struct bench_operands *o = operands;
+    (void)place;
+    o->set->layer_norm(bench_x, bench_y, bench_y, o->n, 1e-5f, bench_out);
+}
+
+static void geglu_tanh_once(const void *operands, size_t place)
+{
+    const struct bench_operands *o = operands;
+    (void)place;
+    o->set->geglu_tanh(bench_out, bench_y, o->n);
+}
+
 static void geglu_once(const void *operands, size_t place)
 {
     const struct bench_operands *o = operands;
@@ -289,6 +334,16 @@ static void bench_swiglu(const struct kernels *set)
     bench(set, 1536, swiglu_once);
 }
 
+static void bench_layer_norm(const struct kernels *set)
+{
+    bench(set, 576, layer_norm_once);
+}
+
+static void bench_geglu_tanh(const struct kernels *set)
+{
+    bench(set, 1536, geglu_tanh_once);
+}
+
 static void bench_geglu(const struct kernels *set)
 {
     bench(set, 1536, geglu_once);
@@ -309,6 +364,8 @@ const struct kernel_check check_quantize_slice = {"quantize_slice", run_quantize
                                                   bench_quantize_slice};
 const struct kernel_check check_rms_norm = {"rms_norm", run_rms_norm, bench_rms_norm};
 const struct kernel_check check_swiglu = {"swiglu", run_swiglu, bench_swiglu};
+const struct kernel_check check_layer_norm = {"layer_norm", run_layer_norm, bench_layer_norm};
+const struct kernel_check check_geglu_tanh = {"geglu_tanh", run_geglu_tanh, bench_geglu_tanh};
 const struct kernel_check check_geglu = {"geglu", run_geglu, bench_geglu};
 const struct kernel_check check_softcap = {"softcap", run_softcap, bench_softcap};
 const struct kernel_check check_to_f16 = {"to_f16", run_to_f16, bench_to_f16};

@@ -11,6 +11,7 @@ from smol_reader import (
     BLOCKS,
     CAPS,
     CHUNK,
+    COMPONENTS,
     DIGESTS,
     KINDS,
     INT4,
@@ -99,6 +100,16 @@ def with_blocks():
     values = (0, 1.0, 1.0, 0.5, 0, 1.0, 0, 3, head_dim, 1, 1.0, 0)
     image.put(image.at(MODEL) + 72, "I6fIIIff", *values)
     return bytes(repair(with_section(image.bytes, BLOCKS, LAYERS, layers)))
+
+
+def with_components():
+    """The same, whose heads rotate their neighbours, and whose queries grow."""
+    image = Image("blocks")
+    image.put(40, "Q", BLOCKS | COMPONENTS)
+    image.model("blocks", 32)
+    image.model("query_growth", 0.1)
+    image.model("query_period", 2)
+    return bytes(repair(image.bytes))
 
 
 def text_section():
@@ -217,6 +228,8 @@ def base(name):
         return with_mix()
     if name == "blocks":
         return with_blocks()
+    if name == "components":
+        return with_components()
     if name == "template":
         return with_template()
     if name == "text":

@@ -32,21 +32,29 @@ SMALL = dict(
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
+NORMS = ("norm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight")
+EMBEDDINGS = ("embed_tokens", "embed_in", "wte")
+QUERIES = ("q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn")
+
+
 def randomize(model, generator):
     center = 0 if model.config.model_type.startswith("gemma") else 1  # of norms
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = torch.randn(parameter.shape, generator=generator)
-            if name.endswith("norm.weight"):
+            n_inputs = parameter.shape[0 if ".c_" in name else -1]  # GPT-2's are transposed
+            if name.endswith(NORMS):
                 values = center + 0.3 * values
             elif name.endswith("bias"):
                 values = 0.5 * values
-            elif "q_proj" in name or "k_proj" in name or "qkv_proj" in name:
-                values = values * 1.5 / parameter.shape[1] ** 0.5
-            elif "embed_tokens" not in name:
-                values = values / parameter.shape[1] ** 0.5
-            if name == "lm_head.weight":
+            elif any(part in name for part in QUERIES):
+                values = values * 1.5 / n_inputs**0.5
+            elif not any(part in name for part in EMBEDDINGS):
+                values = values / n_inputs**0.5
+            if name in ("lm_head.weight", "embed_out.weight"):
                 values = values * 4
+            if "wpe" in name:
+                values = values * n_inputs**0.5 * 0.7
             parameter.copy_(values)
 
 

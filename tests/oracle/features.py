@@ -37,6 +37,27 @@ GEMMA_ROPE = {
 }
 LAYER0, LAYER1 = "model.layers.0.", "model.layers.1."
 
+
+def without(*keys):
+    return {key: value for key, value in TWO_LAYERS.items() if key not in keys}
+
+
+# sizes of families that have other keys for them
+SIZES = {
+    "stablelm": without("head_dim"),
+    "gptneox": without("head_dim", "num_key_value_heads"),
+    "gpt2": {
+        "vocab_size": 101, "n_embd": 48, "n_inner": 40, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT,
+        "bos_token_id": None, "eos_token_id": None,
+    },
+    "phi": without("head_dim"),
+}  # fmt: skip
+PARTLY = rope(partial_rotary_factor=0.5)
+LAYER_NORM_BIASES = {
+    "biases of norms": LAYER0 + "input_layernorm.bias",
+    "norms": LAYER1 + "input_layernorm.weight",
+}
+
 # family: settings over TWO_LAYERS, and for each feature what turns it off, or weakens it: settings of
 # the reference, or a tensor that is multiplied
 FEATURES = {
@@ -127,6 +148,112 @@ FEATURES = {
             "norms after the MLP": LAYER1 + "post_feedforward_layernorm.weight",
         },
     ),
+    "olmo3": (
+        {
+            "layer_types": WINDOWS,
+            "sliding_window": 20,
+            "rope_parameters": {
+                "full_attention": YARN | {"rope_theta": 500000.0},
+                "sliding_attention": rope(rope_theta=500000.0),
+            },
+        },
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "which layer is windowed": {"layer_types": WINDOWS[::-1]},
+            "the rotation of windowed layers": {
+                "rope_parameters": {"full_attention": YARN | {"rope_theta": 500000.0},
+                                    "sliding_attention": YARN | {"rope_theta": 500000.0}},
+            },
+            "yarn": {
+                "rope_parameters": {"full_attention": rope(rope_theta=500000.0),
+                                    "sliding_attention": rope(rope_theta=500000.0)},
+            },
+            "q norms": LAYER0 + "self_attn.q_norm.weight",
+        },
+    ),
+    "ministral3": (
+        {"rope_parameters": YARN | {"llama_4_scaling_beta": 0.5}, "sliding_window": 33},
+        {
+            "the growth of queries": {"rope_parameters": YARN | {"llama_4_scaling_beta": 0.4}},
+            "where it begins": {
+                "rope_parameters": YARN
+                | {"llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 41}
+            },
+            "windows": {"sliding_window": None},
+        },
+    ),
+    "ernie4_5": (
+        {"use_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "k biases": LAYER1 + "self_attn.k_proj.bias",
+            "down's bias": LAYER0 + "mlp.down_proj.bias",
+        },
+    ),
+    "exaone4": (
+        {"layer_types": WINDOWS, "sliding_window": 20},
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "a layer that does not rotate": {"layer_types": WINDOWS[:1] * 2},
+            "q norms": LAYER0 + "self_attn.q_norm.weight",
+            "norms after attention": LAYER0 + "post_attention_layernorm.weight",
+        },
+    ),
+    "hunyuandensev1": (
+        {"rope_parameters": rope("dynamic", alpha=1000.0, factor=1.0), "attention_bias": True},
+        {
+            "alpha": {"rope_parameters": rope("dynamic", alpha=900.0, factor=1.0)},
+            "q norms": LAYER0 + "self_attn.query_layernorm.weight",
+            "k norms": LAYER1 + "self_attn.key_layernorm.weight",
+        },
+    ),
+    "minicpm": (
+        {"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 16, "rope_parameters": rope()},
+        {
+            "embedding scale": {"scale_emb": 11},
+            "residual scale": {"scale_depth": 1.3},
+            "logit divisor": {"dim_model_base": 15},
+        },
+    ),
+    "stablelm": (
+        {"use_qkv_bias": True, "use_parallel_residual": True, "rope_parameters": PARTLY},
+        LAYER_NORM_BIASES
+        | {
+            "biases": LAYER0 + "self_attn.v_proj.bias",
+            "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+        },
+    ),
+    "gptneox": (
+        {"rope_parameters": PARTLY},
+        {
+            "fused weights": "gpt_neox.layers.0.attention.query_key_value.weight",
+            "fused biases": "gpt_neox.layers.1.attention.query_key_value.bias",
+            "biases of the MLP's norm": "gpt_neox.layers.0.post_attention_layernorm.bias",
+            "the parallel MLP": {"use_parallel_residual": False},
+            "the activation": {"hidden_act": "silu"},
+            "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+        },
+    ),
+    "gpt2": (
+        {},
+        {
+            "positions": "transformer.wpe.weight",
+            "transposed weights": "transformer.h.1.mlp.c_fc.weight",
+            "fused weights": "transformer.h.0.attn.c_attn.weight",
+            "fused biases": "transformer.h.0.attn.c_attn.bias",
+            "biases of the last norm": "transformer.ln_f.bias",
+            "the activation": {"activation_function": "silu"},
+        },
+    ),
+    "phi": (
+        {"rope_parameters": PARTLY},
+        LAYER_NORM_BIASES
+        | {
+            "the output's bias": "lm_head.bias",
+            "up": LAYER1 + "mlp.fc1.weight",
+            "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+        },
+    ),
     "gemma2": (
         {
             "layer_types": WINDOWS,
@@ -162,7 +289,7 @@ FEATURES = {
 
 def config_of(family, **settings):
     """A configuration of two layers with these settings; the family's defaults are not used."""
-    return CONFIGS[family](**copy.deepcopy(TWO_LAYERS | settings))
+    return CONFIGS[family](**copy.deepcopy(SIZES.get(family, TWO_LAYERS) | settings))
 
 
 def featured(family):

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-NO_INPUT_NORMS = 2
+NO_INPUT_NORMS, NO_GATE, ONE_NORM = 2, 128, 512
 ATTENTION, ATTENDED, MLP, GATED = range(4)
 
 
@@ -34,8 +34,10 @@ class Folding:
                 shared = squares.reshape(kv_heads, heads // kv_heads, dim)
                 means = shared.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
                 squares = np.broadcast_to(means, shared.shape).reshape(-1)
-            normed = not model["blocks"] & NO_INPUT_NORMS
-            folds = not model["tied_embeddings"] if record == last else record % 4 in (ATTENDED, GATED) or normed
+            own_norm = not model["blocks"] & (NO_INPUT_NORMS | ONE_NORM)
+            gated = not model["blocks"] & NO_GATE  # an activation alone is not linear in `up`
+            folds = {ATTENTION: own_norm, ATTENDED: True, MLP: own_norm, GATED: gated}[record % 4]
+            folds = not model["tied_embeddings"] if record == last else folds
             self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
 
     def value_rows(self, layer):
@@ -56,7 +58,7 @@ class Folding:
         }  # fmt: skip
         vectors = {
             "attn_norm": attention, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,
-            "final_norm": last,
+            "final_norm": last, "attn_norm_bias": attention, "mlp_norm_bias": mlp, "final_norm_bias": last,
         }  # fmt: skip
         if kind in vectors:
             return values * vectors[kind]

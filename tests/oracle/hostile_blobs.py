@@ -113,8 +113,9 @@ for name, low, high in [
     field_case(name, low, name, mark=" [zero]")
     field_case(name, high, name)
     field_case(name, 2**32 - 1, name, mark=" [33298]")
-for name in ("tied_embeddings", "attention_bias", "mlp_bias", "activation"):
+for name in ("tied_embeddings", "attention_bias", "mlp_bias"):
     field_case(name, 2)
+field_case("activation", 3)
 field_case("activation", 1, "activation")
 for name in MODEL_FIELDS[MODEL_FIELDS.index("blocks") :]:
     field_case(name, 1, mark=" without its feature")
@@ -125,7 +126,6 @@ for value in (NAN, -1.0, 1.0, INFINITY):
     field_case("rms_norm_eps", value, "rms_norm_eps")
 for value in (NAN, 0.0, 1e31, INFINITY):
     field_case("rope_theta", value, "rope_theta")
-spoilt("12 the last reserved byte", lambda b: b.put(b.at(MODEL) + 127, "B", 1), "reserved")
 spoilt("13 an entry too many", lambda b: b.resize(INV_FREQ, 12), "inv_freq: its size does not match")
 spoilt("13 an entry too few [length]", lambda b: b.resize(INV_FREQ, 4), "inv_freq: its size does not match")
 for value in (NAN, INFINITY, -0.5, 1.5):
@@ -148,7 +148,10 @@ def in_blocks(name, change, *words):
 
 
 for name, value in [
-    ("attention_bias", 3), ("activation", 2), ("blocks", 12), ("blocks", 16), ("rotary_dim", 0),
+    ("attention_bias", 3), ("activation", 2), ("activation", 3), ("blocks", 12), ("blocks", 16),
+    ("blocks", 20), ("blocks", 32), ("blocks", 64), ("blocks", 65), ("blocks", 66), ("blocks", 128),
+    ("blocks", 512), ("blocks", 770), ("blocks", 1024), ("blocks", 2048), ("blocks", 4096),
+    ("blocks", 2**32 - 1), ("query_period", 1), ("query_period", 2**24 + 1), ("rotary_dim", 0),
     ("rotary_dim", 1), ("rotary_dim", 1024), ("n_rope_tables", 0), ("n_rope_tables", 3),
     ("sliding_window", 2**24 + 1), ("sliding_window", 2**32 - 1), ("sliding_window", 0),
     ("rope_scale1", 1.0),
@@ -166,6 +169,22 @@ in_blocks("no norms, which there are", lambda b: b.model("blocks", 2), "wrong nu
 in_blocks("less rotation than inv_freq has", lambda b: b.model("rotary_dim", 2), "inv_freq")
 in_blocks("a layer too few", lambda b: b.resize(LAYERS, 0), "layers: its size does not match")
 in_blocks("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
+def in_components(name, change, *words):
+    spoilt(f"12 {name}, with components", change, *words, of="components")
+
+
+for name, value in [
+    ("blocks", 16), ("blocks", 64 + 1), ("blocks", 64 + 2), ("blocks", 512), ("blocks", 4096),
+    ("query_period", 0), ("query_period", 2**24 + 1), ("query_growth", 0.0), ("query_growth", -0.0),
+    ("query_growth", -1.0), ("query_growth", NAN), ("query_growth", INFINITY), ("activation", 3),
+]:  # fmt: skip
+    in_components(f"{name} is {value}", lambda b, n=name, v=value: b.model(n, v))
+for bit, name in ((64, "LayerNorms"), (128, "no gate"), (1024, "positions"), (2048, "an output bias")):
+    in_components(f"{name} that there are not", lambda b, v=32 + bit: b.model("blocks", v),
+                  "wrong number of tensors")  # fmt: skip
+in_components("no feature for them", lambda b: b.put(40, "Q", 1), "do not match the components feature")
+in_components("no feature", lambda b: b.put(40, "Q", 64), "wrong number of sections")
+in_blocks("components that there are not", lambda b: b.put(40, "Q", 65), "do not match the components")
 in_blocks("a plain model", lambda b: b.put(b.at(MODEL) + 72, "48x"), "do not match the blocks feature")
 
 # --- tensors and digests ----------------------------------------------------------------------

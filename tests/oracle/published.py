@@ -90,6 +90,134 @@ CONFIGS = {
         num_key_value_heads=16, pad_token_id=100277, rms_norm_eps=1e-6, rope_scaling=None,
         rope_theta=500000, tie_word_embeddings=False, vocab_size=100352,
     ),
+    "OLMo 3 7B Instruct": dict(
+        architectures=["Olmo3ForCausalLM"], model_type="olmo3", attention_bias=False,
+        attention_dropout=0.0, eos_token_id=100257, hidden_act="silu", hidden_size=4096,
+        initializer_range=0.02, intermediate_size=11008,
+        layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 8,
+        max_position_embeddings=65536, num_attention_heads=32, num_hidden_layers=32,
+        num_key_value_heads=32, pad_token_id=100277, rms_norm_eps=1e-6,
+        rope_scaling={"attention_factor": 1.2079441541679836, "beta_fast": 32.0, "beta_slow": 1.0,
+                      "factor": 8.0, "original_max_position_embeddings": 8192, "rope_type": "yarn"},
+        rope_theta=500000, sliding_window=4096, tie_word_embeddings=False, torch_dtype="bfloat16",
+        use_cache=False, vocab_size=100278,
+    ),
+    "Ministral 3 3B Base, text": dict(
+        architectures=["Ministral3ForCausalLM"], model_type="ministral3", attention_dropout=0.0,
+        bos_token_id=1, eos_token_id=2, head_dim=128, hidden_act="silu", hidden_size=3072,
+        initializer_range=0.02, intermediate_size=9216, max_position_embeddings=262144,
+        num_attention_heads=32, num_hidden_layers=26, num_key_value_heads=8, pad_token_id=11,
+        rms_norm_eps=1e-5,
+        rope_parameters={"beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0,
+                         "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0,
+                         "original_max_position_embeddings": 16384, "rope_theta": 1000000.0,
+                         "rope_type": "yarn", "type": "yarn"},
+        sliding_window=None, tie_word_embeddings=True, use_cache=True, vocab_size=131072,
+    ),
+    "ERNIE 4.5 0.3B": dict(
+        architectures=["Ernie4_5ForCausalLM"], model_type="ernie4_5", bos_token_id=1, eos_token_id=2,
+        pad_token_id=0, head_dim=128, hidden_act="silu", hidden_size=1024, intermediate_size=3072,
+        max_position_embeddings=131072, num_attention_heads=16, num_hidden_layers=18,
+        num_key_value_heads=2, rms_norm_eps=1e-5, rope_scaling=None, rope_theta=500000.0,
+        tie_word_embeddings=True, torch_dtype="bfloat16", use_bias=False, use_cache=False,
+        vocab_size=103424, compression_ratio=1.0,
+    ),
+    "EXAONE 4.0 1.2B": dict(
+        architectures=["Exaone4ForCausalLM"], model_type="exaone4", attention_dropout=0.0,
+        bos_token_id=1, eos_token_id=361, head_dim=64, hidden_act="silu", hidden_size=2048,
+        initializer_range=0.02, intermediate_size=4096, layer_types=["full_attention"] * 30,
+        max_position_embeddings=65536, num_attention_heads=32, num_hidden_layers=30,
+        num_key_value_heads=8, pad_token_id=0, rms_norm_eps=1e-5,
+        rope_scaling={"factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                      "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+        rope_theta=1000000, sliding_window=None, sliding_window_pattern=None,
+        tie_word_embeddings=True, torch_dtype="bfloat16", use_cache=True, vocab_size=102400,
+    ),
+    "EXAONE 4.0 32B": dict(
+        architectures=["Exaone4ForCausalLM"], model_type="exaone4", attention_dropout=0.0,
+        bos_token_id=1, eos_token_id=361, head_dim=128, hidden_act="silu", hidden_size=5120,
+        intermediate_size=27392, layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 16,
+        max_position_embeddings=131072, num_attention_heads=40, num_hidden_layers=64,
+        num_key_value_heads=8, pad_token_id=0, rms_norm_eps=1e-5,
+        rope_scaling={"factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                      "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+        rope_theta=1000000, sliding_window=4096, sliding_window_pattern="LLLG",
+        tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=102400,
+    ),
+    "Hunyuan 0.5B Instruct": dict(
+        architectures=["HunYuanDenseV1ForCausalLM"], model_type="hunyuan_v1_dense",
+        add_classification_head=False, attention_bias=False, attention_dropout=0.0,
+        attention_head_dim=128, bos_token_id=1, class_num=0, dense_list=[1024, 0], eod_token_id=3,
+        eos_token_id=120020, head_dim=128, hidden_act="silu", hidden_size=1024,
+        initializer_range=0.02, intermediate_size=3584, max_position_embeddings=262144,
+        mlp_bias=False, norm_type="rms", num_attention_heads=8, num_hidden_layers=24,
+        num_key_value_heads=4, org_vocab_size=120818, pad_id=120002, pool_type="last",
+        pretraining_tp=1, rms_norm_eps=1e-5,
+        rope_scaling={"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0,
+                      "mscale": 1.0, "mscale_all_dim": 1.0, "type": "dynamic"},
+        rope_theta=10000.0, tie_word_embeddings=True, torch_dtype="bfloat16", use_cache=True,
+        use_cla=False, use_qk_norm=True, use_rotary_pos_emb=True, vocab_size=120818,
+    ),
+    "MiniCPM 2B": dict(
+        architectures=["MiniCPMForCausalLM"], model_type="minicpm", bos_token_id=1, eos_token_id=2,
+        dim_model_base=256, hidden_act="silu", hidden_size=2304, initializer_range=0.1,
+        intermediate_size=5760, max_position_embeddings=4096, num_attention_heads=36,
+        num_hidden_layers=40, num_key_value_heads=36, rms_norm_eps=1e-5, rope_scaling=None,
+        scale_depth=1.4, scale_emb=12, torch_dtype="bfloat16", use_cache=True, vocab_size=122753,
+        auto_map={"AutoConfig": "configuration_minicpm.MiniCPMConfig"},
+    ),
+    "MiniCPM 4 0.5B": dict(
+        architectures=["MiniCPMForCausalLM"], model_type="minicpm", bos_token_id=1,
+        eos_token_id=[2, 73440], dim_model_base=256, hidden_act="silu", hidden_size=1024,
+        initializer_range=0.1, intermediate_size=4096, max_position_embeddings=32768,
+        mup_denominator=32, num_attention_heads=16, num_hidden_layers=24, num_key_value_heads=2,
+        pad_token_id=2, rms_norm_eps=1e-5,
+        rope_scaling={"rope_type": "longrope", "long_factor": [1 + i / 8 for i in range(32)],
+                      "short_factor": [1 + i / 8 for i in range(32)],
+                      "original_max_position_embeddings": 32768},
+        scale_depth=1.4, scale_emb=12, torch_dtype="bfloat16", use_cache=True, vocab_size=73448,
+    ),
+    "StableLM 2 1.6B": dict(
+        architectures=["StableLmForCausalLM"], model_type="stablelm", bos_token_id=100257,
+        eos_token_id=100257, hidden_act="silu", hidden_size=2048, initializer_range=0.02,
+        intermediate_size=5632, layer_norm_eps=1e-5, max_position_embeddings=4096,
+        num_attention_heads=32, num_hidden_layers=24, num_key_value_heads=32,
+        partial_rotary_factor=0.25, rope_theta=10000, tie_word_embeddings=False,
+        torch_dtype="float16", use_cache=True, use_qkv_bias=True, vocab_size=100352,
+    ),
+    "Pythia 160M": dict(
+        architectures=["GPTNeoXForCausalLM"], model_type="gpt_neox", bos_token_id=0, eos_token_id=0,
+        hidden_act="gelu", hidden_size=768, initializer_range=0.02, intermediate_size=3072,
+        layer_norm_eps=1e-5, max_position_embeddings=2048, num_attention_heads=12,
+        num_hidden_layers=12, rotary_emb_base=10000, rotary_pct=0.25, tie_word_embeddings=False,
+        torch_dtype="float16", use_cache=True, use_parallel_residual=True, vocab_size=50304,
+    ),
+    "GPT-NeoX 20B": dict(
+        architectures=["GPTNeoXForCausalLM"], model_type="gpt_neox", attention_probs_dropout_prob=0,
+        bos_token_id=0, eos_token_id=0, hidden_act="gelu_fast", hidden_dropout_prob=0,
+        hidden_size=6144, initializer_range=0.02, intermediate_size=24576, layer_norm_eps=1e-5,
+        max_position_embeddings=2048, num_attention_heads=64, num_hidden_layers=44,
+        rotary_emb_base=10000, rotary_pct=0.25, tie_word_embeddings=False, torch_dtype="float16",
+        use_cache=True, vocab_size=50432,
+    ),
+    "GPT-2": dict(
+        architectures=["GPT2LMHeadModel"], model_type="gpt2", activation_function="gelu_new",
+        attn_pdrop=0.1, bos_token_id=50256, embd_pdrop=0.1, eos_token_id=50256,
+        initializer_range=0.02, layer_norm_epsilon=1e-5, n_ctx=1024, n_embd=768, n_head=12,
+        n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None,
+        summary_first_dropout=0.1, summary_proj_to_labels=True, summary_type="cls_index",
+        summary_use_proj=True, vocab_size=50257,
+        task_specific_params={"text-generation": {"do_sample": True, "max_length": 50}},
+    ),
+    "Phi 2": dict(
+        architectures=["PhiForCausalLM"], model_type="phi", attention_dropout=0.0,
+        bos_token_id=50256, embd_pdrop=0.0, eos_token_id=50256, hidden_act="gelu_new",
+        hidden_size=2560, initializer_range=0.02, intermediate_size=10240, layer_norm_eps=1e-5,
+        max_position_embeddings=2048, num_attention_heads=32, num_hidden_layers=32,
+        num_key_value_heads=32, partial_rotary_factor=0.4, qk_layernorm=False, resid_pdrop=0.1,
+        rope_scaling=None, rope_theta=10000.0, tie_word_embeddings=False, torch_dtype="float16",
+        use_cache=True, vocab_size=51200,
+    ),
     "Phi 4 mini": dict(
         architectures=["Phi3ForCausalLM"], model_type="phi3", attention_bias=False,
         bos_token_id=199999, eos_token_id=199999, full_attn_mod=1, hidden_act="silu",
@@ -144,15 +272,21 @@ CONFIGS = {
 }  # fmt: skip
 
 
+def family_of(config):
+    return config["architectures"][0].removesuffix("ForCausalLM").removesuffix("LMHeadModel").lower()
+
+
 def cut(config, vocab_size):
     """The same keys with small numbers: 8 layers, heads of 16 (or fewer elements that rotate), windows
     that a short text goes past. What the keys say of each other stays as it is."""
     heads, n_layers = 4, 8
-    kv_heads = max(1, heads * config["num_key_value_heads"] // config["num_attention_heads"])
+    n_heads = config.get("num_attention_heads", heads)
+    kv_heads = max(1, heads * config.get("num_key_value_heads", n_heads) // n_heads)
     small = dict(
         num_hidden_layers=n_layers, num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=16,
         hidden_size=64 if "head_dim" not in config else 48, intermediate_size=96, vocab_size=vocab_size,
-        bos_token_id=1, eos_token_id=2, sliding_window=32, max_window_layers=6,
+        bos_token_id=1, eos_token_id=2, sliding_window=32, max_window_layers=6, n_embd=64, n_head=heads,
+        n_layer=n_layers,
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
@@ -160,7 +294,9 @@ def cut(config, vocab_size):
         if key in config:
             small[key] = config[key][:n_layers]
     if "long_factor" in (config.get("rope_scaling") or {}):
-        n = 16 * config["partial_rotary_factor"] / 2
+        n = 16 * config.get("partial_rotary_factor", 1) / 2
         lists = {key: config["rope_scaling"][key][: int(n)] for key in ("long_factor", "short_factor")}
         small["rope_scaling"] = config["rope_scaling"] | lists
+    if config["model_type"] == "phi":
+        small["partial_rotary_factor"] = 0.5  # of a head of 16, an even number
     return small

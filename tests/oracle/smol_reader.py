@@ -16,7 +16,8 @@ BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
 LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
-BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS, VOCABULARY = 1, 2, 4, 8, 16, 32, 128
+BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
+COMPONENTS, VOCABULARY = 64, 128
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS
@@ -51,17 +52,22 @@ def is_utf8(data):
 MODEL_FIELDS = """family dtype n_layers hidden_size intermediate_size n_heads n_kv_heads head_dim
     vocab_size context_length bos_id tied_embeddings rms_norm_eps attention_bias mlp_bias activation
     rope_theta blocks embedding_scale residual_scale attention_scale attention_softcap logit_divisor
-    logit_softcap sliding_window rotary_dim n_rope_tables rope_scale rope_scale1""".split()
+    logit_softcap sliding_window rotary_dim n_rope_tables rope_scale rope_scale1 query_growth
+    query_period""".split()
 RANGES = {
     "family": (1, 1), "dtype": (1, 3), "n_layers": (1, 2**10), "hidden_size": (1, 2**20),
     "intermediate_size": (1, 2**22), "n_heads": (1, 2**12), "n_kv_heads": (1, 2**12),
     "head_dim": (2, 2**10), "vocab_size": (1, 2**24), "context_length": (1, 2**24),
-    "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 1),
+    "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
-BLOCK_RANGES = {"blocks": (0, 15), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2)}
+BLOCK_RANGES = {
+    "blocks": (0, 2**12 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "query_period": (0, 2**24),
+}  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
-CAPS = "attention_softcap logit_softcap rope_scale1".split()
-NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8
+CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
+NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
+LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
 # 5.4
@@ -70,7 +76,9 @@ GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty"
 # 7.1, in the order of the table: role, name, per layer, shape, which models have it
 ROLES = [
     (0, "embed", False, "VH", None),
+    (23, "positions", False, "CH", lambda m: m["blocks"] & POSITIONS),
     (1, "attn_norm", True, "H", lambda m: not m["blocks"] & NO_INPUT_NORMS),
+    (24, "attn_norm_bias", True, "H", lambda m: m["blocks"] & LAYER_NORM),
     (2, "attn_q", True, "QH", None),
     (3, "attn_k", True, "KH", None),
     (4, "attn_v", True, "KH", None),
@@ -82,15 +90,18 @@ ROLES = [
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
-    (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & NO_INPUT_NORMS),
-    (11, "mlp_gate", True, "IH", None),
+    (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
+    (25, "mlp_norm_bias", True, "H", lambda m: m["blocks"] & (LAYER_NORM | ONE_NORM) == LAYER_NORM),
+    (11, "mlp_gate", True, "IH", lambda m: not m["blocks"] & NO_GATE),
     (12, "mlp_up", True, "IH", None),
     (13, "mlp_down", True, "HI", None),
-    (14, "mlp_gate_bias", True, "I", "mlp_bias"),
+    (14, "mlp_gate_bias", True, "I", lambda m: m["mlp_bias"] and not m["blocks"] & NO_GATE),
     (15, "mlp_up_bias", True, "I", "mlp_bias"),
     (16, "mlp_down_bias", True, "H", "mlp_bias"),
     (22, "mlp_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (17, "final_norm", False, "H", None),
+    (26, "final_norm_bias", False, "H", lambda m: m["blocks"] & LAYER_NORM),
+    (27, "output_bias", False, "V", lambda m: m["blocks"] & OUTPUT_BIAS),
     (18, "output", False, "VH", None),
 ]
 
@@ -158,7 +169,8 @@ class Tensor:
         """The elements as float32; more rows and columns than the shape has show the padding."""
         rows, cols = rows or self.rows, cols or self.cols
         if self.is_vector:
-            return np.frombuffer(self.data, "<f4")[:cols]
+            found = np.frombuffer(self.data, "<f4")[: self.rows * cols]
+            return found if self.rows == 1 else found.reshape(self.rows, cols)
         row, col = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
         if self.dtype == F32:
             return self.elements(row, col, lambda b, r, c: b + c * 64 + r * 4, "<f4")
@@ -601,7 +613,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | VOCABULARY):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
@@ -635,8 +647,8 @@ class Blob:
 
     def read_model(self):
         data = self.section(MODEL)
-        need(len(data) == 128 and not any(data[120:]), "model section")
-        values = struct.unpack_from("<12IfIIIdI6fIIIff", data)
+        need(len(data) == 128, "model section")
+        values = struct.unpack_from("<12IfIIIdI6fIIIfffI", data)
         m = self.model = dict(zip(MODEL_FIELDS, values, strict=True))
         for name, (low, high) in RANGES.items():
             need(low <= m[name] <= high, name)
@@ -650,6 +662,8 @@ class Blob:
             need(m["attention_bias"] <= 1, "attention_bias")
             self.layers = bytes(m["n_layers"])
             m |= self.plain()
+        uses = m["blocks"] >= 16 or m["activation"] == 2 or m["query_growth"] or m["query_period"]
+        need(bool(uses) == bool(self.features & COMPONENTS), "components")
         n = m["n_rope_tables"] * (m["rotary_dim"] // 2)
         need(len(self.section(INV_FREQ)) == n * 4, "inv_freq size")
         self.inv_freq = np.frombuffer(self.section(INV_FREQ), "<f4")
@@ -663,7 +677,7 @@ class Blob:
             "attention_scale": float(np.float32(1) / np.sqrt(head_dim)), "attention_softcap": 0,
             "logit_divisor": 1, "logit_softcap": 0, "sliding_window": 0,
             "rotary_dim": self.model["head_dim"], "n_rope_tables": 1, "rope_scale": 1,
-            "rope_scale1": 0,
+            "rope_scale1": 0, "query_growth": 0, "query_period": 0,
         }  # fmt: skip
 
     def check_blocks(self, data):
@@ -672,6 +686,11 @@ class Blob:
         for name, (low, high) in BLOCK_RANGES.items():
             need(low <= m[name] <= high, name)
         need(m["blocks"] & 12 != 12, "two kinds of norms of q and k")
+        need(not m["blocks"] & QK_NORM_LATE or m["blocks"] & 12, "late norms, but none")
+        need(not m["blocks"] & LAYER_NORM or not m["blocks"] & 3, "places of LayerNorms")
+        one = m["blocks"] & (ONE_NORM | PARALLEL | NO_INPUT_NORMS)
+        need(not one & ONE_NORM or one == ONE_NORM | PARALLEL, "one norm")
+        need((m["query_growth"] > 0) == (m["query_period"] > 0), "growth of queries")
         need(2 <= m["rotary_dim"] <= m["head_dim"] and m["rotary_dim"] % 2 == 0, "rotary_dim")
         need(all(0 < m[name] < float("inf") for name in SCALES), "scale")
         need(all(0 <= m[name] < float("inf") for name in CAPS), "cap")
@@ -708,14 +727,15 @@ class Blob:
         m = self.model
         extents = {
             "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"],
+            "C": m["context_length"],
             "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"],
         }  # fmt: skip
         whole = m["blocks"] & QK_NORM_ALL
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
         present = [r for r in ROLES if r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]])]
-        order = [(r, 0) for r in present if r[0] == 0]
+        order = [(r, 0) for r in present if r[1] in ("embed", "positions")]
         order += [(r, layer) for layer in range(m["n_layers"]) for r in present if r[2]]
-        order += [(r, 0) for r in present if r[1] in ("final_norm", "output")]
+        order += [(r, 0) for r in present if not r[2] and (r, 0) not in order]
         for (role, name, per_layer, shape, _), layer in order:
             full = f"layers.{layer}.{name}" if per_layer else name
             yield role, layer, full, [extents[letter] for letter in shape]
@@ -731,11 +751,11 @@ class Blob:
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
         for entry, (role, layer, name, shape) in zip(table, expected, strict=True):
-            is_vector = len(shape) == 1
+            is_vector, is_rows = len(shape) == 1, name == "positions"
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
-            dtype, levels = F32 if is_vector else self.model["dtype"], 0
-            if mixed and not is_vector:
+            dtype, levels = F32 if is_vector or is_rows else self.model["dtype"], 0
+            if mixed and not is_vector and not is_rows:
                 dtype, levels = (chosen := table[0] if alias else entry)[2], chosen[8]
                 need(dtype in BITS, f"storage of {name}")
                 if dtype != INT8:
@@ -744,17 +764,17 @@ class Blob:
                     self.check_levels(tables[levels], 2 ** BITS[dtype])
                 else:
                     need(levels == 0, f"levels of {name}")
-            size = (
-                round_up(cols * 4, 64) if is_vector else -(-rows // 16) * block_bytes(dtype, cols)
-            )
+            size = -(-rows // 16) * block_bytes(dtype, cols)
+            if is_vector or is_rows:
+                size = round_up(rows * cols * 4, 64)
             offset = table[0][6] if alias else end
-            layout = 0 if is_vector else 1
+            layout = 0 if is_vector else 2 if is_rows else 1
             want = (role, layer, dtype, layout, rows, cols, offset, size, levels, bytes(12))
             need(entry == want, f"tensor {name}")
             data = self.data[offset : offset + size]
             values = tables[levels][: 2 ** BITS[dtype]] if dtype > INT8 else ()
             self.tensors[name] = Tensor(
-                name, dtype, rows, cols, offset, size, is_vector, data, values
+                name, dtype, rows, cols, offset, size, is_vector or is_rows, data, values
             )
             end += 0 if alias else size
         need(end == weights_end, "tensors do not fill the section")
@@ -777,7 +797,7 @@ class Blob:
         """9, step 21: what is no element of a tensor is zero; numbers are finite."""
         for tensor in self.tensors.values():
             if tensor.is_vector:
-                need(not any(tensor.data[tensor.cols * 4 :]), "vector padding")
+                need(not any(tensor.data[tensor.rows * tensor.cols * 4 :]), "vector padding")
                 need(np.isfinite(tensor.values()).all(), "not finite")
                 continue
             step = {F32: 1, BF16: 2}.get(tensor.dtype, 64)  # a pair of groups shares its scales

@@ -45,7 +45,8 @@ class Model(ctypes.Structure):
         ("rotary_dim", ctypes.c_uint32),
         ("n_rope_tables", ctypes.c_uint32),
         ("rope_scale", ctypes.c_float * 2),
-        ("reserved", ctypes.c_uint8 * 8),
+        ("query_growth", ctypes.c_float),
+        ("query_period", ctypes.c_uint32),
     ]
 
 
@@ -214,22 +215,36 @@ def test_reads_sampling_defaults_as_transformers_does(tmp_path):
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
 NONE, QKVO, QKV = range(3)  # enum bias_kind
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8  # enum block_bit
+QK_NORM_LATE, ROTATE_NEIGHBOURS, LAYER_NORM, NO_GATE = 16, 32, 64, 128
+PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 256, 512, 1024, 2048
 BLOCKS = {
+    "ernie4_5": ROTATE_NEIGHBOURS,
+    "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
+    "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
+    "stablelm": LAYER_NORM,
+    "gpt_neox": LAYER_NORM | NO_GATE,
+    "gpt2": LAYER_NORM | NO_GATE | POSITIONS,
+    "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
+    "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
 }
 
 
+PARALLEL_BLOCKS = {"stablelm": PARALLEL | ONE_NORM, "gpt_neox": PARALLEL}
+ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2}
+
+
 def rotary_of(config):
     """The reference's tables, (inv_freq, scale), of layers that are not windowed and of those that
     are."""
-    name = config.model_type.removesuffix("_text")
+    name = config.model_type.removesuffix("_text").replace("minicpm", "granite")
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding"))
     rotary = getattr(module, kind)(config)
-    if name != "gemma3":
+    if name not in ("gemma3", "olmo3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
     return [
         (getattr(rotary, f"{kind}_inv_freq", None), getattr(rotary, f"{kind}_attention_scaling", 0))
@@ -241,14 +256,20 @@ def layers_of(config):
     """The bits that each layer is due, as the reference's attention decides."""
     n, window = config.num_hidden_layers, getattr(config, "sliding_window", None)
     types = ["full_attention"] * n
-    if config.model_type in ("mistral", "phi3") and window:
+    if config.model_type in ("mistral", "phi3", "ministral3") and window:
         types = ["sliding_attention"] * n
-    elif config.model_type not in ("llama", "mistral", "phi3", "granite", "olmo2"):
+    elif config.model_type in (
+        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text"
+    ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
     if config.model_type == "smollm3":
         bits = [b | (0 if r else NO_ROTATION) for b, r in zip(bits, config.no_rope_layers)]
-    if config.model_type == "gemma3_text" and 0 < sum(bits) < n:
+    if config.model_type == "exaone4" and window:
+        bits = [b | (0 if b else NO_ROTATION) for b in bits]
+    if config.model_type == "gpt2":
+        bits = [NO_ROTATION] * n
+    if config.model_type in ("gemma3_text", "olmo3") and 0 < sum(bits) < n:
         bits = [b | SECOND_TABLE * (b == WINDOWED) for b in bits]
     if window and window >= config.max_position_embeddings:
         bits = [b & ~WINDOWED for b in bits]
@@ -290,29 +311,45 @@ def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
     biases = [NONE, QKVO][getattr(theirs, "attention_bias", False)]
-    assert model.attention_bias == (QKV if theirs.model_type == "qwen2" else biases)
-    assert model.mlp_bias == getattr(theirs, "mlp_bias", False)
-    assert model.blocks == BLOCKS.get(theirs.model_type, 0)
-    activation = getattr(theirs, "hidden_activation", None) or theirs.hidden_act
-    assert model.activation == (activation == "gelu_pytorch_tanh")
+    always = {"qwen2": QKV, "gpt2": QKVO, "phi": QKVO}
+    biases = always.get(theirs.model_type, biases)
+    biases = QKV if getattr(theirs, "use_qkv_bias", False) else biases
+    use_bias = getattr(theirs, "use_bias", None) or False
+    ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
+    assert model.attention_bias == (QKVO if use_bias else biases)
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite")
+    assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
+    blocks = BLOCKS.get(theirs.model_type, 0)
+    if getattr(theirs, "use_parallel_residual", False):
+        blocks |= PARALLEL_BLOCKS[theirs.model_type]
+    assert model.blocks == blocks
+    keys = ("hidden_activation", "activation_function", "hidden_act")
+    activation = next(getattr(theirs, key) for key in keys if getattr(theirs, key, None))
+    assert model.activation == ACTIVATIONS[activation]
+    beta = theirs.model_type == "ministral3" and theirs.rope_parameters["llama_4_scaling_beta"]
+    assert model.query_growth == np.float32(beta)
     bits = layers_of(theirs)
     assert list(ours.layers[: model.n_layers]) == bits
     windowed = any(b & WINDOWED for b in bits)
     assert model.sliding_window == (theirs.sliding_window if windowed else 0)
     for name, value in scales_of(theirs).items():
         assert abs(getattr(model, name) - value) <= 1e-7 * value, name
-    check_rotation(ours, theirs)
+    if theirs.model_type != "gpt2":
+        check_rotation(ours, theirs)
 
 
 def check_sizes(model, theirs):
     head_dim = getattr(theirs, "head_dim", None)
     assert model.head_dim == (head_dim or theirs.hidden_size // theirs.num_attention_heads)
-    assert model.n_kv_heads == theirs.num_key_value_heads
+    assert model.n_kv_heads == getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
     assert model.hidden_size == theirs.hidden_size
-    assert model.intermediate_size == theirs.intermediate_size
+    wide = getattr(theirs, "n_inner", None) or 4 * theirs.hidden_size  # GPT-2's
+    assert model.intermediate_size == getattr(theirs, "intermediate_size", wide)
     assert model.tied_embeddings == theirs.tie_word_embeddings
-    assert model.rms_norm_eps == np.float32(theirs.rms_norm_eps)
-    rope = theirs.rope_parameters
+    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
+    (epsilon,) = (getattr(theirs, key) for key in keys if hasattr(theirs, key))
+    assert model.rms_norm_eps == np.float32(epsilon)
+    rope = getattr(theirs, "rope_parameters", {})
     if rope.get("rope_type") == "longrope":
         assert model.context_length == rope["original_max_position_embeddings"]
     else:
@@ -320,7 +357,18 @@ def check_sizes(model, theirs):
 
 
 KEPT = {"architectures", "model_type", "vocab_size", "num_hidden_layers", "hidden_size",
-        "num_attention_heads", "num_key_value_heads", "bos_token_id", "eos_token_id"}  # fmt: skip
+        "num_attention_heads", "num_key_value_heads", "bos_token_id", "eos_token_id", "n_embd",
+        "n_head", "n_layer"}  # fmt: skip
+
+
+# keys whose default does not work, or not with these small heads
+NEEDED = {
+    "hunyuan_v1_dense": {"head_dim"},
+    "ministral3": {"head_dim", "rope_parameters"},
+    "stablelm": {"rope_parameters"},
+    "gpt_neox": {"rope_parameters"},
+    "phi": {"head_dim", "rope_parameters"},
+}
 
 
 def without(keys, dropped):
@@ -332,6 +380,7 @@ def without(keys, dropped):
         dropped.add("rope_parameters")
     if dropped & {"sliding_window", "use_sliding_window"}:
         dropped.add("layer_types")  # which must not ask for what is not there
+    dropped -= NEEDED.get(keys["model_type"], set())
     return {key: value for key, value in keys.items() if key not in dropped}
 
 

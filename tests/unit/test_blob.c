@@ -197,9 +197,10 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
         fail_msg("%s", error.message);
     assert_int_equal(blob.file.hold, use_mmap ? FILE_MAPPED : FILE_ALLOCATED);
     assert_memory_equal(blob.model, model, sizeof *model);
-    bool plain = smol_model_is_plain(model);
-    assert_int_equal(blob.header->required_features, plain ? 0 : FEATURE_BLOCKS);
-    assert_int_equal(blob.header->minor, plain ? 0 : 1);
+    bool plain = smol_model_is_plain(model), components = smol_model_has_components(model);
+    assert_int_equal(blob.header->required_features,
+                     (plain ? 0 : FEATURE_BLOCKS) | (components ? FEATURE_COMPONENTS : 0));
+    assert_int_equal(blob.header->minor, plain ? 0 : components ? 4 : 1);
     if (plain)
         assert_null(blob.layers);
     else
@@ -248,10 +249,17 @@ static void what_blocks_say_is_read(void **state)
 {
     (void)state;
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
-    static const uint32_t blocks[] = {0, BLOCK_NO_INPUT_NORMS, BLOCK_QK_NORM_ALL,
+    static const uint32_t blocks[] = {0,
+                                      BLOCK_NO_INPUT_NORMS,
+                                      BLOCK_QK_NORM_ALL,
                                       BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS,
-                                      BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS};
-    for (unsigned variant = 0; variant < 15; variant++) {
+                                      BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS,
+                                      BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_POSITIONS,
+                                      BLOCK_LAYER_NORM | BLOCK_PARALLEL | BLOCK_ONE_NORM |
+                                          BLOCK_OUTPUT_BIAS,
+                                      BLOCK_PARALLEL | BLOCK_NO_GATE | BLOCK_ROTATE_NEIGHBOURS,
+                                      BLOCK_QK_NORM_ALL | BLOCK_QK_NORM_LATE};
+    for (unsigned variant = 0; variant < 3 * sizeof blocks / sizeof blocks[0]; variant++) {
         struct blob_model model = rich_model;
         model.dtype = dtypes[variant % 3];
         model.blocks = blocks[variant / 3];
@@ -259,6 +267,32 @@ static void what_blocks_say_is_read(void **state)
         make_blob(&model);
         check_round_trip(&model, true);
         check_round_trip(&model, false);
+    }
+}
+
+/* Bits of `blocks` that exclude each other, or need another. */
+static void blocks_that_contradict_themselves_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t blocks;
+        const char *reason;
+    } cases[] = {
+        {BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL, "both kinds of q and k norms"},
+        {BLOCK_QK_NORM_LATE, "late q and k norms, but none"},
+        {BLOCK_LAYER_NORM | BLOCK_NORM_OUTPUTS, "LayerNorms only before"},
+        {BLOCK_LAYER_NORM | BLOCK_NO_INPUT_NORMS, "LayerNorms only before"},
+        {BLOCK_ONE_NORM, "one norm only for parallel blocks"},
+        {BLOCK_ONE_NORM | BLOCK_PARALLEL | BLOCK_NO_INPUT_NORMS, "but none"},
+        {ALL_BLOCK_BITS + 1, "must be from 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct blob_model model = rich_model;
+        smol_error failure;
+        model.dtype = DTYPE_F32;
+        model.blocks = cases[i].blocks;
+        assert_int_equal(smol_model_check(&model, &failure), SMOL_ERROR_DAMAGED);
+        assert_non_null(strstr(failure.message, cases[i].reason));
     }
 }
 
@@ -684,8 +718,8 @@ static void hyper_parameters_are_checked_at_open(void **state)
     refuses("n_kv_heads is 0");
     model->dtype = 4;
     refuses("dtype is 4");
-    model->reserved[7] = 1;
-    refuses("reserved byte 7");
+    model->query_period = 1;
+    refuses("rotary_dim is 0");
     model->activation = ACTIVATION_GELU_TANH;
     refuses("activation is 1");
     model->attention_bias = BIAS_QKV;
@@ -872,7 +906,7 @@ static void fields_of_blocks_have_their_ranges(void **state)
 {
     (void)state;
     static const struct limits limits[] = {
-        LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 1), LIMITS(sliding_window, 0, 1 << 24),
+        LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 2), LIMITS(sliding_window, 0, 1 << 24),
         LIMITS(n_rope_tables, 2, 2), /* the scale applies to both */
     };
     struct blob_model model = rich_model;
@@ -886,7 +920,7 @@ static void fields_of_blocks_have_their_ranges(void **state)
         }
         model = rich_model;
     }
-    for (uint32_t blocks = 0; blocks < 32; blocks++) {
+    for (uint32_t blocks = 0; blocks < 16; blocks++) {
         model.blocks = blocks;
         assert_int_equal(accepts_model(&model), blocks < 12);
     }
@@ -1604,6 +1638,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_folder(what_is_written_is_read),
         in_folder(what_blocks_say_is_read),
+        cmocka_unit_test(blocks_that_contradict_themselves_are_refused),
         cmocka_unit_test(a_plain_model_that_is_spelled_out_is_reduced),
         cmocka_unit_test(tensors_come_in_order_and_have_names),
         cmocka_unit_test(norms_stand_where_a_layer_uses_them),

@@ -1,6 +1,6 @@
-/* Tests of models whose blocks use all of FEATURE_BLOCKS: any number of threads, any split into
- * batches and any kernels compute the same bits, with windows that end within a block, beyond one,
- * and beyond a span. */
+/* Tests of models whose blocks use all of FEATURE_BLOCKS and FEATURE_COMPONENTS: any number of
+ * threads, any split into batches and any kernels compute the same bits, with windows that end
+ * within a block, beyond one, and beyond a span. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,6 +116,39 @@ static void int8_blobs_give_one_answer(void **state)
     check_model(&model);
 }
 
+/* With parts of FEATURE_COMPONENTS. */
+static void check_components(uint32_t blocks, enum activation activation, enum blob_dtype dtype)
+{
+    struct blob_model model = model_with(blocks, 5, dtype);
+    model.activation = activation;
+    model.query_period = 60;
+    model.query_growth = 0.1f;
+    check_model(&model);
+}
+
+static void parallel_blocks_give_one_answer(void **state)
+{
+    (void)state;
+    check_components(BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_PARALLEL | BLOCK_ONE_NORM |
+                         BLOCK_OUTPUT_BIAS,
+                     ACTIVATION_GELU_TANH, DTYPE_INT8);
+}
+
+static void learned_positions_give_one_answer(void **state)
+{
+    (void)state;
+    check_components(BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_POSITIONS, ACTIVATION_GELU,
+                     DTYPE_BF16);
+}
+
+static void late_norms_of_neighbours_give_one_answer(void **state)
+{
+    (void)state;
+    check_components(BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_LATE | BLOCK_ROTATE_NEIGHBOURS |
+                         BLOCK_PARALLEL | BLOCK_NORM_OUTPUTS,
+                     ACTIVATION_GELU, DTYPE_F32);
+}
+
 /* A cap would make these logits finite again. */
 static void a_cap_does_not_hide_infinity(void **state)
 {
@@ -188,6 +221,9 @@ int main(void)
         cmocka_unit_test(f32_blobs_give_one_answer),
         cmocka_unit_test(bf16_blobs_give_one_answer),
         cmocka_unit_test(int8_blobs_give_one_answer),
+        cmocka_unit_test(parallel_blocks_give_one_answer),
+        cmocka_unit_test(learned_positions_give_one_answer),
+        cmocka_unit_test(late_norms_of_neighbours_give_one_answer),
         cmocka_unit_test(a_cap_does_not_hide_infinity),
         cmocka_unit_test(a_window_does_not_hide_infinity),
         cmocka_unit_test(a_cap_of_scores_does_not_hide_infinity),

@@ -40,6 +40,27 @@ static void tanh_is_within_three_units_of_the_c_library(void **state)
     assert_true(isnan(math_tanh(NAN)) && isnan(math_tanh(-NAN)));
 }
 
+static void normal_is_near_the_c_library(void **state)
+{
+    (void)state;
+    for (float x = 0; x < 13; x += 0.00037f) {
+        double tail = 0.5 * erfc((double)x * sqrt(0.5));
+        assert_true(fabs((double)math_normal(x) - (1 - tail)) < 3e-7);
+        assert_true(fabs((double)math_normal(-x) - tail) < 3e-7);
+        assert_true(fabs((double)math_normal(-x) - tail) < 8e-6 * tail);
+    }
+    assert_true(math_normal(INFINITY) == 1 && math_normal(-INFINITY) == 0);
+    assert_true(isnan(math_normal(NAN)));
+}
+
+static void log_is_rounded_like_the_c_library(void **state)
+{
+    (void)state;
+    for (float x = 1; x < 0x1p25f; x = x * 1.00003f + 0x1p-10f)
+        assert_true(ulps(log((double)x), math_log(x)) <= 0.51);
+    assert_true(math_log(1) == 0 && math_log(2) == (float)log(2));
+}
+
 static void sine_and_cosine_are_rounded_correctly(void **state)
 {
     (void)state;
@@ -57,6 +78,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_is_within_two_units_of_the_c_library),
         cmocka_unit_test(tanh_is_within_three_units_of_the_c_library),
+        cmocka_unit_test(normal_is_near_the_c_library),
+        cmocka_unit_test(log_is_rounded_like_the_c_library),
         cmocka_unit_test(sine_and_cosine_are_rounded_correctly),
     };
     return cmocka_run_group_tests_name("math", tests, NULL, NULL);

@@ -152,7 +152,7 @@ static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
     for (size_t i = 0; i < layout->rows * layout->cols; i++)
         values[i] = sinf((float)(i + 1) * (float)(layout->role + 1)) + (float)layout->layer;
     const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)values};
-    if (layout->layout == LAYOUT_VECTOR) {
+    if (layout->layout != LAYOUT_TILES) {
         smol_tile_vector(&source, layout, out);
         return out;
     }
