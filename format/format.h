@@ -18,7 +18,7 @@ enum {
     BLOB_MINOR_MIXED = 2,      /* of a file that requires FEATURE_MIXED */
     BLOB_MINOR_TOOLS = 3,      /* of a file that requires FEATURE_TOOLS */
     BLOB_MINOR_COMPONENTS = 4, /* of a file that requires FEATURE_COMPONENTS */
-    BLOB_MINOR_VOCABULARY = 5, /* of a file that requires FEATURE_VOCABULARY */
+    BLOB_MINOR_VOCABULARY = 5, /* of a file that requires FEATURE_VOCABULARY or FEATURE_ENCODER */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
     BLOB_MAX_FRONT = 64 << 20, /* largest data_offset: readers hold the front in memory */
@@ -53,8 +53,10 @@ enum blob_feature {
     FEATURE_COMPONENTS = 1 << 6,
     /* fields of struct blob_text from `model` on, and the flags and steps that belong to it */
     FEATURE_VOCABULARY = 1 << 7,
+    FEATURE_ENCODER = 1 << 8, /* SECTION_ENCODER: every token sees the whole text */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
-                     FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY,
+                     FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
+                     FEATURE_ENCODER,
 };
 
 enum section_kind {
@@ -71,6 +73,7 @@ enum section_kind {
     SECTION_SCANNER = 10,   /* struct blob_scanner, then its tables */
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
+    SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -131,7 +134,10 @@ enum block_bit {
     BLOCK_POSITIONS = 1 << 10,        /* learned positions are added to the embedding */
     BLOCK_OUTPUT_BIAS = 1 << 11,      /* the output matrix has a bias */
     FIRST_COMPONENT_BIT = BLOCK_QK_NORM_LATE,
-    ALL_BLOCK_BITS = (1 << 12) - 1,
+    /* with FEATURE_ENCODER only: the residual stream becomes what the norm before a block makes of
+     * it (post-norm: LayerNorm(x + block(x)), seen from the next block) */
+    BLOCK_NORM_STREAM = 1 << 12,
+    ALL_BLOCK_BITS = (1 << 13) - 1,
 };
 
 /* Properties of a single layer. */
@@ -177,6 +183,16 @@ struct blob_model {
     float query_growth;      /* rotated queries at position p are multiplied by */
     uint32_t query_period;   /* 1 + query_growth * ln(1 + floor(p / query_period)); 0, 0: are not */
 };
+
+/* How an encoder turns the states of a text's tokens into one embedding. */
+struct blob_encoder {
+    uint32_t pooling;    /* enum encoder_pooling */
+    uint32_t normalizes; /* 1: the embedding is divided by its Euclidean length */
+    uint32_t max_length; /* most tokens of a text, with those around it; at most context_length */
+    uint32_t reserved[13];
+};
+enum encoder_pooling { ENCODER_MEAN, ENCODER_FIRST, ENCODER_MAX, ENCODER_POOLINGS };
+enum { ENCODER_MAX_CONTEXT = 512 };
 
 /* Sampling defaults of the checkpoint: `inspect` shows them, and they apply only on request. */
 enum generation_field {
@@ -522,6 +538,7 @@ _Static_assert(sizeof(struct blob_section) == 24, "section");
 _Static_assert(sizeof(struct blob_model) == 128, "model");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
+_Static_assert(sizeof(struct blob_encoder) == 64, "encoder");
 _Static_assert(sizeof(struct blob_tensor) == 64, "tensor");
 _Static_assert(sizeof(struct blob_tokenizer) == 64, "tokenizer");
 _Static_assert(sizeof(struct token_span) == 8, "token span");

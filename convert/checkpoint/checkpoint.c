@@ -26,8 +26,7 @@ const char *smol_checkpoint_name(const struct family *family, struct tensor_key 
     return smol_checkpoint_format(family->names[key.role], key.layer, name);
 }
 
-/* Returns whether `name` is `pattern` with a layer filled in, and sets *layer. */
-static bool matches(const char *pattern, const char *name, uint32_t *layer)
+bool smol_checkpoint_matches(const char *pattern, const char *name, uint32_t *layer)
 {
     enum { MAX_DIGITS = 6 };
     const char *slot = strstr(pattern, "%u");
@@ -47,12 +46,13 @@ static bool find_in_family(const struct family *family, const char *name, struct
 {
     for (int role = 0; role < ROLE_COUNT; role++) {
         key->role = (enum tensor_role)role;
-        if (family->names[role] && matches(family->names[role], name, &key->layer))
+        if (family->names[role] && smol_checkpoint_matches(family->names[role], name, &key->layer))
             return true;
     }
     for (size_t i = 0; i < FAMILY_MAX_FUSED; i++) {
         key->role = family->fused[i].roles[0];
-        if (family->fused[i].name && matches(family->fused[i].name, name, &key->layer))
+        if (family->fused[i].name &&
+            smol_checkpoint_matches(family->fused[i].name, name, &key->layer))
             return true;
     }
     return false;
@@ -96,7 +96,12 @@ static bool ends_with(const char *name, const char *const *ends, size_t n)
 bool smol_checkpoint_ignores(const char *name)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
-                                       ".attention.bias", ".attention.masked_bias"};
+                                       ".attention.bias", ".attention.masked_bias",
+                                       /* of encoders: what other tasks add */
+                                       ".pooler.dense.weight", ".pooler.dense.bias",
+                                       ".embeddings.position_ids",
+                                       /* added to the positions, see struct weights */
+                                       ".embeddings.token_type_embeddings.weight"};
     return ends_with(name, ends, sizeof ends / sizeof ends[0]);
 }
 
@@ -154,7 +159,8 @@ static void resolve_tied(const struct safetensors *reader, const struct family *
     const struct safetensors_tensor *embed =
         smol_safetensors_find(reader, family->names[ROLE_EMBED]);
     const struct safetensors_tensor *output =
-        smol_safetensors_find(reader, family->names[ROLE_OUTPUT]);
+        family->names[ROLE_OUTPUT] ? smol_safetensors_find(reader, family->names[ROLE_OUTPUT])
+                                   : NULL;
     if (embed && output)
         model->tied_embeddings = same_data(embed, output);
 }

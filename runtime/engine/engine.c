@@ -51,7 +51,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
     };
-    uint64_t used = place_arrays(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
+    uint64_t used = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
         size_t groups = count_groups(copies[i].width);
         const struct array parts[] = {
@@ -59,7 +59,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
             {&copies[i].copy->scales, groups * sizeof(float)},
             {&copies[i].copy->offsets, groups * sizeof(int32_t)},
         };
-        used += place_arrays(memory ? memory + used : NULL, smol_quantized_stride(BATCH), parts,
+        used += place_arrays(memory ? memory + used : NULL, smol_quantized_stride(e->n_rows), parts,
                              sizeof parts / sizeof parts[0]);
     }
     return used;
@@ -89,6 +89,9 @@ smol_status smol_engine_create(const struct network *network, unsigned n_threads
         return smol_fail_memory(error, "an engine");
     engine->network = network;
     engine->n_contexts = 1;
+    engine->n_rows = BATCH;
+    if (network->blob->encoder && network->model.context_length > BATCH)
+        engine->n_rows = network->model.context_length;
     smol_status status = init_engine(engine, n_threads, error);
     if (status)
         smol_engine_release(engine);

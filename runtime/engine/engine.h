@@ -12,13 +12,17 @@
  * that their activations stay in the second-level cache. */
 enum { BATCH = 128 };
 
+/* The most of an encoder, whose texts must be whole. */
+enum { MAX_ROWS = ENCODER_MAX_CONTEXT };
+
 struct engine {
     const struct network *network;
     const struct kernels *kernels;
     struct pool *pool;
     size_t n_contexts; /* contexts that share the engine */
+    size_t n_rows;     /* the most of a pass: BATCH, or as many as an encoder's longest text has */
 
-    /* The activations, (BATCH, ...) each, all within `memory`. */
+    /* The activations, (n_rows, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
     float *x;      /* (hidden_size): the residual stream */

@@ -120,7 +120,7 @@ static void normalize(struct pass *pass, const struct layer *layer, enum tensor_
 static struct product_input residual_input(const struct pass *pass)
 {
     const struct engine *e = pass->e;
-    bool normed = !(pass->m->blocks & BLOCK_NO_INPUT_NORMS);
+    bool normed = !(pass->m->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_NORM_STREAM));
     return smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q);
 }
 
@@ -134,7 +134,8 @@ static void residual_read(struct pass *pass, size_t layer, enum tensor_role role
     const struct layer *l = &e->network->layers[layer];
     const struct product_input input = residual_input(pass);
     if (l->tensor[role])
-        normalize(pass, l, role, e->x + t * hidden, e->normed + t * hidden);
+        normalize(pass, l, role, e->x + t * hidden,
+                  (pass->m->blocks & BLOCK_NORM_STREAM ? e->x : e->normed) + t * hidden);
     smol_input_prepare(pass, &input, t, what, layer);
 }
 
@@ -260,7 +261,7 @@ enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS, WORKBENCH = BATCH
  * last channel. */
 static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
                             const struct blob_tensor *bias, const struct product_input *normed,
-                            size_t begin, size_t end, float out[WORKBENCH])
+                            size_t begin, size_t end, float *out)
 {
     size_t n_blocks = count_blocks(weight->rows);
     if (n_blocks < end * SLICE_BLOCKS)
@@ -313,9 +314,10 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
     const struct product_input normed = residual_input(pass), gated = gated_input(pass);
     activation_kernel *activate = activation_of(pass);
     bool has_gate = !(pass->m->blocks & BLOCK_NO_GATE);
+    size_t at_once = n_values < WORKBENCH ? WORKBENCH / n_values : 1;
     for (size_t next, slice = begin; slice < end; slice = next) {
-        float gate[WORKBENCH], up[WORKBENCH];
-        next = slice + WORKBENCH / n_values < end ? slice + WORKBENCH / n_values : end;
+        float gate[MAX_ROWS * SLICE], up[MAX_ROWS * SLICE];
+        next = slice + at_once < end ? slice + at_once : end;
         if (has_gate)
             multiply_slices(pass, tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], &normed, slice,
                             next, gate);

@@ -103,7 +103,7 @@ static void multiply_some(struct pass *pass, const struct product *product,
                              weight->rows);
         return;
     }
-    float bench[BATCH * TILE_ROWS]; /* (input->n, width) */
+    float bench[MAX_ROWS * TILE_ROWS]; /* (input->n, width) */
     smol_multiply_blocks(pass, weight, product->bias, input, begin, end, bench, width);
     size_t n = product->remainders ? input->n / 2 : input->n;
     for (size_t t = 0; t < n; t++) {
