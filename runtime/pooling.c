@@ -21,8 +21,7 @@ static void resolve(struct pooling *pooling, const struct blob_encoder *encoder)
 smol_status smol_pooling_init(struct pooling *pooling, const smol_model *model, smol_pooling kind,
                               float *out, smol_error *error)
 {
-    *pooling =
-        (struct pooling){.kind = kind, .width = model->blob.model->hidden_size, .out = out};
+    *pooling = (struct pooling){.kind = kind, .width = model->blob.model->hidden_size, .out = out};
     if ((unsigned)kind > SMOL_POOL_MODEL)
         return smol_fail(error, SMOL_ERROR_USAGE, "pooling: %d is not a value of smol_pooling",
                          (int)kind);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/json_out.h"
+#include "cli/print.h"
 #include "cli/standard.h"
 #include "cli/text.h"
 #include "smolrun/command.h"
@@ -42,9 +43,9 @@ struct embedding {
     smol_context *contexts[GROUP]; /* the first is the loaded one */
     smol_eval_part parts[GROUP];
     size_t n_parts, n_lines;
-    size_t width;      /* hidden_size */
-    float *rows;       /* (GROUP, width) */
-    float *first;      /* (width), of the first line */
+    size_t width; /* hidden_size */
+    float *rows;  /* (GROUP, width) */
+    float *first; /* (width), of the first line */
 };
 
 /* --- lines ---------------------------------------------------------------------------------- */
@@ -78,9 +79,9 @@ static size_t count_lines(const char *text, const char *end)
 static void print_npy_header(size_t n, size_t width)
 {
     char header[128];
-    int length = snprintf(header, sizeof header,
-                          "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", n,
-                          width);
+    int length =
+        snprintf(header, sizeof header,
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", n, width);
     fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, stdout);
     printf("%s%*s\n", header, 117 - length, "");
 }
@@ -149,8 +150,8 @@ static smol_status add_line(struct embedding *e, const char *line, size_t size, 
     size_t n;
     smol_status status = smol_tokenize(e->loaded.model, line, size, &params, &ids, &n, error);
     if (!status && n == 0)
-        status = smol_fail(error, SMOL_ERROR_USAGE,
-                           "line %zu has no tokens: remove it", e->n_lines + e->n_parts + 1);
+        status = smol_fail(error, SMOL_ERROR_USAGE, "line %zu has no tokens: remove it",
+                           e->n_lines + e->n_parts + 1);
     if (status)
         return status;
     e->parts[e->n_parts] = (smol_eval_part){.context = e->contexts[e->n_parts],

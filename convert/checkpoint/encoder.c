@@ -108,17 +108,16 @@ static smol_status take_pooling(const struct json_settings *pooling, struct blob
 
 /* ---- all files ---- */
 
-static smol_status read_pooling(const char *folder, const char *path,
-                                struct encoder_config *config, smol_error *error)
+static smol_status read_pooling(const char *folder, const char *path, struct encoder_config *config,
+                                smol_error *error)
 {
     struct json_settings pooling = {0};
-    int length = snprintf(config->pooling_name, sizeof config->pooling_name, "%s/config.json",
-                          path);
+    int length =
+        snprintf(config->pooling_name, sizeof config->pooling_name, "%s/config.json", path);
     if (length >= (int)sizeof config->pooling_name || strstr(path, "..") || path[0] == '/')
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s/modules.json: path \"%.80s\" is not a folder beside it", folder, path);
-    smol_status status =
-        smol_settings_open(folder, config->pooling_name, true, &pooling, error);
+    smol_status status = smol_settings_open(folder, config->pooling_name, true, &pooling, error);
     config->marks[POOLING_JSON] = pooling.mark;
     if (!status)
         status = take_pooling(&pooling, &config->encoder);
@@ -155,8 +154,8 @@ smol_status smol_encoder_read(const char *folder, const struct blob_model *model
         status = smol_settings_open(folder, "sentence_bert_config.json", false, &sentence, error);
     config->marks[SENTENCE_JSON] = sentence.mark;
     if (!status)
-        status = smol_setting_integer(&sentence, "max_seq_length", 1, UINT32_MAX,
-                                      &encoder->max_length);
+        status =
+            smol_setting_integer(&sentence, "max_seq_length", 1, UINT32_MAX, &encoder->max_length);
     if (encoder->max_length > model->context_length)
         encoder->max_length = model->context_length;
     smol_settings_close(&sentence);

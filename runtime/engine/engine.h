@@ -34,6 +34,10 @@ struct engine {
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q;
+    /* Int8 encoders only: what their rounding left, and room for it before it is quantized. */
+    struct quantized normed_rest, query_rest, gated_rest;
+    float *left; /* (left_width) */
+    size_t left_width;
 
     struct attention_memory attention;
 };
