@@ -145,7 +145,7 @@ static smol_status create_contexts(struct embedding *e, smol_error *error)
 /* Adds a line to the group. */
 static smol_status add_line(struct embedding *e, const char *line, size_t size, smol_error *error)
 {
-    const smol_tokenize_params params = {.whole_text = 1, .truncate = 1};
+    const smol_tokenize_params params = {.parse_special = 1, .whole_text = 1, .truncate = 1};
     uint32_t *ids;
     size_t n;
     smol_status status = smol_tokenize(e->loaded.model, line, size, &params, &ids, &n, error);

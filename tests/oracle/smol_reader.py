@@ -14,13 +14,14 @@ NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 32, 33
+LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 13, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY = 64, 128
+COMPONENTS, VOCABULARY, ENCODER = 64, 128, 256
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
-    BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS
+    BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
+    ENCODER: ENCODER_SECTION,
 }  # 3
 
 
@@ -61,12 +62,13 @@ RANGES = {
     "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**12 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**13 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
+NORM_STREAM = 4096
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
@@ -587,6 +589,7 @@ class Blob:
         self.check_header()
         self.check_sections()
         self.read_model()
+        self.read_encoder()
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
@@ -702,6 +705,20 @@ class Blob:
         need(any(b & SECOND_TABLE for b in self.layers) == (m["n_rope_tables"] == 2), "tables")
         plain = all(m[name] == value for name, value in self.plain().items())
         need(not plain or m["attention_bias"] == 2 or any(self.layers), "nothing needs blocks")
+
+    def read_encoder(self):
+        stream = bool(self.model.get("blocks", 0) & NORM_STREAM)
+        self.encoder = None
+        if not self.features & ENCODER:
+            need(not stream, "an encoder's blocks")
+            return
+        data = self.section(ENCODER_SECTION)
+        need(len(data) == 64 and not any(data[12:]), "encoder section")
+        pooling, normalizes, max_length = self.encoder = struct.unpack_from("<3I", data)
+        need(pooling <= 2 and normalizes <= 1, "pooling")
+        need(1 <= max_length <= self.model["context_length"] <= 512, "max_length")
+        need(not self.model["sliding_window"], "windows of an encoder")
+        need(not stream or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
 
     def read_small_sections(self):
         self.stop = [i for (i,) in self.entries(STOP, "<I")]
