@@ -248,7 +248,9 @@ typedef struct smol_model_info {
     uint32_t has_chat_template; /* 1: smol_chat_format and smol_chat_tokenize work; 0: they return
                                    UNSUPPORTED, with the reason */
     uint64_t blob_bytes;        /* size of the blob */
-    uint64_t reserved[8];
+    uint32_t is_encoder;        /* 1: computes embeddings of whole texts, and no logits */
+    uint32_t max_text;          /* most tokens of a text to be embedded, see `truncate` below */
+    uint64_t reserved[7];
 } smol_model_info;
 
 SMOL_API smol_model_info smol_model_get_info(const smol_model *model);
@@ -273,7 +275,10 @@ typedef struct smol_tokenize_params {
      * work. It may evaluate contexts of the model. */
     smol_on_progress *on_progress;
     void *user; /* passed to on_progress */
-    uint64_t reserved[4];
+    /* 1: a text of more than max_text tokens (smol_model_info) loses the last ones before those
+     * that whole_text adds after it. For texts to be embedded. */
+    int truncate;
+    uint64_t reserved[3];
 } smol_tokenize_params;
 
 /* Converts text[0..size) to token ids. Ill-formed UTF-8 is read as U+FFFD. `params` may be NULL.
@@ -468,14 +473,24 @@ typedef enum smol_pooling {
     SMOL_POOL_NONE = 0, /* those of all tokens: (n, hidden_size) */
     SMOL_POOL_MEAN,     /* their mean, summed in double precision: (hidden_size) */
     SMOL_POOL_LAST,     /* that of the last token, which has seen all others: (hidden_size) */
+    SMOL_POOL_FIRST,    /* that of the first token, an encoder's [CLS]: (hidden_size) */
+    SMOL_POOL_MAX,      /* the largest value of each element: (hidden_size) */
+    SMOL_POOL_MODEL,    /* as an encoder's checkpoint says, of length 1 if it says so; for other
+                           models the mean, of length 1: (hidden_size) */
 } smol_pooling;
 
 /* Appends ids[0..n), n > 0, to the sequence as smol_eval does, and computes hidden states after the
  * model's final norm instead of logits (last_hidden_state in transformers): `states`, of the shape
- * above. For independent texts, truncate the context to 0 in between. Errors: those of smol_eval,
+ * above. For independent texts, truncate the context to 0 in between. An encoder reads a whole
+ * text at once, into an empty context. Errors: those of smol_eval,
  * after which the contents of `states` are undefined. */
 SMOL_API smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n,
                                 smol_pooling pooling, float *states, smol_error *error);
+
+/* Calls smol_embed for parts as smol_eval_many calls smol_eval: parts[].logits receives the states,
+ * and n_logits is 0. Each part gets the same bits as alone. */
+SMOL_API smol_status smol_embed_many(smol_eval_part *parts, size_t n_parts, smol_pooling pooling,
+                                     smol_error *error);
 
 /* --- chats -------------------------------------------------------------------------------- */
 

@@ -76,7 +76,8 @@ static struct weights weights_of(const struct source *source)
 {
     return (struct weights){source->config.family, &source->config.model,
                             source->tensors,       source->lora.pairs,
-                            &source->mix,          source->stats.path ? &source->stats : NULL};
+                            &source->mix,          source->stats.path ? &source->stats : NULL,
+                            source->types};
 }
 
 /* Opens the statistics of --calibration, and checks that they are of this model, or estimates some.

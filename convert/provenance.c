@@ -78,6 +78,9 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
         {"tokenizer.json", &source->tokenizer_mark},
         {"tokenizer_config.json", &config->marks[TOKENIZER_CONFIG_JSON]},
         {"special_tokens_map.json", &source->template.tokens_mark},
+        {"modules.json", &source->encoder.marks[MODULES_JSON]},
+        {source->encoder.pooling_name, &source->encoder.marks[POOLING_JSON]},
+        {"sentence_bert_config.json", &source->encoder.marks[SENTENCE_JSON]},
     };
     struct buffer out = {0};
     smol_buffer_print(&out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,

@@ -163,6 +163,41 @@ static smol_status check_model(struct source *source, enum blob_dtype dtype, smo
     return smol_source_set_dtype(source, dtype, error);
 }
 
+/* Finds an encoder's embedding of types of tokens, whose first row belongs to every token. */
+static smol_status find_types(struct source *source, smol_error *error)
+{
+    const char *name = source->config.family->types;
+    if (!name)
+        return SMOL_OK;
+    const struct safetensors_tensor *types = smol_safetensors_find(&source->shards.all, name);
+    source->types = types;
+    if (types && types->rank == 2 && types->shape[0] > 0 &&
+        types->shape[1] == source->config.model.hidden_size && smol_element_is_weight(types->dtype))
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
+                     "%s: tensor %s is missing, or not what config.json calls for",
+                     source->shards.all.path, name);
+}
+
+/* Reads how an encoder makes embeddings, and checks its dtype. */
+static smol_status check_encoder(struct source *source, enum blob_dtype dtype, smol_error *error)
+{
+    const struct blob_model *model = &source->config.model;
+    if (!source->config.family->encodes)
+        return SMOL_OK;
+    if (model->context_length > ENCODER_MAX_CONTEXT)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s/%s: max_position_embeddings is %u: encoders of at most %d positions "
+                         "are supported",
+                         source->folder, source->config_name, model->context_length,
+                         ENCODER_MAX_CONTEXT);
+    if (dtype > DTYPE_INT8 || source->calibration)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: an encoder: f32, bf16 and int8 are supported, without calibration",
+                         source->folder);
+    return smol_encoder_read(source->folder, model, &source->encoder, error);
+}
+
 static smol_status map_tensors(struct source *source, smol_error *error)
 {
     struct blob_model *model = &source->config.model;
@@ -172,8 +207,9 @@ static smol_status map_tensors(struct source *source, smol_error *error)
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");
-    return smol_checkpoint_map(&source->shards.all, source->config.family, model, source->tensors,
-                               error);
+    status = smol_checkpoint_map(&source->shards.all, source->config.family, model, source->tensors,
+                                 error);
+    return status ? status : find_types(source, error);
 }
 
 static smol_status open_adapter(struct source *source, const struct option_texts *adapters,
@@ -282,6 +318,7 @@ struct blob_contents smol_source_contents(const struct source *source)
         .n_scanner = source->tokenizer_rules.pretokenizer.scanner.size,
         .template_section = source->template.section.data,
         .n_template = source->template.section.size,
+        .encoder = config->family->encodes ? &source->encoder.encoder : NULL,
         .mix = source->mix,
     };
 }
@@ -352,6 +389,8 @@ smol_status smol_source_open(const char *input, const struct source_options *opt
         status = open_settings(source, options->context, error);
     if (!status)
         status = check_model(source, dtype, error);
+    if (!status)
+        status = check_encoder(source, dtype, error);
     if (!status)
         status = map_tensors(source, error);
     if (!status)

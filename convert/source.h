@@ -12,6 +12,7 @@
 #include "convert/blob/writer.h"
 #include "convert/calibration/stats_file.h"
 #include "convert/checkpoint/config.h"
+#include "convert/checkpoint/encoder.h"
 #include "convert/checkpoint/lora.h"
 #include "convert/checkpoint/shards.h"
 #include "convert/template/template.h"
@@ -47,6 +48,8 @@ struct source {
     struct json_settings tokenizer_json;   /* open until it is compiled */
     struct json_mark tokenizer_mark;       /* of tokenizer.json */
     struct tokenizer_rules tokenizer_rules;
+    struct encoder_config encoder;             /* of an encoder */
+    const struct safetensors_tensor *types;    /* an encoder's types of tokens, or NULL */
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     struct chat_template template;             /* see template.h */
     const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */

@@ -18,6 +18,7 @@ enum {
     BLOB_MINOR_MIXED = 2,      /* of a file that requires FEATURE_MIXED */
     BLOB_MINOR_TOOLS = 3,      /* of a file that requires FEATURE_TOOLS */
     BLOB_MINOR_COMPONENTS = 4, /* of a file that requires FEATURE_COMPONENTS */
+    BLOB_MINOR_VOCABULARY = 5, /* of a file that requires FEATURE_VOCABULARY or FEATURE_ENCODER */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
     BLOB_MAX_FRONT = 64 << 20, /* largest data_offset: readers hold the front in memory */
@@ -50,8 +51,12 @@ enum blob_feature {
     /* struct blob_model has block bits from BLOCK_QK_NORM_LATE on, an activation from
      * ACTIVATION_GELU on, or a query_growth; with FEATURE_BLOCKS */
     FEATURE_COMPONENTS = 1 << 6,
+    /* fields of struct blob_text from `model` on, and the flags and steps that belong to it */
+    FEATURE_VOCABULARY = 1 << 7,
+    FEATURE_ENCODER = 1 << 8, /* SECTION_ENCODER: every token sees the whole text */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
-                     FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS,
+                     FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
+                     FEATURE_ENCODER,
 };
 
 enum section_kind {
@@ -68,6 +73,7 @@ enum section_kind {
     SECTION_SCANNER = 10,   /* struct blob_scanner, then its tables */
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
+    SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -128,7 +134,10 @@ enum block_bit {
     BLOCK_POSITIONS = 1 << 10,        /* learned positions are added to the embedding */
     BLOCK_OUTPUT_BIAS = 1 << 11,      /* the output matrix has a bias */
     FIRST_COMPONENT_BIT = BLOCK_QK_NORM_LATE,
-    ALL_BLOCK_BITS = (1 << 12) - 1,
+    /* with FEATURE_ENCODER only: the residual stream becomes what the norm before a block makes of
+     * it (post-norm: LayerNorm(x + block(x)), seen from the next block) */
+    BLOCK_NORM_STREAM = 1 << 12,
+    ALL_BLOCK_BITS = (1 << 13) - 1,
 };
 
 /* Properties of a single layer. */
@@ -174,6 +183,16 @@ struct blob_model {
     float query_growth;      /* rotated queries at position p are multiplied by */
     uint32_t query_period;   /* 1 + query_growth * ln(1 + floor(p / query_period)); 0, 0: are not */
 };
+
+/* How an encoder turns the states of a text's tokens into one embedding. */
+struct blob_encoder {
+    uint32_t pooling;    /* enum encoder_pooling */
+    uint32_t normalizes; /* 1: the embedding is divided by its Euclidean length */
+    uint32_t max_length; /* most tokens of a text, with those around it; at most context_length */
+    uint32_t reserved[13];
+};
+enum encoder_pooling { ENCODER_MEAN, ENCODER_FIRST, ENCODER_MAX, ENCODER_POOLINGS };
+enum { ENCODER_MAX_CONTEXT = 512 };
 
 /* Sampling defaults of the checkpoint: `inspect` shows them, and they apply only on request. */
 enum generation_field {
@@ -292,6 +311,8 @@ enum token_flag {
     /* with FEATURE_TEXT only: */
     TOKEN_BYTE = 1 << 2,  /* represents one byte, see TEXT_BYTE_RUNS */
     TOKEN_PLAIN = 1 << 3, /* keeps its spaces, see TEXT_FIRST_BARE */
+    /* with FEATURE_VOCABULARY only: */
+    TOKEN_CONTINUES = 1 << 4, /* displayed after the prefix if it is the first token */
 };
 
 /* A slot of the merge hash: (left, right) becomes `merged`; lower ranks merge first. An empty slot
@@ -353,15 +374,28 @@ struct blob_text {
     uint32_t n_letters;       /* struct nfc_letter */
     uint32_t n_letter_texts;  /* u32: code points of decompositions */
     uint32_t n_pairs;         /* struct nfc_pair */
-    uint32_t reserved[15];
+    /* with FEATURE_VOCABULARY, else 0: */
+    uint32_t model;        /* enum text_model */
+    uint32_t prefix;       /* WordPiece: the names of tokens within a word start with ... */
+    uint32_t n_prefix;     /* ... these bytes of the pool */
+    uint32_t max_word;     /* WordPiece: a word of more characters is unknown */
+    uint32_t n_maps;       /* u16[CLASS_INDEX_SIZE]: code point / 256 -> block */
+    uint32_t n_map_blocks; /* u32[256]: -> change, see map_change */
+    uint32_t n_nodes;      /* struct name_node: the names of the model's tokens */
+    uint32_t n_scores;     /* Unigram: f64, by id */
+    uint32_t reserved[7];
 };
 enum {
     TEXT_MAX_AROUND = 16,  /* largest n_before and n_after */
     TEXT_MAX_STEPS = 8,    /* largest n_steps and n_late_steps */
     TEXT_MAX_LENGTH = 64,  /* bytes of a step's pattern or text */
-    TEXT_MAX_GROWTH = 256, /* most that all steps together may multiply the length of a text by */
+    TEXT_MAX_GROWTH = 256, /* most that all steps together may multiply the length of a text by; */
+    TEXT_MAX_MORE = 1024,  /* with FEATURE_VOCABULARY */
     TEXT_MAX_STRIP = 64,   /* largest n_strip */
+    TEXT_MAX_MAPS = 8,     /* largest n_maps */
+    TEXT_MAX_PREFIX = 64,  /* largest n_prefix */
 };
+#define TEXT_MAX_SCORE 1e9 /* all scores are between this and its negative */
 
 enum text_flag {
     TEXT_CHARACTERS = 1 << 0,    /* words consist of characters, found by name, not of bytes */
@@ -386,6 +420,37 @@ enum text_step_kind {
     STEP_PREPEND_UNLESS = 3, /* as STEP_PREPEND, unless the stretch starts with the text */
     STEP_PREPEND_FIRST = 4,  /* as STEP_PREPEND_UNLESS, only at the start of the whole text */
     STEP_NFC = 5,            /* Unicode's normalization form C */
+    /* with FEATURE_VOCABULARY only: */
+    STEP_NFD = 6,      /* Unicode's normalization form D */
+    STEP_MAP = 7,      /* replaces each character as map number `start` specifies */
+    STEP_COLLAPSE = 8, /* replaces each run of two or more patterns with the text */
+    STEP_TRIM = 9, /* removes white space: at the start if `start` has bit 0, at the end if bit 1 */
+};
+
+/* How the tokens of a word are found. */
+enum text_model {
+    TEXT_MERGES = 0,    /* byte-pair encoding, with the merges of the tokenizer section */
+    TEXT_WORDPIECE = 1, /* the longest name that fits, from the start of the word to its end */
+    TEXT_UNIGRAM = 2,   /* the names with the highest sum of scores */
+};
+
+/* An entry of a map's block: how a character changes. 0: not at all. Otherwise it is replaced with
+ * `size` bytes of the pool, or put between two spaces. */
+#define MAP_PADDED UINT32_MAX
+enum { MAP_SIZE_SHIFT = 24, MAP_START_MASK = (1 << MAP_SIZE_SHIFT) - 1 };
+static inline uint32_t map_change(uint32_t start, uint32_t size)
+{
+    return (size + 1) << MAP_SIZE_SHIFT | start;
+}
+
+/* A node of a trie: a string, and the tokens that continue it. Node 0 is the empty string; the
+ * others follow by length, and those with the same parent by `byte`, ascending. */
+struct name_node {
+    uint32_t children; /* the first child; the others follow */
+    uint32_t id;       /* the token with this name, or NO_TOKEN */
+    uint16_t n_children;
+    uint8_t byte; /* the last byte of the string */
+    uint8_t reserved;
 };
 
 /* A slot of the hash of names. A name is in the slot that its digest modulo n_name_slots selects,
@@ -473,6 +538,7 @@ _Static_assert(sizeof(struct blob_section) == 24, "section");
 _Static_assert(sizeof(struct blob_model) == 128, "model");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
+_Static_assert(sizeof(struct blob_encoder) == 64, "encoder");
 _Static_assert(sizeof(struct blob_tensor) == 64, "tensor");
 _Static_assert(sizeof(struct blob_tokenizer) == 64, "tokenizer");
 _Static_assert(sizeof(struct token_span) == 8, "token span");
@@ -483,6 +549,7 @@ _Static_assert(sizeof(struct text_step) == 16, "text step");
 _Static_assert(sizeof(struct token_name) == 12, "token name");
 _Static_assert(sizeof(struct nfc_letter) == 8, "letter");
 _Static_assert(sizeof(struct nfc_pair) == 12, "pair");
+_Static_assert(sizeof(struct name_node) == 12, "trie node");
 _Static_assert(sizeof(struct blob_scanner) == 64, "scanner");
 _Static_assert(sizeof(struct scanner_stage) == 16, "scanner stage");
 

@@ -1,5 +1,5 @@
-/* Normalization form C, see nfc.h (Unicode Standard Annex 15). Most characters never change. A
- * segment that may change is one such character, to which marks can attach, and all characters
+/* Normalization forms C and D, see nfc.h (Unicode Standard Annex 15). Most characters never change.
+ * A segment that may change is one such character, to which marks can attach, and all characters
  * after it that may join it. It is decomposed, its marks are sorted, and it is composed again. */
 #include "format/nfc.h"
 
@@ -229,6 +229,50 @@ void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size,
             break;
         reorder(&segment);
         recompose(&segment);
+        write(&segment, out);
+        text += end;
+        size -= end;
+    }
+    smol_free(segment.marks);
+    smol_free(segment.scratch);
+}
+
+/* --- form D --------------------------------------------------------------------------------- */
+
+/* Returns whether the first character of text[0..size), size > 0, decomposes or can change places.
+ * Sets *length to its bytes. */
+static bool decomposes(const struct nfc_tables *tables, const uint8_t *text, size_t size,
+                       size_t *length)
+{
+    uint32_t point;
+    *length = 1;
+    if (text[0] < 0x80)
+        return false;
+    *length = smol_utf8_decode(text, size, &point);
+    const struct nfc_letter *letter = letter_of(tables, point);
+    return letter->length || letter->combining_class || is_syllable(point);
+}
+
+size_t smol_nfd_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size)
+{
+    size_t i = 0, length;
+    while (i < size && !decomposes(tables, text + i, size - i, &length))
+        i += length;
+    return i;
+}
+
+void smol_nfd(const struct nfc_tables *tables, const uint8_t *text, size_t size, struct buffer *out)
+{
+    struct nfc_segment segment = {.tables = tables};
+    while (size > 0) {
+        size_t start = smol_nfd_unchanged(tables, text, size), end = start, length;
+        smol_buffer_add(out, (const char *)text, start);
+        while (end < size && decomposes(tables, text + end, size - end, &length))
+            end += length;
+        out->failed = out->failed || !fill(&segment, text + start, end - start);
+        if (out->failed)
+            break;
+        reorder(&segment);
         write(&segment, out);
         text += end;
         size -= end;

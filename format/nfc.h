@@ -1,4 +1,4 @@
-/* Unicode's normalization form C, with the flat tables of a text section. */
+/* Unicode's normalization forms C and D, with the flat tables of a text section. */
 #ifndef SMOL_FORMAT_NFC_H
 #define SMOL_FORMAT_NFC_H
 
@@ -24,6 +24,11 @@ size_t smol_nfc_unchanged(const struct nfc_tables *tables, const uint8_t *text, 
 
 /* Appends text[0..size), normalized, in linear time. Sets out->failed if memory runs out. */
 void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size,
+              struct buffer *out);
+
+/* The same for normalization form D. */
+size_t smol_nfd_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size);
+void smol_nfd(const struct nfc_tables *tables, const uint8_t *text, size_t size,
               struct buffer *out);
 
 #endif

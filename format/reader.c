@@ -237,6 +237,37 @@ static smol_status check_model(struct blob *blob, smol_error *error)
     return check_layers(blob, error);
 }
 
+static bool encoder_is_valid(const struct blob_encoder *encoder, const struct blob_model *model)
+{
+    const uint32_t others =
+        BLOCK_NO_INPUT_NORMS | BLOCK_NORM_OUTPUTS | BLOCK_PARALLEL | BLOCK_ONE_NORM;
+    bool stream = model->blocks & BLOCK_NORM_STREAM;
+    return encoder->pooling < ENCODER_POOLINGS && encoder->normalizes <= 1 &&
+           encoder->max_length >= 1 && encoder->max_length <= model->context_length &&
+           model->context_length <= ENCODER_MAX_CONTEXT && model->sliding_window == 0 &&
+           !(stream && model->blocks & others) &&
+           all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
+}
+
+static smol_status check_encoder(struct blob *blob, smol_error *error)
+{
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_ENCODER))
+        return blob->model->blocks & BLOCK_NORM_STREAM
+                   ? damaged_section(blob, error, SECTION_MODEL,
+                                     "its blocks are an encoder's, without that feature",
+                                     find_section(blob, SECTION_MODEL)->offset)
+                   : SMOL_OK;
+    smol_status status = take(blob, SECTION_ENCODER, sizeof *blob->encoder,
+                              (const void **)&blob->encoder, &n, error);
+    if (status)
+        return status;
+    return n == 1 && encoder_is_valid(blob->encoder, blob->model)
+               ? SMOL_OK
+               : damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model",
+                                 find_section(blob, SECTION_ENCODER)->offset);
+}
+
 static smol_status check_inv_freq(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
@@ -303,14 +334,20 @@ static smol_status check_small_sections(struct blob *blob, smol_error *error)
 
 static smol_status check_text(struct blob *blob, smol_error *error)
 {
+    bool vocabulary = blob->header->required_features & FEATURE_VOCABULARY;
     if (!(blob->header->required_features & FEATURE_TEXT))
-        return SMOL_OK;
+        return vocabulary ? damaged(blob, error, "the vocabulary feature without a text section",
+                                    offsetof(struct blob_header, required_features))
+                          : SMOL_OK;
     const struct blob_section *section = find_section(blob, SECTION_TEXT);
     smol_error reason;
     blob->text_section = blob->front + section->offset;
     blob->n_text = section->size;
     if (smol_text_tables_open(blob->text_section, blob->n_text, &blob->text, &reason))
         return damaged_section(blob, error, SECTION_TEXT, reason.message, section->offset);
+    if (smol_text_is_extended(&blob->text) != vocabulary)
+        return damaged_section(blob, error, SECTION_TEXT,
+                               "its fields do not match the vocabulary feature", section->offset);
     return SMOL_OK;
 }
 
@@ -504,6 +541,8 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_sections(blob, error);
     if (!status)
         status = check_model(blob, error);
+    if (!status)
+        status = check_encoder(blob, error);
     if (!status)
         status = check_inv_freq(blob, error);
     if (!status)

@@ -37,7 +37,8 @@ struct blob {
     const uint8_t *template_section; /* (n_template), NULL if the model has no chat template */
     size_t n_template;
     struct template_code template;
-    const struct blob_levels *levels; /* (n_levels), NULL without FEATURE_MIXED */
+    const struct blob_encoder *encoder; /* NULL without FEATURE_ENCODER */
+    const struct blob_levels *levels;   /* (n_levels), NULL without FEATURE_MIXED */
     size_t n_levels;
     const uint64_t *digests; /* (n_chunks) */
     size_t n_chunks;

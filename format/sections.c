@@ -20,6 +20,7 @@ static const struct {
     {SECTION_SCANNER, "scanner", FEATURE_SCANNER},
     {SECTION_TEXT, "text", FEATURE_TEXT},
     {SECTION_LEVELS, "levels", FEATURE_MIXED},
+    {SECTION_ENCODER, "encoder", FEATURE_ENCODER},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

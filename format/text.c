@@ -13,6 +13,7 @@ enum {
     ALL_FLAGS = TEXT_CHARACTERS | TEXT_BYTE_FALLBACK | TEXT_FUSE_UNKNOWN | TEXT_WHOLE_WORDS |
                 TEXT_BYTE_RUNS | TEXT_FIRST_BARE,
     NFC_GROWTH = NFC_MAX_TEXT * UTF8_MAX,
+    NFD_GROWTH = NFC_MAX_TEXT * UTF8_MAX / 2, /* ASCII does not change */
 };
 
 static bool is_scalar(uint32_t point)
@@ -26,6 +27,25 @@ static smol_status damaged(smol_error *error, const char *what, uint64_t entry)
 }
 
 /* --- header and tables ---------------------------------------------------------------------- */
+
+/* Checks the fields of FEATURE_VOCABULARY. */
+static smol_status check_model(const struct blob_text *h, smol_error *error)
+{
+    bool wordpiece = h->model == TEXT_WORDPIECE, unigram = h->model == TEXT_UNIGRAM;
+    if (h->model > TEXT_UNIGRAM)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "unknown model (%" PRIu32 ")", h->model);
+    if (h->model && (!(h->flags & TEXT_CHARACTERS) || h->unknown_id == NO_TOKEN || !h->n_nodes ||
+                     h->flags & TEXT_WHOLE_WORDS || h->n_name_slots))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a model of names without what it needs");
+    if (!wordpiece != !h->max_word || (!wordpiece && (h->prefix || h->n_prefix)) ||
+        h->n_prefix > TEXT_MAX_PREFIX || !range_within(h->prefix, h->n_prefix, h->n_pool))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "malformed prefix, or longest word");
+    if (!h->model != !h->n_nodes || !unigram != !h->n_scores)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "nodes or scores that the model does not use");
+    if (h->n_maps > TEXT_MAX_MAPS || !h->n_maps != !h->n_map_blocks)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "malformed maps");
+    return SMOL_OK;
+}
 
 static smol_status check_header(const struct blob_text *h, smol_error *error)
 {
@@ -50,7 +70,7 @@ static smol_status check_header(const struct blob_text *h, smol_error *error)
     for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
         if (h->reserved[i])
             return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
-    return SMOL_OK;
+    return check_model(h, error);
 }
 
 /* Returns the next table, of `count` entries of `each` bytes. Returns NULL and fills *error if it
@@ -58,12 +78,26 @@ static smol_status check_header(const struct blob_text *h, smol_error *error)
 static const void *take_table(struct cursor *cursor, const char *name, uint64_t count, size_t each,
                               smol_error *error)
 {
-    uint64_t size = count * each; /* count is 32 bits wide, `each` at most 512 */
+    uint64_t size = count * each; /* count is 32 bits wide, `each` at most 8704 */
     uint64_t start = smol_cursor_place(cursor, size);
     if (start != CURSOR_NO_ROOM)
         return smol_cursor_take(cursor, name, start, size, error);
     smol_fail(error, SMOL_ERROR_DAMAGED, "no room for a table (%s, %" PRIu64 " bytes)", name, size);
     return NULL;
+}
+
+/* Takes the tables of FEATURE_VOCABULARY. Returns false and fills *error if they do not fit. */
+static bool take_more_tables(struct cursor *cursor, struct text_tables *t, smol_error *error)
+{
+    const struct blob_text *h = &t->header;
+    t->trie.n = h->n_nodes;
+    return (t->map_index = take_table(cursor, "map indexes", h->n_maps,
+                                      CLASS_INDEX_SIZE * sizeof *t->map_index, error)) &&
+           (t->map_blocks =
+                take_table(cursor, "map blocks", h->n_map_blocks, sizeof *t->map_blocks, error)) &&
+           (t->trie.nodes =
+                take_table(cursor, "nodes", h->n_nodes, sizeof *t->trie.nodes, error)) &&
+           (t->scores = take_table(cursor, "scores", h->n_scores, sizeof *t->scores, error));
 }
 
 static smol_status take_tables(const uint8_t *data, size_t size, struct text_tables *t,
@@ -87,7 +121,8 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct text_tab
               take_table(&cursor, "letters", h->n_letters, sizeof *t->nfc.letters, error)) ||
         !(t->nfc.texts = take_table(&cursor, "letter texts", h->n_letter_texts,
                                     sizeof *t->nfc.texts, error)) ||
-        !(t->nfc.pairs = take_table(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)))
+        !(t->nfc.pairs = take_table(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)) ||
+        ((h->model || h->n_maps) && !take_more_tables(&cursor, t, error)))
         return SMOL_ERROR_DAMAGED;
     if (cursor.end != size)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
@@ -98,15 +133,34 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct text_tab
 
 /* --- steps ---------------------------------------------------------------------------------- */
 
+uint32_t smol_text_growth(const struct text_tables *t, const struct text_step *step)
+{
+    if (step->kind == STEP_NFC)
+        return NFC_GROWTH;
+    if (step->kind == STEP_NFD)
+        return NFD_GROWTH;
+    if (step->kind == STEP_MAP) {
+        const struct character_map map = text_map(t, step->start);
+        return smol_character_map_growth(&map);
+    }
+    bool grows = step->pattern && step->text > step->pattern;
+    return grows ? (step->text + step->pattern - 1) / step->pattern : 1;
+}
+
 static bool step_is_valid(const struct text_tables *t, const struct text_step *step)
 {
-    bool replaces = step->kind == STEP_REPLACE, normalizes = step->kind == STEP_NFC;
-    if (step->kind < STEP_REPLACE || step->kind > STEP_NFC || step->pattern > TEXT_MAX_LENGTH ||
-        step->text > TEXT_MAX_LENGTH || replaces != (step->pattern > 0) ||
-        !range_within(step->start, step->pattern + step->text, t->header.n_pool))
+    bool replaces = step->kind == STEP_REPLACE || step->kind == STEP_COLLAPSE;
+    if (step->kind < STEP_REPLACE || step->kind > STEP_TRIM || step->pattern > TEXT_MAX_LENGTH ||
+        step->text > TEXT_MAX_LENGTH || replaces != (step->pattern > 0))
         return false;
-    if (normalizes)
+    if (step->kind == STEP_NFC || step->kind == STEP_NFD)
         return step->text == 0 && step->start == 0 && t->header.n_letter_index > 0;
+    if (step->kind == STEP_MAP)
+        return step->text == 0 && step->start < t->header.n_maps;
+    if (step->kind == STEP_TRIM)
+        return step->text == 0 && step->start > 0 && step->start <= 3;
+    if (!range_within(step->start, step->pattern + step->text, t->header.n_pool))
+        return false;
     const uint8_t *pattern = t->pool + step->start;
     return smol_utf8_well_formed(pattern, step->pattern) == step->pattern &&
            smol_utf8_well_formed(pattern + step->pattern, step->text) == step->text &&
@@ -121,11 +175,8 @@ static smol_status check_steps(const struct text_tables *t, const struct text_st
     for (size_t i = 0; i < n; i++) {
         if (!step_is_valid(t, &steps[i]))
             return damaged(error, "bad step", i);
-        if (steps[i].kind == STEP_NFC)
-            *growth *= NFC_GROWTH;
-        else if (steps[i].text > steps[i].pattern && steps[i].pattern)
-            *growth *= (steps[i].text + steps[i].pattern - 1) / steps[i].pattern;
-        if (*growth > TEXT_MAX_GROWTH)
+        *growth *= smol_text_growth(t, &steps[i]);
+        if (*growth > smol_text_most_growth(t))
             return damaged(error, "steps make a text too long", i);
     }
     return SMOL_OK;
@@ -234,6 +285,70 @@ static smol_status check_pairs(const struct text_tables *t, smol_error *error)
     return SMOL_OK;
 }
 
+/* --- maps, the trie and scores -------------------------------------------------------------- */
+
+/* Returns whether a change is none, a padded character, or a text in the pool. */
+static bool change_is_valid(const struct text_tables *t, uint32_t change)
+{
+    uint32_t start = change & MAP_START_MASK, size = (change >> MAP_SIZE_SHIFT) - 1;
+    if (change == 0 || change == MAP_PADDED)
+        return true;
+    return change >> MAP_SIZE_SHIFT > 0 && size <= TEXT_MAX_LENGTH &&
+           range_within(start, size, t->header.n_pool) &&
+           smol_utf8_well_formed(t->pool + start, size) == size;
+}
+
+static smol_status check_maps(const struct text_tables *t, smol_error *error)
+{
+    for (uint32_t i = 0; i < t->header.n_maps * CLASS_INDEX_SIZE; i++)
+        if (t->map_index[i] >= t->header.n_map_blocks)
+            return damaged(error, "no such block of a map", i);
+    for (uint64_t i = 0; i < (uint64_t)t->header.n_map_blocks * 256; i++)
+        if (!change_is_valid(t, t->map_blocks[i / 256][i % 256]))
+            return damaged(error, "bad change of a character", i);
+    return SMOL_OK;
+}
+
+/* Checks the model's names and scores, and finds what encoding needs to know of them. */
+static smol_status check_names_of_model(struct text_tables *t, smol_error *error)
+{
+    uint32_t n_ids = 0;
+    smol_status status = smol_name_trie_check(&t->trie, &n_ids, error);
+    if (status)
+        return status;
+    if (n_ids > t->id_bound)
+        t->id_bound = n_ids;
+    if (t->header.model == TEXT_WORDPIECE)
+        t->continuation = name_walk(&t->trie, 0, t->pool + t->header.prefix, t->header.n_prefix);
+    if (t->header.model == TEXT_UNIGRAM && n_ids > t->header.n_scores)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "names without a score");
+    t->least_score = t->header.n_scores ? t->scores[0] : 0;
+    for (uint32_t i = 0; i < t->header.n_scores; i++) {
+        if (!(t->scores[i] > -TEXT_MAX_SCORE && t->scores[i] < TEXT_MAX_SCORE))
+            return damaged(error, "bad score", i);
+        if (t->scores[i] < t->least_score)
+            t->least_score = t->scores[i];
+    }
+    return SMOL_OK;
+}
+
+bool smol_text_is_extended(const struct text_tables *tables)
+{
+    const struct blob_text *h = &tables->header;
+    bool late = false;
+    for (uint32_t i = 0; i < h->n_steps + h->n_late_steps; i++) {
+        const struct text_step *step =
+            i < h->n_steps ? &tables->steps[i] : &tables->late_steps[i - h->n_steps];
+        late |= step->kind > STEP_NFC;
+    }
+    return late || h->model || h->n_maps;
+}
+
+uint32_t smol_text_most_growth(const struct text_tables *tables)
+{
+    return smol_text_is_extended(tables) ? TEXT_MAX_MORE : TEXT_MAX_GROWTH;
+}
+
 /* --- the whole section --------------------------------------------------------------------- */
 
 smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
@@ -248,6 +363,7 @@ smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_
     smol_status status;
     if ((status = check_header(h, error)) || (status = take_tables(data, size, tables, error)) ||
         (status = check_letters(tables, error)) || (status = check_pairs(tables, error)) ||
+        (status = check_maps(tables, error)) || (status = check_names_of_model(tables, error)) ||
         (status = check_steps(tables, tables->steps, h->n_steps, &growth, error)) ||
         (status = check_steps(tables, tables->late_steps, h->n_late_steps, &growth, error)) ||
         (status = check_names(tables, error)) || (status = check_ids(tables, error)))

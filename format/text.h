@@ -8,7 +8,9 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "format/character_map.h"
 #include "format/format.h"
+#include "format/name_trie.h"
 #include "format/nfc.h"
 
 /* The header is a copy; all pointers point into the section, which must outlive the struct. */
@@ -21,6 +23,13 @@ struct text_tables {
     const struct token_name *names;     /* (n_name_slots) */
     const uint8_t *pool;                /* (n_pool) */
     struct nfc_tables nfc;
+    const uint16_t *map_index;         /* (n_maps, CLASS_INDEX_SIZE) */
+    const uint32_t (*map_blocks)[256]; /* (n_map_blocks) */
+    struct name_trie trie;
+    const double *scores; /* (n_scores) */
+    uint32_t
+        continuation;   /* WordPiece: the node of the prefix; 0 without one, if n_prefix is not */
+    double least_score; /* Unigram */
     uint32_t longest_name; /* bytes */
     uint32_t id_bound;     /* every id in the section is below this */
 };
@@ -36,6 +45,23 @@ static inline struct text_tables text_tables_none(void)
  * smol_tokenizer_tables_open). Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
                                   smol_error *error);
+
+/* Returns the factor by which a valid step can lengthen a text. Of the tables, only the maps are
+ * read. */
+uint32_t smol_text_growth(const struct text_tables *tables, const struct text_step *step);
+
+/* Returns the most by which all steps of the section together may multiply the length of a text. */
+uint32_t smol_text_most_growth(const struct text_tables *tables);
+
+/* Returns whether the section uses anything of FEATURE_VOCABULARY. */
+bool smol_text_is_extended(const struct text_tables *tables);
+
+/* Returns map number `i`, below n_maps. */
+static inline struct character_map text_map(const struct text_tables *tables, uint32_t i)
+{
+    return (struct character_map){tables->map_index + (size_t)i * CLASS_INDEX_SIZE,
+                                  tables->map_blocks, tables->pool};
+}
 
 /* Returns the token named name[0..size), or NO_TOKEN. */
 uint32_t smol_text_name(const struct text_tables *tables, const uint8_t *name, size_t size);

@@ -5,6 +5,7 @@
 #include "format/text.h"
 
 #include "common/memory.h"
+#include "common/utf8.h"
 
 /* Returns the start of the first occurrence of the pattern in text[0..size), or `size`. Patterns
  * are short. */
@@ -19,6 +20,14 @@ static size_t find(const uint8_t *text, size_t size, const uint8_t *pattern, siz
             return i;
     }
     return size;
+}
+
+/* Returns whether a character has Unicode's property White_Space. */
+static bool is_white_space(uint32_t point)
+{
+    return (point >= 0x09 && point <= 0x0d) || point == 0x20 || point == 0x85 || point == 0xa0 ||
+           point == 0x1680 || (point >= 0x2000 && point <= 0x200a) || point == 0x2028 ||
+           point == 0x2029 || point == 0x202f || point == 0x205f || point == 0x3000;
 }
 
 static void add(struct buffer *out, const uint8_t *text, size_t size)
@@ -46,11 +55,47 @@ static bool starts_with(const uint8_t *text, size_t size, const uint8_t *start, 
     return size >= length && memcmp(text, start, length) == 0;
 }
 
+/* Appends the text with every run of two or more patterns replaced. */
+static void collapse(const struct text_step *step, const uint8_t *pattern, const uint8_t *text,
+                     size_t size, struct buffer *out)
+{
+    while (size > 0) {
+        size_t start = find(text, size, pattern, step->pattern), end = start;
+        while (starts_with(text + end, size - end, pattern, step->pattern))
+            end += step->pattern;
+        bool runs = end - start > step->pattern;
+        add(out, text, runs ? start : end);
+        if (runs)
+            add(out, pattern + step->pattern, step->text);
+        text += end;
+        size -= end;
+    }
+}
+
+/* Appends the text without the white space at its start (sides & 1) and at its end (sides & 2). */
+static void trim(uint32_t sides, const uint8_t *text, size_t size, struct buffer *out)
+{
+    size_t start = size, end = 0, length;
+    for (size_t i = 0; i < size; i += length) {
+        uint32_t point;
+        length = smol_utf8_decode(text + i, size - i, &point);
+        if (is_white_space(point))
+            continue;
+        start = i < start ? i : start;
+        end = i + length;
+    }
+    start = sides & 1 ? start : 0;
+    end = sides & 2 ? end : size;
+    if (start < end)
+        add(out, text + start, end - start);
+}
+
 /* Returns whether the step does not change text[0..size), size > 0. */
 static bool changes_nothing(const struct text_tables *tables, const struct text_step *step,
                             const uint8_t *text, size_t size, bool first)
 {
     const uint8_t *pattern = tables->pool + step->start;
+    struct character_map map;
     switch (step->kind) {
     case STEP_REPLACE:
         return find(text, size, pattern, step->pattern) == size;
@@ -60,6 +105,14 @@ static bool changes_nothing(const struct text_tables *tables, const struct text_
         return !first || starts_with(text, size, pattern, step->text);
     case STEP_PREPEND_UNLESS:
         return starts_with(text, size, pattern, step->text);
+    case STEP_NFD:
+        return smol_nfd_unchanged(&tables->nfc, text, size) == size;
+    case STEP_MAP:
+        map = text_map(tables, step->start);
+        return smol_character_map_unchanged(&map, text, size);
+    case STEP_COLLAPSE:
+    case STEP_TRIM:
+        return false;
     default:
         return smol_nfc_unchanged(&tables->nfc, text, size) == size;
     }
@@ -73,6 +126,15 @@ static void apply(const struct text_tables *tables, const struct text_step *step
         replace(step, pattern, text, size, out);
     } else if (step->kind == STEP_NFC) {
         smol_nfc(&tables->nfc, text, size, out);
+    } else if (step->kind == STEP_NFD) {
+        smol_nfd(&tables->nfc, text, size, out);
+    } else if (step->kind == STEP_MAP) {
+        const struct character_map map = text_map(tables, step->start);
+        smol_character_map(&map, text, size, out);
+    } else if (step->kind == STEP_COLLAPSE) {
+        collapse(step, pattern, text, size, out);
+    } else if (step->kind == STEP_TRIM) {
+        trim(step->start, text, size, out);
     } else {
         add(out, pattern, step->text);
         add(out, text, size);

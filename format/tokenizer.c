@@ -191,6 +191,7 @@ static struct allowed allowed_with(const struct text_tables *text)
                               CLASS_LETTER | CLASS_NUMBER | CLASS_SPACE | CLASS_NUMERIC};
     if (text) {
         allowed.token_flags |= TOKEN_BYTE | TOKEN_PLAIN;
+        allowed.token_flags |= text->header.model == TEXT_WORDPIECE ? TOKEN_CONTINUES : 0;
         allowed.added_flags |= ADDED_LSTRIP | ADDED_RSTRIP | ADDED_SINGLE_WORD | ADDED_SPECIAL;
         allowed.classes |= CLASS_WORD;
     }

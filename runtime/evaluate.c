@@ -7,10 +7,8 @@
 #include "runtime/engine/forward.h"
 #include "runtime/engine/fpenv.h"
 #include "runtime/library.h"
+#include "runtime/pooling.h"
 #include "runtime/prefix.h"
-
-/* Receives the hidden states after the final norm of some tokens, states (n, hidden_size). */
-typedef void take_states(void *user, const float *states, size_t n);
 
 /* One call. Its rows are the tokens of all parts, one part after the other. */
 struct evaluation {
@@ -18,11 +16,10 @@ struct evaluation {
     struct engine *e;
     smol_eval_part *parts; /* (n); error.status is set in parts that failed */
     size_t n;
-    size_t at;                       /* the next part */
-    smol_eval_part *part_of[BATCH];  /* the part of each segment of the current pass */
-    take_states *take;               /* or NULL */
-    const struct observer *observer; /* or NULL */
-    void *user;
+    size_t at;                         /* the next part */
+    smol_eval_part *part_of[MAX_ROWS]; /* the part of each segment of the current pass */
+    struct pooling *poolings;          /* (n), of the hidden states after the final norm; or NULL */
+    const struct observer *observer;   /* or NULL */
 };
 
 static bool failed(const smol_eval_part *part)
@@ -31,6 +28,17 @@ static bool failed(const smol_eval_part *part)
 }
 
 /* --- before the first pass ---------------------------------------------------------------- */
+
+/* Refuses to compute logits with an encoder. */
+static smol_status check_use(const struct evaluation *call, smol_error *error)
+{
+    if (!call->model->blob.encoder || call->poolings)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "%s: an encoder, which computes embeddings and no text: use smol_embed, "
+                     "`smolrun embed` or /v1/embeddings",
+                     call->model->blob.path);
+}
 
 static smol_status check_part(const struct engine *e, const smol_eval_part *part, smol_error *error)
 {
@@ -46,6 +54,9 @@ static smol_status check_part(const struct engine *e, const smol_eval_part *part
                          "parts[].context: two parts have the same context");
     if (part->n == 0)
         return smol_fail(error, SMOL_ERROR_USAGE, "no tokens to evaluate: pass at least one");
+    if (c->model->blob.encoder && c->length > 0)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "an encoder reads whole texts: truncate the context to 0 first");
     if (part->n_logits > part->n)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "n_logits is %zu: at most the number of tokens, %zu", part->n_logits,
@@ -67,7 +78,7 @@ static smol_status begin_tokens(const struct evaluation *call, const smol_eval_p
     smol_context *c = part->context;
     c->before = c->length;
     c->unshared |= call->observer != NULL;
-    if (!call->take)
+    if (!call->poolings)
         prefix_extend(c, part->ids, part->n - part->n_logits);
     if (n_done(part) == part->n)
         return SMOL_OK;
@@ -102,6 +113,8 @@ static smol_status begin_part(const struct evaluation *call, smol_eval_part *par
 {
     smol_context *c = part->context;
     smol_status status = check_part(call->e, part, error);
+    if (!status)
+        status = check_use(call, error);
     if (!status && smol_context_is_cancelled(c))
         status = smol_fail(error, SMOL_ERROR_CANCELLED, "cancelled");
     if (!status)
@@ -168,10 +181,14 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
 /* Fills a pass with the next rows. Returns false if none are left. */
 static bool gather_rows(struct evaluation *call, struct pass *pass)
 {
-    while (call->at < call->n && pass->n < BATCH) {
+    size_t most = call->e->n_rows;
+    bool whole = call->model->blob.encoder;
+    while (call->at < call->n && pass->n < most) {
         smol_eval_part *part = &call->parts[call->at];
         size_t left = failed(part) ? 0 : part->n - n_done(part);
-        size_t n = smaller(left, BATCH - pass->n);
+        size_t n = smaller(left, most - pass->n);
+        if (whole && n < left)
+            break; /* its tokens see each other: it needs one pass */
         if (n > 0)
             add_rows(pass, call, n);
         call->at += n == left;
@@ -208,8 +225,10 @@ static smol_status run_pass(const struct evaluation *call, struct pass *pass, sm
     atomic_flag_clear(&pass->failed);
     fpenv_enter(&saved);
     smol_status status = smol_forward(pass);
-    if (call->take)
-        call->take(call->user, pass->e->normed, pass->n);
+    for (size_t i = 0; call->poolings && i < pass->n_segments; i++)
+        smol_pooling_add(&call->poolings[call->part_of[i] - call->parts],
+                         pass->e->normed + pass->segments[i].row * pass->m->hidden_size,
+                         pass->segments[i].n);
     fpenv_leave(&saved);
     status = file_settle(&blob->file, blob->path, status, error);
     for (size_t i = 0; i < pass->n_segments; i++) {
@@ -223,7 +242,7 @@ static smol_status run_pass(const struct evaluation *call, struct pass *pass, sm
 
 static smol_status run_passes(struct evaluation *call, smol_error *error)
 {
-    struct segment segments[BATCH];
+    struct segment segments[MAX_ROWS];
     struct pass pass;
     smol_status status = SMOL_OK;
     while (!status) {
@@ -232,7 +251,7 @@ static smol_status run_passes(struct evaluation *call, smol_error *error)
         pass.segments = segments;
         pass.n_segments = pass.n = pass.n_logits = 0;
         pass.observer = call->observer;
-        pass.wants_states = call->take || (call->observer && call->observer->wants_output);
+        pass.wants_states = call->poolings || (call->observer && call->observer->wants_output);
         atomic_init(&pass.unfinished, false);
         pass.status = SMOL_OK;
         pass.error = error;
@@ -279,8 +298,8 @@ static smol_status end_parts(struct evaluation *call, const smol_error *whole, s
     return first->error.status;
 }
 
-/* Evaluates parts as smol_eval_many does. For a single part, `take` receives the states of all
- * tokens in order, once per pass. The caller sets parts, n, and take or observer, if any. */
+/* Evaluates parts as smol_eval_many does. The caller sets parts, n, and poolings or observer, if
+ * any. */
 static smol_status evaluate(struct evaluation call, smol_error *error)
 {
     smol_error whole;
@@ -319,60 +338,50 @@ smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size
 
 /* --- hidden states ------------------------------------------------------------------------ */
 
-/* Pools the states of all tokens, which arrive once per pass. */
-struct pooling {
-    smol_pooling kind;
-    size_t width; /* hidden_size */
-    float *out;
-    double *sums; /* (width), for the mean: the order of additions does not depend on the passes */
-};
-
-static void pool_states(void *user, const float *states, size_t n)
+/* Initializes the poolings of all parts, whose results go to `logits`. */
+static smol_status begin_poolings(struct pooling *poolings, const smol_eval_part *parts, size_t n,
+                                  smol_pooling kind, smol_error *error)
 {
-    struct pooling *pooling = user;
-    size_t width = pooling->width;
-    switch (pooling->kind) {
-    case SMOL_POOL_NONE:
-        memcpy(pooling->out, states, n * width * sizeof *states);
-        pooling->out += n * width;
-        break;
-    case SMOL_POOL_LAST:
-        memcpy(pooling->out, states + (n - 1) * width, width * sizeof *states);
-        break;
-    case SMOL_POOL_MEAN:
-        for (size_t i = 0; i < n * width; i++)
-            pooling->sums[i % width] += (double)states[i];
-    }
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < n && !status; i++)
+        status =
+            smol_pooling_init(&poolings[i], parts[i].context->model, kind, parts[i].logits, error);
+    return status;
 }
 
-static void finish_mean(const struct pooling *pooling, size_t n)
+/* Finishes the poolings of the parts that have not failed. */
+static void end_poolings(struct pooling *poolings, const smol_eval_part *parts, size_t n)
 {
     fenv_t saved;
     fpenv_enter(&saved);
-    for (size_t i = 0; i < pooling->width; i++)
-        pooling->out[i] = (float)(pooling->sums[i] / (double)n);
+    for (size_t i = 0; i < n; i++)
+        if (!failed(&parts[i]))
+            smol_pooling_finish(&poolings[i]);
     fpenv_leave(&saved);
 }
 
-smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n, smol_pooling kind,
+smol_status smol_embed_many(smol_eval_part *parts, size_t n_parts, smol_pooling pooling,
+                            smol_error *error)
+{
+    error_clear(error);
+    struct pooling *poolings = smol_calloc(n_parts + 1, sizeof *poolings);
+    if (!poolings)
+        return smol_fail_memory(error, "embeddings");
+    smol_status status = begin_poolings(poolings, parts, n_parts, pooling, error);
+    if (!status) {
+        status = evaluate((struct evaluation){.parts = parts, .n = n_parts, .poolings = poolings},
+                          error);
+        end_poolings(poolings, parts, n_parts);
+    }
+    for (size_t i = 0; i < n_parts; i++)
+        smol_pooling_free(&poolings[i]);
+    smol_free(poolings);
+    return status;
+}
+
+smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n, smol_pooling pooling,
                        float *states, smol_error *error)
 {
-    struct pooling pooling = {
-        .kind = kind, .width = context->model->blob.model->hidden_size, .out = states};
-    error_clear(error);
-    if ((unsigned)kind > SMOL_POOL_LAST)
-        return smol_fail(error, SMOL_ERROR_USAGE, "pooling: %d is not a value of smol_pooling",
-                         (int)kind);
-    if (kind == SMOL_POOL_MEAN) {
-        pooling.sums = smol_calloc(pooling.width, sizeof *pooling.sums);
-        if (!pooling.sums)
-            return smol_fail_memory(error, "the mean");
-    }
-    smol_eval_part part = {.context = context, .ids = ids, .n = n};
-    smol_status status = evaluate(
-        (struct evaluation){.parts = &part, .n = 1, .take = pool_states, .user = &pooling}, error);
-    if (!status && kind == SMOL_POOL_MEAN)
-        finish_mean(&pooling, n);
-    smol_free(pooling.sums);
-    return status;
+    smol_eval_part part = {.context = context, .ids = ids, .n = n, .logits = states};
+    return smol_embed_many(&part, 1, pooling, error);
 }

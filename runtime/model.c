@@ -233,6 +233,8 @@ smol_model_info smol_model_get_info(const smol_model *model)
         .bos_id = m->bos_id,
         .has_chat_template = smol_chat_supported(model),
         .blob_bytes = model->blob.file.size,
+        .is_encoder = model->blob.encoder != NULL,
+        .max_text = model->blob.encoder ? model->blob.encoder->max_length : m->context_length,
     };
 }
 

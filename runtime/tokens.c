@@ -1,4 +1,6 @@
 /* Text to token ids and back, see smol.h. */
+#include <string.h>
+
 #include "common/buffer.h"
 #include "common/memory.h"
 #include "runtime/library.h"
@@ -6,6 +8,20 @@
 #include "runtime/tokenizer/tokenizer.h"
 
 /* --- text to ids -------------------------------------------------------------------------- */
+
+/* Shortens a text's ids (n) to the most that an embedding is made of. The ids after the text stay.
+ * Returns the new number. */
+static size_t truncate(const smol_model *model, const smol_tokenize_params *params, uint32_t *ids,
+                       size_t n)
+{
+    size_t most = smol_model_get_info(model).max_text;
+    size_t n_after = params->whole_text ? model->blob.tokenizer.rules.header.n_after : 0;
+    if (n <= most)
+        return n;
+    n_after = n_after < most ? n_after : most;
+    memmove(ids + most - n_after, ids + n - n_after, n_after * sizeof *ids);
+    return most;
+}
 
 smol_status smol_tokenize(const smol_model *model, const char *text, size_t size,
                           const smol_tokenize_params *params, uint32_t **ids, size_t *n,
@@ -35,7 +51,7 @@ smol_status smol_tokenize(const smol_model *model, const char *text, size_t size
         return status;
     }
     *ids = list.ids;
-    *n = list.n;
+    *n = params->truncate ? truncate(model, params, list.ids, list.n) : list.n;
     return SMOL_OK;
 }
 

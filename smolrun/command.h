@@ -11,5 +11,6 @@ int smol_command_bench(int argc, char **argv);
 int smol_command_perplexity(int argc, char **argv);
 int smol_command_explain(int argc, char **argv);
 int smol_command_calibrate(int argc, char **argv);
+int smol_command_embed(int argc, char **argv);
 
 #endif

@@ -23,6 +23,7 @@ static const struct {
     {"perplexity", smol_command_perplexity},
     {"explain", smol_command_explain},
     {"calibrate", smol_command_calibrate},
+    {"embed", smol_command_embed},
 };
 
 enum { LEAST_STACK = 128 << 10 }; /* bytes, for the main thread and for each other thread */

@@ -61,6 +61,8 @@ struct settings {
     void (*before_sandbox)(void); /* of a chat, or NULL */
     /* generate, bench */
     int json;
+    /* embed */
+    int npy, similarity;
     /* tokenize */
     const char *decode;
     /* logits */

@@ -1,4 +1,5 @@
-/* Embeddings, see embed.h: the mean of the hidden states of all tokens, of length 1. */
+/* Embeddings, see embed.h: an encoder's own, or the mean of the hidden states of all tokens, of
+ * length 1. */
 #include "smolserve/embed.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 #include "smolserve/generator.h"
 
-enum { SLICE = 128 }; /* tokens */
+enum { SLICE = 128 }; /* tokens, but for encoders, whose texts are whole */
 
 smol_status smol_embedding_begin(struct embedding *e, struct job *job,
                                  const smol_context_params *params, smol_error *error)
@@ -38,10 +39,25 @@ static void finish_prompt(struct embedding *e, size_t width)
     e->position = 0;
 }
 
+/* Computes an encoder's embedding as its checkpoint says. */
+static smol_status embed_whole(struct embedding *e, const struct prompt *prompt, size_t width,
+                               bool *done, smol_error *error)
+{
+    float *state = e->job->states + e->prompt * width;
+    smol_status status =
+        smol_embed(e->context, prompt->ids, prompt->n, SMOL_POOL_MODEL, state, error);
+    smol_context_truncate(e->context, 0);
+    e->prompt += !status;
+    *done = e->prompt == e->job->n_prompts;
+    return status;
+}
+
 smol_status smol_embedding_step(struct embedding *e, bool *done, smol_error *error)
 {
     const struct prompt *prompt = &e->job->prompts[e->prompt];
     size_t width = e->job->generator->info.hidden_size, n = prompt->n - e->position;
+    if (e->job->generator->info.is_encoder)
+        return embed_whole(e, prompt, width, done, error);
     n = n < SLICE ? n : SLICE;
     smol_status status =
         smol_embed(e->context, prompt->ids + e->position, n, SMOL_POOL_NONE, e->slice, error);

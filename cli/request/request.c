@@ -287,8 +287,11 @@ smol_status smol_prompt_text(const char *text, size_t size, const smol_model *mo
                              smol_on_progress *on_progress, void *user, uint32_t **ids, size_t *n,
                              smol_error *error)
 {
-    const smol_tokenize_params params = {
-        .parse_special = 1, .whole_text = 1, .on_progress = on_progress, .user = user};
+    const smol_tokenize_params params = {.parse_special = 1,
+                                         .whole_text = 1,
+                                         .on_progress = on_progress,
+                                         .user = user,
+                                         .truncate = (int)smol_model_get_info(model).is_encoder};
     smol_status status = smol_tokenize(model, text, size, &params, ids, n, error);
     if (status || *n > 0)
         return status;

@@ -12,6 +12,7 @@
 #include "format/model.h"
 #include "format/sections.h"
 #include "format/template.h"
+#include "format/text.h"
 
 struct blob_writer {
     struct blob_sink sink;
@@ -88,6 +89,15 @@ static bool has_tools(const struct blob_contents *contents)
     return header.tool_style != TOOLS_NONE;
 }
 
+static bool is_extended(const struct blob_contents *contents)
+{
+    struct text_tables tables;
+    smol_error error;
+    return contents->n_text > 0 &&
+           !smol_text_tables_open(contents->text, contents->n_text, &tables, &error) &&
+           smol_text_is_extended(&tables);
+}
+
 /* Returns the features that a reader of the contents needs, as bits of enum blob_feature. */
 static uint64_t features_of(const struct blob_contents *contents)
 {
@@ -95,17 +105,20 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->template_section ? FEATURE_TEMPLATE : 0) |
            (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0) |
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
-           (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0);
+           (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
+           (is_extended(contents) ? FEATURE_VOCABULARY : 0) |
+           (contents->encoder ? FEATURE_ENCODER : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
 static uint16_t minor_of(uint64_t features)
 {
-    return features & FEATURE_COMPONENTS ? BLOB_MINOR_COMPONENTS
-           : features & FEATURE_TOOLS    ? BLOB_MINOR_TOOLS
-           : features & FEATURE_MIXED    ? BLOB_MINOR_MIXED
-           : features                    ? BLOB_MINOR_FEATURES
-                                         : BLOB_MINOR;
+    return features & (FEATURE_VOCABULARY | FEATURE_ENCODER) ? BLOB_MINOR_VOCABULARY
+           : features & FEATURE_COMPONENTS                   ? BLOB_MINOR_COMPONENTS
+           : features & FEATURE_TOOLS                        ? BLOB_MINOR_TOOLS
+           : features & FEATURE_MIXED                        ? BLOB_MINOR_MIXED
+           : features                                        ? BLOB_MINOR_FEATURES
+                                                             : BLOB_MINOR;
 }
 
 static struct section_data section_data(const struct blob_contents *contents,
@@ -136,6 +149,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){contents->text, contents->n_text};
     case SECTION_TEMPLATE:
         return (struct section_data){contents->template_section, contents->n_template};
+    case SECTION_ENCODER:
+        return (struct section_data){contents->encoder, sizeof *contents->encoder};
     case SECTION_LEVELS:
         return (struct section_data){contents->mix.levels,
                                      contents->mix.n_levels * sizeof *contents->mix.levels};

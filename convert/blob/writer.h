@@ -29,6 +29,7 @@ struct blob_contents {
     size_t n_text;
     const uint8_t *template_section; /* (n_template), or NULL for a blob without one */
     size_t n_template;
+    const struct blob_encoder *encoder; /* or NULL */
     struct mix mix; /* zeroed for a blob whose matrices all have the model's dtype */
 };
 

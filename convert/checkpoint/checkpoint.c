@@ -96,7 +96,12 @@ static bool ends_with(const char *name, const char *const *ends, size_t n)
 bool smol_checkpoint_ignores(const char *name)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
-                                       ".attention.bias", ".attention.masked_bias"};
+                                       ".attention.bias", ".attention.masked_bias",
+                                       /* of encoders: what other tasks add */
+                                       ".pooler.dense.weight", ".pooler.dense.bias",
+                                       ".embeddings.position_ids",
+                                       /* added to the positions, see struct weights */
+                                       ".embeddings.token_type_embeddings.weight"};
     static const char *const of_gguf[] = {"rope_freqs.weight", "rope_factors_long.weight",
                                           "rope_factors_short.weight"};
     for (size_t i = 0; i < sizeof of_gguf / sizeof of_gguf[0]; i++)
@@ -159,7 +164,8 @@ static void resolve_tied(const struct safetensors *reader, const struct family *
     const struct safetensors_tensor *embed =
         smol_safetensors_find(reader, family->names[ROLE_EMBED]);
     const struct safetensors_tensor *output =
-        smol_safetensors_find(reader, family->names[ROLE_OUTPUT]);
+        family->names[ROLE_OUTPUT] ? smol_safetensors_find(reader, family->names[ROLE_OUTPUT])
+                                   : NULL;
     if (embed && output)
         model->tied_embeddings = same_data(embed, output);
 }

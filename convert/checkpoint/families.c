@@ -52,6 +52,7 @@
     [ROLE_FINAL_NORM_BIAS] = "model.norm.bias"
 #define NEOX_LAYER "gpt_neox.layers.%u."
 #define GPT2_LAYER "transformer.h.%u."
+#define BERT_LAYER "bert.encoder.layer.%u."
 /* clang-format on */
 
 #define SILU .activation_key = "hidden_act", .activation = ACTIVATION_SILU
@@ -410,6 +411,50 @@ static const struct family families[] = {
                   {GPT2_LAYER "attn.c_proj.weight", {ROLE_ATTN_O}, 1, FUSION_TURNED},
                   {GPT2_LAYER "mlp.c_fc.weight", {ROLE_MLP_UP}, 1, FUSION_TURNED},
                   {GPT2_LAYER "mlp.c_proj.weight", {ROLE_MLP_DOWN}, 1, FUSION_TURNED}},
+    },
+    {
+        .architecture = "BertModel",
+        .model_type = "bert",
+        .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
+        .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},
+        .norm_eps = 1e-12,
+        .norm_eps_key = "layer_norm_eps",
+        .bos_id = NO_TOKEN,
+        .eos_id = NO_TOKEN,
+        .tied_embeddings = 1,
+        .activation_key = "hidden_act",
+        .activation = ACTIVATION_GELU,
+        .attention_bias = BIAS_QKVO,
+        .attention_biased = {NULL, true},
+        .mlp_biased = {NULL, true},
+        .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_POSITIONS | BLOCK_NORM_STREAM,
+        .demands = {{"is_decoder", false, "a decoder of this family is not supported"},
+                    {"add_cross_attention", false, "cross-attention is not supported"}},
+        .prefix = "bert.",
+        .encodes = true,
+        .embedding_norm = {"bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.bias"},
+        .layer_norm = {BERT_LAYER "output.LayerNorm.weight", BERT_LAYER "output.LayerNorm.bias"},
+        .types = "bert.embeddings.token_type_embeddings.weight",
+        .names = {[ROLE_EMBED] = "bert.embeddings.word_embeddings.weight",
+                  [ROLE_POSITIONS] = "bert.embeddings.position_embeddings.weight",
+                  [ROLE_ATTN_NORM] = BERT_LAYER "norm.weight",
+                  [ROLE_ATTN_NORM_BIAS] = BERT_LAYER "norm.bias",
+                  [ROLE_ATTN_Q] = BERT_LAYER "attention.self.query.weight",
+                  [ROLE_ATTN_K] = BERT_LAYER "attention.self.key.weight",
+                  [ROLE_ATTN_V] = BERT_LAYER "attention.self.value.weight",
+                  [ROLE_ATTN_O] = BERT_LAYER "attention.output.dense.weight",
+                  [ROLE_ATTN_Q_BIAS] = BERT_LAYER "attention.self.query.bias",
+                  [ROLE_ATTN_K_BIAS] = BERT_LAYER "attention.self.key.bias",
+                  [ROLE_ATTN_V_BIAS] = BERT_LAYER "attention.self.value.bias",
+                  [ROLE_ATTN_O_BIAS] = BERT_LAYER "attention.output.dense.bias",
+                  [ROLE_MLP_NORM] = BERT_LAYER "attention.output.LayerNorm.weight",
+                  [ROLE_MLP_NORM_BIAS] = BERT_LAYER "attention.output.LayerNorm.bias",
+                  [ROLE_MLP_UP] = BERT_LAYER "intermediate.dense.weight",
+                  [ROLE_MLP_DOWN] = BERT_LAYER "output.dense.weight",
+                  [ROLE_MLP_UP_BIAS] = BERT_LAYER "intermediate.dense.bias",
+                  [ROLE_MLP_DOWN_BIAS] = BERT_LAYER "output.dense.bias",
+                  [ROLE_FINAL_NORM] = "bert.encoder.norm.weight",
+                  [ROLE_FINAL_NORM_BIAS] = "bert.encoder.norm.bias"},
     },
     {
         .architecture = "PhiForCausalLM",

@@ -128,6 +128,12 @@ struct family {
      * tensor. Parts of fused tensors have names as if they were separate tensors. */
     const char *names[ROLE_COUNT];
     struct family_fused fused[FAMILY_MAX_FUSED];
+    /* Encoders, whose norms stand after the blocks: BLOCK_NORM_STREAM. The names of the norm after
+     * the embedding and of that after each layer, weight and bias; names has that before the layer,
+     * which is the one after the layer before. */
+    bool encodes;
+    const char *embedding_norm[2], *layer_norm[2];
+    const char *types;  /* the embedding of types of tokens, of which all are 0 */
     const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
 };
 

@@ -160,6 +160,26 @@ static void add_prefix(struct split *split, struct safetensors_tensor *tensor)
     tensor->name = name;
 }
 
+/* Gives a norm that stands after the embedding, or after a layer, the name of the one before the
+ * next layer, or of the final norm. */
+static void move_norm(struct split *split, struct safetensors_tensor *tensor)
+{
+    static const enum tensor_role before[] = {ROLE_ATTN_NORM, ROLE_ATTN_NORM_BIAS};
+    static const enum tensor_role last[] = {ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS};
+    const struct family *family = split->family;
+    for (size_t i = 0; i < 2; i++) {
+        uint32_t layer = 0;
+        bool first = strcmp(tensor->name, family->embedding_norm[i]) == 0;
+        if (!first && !smol_checkpoint_matches(family->layer_norm[i], tensor->name, &layer))
+            continue;
+        layer += !first;
+        bool ends = layer == split->model->n_layers;
+        tensor->name = smol_checkpoint_format(family->names[ends ? last[i] : before[i]], layer,
+                                              add_name(split));
+        return;
+    }
+}
+
 /* Adds the tensors that are not fused after the parts, with the prefix if it lacks. The output is
  * outside of what the prefix stands for. */
 static void keep_others(struct split *split)
@@ -169,8 +189,11 @@ static void keep_others(struct split *split)
             continue;
         struct safetensors_tensor *tensor = &split->tensors[split->n_tensors++];
         *tensor = split->all->tensors[i];
-        if (split->lacks_prefix && strcmp(tensor->name, split->family->names[ROLE_OUTPUT]) != 0)
+        const char *output = split->family->names[ROLE_OUTPUT];
+        if (split->lacks_prefix && !(output && strcmp(tensor->name, output) == 0))
             add_prefix(split, tensor);
+        if (split->family->encodes)
+            move_norm(split, tensor);
     }
 }
 
@@ -193,7 +216,7 @@ static smol_status allocate_table(struct split *split)
         n_parts += split->family->fused[i].n * split->model->n_layers;
     split->tensors = calloc(split->all->n_tensors + n_parts, sizeof *split->tensors);
     split->is_fused = calloc(split->all->n_tensors + 1, sizeof *split->is_fused);
-    split->names = calloc(2 * n_parts + split->all->n_tensors, MAX_CHECKPOINT_NAME);
+    split->names = calloc(2 * n_parts + 2 * split->all->n_tensors, MAX_CHECKPOINT_NAME);
     return split->tensors && split->is_fused && split->names
                ? SMOL_OK
                : smol_fail_memory(split->error, "the table of tensors");
@@ -222,7 +245,7 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .all = all,
                           .lacks_prefix = lacks_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name)
+    if (!family->fused[0].name && !family->encodes)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

@@ -177,9 +177,13 @@ static void print_tokens(const struct blob *blob, FILE *out)
     const struct blob_tokenizer *t = &blob->tokenizer.header;
     const struct blob_text *rules = &blob->tokenizer.rules.header;
     bool characters = rules->flags & TEXT_CHARACTERS;
-    fprintf(out, "%-18s %s BPE, %" PRIu32 " tokens, %" PRIu32 " added, ", "tokenizer",
-            characters ? "character-level" : "byte-level", t->n_tokens, t->n_added);
-    if (characters)
+    static const char *const models[] = {NULL, "WordPiece", "Unigram"};
+    const char *kind = rules->model != TEXT_MERGES ? models[rules->model]
+                       : characters                ? "character-level BPE"
+                                                   : "byte-level BPE";
+    fprintf(out, "%-18s %s, %" PRIu32 " tokens, %" PRIu32 " added, ", "tokenizer", kind,
+            t->n_tokens, t->n_added);
+    if (characters && !blob->n_scanner)
         fprintf(out, "%s\n", rules->split ? "split" : "not split");
     else if (blob->n_scanner)
         fprintf(out, "split by %" PRIu32 " patterns, %" PRIu32 " states\n",
@@ -284,9 +288,9 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks", "template", "scanner",   "text",
-                                        "mixed",  "tools",    "components"};
-    _Static_assert(KNOWN_FEATURES == (1 << sizeof names / sizeof names[0]) - 1, "one has no name");
+    static const char *const names[] = {"blocks", "template",   "scanner",    "text",   "mixed",
+                                        "tools",  "components", "vocabulary", "encoder"};
+    _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -13,9 +13,9 @@ enum stage { TOKENS, BYTES, FUSED, STRIPPED };
 static bool take_replace(const json_t *part, struct decoder_rules *rules)
 {
     struct rule_step step = {
-        STEP_REPLACE,
-        json_text_of(json_object_get(json_object_get(part, "pattern"), "String")),
-        json_text_of(json_object_get(part, "content")),
+        .kind = STEP_REPLACE,
+        .pattern = json_text_of(json_object_get(json_object_get(part, "pattern"), "String")),
+        .text = json_text_of(json_object_get(part, "content")),
     };
     if (!part_has_type(part, "Replace") || step.pattern.size == 0 || !step.text.data ||
         step.pattern.size > TEXT_MAX_LENGTH || step.text.size > TEXT_MAX_LENGTH ||
@@ -36,7 +36,8 @@ static bool take_metaspace(const json_t *part, struct decoder_rules *rules)
     if (!part_has_type(part, "Metaspace") || replacement.size == 0 || !name || contradicts ||
         rules->n > 0)
         return false;
-    rules->replacements[rules->n++] = (struct rule_step){STEP_REPLACE, replacement, space};
+    rules->replacements[rules->n++] =
+        (struct rule_step){.kind = STEP_REPLACE, .pattern = replacement, .text = space};
     rules->bare = !never;
     return true;
 }
@@ -77,6 +78,19 @@ static bool take_part(const json_t *part, enum stage *stage, struct decoder_rule
     return strips;
 }
 
+/* Reads WordPiece, whose prefix must be the model's. */
+static bool take_wordpiece(const json_t *part, struct text_rules *rules)
+{
+    struct json_text prefix = json_text_of(json_object_get(part, "prefix"));
+    const json_t *cleanup = json_object_get(part, "cleanup");
+    rules->decoder.wordpiece = rules->decoder.bare = true;
+    rules->decoder.cleanup = json_is_true(cleanup);
+    rules->decoder.prefix = prefix;
+    return part_has_type(part, "WordPiece") && json_is_boolean(cleanup) && prefix.data &&
+           prefix.size == rules->prefix.size &&
+           memcmp(prefix.data, rules->prefix.data, prefix.size) == 0;
+}
+
 /* The options of ByteLevel are ignored: none affects decoding or the ids after encoding. */
 smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct text_rules *rules,
                                     smol_error *error)
@@ -86,9 +100,12 @@ smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct
     bool many = part_is_sequence(decoder, "decoders", &parts);
     if (many && json_array_size(parts) == 1)
         decoder = json_array_get(parts, 0);
-    if (part_has_type(decoder, "ByteLevel"))
+    if (part_has_type(decoder, "ByteLevel") && rules->model == TEXT_MERGES)
         return SMOL_OK;
     rules->characters = true;
+    if (rules->model == TEXT_WORDPIECE)
+        return take_wordpiece(decoder, rules) ? SMOL_OK
+                                              : part_refuse(path, "decoder", decoder, error);
     if (!many)
         return take_part(decoder, &stage, &rules->decoder)
                    ? SMOL_OK
@@ -149,17 +166,103 @@ static smol_status mark_spaces(const char *path, const char *name, size_t size,
         path, name);
 }
 
+/* Applies the replacements steps (n) to the text. Stops when it becomes too long for a token. */
+static void replace_all(const struct rule_step *steps, size_t n, struct buffer *text)
+{
+    for (size_t i = 0; i < n && text->size <= UINT16_MAX; i++) {
+        struct buffer next = {.failed = text->failed};
+        replace(&steps[i], text->text ? text->text : "", text->size, &next);
+        free(text->text);
+        *text = next;
+    }
+}
+
+/* --- WordPiece ------------------------------------------------------------------------------ */
+
+#define REPLACE(from, to)                                                                          \
+    {                                                                                              \
+        STEP_REPLACE, {from, sizeof from - 1}, {to, sizeof to - 1}, 0                              \
+    }
+
+/* What `cleanup` replaces in a token and the space before it. */
+static const struct rule_step cleanups[] = {
+    REPLACE(" .", "."),     REPLACE(" ?", "?"),           REPLACE(" !", "!"),
+    REPLACE(" ,", ","),     REPLACE(" ' ", "'"),          REPLACE(" n't", "n't"),
+    REPLACE(" 'm", "'m"),   REPLACE(" do not", " don't"), REPLACE(" 's", "'s"),
+    REPLACE(" 've", "'ve"), REPLACE(" 're", "'re"),
+};
+
+/* Returns the text of a token as the first one of a text, or as a later one. */
+static struct buffer wordpiece_text(const struct decoder_rules *rules, const char *name,
+                                    size_t size, bool first)
+{
+    const struct json_text *prefix = &rules->prefix;
+    struct buffer text = {0};
+    bool continues =
+        !first && size >= prefix->size && memcmp(name, prefix->data, prefix->size) == 0;
+    size_t start = continues ? prefix->size : 0;
+    if (!first && !continues)
+        smol_buffer_add(&text, " ", 1);
+    smol_buffer_add(&text, name + start, size - start);
+    if (rules->cleanup)
+        replace_all(cleanups, sizeof cleanups / sizeof cleanups[0], &text);
+    return text;
+}
+
+/* Returns whether `first` is `before` and then `later`, without `skipped` (0: nothing). */
+static bool is_spelled(const struct buffer *first, struct json_text before,
+                       const struct buffer *later, char skipped)
+{
+    size_t n = before.size;
+    if (first->size < n || (n > 0 && memcmp(first->text, before.data, n) != 0))
+        return false;
+    for (size_t i = 0; i < later->size; i++) {
+        if (skipped && later->text[i] == skipped)
+            continue;
+        if (n == first->size || first->text[n++] != later->text[i])
+            return false;
+    }
+    return n == first->size;
+}
+
+/* Decodes a token of WordPiece: its text within a text, and by a flag that at its start. */
+static smol_status show_wordpiece(const struct decoder_rules *rules, const char *path,
+                                  const char *name, size_t size, struct shown_token *shown,
+                                  smol_error *error)
+{
+    static const struct json_text nothing = {0};
+    struct buffer later = wordpiece_text(rules, name, size, false);
+    struct buffer first = wordpiece_text(rules, name, size, true);
+    bool bare = is_spelled(&first, nothing, &later, ' ');
+    bool plain = is_spelled(&first, nothing, &later, 0);
+    bool continues = is_spelled(&first, rules->prefix, &later, 0);
+    bool failed = first.failed || later.failed;
+    free(first.text);
+    *shown = (struct shown_token){later.text, later.size,
+                                  bare        ? 0
+                                  : plain     ? TOKEN_PLAIN
+                                  : continues ? TOKEN_PLAIN | TOKEN_CONTINUES
+                                              : 0};
+    if (failed)
+        return smol_fail_memory(error, "the vocabulary");
+    if (bare || plain || continues)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "%s: token %.80s has spaces, so that it would start a text in a way of its "
+                     "own: use another model",
+                     path, name);
+}
+
+/* --- all decoders --------------------------------------------------------------------------- */
+
 smol_status smol_decoder_show(const struct decoder_rules *rules, const char *path, const char *name,
                               size_t size, struct shown_token *shown, smol_error *error)
 {
+    if (rules->wordpiece)
+        return show_wordpiece(rules, path, name, size, shown, error);
     struct buffer text = {0};
     smol_buffer_add(&text, name, size);
-    for (uint32_t i = 0; i < rules->n && text.size <= UINT16_MAX; i++) {
-        struct buffer next = {.failed = text.failed};
-        replace(&rules->replacements[i], text.text ? text.text : "", text.size, &next);
-        free(text.text);
-        text = next;
-    }
+    replace_all(rules->replacements, rules->n, &text);
     *shown = (struct shown_token){text.text, text.size, 0};
     if (text.failed)
         return smol_fail_memory(error, "the vocabulary");

@@ -191,6 +191,16 @@ smol_status smol_merge_table_read(const json_t *root, const char *path, struct m
     return status;
 }
 
+smol_status smol_merge_table_empty(struct merge_table *table, smol_error *error)
+{
+    table->n_slots = 1;
+    table->slots = calloc(1, sizeof *table->slots);
+    if (!table->slots)
+        return smol_fail_memory(error, "the merges");
+    table->slots->left = NO_TOKEN;
+    return SMOL_OK;
+}
+
 void smol_merge_table_free(struct merge_table *table)
 {
     free(table->slots);

@@ -19,6 +19,9 @@ struct merge_table {
 smol_status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
                                   smol_error *error);
 
+/* Makes a table without merges. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_merge_table_empty(struct merge_table *table, smol_error *error);
+
 void smol_merge_table_free(struct merge_table *table);
 
 #endif

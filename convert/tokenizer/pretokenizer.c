@@ -183,6 +183,13 @@ static smol_status read_whitespace_split(struct reader *r, const json_t *part)
     return read_named(r, part, ":space", SPLIT_REMOVED);
 }
 
+/* Adds BERT's stages: white space is dropped, and each character of punctuation stands alone. */
+static smol_status read_bert(struct reader *r, const json_t *part)
+{
+    smol_status status = read_whitespace_split(r, part);
+    return status ? status : read_named(r, part, ":punctuation", SPLIT_ISOLATED);
+}
+
 /* Adds a stage that keeps words and runs of characters that are neither word nor space. */
 static smol_status read_whitespace(struct reader *r, const json_t *part)
 {
@@ -225,6 +232,7 @@ static smol_status read_part(struct reader *r, const json_t *part, int depth)
         {"Split", read_split},           {"ByteLevel", read_byte_level},
         {"Digits", read_digits},         {"Punctuation", read_punctuation},
         {"Whitespace", read_whitespace}, {"WhitespaceSplit", read_whitespace_split},
+        {"BertPreTokenizer", read_bert},
     };
     const json_t *parts;
     smol_status status = SMOL_OK;
@@ -241,15 +249,55 @@ static smol_status read_part(struct reader *r, const json_t *part, int depth)
 
 /* --- entry points --------------------------------------------------------------------------- */
 
-static smol_status compile(struct reader *r, const json_t *whole, struct scanner_section *section)
+/* Reads all parts as stages that end in bytes, as ByteLevel leaves them. */
+static smol_status read_bytes(struct reader *r, const json_t *whole)
+{
+    smol_status status = read_part(r, whole, 0);
+    return !status && !r->in_bytes ? refuse(r, whole) : status;
+}
+
+/* Reads the parts before a Metaspace at the end, which another reader takes, as stages of
+ * characters. */
+static smol_status read_characters(struct reader *r, const json_t *whole)
+{
+    const json_t *parts, *part = whole;
+    bool many = part_is_sequence(whole, "pretokenizers", &parts);
+    size_t n = many ? json_array_size(parts) : part_is_set(whole);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        part = many ? json_array_get(parts, i) : whole;
+        if (i + 1 < n || !part_has_type(part, "Metaspace"))
+            status = read_part(r, part, 0);
+    }
+    return !status && r->in_bytes ? refuse(r, whole) : status;
+}
+
+/* Reads the parts and compiles their stages. */
+static smol_status compile(struct reader *r, const json_t *whole, bool bytes,
+                           struct pretokenizer *pretokenizer)
 {
     uint32_t stage;
     smol_error reason;
-    smol_status status = read_part(r, whole, 0);
-    if (!status && !r->in_bytes)
-        status = refuse(r, whole);
-    if (!status && smol_scanner_compile(r->plan, section, &stage, &reason))
-        status = refuse_pattern(r, r->plan->n_stages ? r->parts[stage] : whole, &reason);
+    smol_status status = (bytes ? read_bytes : read_characters)(r, whole);
+    if (status || (!bytes && r->plan->n_stages == 0))
+        return status;
+    pretokenizer->bits = PRETOKENIZE_SCANNER;
+    if (smol_scanner_compile(r->plan, &pretokenizer->scanner, &stage, &reason))
+        return refuse_pattern(r, r->plan->n_stages ? r->parts[stage] : whole, &reason);
+    return SMOL_OK;
+}
+
+static smol_status read(const json_t *root, const char *path, bool bytes,
+                        struct pretokenizer *pretokenizer, smol_error *error)
+{
+    struct scanner_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return smol_fail_memory(error, "the pre-tokenizer");
+    struct reader reader = {.path = path, .error = error, .plan = plan};
+    smol_status status =
+        compile(&reader, json_object_get(root, "pre_tokenizer"), bytes, pretokenizer);
+    smol_scanner_plan_free(plan);
+    free(plan);
     return status;
 }
 
@@ -258,17 +306,14 @@ smol_status smol_pretokenizer_read(const json_t *root, const char *path,
 {
     const json_t *whole = json_object_get(root, "pre_tokenizer");
     *pretokenizer = (struct pretokenizer){.bits = bits_of(whole)};
-    if (pretokenizer->bits)
-        return SMOL_OK;
-    struct scanner_plan *plan = calloc(1, sizeof *plan);
-    if (!plan)
-        return smol_fail_memory(error, "the pre-tokenizer");
-    struct reader reader = {.path = path, .error = error, .plan = plan};
-    smol_status status = compile(&reader, whole, &pretokenizer->scanner);
-    pretokenizer->bits = PRETOKENIZE_SCANNER;
-    smol_scanner_plan_free(plan);
-    free(plan);
-    return status;
+    return pretokenizer->bits ? SMOL_OK : read(root, path, true, pretokenizer, error);
+}
+
+smol_status smol_pretokenizer_read_words(const json_t *root, const char *path,
+                                         struct pretokenizer *pretokenizer, smol_error *error)
+{
+    *pretokenizer = (struct pretokenizer){.bits = PRETOKENIZE_GPT2}; /* ignored */
+    return read(root, path, false, pretokenizer, error);
 }
 
 void smol_pretokenizer_free(struct pretokenizer *pretokenizer)

@@ -21,6 +21,11 @@ struct pretokenizer {
 smol_status smol_pretokenizer_read(const json_t *root, const char *path,
                                    struct pretokenizer *pretokenizer, smol_error *error);
 
+/* Does the same for a model whose words are characters. A Metaspace at the end is not read here.
+ * Without another part there is no scanner. */
+smol_status smol_pretokenizer_read_words(const json_t *root, const char *path,
+                                         struct pretokenizer *pretokenizer, smol_error *error);
+
 void smol_pretokenizer_free(struct pretokenizer *pretokenizer);
 
 #endif

@@ -1,96 +1,8 @@
-/* Reads the rules of a tokenizer.json, see text_rules.h; decoder.c reads its decoder. */
+/* Reads the rules of a tokenizer.json, see text_rules.h: pre-tokenizers of characters and
+ * post-processors. model_rules.c, normalizer.c and decoder.c read the rest. */
 #include "convert/tokenizer/text_rules.h"
 
 #include "common/utf8.h"
-
-/* --- the model ------------------------------------------------------------------------------- */
-
-static smol_status read_flag(const json_t *root, const char *path, const char *key, bool *flag,
-                             smol_error *error)
-{
-    const json_t *value = json_object_get(json_object_get(root, "model"), key);
-    *flag = json_is_true(value);
-    if (!part_is_set(value) || json_is_boolean(value))
-        return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%s: %s must be true or false (in model): download it again", path, key);
-}
-
-static smol_status read_model(const json_t *root, const char *path, struct text_rules *rules,
-                              smol_error *error)
-{
-    const json_t *unknown = json_object_get(json_object_get(root, "model"), "unk_token");
-    if (part_is_set(unknown) && !json_is_string(unknown))
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: unk_token must be a string (in model): download it again", path);
-    rules->unknown = (struct json_text){json_string_value(unknown), json_string_length(unknown)};
-    smol_status status = read_flag(root, path, "byte_fallback", &rules->byte_fallback, error);
-    if (!status)
-        status = read_flag(root, path, "fuse_unk", &rules->fuse_unknown, error);
-    if (!status)
-        status = read_flag(root, path, "ignore_merges", &rules->whole_words, error);
-    return status;
-}
-
-/* --- steps ----------------------------------------------------------------------------------- */
-
-static bool is_short(struct json_text text)
-{
-    return text.data && text.size <= TEXT_MAX_LENGTH;
-}
-
-/* Reads a Replace whose pattern is a literal text. Regular expressions are refused. */
-static bool take_replace(const json_t *part, struct rule_step *step)
-{
-    *step = (struct rule_step){
-        STEP_REPLACE,
-        json_text_of(json_object_get(json_object_get(part, "pattern"), "String")),
-        json_text_of(json_object_get(part, "content")),
-    };
-    return part_has_type(part, "Replace") && is_short(step->pattern) && is_short(step->text) &&
-           step->pattern.size > 0;
-}
-
-static bool take_prepend(const json_t *part, struct rule_step *step)
-{
-    *step = (struct rule_step){.kind = STEP_PREPEND,
-                               .text = json_text_of(json_object_get(part, "prepend"))};
-    return part_has_type(part, "Prepend") && is_short(step->text) && step->text.size > 0;
-}
-
-static bool take_nfc(const json_t *part, struct rule_step *step)
-{
-    *step = (struct rule_step){.kind = STEP_NFC};
-    return part_has_type(part, "NFC");
-}
-
-/* --- the normalizer ------------------------------------------------------------------------- */
-
-static smol_status read_step(const json_t *part, const char *path, struct rule_steps *steps,
-                             smol_error *error)
-{
-    struct rule_step step;
-    if (!take_replace(part, &step) && !take_prepend(part, &step) && !take_nfc(part, &step))
-        return part_refuse(path, "normalizer", part, error);
-    if (steps->n == TEXT_MAX_STEPS)
-        return part_refuse(path, "a normalizer of so many steps", part, error);
-    steps->steps[steps->n++] = step;
-    return SMOL_OK;
-}
-
-static smol_status read_normalizer(const json_t *root, const char *path, struct rule_steps *steps,
-                                   smol_error *error)
-{
-    const json_t *normalizer = json_object_get(root, "normalizer"), *parts;
-    if (!part_is_set(normalizer))
-        return SMOL_OK;
-    if (!part_is_sequence(normalizer, "normalizers", &parts))
-        return read_step(normalizer, path, steps, error);
-    smol_status status = SMOL_OK;
-    for (size_t i = 0; i < json_array_size(parts) && !status; i++)
-        status = read_step(json_array_get(parts, i), path, steps, error);
-    return status;
-}
 
 /* --- character-level pre-tokenizers --------------------------------------------------------- */
 
@@ -101,7 +13,8 @@ static bool leaves_no_space(const struct rule_steps *steps)
     bool none = false;
     for (uint32_t i = 0; i < steps->n; i++) {
         const struct rule_step *step = &steps->steps[i];
-        bool adds = step->text.size && memchr(step->text.data, ' ', step->text.size);
+        bool adds = step->kind == STEP_MAP ||
+                    (step->text.size && memchr(step->text.data, ' ', step->text.size));
         bool removes = step->kind == STEP_REPLACE && step->pattern.size == 1 &&
                        step->pattern.data[0] == ' ' && !adds;
         none = (none || removes) && !adds;
@@ -146,7 +59,8 @@ static bool take_metaspace(const json_t *part, struct text_rules *rules)
         point == 0)
         return false;
     struct rule_steps *steps = &rules->metaspace;
-    steps->steps[steps->n++] = (struct rule_step){STEP_REPLACE, space, replacement};
+    steps->steps[steps->n++] =
+        (struct rule_step){.kind = STEP_REPLACE, .pattern = space, .text = replacement};
     if (prepend)
         steps->steps[steps->n++] =
             (struct rule_step){.kind = (enum text_step_kind)prepend, .text = replacement};
@@ -163,19 +77,28 @@ static bool finds_normalized(const json_t *root)
     return false;
 }
 
+/* Reads a Metaspace that is the pre-tokenizer, or its last part. Before it, BPE allows nothing;
+ * the other models' parts become a scanner. */
 static smol_status read_character_pre_tokenizer(const json_t *root, const char *path,
                                                 struct text_rules *rules, smol_error *error)
 {
     const json_t *part = json_object_get(root, "pre_tokenizer"), *parts;
-    if (part_is_sequence(part, "pretokenizers", &parts) && json_array_size(parts) == 1)
-        part = json_array_get(parts, 0);
-    if (part_is_set(part) && !splits_nothing(part, &rules->normalizer) &&
+    bool merges = rules->model == TEXT_MERGES;
+    if (part_is_sequence(part, "pretokenizers", &parts) && json_array_size(parts) > 0 &&
+        (json_array_size(parts) == 1 || !merges))
+        part = json_array_get(parts, json_array_size(parts) - 1);
+    if (merges && part_is_set(part) && !splits_nothing(part, &rules->normalizer) &&
         !take_metaspace(part, rules))
         return part_refuse(path, "pre_tokenizer", part, error);
+    if (!merges && part_has_type(part, "Metaspace") && !take_metaspace(part, rules))
+        return part_refuse(path, "pre_tokenizer", part, error);
     /* the start of a text would then depend on how the normalizer counts */
-    if (rules->metaspace.n == 2 && rules->metaspace.steps[1].kind == STEP_PREPEND_FIRST &&
-        rules->normalizer.n > 0 && finds_normalized(root))
+    bool first = rules->metaspace.n == 2 && rules->metaspace.steps[1].kind == STEP_PREPEND_FIRST;
+    if (first && rules->normalizer.n > 0 && finds_normalized(root))
         return part_refuse(path, "prepend_scheme with a normalizer and normalized tokens", part,
+                           error);
+    if (first && rules->normalizer.n > 0 && !merges && json_array_size(parts) > 1)
+        return part_refuse(path, "prepend_scheme first after a normalizer and other parts", part,
                            error);
     return SMOL_OK;
 }
@@ -183,7 +106,7 @@ static smol_status read_character_pre_tokenizer(const json_t *root, const char *
 static smol_status read_steps(const json_t *root, const char *path, struct text_rules *rules,
                               smol_error *error)
 {
-    smol_status status = read_normalizer(root, path, &rules->normalizer, error);
+    smol_status status = smol_normalizer_read(root, path, &rules->normalizer, error);
     if (!status && rules->characters)
         status = read_character_pre_tokenizer(root, path, rules, error);
     return status;
@@ -244,15 +167,37 @@ static smol_status read_template(const json_t *template, const char *path, struc
     return after ? SMOL_OK : part_refuse(path, "post_processor", template, error);
 }
 
+/* Reads the token, [text, id], of BertProcessing or RobertaProcessing. */
+static bool take_around(const json_t *pair, uint32_t *ids, uint32_t *n)
+{
+    const json_t *id = json_array_get(pair, 1);
+    bool valid = json_array_size(pair) == 2 && json_is_integer(id) && json_integer_value(id) >= 0 &&
+                 json_integer_value(id) < NO_TOKEN;
+    ids[(*n)++] = (uint32_t)json_integer_value(id);
+    return valid;
+}
+
+/* Reads a post-processor that puts a text between the tokens cls and sep. */
+static smol_status read_pair(const json_t *part, const char *path, struct text_rules *rules,
+                             smol_error *error)
+{
+    bool valid = take_around(json_object_get(part, "cls"), rules->before, &rules->n_before) &&
+                 take_around(json_object_get(part, "sep"), rules->after, &rules->n_after);
+    return valid ? SMOL_OK : part_refuse(path, "post_processor", part, error);
+}
+
 /* Reads a post-processor. ByteLevel only changes offsets. */
 static smol_status read_processor(const json_t *part, const char *path, bool *seen,
                                   struct text_rules *rules, smol_error *error)
 {
     if (part_has_type(part, "ByteLevel"))
         return SMOL_OK;
-    if (!part_has_type(part, "TemplateProcessing") || *seen)
+    bool pair = part_has_type(part, "BertProcessing") || part_has_type(part, "RobertaProcessing");
+    if ((!pair && !part_has_type(part, "TemplateProcessing")) || *seen)
         return part_refuse(path, "post_processor", part, error);
     *seen = true;
+    if (pair)
+        return read_pair(part, path, rules, error);
     return read_template(part, path, rules, error);
 }
 
@@ -277,7 +222,7 @@ smol_status smol_text_rules_read(const json_t *root, const char *path, struct te
                                  smol_error *error)
 {
     *rules = (struct text_rules){0};
-    smol_status status = read_model(root, path, rules, error);
+    smol_status status = smol_model_rules_read(root, path, rules, error);
     if (!status)
         status = smol_decoder_rules_read(root, path, rules, error);
     if (!status)

@@ -11,10 +11,21 @@
 #include "convert/tokenizer/json_part.h"
 #include "format/format.h"
 
+/* What a map does to each character, in this order. */
+enum map_rule {
+    MAP_CLEAN = 1 << 0,            /* BertNormalizer's clean_text */
+    MAP_PAD = 1 << 1,              /* its handle_chinese_chars */
+    MAP_STRIP_NONSPACING = 1 << 2, /* its strip_accents, after decomposition */
+    MAP_STRIP_MARKS = 1 << 3,      /* StripAccents */
+    MAP_LOWER = 1 << 4,            /* Lowercase */
+    MAP_COMPATIBILITY = 1 << 5,    /* full compatibility decomposition; never with the others */
+};
+
 /* A struct text_step whose texts are not yet in the pool. */
 struct rule_step {
     enum text_step_kind kind;
     struct json_text pattern, text;
+    uint32_t argument; /* STEP_MAP: enum map_rule; STEP_TRIM: the sides */
 };
 
 struct rule_steps {
@@ -28,12 +39,21 @@ struct decoder_rules {
     uint32_t n;
     bool bytes;     /* <0x0A> represents a byte */
     bool bare;      /* Metaspace: the first token loses its added space */
+    bool wordpiece; /* WordPiece: a token without `prefix` gets a space, unless it is the first */
+    bool cleanup;   /* WordPiece: spaces before punctuation and contractions go */
+    struct json_text prefix;
     uint32_t strip; /* see struct blob_text */
     uint32_t n_strip;
 };
 
 struct text_rules {
-    bool characters; /* character-level: the vocabulary is not in byte-level letters */
+    enum text_model model;
+    json_t *vocab;  /* owned: token -> id; NULL: the file has none */
+    double *scores; /* Unigram: (n_scores), by id, owned */
+    uint32_t n_scores;
+    struct json_text prefix; /* WordPiece */
+    uint32_t max_word;       /* WordPiece */
+    bool characters;         /* character-level: the vocabulary is not in byte-level letters */
     bool byte_fallback, fuse_unknown, whole_words;
     struct json_text unknown; /* the unknown token */
     struct rule_steps normalizer, metaspace;
@@ -43,11 +63,19 @@ struct text_rules {
 };
 
 /* Reads the rules of `root`, and refuses by name everything that they cannot express. `path` is for
- * messages. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED. */
+ * messages. Call smol_text_rules_free, also after an error. Errors: SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
 smol_status smol_text_rules_read(const json_t *root, const char *path, struct text_rules *rules,
                                  smol_error *error);
 
-/* Reads the key "decoder"; smol_text_rules_read calls it. */
+/* Frees the rules; zeroed rules are allowed. */
+void smol_text_rules_free(struct text_rules *rules);
+
+/* Parts of smol_text_rules_read: the keys "model", "normalizer" and "decoder". */
+smol_status smol_model_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                  smol_error *error);
+smol_status smol_normalizer_read(const json_t *root, const char *path, struct rule_steps *steps,
+                                 smol_error *error);
 smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct text_rules *rules,
                                     smol_error *error);
 
@@ -55,7 +83,7 @@ smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct
 struct shown_token {
     char *data;
     size_t size;
-    uint16_t flags; /* TOKEN_BYTE, TOKEN_PLAIN */
+    uint16_t flags; /* TOKEN_BYTE, TOKEN_PLAIN, TOKEN_CONTINUES */
 };
 
 /* Decodes the token name[0..size). Free shown->data, also after an error. Errors:

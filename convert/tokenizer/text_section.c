@@ -1,6 +1,7 @@
 /* Builds the text section from rules, see text_section.h. */
 #include "convert/tokenizer/text_section.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,10 @@
 #include "common/hash.h"
 #include "common/utf8.h"
 #include "convert/tokenizer/byte_level.h"
+#include "convert/tokenizer/character_maps.h"
+#include "convert/tokenizer/name_trie.h"
 #include "convert/tokenizer/nfc_tables.h"
+#include "format/text.h"
 
 /* --- steps ---------------------------------------------------------------------------------- */
 
@@ -23,6 +27,9 @@ struct text_section_builder {
     size_t n_names;
     struct buffer pool;
     struct nfc_arrays nfc;
+    struct map_arrays maps;
+    struct name_array trie;
+    const double *scores; /* (n_scores) */
     smol_error *error;
 };
 
@@ -39,9 +46,15 @@ static smol_status place_steps(struct text_section_builder *b, const struct rule
     for (*n = 0; *n < rules->n; ++*n) {
         const struct rule_step *rule = &rules->steps[*n];
         struct text_step *step = &steps[*n];
-        *step = (struct text_step){rule->kind, 0, (uint32_t)rule->pattern.size,
+        *step = (struct text_step){rule->kind, rule->argument, (uint32_t)rule->pattern.size,
                                    (uint32_t)rule->text.size};
-        if (rule->kind == STEP_NFC)
+        if (rule->kind == STEP_MAP) {
+            step->start = b->maps.n_maps;
+            smol_status status = smol_map_arrays_add(&b->maps, rule->argument, &b->pool, b->error);
+            if (status)
+                return status;
+        }
+        if (rule->pattern.size + rule->text.size == 0)
             continue;
         step->start = add_text(b, rule->pattern.data, rule->pattern.size);
         add_text(b, rule->text.data, rule->text.size);
@@ -50,29 +63,30 @@ static smol_status place_steps(struct text_section_builder *b, const struct rule
 }
 
 /* Refuses steps that make texts much longer, as the reader of a blob also does. */
-static smol_status check_growth(const struct text_section_builder *b,
-                                const struct rule_steps *rules, uint64_t *growth)
+static smol_status check_growth(const struct text_section_builder *b)
 {
-    for (uint32_t i = 0; i < rules->n; i++) {
-        const struct rule_step *rule = &rules->steps[i];
-        size_t text = rule->text.size, pattern = rule->pattern.size;
-        if (rule->kind == STEP_NFC)
-            *growth *= NFC_MAX_TEXT * UTF8_MAX;
-        else if (pattern && text > pattern)
-            *growth *= (text + pattern - 1) / pattern;
-        if (*growth > TEXT_MAX_GROWTH)
-            return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED,
-                             "%s: normalizer is not supported (texts more than %d times as long): "
-                             "use another model",
-                             b->path, TEXT_MAX_GROWTH);
-    }
-    return SMOL_OK;
+    const struct text_tables tables = {
+        .header = b->header,
+        .steps = b->steps,
+        .late_steps = b->late_steps,
+        .map_index = b->maps.index,
+        .map_blocks = (const uint32_t(*)[256])b->maps.blocks,
+    };
+    uint64_t growth = 1;
+    uint32_t n = b->header.n_steps, most = smol_text_most_growth(&tables);
+    for (uint32_t i = 0; i < n + b->header.n_late_steps && growth <= most; i++)
+        growth *= smol_text_growth(&tables, i < n ? &b->steps[i] : &b->late_steps[i - n]);
+    return growth <= most ? SMOL_OK
+                          : smol_fail(b->error, SMOL_ERROR_UNSUPPORTED,
+                                      "%s: normalizer is not supported (texts more than %" PRIu32
+                                      " times as long): use another model",
+                                      b->path, most);
 }
 
-static bool has_nfc(const struct rule_steps *rules)
+static bool needs_letters(const struct rule_steps *rules)
 {
     for (uint32_t i = 0; i < rules->n; i++)
-        if (rules->steps[i].kind == STEP_NFC)
+        if (rules->steps[i].kind == STEP_NFC || rules->steps[i].kind == STEP_NFD)
             return true;
     return false;
 }
@@ -80,15 +94,14 @@ static bool has_nfc(const struct rule_steps *rules)
 static smol_status add_normalizer(struct text_section_builder *b, const struct text_rules *rules)
 {
     struct blob_text *h = &b->header;
-    uint64_t growth = 1;
-    smol_status status = check_growth(b, &rules->normalizer, &growth);
-    if (!status)
-        status = check_growth(b, &rules->metaspace, &growth);
-    if (!status)
-        status = place_steps(b, &rules->normalizer, b->steps, &h->n_steps);
+    smol_status status = place_steps(b, &rules->normalizer, b->steps, &h->n_steps);
     if (!status)
         status = place_steps(b, &rules->metaspace, b->late_steps, &h->n_late_steps);
-    if (status || !has_nfc(&rules->normalizer))
+    h->n_maps = b->maps.n_maps;
+    h->n_map_blocks = b->maps.n_blocks;
+    if (!status)
+        status = check_growth(b);
+    if (status || !needs_letters(&rules->normalizer))
         return status;
     status = smol_nfc_arrays_make(&b->nfc, b->error);
     h->n_letter_index = CLASS_INDEX_SIZE;
@@ -142,11 +155,9 @@ static smol_status add_name(struct text_section_builder *b, const struct text_ru
     return b->pool.failed ? smol_fail_memory(b->error, "names") : SMOL_OK;
 }
 
-static smol_status list_names(struct text_section_builder *b, const struct text_rules *rules,
-                              const json_t *root)
+static smol_status list_names(struct text_section_builder *b, const struct text_rules *rules)
 {
-    const json_t *model = json_object_get(root, "model");
-    json_t *vocab = json_object_get(model, "vocab");
+    json_t *vocab = rules->vocab;
     b->names = calloc(json_object_size(vocab) + 1, sizeof *b->names);
     if (!b->names)
         return smol_fail_memory(b->error, "names");
@@ -238,8 +249,7 @@ static smol_status find_unknown(struct text_section_builder *b, const struct tex
                            json_object_get(model, "byte_fallback"), b->error);
     if (covered || rules->unknown.size == 0)
         return SMOL_OK;
-    const json_t *id =
-        json_object_getn(json_object_get(model, "vocab"), rules->unknown.data, rules->unknown.size);
+    const json_t *id = json_object_getn(rules->vocab, rules->unknown.data, rules->unknown.size);
     if (!id)
         return smol_fail(b->error, SMOL_ERROR_DAMAGED,
                          "%s: unk_token %.80s is not in the vocabulary: download it again", b->path,
@@ -258,6 +268,21 @@ static uint32_t flags_of(const struct text_rules *rules)
            (rules->decoder.bare ? TEXT_FIRST_BARE : 0);
 }
 
+/* Adds the tables of a model that looks words up by names. */
+static smol_status add_model(struct text_section_builder *b, const struct text_rules *rules)
+{
+    struct blob_text *h = &b->header;
+    h->model = rules->model;
+    h->max_word = rules->max_word;
+    h->n_prefix = (uint32_t)rules->prefix.size;
+    h->prefix = h->n_prefix ? add_text(b, rules->prefix.data, rules->prefix.size) : 0;
+    h->n_scores = rules->n_scores;
+    b->scores = rules->scores;
+    smol_status status = smol_name_trie_build(rules->vocab, b->path, &b->trie, b->error);
+    h->n_nodes = b->trie.n;
+    return status ? status : b->pool.failed ? smol_fail_memory(b->error, "names") : SMOL_OK;
+}
+
 static smol_status add_tokens(struct text_section_builder *b, const struct text_rules *rules,
                               const json_t *root, const struct vocabulary *vocabulary)
 {
@@ -271,10 +296,12 @@ static smol_status add_tokens(struct text_section_builder *b, const struct text_
     h->n_after = rules->n_after;
     if ((status = copy_around(b, rules->before, rules->n_before, vocabulary, b->before)) ||
         (status = copy_around(b, rules->after, rules->n_after, vocabulary, b->after)) ||
-        (status = find_unknown(b, rules, root, vocabulary)) ||
-        (status = list_names(b, rules, root)) || (status = hash_names(b)))
+        (status = find_unknown(b, rules, root, vocabulary)))
         return status;
-    return SMOL_OK;
+    if (rules->model != TEXT_MERGES)
+        return add_model(b, rules);
+    status = list_names(b, rules);
+    return status ? status : hash_names(b);
 }
 
 /* --- the section ---------------------------------------------------------------------------- */
@@ -283,7 +310,7 @@ struct text_table {
     const void *bytes;
     uint64_t size;
 };
-enum { N_TABLES = 12 };
+enum { N_TABLES = 16, N_OLD_TABLES = 12 }; /* without FEATURE_VOCABULARY */
 
 /* Lists the tables in the order of the section; the header is the first. */
 static void list_tables(const struct text_section_builder *b, struct text_table tables[N_TABLES])
@@ -302,6 +329,10 @@ static void list_tables(const struct text_section_builder *b, struct text_table 
         {b->nfc.letters, h->n_letters * sizeof *b->nfc.letters},
         {b->nfc.texts, h->n_letter_texts * sizeof *b->nfc.texts},
         {b->nfc.pairs, h->n_pairs * sizeof *b->nfc.pairs},
+        {b->maps.index, (uint64_t)h->n_maps * CLASS_INDEX_SIZE * sizeof *b->maps.index},
+        {b->maps.blocks, (uint64_t)h->n_map_blocks * sizeof *b->maps.blocks},
+        {b->trie.nodes, (uint64_t)h->n_nodes * sizeof *b->trie.nodes},
+        {b->scores, (uint64_t)h->n_scores * sizeof *b->scores},
     };
     memcpy(tables, all, sizeof all);
 }
@@ -312,7 +343,8 @@ static smol_status lay_out(struct text_section_builder *b, struct text_section *
     uint64_t size = 0, at = 0;
     b->header.n_pool = (uint32_t)b->pool.size;
     list_tables(b, tables);
-    for (size_t i = 0; i < N_TABLES; i++)
+    size_t n = b->header.model || b->header.n_maps ? N_TABLES : N_OLD_TABLES;
+    for (size_t i = 0; i < n; i++)
         size = round_up(size, BLOB_ALIGN) + tables[i].size;
     if (b->pool.size > BLOB_MAX_FRONT || size > BLOB_MAX_FRONT)
         return smol_fail(
@@ -324,7 +356,7 @@ static smol_status lay_out(struct text_section_builder *b, struct text_section *
         return smol_fail_memory(b->error, "the text section");
     memset(section->data, 0, round_up(size, BLOB_ALIGN));
     section->size = size;
-    for (size_t i = 0; i < N_TABLES; at += tables[i++].size) {
+    for (size_t i = 0; i < n; at += tables[i++].size) {
         at = round_up(at, BLOB_ALIGN);
         if (tables[i].size > 0)
             memcpy(section->data + at, tables[i].bytes, tables[i].size);
@@ -337,6 +369,8 @@ static void free_builder(struct text_section_builder *b)
     free(b->names);
     free(b->pool.text);
     smol_nfc_arrays_free(&b->nfc);
+    smol_map_arrays_free(&b->maps);
+    free(b->trie.nodes);
 }
 
 smol_status smol_normalizer_compile(const struct text_rules *rules, const char *path,

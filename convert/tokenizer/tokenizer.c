@@ -14,29 +14,16 @@
 
 /* --- rules ----------------------------------------------------------------------------------- */
 
-/* Returns whether an option is unset. Some files contain "" for an affix that is not used. */
-static bool is_nothing(const json_t *value)
+/* Refuses truncation and padding, but for the models of encoders: their files state how their
+ * makers assembled batches, and blobs state the longest text themselves. */
+static smol_status check_batches(const json_t *root, const char *path, enum text_model model,
+                                 smol_error *error)
 {
-    const char *text = json_string_value(value);
-    return !part_is_set(value) || json_is_false(value) || (text && !*text) ||
-           (json_is_number(value) && json_number_value(value) == 0);
-}
-
-static smol_status check_model(const json_t *root, const char *path, smol_error *error)
-{
-    const json_t *model = json_object_get(root, "model");
-    if (!json_is_object(model))
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: has no model (key \"model\"): download it again", path);
-    const json_t *type = json_object_get(model, "type"); /* GPT-2's own file has no type */
-    if (type && !part_has_type(model, "BPE"))
-        return part_refuse(path, "model type", type, error);
-    static const char *const options[] = {"dropout", "continuing_subword_prefix",
-                                          "end_of_word_suffix"};
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        const json_t *value = json_object_get(model, options[i]);
-        if (!is_nothing(value))
-            return part_refuse(path, options[i], value, error);
+    static const char *const must_be_null[] = {"truncation", "padding"};
+    for (size_t i = 0; i < 2 && model == TEXT_MERGES; i++) {
+        const json_t *value = json_object_get(root, must_be_null[i]);
+        if (part_is_set(value))
+            return part_refuse(path, must_be_null[i], value, error);
     }
     return SMOL_OK;
 }
@@ -44,18 +31,14 @@ static smol_status check_model(const json_t *root, const char *path, smol_error 
 smol_status smol_tokenizer_check_rules(const json_t *root, const char *path,
                                        struct tokenizer_rules *rules, smol_error *error)
 {
-    static const char *const must_be_null[] = {"truncation", "padding"};
-    for (size_t i = 0; i < sizeof must_be_null / sizeof must_be_null[0]; i++) {
-        const json_t *value = json_object_get(root, must_be_null[i]);
-        if (part_is_set(value))
-            return part_refuse(path, must_be_null[i], value, error);
-    }
     *rules = (struct tokenizer_rules){0};
     rules->pretokenizer.bits = PRETOKENIZE_GPT2; /* ignored by character-level tokenizers */
     smol_status status;
-    if ((status = check_model(root, path, error)) ||
-        (status = smol_text_rules_read(root, path, &rules->text, error)))
+    if ((status = smol_text_rules_read(root, path, &rules->text, error)) ||
+        (status = check_batches(root, path, rules->text.model, error)))
         return status;
+    if (rules->text.model != TEXT_MERGES)
+        return smol_pretokenizer_read_words(root, path, &rules->pretokenizer, error);
     return rules->text.characters ? SMOL_OK
                                   : smol_pretokenizer_read(root, path, &rules->pretokenizer, error);
 }
@@ -63,6 +46,7 @@ smol_status smol_tokenizer_check_rules(const json_t *root, const char *path,
 void smol_tokenizer_rules_free(struct tokenizer_rules *rules)
 {
     smol_pretokenizer_free(&rules->pretokenizer);
+    smol_text_rules_free(&rules->text);
 }
 
 /* --- character classes ----------------------------------------------------------------------- */
@@ -135,7 +119,9 @@ static smol_status read_tables(const json_t *root, const char *path,
     smol_status status;
     if ((status = smol_vocabulary_read(root, path, vocab_size, &rules->text, &compiled->vocabulary,
                                        error)) ||
-        (status = smol_merge_table_read(root, path, &compiled->merges, error)) ||
+        (status = rules->text.model == TEXT_MERGES
+                      ? smol_merge_table_read(root, path, &compiled->merges, error)
+                      : smol_merge_table_empty(&compiled->merges, error)) ||
         (status =
              make_class_table(&compiled->classes, has_single_words(&compiled->vocabulary), error)))
         return status;

@@ -3,9 +3,9 @@
  * (struct blob_scanner).
  *
  * The rules are read first, so that an unsupported tokenizer is refused before any weight is read:
- * text_rules.c with decoder.c, and pretokenizer.c, whose patterns become automata (pattern*.c,
- * class_map.c, automaton*.c, scanner.c). The tables are built next: vocabulary.c, merges.c,
- * text_section.c with nfc_tables.c. */
+ * text_rules.c with model_rules.c, normalizer.c and decoder.c, and pretokenizer.c, whose patterns
+ * become automata (pattern*.c, class_map.c, automaton*.c, scanner.c). The tables are built next:
+ * vocabulary.c, merges.c, text_section.c with nfc_tables.c. */
 #ifndef SMOL_CONVERT_TOKENIZER_H
 #define SMOL_CONVERT_TOKENIZER_H
 

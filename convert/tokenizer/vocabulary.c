@@ -394,7 +394,7 @@ smol_status smol_vocabulary_read(const json_t *root, const char *path, uint32_t 
 {
     struct vocabulary_reader r = {
         .path = path,
-        .vocab = json_object_get(json_object_get(root, "model"), "vocab"),
+        .vocab = rules->vocab,
         .vocab_size = vocab_size,
         .rules = rules,
         .by_id = calloc((size_t)vocab_size + 1, sizeof *r.by_id),

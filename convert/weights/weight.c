@@ -14,6 +14,7 @@ struct weight smol_weight_get(const struct weights *weights, size_t index, struc
         .offset = smol_checkpoint_offset(weights->family, key.role),
         .lora = pair && pair->a ? pair : NULL,
         .fold = smol_fold_factors(fold, key),
+        .added = key.role == ROLE_POSITIONS ? weights->types : NULL,
     };
 }
 
@@ -49,5 +50,10 @@ struct tile_fault smol_weight_vector(const struct weight *weight, uint8_t *out)
         values[i] += weight->offset;
     for (uint64_t i = 0; weight->fold.cols && i < cols; i++)
         values[i] *= weight->fold.cols[i];
+    for (uint64_t i = 0; weight->added && i < weight->layout.rows * cols; i++) {
+        float added;
+        tensor_widen(weight->added, i % cols, 1, &added);
+        values[i] += added;
+    }
     return fault;
 }

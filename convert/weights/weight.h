@@ -9,9 +9,10 @@
 struct weight {
     const struct safetensors_tensor *source;
     struct blob_tensor layout;
-    float offset;                 /* added to a vector's elements */
-    const struct lora_pair *lora; /* NULL: no adapter */
-    struct fold_factors fold;     /* that its elements are multiplied by */
+    float offset;                           /* added to a vector's elements */
+    const struct lora_pair *lora;           /* NULL: no adapter */
+    struct fold_factors fold;               /* that its elements are multiplied by */
+    const struct safetensors_tensor *added; /* its first row is added to each row; or NULL */
 };
 
 /* Returns tensor `index` of the table. `fold` may be zeroed. */

@@ -19,7 +19,8 @@ struct weights {
     const struct safetensors_tensor *const *sources; /* as smol_checkpoint_map pairs them */
     const struct lora_pair *lora; /* one for each source, or NULL without an adapter */
     const struct mix *mix;
-    const struct stats_file *stats; /* or NULL: each weight is rounded alone */
+    const struct stats_file *stats;         /* or NULL: each weight is rounded alone */
+    const struct safetensors_tensor *types; /* its first row is added to each position; or NULL */
 };
 
 /* Computes the key of the model, see format/stats.h. Errors: SMOL_ERROR_MEMORY. */

@@ -39,7 +39,8 @@ class TokenizeParams(ctypes.Structure):
         ("whole_text", ctypes.c_int),
         ("on_progress", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
-        ("reserved", ctypes.c_uint64 * 4),
+        ("truncate", ctypes.c_int),
+        ("reserved", ctypes.c_uint64 * 3),
     ]
 
 
@@ -59,7 +60,9 @@ class ModelInfo(ctypes.Structure):
         ("bos_id", ctypes.c_uint32),
         ("has_chat_template", ctypes.c_uint32),
         ("blob_bytes", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 8),
+        ("is_encoder", ctypes.c_uint32),
+        ("max_text", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint64 * 7),
     ]
 
 
@@ -279,7 +282,7 @@ STATUS = {
 }  # fmt: skip
 VERIFY = {"FIRST": 0, "OPEN": 1, "OFF": 2}
 KV = {"DEFAULT": 0, "F32": 1, "F16": 2, "INT8": 3, "INT4": 4}
-POOL = {"NONE": 0, "MEAN": 1, "LAST": 2}
+POOL = {"NONE": 0, "MEAN": 1, "LAST": 2, "FIRST": 3, "MAX": 4, "MODEL": 5}
 CONSTRAINT = {"JSON_SCHEMA": 0, "REGEX": 1, "CHOICES": 2, "GRAMMAR": 3, "TOOLS": 4}
 JSON = {"COMPACT": 0, "SPACED": 1, "INDENTED": 2}
 TOOL = {"TEXT": 0, "CALL": 1, "ARGUMENTS": 2, "CALL_END": 3}
@@ -329,6 +332,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_eval": (INT, [POINTER, POINTER, SIZE, SIZE, POINTER, POINTER]),
     "smol_eval_many": (INT, [POINTER, SIZE, POINTER]),
     "smol_embed": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
+    "smol_embed_many": (INT, [POINTER, SIZE, INT, POINTER]),
     "smol_sampler_create": (INT, [POINTER] * 3),
     "smol_sampler_free": (None, [POINTER]),
     "smol_sampler_set_params": (INT, [POINTER] * 3),

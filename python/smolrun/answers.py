@@ -162,3 +162,5 @@ class ModelInfo:
     bos_id: int | None
     has_chat_template: bool
     blob_bytes: int
+    is_encoder: bool
+    max_text: int

@@ -235,6 +235,7 @@ class Model:
         facts["dtype"] = info.dtype.decode()
         facts["bos_id"] = None if info.bos_id == NO_TOKEN else info.bos_id
         facts["has_chat_template"] = bool(info.has_chat_template)
+        facts["is_encoder"] = bool(info.is_encoder)
         return ModelInfo(**facts)
 
     @property
@@ -273,9 +274,9 @@ class Model:
         that the tokenizer puts around a whole text, mainly bos; False: for a part of a text."""
         return self._tokenize(text, special, whole).tolist()
 
-    def _tokenize(self, text: str | bytes, special: bool = True, whole: bool = True) -> array[int]:
+    def _tokenize(self, text: str | bytes, special: bool = True, whole: bool = True, truncate: bool = False) -> array[int]:
         data = encode(text)
-        params = TokenizeParams(parse_special=special, whole_text=whole)
+        params = TokenizeParams(parse_special=special, whole_text=whole, truncate=truncate)
         ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
         with self._handle as model:
             status = lib.smol_tokenize(
@@ -556,23 +557,30 @@ class Model:
         return _likelihood.logits(self, self._prompt_ids(prompt), last, cancel)
 
     @overload
-    def embed(self, text: str | bytes, *, pooling: str = "mean", cancel: Cancel | None = None) -> npt.NDArray[np.float32]: ...
+    def embed(self, text: str | bytes, *, pooling: str | None = None, cancel: Cancel | None = None) -> npt.NDArray[np.float32]: ...
     @overload
     def embed(
-        self, text: Sequence[str] | Sequence[Sequence[int]], *, pooling: str = "mean", cancel: Cancel | None = None
+        self, text: Sequence[str] | Sequence[Sequence[int]], *, pooling: str | None = None, cancel: Cancel | None = None
     ) -> npt.NDArray[np.float32]: ...
     @overload
-    def embed(self, text: Ids, *, pooling: str = "mean", cancel: Cancel | None = None) -> npt.NDArray[np.float32]: ...
+    def embed(self, text: Ids, *, pooling: str | None = None, cancel: Cancel | None = None) -> npt.NDArray[np.float32]: ...
 
-    def embed(self, text: Any, *, pooling: str = "mean", cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
-        """Returns hidden states after the final norm: their "mean", that of the "last" token, both of shape
-        (hidden_size), or with "none" those of all tokens. Several texts: one row for each."""
-        pool = one_of("pooling", pooling, POOL)
+    def embed(self, text: Any, *, pooling: str | None = None, cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
+        """Returns hidden states after the final norm: their "mean", the "max" of each element, that of the "first" or the
+        "last" token, all of shape (hidden_size), or with "none" those of all tokens. "model" is what an encoder's checkpoint
+        says, of texts that are cut to the model's longest one; for other models the mean, of length 1. None: "model" for
+        encoders, else "mean". Several texts: one row for each."""
+        encodes = bool(self.info.is_encoder)
+        pool = one_of("pooling", pooling or ("model" if encodes else "mean"), POOL)
+
+        def ids_of(one: Prompt) -> array[int]:
+            return self._tokenize(one, truncate=True) if encodes and isinstance(one, (str, bytes)) else self._prompt_ids(one)
+
         if not _is_batch(text):
-            return _likelihood.embed(self, self._prompt_ids(text), pool, cancel)
+            return _likelihood.embed(self, ids_of(text), pool, cancel)
         if pool == POOL["NONE"]:
             raise UsageError("pooling: none is for a single text")
-        rows = [_likelihood.embed(self, self._prompt_ids(one), pool, cancel) for one in text]
+        rows = [_likelihood.embed(self, ids_of(one), pool, cancel) for one in text]
         return np.stack(rows) if rows else np.empty((0, self.info.hidden_size), np.float32)
 
     @overload

@@ -186,10 +186,19 @@ static size_t first_span(const struct engine *e, size_t layer, size_t position)
     return first_seen(e, layer, position) / SPAN;
 }
 
+/* Returns the position after the last one that row j sees: its own, or in an encoder the last one
+ * of the text, which is whole. */
+static size_t end_seen(const struct tile *tile, size_t j)
+{
+    const struct segment *segment = tile->segment;
+    return tile->e->network->blob->encoder ? segment->position + segment->n
+                                           : row_position(tile, j) + 1;
+}
+
 /* Returns the positions that row j sees in the block that begins at `start`. */
 static struct kv_range seen_range(const struct tile *tile, size_t j, size_t start)
 {
-    size_t position = row_position(tile, j), end = position + 1;
+    size_t position = row_position(tile, j), end = end_seen(tile, j);
     size_t first = first_seen(tile->e, tile->layer, position);
     end = end > start ? end - start : 0;
     end = end < KV_BLOCK ? end : KV_BLOCK;
@@ -213,7 +222,7 @@ static void gather_queries(const struct tile *tile, float *queries)
 static void attend_span(const struct tile *tile, size_t span, const struct attention *a)
 {
     const struct kv_cache *kv = tile->segment->kv;
-    size_t last = row_position(tile, tile->n_rows - 1) / KV_BLOCK;
+    size_t last = (end_seen(tile, tile->n_rows - 1) - 1) / KV_BLOCK;
     size_t first = first_seen(tile->e, tile->layer, row_position(tile, 0)) / KV_BLOCK;
     reset(a, round_up(a->head_dim, 16));
     for (size_t block = span * SPAN_BLOCKS; block < (span + 1) * SPAN_BLOCKS; block++) {
@@ -248,7 +257,7 @@ static void attend_tile(const struct tile *tile, unsigned index)
 
     gather_queries(tile, queries);
     size_t first = first_span(e, tile->layer, row_position(tile, 0));
-    size_t n_spans = count_spans(row_position(tile, tile->n_rows - 1) + 1);
+    size_t n_spans = count_spans(end_seen(tile, tile->n_rows - 1));
     attend_span(tile, first, &total);
     for (size_t span = first + 1; span < n_spans; span++) {
         attend_span(tile, span, &next);

@@ -40,7 +40,13 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->normed_q, m->hidden_size},
         {&e->query_q, query},
         {&e->gated_q, m->intermediate_size},
+        {&e->normed_rest, m->hidden_size}, /* from here on: encoders */
+        {&e->query_rest, query},
+        {&e->gated_rest, m->intermediate_size},
     };
+    bool rests = int8 && e->network->blob->encoder;
+    size_t n_copies = !int8 ? 0 : rests ? 6 : 3;
+    e->left_width = rests ? (query > m->hidden_size ? query : m->hidden_size) : 0;
     const struct array arrays[] = {
         {&e->x, m->hidden_size * sizeof(float)},
         {&e->normed, m->hidden_size * sizeof(float)},
@@ -50,16 +56,17 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
+        {&e->left, e->left_width * sizeof(float)},
     };
-    uint64_t used = place_arrays(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
-    for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
+    uint64_t used = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
+    for (size_t i = 0; i < n_copies; i++) {
         size_t groups = count_groups(copies[i].width);
         const struct array parts[] = {
             {&copies[i].copy->steps, groups * GROUP_INPUTS},
             {&copies[i].copy->scales, groups * sizeof(float)},
             {&copies[i].copy->offsets, groups * sizeof(int32_t)},
         };
-        used += place_arrays(memory ? memory + used : NULL, smol_quantized_stride(BATCH), parts,
+        used += place_arrays(memory ? memory + used : NULL, smol_quantized_stride(e->n_rows), parts,
                              sizeof parts / sizeof parts[0]);
     }
     return used;
@@ -89,6 +96,9 @@ smol_status smol_engine_create(const struct network *network, unsigned n_threads
         return smol_fail_memory(error, "an engine");
     engine->network = network;
     engine->n_contexts = 1;
+    engine->n_rows = BATCH;
+    if (network->blob->encoder && network->model.context_length > BATCH)
+        engine->n_rows = network->model.context_length;
     smol_status status = init_engine(engine, n_threads, error);
     if (status)
         smol_engine_release(engine);

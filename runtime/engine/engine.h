@@ -12,13 +12,17 @@
  * that their activations stay in the second-level cache. */
 enum { BATCH = 128 };
 
+/* The most of an encoder, whose texts must be whole. */
+enum { MAX_ROWS = ENCODER_MAX_CONTEXT };
+
 struct engine {
     const struct network *network;
     const struct kernels *kernels;
     struct pool *pool;
     size_t n_contexts; /* contexts that share the engine */
+    size_t n_rows;     /* the most of a pass: BATCH, or as many as an encoder's longest text has */
 
-    /* The activations, (BATCH, ...) each, all within `memory`. */
+    /* The activations, (n_rows, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
     float *x;      /* (hidden_size): the residual stream */
@@ -30,6 +34,10 @@ struct engine {
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q;
+    /* Int8 encoders only: what their rounding left, and room for it before it is quantized. */
+    struct quantized normed_rest, query_rest, gated_rest;
+    float *left; /* (left_width) */
+    size_t left_width;
 
     struct attention_memory attention;
 };

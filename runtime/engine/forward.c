@@ -116,12 +116,23 @@ static void normalize(struct pass *pass, const struct layer *layer, enum tensor_
 
 /* --- the residual stream --------------------------------------------------------------------- */
 
+/* Adds the copy of what the rounding leaves to an input, which only int8 encoders have. */
+static struct product_input with_rest(struct product_input input, struct quantized rest)
+{
+    rest.n = input.quantized.n;
+    rest.stride = input.quantized.stride;
+    input.rest = rest;
+    return input;
+}
+
 /* Returns the input of a block's products; residual_read prepares its rows. */
 static struct product_input residual_input(const struct pass *pass)
 {
     const struct engine *e = pass->e;
-    bool normed = !(pass->m->blocks & BLOCK_NO_INPUT_NORMS);
-    return smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q);
+    bool normed = !(pass->m->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_NORM_STREAM));
+    return with_rest(
+        smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q),
+        e->normed_rest);
 }
 
 /* Computes row t of that input from the residual stream, through the norm `role` if the model has
@@ -134,7 +145,8 @@ static void residual_read(struct pass *pass, size_t layer, enum tensor_role role
     const struct layer *l = &e->network->layers[layer];
     const struct product_input input = residual_input(pass);
     if (l->tensor[role])
-        normalize(pass, l, role, e->x + t * hidden, e->normed + t * hidden);
+        normalize(pass, l, role, e->x + t * hidden,
+                  (pass->m->blocks & BLOCK_NORM_STREAM ? e->x : e->normed) + t * hidden);
     smol_input_prepare(pass, &input, t, what, layer);
 }
 
@@ -168,7 +180,8 @@ static void residual_add(struct pass *pass, size_t layer, enum tensor_role role,
 static struct product_input attended_input(const struct pass *pass)
 {
     size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
-    return smol_input(pass->e->query, pass->n, width, pass->e->query_q);
+    return with_rest(smol_input(pass->e->query, pass->n, width, pass->e->query_q),
+                     pass->e->query_rest);
 }
 
 static void read_attention_input(struct pass *pass, size_t layer, size_t t)
@@ -230,7 +243,9 @@ static void attention_write(const struct worker *w, size_t layer)
 
 static struct product_input gated_input(const struct pass *pass)
 {
-    return smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, pass->e->gated_q);
+    return with_rest(
+        smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, pass->e->gated_q),
+        pass->e->gated_rest);
 }
 
 typedef void activation_kernel(float *gate, const float *up, size_t n);
@@ -264,53 +279,79 @@ static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
 {
     size_t n_blocks = count_blocks(weight->rows);
     if (n_blocks < end * SLICE_BLOCKS)
-        memset(out, 0, (end - begin) * pass->n * SLICE * sizeof *out);
+        memset(out, 0, (end - begin) * normed->n * SLICE * sizeof *out);
     for (size_t slice = begin; slice < end; slice++) {
         size_t block = slice * SLICE_BLOCKS, block_end = block + SLICE_BLOCKS;
         smol_multiply_blocks(pass, weight, bias, normed, block,
                              block_end < n_blocks ? block_end : n_blocks,
-                             out + (slice - begin) * pass->n * SLICE, SLICE);
+                             out + (slice - begin) * normed->n * SLICE, SLICE);
     }
 }
 
+/* Some rows of a pass, at most BATCH, and a layer. */
+struct mlp_rows {
+    struct pass *pass;
+    size_t layer, first, n;
+};
+
 /* Reports an error for the sequence of each row of a slice (n, SLICE) that has a NaN or an
  * infinity, and sets the row to 0 so that it does not affect the others. */
-static void drop_not_finite(struct pass *pass, size_t layer, float *activation)
+static void drop_not_finite(const struct mlp_rows *rows, float *activation)
 {
-    for (size_t t = 0; t < pass->n; t++) {
+    for (size_t t = 0; t < rows->n; t++) {
         bool finite = true;
         for (size_t i = 0; i < SLICE; i++)
             finite &= f32_is_finite(activation[t * SLICE + i]);
         if (finite)
             continue;
-        smol_pass_fail_numeric(pass, "MLP activation", layer, t);
+        smol_pass_fail_numeric(rows->pass, "MLP activation", rows->layer, rows->first + t);
         memset(activation + t * SLICE, 0, SLICE * sizeof *activation);
     }
 }
 
-/* Stores a slice (n, SLICE) of the activation where the next product reads it. */
-static void store_slice(struct pass *pass, size_t layer, const struct product_input *gated,
+/* Quantizes what the rounding of a slice left, which replaces the activation. */
+static void store_rest(const struct mlp_rows *rows, const struct product_input *gated, size_t slice,
+                       float *activation)
+{
+    const struct quantized *q = &gated->quantized;
+    for (size_t t = 0; t < rows->n; t++)
+        for (size_t i = 0; i < SLICE; i++) {
+            int8_t step = q->steps[((slice * SLICE + i) / 4 * q->stride + t) * 4 + i % 4];
+            activation[t * SLICE + i] -= (float)step * q->scales[slice * q->stride + t];
+        }
+    rows->pass->e->kernels->quantize_slice(activation, rows->n, &gated->rest, slice);
+}
+
+/* Stores a slice (n, SLICE) of the activation where the next product reads it: these rows of
+ * `gated`. */
+static void store_slice(const struct mlp_rows *rows, const struct product_input *gated,
                         size_t slice, float *activation)
 {
-    if (pass->m->dtype == DTYPE_INT8) {
-        const struct kernels *kernels = pass->e->kernels;
-        if (!kernels->quantize_slice(activation, pass->n, &gated->quantized, slice)) {
-            drop_not_finite(pass, layer, activation);
-            kernels->quantize_slice(activation, pass->n, &gated->quantized, slice);
+    if (rows->pass->m->dtype == DTYPE_INT8) {
+        const struct kernels *kernels = rows->pass->e->kernels;
+        if (!kernels->quantize_slice(activation, rows->n, &gated->quantized, slice)) {
+            drop_not_finite(rows, activation);
+            kernels->quantize_slice(activation, rows->n, &gated->quantized, slice);
         }
+        if (gated->rest.steps)
+            store_rest(rows, gated, slice, activation);
         return;
     }
     size_t first = slice * SLICE, rest = gated->width - first;
-    for (size_t t = 0; t < pass->n; t++)
-        memcpy(pass->e->gated + t * gated->width + first, activation + t * SLICE,
-               (rest < SLICE ? rest : SLICE) * sizeof(float));
+    for (size_t t = 0; t < rows->n; t++)
+        memcpy(rows->pass->e->gated + (rows->first + t) * gated->width + first,
+               activation + t * SLICE, (rest < SLICE ? rest : SLICE) * sizeof(float));
 }
 
-static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
+/* Computes slices [begin, end) of some rows. */
+static void activate_rows(const struct mlp_rows *rows, size_t begin, size_t end)
 {
-    size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* per slice */
-    const struct blob_tensor *const *tensor = pass->e->network->layers[layer].tensor;
-    const struct product_input normed = residual_input(pass), gated = gated_input(pass);
+    struct pass *pass = rows->pass;
+    size_t n_values = rows->n * SLICE; /* per slice */
+    const struct blob_tensor *const *tensor = pass->e->network->layers[rows->layer].tensor;
+    const struct product_input all = residual_input(pass), all_gated = gated_input(pass);
+    const struct product_input normed = smol_input_rows(&all, rows->first, rows->n);
+    const struct product_input gated = smol_input_rows(&all_gated, rows->first, rows->n);
     activation_kernel *activate = activation_of(pass);
     bool has_gate = !(pass->m->blocks & BLOCK_NO_GATE);
     for (size_t next, slice = begin; slice < end; slice = next) {
@@ -323,7 +364,17 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
                         has_gate ? up : gate);
         activate(gate, has_gate ? up : NULL, (next - slice) * n_values);
         for (size_t i = slice; i < next; i++)
-            store_slice(pass, layer, &gated, i, gate + (i - slice) * n_values);
+            store_slice(rows, &gated, i, gate + (i - slice) * n_values);
+    }
+}
+
+static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
+{
+    struct mlp_rows rows = {pass, *(const size_t *)argument, 0, 0};
+    for (; rows.first < pass->n; rows.first += BATCH) {
+        size_t left = pass->n - rows.first;
+        rows.n = left < BATCH ? left : BATCH;
+        activate_rows(&rows, begin, end);
     }
 }
 

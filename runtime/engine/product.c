@@ -7,7 +7,36 @@ struct product_input smol_input(const float *x, size_t n, size_t width, struct q
 {
     quantized.n = n;
     quantized.stride = smol_quantized_stride(n);
-    return (struct product_input){x, n, width, quantized};
+    return (struct product_input){x, n, width, quantized, {0}};
+}
+
+static struct quantized quantized_rows(struct quantized q, size_t first, size_t n)
+{
+    if (q.steps)
+        q = (struct quantized){q.steps + 4 * first, q.scales + first, q.offsets + first, n,
+                               q.stride};
+    return q;
+}
+
+struct product_input smol_input_rows(const struct product_input *input, size_t first, size_t n)
+{
+    return (struct product_input){input->x + first * input->width, n, input->width,
+                                  quantized_rows(input->quantized, first, n),
+                                  quantized_rows(input->rest, first, n)};
+}
+
+/* Quantizes what the rounding left of row t. */
+static void prepare_rest(struct pass *pass, const struct product_input *input, size_t t)
+{
+    const struct quantized *q = &input->quantized;
+    const float *row = input->x + t * input->width;
+    float *left = pass->e->left + t * pass->e->left_width;
+    for (size_t i = 0; i < input->width; i++) {
+        size_t quad = i / 4, group = i / GROUP_INPUTS;
+        int8_t step = q->steps[(quad * q->stride + t) * 4 + i % 4];
+        left[i] = row[i] - (float)step * q->scales[group * q->stride + t];
+    }
+    pass->e->kernels->quantize(left, input->width, &input->rest, t);
 }
 
 void smol_input_prepare(struct pass *pass, const struct product_input *input, size_t t,
@@ -17,6 +46,8 @@ void smol_input_prepare(struct pass *pass, const struct product_input *input, si
     if (pass->m->dtype == DTYPE_INT8 &&
         !pass->e->kernels->quantize(row, input->width, &input->quantized, t))
         smol_pass_fail_numeric(pass, what, layer, t);
+    else if (input->rest.steps)
+        prepare_rest(pass, input, t);
 }
 
 /* to += from, n elements; a constant inner count lets the compiler unroll whole tiles */
@@ -50,6 +81,21 @@ static grouped_product *grouped(const struct kernels *kernels, enum blob_dtype d
     }
 }
 
+/* Adds the products of what the rounding of the input left, one row block at a time. */
+static void add_rest(struct pass *pass, const struct blob_tensor *weight, const uint8_t *data,
+                     const struct product_input *input, size_t n_blocks, float *out, size_t stride)
+{
+    float some[BATCH * TILE_ROWS]; /* (input->n, TILE_ROWS) */
+    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
+    for (size_t block = 0; block < n_blocks; block++) {
+        grouped(pass->e->kernels, weight->dtype)(
+            data + block * bytes, 1, count_groups(weight->cols),
+            blob_levels(pass->e->network->blob, weight), &input->rest, some, TILE_ROWS);
+        for (size_t t = 0; t < input->n; t++)
+            add_floats(out + t * stride + block * TILE_ROWS, some + t * TILE_ROWS, TILE_ROWS);
+    }
+}
+
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                           const struct blob_tensor *bias, const struct product_input *input,
                           size_t begin, size_t end, float *out, size_t stride)
@@ -73,6 +119,8 @@ void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
         grouped(kernels, weight->dtype)(data, end - begin, count_groups(weight->cols),
                                         blob_levels(pass->e->network->blob, weight),
                                         &input->quantized, out, stride);
+        if (input->rest.steps)
+            add_rest(pass, weight, data, input, end - begin, out, stride);
     }
     size_t row = begin * TILE_ROWS, rows = weight->rows - row;
     size_t most = (end - begin) * TILE_ROWS;
@@ -85,30 +133,31 @@ void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
  * their weights into a chunk, so that its digest is computed just before its bytes are used. */
 static size_t blocks_at_once(const struct blob_tensor *weight, size_t n)
 {
-    size_t fit = BATCH / n;
+    size_t fit = n < BATCH ? BATCH / n : 1;
     size_t chunk = BLOB_CHUNK_SIZE / smol_block_bytes(weight->dtype, weight->cols);
     size_t blocks = chunk < fit ? chunk : fit;
     return blocks > 0 ? blocks : 1;
 }
 
-/* Computes row blocks [begin, end) of a product, at most blocks_at_once of them. */
-static void multiply_some(struct pass *pass, const struct product *product,
+/* Computes row blocks [begin, end) of a product, at most blocks_at_once of them, for `input`, the
+ * rows from `first` on. */
+static void multiply_rows(struct pass *pass, const struct product *product, size_t first,
                           const struct product_input *input, size_t begin, size_t end)
 {
     const struct blob_tensor *weight = product->weight;
     size_t row = begin * TILE_ROWS, width = (end - begin) * TILE_ROWS;
     size_t rows = weight->rows - row < width ? weight->rows - row : width;
     if (rows == width && !product->remainders && !product->add && !product->out_rows) {
-        smol_multiply_blocks(pass, weight, product->bias, input, begin, end, product->out + row,
-                             weight->rows);
+        smol_multiply_blocks(pass, weight, product->bias, input, begin, end,
+                             product->out + first * weight->rows + row, weight->rows);
         return;
     }
     float bench[BATCH * TILE_ROWS]; /* (input->n, width) */
     smol_multiply_blocks(pass, weight, product->bias, input, begin, end, bench, width);
     size_t n = product->remainders ? input->n / 2 : input->n;
     for (size_t t = 0; t < n; t++) {
-        float *to =
-            row + (product->out_rows ? product->out_rows[t] : product->out + t * weight->rows);
+        float *to = row + (product->out_rows ? product->out_rows[first + t]
+                                             : product->out + (first + t) * weight->rows);
         float *from = bench + t * width;
         if (product->remainders)
             add_floats(from, from + n * width, rows);
@@ -116,6 +165,17 @@ static void multiply_some(struct pass *pass, const struct product *product,
             add_floats(to, from, rows);
         else
             memcpy(to, from, rows * sizeof *to);
+    }
+}
+
+/* Does the same for all rows of the input, at most BATCH at a time. */
+static void multiply_some(struct pass *pass, const struct product *product,
+                          const struct product_input *input, size_t begin, size_t end)
+{
+    for (size_t first = 0; first < input->n; first += BATCH) {
+        size_t n = input->n - first < BATCH ? input->n - first : BATCH;
+        const struct product_input rows = smol_input_rows(input, first, n);
+        multiply_rows(pass, product, first, &rows, begin, end);
     }
 }
 

@@ -9,6 +9,7 @@ struct product_input {
     const float *x; /* (n, width) */
     size_t n, width;
     struct quantized quantized;
+    struct quantized rest; /* what its rounding left, quantized too; steps NULL: it is left out */
 };
 
 /* Returns the number of tokens that the quantized copy of n tokens has room for. Whole cache lines
@@ -21,6 +22,9 @@ static inline size_t smol_quantized_stride(size_t n)
 
 /* Returns an input of the n rows of x (n, width) and of their quantized copy. */
 struct product_input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
+
+/* Returns rows [first, first + n) of an input. `first` is a multiple of BATCH. */
+struct product_input smol_input_rows(const struct product_input *input, size_t first, size_t n);
 
 /* Prepares row t: int8 blobs quantize it. Reports a NaN or infinity in `what` at `layer` as an
  * error of the row's sequence. */
@@ -43,7 +47,7 @@ void smol_multiply(const struct worker *w, const struct product_input *input,
                    const struct product *products, size_t n_products);
 
 /* Writes the outputs of row blocks [begin, end), bias included, to out (n, stride) for each row of
- * input. Outputs after the last row of `weight` are 0. */
+ * input, at most BATCH. Outputs after the last row of `weight` are 0. */
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                           const struct blob_tensor *bias, const struct product_input *input,
                           size_t begin, size_t end, float *out, size_t stride);

@@ -234,13 +234,17 @@ static smol_status keep_byte(struct stream *stream, uint8_t byte, smol_error *er
     return bytes->failed ? smol_fail_memory(error, "text") : SMOL_OK;
 }
 
-static smol_status push_token(struct stream *stream, const struct token_text *token, bool bare,
-                              smol_error *error)
+/* Appends a token after `prefix`, which may be empty; if `bare`, without spaces. */
+static smol_status push_token(struct stream *stream, const struct token_text *token,
+                              struct token_text prefix, bool bare, smol_error *error)
 {
-    smol_status status = make_room(stream, stream->decoding.bytes.size + token->length, error);
+    size_t size = stream->decoding.bytes.size + prefix.length + token->length;
+    smol_status status = make_room(stream, size, error);
     if (status)
         return status;
     end_run(stream);
+    for (size_t i = 0; i < prefix.length; i++)
+        push_byte(stream, prefix.bytes[i]);
     for (size_t i = 0; i < token->length; i++)
         if (!bare || token->bytes[i] != ' ')
             push_byte(stream, token->bytes[i]);
@@ -257,14 +261,18 @@ smol_status smol_stream_token(struct stream *stream, const struct tokenizer_tabl
     if (!token.exists || (token.special && !show_special))
         return smol_stream_push(stream, NULL, 0, out, error);
     bool bare = !decoding->begun && rules->flags & TEXT_FIRST_BARE && !token.plain;
+    struct token_text prefix = {0};
+    if (!decoding->begun && token.continues)
+        prefix = (struct token_text){.bytes = tables->rules.pool + rules->prefix,
+                                     .length = rules->n_prefix};
     if (!decoding->begun) {
         decoding->strip = rules->strip;
         decoding->n_strip = rules->n_strip;
     }
     decoding->begun = true;
     bool in_run = rules->flags & TEXT_BYTE_RUNS && token.byte && token.length == 1;
-    smol_status status =
-        in_run ? keep_byte(stream, token.bytes[0], error) : push_token(stream, &token, bare, error);
+    smol_status status = in_run ? keep_byte(stream, token.bytes[0], error)
+                                : push_token(stream, &token, prefix, bare, error);
     return status ? status : smol_stream_push(stream, NULL, 0, out, error);
 }
 

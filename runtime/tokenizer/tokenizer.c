@@ -11,6 +11,7 @@
 #include "runtime/tokenizer/added.h"
 #include "runtime/tokenizer/gpt2_words.h"
 #include "runtime/tokenizer/merge.h"
+#include "runtime/tokenizer/names.h"
 #include "runtime/tokenizer/scanner.h"
 
 struct encoder {
@@ -131,6 +132,26 @@ static void add_bytes(const struct tokenizer_tables *tables, const uint8_t *word
     }
 }
 
+/* Encodes a word by the names of tokens: WordPiece or Unigram. */
+static smol_status encode_by_names(struct encoder *encoder, const uint8_t *word, size_t size)
+{
+    const struct tokenizer_tables *tables = encoder->tables;
+    struct token_list *list = encoder->list;
+    size_t n;
+    smol_status status = reserve(encoder, size);
+    if (status)
+        return status;
+    if (tables->rules.header.model == TEXT_WORDPIECE)
+        smol_wordpiece(tables, word, size, list->ids + list->n, &n, &encoder->watch);
+    else
+        status = smol_unigram(tables, word, size, list->ids + list->n, &n, &encoder->watch,
+                              encoder->error);
+    if (!status && encoder->watch.cancelled)
+        return cancelled(encoder);
+    list->n += n;
+    return status;
+}
+
 static smol_status encode_word(struct encoder *encoder, const uint8_t *word, size_t size)
 {
     const struct tokenizer_tables *tables = encoder->tables;
@@ -138,6 +159,8 @@ static smol_status encode_word(struct encoder *encoder, const uint8_t *word, siz
     encoder->watch.done += size;
     if (watch_cancels(&encoder->watch, size))
         return cancelled(encoder);
+    if (tables->rules.header.model != TEXT_MERGES)
+        return encode_by_names(encoder, word, size);
     if (flags & TEXT_WHOLE_WORDS) {
         uint32_t id = smol_text_name(&tables->rules, word, size);
         if (id != NO_TOKEN)
@@ -153,61 +176,6 @@ static smol_status encode_word(struct encoder *encoder, const uint8_t *word, siz
     if (!status)
         encoder->list->n += symbols.n;
     return status;
-}
-
-static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size);
-
-/* Inserts a space before the text, and then cuts it. */
-static smol_status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
-                              size_t size)
-{
-    uint64_t room;
-    uint8_t *copy =
-        checked_add(size, 1, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
-    if (!copy)
-        return smol_fail_memory(encoder->error, "the text");
-    copy[0] = ' ';
-    memcpy(copy + 1, text, size);
-    smol_status status = cut(encoder, stage, copy, size + 1);
-    smol_free(copy);
-    return status;
-}
-
-/* Cuts text[0..size), size > 0, by the scanner's stages from `stage` on. */
-static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size)
-{
-    const struct scanner_tables *scanner = &encoder->tables->scanner;
-    struct scan scan;
-    size_t start, end;
-    if (stage == scanner->header.n_stages)
-        return encode_word(encoder, text, size);
-    if (scanner->stages[stage].flags & STAGE_SPACE && text[0] != ' ')
-        return cut_spaced(encoder, stage, text, size);
-    smol_scanner_start(&scan, scanner, stage, text, size);
-    smol_status status;
-    while (!(status = smol_scanner_next(&scan, &start, &end, encoder->error)) && start < size)
-        if ((status = cut(encoder, stage + 1, text + start, end - start)))
-            break;
-    smol_scanner_end(&scan);
-    return status;
-}
-
-static smol_status encode_words(struct encoder *encoder, const uint8_t *text, size_t size)
-{
-    if (encoder->tables->scanner.class_index)
-        return size > 0 ? cut(encoder, 0, text, size) : SMOL_OK;
-    const uint8_t *end = text + size;
-    while (text < end) {
-        const uint8_t *piece_end = text + smol_piece_length(encoder->tables, text, end - text);
-        while (text < piece_end) {
-            size_t length = smol_word_length(encoder->tables, text, piece_end - text);
-            smol_status status = encode_word(encoder, text, length);
-            if (status)
-                return status;
-            text += length;
-        }
-    }
-    return SMOL_OK;
 }
 
 /* Encodes words of characters. A new word starts at each occurrence of the split character, if the
@@ -229,9 +197,11 @@ static smol_status encode_split(struct encoder *encoder, const uint8_t *text, si
     return encode_word(encoder, text + start, size - start);
 }
 
-/* Encodes text without added tokens; `first` if it is the start of the input. */
-static smol_status encode_plain(struct encoder *encoder, const uint8_t *text, size_t size,
-                                bool first)
+static smol_status encode_words(struct encoder *encoder, const uint8_t *text, size_t size);
+
+/* Applies the late steps and cuts the text into words; `first` if it is the start of the input. */
+static smol_status encode_late(struct encoder *encoder, const uint8_t *text, size_t size,
+                               bool first)
 {
     const struct text_tables *rules = &encoder->tables->rules;
     struct prepared prepared = {0};
@@ -242,6 +212,81 @@ static smol_status encode_plain(struct encoder *encoder, const uint8_t *text, si
             encoder, prepared.text, prepared.size);
     smol_prepared_free(&prepared);
     return status;
+}
+
+/* Returns whether the scanner cuts a text before the late steps, so that each piece is prepared by
+ * itself. */
+static bool cuts_first(const struct tokenizer_tables *tables)
+{
+    return tables->rules.header.model != TEXT_MERGES && tables->scanner.class_index;
+}
+
+static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size,
+                       bool first);
+
+/* Inserts a space before the text, and then cuts it. */
+static smol_status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
+                              size_t size, bool first)
+{
+    uint64_t room;
+    uint8_t *copy =
+        checked_add(size, 1, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
+    if (!copy)
+        return smol_fail_memory(encoder->error, "the text");
+    copy[0] = ' ';
+    memcpy(copy + 1, text, size);
+    smol_status status = cut(encoder, stage, copy, size + 1, first);
+    smol_free(copy);
+    return status;
+}
+
+/* Cuts text[0..size), size > 0, by the scanner's stages from `stage` on; `first` if it is the start
+ * of the input. */
+static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size,
+                       bool first)
+{
+    const struct scanner_tables *scanner = &encoder->tables->scanner;
+    struct scan scan;
+    size_t start, end;
+    if (stage == scanner->header.n_stages)
+        return cuts_first(encoder->tables) ? encode_late(encoder, text, size, first)
+                                           : encode_word(encoder, text, size);
+    if (scanner->stages[stage].flags & STAGE_SPACE && text[0] != ' ')
+        return cut_spaced(encoder, stage, text, size, first);
+    smol_scanner_start(&scan, scanner, stage, text, size);
+    smol_status status;
+    while (!(status = smol_scanner_next(&scan, &start, &end, encoder->error)) && start < size)
+        if ((status = cut(encoder, stage + 1, text + start, end - start, first && start == 0)))
+            break;
+    smol_scanner_end(&scan);
+    return status;
+}
+
+static smol_status encode_words(struct encoder *encoder, const uint8_t *text, size_t size)
+{
+    if (encoder->tables->scanner.class_index)
+        return size > 0 ? cut(encoder, 0, text, size, false) : SMOL_OK;
+    const uint8_t *end = text + size;
+    while (text < end) {
+        const uint8_t *piece_end = text + smol_piece_length(encoder->tables, text, end - text);
+        while (text < piece_end) {
+            size_t length = smol_word_length(encoder->tables, text, piece_end - text);
+            smol_status status = encode_word(encoder, text, length);
+            if (status)
+                return status;
+            text += length;
+        }
+    }
+    return SMOL_OK;
+}
+
+/* Encodes text without added tokens; `first` if it is the start of the input. */
+static smol_status encode_plain(struct encoder *encoder, const uint8_t *text, size_t size,
+                                bool first)
+{
+    if (size > 0 && cuts_first(encoder->tables))
+        return cut(encoder, 0, text, size, first);
+    return encode_late(encoder, text, size, first);
 }
 
 /* --- added tokens --------------------------------------------------------------------------- */
@@ -451,5 +496,6 @@ struct token_text smol_tokenizer_text(const struct tokenizer_tables *tables, uin
         .special = span.flags & TOKEN_SPECIAL,
         .byte = span.flags & TOKEN_BYTE,
         .plain = span.flags & TOKEN_PLAIN,
+        .continues = span.flags & TOKEN_CONTINUES,
     };
 }

@@ -62,8 +62,8 @@ struct token_text {
     const uint8_t *bytes;
     size_t length; /* 0 for ids without a token */
     bool special;
-    bool exists;      /* the id has a token, which may be empty */
-    bool byte, plain; /* flags of the token, see enum token_flag */
+    bool exists;                 /* the id has a token, which may be empty */
+    bool byte, plain, continues; /* flags of the token, see enum token_flag */
 };
 struct token_text smol_tokenizer_text(const struct tokenizer_tables *tables, uint32_t id);
 

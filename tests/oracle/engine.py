@@ -17,7 +17,7 @@ from smol_h import ContextParams, EvalPart, ModelParams, PrefixCacheParams, Toke
 
 DTYPES = {"f32": 1, "bf16": 2, "int8": 3, "int6": 4, "int5": 5, "int4": 6}  # enum blob_dtype of format/format.h
 KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3, "int4": 4}  # smol_kv
-POOLINGS = {"none": 0, "mean": 1, "last": 2}  # smol_pooling
+POOLINGS = {"none": 0, "mean": 1, "last": 2, "first": 3, "max": 4, "model": 5}  # smol_pooling
 
 
 class SmolError(Exception):

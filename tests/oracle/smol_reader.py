@@ -5,6 +5,7 @@ import struct
 from dataclasses import dataclass, field
 
 import numpy as np
+from vocabulary_reader import Vocabulary
 
 MAGIC = b"\x89SML\r\n\x1a\n"
 CHUNK = 65536
@@ -13,12 +14,14 @@ NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 32, 33
+LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 13, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
-BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS, COMPONENTS = 1, 2, 4, 8, 16, 32, 64
+BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
+COMPONENTS, VOCABULARY, ENCODER = 64, 128, 256
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
-    BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS
+    BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
+    ENCODER: ENCODER_SECTION,
 }  # 3
 
 
@@ -59,13 +62,14 @@ RANGES = {
     "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**12 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**13 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
 ROTATE_NEIGHBOURS = 32
+NORM_STREAM = 4096
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
@@ -287,10 +291,13 @@ class Tokenizer:
     """6: the tables, and the rules that keep a reader within them."""
 # 5.9: the fields, and of the tables struct's format of an entry
 TEXT_FIELDS = """flags unknown_id split strip n_strip max_probe n_before n_after n_steps n_late_steps
-    n_name_slots n_pool n_letter_index n_letter_blocks n_letters n_letter_texts n_pairs""".split()
+    n_name_slots n_pool n_letter_index n_letter_blocks n_letters n_letter_texts n_pairs
+    model prefix n_prefix max_word n_maps n_map_blocks n_nodes n_scores""".split()
 TEXT_TABLES = dict(zip(
-    TEXT_FIELDS[6:], ["I", "I", "4I", "4I", "3I", "B", "H", "256H", "IBBBB", "I", "3I"], strict=True
+    TEXT_FIELDS[6:17], ["I", "I", "4I", "4I", "3I", "B", "H", "256H", "IBBBB", "I", "3I"], strict=True
 ))  # fmt: skip
+# those of the feature *vocabulary*
+MORE_TABLES = {"n_maps": "4352H", "n_map_blocks": "256I", "n_nodes": "IIHBB", "n_scores": "d"}
 
 
 def is_scalar(c):
@@ -399,11 +406,11 @@ class Text:
     """5.9: the section's fields (f) and tables (t), and its rules."""
 
     def __init__(self, data, digest):
-        need(len(data) >= 128 and not any(data[68:128]), "text header")
+        need(len(data) >= 128 and not any(data[100:128]), "text header")
         self.digest = digest
-        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<17I", data), strict=True))
-        self.t, end = {}, 128
-        for name, entry in TEXT_TABLES.items():
+        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<25I", data), strict=True))
+        self.t, end = dict.fromkeys(MORE_TABLES, []), 128
+        for name, entry in (TEXT_TABLES | (MORE_TABLES if f["model"] or f["n_maps"] else {})).items():
             start, size = round_up(end, 64), f[name] * struct.calcsize("<" + entry)
             need(start + size <= len(data) and not any(data[end:start]), name)
             rows = struct.iter_unpack("<" + entry, data[start : start + size])
@@ -411,6 +418,9 @@ class Text:
             end = start + size
         need(end == len(data), "text section size")
         self.pool = bytes(self.t["n_pool"])
+        self.vocabulary = Vocabulary(f, self.t, self.pool, need)
+        steps = self.t["n_steps"] + self.t["n_late_steps"]
+        self.extended = bool(f["model"] or f["n_maps"] or any(kind > 5 for kind, *_ in steps))
         self.check_fields()
         self.check_names()
         self.check_letters()
@@ -424,17 +434,21 @@ class Text:
         need(max(f["n_steps"], f["n_late_steps"]) <= 8, "steps")
         growth = 1
         for kind, start, pattern, text in self.t["n_steps"] + self.t["n_late_steps"]:
-            need(1 <= kind <= 5 and max(pattern, text) <= 64, "step")
+            need(1 <= kind <= 9 and max(pattern, text) <= 64, "step")
+            need((pattern > 0) == (kind in (1, 8)), "pattern")
+            if kind in (5, 6, 7, 9):
+                need(text == 0 and (start == 0 or kind in (7, 9)), "text of a step")
+                need(kind in (7, 9) or f["n_letter_index"], "normalization")
+                need(kind != 7 or start < f["n_maps"], "map")
+                need(kind != 9 or 1 <= start <= 3, "sides")
+                growth *= {5: 16, 6: 8, 9: 1}[kind] if kind != 7 else self.vocabulary.growth(start)
+                continue
             need(start + pattern + text <= len(self.pool), "step")
-            need((pattern > 0) == (kind == 1), "pattern")
             need(is_utf8(self.pool[start : start + pattern]), "pattern")
             need(is_utf8(self.pool[start + pattern : start + pattern + text]), "text of a step")
-            if kind == 5:
-                need(text == start == 0 and f["n_letter_index"], "normalization")
-            else:
-                need(kind == 1 or text > 0, "nothing to put before")
-            growth *= 16 if kind == 5 else max(1, -(-text // pattern)) if pattern else 1
-        need(growth <= 256, "growth")
+            need(pattern > 0 or text > 0, "nothing to put before")
+            growth *= max(1, -(-text // pattern)) if pattern else 1
+        need(growth <= (1024 if self.extended else 256), "growth")
         need(NO_TOKEN not in self.t["n_before"] + self.t["n_after"], "id around")
 
     def check_names(self):
@@ -462,7 +476,7 @@ class Text:
 
     def check_letters(self):
         f, t = self.f, self.t
-        rest = [f[name] for name in TEXT_FIELDS[13:]]
+        rest = [f[name] for name in TEXT_FIELDS[13:17]]
         need(f["n_letter_index"] in (0, 4352), "letter index")
         need(f["n_letter_index"] or not any(rest), "letters without an index")
         need(all(block < f["n_letter_blocks"] for block in t["n_letter_index"]), "letter block")
@@ -481,7 +495,7 @@ class Text:
     def ids(self):
         unknown = [] if self.f["unknown_id"] == NO_TOKEN else [self.f["unknown_id"]]
         named = [id_ for id_, _, _ in self.t["n_name_slots"] if id_ != NO_TOKEN]
-        return unknown + self.t["n_before"] + self.t["n_after"] + named
+        return unknown + self.t["n_before"] + self.t["n_after"] + named + self.vocabulary.ids()
 
 
 class Tokenizer:
@@ -515,6 +529,8 @@ class Tokenizer:
 
     def check(self, n_tokens, n_blocks):
         token_flags, added_flags, classes_above = (13, 31, 32) if self.text_rules else (1, 1, 16)
+        if self.text_rules and self.text_rules.f["model"] == 1:
+            token_flags |= 16
         for start, length, flags in self.spans:
             need(flags & ~token_flags == 0 or (start, length, flags) == (0, 0, 2), "span")
             need(not flags & 4 or length == 1, "byte")
@@ -575,6 +591,7 @@ class Blob:
         self.check_header()
         self.check_sections()
         self.read_model()
+        self.read_encoder()
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
@@ -584,6 +601,8 @@ class Blob:
         need(has_style == bool(self.features & TOOLS), "tools")
         has_text = self.features & TEXT_FEATURE
         self.text = Text(self.section(TEXT), self.digest) if has_text else None
+        extended = bool(has_text and self.text.extended)
+        need(extended == bool(self.features & VOCABULARY), "vocabulary")
         self.scanner = Scanner(self.section(SCANNER)) if self.features & SCANNERS else None
         self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"], self.text)
         need((self.tokenizer.pretokenizer == 4) == (self.scanner is not None), "pretokenizer")
@@ -599,7 +618,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
@@ -688,6 +707,20 @@ class Blob:
         need(any(b & SECOND_TABLE for b in self.layers) == (m["n_rope_tables"] == 2), "tables")
         plain = all(m[name] == value for name, value in self.plain().items())
         need(not plain or m["attention_bias"] == 2 or any(self.layers), "nothing needs blocks")
+
+    def read_encoder(self):
+        stream = bool(self.model.get("blocks", 0) & NORM_STREAM)
+        self.encoder = None
+        if not self.features & ENCODER:
+            need(not stream, "an encoder's blocks")
+            return
+        data = self.section(ENCODER_SECTION)
+        need(len(data) == 64 and not any(data[12:]), "encoder section")
+        pooling, normalizes, max_length = self.encoder = struct.unpack_from("<3I", data)
+        need(pooling <= 2 and normalizes <= 1, "pooling")
+        need(1 <= max_length <= self.model["context_length"] <= 512, "max_length")
+        need(not self.model["sliding_window"], "windows of an encoder")
+        need(not stream or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
 
     def read_small_sections(self):
         self.stop = [i for (i,) in self.entries(STOP, "<I")]

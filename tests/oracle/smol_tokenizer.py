@@ -49,7 +49,7 @@ class TokenText(ctypes.Structure):
     _fields_ = [
         ("bytes", ctypes.POINTER(ctypes.c_char)),
         ("length", ctypes.c_size_t),
-        *((name, ctypes.c_bool) for name in ("special", "exists", "byte", "plain")),
+        *((name, ctypes.c_bool) for name in ("special", "exists", "byte", "plain", "continues")),
     ]
 
 

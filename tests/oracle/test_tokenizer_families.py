@@ -12,8 +12,9 @@ import random
 import programs
 import pytest
 import real_tokenizers
-from blobs import read_blob
+from blobs import read_blob, xxh3
 from checkpoints import make
+from smol_reader import NO_TOKEN, Text
 from smol_tokenizer import PARSE_SPECIAL, WHOLE_TEXT, Smol
 from test_tokenizer import FRAGMENTS, FULL, code_points, make_texts, training_texts
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -234,6 +235,112 @@ def bytes_missing(texts):
     return content
 
 
+# --- models that look words up by name ------------------------------------------------------------
+
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+BERT_NORMALIZER = {
+    "type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+    "lowercase": True,
+}  # fmt: skip
+
+
+@functools.cache
+def trained_names(texts, kind):
+    """What the trainer of WordPiece or Unigram makes of a normalizer's words."""
+    if kind == "WordPiece":
+        tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(vocab_size=1100, special_tokens=BERT, show_progress=False)
+    else:
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        texts = texts[-3:]  # this trainer is slow
+        trainer = trainers.UnigramTrainer(
+            vocab_size=900, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
+        )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer.to_str()
+
+
+def bert(texts, **changes):
+    content = json.loads(trained_names(texts, "WordPiece"))
+    return content | {
+        "normalizer": BERT_NORMALIZER | changes,
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": template(content, "[CLS]", None, "[SEP]"),
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        # which states how batches are made, and is not about a text
+        "padding": {
+            "strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
+            "pad_type_id": 0, "pad_token": "[PAD]",
+        },
+        "truncation": {"max_length": 128, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
+    }  # fmt: skip
+
+
+def bert_cased(texts):
+    """Letters as they are, other stages, short words only, and BERT's own post-processor."""
+    content = bert(texts, lowercase=False, handle_chinese_chars=False)
+    content["model"] |= {"max_input_chars_per_word": 6}
+    digits = {"type": "Digits", "individual_digits": True}
+    return content | {
+        "pre_tokenizer": sequence("pretokenizers", {"type": "Whitespace"}, digits),
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": False},
+    }
+
+
+def bert_accents(texts):
+    """Steps by themselves, and tokens that are found in what they leave."""
+    content = bert(texts)
+    n = len(content["model"]["vocab"])
+    content["added_tokens"] += [added(n, "ÅÉ", special=False, normalized=True), added(n + 1, "日x", normalized=True)]
+    steps = [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]
+    return content | {"normalizer": sequence("normalizers", *steps), "pre_tokenizer": {"type": "WhitespaceSplit"}}
+
+
+def bert_composed(texts):
+    """The accents stay, and are composed."""
+    steps = [BERT_NORMALIZER | {"strip_accents": False}, {"type": "NFKC"}]
+    return bert(texts) | {"normalizer": sequence("normalizers", *steps)}
+
+
+def unigram(texts, **model):
+    """In T5's manner."""
+    content = json.loads(trained_names(texts, "Unigram"))
+    content["model"] |= model
+    return content | {
+        "normalizer": None,
+        "pre_tokenizer": metaspace(),
+        "post_processor": template(content, None, "</s>"),
+        "decoder": metaspace(),
+    }
+
+
+def unigram_of_pieces(texts):
+    """In XLM-R's manner: white space goes before the pieces are made."""
+    trim = {"type": "Strip", "strip_left": False, "strip_right": True}
+    collapse = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    return unigram(texts) | {
+        "normalizer": sequence("normalizers", {"type": "NFKC"}, trim, collapse),
+        "pre_tokenizer": sequence("pretokenizers", {"type": "WhitespaceSplit"}, metaspace()),
+        "post_processor": {
+            "type": "RobertaProcessing", "sep": ["</s>", 1], "cls": ["<pad>", 0], "trim_offsets": True,
+            "add_prefix_space": True,
+        },
+    }  # fmt: skip
+
+
+def unigram_bytes(texts):
+    """Unknown characters become bytes, and the text is one word."""
+    content = unigram(texts, byte_fallback=True)
+    content["model"]["vocab"] += [[name, -20.0 - i / 7] for i, name in enumerate(BYTES[: 0xE5])]
+    return content | {
+        "pre_tokenizer": metaspace("first", split=False),
+        "decoder": sequence("decoders", SPACES, BYTE_FALLBACK, FUSE, STRIP),
+    }
+
+
 # --- real vocabularies ----------------------------------------------------------------------------
 
 O200K = (
@@ -299,12 +406,17 @@ def real_mistral3(_):
     return real_mistral(3) | {"normalizer": None, "pre_tokenizer": metaspace("first", split=False)}
 
 
-REAL = (real_llama3, real_llama4, real_qwen, real_tekken, real_mistral1, real_mistral3)
+def real_minilm(_):
+    return real_tokenizers.minilm()
+
+
+REAL = (real_llama3, real_llama4, real_qwen, real_tekken, real_mistral1, real_mistral3, real_minilm)
 FAMILIES = {
     f.__name__: f
     for f in (
         llama2, llama2_first_release, tinyllama, mistral3, gemma, words_of_characters, some_bytes,
-        whole_words_of_characters, qwen2, llama3, bytes_missing, *(REAL if N_TEXTS >= 20_000 else ()),
+        whole_words_of_characters, qwen2, llama3, bytes_missing, bert, bert_cased, bert_accents,
+        bert_composed, unigram, unigram_of_pieces, unigram_bytes, *(REAL if N_TEXTS >= 20_000 else ()),
     )
 }  # fmt: skip
 
@@ -312,7 +424,10 @@ FAMILIES = {
 def written(folder, content):
     file = folder / "tokenizer.json"
     file.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    return Smol(file), Tokenizer.from_file(str(file))
+    reference = Tokenizer.from_file(str(file))
+    reference.no_truncation()
+    reference.no_padding()
+    return Smol(file), reference
 
 
 @pytest.fixture(scope="module")
@@ -458,6 +573,32 @@ def test_normalization_is_generated_from_this_version():
     assert_written("nfc")
 
 
+def test_characters_of_maps_are_generated_from_this_version():
+    assert_written("maps")
+
+
+# --- a second reader ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["bert", "bert_cased", "unigram", "unigram_bytes"])
+def test_words_are_those_of_the_format(family, training, tmp_path):
+    """What FORMAT.md alone says about words, for words of every kind."""
+    content = FAMILIES[family](training)
+    smol, _ = written(tmp_path, content | {"normalizer": None, "pre_tokenizer": None, "added_tokens": []})
+    text = Text(smol.text_data, xxh3)
+    names = text.vocabulary.names()
+    assert len(names) == len(content["model"]["vocab"])
+    byte_tokens = [names.get(name.encode(), NO_TOKEN) for name in BYTES]
+    r, n_unknown = random.Random(12), 0
+    known = [name.decode() for name in names]
+    for _ in range(N_TEXTS):
+        word = "".join(r.choices([*known, *FRAGMENTS], k=r.randint(1, 4)))
+        ids = text.vocabulary.word(word.encode(), names, byte_tokens)
+        assert smol.encode(word) == ids, repr(word)
+        n_unknown += text.f["unknown_id"] in ids
+    assert 0 < n_unknown < N_TEXTS
+
+
 # --- a checkpoint, its blob, and the programs -----------------------------------------------------
 
 
@@ -465,16 +606,19 @@ def run(program, *arguments):
     return programs.run(program, arguments, check=True).stdout.decode()
 
 
-@pytest.mark.parametrize("family", ["llama2", "gemma", "llama3"])
+@pytest.mark.parametrize("family", ["llama2", "gemma", "llama3", "bert", "unigram"])
 def test_the_programs_do_as_the_tokenizer_says(family, training, tmp_path):
     content = FAMILIES[family](training)
-    n = max(*content["model"]["vocab"].values(), *(t["id"] for t in content["added_tokens"])) + 1
+    vocab = content["model"]["vocab"]
+    ids = vocab.values() if isinstance(vocab, dict) else range(len(vocab))
+    n = max(*ids, *(t["id"] for t in content["added_tokens"])) + 1
     source, blob = make(tmp_path / "checkpoint", vocab_size=n, eos_token_id=None), tmp_path / "a.smol"
     _, reference = written(source, content)
     run("smolconv", "--quiet", "--dtype", "f32", source, blob)
     run("smolconv", "verify", "--source", source, blob)
     assert run("smolconv", "diff", source, blob)
-    assert read_blob(blob).text.f["n_before"] == len(reference.encode("").ids)
+    fields = read_blob(blob).text.f
+    assert fields["n_before"] + fields["n_after"] == len(reference.encode("").ids)
     whole = PreTrainedTokenizerFast(tokenizer_file=str(source / "tokenizer.json"))
     shown = [run("smolconv", "inspect", path) for path in (source, blob)]
     # not the table of parts, whose lines end with shares

@@ -1,0 +1,66 @@
+/* Changes of single characters, see character_map.h. */
+#include "format/character_map.h"
+
+#include "common/utf8.h"
+
+/* Returns how the first character of text[0..size), size > 0, changes. Sets *length to its bytes.
+ */
+static uint32_t change_at(const struct character_map *map, const uint8_t *text, size_t size,
+                          size_t *length)
+{
+    uint32_t point;
+    *length = smol_utf8_decode(text, size, &point);
+    return map->blocks[map->index[point / 256]][point % 256];
+}
+
+static uint32_t utf8_length(uint32_t point)
+{
+    return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+}
+
+uint32_t smol_character_map_growth(const struct character_map *map)
+{
+    uint32_t growth = 1;
+    for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++) {
+        const uint32_t *block = map->blocks[map->index[i]];
+        uint32_t shortest = utf8_length(i * 256), padded = utf8_length(i * 256 + 255) + 2;
+        for (uint32_t c = 0; c < 256; c++) {
+            uint32_t change = block[c];
+            uint32_t size = change == MAP_PADDED ? padded
+                            : change             ? (change >> MAP_SIZE_SHIFT) - 1
+                                                 : 0;
+            if (size > growth * shortest)
+                growth = (size + shortest - 1) / shortest;
+        }
+    }
+    return growth;
+}
+
+bool smol_character_map_unchanged(const struct character_map *map, const uint8_t *text, size_t size)
+{
+    size_t length;
+    for (size_t i = 0; i < size; i += length)
+        if (change_at(map, text + i, size - i, &length))
+            return false;
+    return true;
+}
+
+void smol_character_map(const struct character_map *map, const uint8_t *text, size_t size,
+                        struct buffer *out)
+{
+    size_t length;
+    for (; size > 0; text += length, size -= length) {
+        uint32_t change = change_at(map, text, size, &length);
+        const char *character = (const char *)text;
+        if (change == MAP_PADDED) {
+            smol_buffer_add(out, " ", 1);
+            smol_buffer_add(out, character, length);
+            smol_buffer_add(out, " ", 1);
+        } else if (change) {
+            smol_buffer_add(out, (const char *)map->pool + (change & MAP_START_MASK),
+                            (change >> MAP_SIZE_SHIFT) - 1);
+        } else {
+            smol_buffer_add(out, character, length);
+        }
+    }
+}

