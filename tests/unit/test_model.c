@@ -195,7 +195,7 @@ static void members_of_newer_releases_are_refused(void **state)
     const smol_generate_params generate_params = {.reserved = {[1] = UINT64_C(1) << 63}};
     const smol_chat_params chat_params = {.messages_json = "[]", .reserved = {[6] = 9}};
     const smol_session session = {.reserved = {[2] = 1}};
-    const smol_tokenize_params tokenize_params = {.reserved = {[3] = 1}};
+    const smol_tokenize_params tokenize_params = {.reserved = {[2] = 1}};
     is_newer(smol_model_open(demo_blob, &model_params, &none, &error), &error);
     assert_int_equal(smol_model_open(demo_blob, NULL, &model, &error), SMOL_OK);
     is_newer(smol_tokenize(model, "a", 1, &tokenize_params, &found, &size, &error), &error);
