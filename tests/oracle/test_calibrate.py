@@ -19,11 +19,12 @@ from stats_reader import Stats
 
 DEMO = ROOT / "demo/model"
 INPUTS = (
-    ("self_attn.q_proj", "self_attn.qkv_proj"),
-    ("self_attn.o_proj",),
-    ("mlp.gate_proj", "mlp.gate_up_proj"),
-    ("mlp.down_proj",),
+    ("self_attn.q_proj", "self_attn.qkv_proj", "attention.query_key_value", "attn.c_attn"),
+    ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj"),
+    ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1"),
+    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2"),
 )
+PLACES = ("model.layers.{}.{}", "gpt_neox.layers.{}.{}", "transformer.h.{}.{}")
 RUN = 128
 TEXT = (ROOT / "README.md").read_text()[:1500]
 
@@ -45,10 +46,11 @@ def reference_grams(model, windows):
         return hook
 
     modules = dict(model.named_modules())
-    hooks = [modules["lm_head"].register_forward_pre_hook(add_to(4 * n_layers))]
+    hooks = [model.get_output_embeddings().register_forward_pre_hook(add_to(4 * n_layers))]
     for layer in range(n_layers):
         for i, names in enumerate(INPUTS):
-            found = [modules[name] for n in names if (name := f"model.layers.{layer}.{n}") in modules]
+            there = [place.format(layer, name) for place in PLACES for name in names]
+            found = [modules[name] for name in there if name in modules]
             hooks.append(found[0].register_forward_pre_hook(add_to(4 * layer + i)))
     with torch.inference_mode():
         for window in windows:

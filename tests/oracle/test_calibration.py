@@ -10,7 +10,7 @@ from blobs import read_blob, xxh3
 from checkpoints import make, make_of
 from families import CONFIGS
 from features import featured
-from folding import NO_INPUT_NORMS, Folding
+from folding import NO_GATE, NO_INPUT_NORMS, ONE_NORM, PARALLEL, Folding
 from internal import FILE, NO, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
 from stats_reader import Stats
@@ -154,12 +154,16 @@ def estimate(source):
     for layer in range(model["n_layers"]):
         of = f"layers.{layer}."
         x = entered(stream, of + "attn_norm")
+        mlp_norm = of + ("attn_norm" if model["blocks"] & ONE_NORM else "mlp_norm")
+        before = entered(stream, mlp_norm)
         values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
         values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
         stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3
-        y = entered(stream, of + "mlp_norm")
-        gate = square(of + "mlp_gate") @ y
-        inner = square(of + "mlp_up") @ y * gate * (1 + gate / (1 + gate)) / 4
+        y = before if model["blocks"] & PARALLEL else entered(stream, mlp_norm)
+        has_gate = not model["blocks"] & NO_GATE
+        gate = square(of + ("mlp_gate" if has_gate else "mlp_up")) @ y
+        inner = gate * (1 + gate / (1 + gate)) / 4
+        inner = square(of + "mlp_up") @ y * inner if has_gate else inner
         stream = stream + left(square(of + "mlp_down") @ inner, of + "mlp_out_norm")
         records += [x, values, y, inner]
     return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm")]]

@@ -362,9 +362,9 @@ def test_what_we_do_not_run_is_status_5_and_named(tmp_path, checkpoint):
     config, out = checkpoint / "config.json", tmp_path / "o"
     original = config.read_text()
     for changes, part in [
-        ({"architectures": ["GPT2LMHeadModel"]}, "GPT2LMHeadModel"),
+        ({"architectures": ["BloomForCausalLM"]}, "BloomForCausalLM"),
         ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "dynamic"),
-        ({"hidden_act": "gelu"}, "gelu"),
+        ({"hidden_act": "relu"}, "relu"),
     ]:
         edit_json(config, **changes)
         assert_fails(smolconv(checkpoint, out), 5, "config.json", part)

@@ -32,20 +32,24 @@ TYPES = ["full_attention", "sliding_attention"]
 
 # what is no field of the reference's classes, but counts
 OLD_KEYS = """is_causal original_max_position_embeddings partial_rotary_factor per_layer_config
-    quantization_config rope_local_base_freq rope_scaling rope_theta sliding_window_pattern
-    torch_dtype""".split()
-ROPE_KEYS = """attention_factor beta_fast beta_slow factor full_attention high_freq_factor long_factor
-    low_freq_factor mrope_section mscale mscale_all_dim original_max_position_embeddings
+    quantization_config rope_local_base_freq rope_scaling rope_theta rotary_emb_base rotary_pct
+    sliding_window_pattern torch_dtype""".split()
+ROPE_KEYS = """alpha attention_factor beta_fast beta_slow factor full_attention high_freq_factor
+    llama_4_scaling_beta long_factor low_freq_factor mrope_section mscale mscale_all_dim original_max_position_embeddings
     partial_rotary_factor rope_theta rope_type short_factor truncate type""".split()
 # of neighbours of these families
 FOREIGN_KEYS = """attention_chunk_size attn_implementation bias clip_qkv logit_scale moe_layers norm_eps
     num_experts num_local_experts qk_layernorm qkv_bias rope_interleaved text_config
-    tie_encoder_decoder use_mup use_qk_norm""".split()
+    sparse_config tie_encoder_decoder use_mup use_qk_norm""".split()
 
 # Fields that we do not read. The reference looks at the types of some; no answer depends on one of them.
-UNREAD = """attention_dropout chunk_size_feed_forward embd_pdrop id2label initializer_range
-    is_encoder_decoder label2id output_hidden_states pad_token_id pretraining_tp problem_type
-    resid_pdrop return_dict transformers_version use_cache""".split()
+UNREAD = """attention_dropout attn_pdrop chunk_size_feed_forward classifier_dropout embd_pdrop
+    eod_token_id hidden_dropout id2label initializer_range is_decoder is_encoder_decoder label2id
+    output_hidden_states pad_token_id pretraining_tp problem_type reorder_and_upcast_attn resid_pdrop
+    return_dict summary_activation summary_first_dropout summary_proj_to_labels summary_type
+    summary_use_proj transformers_version use_cache""".split()
+# what our class for MiniCPM has from Granite's, and sets itself
+INHERITED = "attention_multiplier embedding_multiplier logits_scaling residual_multiplier mlp_bias".split()
 
 
 def fields_of(family):
@@ -54,6 +58,10 @@ def fields_of(family):
 
 def is_read(family, path):
     if family == "gemma3" and path == ("attn_logit_softcapping",):
+        return False
+    if family == "gpt2" and path[0].startswith("rope_"):
+        return False  # nothing rotates
+    if family == "minicpm" and path[0] in INHERITED:
         return False
     if len(path) > 1 or path[0] in OLD_KEYS:
         return True
@@ -64,8 +72,8 @@ def paths_of(config):
     """Keys of any family's config.json, and of its rotary embeddings."""
     fields = set().union(*(fields_of(family) for family in CONFIGS))
     paths = [(key,) for key in fields.union(OLD_KEYS, FOREIGN_KEYS)]
-    rope = config["rope_parameters"]
-    for place in [()] + [(key,) for key in TYPES if key in rope]:
+    rope = config.get("rope_parameters")
+    for place in [()] * bool(rope) + [(key,) for key in TYPES if key in (rope or ())]:
         paths += [("rope_parameters", *place, key) for key in ROPE_KEYS]
     return sorted(paths)
 

@@ -670,7 +670,7 @@ def test_either_side_may_be_missing_damaged_or_no_model(tmp_path, demo_blob):
     other = tmp_path / "x.gguf"
     other.write_bytes(b"GGUF" + bytes(60))
     unsupported = Path(shutil.copytree(DEMO, tmp_path / "unsupported"))
-    edit_config(unsupported, lambda config: config.update(hidden_act="gelu"))
+    edit_config(unsupported, lambda config: config.update(hidden_act="relu"))
     empty = tmp_path / "empty"
     empty.mkdir()
     os.mkfifo(tmp_path / "fifo")
@@ -682,7 +682,7 @@ def test_either_side_may_be_missing_damaged_or_no_model(tmp_path, demo_blob):
         (padding, 4, "breaks the format"),
         (short, 4, "truncated"),
         (other, 5, "GGUF"),
-        (unsupported, 5, "gelu"),
+        (unsupported, 5, "relu"),
     ]:
         assert_refuses(smolconv("diff", good, bad), status, part)
         assert_refuses(smolconv("diff", bad, DEMO), status, part)

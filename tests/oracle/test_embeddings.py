@@ -21,7 +21,7 @@ def reference_states(reference, ids):
     """float32 (n, hidden_size): after the final norm."""
     with torch.inference_mode():
         ids = torch.tensor([[int(i) for i in ids]])
-        return reference.model(ids, use_cache=False).last_hidden_state[0].numpy()
+        return reference.base_model(ids, use_cache=False).last_hidden_state[0].numpy()
 
 
 def compare(model, reference, ids):

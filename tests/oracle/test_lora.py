@@ -72,6 +72,7 @@ def assert_equal(blob, reference):
         assert np.abs(tensor.values() - due).max() <= 4e-7 * np.abs(due).max(), role
 
 
+ROLES = ("attn_q", "attn_k", "attn_v", "attn_o", "mlp_up", "mlp_down")
 CASES = {
     "two modules": dict(r=8, lora_alpha=16, target_modules=["q_proj", "v_proj"]),
     "all, by root": dict(r=5, lora_alpha=7, use_rslora=True, target_modules=LINEAR),
@@ -166,6 +167,35 @@ def test_fused_matrices_get_their_share(tmp_path):
             due = reference[f"model.layers.{i}.{name}.weight"].numpy()
             found = np.concatenate([blob.tensors[f"layers.{i}.{role}"].values() for role in roles])
             assert np.abs(found - due).max() <= 4e-7 * np.abs(due).max(), name
+
+
+@pytest.mark.parametrize("family", ["gptneox", "gpt2"])
+def test_matrices_in_another_order_get_their_share(family, tmp_path):
+    """Of a tensor with the heads of q, k and v in turn, and of transposed ones."""
+    base = make_of(featured(family), tmp_path / "base", seed=3)
+    settings = {
+        "gptneox": dict(target_modules=["query_key_value", "dense", "dense_4h_to_h"]),
+        "gpt2": dict(target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True),
+    }[family]
+    adapter = adapt(base, tmp_path / "adapter", r=3, lora_alpha=5, **settings)
+    blob = converted(tmp_path / "out.smol", "--dtype", "f32", "--lora", adapter, base)
+    reference = {name: value.numpy() for name, value in merged(base, adapter).items()}
+    n, heads = blob.model["hidden_size"], blob.model["n_heads"]
+    for i in range(blob.model["n_layers"]):
+        found = {role: blob.tensors[f"layers.{i}.{role}"].values() for role in ROLES}
+        if family == "gpt2":
+            of = f"transformer.h.{i}."
+            qkv = reference[of + "attn.c_attn.weight"].T.reshape(3, n, n)
+            names = ("attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+            others = [reference[f"{of}{name}.weight"].T for name in names]
+        else:
+            of = f"gpt_neox.layers.{i}."
+            qkv = reference[of + "attention.query_key_value.weight"].reshape(heads, 3, -1, n)
+            qkv = qkv.swapaxes(0, 1).reshape(3, n, n)
+            names = ("attention.dense", "mlp.dense_h_to_4h", "mlp.dense_4h_to_h")
+            others = [reference[f"{of}{name}.weight"] for name in names]
+        for role, due in zip(ROLES, [*qkv, *others], strict=True):
+            assert np.abs(found[role] - due).max() <= 4e-7 * np.abs(due).max(), role
 
 
 # --- refusing -------------------------------------------------------------------------------------
