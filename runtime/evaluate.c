@@ -16,10 +16,10 @@ struct evaluation {
     struct engine *e;
     smol_eval_part *parts; /* (n); error.status is set in parts that failed */
     size_t n;
-    size_t at;                         /* the next part */
-    smol_eval_part *part_of[MAX_ROWS]; /* the part of each segment of the current pass */
-    struct pooling *poolings;          /* (n), of the hidden states after the final norm; or NULL */
-    const struct observer *observer;   /* or NULL */
+    size_t at;                       /* the next part */
+    smol_eval_part *part_of[BATCH];  /* the part of each segment of the current pass */
+    struct pooling *poolings;        /* (n), of the hidden states after the final norm; or NULL */
+    const struct observer *observer; /* or NULL */
 };
 
 static bool failed(const smol_eval_part *part)
@@ -183,7 +183,7 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
 {
     size_t most = call->e->n_rows;
     bool whole = call->model->blob.encoder;
-    while (call->at < call->n && pass->n < most) {
+    while (call->at < call->n && pass->n < most && pass->n_segments < BATCH) {
         smol_eval_part *part = &call->parts[call->at];
         size_t left = failed(part) ? 0 : part->n - n_done(part);
         size_t n = smaller(left, most - pass->n);
@@ -242,7 +242,7 @@ static smol_status run_pass(const struct evaluation *call, struct pass *pass, sm
 
 static smol_status run_passes(struct evaluation *call, smol_error *error)
 {
-    struct segment segments[MAX_ROWS];
+    struct segment segments[BATCH];
     struct pass pass;
     smol_status status = SMOL_OK;
     while (!status) {

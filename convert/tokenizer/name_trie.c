@@ -8,7 +8,7 @@
 #include "common/buffer.h"
 #include "convert/tokenizer/json_part.h"
 
-enum { MAX_NODES = BLOB_MAX_FRONT / sizeof(struct name_node) };
+enum { MAX_NAME_NODES = 5 << 20 }; /* of 12 bytes: they fit into the front of a blob */
 
 struct name {
     struct json_text text;
@@ -87,7 +87,7 @@ smol_status smol_name_trie_build(const json_t *vocab, const char *path, struct n
     struct name *names = sorted_names(vocab, &n_names);
     struct name_builder b = {.names = names};
     add_node(&b, 0, (struct open_node){0, n_names, 0});
-    for (; names && n * sizeof *trie->nodes < b.nodes.size && n <= MAX_NODES; n++)
+    for (; names && n * sizeof *trie->nodes < b.nodes.size && n <= MAX_NAME_NODES; n++)
         if (!b.nodes.failed && !b.open.failed)
             expand(&b, n);
     bool failed = !names || b.nodes.failed || b.open.failed;
@@ -97,9 +97,9 @@ smol_status smol_name_trie_build(const json_t *vocab, const char *path, struct n
     trie->n = (uint32_t)(b.nodes.size / sizeof *trie->nodes);
     if (failed)
         return smol_fail_memory(error, "names");
-    return n <= MAX_NODES ? SMOL_OK
-                          : smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                      "%s: the names of its tokens are too long in all: use "
-                                      "another model",
-                                      path);
+    return n <= MAX_NAME_NODES ? SMOL_OK
+                               : smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                                           "%s: the names of its tokens are too long in all: use "
+                                           "another model",
+                                           path);
 }

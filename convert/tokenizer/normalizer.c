@@ -3,11 +3,11 @@
 
 #include "common/utf8.h"
 
-enum { MAX_OF_PART = 3 }; /* steps that one part becomes */
+enum { STEPS_OF_PART = 3 }; /* steps that one part becomes */
 
 /* Steps that a part of the normalizer becomes. */
 struct taken {
-    struct rule_step steps[MAX_OF_PART];
+    struct rule_step steps[STEPS_OF_PART];
     uint32_t n;
 };
 

@@ -184,10 +184,10 @@ for key, values in {
 for n in (1025, 10**6):
     changed(TOKENS, f"an added token of {n} bytes [length]", "added_tokens 1 content", "x" * n,
             "too long", status=UNSUPPORTED)  # fmt: skip
-changed(TOKENS, "another model", "model type", "Unigram", "Unigram", status=UNSUPPORTED)
+changed(TOKENS, "another model", "model type", "WordLevel", "WordLevel", status=UNSUPPORTED)
 changed(TOKENS, "a model's kind that is a number [type]", "model type", 1, "type",
         status=UNSUPPORTED)  # fmt: skip
-for value in ({"type": "NFKC"}, {"type": "Replace", "pattern": {"Regex": "."}, "content": ""}, [], 7,
+for value in ({"type": "Nmt"}, {"type": "Replace", "pattern": {"Regex": "."}, "content": ""}, [], 7,
               {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 65},
               {"type": "Prepend", "prepend": ""}, {"type": "Prepend", "prepend": "b" * 10**6},
               {"type": "Sequence", "normalizers": [{"type": "NFC"}] * 3},

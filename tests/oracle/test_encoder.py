@@ -16,6 +16,8 @@ from blobs import edited, read_blob, section
 from checkpoints import randomize
 from engine import Model, SmolError, convert, kernel_sets
 from internal import DAMAGED, UNSUPPORTED, USAGE
+from package import smolrun
+from serving import serving
 from smol_reader import ENCODER_SECTION, Damaged
 from test_logits import TOLERANCE, largest_difference
 from test_tokenizer import training_texts
@@ -167,6 +169,26 @@ def test_forms_of_output_agree(made, tmp_path):
     assert b"".join(alone) == rows[:5].tobytes()
     cosines = programs.smolrun("embed", blob, "-", "--similarity", input=text).stdout.decode().split()
     assert np.allclose([float(x) for x in cosines], rows[1:] @ rows[0], atol=1e-6)
+
+
+def test_python_and_the_server_embed_as_the_program_does(made, tmp_path):
+    blob, texts = convert(made[0], tmp_path / "a.smol", "int8"), lines(12, seed=9)
+    out = programs.smolrun("embed", blob, "-", "--npy", input="\n".join(texts).encode()).stdout[128:]
+    expected = np.frombuffer(out, np.float32).reshape(len(texts), -1)
+    model = smolrun.Model(blob)
+    assert model.info.is_encoder and model.info.max_text == 250
+    assert model.embed(texts).tobytes() == expected.tobytes()
+    assert model.embed(texts[0]).tobytes() == expected[0].tobytes()
+    ids = model.tokenize(texts[0])[:250]
+    states = model.embed(ids, pooling="none")
+    assert model.embed(ids, pooling="max").tobytes() == states.max(axis=0).tobytes()
+    with pytest.raises(smolrun.UnsupportedError, match="an encoder"):
+        model.generate("hello")
+    with serving(blob) as server:
+        found = server.client.embeddings.create(model=server.model, input=texts)
+        assert np.array([row.embedding for row in found.data], np.float32).tobytes() == expected.tobytes()
+        status, answer = server.post("/v1/completions", {"prompt": "hello"})
+        assert status == 400 and "an encoder" in answer["error"]["message"]
 
 
 def test_what_makes_no_sense_is_refused(made, tmp_path):
