@@ -40,6 +40,7 @@ class Tensor(ctypes.Structure):
         ("whole", ctypes.c_char_p),
         ("whole_rows", ctypes.c_uint64),
         ("first_row", ctypes.c_uint64),
+        ("paired_rows", ctypes.c_uint64),
     ]
 
 
