@@ -9,7 +9,7 @@
 #include "common/utf8.h"
 
 /* The limits that the format or its tools set. */
-enum { MAX_RANK = 4, MAX_TENSOR_NAME = 127, MAX_KEY = 65535, DEFAULT_ALIGNMENT = 32 };
+enum { GGUF_MAX_RANK = 4, GGUF_MAX_NAME = 127, GGUF_MAX_KEY = 65535, DEFAULT_ALIGNMENT = 32 };
 
 /* The fewest bytes of a pair (length of the key, type, value) and of a tensor (length of the name,
  * rank, a dimension, type, offset). A count that needs more bytes than the file has is refused at
@@ -153,7 +153,7 @@ static smol_status take_type(struct input *in, enum gguf_type *type)
 static smol_status take_pair(struct input *in, struct gguf_value *value)
 {
     smol_status status = take_text(in, &value->key);
-    if (!status && !is_name(&value->key, MAX_KEY))
+    if (!status && !is_name(&value->key, GGUF_MAX_KEY))
         return fail_at(in, "a key is empty, too long or not UTF-8");
     if (!status)
         status = take_type(in, &value->type);
@@ -252,7 +252,7 @@ static smol_status find_dtype(const struct input *in, uint64_t type,
 static smol_status take_shape(struct input *in, uint64_t rank, struct safetensors_tensor *tensor)
 {
     uint64_t type, elements = 1;
-    if (rank < 1 || rank > MAX_RANK)
+    if (rank < 1 || rank > GGUF_MAX_RANK)
         return fail_tensor(in, tensor, "has no dimensions, or more than 4");
     tensor->rank = (unsigned)rank;
     for (unsigned i = tensor->rank; i-- > 0;) {
@@ -281,7 +281,7 @@ static smol_status take_tensor(struct input *in, struct safetensors_tensor *tens
     struct gguf_text text;
     uint64_t rank;
     smol_status status = take_text(in, &text);
-    if (!status && !is_name(&text, MAX_TENSOR_NAME))
+    if (!status && !is_name(&text, GGUF_MAX_NAME))
         return fail_at(in, "a tensor's name is empty, over 127 bytes long or not UTF-8");
     if (status)
         return status;
@@ -297,7 +297,7 @@ static smol_status take_tensor(struct input *in, struct safetensors_tensor *tens
 
 static smol_status take_tensors(struct input *in, uint64_t n, struct safetensors *reader)
 {
-    enum { ROOM = MAX_TENSOR_NAME + 1 };
+    enum { ROOM = GGUF_MAX_NAME + 1 };
     if (n > left(in) / LEAST_TENSOR)
         return fail_at(in, "the file has fewer bytes than its number of tensors needs");
     for (; reader->n_tensors < n; reader->n_tensors++) {

@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer pieces are not cut: trying all cuts takes time in proportion to the square of the length.
- * Published pieces are at most 93 bytes long. */
-enum { LONGEST_PIECE = 256 };
-
 struct cut {
     double score;         /* of the whole piece */
     uint32_t left, right; /* characters */
@@ -69,7 +65,7 @@ static bool cut_piece(struct cuts *cuts, const json_t *vocabulary, const bool *i
 {
     const char *text = whole.text.data;
     size_t size = (size_t)whole.text.size;
-    for (size_t i = 1; i < size && size <= LONGEST_PIECE; i++) {
+    for (size_t i = 1; i < size; i++) {
         if (((unsigned char)text[i] & 0xc0) == 0x80 || !is_part(vocabulary, is_piece, text, i) ||
             !is_part(vocabulary, is_piece, text + i, size - i))
             continue;

@@ -284,6 +284,20 @@ static void put_spaces(struct maker *m, bool prefix)
                    json_pack("{s:s, s:o}", "type", "Sequence", "decoders", back));
 }
 
+static smol_status check_pieces(const struct maker *m, const bool *is_piece)
+{
+    const uint8_t *at = m->tokens->data;
+    for (uint64_t id = 0; id < m->tokens->n; id++) {
+        const struct gguf_text text = smol_gguf_next(m->tokens, &at);
+        if (is_piece[id] && text.size > GGUF_MAX_PIECE)
+            return smol_fail(
+                m->error, SMOL_ERROR_UNSUPPORTED,
+                "%s: token %llu is longer than %d bytes: convert the original checkpoint",
+                m->gguf->path, (unsigned long long)id, GGUF_MAX_PIECE);
+    }
+    return SMOL_OK;
+}
+
 /* Makes a tokenizer of the kind llama: SentencePiece's BPE with scores. */
 static smol_status make_llama(struct maker *m, const struct vocabulary_lists *lists,
                               json_t *vocabulary, bool *is_piece)
@@ -300,7 +314,8 @@ static smol_status make_llama(struct maker *m, const struct vocabulary_lists *li
     if ((status = read_flag(m, "tokenizer.ggml.add_space_prefix", &prefix)) ||
         (status = read_flag(m, "tokenizer.ggml.remove_extra_whitespaces", &trims)) ||
         (status = smol_maker_token_id(m, "unknown", &unknown, &found)) ||
-        (status = put_tokens(m, lists, vocabulary, is_piece)) || (status = put_ends(m, true)))
+        (status = put_tokens(m, lists, vocabulary, is_piece)) ||
+        (status = check_pieces(m, is_piece)) || (status = put_ends(m, true)))
         return status;
     if (trims)
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
