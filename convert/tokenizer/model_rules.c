@@ -98,6 +98,30 @@ static smol_status fail_piece(const char *path, size_t id, const char *what, smo
                      id);
 }
 
+/* Returns a number of the file as the reference reads it: its decimal digits as an integer, divided
+ * by or multiplied with a power of ten, which may differ from the nearest double in the last bit.
+ * Where two ways to spell a word have equal scores, that bit decides. The digits are the fewest
+ * that tell the number from others, as files have them. */
+static double reference_number(double number)
+{
+    char text[40];
+    int precision = 0;
+    do
+        snprintf(text, sizeof text, "%.*e", precision, number);
+    while (precision++ < 17 && strtod(text, NULL) != number);
+    uint64_t digits = 0;
+    int exponent = 0;
+    for (const char *c = text; *c && *c != 'e'; c++)
+        if (*c >= '0' && *c <= '9')
+            digits = digits * 10 + (uint64_t)(*c - '0');
+    exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10) - (precision - 1);
+    double power = 1; /* exact up to 10^22, which is more than digits have */
+    for (int i = exponent < 0 ? -exponent : exponent; i > 0; i--)
+        power *= 10;
+    double value = exponent < 0 ? (double)digits / power : (double)digits * power;
+    return number < 0 ? -value : value;
+}
+
 /* Adds a piece, [text, score], to the vocabulary and to the scores. */
 static smol_status take_piece(const json_t *piece, const char *path, size_t id,
                               struct text_rules *rules, smol_error *error)
@@ -110,6 +134,7 @@ static smol_status take_piece(const json_t *piece, const char *path, size_t id,
     rules->scores[id] = json_number_value(score);
     if (!(rules->scores[id] > -TEXT_MAX_SCORE && rules->scores[id] < TEXT_MAX_SCORE))
         return fail_piece(path, id, "has a score that is too large", error);
+    rules->scores[id] = reference_number(rules->scores[id]);
     if (json_object_getn(rules->vocab, name, size))
         return fail_piece(path, id, "appears twice", error);
     return json_object_setn_new(rules->vocab, name, size, json_integer((json_int_t)id))

@@ -571,7 +571,7 @@ class Model:
         says, of texts that are cut to the model's longest one; for other models the mean, of length 1. None: "model" for
         encoders, else "mean". Several texts: one row for each."""
         encodes = bool(self.info.is_encoder)
-        pool = one_of("pooling", pooling or ("model" if encodes else "mean"), POOL)
+        pool = one_of("pooling", ("model" if encodes else "mean") if pooling is None else pooling, POOL)
 
         def ids_of(one: Prompt) -> array[int]:
             return self._tokenize(one, truncate=True) if encodes and isinstance(one, (str, bytes)) else self._prompt_ids(one)

@@ -157,7 +157,7 @@ def change(path, **changes):
         ("config.json", {"architectures": ["MixtralForCausalLM"]}, "MixtralForCausalLM"),
         ("config.json", {"hidden_act": "relu6"}, "hidden_act"),
         ("config.json", {"quantization_config": {"quant_method": "awq"}}, "quantization_config"),
-        ("tokenizer.json", {"model": {"type": "Unigram"}}, "Unigram"),
+        ("tokenizer.json", {"model": {"type": "WordLevel"}}, "WordLevel"),
     ],
 )
 def test_what_is_not_supported_is_no_error_and_says_why(checkpoint, file, changes, reason):
