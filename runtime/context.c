@@ -55,8 +55,8 @@ static smol_status init_context(smol_context *c, const smol_context_params *para
     if (!status && prefixes)
         status = prefix_calls(prefixes)->check(prefixes, c->model, type, error);
     if (!status)
-        status =
-            smol_kv_init(&c->kv, type, &c->model->network, c->capacity, prefixes != NULL, error);
+        status = smol_kv_init(&c->kv, type, m, c->model->blob.layers, c->capacity, prefixes != NULL,
+                              error);
     if (status)
         return status;
     c->prefixes = prefixes;

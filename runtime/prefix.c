@@ -299,7 +299,8 @@ static smol_status init_cache(smol_prefix_cache *cache, const smol_prefix_cache_
     enum kv_type type = KV_F32; /* for the compiler */
     smol_status status = smol_context_kv_type(cache->model, params->kv, &type, error);
     if (!status)
-        status = smol_kv_init(&cache->shape, type, &cache->model->network, KV_BLOCK, true, error);
+        status = smol_kv_init(&cache->shape, type, cache->model->blob.model, NULL, KV_BLOCK, true,
+                              error);
     if (status)
         return status;
     size_t block_bytes = round_up(smol_kv_block_bytes(&cache->shape), PAGE);

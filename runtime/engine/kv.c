@@ -60,10 +60,10 @@ static size_t kv_blocks(size_t n_positions)
 /* --- creation ----------------------------------------------------------------------------- */
 
 /* Distributes the layers to groups. */
-static void place_layers(struct kv_cache *cache, const struct network *network, bool drops)
+static void place_layers(struct kv_cache *cache, const uint8_t *layers, bool drops)
 {
     for (size_t i = 0; i < cache->n_layers; i++) {
-        bool windowed = network->layers[i].bits & LAYER_WINDOWED;
+        bool windowed = layers && layers[i] & LAYER_WINDOWED;
         struct kv_group *group = &cache->groups[windowed && drops ? KV_WINDOWED : KV_ALL];
         cache->layers[i] = (struct kv_layer){windowed, (uint8_t)(group - cache->groups),
                                              (uint16_t)group->n_layers++};
@@ -81,10 +81,10 @@ static smol_status init_group(struct kv_cache *cache, struct kv_group *group, si
     return group->slabs ? SMOL_OK : smol_fail_memory(error, "the KV cache");
 }
 
-smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct network *network,
-                         size_t n_positions, bool separate, smol_error *error)
+smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct blob_model *model,
+                         const uint8_t *layers, size_t n_positions, bool separate,
+                         smol_error *error)
 {
-    const struct blob_model *model = &network->model;
     _Static_assert(MODEL_MAX_LAYERS <= UINT16_MAX, "kv_layer.row");
     *cache = (struct kv_cache){
         .type = type,
@@ -100,7 +100,7 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct
     if (!cache->layers)
         return smol_fail_memory(error, "the KV cache");
     size_t n_blocks = kv_blocks(n_positions);
-    place_layers(cache, network, !separate && n_positions > cache->window + 2 * KV_WINDOW_SPARE);
+    place_layers(cache, layers, !separate && n_positions > cache->window + 2 * KV_WINDOW_SPARE);
     smol_status status =
         init_group(cache, &cache->groups[KV_ALL], n_blocks, separate ? 1 : SLAB_BLOCKS, error);
     return status ? status : init_group(cache, &cache->groups[KV_WINDOWED], n_blocks, 1, error);

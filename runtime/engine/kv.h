@@ -14,7 +14,6 @@
 
 #include "common/error.h"
 #include "format/format.h"
-#include "runtime/engine/network.h"
 #include "runtime/kernels/kernels.h"
 
 /* Going back by so many positions always finds the blocks of windowed layers. */
@@ -46,10 +45,12 @@ struct kv_cache {
     size_t n_absent;   /* first blocks that no session restored for windowed layers */
 };
 
-/* Initializes an empty cache for at most `n_positions`, with separate blocks or not. Free it even
+/* Initializes an empty cache for at most `n_positions`, with separate blocks or not. `layers` are
+ * the bits of the model's layers (enum layer_bit), or NULL if none has any. Free the cache even
  * after an error. Errors: SMOL_ERROR_MEMORY. */
-smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct network *network,
-                         size_t n_positions, bool separate, smol_error *error);
+smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct blob_model *model,
+                         const uint8_t *layers, size_t n_positions, bool separate,
+                         smol_error *error);
 void smol_kv_free(struct kv_cache *cache);
 
 /* Makes sure that positions [begin, end) have memory, and in layers that keep all blocks those

@@ -64,7 +64,7 @@ def add_tensors(writer, weights, config, kind):
 def add_settings(writer, config):
     heads = config["num_attention_heads"]
     rope = config.get("rope_parameters") or {}
-    theta = rope.get("full_attention", rope)["rope_theta"]
+    theta = rope.get("full_attention", rope).get("rope_theta", config.get("rope_theta"))
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import gguf_files
 import pytest
 from conftest import ROOT
 from hub import Hub
@@ -154,6 +155,7 @@ def shelf(tmp_path_factory):
     config.write_text(re.sub(r'("max_position_embeddings": )\d+', r"\g<1>8192", config.read_text()))
     changed = shutil.copytree(model, folder / "changed")
     (changed / "generation_config.json").write_text('{"temperature": 0.5}')
+    gguf_files.write(folder / "SmolLM2-135M-Instruct-Q8_0.gguf", model, gguf_files.QUANT.F16)
     convert(model, folder / "FILE.smol")
     convert(changed, folder / "new.smol")
     convert("--dtype", "f32", model, folder / "f32.smol")
