@@ -3,9 +3,11 @@
 #include "convert/source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "convert/base/foreign.h"
@@ -21,10 +23,12 @@
 static bool is_gguf(const char *path)
 {
     uint8_t data[4];
-    size_t n, size;
-    smol_error error;
-    return !smol_is_folder(path) && !smol_file_peek(path, data, sizeof data, &n, &size, &error) &&
-           smol_gguf_is(data, n);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe does not block */
+    if (fd < 0)
+        return false;
+    ssize_t n = pread(fd, data, sizeof data, 0);
+    close(fd);
+    return n == sizeof data && smol_gguf_is(data, sizeof data);
 }
 
 bool smol_source_is_checkpoint(const char *path)

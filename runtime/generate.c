@@ -259,9 +259,8 @@ static smol_status take_token(smol_generation *g, uint32_t id, const float *logi
     return status;
 }
 
-/* Takes the token that follows the evaluated ones. `logits` are those after them, and are not read
- * if the token had to follow. */
-static smol_status next_token(smol_generation *g, float *logits, smol_error *error)
+/* Does what next_token does, with errors that may only follow from the loss of the blob's bytes. */
+static smol_status take_next(smol_generation *g, float *logits, smol_error *error)
 {
     uint32_t id;
     bool forced = n_waiting(g) > 0;
@@ -287,6 +286,15 @@ static smol_status next_token(smol_generation *g, float *logits, smol_error *err
     else if (full)
         status = slide(g, error);
     return status ? status : look_ahead(g, error);
+}
+
+/* Takes the token that follows the evaluated ones. `logits` are those after them, and are not read
+ * if the token had to follow. */
+static smol_status next_token(smol_generation *g, float *logits, smol_error *error)
+{
+    const struct blob *blob = &g->context->model->blob;
+    smol_status status = take_next(g, logits, error);
+    return status ? file_settle(&blob->file, blob->path, status, error) : SMOL_OK;
 }
 
 /* Takes what follows the n tokens in g->next, which have been evaluated, as far as they are what

@@ -149,10 +149,11 @@ static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint6
     enum { POSITIONS = 64, CHANNELS = 16, SPARE = 256 };
     const struct blob_model *model = blob->model;
     uint64_t channels = model->head_dim + round_up(model->head_dim, CHANNELS);
-    uint64_t all = round_up(context, POSITIONS), kept = 0;
-    uint64_t windowed = round_up((uint64_t)model->sliding_window + SPARE, POSITIONS) + POSITIONS;
+    uint64_t window = model->sliding_window, all = round_up(context, POSITIONS), kept = 0;
+    uint64_t windowed = round_up(window + SPARE, POSITIONS) + POSITIONS;
+    bool drops = context > window + 2 * SPARE;
     for (uint32_t i = 0; i < model->n_layers; i++)
-        kept += blob->layers && blob->layers[i] & LAYER_WINDOWED && windowed < all ? windowed : all;
+        kept += drops && blob->layers && blob->layers[i] & LAYER_WINDOWED ? windowed : all;
     return kept * model->n_kv_heads * channels * (dtype == DTYPE_F32 ? 4 : 2);
 }
 

@@ -172,6 +172,10 @@ static void multiply_rows(struct pass *pass, const struct product *product, size
 static void multiply_some(struct pass *pass, const struct product *product,
                           const struct product_input *input, size_t begin, size_t end)
 {
+    if (input->n <= BATCH) { /* copies no views, which counts for a single token */
+        multiply_rows(pass, product, 0, input, begin, end);
+        return;
+    }
     for (size_t first = 0; first < input->n; first += BATCH) {
         size_t n = input->n - first < BATCH ? input->n - first : BATCH;
         const struct product_input rows = smol_input_rows(input, first, n);

@@ -84,7 +84,12 @@ static void make(struct vector *v, int type, double scale)
     for (size_t i = 0; i < N_ELEMENTS; i++)
         v->values[i] = store(numbers[type].dtype, data, i, scale * sin((double)i * 7));
     v->raw = (struct safetensors_tensor){
-        .dtype = numbers[type].dtype, .rank = 1, .shape = {N_ELEMENTS}, .size = size};
+        .dtype = numbers[type].dtype,
+        .rank = 1,
+        .shape = {N_ELEMENTS},
+        .data = data,
+        .size = size,
+    };
     v->tensor = (struct model_tensor){
         .raw = &v->raw, .data = data, .rank = 1, .shape = {N_ELEMENTS}, .n_elements = N_ELEMENTS};
 }
