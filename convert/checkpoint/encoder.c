@@ -1,9 +1,11 @@
 /* Reads the files of sentence-transformers, see encoder.h. */
 #include "convert/checkpoint/encoder.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/file.h"
 #include "common/hash.h"
@@ -51,19 +53,19 @@ static smol_status load_list(const char *path, json_t **whole, struct json_mark 
                              smol_error *error)
 {
     struct file_view file;
+    static const char before[] = {'{', '"', 'x', '"', ':'};
+    struct stat info;
     *whole = NULL;
+    if (lstat(path, &info) && errno == ENOENT)
+        return SMOL_OK; /* it is optional */
     smol_status status = smol_file_read(path, 1 << 20, &file, error);
-    if (status == SMOL_ERROR_FILE) {
-        error->status = SMOL_OK; /* it is optional */
-        return SMOL_OK;
-    }
     if (status)
         return status;
     char *text = malloc(file.size + 8);
     if (text) {
-        memcpy(text, "{\"x\":", 5);
-        memcpy(text + 5, file.data, file.size);
-        text[file.size + 5] = '}';
+        memcpy(text, before, sizeof before);
+        memcpy(text + sizeof before, file.data, file.size);
+        text[sizeof before + file.size] = '}';
         status = smol_json_parse(path, text, file.size + 6, whole, error);
     } else {
         status = smol_fail_memory(error, "a file");

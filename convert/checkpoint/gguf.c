@@ -92,13 +92,15 @@ static smol_status take_number(struct input *in, unsigned size, uint64_t *number
 
 static smol_status take_text(struct input *in, struct gguf_text *text)
 {
-    smol_status status = take_number(in, 8, &text->size);
+    uint64_t size = 0;
+    *text = (struct gguf_text){0};
+    smol_status status = take_number(in, 8, &size);
     if (status)
         return status;
-    if (text->size > left(in))
+    if (size > left(in))
         return fail_at(in, "a text is longer than the rest of the file");
-    text->data = (const char *)in->at;
-    in->at += text->size;
+    *text = (struct gguf_text){.data = (const char *)in->at, .size = size};
+    in->at += size;
     return SMOL_OK;
 }
 

@@ -364,8 +364,7 @@ smol_status smol_shards_open_gguf(const char *path, struct shards *shards, smol_
     if (!shards->path || !shards->files || !shards->paths || !(shards->paths[0] = strdup(path)))
         status = smol_fail_memory(error, "a file name");
     else
-        status = read_gguf(shards, error);
-    status = smol_shards_settle(shards, status, error);
+        status = smol_shards_settle(shards, read_gguf(shards, error), error);
     if (status)
         smol_shards_close(shards);
     return status;

@@ -81,7 +81,7 @@ smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value
     else if (smol_gguf_integer(value, &integer))
         snprintf(found, sizeof found, "%llu", (unsigned long long)integer);
     else
-        strcpy(found, value->type == GGUF_ARRAY ? "a list" : "another value");
+        snprintf(found, sizeof found, "%s", value->type == GGUF_ARRAY ? "a list" : "another value");
     return smol_fail(m->error,
                      value->type == GGUF_STRING ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED,
                      "%s: %.*s must be %s, found %s", m->gguf->path, smol_maker_shown(value->key),

@@ -88,7 +88,7 @@ static smol_status list_tensors(struct subject *subject, smol_error *error)
     bool is_blob = subject->kind == SUBJECT_BLOB;
     subject->n_tensors = is_blob ? subject->blob->n_tensors : reader->n_tensors;
     subject->tensors = calloc(subject->n_tensors + 1, sizeof *subject->tensors);
-    subject->names = calloc(is_blob ? subject->n_tensors : 1, sizeof *subject->names);
+    subject->names = calloc(is_blob ? subject->n_tensors + 1 : 1, sizeof *subject->names);
     if (!subject->tensors || !subject->names)
         return smol_fail_memory(error, "the tensor list");
     if (is_blob)
