@@ -57,7 +57,8 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     const struct blob_tensor layout = layout_of(split, key.role);
     bool is_vector = layout.layout == LAYOUT_VECTOR;
     uint64_t n = outputs_of(&layout), cols = is_vector ? 1 : layout.cols, first = 0;
-    uint64_t bytes = smol_element_bits(fused->dtype) / 8, dim = split->model->head_dim;
+    const struct element_block block = smol_element_block(fused->dtype);
+    uint64_t dim = split->model->head_dim;
     struct safetensors_tensor *part = &split->tensors[split->n_tensors++];
     *part = *fused;
     part->name = smol_checkpoint_name(split->family, key, add_name(split));
@@ -85,9 +86,10 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     }
     part->shape[0] = n;
     part->shape[1] = is_vector ? 0 : cols;
-    part->data += first * bytes;
-    part->begin += first * bytes;
-    part->size = n * cols * bytes;
+    uint64_t begin = first / block.elements * block.bytes; /* rows have whole blocks */
+    part->data += begin;
+    part->begin += begin;
+    part->size = n * cols / block.elements * block.bytes;
     part->end = part->begin + part->size;
 }
 

@@ -19,7 +19,7 @@ from families import CONFIGS
 from gguf_files import QUANT
 from internal import DAMAGED, ROOT, UNSUPPORTED, USAGE, lib
 from programs import smolconv
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from smol_reader import Blob
 from test_tokenizer import training_texts
 from test_tokenizer_families import BYTE_LEVEL, BYTES, LLAMA3, QWEN2, llama2, of_bytes, replace, sequence, split_by
@@ -76,6 +76,24 @@ def test_a_model_of_each_type_is_the_one_that_transformers_reads(name, tmp_path)
         c, d = (engine.convert(source, tmp_path / f"{dtype}{i}.smol", dtype) for i, source in enumerate((path, tmp_path / "theirs")))
         with engine.Model(c) as ours, engine.Model(d) as theirs:
             assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
+
+
+@pytest.mark.parametrize("name", ["F16", "Q8_0", "Q4_1"])
+def test_fused_matrices_of_each_kind_of_type_are_cut_where_they_lie(name, tmp_path):
+    """Phi-3 keeps q, k and v in one tensor, gate and up in another: those of the same file with unfused blocks."""
+    folder = make_of(CONFIGS["phi3"](**SMALL), tmp_path / "made")
+    path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[name])
+    theirs = shutil.copytree(folder, tmp_path / "theirs")
+    weights = load_file(theirs / "model.safetensors")
+    for key, tensor in weights.items():
+        values = tensor.float().numpy()
+        if tensor.ndim == 2:
+            values = gguf.dequantize(gguf.quantize(values, QUANT[name]), QUANT[name]).astype(np.float32)
+        weights[key] = torch.from_numpy(values)
+    save_file(weights, theirs / "model.safetensors", metadata={"format": "pt"})
+    a, b = (engine.convert(source, tmp_path / f"{i}.smol", "f32") for i, source in enumerate((path, theirs)))
+    result = smolconv("diff", a, b)
+    assert result.returncode == 0, result.stdout
 
 
 FAMILIES = {
