@@ -8,6 +8,12 @@
 
 enum { UTF8_MAX = 4, UTF8_REPLACEMENT = 0xfffd };
 
+/* Returns whether the byte of a well-formed text starts no character. */
+static inline bool utf8_continues(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
 /* Reads one code point from text[0..size), size > 0, into *code_point and returns the number of
  * bytes taken (1..4). An ill-formed sequence decodes to U+FFFD and takes the bytes of its longest
  * well-formed prefix, at least one (Unicode 15, section 3.9, "maximal subparts"). */

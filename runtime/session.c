@@ -384,8 +384,7 @@ static smol_status take_rows(smol_context *c, struct records *r, size_t layer, s
         return status;
     if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
         return damaged(r, "keys and values that are no numbers");
-    if (smol_kv_has(&c->kv, layer, index))
-        smol_kv_put_rows(&c->kv, layer, head, index, n, record_of(r));
+    smol_kv_put_rows(&c->kv, layer, head, index, n, record_of(r));
     return SMOL_OK;
 }
 

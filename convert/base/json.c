@@ -136,10 +136,11 @@ static smol_status fail_parse(const char *path, const struct file_view *file,
                      path, cause->text, cause->line, cause->column);
 }
 
-static smol_status parse(const char *path, const struct file_view *file, json_t **object,
-                         smol_error *error)
+/* Parses the file, whose value must have the type, JSON_OBJECT or JSON_ARRAY. */
+static smol_status parse(const char *path, const struct file_view *file, json_type type,
+                         json_t **whole, smol_error *error)
 {
-    *object = NULL;
+    *whole = NULL;
     if (file->size > JSON_MAX_SIZE)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: too large for JSON (%zu bytes, at most %d): name the right file",
@@ -157,53 +158,59 @@ static smol_status parse(const char *path, const struct file_view *file, json_t 
         return smol_fail_memory(error, path);
     if (!value)
         return fail_parse(path, file, &cause, error);
-    if (!json_is_object(value)) {
+    if (json_typeof(value) != type) {
         json_decref(value);
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: must be an object, found a list (line 1, column 1): "
-                         "correct it or download it again",
-                         path);
+                         "%s: must be %s (line 1, column 1): correct it or download it again", path,
+                         type == JSON_OBJECT ? "an object, found a list"
+                                             : "a list, found an object");
     }
-    *object = value;
+    *whole = value;
     return SMOL_OK;
 }
 
-smol_status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
-                           smol_error *error)
+static smol_status load(const char *path, json_type type, json_t **whole, struct json_mark *mark,
+                        smol_error *error)
 {
     struct file_view file;
-    *object = NULL;
+    *whole = NULL;
     *mark = (struct json_mark){0};
     smol_status status = smol_file_map(path, &file, error);
     if (status)
         return status;
-    status = parse(path, &file, object, error);
+    status = parse(path, &file, type, whole, error);
     if (!status)
         *mark = (struct json_mark){file.size, smol_digest(file.data, file.size)};
     status = file_settle(&file, path, status, error);
     smol_file_close(&file);
     if (status) {
-        json_decref(*object);
-        *object = NULL;
+        json_decref(*whole);
+        *whole = NULL;
     }
     return status;
+}
+
+smol_status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
+                           smol_error *error)
+{
+    return load(path, JSON_OBJECT, object, mark, error);
 }
 
 smol_status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
                             smol_error *error)
 {
     const struct file_view file = {.data = text, .size = size};
-    return parse(path, &file, object, error);
+    return parse(path, &file, JSON_OBJECT, object, error);
 }
 
-smol_status smol_json_load_optional(const char *path, json_t **object, struct json_mark *mark,
-                                    smol_error *error)
+smol_status smol_json_load_optional(const char *path, json_type type, json_t **whole,
+                                    struct json_mark *mark, smol_error *error)
 {
     struct stat info;
-    *object = NULL;
+    *whole = NULL;
     *mark = (struct json_mark){0};
     /* lstat: a dangling link is an error, not a missing file */
     if (lstat(path, &info) && errno == ENOENT)
         return SMOL_OK;
-    return smol_json_load(path, object, mark, error);
+    return load(path, type, whole, mark, error);
 }

@@ -26,9 +26,9 @@ smol_status smol_json_load(const char *path, json_t **object, struct json_mark *
 smol_status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
                             smol_error *error);
 
-/* Works like smol_json_load, but for a missing file returns SMOL_OK, with *object = NULL and *mark
- * zeroed. */
-smol_status smol_json_load_optional(const char *path, json_t **object, struct json_mark *mark,
-                                    smol_error *error);
+/* Works like smol_json_load, for an object or a list (JSON_OBJECT, JSON_ARRAY), but for a missing
+ * file returns SMOL_OK, with *whole = NULL and *mark zeroed. */
+smol_status smol_json_load_optional(const char *path, json_type type, json_t **whole,
+                                    struct json_mark *mark, smol_error *error);
 
 #endif

@@ -17,7 +17,8 @@ smol_status smol_settings_open(const char *folder, const char *name, bool requir
         return smol_fail_memory(error, "a file name");
     if (required)
         return smol_json_load(settings->path, &settings->object, &settings->mark, error);
-    return smol_json_load_optional(settings->path, &settings->object, &settings->mark, error);
+    return smol_json_load_optional(settings->path, JSON_OBJECT, &settings->object, &settings->mark,
+                                   error);
 }
 
 void smol_settings_close(struct json_settings *settings)

@@ -33,9 +33,6 @@ bool smol_checkpoint_find(const char *name, struct tensor_key *key);
 /* Returns the offset to add to each element of a checkpoint's tensor. It is 0 except for norms. */
 float smol_checkpoint_offset(const struct family *family, enum tensor_role role);
 
-/* Returns whether `name` is `pattern` with a layer filled in, and sets *layer. */
-bool smol_checkpoint_matches(const char *pattern, const char *name, uint32_t *layer);
-
 /* Returns whether a tensor without a role is allowed. Old checkpoints contain RoPE's frequencies as
  * buffers, and GGUF files factors for them; both follow from the configuration. */
 bool smol_checkpoint_ignores(const char *name);

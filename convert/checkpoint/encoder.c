@@ -1,15 +1,14 @@
 /* Reads the files of sentence-transformers, see encoder.h. */
 #include "convert/checkpoint/encoder.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/file.h"
-#include "common/hash.h"
 #include "convert/base/settings.h"
+
+enum { MAX_MODULES_SIZE = 1 << 20 };
 
 /* ---- modules.json ---- */
 
@@ -45,35 +44,6 @@ static smol_status take_modules(const json_t *list, const char *path, struct blo
         next++;
     }
     return SMOL_OK;
-}
-
-/* Reads a file whose value is a list, if it is there. Jansson's objects are all that smol_json_load
- * takes, so the text is parsed inside of one. */
-static smol_status load_list(const char *path, json_t **whole, struct json_mark *mark,
-                             smol_error *error)
-{
-    struct file_view file;
-    static const char before[] = {'{', '"', 'x', '"', ':'};
-    struct stat info;
-    *whole = NULL;
-    if (lstat(path, &info) && errno == ENOENT)
-        return SMOL_OK; /* it is optional */
-    smol_status status = smol_file_read(path, 1 << 20, &file, error);
-    if (status)
-        return status;
-    char *text = malloc(file.size + 8);
-    if (text) {
-        memcpy(text, before, sizeof before);
-        memcpy(text + sizeof before, file.data, file.size);
-        text[sizeof before + file.size] = '}';
-        status = smol_json_parse(path, text, file.size + 6, whole, error);
-    } else {
-        status = smol_fail_memory(error, "a file");
-    }
-    free(text);
-    *mark = (struct json_mark){file.size, smol_digest(file.data, file.size)};
-    smol_file_close(&file);
-    return status;
 }
 
 /* ---- the pooling module ---- */
@@ -131,16 +101,20 @@ static smol_status read_modules(const char *folder, struct encoder_config *confi
                                 smol_error *error)
 {
     const char *pooling = NULL;
-    json_t *whole = NULL;
+    json_t *list = NULL;
+    struct json_mark *mark = &config->marks[MODULES_JSON];
     char *path = smol_path_join(folder, "modules.json");
     if (!path)
         return smol_fail_memory(error, "a file name");
-    smol_status status = load_list(path, &whole, &config->marks[MODULES_JSON], error);
-    if (!status && whole)
-        status = take_modules(json_object_get(whole, "x"), path, &config->encoder, &pooling, error);
+    smol_status status = smol_json_load_optional(path, JSON_ARRAY, &list, mark, error);
+    if (!status && mark->size > MAX_MODULES_SIZE)
+        status = smol_fail(error, SMOL_ERROR_FILE, "%s: too large (%llu bytes, at most %d)", path,
+                           (unsigned long long)mark->size, MAX_MODULES_SIZE);
+    if (!status && list)
+        status = take_modules(list, path, &config->encoder, &pooling, error);
     if (!status && pooling)
         status = read_pooling(folder, pooling, config, error);
-    json_decref(whole);
+    json_decref(list);
     free(path);
     return status;
 }

@@ -370,7 +370,7 @@ static smol_status place_tensors(const struct input *in, uint64_t alignment,
             return fail_tensor(in, tensor, "leaves a gap before it");
         if (!range_within(tensor->begin, tensor->size, size - start))
             return smol_fail(in->error, SMOL_ERROR_DAMAGED,
-                             "%s: truncated: tensor %.128s ends behind the file (%zu bytes): "
+                             "%s: truncated: tensor %.128s ends after the file (%zu bytes): "
                              "download it again",
                              reader->path, tensor->name, reader->file.size);
         tensor->end = filled = tensor->begin + tensor->size;

@@ -78,8 +78,8 @@ bool smol_gguf_flag(const struct gguf_value *value, bool *flag);
 /* Returns the text of a string. Its size is 0 for a value of another type. */
 struct gguf_text smol_gguf_string(const struct gguf_value *value);
 
-/* Returns the string at *at and moves *at behind it. *at starts as value->data, and the value is an
- * array of strings. */
+/* Returns the string at *at and moves *at to the next one. *at starts as value->data, and the value
+ * is an array of strings. */
 struct gguf_text smol_gguf_next(const struct gguf_value *value, const uint8_t **at);
 
 /* Returns item `i` of an array of integers of 8, 16 or 32 bits or of f32 as a number. */

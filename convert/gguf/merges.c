@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
+
 struct cut {
     double score;         /* of the whole piece */
     uint32_t left, right; /* characters */
@@ -56,7 +58,7 @@ static uint32_t characters(const char *text, size_t size)
 {
     uint32_t n = 0;
     for (size_t i = 0; i < size; i++)
-        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+        n += !utf8_continues(text[i]);
     return n;
 }
 
@@ -66,7 +68,7 @@ static bool cut_piece(struct cuts *cuts, const json_t *vocabulary, const bool *i
     const char *text = whole.text.data;
     size_t size = (size_t)whole.text.size;
     for (size_t i = 1; i < size; i++) {
-        if (((unsigned char)text[i] & 0xc0) == 0x80 || !is_part(vocabulary, is_piece, text, i) ||
+        if (utf8_continues(text[i]) || !is_part(vocabulary, is_piece, text, i) ||
             !is_part(vocabulary, is_piece, text + i, size - i))
             continue;
         whole.bytes = (uint16_t)i;

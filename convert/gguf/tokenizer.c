@@ -103,7 +103,7 @@ static void put_pre(struct maker *m, const struct pre *pre)
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
-/* What the file says of its tokens. */
+/* The lists of the file, an entry for each token. */
 struct vocabulary_lists {
     const struct gguf_value *kinds;  /* NULL: all are normal */
     const struct gguf_value *scores; /* NULL: none */

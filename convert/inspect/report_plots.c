@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
 #include "convert/inspect/report_plots.h"
 
 /* --- axes --------------------------------------------------------------------------------- */
@@ -156,7 +157,7 @@ static void add_short(struct page *page, const char *text, size_t most)
 {
     size_t size = strlen(text), n = 0, i = 0;
     for (; i < size; i++) {
-        bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
+        bool starts = !utf8_continues(text[i]);
         if (starts && n++ == most)
             break;
     }

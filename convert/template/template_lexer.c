@@ -63,7 +63,7 @@ smol_status smol_template_refuse(const struct template_source *source, size_t at
     size_t line = find_line(source, at);
     unsigned column = 1;
     for (size_t i = source->n_lines ? source->lines[line] : at; i < at && i < source->size; i++)
-        column += ((uint8_t)source->text[i] & 0xc0) != 0x80;
+        column += !utf8_continues(source->text[i]);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);

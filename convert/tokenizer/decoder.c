@@ -184,7 +184,7 @@ static void replace_all(const struct rule_step *steps, size_t n, struct buffer *
         STEP_REPLACE, {from, sizeof from - 1}, {to, sizeof to - 1}, 0                              \
     }
 
-/* What `cleanup` replaces in a token and the space before it. */
+/* The texts of a token and the space before it that `cleanup` replaces. */
 static const struct rule_step cleanups[] = {
     REPLACE(" .", "."),     REPLACE(" ?", "?"),           REPLACE(" !", "!"),
     REPLACE(" ,", ","),     REPLACE(" ' ", "'"),          REPLACE(" n't", "n't"),

@@ -11,7 +11,7 @@
 #include "convert/tokenizer/json_part.h"
 #include "format/format.h"
 
-/* What a map does to each character, in this order. */
+/* The changes that a map makes to each character, in this order. */
 enum map_rule {
     MAP_CLEAN = 1 << 0,            /* BertNormalizer's clean_text */
     MAP_PAD = 1 << 1,              /* its handle_chinese_chars */

@@ -67,7 +67,7 @@ static smol_status refuse(const struct reader *r, size_t at, const char *what, c
 {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < at; i++) {
-        column += ((unsigned char)r->text[i] & 0xc0) != 0x80;
+        column += !utf8_continues(r->text[i]);
         if (r->text[i] == '\n') {
             line++;
             column = 1;

@@ -48,7 +48,7 @@ term smol_schema_spellings(struct compiler *c, struct json_text text,
     for (size_t end = text.size; end > 0;) {
         size_t start = end - 1;
         uint32_t code_point;
-        while (start > 0 && ((uint8_t)text.at[start] & 0xc0) == 0x80)
+        while (start > 0 && utf8_continues(text.at[start]))
             start--;
         smol_utf8_decode((const uint8_t *)text.at + start, end - start, &code_point);
         all = smol_term_then(c->table, one_character(c, code_point), all);
@@ -71,7 +71,7 @@ uint32_t smol_schema_length(struct json_text text)
 {
     uint32_t n = 0;
     for (size_t i = 0; i < text.size; i++)
-        n += ((uint8_t)text.at[i] & 0xc0) != 0x80;
+        n += !utf8_continues(text.at[i]);
     return n;
 }
 

@@ -43,7 +43,7 @@ static void rotate_head(float *head, size_t half, const float *cosine, const flo
     }
 }
 
-/* The same in the pairing of the original: channel 2i turns with channel 2i + 1. */
+/* Applies RoPE in the pairing of the paper: channel 2i turns with channel 2i + 1. */
 static void rotate_neighbours(float *head, size_t half, const float *cosine, const float *sine)
 {
     for (size_t i = 0; i < half; i++) {

@@ -197,12 +197,6 @@ bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, siz
     return !cache->layers[layer].windowed || index >= smol_kv_first(cache, n);
 }
 
-bool smol_kv_has(const struct kv_cache *cache, size_t layer, size_t index)
-{
-    const struct kv_group *group = &cache->groups[cache->layers[layer].group];
-    return group->slabs[index / group->slab_blocks] != NULL;
-}
-
 void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths)
 {
     struct kv_group *group = &cache->groups[KV_WINDOWED];

@@ -5,7 +5,7 @@
 #include "common/utf8.h"
 #include "runtime/tokenizer/names.h"
 
-/* What an unknown character costs beyond the worst token, as in SentencePiece. */
+/* The cost of an unknown character beyond that of the worst token, as in SentencePiece. */
 #define UNKNOWN_PENALTY 10.0
 #define NO_START UINT32_MAX
 

@@ -7,7 +7,7 @@ static bool is_longer(const uint8_t *word, size_t size, uint32_t most)
 {
     size_t n = 0;
     for (size_t i = 0; i < size; i++)
-        n += (word[i] & 0xc0) != 0x80;
+        n += !utf8_continues((char)word[i]);
     return n > most;
 }
 

@@ -911,7 +911,7 @@ static void refuses_optional_files_that_are_damaged(void **state)
     struct json_mark mark;
     char path[600];
     snprintf(path, sizeof path, "%s/within", temporary.path);
-    complains(smol_json_load_optional(path, &object, &mark, &error), SMOL_ERROR_FILE,
+    complains(smol_json_load_optional(path, JSON_OBJECT, &object, &mark, &error), SMOL_ERROR_FILE,
               "config.json/within: ");
 }
 
