@@ -1,4 +1,6 @@
-"""Logits, hidden states and probabilities. Texts are evaluated in slices, for Ctrl-C and memory; results are the same bits."""
+"""Logits, hidden states and probabilities. Texts are evaluated in slices, for Ctrl-C and memory; results are the same bits.
+
+The only file that needs NumPy, so whoever calls it imports it late: that takes longer than to load a model."""
 
 from __future__ import annotations
 
@@ -77,6 +79,11 @@ def embed(model: Model, ids: array[int], pooling: int, cancel: Cancel | None) ->
         status = call() if len(ids) <= SLICE else watch(call, lambda: quick.smol_context_cancel(pointer, 1), lambda: None)
         check(status, error)
     return found
+
+
+def stack(rows: Iterable[npt.NDArray[np.float32]], hidden_size: int) -> npt.NDArray[np.float32]:
+    every = list(rows)
+    return np.stack(every) if every else np.empty((0, hidden_size), np.float32)
 
 
 def score(model: Model, texts: Iterable[tuple[array[int], int]], cancel: Cancel | None = None) -> Iterator[Score]:

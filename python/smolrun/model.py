@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import numbers
 import os
 import re
 import reprlib
@@ -12,10 +13,6 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
-import numpy as np
-import numpy.typing as npt
-
-from . import _likelihood
 from ._handles import Handle, process
 from ._library import Progress, address, lib, quick
 from ._sequence import Cancel, Engine, Outcome, Report, Request, Stream, attach, ids_array, reporter, run, watch
@@ -35,7 +32,7 @@ from ._smol_h import (
 )  # fmt: skip
 from .answers import Answer, ModelInfo, Perplexity, Score
 from .errors import DamagedError, FileError, SmolError, UnsupportedError, UsageError, check
-from .settings import SAMPLING, ChatOptions, Constraint, Options, dump, encode, flag, items, members, one_of, whole
+from .settings import SAMPLING, ChatOptions, Constraint, Options, dump, encode, flag, items, members, numpy_type, one_of, whole
 from .settings import path as read_path
 from .settings import read as read_settings
 
@@ -43,12 +40,14 @@ if TYPE_CHECKING:
     import asyncio
     from array import array
 
+    import numpy as np
+    import numpy.typing as npt
     from typing_extensions import Unpack
 
     from .session import Session
 
-Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
-Prompt: TypeAlias = str | bytes | Ids
+Ids: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]]"
+Prompt: TypeAlias = "str | bytes | Ids"
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 Path: TypeAlias = "str | os.PathLike[str]"
 
@@ -287,11 +286,11 @@ class Model:
 
     def detokenize(self, ids: Ids, *, special: bool = False) -> str:
         """Converts ids to text. special: shows the text of special tokens."""
-        numbers = ids_array(ids)
+        values = ids_array(ids)
         text, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
         with self._handle as model:
             status = lib.smol_detokenize(
-                model, numbers.buffer_info()[0], len(numbers), int(special), ctypes.byref(text), ctypes.byref(size),
+                model, values.buffer_info()[0], len(values), int(special), ctypes.byref(text), ctypes.byref(size),
                 ctypes.byref(error),
             )  # fmt: skip
         check(status, error)
@@ -554,6 +553,8 @@ class Model:
         """Returns the logits after each token, float32 of shape (tokens, vocab_size): those that `smolrun logits` writes.
 
         last: only those after the last tokens, or all if there are fewer."""
+        from . import _likelihood
+
         return _likelihood.logits(self, self._prompt_ids(prompt), last, cancel)
 
     @overload
@@ -570,6 +571,8 @@ class Model:
         "last" token, all of shape (hidden_size), or with "none" those of all tokens. "model" is what an encoder's checkpoint
         says, of texts that are cut to the model's longest one; for other models the mean, of length 1. None: "model" for
         encoders, else "mean". Several texts: one row for each."""
+        from . import _likelihood
+
         encodes = bool(self.info.is_encoder)
         pool = one_of("pooling", ("model" if encodes else "mean") if pooling is None else pooling, POOL)
 
@@ -580,8 +583,7 @@ class Model:
             return _likelihood.embed(self, ids_of(text), pool, cancel)
         if pool == POOL["NONE"]:
             raise UsageError("pooling: none is for a single text")
-        rows = [_likelihood.embed(self, ids_of(one), pool, cancel) for one in text]
-        return np.stack(rows) if rows else np.empty((0, self.info.hidden_size), np.float32)
+        return _likelihood.stack((_likelihood.embed(self, ids_of(one), pool, cancel) for one in text), self.info.hidden_size)
 
     @overload
     def score(self, text: str | bytes, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score: ...  # type: ignore[overload-overlap]
@@ -602,6 +604,8 @@ class Model:
                 return self._prompt_ids(one), 1
             return before + self._text_ids(one, whole=False), len(before)
 
+        from . import _likelihood
+
         scores = list(_likelihood.score(self, map(ids, text if _is_batch(text) else [text]), cancel))
         return scores if _is_batch(text) else scores[0]
 
@@ -613,6 +617,8 @@ class Model:
         """Measures how well the model predicts a text, in windows of n_ctx tokens, as `smolrun perplexity` does."""
         ids = self._text_ids(text, whole=True)
         window = self.n_ctx if n_ctx is None else whole("n_ctx", n_ctx, 2, self.n_ctx)
+        from . import _likelihood
+
         return _likelihood.perplexity(self, ids, window, reporter(progress, "tokens"), cancel)
 
     # --- sessions ---
@@ -702,9 +708,9 @@ def _is_batch(prompt: Any) -> bool:
     """Tells several prompts from one: a list of texts or of lists of ids."""
     if isinstance(prompt, (str, bytes)):
         return False
-    if not isinstance(prompt, Sequence) and not (isinstance(prompt, np.ndarray) and prompt.ndim):
+    if not isinstance(prompt, Sequence) and not (isinstance(prompt, numpy_type("ndarray")) and prompt.ndim):
         raise UsageError(f"prompt: must be a text, a list of token ids, or a list of prompts, found {reprlib.repr(prompt)}")
-    return len(prompt) == 0 or not isinstance(prompt[0], (int, np.integer))
+    return len(prompt) == 0 or not isinstance(prompt[0], numbers.Integral)
 
 
 def _tool_choice(given: Any) -> str:

@@ -8,11 +8,10 @@ import math
 import numbers
 import os
 import reprlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
-
-import numpy as np
 
 from ._smol_h import CONSTRAINT, JSON, NO_TOKEN, LogitBias, SamplerParams
 from .errors import UsageError
@@ -277,10 +276,17 @@ def one_of(name: str, value: Any, names: Mapping[str, int]) -> int:
     raise UsageError(f"{name}: must be {', '.join(most)} or {last}, found {reprlib.repr(value)}")
 
 
+def numpy_type(name: str) -> tuple[type[Any], ...]:
+    """A type of NumPy, or none if the program has not imported it: then no value has that type. Importing it takes longer than
+    loading a model, and most programs do not need it."""
+    found = getattr(sys.modules.get("numpy"), name, None)
+    return () if found is None else (found,)
+
+
 def flag(name: str, value: Any, default: bool) -> bool:
     if value is None:
         return default
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, *numpy_type("bool_"))):
         return bool(value)
     raise UsageError(f"{name}: must be True or False, found {reprlib.repr(value)}")
 

@@ -342,12 +342,13 @@ def test_opening_and_closing_leaves_nothing(blob, n):
     assert growth < 32 << 20 and threads == 1 and files < 10, (growth, threads, files)
 
 
-def test_importing_takes_little_and_only_numpy():
-    code = "import sys, smolrun\nprint(*sorted({n.partition('.')[0] for n in sys.modules} - before))"
-    code = "import sys, numpy; before = {n.partition('.')[0] for n in sys.modules} | set(sys.stdlib_module_names)\n" + code
-    assert [name for name in output_of(code).split() if not name.startswith("_")] == ["smolrun"]
+def test_importing_and_generating_take_little_and_not_even_numpy(blob):
+    code = "model = smolrun.Model(sys.argv[1]); model.generate('Once'); model.generate(['a', [5, 6]], seed=1)\n"
+    code = "import sys, smolrun\n" + code + "print(*sorted({n.partition('.')[0] for n in sys.modules} - before))"
+    code = "import sys; before = {n.partition('.')[0] for n in sys.modules} | set(sys.stdlib_module_names)\n" + code
+    assert [name for name in output_of(code, blob).split() if not name.startswith("_")] == ["smolrun"]
     names = "{'asyncio', 'ssl', 'subprocess', 'tempfile', 'multiprocessing', 'html'}"
-    heavy = f"import sys, numpy; before = set(sys.modules)\nimport smolrun\nprint(*{names} & set(sys.modules) - before)"
+    heavy = f"import sys; before = set(sys.modules)\nimport smolrun\nprint(*{names} & set(sys.modules) - before)"
     assert output_of(heavy) == "\n"  # scripts/measure-python tells the time
 
 
