@@ -154,8 +154,5 @@ void smol_quote_text(const char *text, size_t size, char *out, size_t room)
 
 size_t smol_text_width(const char *text)
 {
-    size_t width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
+    return utf8_count(text, strlen(text));
 }

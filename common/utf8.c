@@ -92,8 +92,8 @@ size_t smol_utf8_unfinished(const uint8_t *text, size_t size)
     for (size_t back = 1; back < UTF8_MAX && back <= size; back++) {
         const uint8_t *start = text + size - back;
         size_t needed;
-        if (utf8_continues((char)*start))
-            continue; /* a continuation byte: its lead byte is further left */
+        if (utf8_continues(*start))
+            continue; /* its lead byte is further left */
         return well_formed_prefix(start, back, &needed) == back && back < needed ? back : 0;
     }
     return 0;

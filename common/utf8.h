@@ -8,10 +8,20 @@
 
 enum { UTF8_MAX = 4, UTF8_REPLACEMENT = 0xfffd };
 
-/* Returns whether the byte of a well-formed text starts no character. */
-static inline bool utf8_continues(char byte)
+/* Returns whether the byte continues a character, which another byte before it starts. */
+static inline bool utf8_continues(uint8_t byte)
 {
-    return ((unsigned char)byte & 0xc0) == 0x80;
+    return (byte & 0xc0) == 0x80;
+}
+
+/* Returns the number of characters that start in text[0..size). */
+static inline size_t utf8_count(const void *text, size_t size)
+{
+    const uint8_t *bytes = text;
+    size_t n = 0;
+    for (size_t i = 0; i < size; i++)
+        n += !utf8_continues(bytes[i]);
+    return n;
 }
 
 /* Reads one code point from text[0..size), size > 0, into *code_point and returns the number of

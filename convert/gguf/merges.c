@@ -53,15 +53,6 @@ static bool is_part(const json_t *vocabulary, const bool *is_piece, const char *
     return id && is_piece[json_integer_value(id)];
 }
 
-/* Returns the number of characters that start in text[0..size). */
-static uint32_t characters(const char *text, size_t size)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < size; i++)
-        n += !utf8_continues(text[i]);
-    return n;
-}
-
 static bool cut_piece(struct cuts *cuts, const json_t *vocabulary, const bool *is_piece,
                       struct cut whole)
 {
@@ -72,8 +63,8 @@ static bool cut_piece(struct cuts *cuts, const json_t *vocabulary, const bool *i
             !is_part(vocabulary, is_piece, text + i, size - i))
             continue;
         whole.bytes = (uint16_t)i;
-        whole.left = characters(text, i);
-        whole.right = characters(text + i, size - i);
+        whole.left = (uint32_t)utf8_count(text, i);
+        whole.right = (uint32_t)utf8_count(text + i, size - i);
         if (!add(cuts, whole))
             return false;
     }

@@ -69,10 +69,7 @@ term smol_schema_quoted(struct compiler *c, term contents, const struct text_spe
 
 uint32_t smol_schema_length(struct json_text text)
 {
-    uint32_t n = 0;
-    for (size_t i = 0; i < text.size; i++)
-        n += !utf8_continues(text.at[i]);
-    return n;
+    return (uint32_t)utf8_count(text.at, text.size);
 }
 
 /* --- patterns ----------------------------------------------------------------------------- */

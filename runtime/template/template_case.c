@@ -76,7 +76,7 @@ static uint32_t before(const struct value *text, size_t start, size_t *i)
     uint32_t c;
     do
         --*i;
-    while (*i > start && (text->bytes[*i] & 0xc0) == 0x80);
+    while (*i > start && utf8_continues(text->bytes[*i]));
     smol_utf8_decode(text->bytes + *i, text->n - *i, &c);
     return c;
 }

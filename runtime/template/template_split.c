@@ -24,7 +24,7 @@ static uint32_t character_before(const struct value *text, size_t end, size_t *s
 {
     uint32_t c;
     *start = end - 1;
-    while (*start > 0 && (text->bytes[*start] & 0xc0) == 0x80)
+    while (*start > 0 && utf8_continues(text->bytes[*start]))
         --*start;
     smol_utf8_decode(text->bytes + *start, end - *start, &c);
     return c;

@@ -515,17 +515,14 @@ bool smol_value_iterate(struct machine *machine, const struct value *value, stru
 
 size_t smol_text_length(const struct value *text)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < text->n; i++)
-        n += (text->bytes[i] & 0xc0) != 0x80;
-    return n;
+    return utf8_count(text->bytes, text->n);
 }
 
 size_t smol_text_offset(const struct value *text, size_t k)
 {
     size_t i = 0;
     for (; i < text->n; i++)
-        if ((text->bytes[i] & 0xc0) != 0x80 && k-- == 0)
+        if (!utf8_continues(text->bytes[i]) && k-- == 0)
             break;
     return i;
 }

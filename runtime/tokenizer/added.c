@@ -172,7 +172,7 @@ static unsigned classes_before(const struct added_search *search, size_t end, si
         return 0;
     do
         start--;
-    while (start > 0 && end - start < UTF8_MAX && (search->text[start] & 0xc0) == 0x80);
+    while (start > 0 && end - start < UTF8_MAX && utf8_continues(search->text[start]));
     unsigned classes = classes_at(search, start, length);
     *length = end - start;
     return classes;

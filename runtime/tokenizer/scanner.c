@@ -28,7 +28,7 @@ static uint32_t symbol_before(const struct scan *scan, size_t at)
     bool bytes = scan->stage->flags & STAGE_BYTES;
     if (at == 0)
         return scan->end_symbol;
-    while (!bytes && back < UTF8_MAX && back < at && (scan->text[at - back] & 0xc0) == 0x80)
+    while (!bytes && back < UTF8_MAX && back < at && utf8_continues(scan->text[at - back]))
         back++;
     return class_at(scan, at - back, bytes, &length);
 }

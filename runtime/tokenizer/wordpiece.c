@@ -2,15 +2,6 @@
 #include "common/utf8.h"
 #include "runtime/tokenizer/names.h"
 
-/* Returns whether word[0..size) has more than `most` characters. */
-static bool is_longer(const uint8_t *word, size_t size, uint32_t most)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < size; i++)
-        n += !utf8_continues((char)word[i]);
-    return n > most;
-}
-
 /* Returns the bytes of the longest name that text[0..size) starts with, or 0. The names continue
  * the string of node `from`. Sets *id to its token, and *work to the steps taken. */
 static size_t longest_name(const struct name_trie *trie, uint32_t from, const uint8_t *text,
@@ -37,7 +28,7 @@ void smol_wordpiece(const struct tokenizer_tables *tables, const uint8_t *word, 
     bool continues = rules->continuation || header->n_prefix == 0;
     size_t at = 0, work, length = 1;
     *n = 0;
-    if (is_longer(word, size, header->max_word))
+    if (utf8_count(word, size) > header->max_word)
         length = 0;
     for (; length > 0 && at < size; at += length) {
         if (at > 0 && !continues)
