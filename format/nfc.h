@@ -26,7 +26,7 @@ size_t smol_nfc_unchanged(const struct nfc_tables *tables, const uint8_t *text, 
 void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size,
               struct buffer *out);
 
-/* These work on normalization form D. */
+/* These do the same for normalization form D. */
 size_t smol_nfd_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size);
 void smol_nfd(const struct nfc_tables *tables, const uint8_t *text, size_t size,
               struct buffer *out);

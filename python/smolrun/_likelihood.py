@@ -1,6 +1,6 @@
 """Logits, hidden states and probabilities. Texts are evaluated in slices, for Ctrl-C and memory; results are the same bits.
 
-The only file that needs NumPy, so whoever calls it imports it late: that takes longer than to load a model."""
+Only this file needs NumPy. Importing NumPy takes longer than loading a model, so callers import this file late."""
 
 from __future__ import annotations
 

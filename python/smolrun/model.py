@@ -597,14 +597,14 @@ class Model:
     def score(self, text: Any, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score | list[Score]:
         """Returns the log-probabilities of the tokens of `text`: after those of `prompt`, or, without one, of all but the
         first of the text. In a notebook, the result shows as coloured text. Of several texts, the prompt is read once."""
+        from . import _likelihood
+
         before = ids_array([]) if prompt is None else self._prompt_ids(prompt)
 
         def ids(one: Prompt) -> tuple[array[int], int]:
             if prompt is None:
                 return self._prompt_ids(one), 1
             return before + self._text_ids(one, whole=False), len(before)
-
-        from . import _likelihood
 
         scores = list(_likelihood.score(self, map(ids, text if _is_batch(text) else [text]), cancel))
         return scores if _is_batch(text) else scores[0]
@@ -615,10 +615,10 @@ class Model:
         self, text: Prompt, *, n_ctx: int | None = None, progress: Report | bool | None = None, cancel: Cancel | None = None
     ) -> Perplexity:
         """Measures how well the model predicts a text, in windows of n_ctx tokens, as `smolrun perplexity` does."""
-        ids = self._text_ids(text, whole=True)
-        window = self.n_ctx if n_ctx is None else whole("n_ctx", n_ctx, 2, self.n_ctx)
         from . import _likelihood
 
+        ids = self._text_ids(text, whole=True)
+        window = self.n_ctx if n_ctx is None else whole("n_ctx", n_ctx, 2, self.n_ctx)
         return _likelihood.perplexity(self, ids, window, reporter(progress, "tokens"), cancel)
 
     # --- sessions ---

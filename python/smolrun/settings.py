@@ -277,8 +277,7 @@ def one_of(name: str, value: Any, names: Mapping[str, int]) -> int:
 
 
 def numpy_type(name: str) -> tuple[type[Any], ...]:
-    """A type of NumPy, or none if the program has not imported it: then no value has that type. Importing it takes longer than
-    loading a model, and most programs do not need it."""
+    """A type of NumPy for isinstance, or none if the program has not imported NumPy: then no value has that type."""
     found = getattr(sys.modules.get("numpy"), name, None)
     return () if found is None else (found,)
 
