@@ -194,6 +194,7 @@ for i in range(20):
     signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.0007 * i)
     for piece in stream:
         pass
+    signal.setitimer(signal.ITIMER_REAL, 0)  # the answer may have ended first; at exit an alarm kills
     stream = model.stream("Once upon a time", max_tokens=None, temperature=1)
 print("ended")
 """
