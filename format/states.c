@@ -47,8 +47,7 @@ smol_status smol_states_check(const struct blob_model *model, const uint8_t *lay
         return smol_fail(error, SMOL_ERROR_DAMAGED, "taps is %u: must be from 2 to %d",
                          states->taps, STATES_MAX_TAPS);
     if (states->biases > 1)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "biases is %u: must be 0 or 1",
-                         states->biases);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "biases is %u: must be 0 or 1", states->biases);
     if (!reserved_is_zero(states))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return check_set(model, layers, error);
