@@ -19,7 +19,8 @@ static smol_status fail_entry(const struct json_settings *config, smol_status st
     return smol_setting_expect(config, status, place, value, expected);
 }
 
-/* Reads layer_types, whose entries are full_attention or conv. */
+/* Reads layer_types, whose entries are full_attention or conv, and which overrides
+ * full_attn_idxs. */
 static smol_status read_types(const struct json_settings *config, json_t *list,
                               struct config *result)
 {
@@ -91,6 +92,8 @@ smol_status smol_config_read_states(const struct json_settings *config, struct c
     if (!status)
         status = smol_setting_flag(config, "conv_bias", &states->biases);
     if (!status)
-        status = types ? read_types(config, types, result) : read_attending(config, result);
+        status = read_attending(config, result);
+    if (!status && types)
+        status = read_types(config, types, result);
     return status ? status : settle(config, result);
 }
