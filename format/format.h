@@ -4,6 +4,7 @@
 #ifndef SMOL_FORMAT_FORMAT_H
 #define SMOL_FORMAT_FORMAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Modelled on PNG: a byte with the high bit set, then line endings that text-mode transfers
@@ -19,6 +20,7 @@ enum {
     BLOB_MINOR_TOOLS = 3,      /* of a file that requires FEATURE_TOOLS */
     BLOB_MINOR_COMPONENTS = 4, /* of a file that requires FEATURE_COMPONENTS */
     BLOB_MINOR_VOCABULARY = 5, /* of a file that requires FEATURE_VOCABULARY or FEATURE_ENCODER */
+    BLOB_MINOR_STATES = 6,     /* of a file that requires FEATURE_EXPERTS */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
     BLOB_MAX_FRONT = 64 << 20, /* largest data_offset: readers hold the front in memory */
@@ -53,10 +55,11 @@ enum blob_feature {
     FEATURE_COMPONENTS = 1 << 6,
     /* fields of struct blob_text from `model` on, and the flags and steps that belong to it */
     FEATURE_VOCABULARY = 1 << 7,
-    FEATURE_ENCODER = 1 << 8, /* SECTION_ENCODER: every token sees the whole text */
+    FEATURE_ENCODER = 1 << 8,  /* SECTION_ENCODER: every token sees the whole text */
+    FEATURE_EXPERTS = 1 << 10, /* SECTION_EXPERTS: layers with mixtures of experts */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
-                     FEATURE_ENCODER,
+                     FEATURE_ENCODER | FEATURE_EXPERTS,
 };
 
 enum section_kind {
@@ -74,6 +77,7 @@ enum section_kind {
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
     SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER */
+    SECTION_EXPERTS = 15,   /* struct blob_experts, FEATURE_EXPERTS */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -148,6 +152,32 @@ enum layer_bit {
     ALL_LAYER_BITS = (1 << 3) - 1,
 };
 
+/* The largest number of layers; sets of layers have a bit for each. */
+enum { MODEL_MAX_LAYERS = 1 << 10, LAYER_SET_SIZE = MODEL_MAX_LAYERS / 8 };
+
+/* Mixtures of experts (Shazeer et al., 2017): in a sparse layer a router chooses for each token
+ * n_used of n_experts MLPs, whose weighted outputs are added. All zero: the model has none. */
+struct blob_experts {
+    uint32_t n_experts;
+    uint32_t n_used;       /* at most n_experts */
+    uint32_t width;        /* the intermediate size of an expert */
+    uint32_t shared_width; /* that of the MLP which all tokens use beside the experts; 0: none */
+    uint32_t scoring;      /* enum expert_scoring */
+    uint32_t normalizes;   /* 1: the weights of the chosen experts are divided by their sum */
+    uint32_t choice_bias;  /* 1: a bias is added to the scores, only to choose by them */
+    float sum_epsilon;     /* added to that sum */
+    float scale;           /* the weights are then multiplied by it */
+    float qkv_clip;        /* queries, keys and values stay within it and its negative; 0: free */
+    uint8_t reserved[24];
+    uint8_t dense[LAYER_SET_SIZE]; /* set of the layers with one MLP of intermediate_size instead */
+};
+enum expert_scoring {
+    SCORE_SOFTMAX,        /* softmax over all experts */
+    SCORE_SOFTMAX_CHOSEN, /* softmax over the chosen experts, which have the largest logits */
+    SCORE_SIGMOID,        /* of each logit */
+    SCORE_COUNT,
+};
+
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
  * is zero and means the plain Llama block (smol_model_fill). Without FEATURE_COMPONENTS
  * query_growth and query_period are zero. */
@@ -182,7 +212,10 @@ struct blob_model {
     float rope_scale[2];     /* of cosine and sine, for each table; 0 without a second table */
     float query_growth;      /* rotated queries at position p are multiplied by */
     uint32_t query_period;   /* 1 + query_growth * ln(1 + floor(p / query_period)); 0, 0: are not */
+    /* Only in memory: the contents of other sections that determine the tensors. */
+    struct blob_experts experts;
 };
+enum { MODEL_SECTION_SIZE = 128 }; /* the bytes before them: SECTION_MODEL */
 
 /* How an encoder turns the states of a text's tokens into one embedding. */
 struct blob_encoder {
@@ -243,6 +276,12 @@ enum tensor_role {
     ROLE_MLP_NORM_BIAS,   /* (hidden_size), per layer */
     ROLE_FINAL_NORM_BIAS, /* (hidden_size) */
     ROLE_OUTPUT_BIAS,     /* (vocab_size) */
+    /* per sparse layer, with FEATURE_EXPERTS; its shared MLP has the roles of an MLP */
+    ROLE_ROUTER,      /* (n_experts, hidden_size), f32 in blobs of every dtype */
+    ROLE_ROUTER_BIAS, /* (n_experts) */
+    ROLE_EXPERT_GATE, /* (width, hidden_size), for each expert */
+    ROLE_EXPERT_UP,   /* as gate */
+    ROLE_EXPERT_DOWN, /* (hidden_size, width) */
     ROLE_COUNT,
 };
 
@@ -263,7 +302,8 @@ struct blob_tensor {
     uint64_t offset; /* from the start of the file, multiple of BLOB_ALIGN */
     uint64_t size;   /* bytes, including tile padding */
     uint32_t levels; /* int6, int5, int4: index of the table in SECTION_LEVELS; otherwise 0 */
-    uint8_t reserved[12];
+    uint32_t expert; /* 0 for roles that are not per expert */
+    uint8_t reserved[8];
 };
 
 /* The tokenizer section starts with this struct. The tables follow in the order of their offsets
@@ -535,7 +575,8 @@ static inline uint32_t merge_hash(uint32_t left, uint32_t right)
 
 _Static_assert(sizeof(struct blob_header) == 64, "header");
 _Static_assert(sizeof(struct blob_section) == 24, "section");
-_Static_assert(sizeof(struct blob_model) == 128, "model");
+_Static_assert(offsetof(struct blob_model, experts) == MODEL_SECTION_SIZE, "model");
+_Static_assert(sizeof(struct blob_experts) == 64 + LAYER_SET_SIZE, "experts");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_encoder) == 64, "encoder");

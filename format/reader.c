@@ -221,19 +221,52 @@ static smol_status check_layers(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-static smol_status check_model(struct blob *blob, smol_error *error)
+/* Adds the experts to the model, if it has any. */
+static smol_status take_experts(struct blob *blob, smol_error *error)
 {
+    const struct blob_experts *experts = NULL;
     size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_EXPERTS))
+        return SMOL_OK;
+    uint64_t offset = find_section(blob, SECTION_EXPERTS)->offset;
     smol_status status =
-        take(blob, SECTION_MODEL, sizeof *blob->model, (const void **)&blob->model, &n, error);
+        take(blob, SECTION_EXPERTS, sizeof *experts, (const void **)&experts, &n, error);
     if (status)
         return status;
-    uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
+    if (n != 1 || experts->n_experts == 0)
+        return damaged_section(blob, error, SECTION_EXPERTS,
+                               n == 1 ? "n_experts is 0" : "wrong size", offset);
+    blob->model_copy->experts = *experts;
+    return SMOL_OK;
+}
+
+static smol_status take_model(struct blob *blob, smol_error *error)
+{
+    const void *section = NULL;
+    size_t n = 0;
+    smol_status status = take(blob, SECTION_MODEL, MODEL_SECTION_SIZE, &section, &n, error);
+    if (status)
+        return status;
     if (n != 1)
-        return damaged_section(blob, error, SECTION_MODEL, "wrong size", offset);
+        return damaged_section(blob, error, SECTION_MODEL, "wrong size",
+                               find_section(blob, SECTION_MODEL)->offset);
+    blob->model_copy = smol_calloc(1, sizeof *blob->model_copy);
+    if (!blob->model_copy)
+        return smol_fail_memory(error, "the model");
+    memcpy(blob->model_copy, section, MODEL_SECTION_SIZE);
+    blob->model = blob->model_copy;
+    return take_experts(blob, error);
+}
+
+static smol_status check_model(struct blob *blob, smol_error *error)
+{
     smol_error reason;
+    smol_status status = take_model(blob, error);
+    if (status)
+        return status;
     if (smol_model_check(blob->model, &reason))
-        return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
+        return damaged_section(blob, error, SECTION_MODEL, reason.message,
+                               find_section(blob, SECTION_MODEL)->offset);
     return check_layers(blob, error);
 }
 
@@ -245,7 +278,7 @@ static bool encoder_is_valid(const struct blob_encoder *encoder, const struct bl
     return encoder->pooling < ENCODER_POOLINGS && encoder->normalizes <= 1 &&
            encoder->max_length >= 1 && encoder->max_length <= model->context_length &&
            model->context_length <= ENCODER_MAX_CONTEXT && model->sliding_window == 0 &&
-           !(stream && model->blocks & others) &&
+           !(stream && model->blocks & others) && model->experts.n_experts == 0 &&
            all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
 }
 
@@ -418,14 +451,14 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
     bool mixed = blob->header->required_features & FEATURE_MIXED;
     size_t n_used = 0; /* tables of levels */
     uint64_t end = weights->offset;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     for (size_t i = 0; i < blob->n_tensors; i++) {
         bool alias = key.role == ROLE_OUTPUT && blob->model->tied_embeddings;
         const struct blob_tensor *entry = &blob->tensors[alias ? 0 : i];
         const struct storage storage = {entry->dtype, entry->levels};
         struct blob_tensor expected = smol_tensor_layout(blob->model, key, mixed ? &storage : NULL);
         const char *wrong = NULL;
-        if (mixed && expected.layout == LAYOUT_TILES)
+        if (mixed && has_storage(&expected))
             wrong = check_storage(blob, &storage, &n_used);
         if (wrong)
             return damaged_tensor(blob, error, SECTION_TENSORS, key, wrong,
@@ -717,6 +750,7 @@ void smol_blob_close(struct blob *blob)
 {
     smol_file_close(&blob->file);
     smol_free(blob->front_copy);
+    smol_free(blob->model_copy);
     smol_free((void *)blob->checked);
     smol_free(blob->path);
     *blob = (struct blob){0};
@@ -737,7 +771,7 @@ static const struct blob_tensor *tensor_at(const struct blob *blob, uint64_t off
 
 static const char *tensor_name(const struct blob_tensor *tensor, char name[MAX_NAME])
 {
-    return smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, name);
+    return smol_tensor_name(tensor_key(tensor), name);
 }
 
 const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[MAX_PLACE])
@@ -825,7 +859,7 @@ enum blob_dtype smol_blob_dtype(const struct blob *blob)
     uint64_t weights[DTYPE_INT4 + 1] = {0};
     for (size_t i = 0; i < blob->n_tensors; i++) {
         const struct blob_tensor *t = &blob->tensors[i];
-        if (t->layout == LAYOUT_TILES && t->role != ROLE_EMBED && t->role != ROLE_OUTPUT)
+        if (has_storage(t) && t->role != ROLE_EMBED && t->role != ROLE_OUTPUT)
             weights[t->dtype] += t->rows * t->cols;
     }
     enum blob_dtype most = DTYPE_F32;
@@ -853,7 +887,7 @@ const char *smol_blob_dtypes(const struct blob *blob, char text[MAX_MIX])
     if (output->dtype != most && !blob->model->tied_embeddings)
         add_exception(text, "output", output->dtype);
     for (const struct blob_tensor *t = embed + 1; t < output; t++)
-        others[t->dtype] |= t->layout == LAYOUT_TILES && t->dtype != most;
+        others[t->dtype] |= has_storage(t) && t->dtype != most;
     for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT4; dtype++)
         if (others[dtype])
             add_exception(text, "others", dtype);
@@ -1059,8 +1093,7 @@ smol_status smol_blob_verify(const struct blob *blob, const struct listener *lis
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
         if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
-            status = damaged_tensor(blob, error, SECTION_WEIGHTS,
-                                    (struct tensor_key){tensor->role, tensor->layer},
+            status = damaged_tensor(blob, error, SECTION_WEIGHTS, tensor_key(tensor),
                                     "breaks the format", tensor->offset);
         else
             status = advance(&v, tensor->size, blob, error);

@@ -152,7 +152,7 @@ static struct storage make_storage(const struct contents *c, enum tensor_role ro
 /* The tensors of the model, from the start of the weights on. */
 static void make_tensors(struct contents *c, const struct blob_recipe *r)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     if (is_mixed(r)) {
         c->features |= FEATURE_MIXED;
         c->levels[0] = smol_levels_default(DTYPE_INT4);
