@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "common/checked.h"
-#include "format/model.h"
+#include "format/experts.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
 enum extent {
@@ -17,11 +17,14 @@ enum extent {
     INTERMEDIATE,
     VOCAB,
     CONTEXT,
+    THREE_HIDDEN,
+    TAPS,
     EXPERTS,
     EXPERT_WIDTH
 };
 enum presence {
     ALWAYS,
+    WITH_ATTENTION,
     WITH_INPUT_NORMS,
     WITH_MLP_INPUT_NORM,
     WITH_OUTPUT_NORMS,
@@ -36,6 +39,8 @@ enum presence {
     WITH_TWO_LAYER_NORMS,
     WITH_POSITIONS,
     WITH_OUTPUT_BIAS,
+    WITH_STATE,
+    WITH_STATE_BIAS,
     WITH_EXPERTS,
     WITH_CHOICE_BIAS,
 };
@@ -47,10 +52,10 @@ static const struct role_info {
 } roles[ROLE_COUNT] = {
     [ROLE_EMBED] = {"embed", true, false, ALWAYS, VOCAB, HIDDEN},
     [ROLE_ATTN_NORM] = {"attn_norm", false, true, WITH_INPUT_NORMS, ONE, HIDDEN},
-    [ROLE_ATTN_Q] = {"attn_q", true, true, ALWAYS, QUERY, HIDDEN},
-    [ROLE_ATTN_K] = {"attn_k", true, true, ALWAYS, KEY_VALUE, HIDDEN},
-    [ROLE_ATTN_V] = {"attn_v", true, true, ALWAYS, KEY_VALUE, HIDDEN},
-    [ROLE_ATTN_O] = {"attn_o", true, true, ALWAYS, HIDDEN, QUERY},
+    [ROLE_ATTN_Q] = {"attn_q", true, true, WITH_ATTENTION, QUERY, HIDDEN},
+    [ROLE_ATTN_K] = {"attn_k", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
+    [ROLE_ATTN_V] = {"attn_v", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
+    [ROLE_ATTN_O] = {"attn_o", true, true, WITH_ATTENTION, HIDDEN, QUERY},
     [ROLE_ATTN_Q_BIAS] = {"attn_q_bias", false, true, WITH_QKV_BIAS, ONE, QUERY},
     [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
     [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
@@ -73,6 +78,12 @@ static const struct role_info {
     [ROLE_MLP_NORM_BIAS] = {"mlp_norm_bias", false, true, WITH_TWO_LAYER_NORMS, ONE, HIDDEN},
     [ROLE_FINAL_NORM_BIAS] = {"final_norm_bias", false, false, WITH_LAYER_NORM, ONE, HIDDEN},
     [ROLE_OUTPUT_BIAS] = {"output_bias", false, false, WITH_OUTPUT_BIAS, ONE, VOCAB},
+    [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, THREE_HIDDEN, HIDDEN},
+    [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_STATE_BIAS, ONE, THREE_HIDDEN},
+    [ROLE_MIXER_CONV] = {"mixer_conv", false, true, WITH_STATE, TAPS, HIDDEN},
+    [ROLE_MIXER_CONV_BIAS] = {"mixer_conv_bias", false, true, WITH_STATE_BIAS, ONE, HIDDEN},
+    [ROLE_MIXER_OUT] = {"mixer_out", true, true, WITH_STATE, HIDDEN, HIDDEN},
+    [ROLE_MIXER_OUT_BIAS] = {"mixer_out_bias", false, true, WITH_STATE_BIAS, ONE, HIDDEN},
     [ROLE_ROUTER] = {"router", true, true, WITH_EXPERTS, EXPERTS, HIDDEN},
     [ROLE_ROUTER_BIAS] = {"router_bias", false, true, WITH_CHOICE_BIAS, ONE, EXPERTS},
     [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
@@ -96,7 +107,13 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_V_BIAS] = ROLE_ATTN_O_BIAS,
     [ROLE_ATTN_O_BIAS] = ROLE_ATTN_Q_NORM,
     [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
-    [ROLE_ATTN_K_NORM] = ROLE_ATTN_OUT_NORM,
+    [ROLE_ATTN_K_NORM] = ROLE_MIXER_IN,
+    [ROLE_MIXER_IN] = ROLE_MIXER_IN_BIAS,
+    [ROLE_MIXER_IN_BIAS] = ROLE_MIXER_CONV,
+    [ROLE_MIXER_CONV] = ROLE_MIXER_CONV_BIAS,
+    [ROLE_MIXER_CONV_BIAS] = ROLE_MIXER_OUT,
+    [ROLE_MIXER_OUT] = ROLE_MIXER_OUT_BIAS,
+    [ROLE_MIXER_OUT_BIAS] = ROLE_ATTN_OUT_NORM,
     [ROLE_ATTN_OUT_NORM] = ROLE_MLP_NORM,
     [ROLE_MLP_NORM] = ROLE_MLP_NORM_BIAS,
     [ROLE_MLP_NORM_BIAS] = ROLE_MLP_GATE,
@@ -138,6 +155,10 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
         return model->vocab_size;
     case CONTEXT:
         return model->context_length;
+    case THREE_HIDDEN:
+        return 3 * (uint64_t)model->hidden_size;
+    case TAPS:
+        return model->states.taps;
     case EXPERTS:
         return model->experts.n_experts;
     case EXPERT_WIDTH:
@@ -150,6 +171,7 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
 
 bool smol_model_has(const struct blob_model *model, enum tensor_role role, uint32_t layer)
 {
+    bool attends = !layer_has_state(model, layer);
     switch (roles[role].presence) {
     case WITH_INPUT_NORMS:
         return !(model->blocks & BLOCK_NO_INPUT_NORMS);
@@ -158,11 +180,17 @@ bool smol_model_has(const struct blob_model *model, enum tensor_role role, uint3
     case WITH_OUTPUT_NORMS:
         return model->blocks & BLOCK_NORM_OUTPUTS;
     case WITH_QK_NORMS:
-        return model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
+        return attends && model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
+    case WITH_ATTENTION:
+        return attends;
+    case WITH_STATE:
+        return !attends;
+    case WITH_STATE_BIAS:
+        return !attends && model->states.biases;
     case WITH_QKV_BIAS:
-        return model->attention_bias != BIAS_NONE;
+        return attends && model->attention_bias != BIAS_NONE;
     case WITH_O_BIAS:
-        return model->attention_bias == BIAS_QKVO;
+        return attends && model->attention_bias == BIAS_QKVO;
     case WITH_MLP_BIAS:
         return model->mlp_bias;
     case WITH_MLP:

@@ -71,16 +71,6 @@ struct real {
     bool may_be_zero;
 };
 
-/* Checks a number's bits against a range of finite numbers that starts at 0, or above it. */
-static smol_status check_real(const struct real *real, smol_error *error)
-{
-    uint32_t bits = f32_bits(real->value), low = real->may_be_zero ? 0 : 1;
-    if (bits >= low && bits < f32_bits(INFINITY))
-        return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: must be finite and %s", real->name,
-                     (double)real->value, low ? "above 0" : "0 or more");
-}
-
 static smol_status check_reals(const struct blob_model *m, smol_error *error)
 {
     const struct real reals[] = {
@@ -94,10 +84,13 @@ static smol_status check_reals(const struct blob_model *m, smol_error *error)
         {"rope_scale[1]", m->rope_scale[1], m->n_rope_tables == 1},
         {"query_growth", m->query_growth, m->query_period == 0},
     };
-    smol_status status = SMOL_OK;
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0] && !status; i++)
-        status = check_real(&reals[i], error);
-    return status;
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+        uint32_t bits = f32_bits(reals[i].value), low = reals[i].may_be_zero ? 0 : 1;
+        if (bits < low || bits >= f32_bits(INFINITY))
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: must be finite and %s",
+                             reals[i].name, (double)reals[i].value, low ? "above 0" : "0 or more");
+    }
+    return SMOL_OK;
 }
 
 /* Checks that the bits of `blocks` go together. */
@@ -155,93 +148,11 @@ static smol_status check_blocks(const struct blob_model *m, smol_error *error)
     return check_reals(m, error);
 }
 
-/* --- experts ------------------------------------------------------------------------------ */
-
-bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer)
-{
-    const struct blob_experts *experts = &model->experts;
-    return experts->n_experts > 0 && !(experts->dense[layer / 8] >> layer % 8 & 1);
-}
-
-uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer)
-{
-    return smol_layer_is_sparse(model, layer) ? model->experts.shared_width
-                                              : model->intermediate_size;
-}
-
-uint32_t smol_mlp_max_width(const struct blob_model *model)
-{
-    uint32_t width = model->experts.shared_width;
-    return width > model->intermediate_size ? width : model->intermediate_size;
-}
-
-/* Checks that the dense layers are layers, that one is not, and that without any the intermediate
- * size, which nothing then has, is the experts'. */
-static smol_status check_dense(const struct blob_model *m, smol_error *error)
-{
-    uint32_t n_dense = 0;
-    for (uint32_t i = 0; i < MODEL_MAX_LAYERS; i++) {
-        bool dense = m->experts.dense[i / 8] >> i % 8 & 1;
-        if (dense && i >= m->n_layers)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "dense layer %u: not below n_layers %u", i,
-                             m->n_layers);
-        n_dense += dense;
-    }
-    if (n_dense == m->n_layers)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "every layer is dense: no use for experts");
-    if (n_dense == 0 && m->intermediate_size != m->experts.width)
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "intermediate_size is %u: must be the experts' width %u, as no layer is "
-                         "dense",
-                         m->intermediate_size, m->experts.width);
-    return SMOL_OK;
-}
-
-/* Checks what FEATURE_EXPERTS adds. */
-static smol_status check_experts(const struct blob_model *m, smol_error *error)
-{
-    const struct blob_experts *x = &m->experts;
-    const struct range ranges[] = {
-        {"n_experts", x->n_experts, 1, MODEL_MAX_EXPERTS},
-        {"n_used", x->n_used, 1, x->n_experts},
-        {"width", x->width, 1, MODEL_MAX_INTERMEDIATE},
-        {"shared_width", x->shared_width, 0, MODEL_MAX_INTERMEDIATE},
-        {"scoring", x->scoring, 0, SCORE_COUNT - 1},
-        {"normalizes", x->normalizes, 0, x->scoring == SCORE_SOFTMAX_CHOSEN ? 0 : 1},
-        {"choice_bias", x->choice_bias, 0, x->scoring == SCORE_SOFTMAX_CHOSEN ? 0 : 1},
-        {"mlp_bias", m->mlp_bias, 0, 0},
-    };
-    const struct real reals[] = {
-        {"sum_epsilon", x->sum_epsilon, true},
-        {"scale", x->scale, false},
-        {"qkv_clip", x->qkv_clip, true},
-    };
-    smol_status status = check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0] && !status; i++)
-        status = check_real(&reals[i], error);
-    if (status)
-        return status;
-    if (!x->normalizes && f32_bits(x->sum_epsilon))
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "sum_epsilon is %g: must be 0 where nothing is divided by the sum",
-                         (double)x->sum_epsilon);
-    for (size_t i = 0; i < sizeof x->reserved; i++)
-        if (x->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved byte is not zero");
-    if (m->blocks & (BLOCK_NO_GATE | BLOCK_PARALLEL | BLOCK_NORM_STREAM))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "blocks is %u: not with experts", m->blocks);
-    return check_dense(m, error);
-}
-
-/* --- the whole model ---------------------------------------------------------------------- */
-
 smol_status smol_model_check(const struct blob_model *m, smol_error *error)
 {
     smol_status status = check_sizes(m, error);
     if (!status && !smol_model_is_plain(m))
         status = check_blocks(m, error);
-    if (!status && m->experts.n_experts > 0)
-        status = check_experts(m, error);
     if (status)
         return status;
     if (m->dtype != DTYPE_F32 && m->dtype != DTYPE_BF16 && m->dtype != DTYPE_INT8)
@@ -304,9 +215,9 @@ void smol_model_fill(struct blob_model *model)
 /* Returns the model with its fields from `blocks` on set to zero. */
 static struct blob_model unsaid(const struct blob_model *model)
 {
+    const size_t start = offsetof(struct blob_model, blocks);
     struct blob_model copy = *model;
-    memset((char *)&copy + offsetof(struct blob_model, blocks), 0,
-           MODEL_SECTION_SIZE - offsetof(struct blob_model, blocks));
+    memset((char *)&copy + start, 0, MODEL_SECTION_SIZE - start);
     return copy;
 }
 

@@ -9,10 +9,10 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* The largest sizes of a model, except MODEL_MAX_LAYERS and MAX_HEAD_DIM. They bound products: rows
- * and cols are at most 2^24 and 2^22, so a tensor has less than 2^49 bytes and a model less than
- * 2^64. */
+/* The largest sizes of a model, except MAX_HEAD_DIM. They bound products: rows and cols are at most
+ * 2^24 and 2^22, so a tensor has less than 2^49 bytes and a model less than 2^64. */
 enum {
+    MODEL_MAX_LAYERS = 1 << 10,
     MODEL_MAX_HIDDEN = 1 << 20,
     MODEL_MAX_INTERMEDIATE = 1 << 22,
     MODEL_MAX_EXPERTS = 1 << 10,
@@ -39,16 +39,6 @@ bool smol_model_is_plain(const struct blob_model *model);
 
 /* Returns whether the model requires FEATURE_COMPONENTS. */
 bool smol_model_has_components(const struct blob_model *model);
-
-/* Returns whether layer `layer` of a model has experts. */
-bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer);
-
-/* Returns the intermediate size of a layer's MLP, in a sparse layer of the one beside the experts,
- * or 0 if it has none. */
-uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer);
-
-/* Returns the largest of them. */
-uint32_t smol_mlp_max_width(const struct blob_model *model);
 
 /* Returns whether model and layers (n_layers, or NULL: all zero) require FEATURE_BLOCKS. If they do
  * not, sets the fields from `blocks` on to zero, so that each model has only one representation. */

@@ -11,8 +11,10 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "format/delta.h"
+#include "format/experts.h"
 #include "format/model.h"
 #include "format/sections.h"
+#include "format/states.h"
 
 static smol_status damaged(const struct blob *blob, smol_error *error, const char *what,
                            uint64_t offset)
@@ -221,52 +223,24 @@ static smol_status check_layers(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-/* Adds the experts to the model, if it has any. */
-static smol_status take_experts(struct blob *blob, smol_error *error)
+static smol_status check_model(struct blob *blob, smol_error *error)
 {
-    const struct blob_experts *experts = NULL;
     size_t n = 0;
-    if (!(blob->header->required_features & FEATURE_EXPERTS))
-        return SMOL_OK;
-    uint64_t offset = find_section(blob, SECTION_EXPERTS)->offset;
-    smol_status status =
-        take(blob, SECTION_EXPERTS, sizeof *experts, (const void **)&experts, &n, error);
+    smol_status status = take(blob, SECTION_MODEL, MODEL_SECTION_SIZE,
+                              (const void **)&blob->model_section, &n, error);
     if (status)
         return status;
-    if (n != 1 || experts->n_experts == 0)
-        return damaged_section(blob, error, SECTION_EXPERTS,
-                               n == 1 ? "n_experts is 0" : "wrong size", offset);
-    blob->model_copy->experts = *experts;
-    return SMOL_OK;
-}
-
-static smol_status take_model(struct blob *blob, smol_error *error)
-{
-    const void *section = NULL;
-    size_t n = 0;
-    smol_status status = take(blob, SECTION_MODEL, MODEL_SECTION_SIZE, &section, &n, error);
-    if (status)
-        return status;
+    uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (n != 1)
-        return damaged_section(blob, error, SECTION_MODEL, "wrong size",
-                               find_section(blob, SECTION_MODEL)->offset);
+        return damaged_section(blob, error, SECTION_MODEL, "wrong size", offset);
     blob->model_copy = smol_calloc(1, sizeof *blob->model_copy);
     if (!blob->model_copy)
         return smol_fail_memory(error, "the model");
-    memcpy(blob->model_copy, section, MODEL_SECTION_SIZE);
+    memcpy(blob->model_copy, blob->model_section, MODEL_SECTION_SIZE);
     blob->model = blob->model_copy;
-    return take_experts(blob, error);
-}
-
-static smol_status check_model(struct blob *blob, smol_error *error)
-{
     smol_error reason;
-    smol_status status = take_model(blob, error);
-    if (status)
-        return status;
     if (smol_model_check(blob->model, &reason))
-        return damaged_section(blob, error, SECTION_MODEL, reason.message,
-                               find_section(blob, SECTION_MODEL)->offset);
+        return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
     return check_layers(blob, error);
 }
 
@@ -278,7 +252,7 @@ static bool encoder_is_valid(const struct blob_encoder *encoder, const struct bl
     return encoder->pooling < ENCODER_POOLINGS && encoder->normalizes <= 1 &&
            encoder->max_length >= 1 && encoder->max_length <= model->context_length &&
            model->context_length <= ENCODER_MAX_CONTEXT && model->sliding_window == 0 &&
-           !(stream && model->blocks & others) && model->experts.n_experts == 0 &&
+           !(stream && model->blocks & others) &&
            all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
 }
 
@@ -299,6 +273,48 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
                ? SMOL_OK
                : damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model",
                                  find_section(blob, SECTION_ENCODER)->offset);
+}
+
+static smol_status check_states(struct blob *blob, smol_error *error)
+{
+    struct blob_states *states = &blob->model_copy->states;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_STATES))
+        return SMOL_OK;
+    smol_status status =
+        take(blob, SECTION_STATES, sizeof *states, (const void **)&blob->states_section, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_STATES)->offset;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(states, blob->states_section, sizeof *states);
+    if (n != 1 || smol_states_check(blob->model, blob->layers, &reason))
+        return damaged_section(blob, error, SECTION_STATES, reason.message, offset);
+    return blob->encoder
+               ? damaged_section(blob, error, SECTION_STATES, "an encoder has no states", offset)
+               : SMOL_OK;
+}
+
+static smol_status check_experts(struct blob *blob, smol_error *error)
+{
+    struct blob_experts *experts = &blob->model_copy->experts;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_EXPERTS))
+        return SMOL_OK;
+    smol_status status = take(blob, SECTION_EXPERTS, sizeof *experts,
+                              (const void **)&blob->experts_section, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_EXPERTS)->offset;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(experts, blob->experts_section, sizeof *experts);
+    if (n != 1 || smol_experts_check(blob->model, &reason))
+        return damaged_section(blob, error, SECTION_EXPERTS, reason.message, offset);
+    return blob->encoder
+               ? damaged_section(blob, error, SECTION_EXPERTS, "an encoder has no experts", offset)
+               : SMOL_OK;
 }
 
 static smol_status check_inv_freq(struct blob *blob, smol_error *error)
@@ -576,6 +592,10 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_model(blob, error);
     if (!status)
         status = check_encoder(blob, error);
+    if (!status)
+        status = check_states(blob, error);
+    if (!status)
+        status = check_experts(blob, error);
     if (!status)
         status = check_inv_freq(blob, error);
     if (!status)

@@ -108,13 +108,14 @@ static uint64_t features_of(const struct blob_contents *contents)
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
            (is_extended(contents) ? FEATURE_VOCABULARY : 0) |
            (contents->encoder ? FEATURE_ENCODER : 0) |
+           (contents->model->states.kind ? FEATURE_STATES : 0) |
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
 static uint16_t minor_of(uint64_t features)
 {
-    return features & FEATURE_EXPERTS                          ? BLOB_MINOR_STATES
+    return features >= FEATURE_STATES                          ? BLOB_MINOR_STATES
            : features & (FEATURE_VOCABULARY | FEATURE_ENCODER) ? BLOB_MINOR_VOCABULARY
            : features & FEATURE_COMPONENTS                     ? BLOB_MINOR_COMPONENTS
            : features & FEATURE_TOOLS                          ? BLOB_MINOR_TOOLS
@@ -153,6 +154,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){contents->template_section, contents->n_template};
     case SECTION_ENCODER:
         return (struct section_data){contents->encoder, sizeof *contents->encoder};
+    case SECTION_STATES:
+        return (struct section_data){&model->states, sizeof model->states};
     case SECTION_EXPERTS:
         return (struct section_data){&model->experts, sizeof model->experts};
     case SECTION_LEVELS:

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "format/experts.h"
 
 /* Reads the number of experts, which has two keys in some families. Which one wins depends on the
  * reference's release, so they must agree. */
@@ -79,8 +80,7 @@ static smol_status read_dense(const struct json_settings *config, uint32_t n_lay
 {
     uint32_t step = 1;
     json_t *list = smol_setting(config, "mlp_only_layers");
-    smol_status status =
-        smol_setting_integer(config, "decoder_sparse_step", 1, UINT32_MAX, &step);
+    smol_status status = smol_setting_integer(config, "decoder_sparse_step", 1, UINT32_MAX, &step);
     if (!status && list && !json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers", list, "a list");
     for (uint32_t i = 0; i < n_layers && !status; i++)
@@ -102,9 +102,7 @@ static smol_status read_dense(const struct json_settings *config, uint32_t n_lay
  * intermediate size that no layer has is the experts'. */
 static void settle(struct blob_model *model)
 {
-    uint32_t n_sparse = 0;
-    for (uint32_t i = 0; i < model->n_layers; i++)
-        n_sparse += smol_layer_is_sparse(model, i);
+    uint32_t n_sparse = smol_experts_layers(model);
     if (n_sparse == 0)
         model->experts = (struct blob_experts){0};
     if (n_sparse == model->n_layers)
