@@ -15,6 +15,26 @@ enum { BATCH = 128 };
 /* The most of an encoder, whose texts must be whole. */
 enum { MAX_ROWS = ENCODER_MAX_CONTEXT };
 
+/* An expert that some rows of a pass use. */
+struct expert_use {
+    uint32_t expert;
+    uint32_t first, n; /* its rows in the list of rows */
+    uint32_t column;   /* its place in quantized copies: it has smol_quantized_stride(n) */
+};
+
+/* The working memory of a layer with experts, within the engine's. */
+struct expert_memory {
+    float *scores;           /* (n_rows, n_experts) */
+    uint32_t *chosen;        /* (n_rows, n_used), ascending */
+    float *weights;          /* (n_rows, n_used) */
+    struct expert_use *uses; /* (n_uses), in ascending order of expert */
+    size_t n_uses;
+    uint32_t *rows;       /* (n_rows * n_used): rows of the pass, by expert */
+    float *row_weights;   /* (n_rows * n_used) */
+    float *input, *gated; /* (n_rows * n_used, ...), in that order; unused by int8 blobs, */
+    struct quantized input_q, gated_q; /* which have these */
+};
+
 struct engine {
     const struct network *network;
     const struct kernels *kernels;
@@ -25,12 +45,13 @@ struct engine {
     /* The activations, (n_rows, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
-    float *x;      /* (hidden_size): the residual stream */
-    float *normed; /* (hidden_size): a block's input, or its output before the addition to x */
-    float *query;  /* (n_heads * head_dim); attention's output replaces it */
-    float *key;    /* (n_kv_heads * head_dim) */
-    float *value;  /* (n_kv_heads * head_dim) */
-    float *gated;  /* (intermediate_size): the MLP's activation; unused by int8 blobs */
+    float *x;         /* (hidden_size): the residual stream */
+    float *normed;    /* (hidden_size): a block's input, or its output before the addition to x */
+    float *query;     /* (n_heads * head_dim); attention's output replaces it */
+    float *key;       /* (n_kv_heads * head_dim) */
+    float *value;     /* (n_kv_heads * head_dim) */
+    float *gated;     /* (mlp_width): the MLP's activation; unused by int8 blobs */
+    size_t mlp_width; /* of the layer with the widest MLP */
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q;
@@ -39,6 +60,7 @@ struct engine {
     float *left; /* (left_width) */
     size_t left_width;
 
+    struct expert_memory experts;
     struct attention_memory attention;
 };
 
