@@ -226,7 +226,8 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
             key->expert++;
             return true;
         }
-        key->expert = 0;
+        if (key->role == ROLE_EXPERT_DOWN)
+            key->expert = 0;
         if (key->role == ROLE_MLP_OUT_NORM && key->layer + 1 < model->n_layers) {
             key->role = ROLE_ATTN_NORM;
             key->layer++;

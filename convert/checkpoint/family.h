@@ -170,7 +170,7 @@ const struct family *smol_family_of(const struct blob_model *model);
 
 /* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns
  * `text`. */
-enum { FAMILY_LIST = 384 };
+enum { FAMILY_LIST = 512 };
 const char *smol_family_list(char text[FAMILY_LIST]);
 
 #endif

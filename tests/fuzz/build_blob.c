@@ -294,6 +294,7 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
         return c->text.data;
     case SECTION_ENCODER:
     case SECTION_STATES:
+    case SECTION_EXPERTS:
     case SECTION_DIGESTS:
     case SECTION_TEMPLATE:
     case SECTION_WEIGHTS:
