@@ -55,11 +55,12 @@ enum blob_feature {
     FEATURE_COMPONENTS = 1 << 6,
     /* fields of struct blob_text from `model` on, and the flags and steps that belong to it */
     FEATURE_VOCABULARY = 1 << 7,
-    FEATURE_ENCODER = 1 << 8, /* SECTION_ENCODER: every token sees the whole text */
-    FEATURE_STATES = 1 << 9,  /* SECTION_STATES: layers with states in place of attention */
+    FEATURE_ENCODER = 1 << 8,  /* SECTION_ENCODER: every token sees the whole text */
+    FEATURE_STATES = 1 << 9,   /* SECTION_STATES: layers with states in place of attention */
+    FEATURE_EXPERTS = 1 << 10, /* SECTION_EXPERTS: layers with mixtures of experts */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
-                     FEATURE_ENCODER | FEATURE_STATES,
+                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS,
 };
 
 enum section_kind {
@@ -78,6 +79,7 @@ enum section_kind {
     SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
     SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER */
     SECTION_STATES = 14,    /* struct blob_states, FEATURE_STATES */
+    SECTION_EXPERTS = 15,   /* struct blob_experts, FEATURE_EXPERTS */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -168,6 +170,30 @@ enum state_kind {
 };
 enum { STATES_MAX_TAPS = 16 };
 
+/* Mixtures of experts (Shazeer et al., 2017): in a sparse layer a router chooses for each token
+ * n_used of n_experts MLPs, whose weighted outputs are added. All zero: the model has none. */
+struct blob_experts {
+    uint32_t n_experts;
+    uint32_t n_used;       /* at most n_experts */
+    uint32_t width;        /* the intermediate size of an expert */
+    uint32_t shared_width; /* that of the MLP which all tokens use beside the experts; 0: none */
+    uint32_t scoring;      /* enum expert_scoring */
+    uint32_t normalizes;   /* 1: the weights of the chosen experts are divided by their sum */
+    uint32_t choice_bias;  /* 1: a bias is added to the scores, only to choose by them */
+    float sum_epsilon;     /* added to that sum */
+    float scale;           /* the weights are then multiplied by it */
+    float qkv_clip;        /* queries, keys and values stay within it and its negative; 0: free */
+    uint8_t reserved[24];
+    uint8_t dense[STATES_MAX_LAYERS /
+                  8]; /* set of the layers with one MLP of intermediate_size instead */
+};
+enum expert_scoring {
+    SCORE_SOFTMAX,        /* softmax over all experts */
+    SCORE_SOFTMAX_CHOSEN, /* softmax over the chosen experts, which have the largest logits */
+    SCORE_SIGMOID,        /* of each logit */
+    SCORE_COUNT,
+};
+
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
  * is zero and means the plain Llama block (smol_model_fill). Without FEATURE_COMPONENTS
  * query_growth and query_period are zero. */
@@ -206,6 +232,7 @@ struct blob_model {
     /* SECTION_MODEL ends here. In memory, the sections of further features follow; without them,
      * they are zero. */
     struct blob_states states;
+    struct blob_experts experts;
 };
 enum { MODEL_SECTION_SIZE = 128 };
 
@@ -275,6 +302,12 @@ enum tensor_role {
     ROLE_MIXER_CONV_BIAS, /* (hidden_size) */
     ROLE_MIXER_OUT,       /* (hidden_size, hidden_size) */
     ROLE_MIXER_OUT_BIAS,  /* (hidden_size) */
+    /* per sparse layer, with FEATURE_EXPERTS; its shared MLP has the roles of an MLP */
+    ROLE_ROUTER,      /* (n_experts, hidden_size), f32 in blobs of every dtype */
+    ROLE_ROUTER_BIAS, /* (n_experts) */
+    ROLE_EXPERT_GATE, /* (width, hidden_size), for each expert */
+    ROLE_EXPERT_UP,   /* as gate */
+    ROLE_EXPERT_DOWN, /* (hidden_size, width) */
     ROLE_COUNT,
 };
 
@@ -295,7 +328,8 @@ struct blob_tensor {
     uint64_t offset; /* from the start of the file, multiple of BLOB_ALIGN */
     uint64_t size;   /* bytes, including tile padding */
     uint32_t levels; /* int6, int5, int4: index of the table in SECTION_LEVELS; otherwise 0 */
-    uint8_t reserved[12];
+    uint32_t expert; /* 0 for roles that are not per expert */
+    uint8_t reserved[8];
 };
 
 /* The tokenizer section starts with this struct. The tables follow in the order of their offsets
@@ -569,6 +603,7 @@ _Static_assert(sizeof(struct blob_header) == 64, "header");
 _Static_assert(sizeof(struct blob_section) == 24, "section");
 _Static_assert(offsetof(struct blob_model, states) == MODEL_SECTION_SIZE, "model");
 _Static_assert(sizeof(struct blob_states) == 192, "states");
+_Static_assert(sizeof(struct blob_experts) == 192, "experts");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_encoder) == 64, "encoder");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "common/checked.h"
+#include "format/experts.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
 enum extent {
@@ -17,7 +18,9 @@ enum extent {
     VOCAB,
     CONTEXT,
     THREE_HIDDEN,
-    TAPS
+    TAPS,
+    EXPERTS,
+    EXPERT_WIDTH
 };
 enum presence {
     ALWAYS,
@@ -28,6 +31,7 @@ enum presence {
     WITH_QK_NORMS,
     WITH_QKV_BIAS,
     WITH_O_BIAS,
+    WITH_MLP,
     WITH_MLP_BIAS,
     WITH_GATE,
     WITH_GATE_BIAS,
@@ -37,6 +41,8 @@ enum presence {
     WITH_OUTPUT_BIAS,
     WITH_STATE,
     WITH_STATE_BIAS,
+    WITH_EXPERTS,
+    WITH_CHOICE_BIAS,
 };
 static const struct role_info {
     const char *name;
@@ -56,8 +62,8 @@ static const struct role_info {
     [ROLE_ATTN_O_BIAS] = {"attn_o_bias", false, true, WITH_O_BIAS, ONE, HIDDEN},
     [ROLE_MLP_NORM] = {"mlp_norm", false, true, WITH_MLP_INPUT_NORM, ONE, HIDDEN},
     [ROLE_MLP_GATE] = {"mlp_gate", true, true, WITH_GATE, INTERMEDIATE, HIDDEN},
-    [ROLE_MLP_UP] = {"mlp_up", true, true, ALWAYS, INTERMEDIATE, HIDDEN},
-    [ROLE_MLP_DOWN] = {"mlp_down", true, true, ALWAYS, HIDDEN, INTERMEDIATE},
+    [ROLE_MLP_UP] = {"mlp_up", true, true, WITH_MLP, INTERMEDIATE, HIDDEN},
+    [ROLE_MLP_DOWN] = {"mlp_down", true, true, WITH_MLP, HIDDEN, INTERMEDIATE},
     [ROLE_MLP_GATE_BIAS] = {"mlp_gate_bias", false, true, WITH_GATE_BIAS, ONE, INTERMEDIATE},
     [ROLE_MLP_UP_BIAS] = {"mlp_up_bias", false, true, WITH_MLP_BIAS, ONE, INTERMEDIATE},
     [ROLE_MLP_DOWN_BIAS] = {"mlp_down_bias", false, true, WITH_MLP_BIAS, ONE, HIDDEN},
@@ -78,6 +84,11 @@ static const struct role_info {
     [ROLE_MIXER_CONV_BIAS] = {"mixer_conv_bias", false, true, WITH_STATE_BIAS, ONE, HIDDEN},
     [ROLE_MIXER_OUT] = {"mixer_out", true, true, WITH_STATE, HIDDEN, HIDDEN},
     [ROLE_MIXER_OUT_BIAS] = {"mixer_out_bias", false, true, WITH_STATE_BIAS, ONE, HIDDEN},
+    [ROLE_ROUTER] = {"router", true, true, WITH_EXPERTS, EXPERTS, HIDDEN},
+    [ROLE_ROUTER_BIAS] = {"router_bias", false, true, WITH_CHOICE_BIAS, ONE, EXPERTS},
+    [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
+    [ROLE_EXPERT_UP] = {"up", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
+    [ROLE_EXPERT_DOWN] = {"down", true, true, WITH_EXPERTS, HIDDEN, EXPERT_WIDTH},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
@@ -111,7 +122,12 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_MLP_DOWN] = ROLE_MLP_GATE_BIAS,
     [ROLE_MLP_GATE_BIAS] = ROLE_MLP_UP_BIAS,
     [ROLE_MLP_UP_BIAS] = ROLE_MLP_DOWN_BIAS,
-    [ROLE_MLP_DOWN_BIAS] = ROLE_MLP_OUT_NORM,
+    [ROLE_MLP_DOWN_BIAS] = ROLE_ROUTER,
+    [ROLE_ROUTER] = ROLE_ROUTER_BIAS,
+    [ROLE_ROUTER_BIAS] = ROLE_EXPERT_GATE,
+    [ROLE_EXPERT_GATE] = ROLE_EXPERT_UP,
+    [ROLE_EXPERT_UP] = ROLE_EXPERT_DOWN,
+    [ROLE_EXPERT_DOWN] = ROLE_MLP_OUT_NORM,
     [ROLE_MLP_OUT_NORM] = ROLE_FINAL_NORM,
     [ROLE_FINAL_NORM] = ROLE_FINAL_NORM_BIAS,
     [ROLE_FINAL_NORM_BIAS] = ROLE_OUTPUT_BIAS,
@@ -119,7 +135,7 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_OUTPUT] = ROLE_COUNT,
 };
 
-static uint64_t extent_of(const struct blob_model *model, enum extent extent)
+static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum extent extent)
 {
     switch (extent) {
     case HIDDEN:
@@ -134,7 +150,7 @@ static uint64_t extent_of(const struct blob_model *model, enum extent extent)
         return (model->blocks & BLOCK_QK_NORM_ALL ? (uint64_t)model->n_kv_heads : 1) *
                model->head_dim;
     case INTERMEDIATE:
-        return model->intermediate_size;
+        return smol_mlp_width(model, layer);
     case VOCAB:
         return model->vocab_size;
     case CONTEXT:
@@ -143,14 +159,17 @@ static uint64_t extent_of(const struct blob_model *model, enum extent extent)
         return 3 * (uint64_t)model->hidden_size;
     case TAPS:
         return model->states.taps;
+    case EXPERTS:
+        return model->experts.n_experts;
+    case EXPERT_WIDTH:
+        return model->experts.width;
     case ONE:
         break;
     }
     return 1;
 }
 
-/* Returns whether the layer, or the model if the role is not per layer, has such a tensor. */
-static bool has_role(const struct blob_model *model, enum tensor_role role, uint32_t layer)
+bool smol_model_has(const struct blob_model *model, enum tensor_role role, uint32_t layer)
 {
     bool attends = !layer_has_state(model, layer);
     switch (roles[role].presence) {
@@ -174,8 +193,10 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return attends && model->attention_bias == BIAS_QKVO;
     case WITH_MLP_BIAS:
         return model->mlp_bias;
+    case WITH_MLP:
+        return smol_mlp_width(model, layer) > 0;
     case WITH_GATE:
-        return !(model->blocks & BLOCK_NO_GATE);
+        return smol_mlp_width(model, layer) > 0 && !(model->blocks & BLOCK_NO_GATE);
     case WITH_GATE_BIAS:
         return model->mlp_bias && !(model->blocks & BLOCK_NO_GATE);
     case WITH_LAYER_NORM:
@@ -186,6 +207,10 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return model->blocks & BLOCK_POSITIONS;
     case WITH_OUTPUT_BIAS:
         return model->blocks & BLOCK_OUTPUT_BIAS;
+    case WITH_EXPERTS:
+        return smol_layer_is_sparse(model, layer);
+    case WITH_CHOICE_BIAS:
+        return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
     case ALWAYS:
         break;
     }
@@ -195,6 +220,14 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
 bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
 {
     do {
+        if (key->role == ROLE_EXPERT_DOWN && smol_layer_is_sparse(model, key->layer) &&
+            key->expert + 1 < model->experts.n_experts) {
+            key->role = ROLE_EXPERT_GATE;
+            key->expert++;
+            return true;
+        }
+        if (key->role == ROLE_EXPERT_DOWN)
+            key->expert = 0;
         if (key->role == ROLE_MLP_OUT_NORM && key->layer + 1 < model->n_layers) {
             key->role = ROLE_ATTN_NORM;
             key->layer++;
@@ -205,13 +238,8 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
             if (!roles[key->role].per_layer)
                 key->layer = 0;
         }
-    } while (!has_role(model, key->role, key->layer));
+    } while (!smol_model_has(model, key->role, key->layer));
     return true;
-}
-
-bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key)
-{
-    return has_role(model, key.role, key.layer);
 }
 
 bool smol_role_is_per_layer(enum tensor_role role)
@@ -219,18 +247,27 @@ bool smol_role_is_per_layer(enum tensor_role role)
     return roles[role].per_layer;
 }
 
+bool smol_role_is_per_expert(enum tensor_role role)
+{
+    return role >= ROLE_EXPERT_GATE && role <= ROLE_EXPERT_DOWN;
+}
+
 size_t smol_tensor_count(const struct blob_model *model)
 {
     size_t n = 0;
     for (enum tensor_role role = 0; role < ROLE_COUNT; role++)
         for (uint32_t layer = 0; layer < (roles[role].per_layer ? model->n_layers : 1); layer++)
-            n += has_role(model, role, layer);
+            if (smol_model_has(model, role, layer))
+                n += smol_role_is_per_expert(role) ? model->experts.n_experts : 1;
     return n;
 }
 
 const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME])
 {
-    if (roles[key.role].per_layer)
+    if (smol_role_is_per_expert(key.role))
+        snprintf(name, MAX_NAME, "layers.%u.experts.%u.%s", key.layer, key.expert,
+                 roles[key.role].name);
+    else if (roles[key.role].per_layer)
         snprintf(name, MAX_NAME, "layers.%u.%s", key.layer, roles[key.role].name);
     else
         snprintf(name, MAX_NAME, "%s", roles[key.role].name);
@@ -254,8 +291,9 @@ struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct ten
         .role = key.role,
         .layer = key.layer,
         .dtype = DTYPE_F32,
-        .rows = extent_of(model, info->rows),
-        .cols = extent_of(model, info->cols),
+        .rows = extent_of(model, key.layer, info->rows),
+        .cols = extent_of(model, key.layer, info->cols),
+        .expert = key.expert,
     };
     if (!info->matrix) {
         tensor.layout = info->rows == ONE ? LAYOUT_VECTOR : LAYOUT_ROWS;
@@ -263,8 +301,10 @@ struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct ten
         return tensor;
     }
     tensor.layout = LAYOUT_TILES;
-    tensor.dtype = storage ? storage->dtype : model->dtype;
-    tensor.levels = storage ? storage->levels : 0;
+    if (has_storage(&tensor)) {
+        tensor.dtype = storage ? storage->dtype : model->dtype;
+        tensor.levels = storage ? storage->levels : 0;
+    }
     tensor.size = count_blocks(tensor.rows) * smol_block_bytes(tensor.dtype, tensor.cols);
     return tensor;
 }

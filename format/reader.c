@@ -11,6 +11,7 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "format/delta.h"
+#include "format/experts.h"
 #include "format/model.h"
 #include "format/sections.h"
 #include "format/states.h"
@@ -295,6 +296,27 @@ static smol_status check_states(struct blob *blob, smol_error *error)
                : SMOL_OK;
 }
 
+static smol_status check_experts(struct blob *blob, smol_error *error)
+{
+    struct blob_experts *experts = &blob->model_copy->experts;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_EXPERTS))
+        return SMOL_OK;
+    smol_status status = take(blob, SECTION_EXPERTS, sizeof *experts,
+                              (const void **)&blob->experts_section, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_EXPERTS)->offset;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(experts, blob->experts_section, sizeof *experts);
+    if (n != 1 || smol_experts_check(blob->model, &reason))
+        return damaged_section(blob, error, SECTION_EXPERTS, reason.message, offset);
+    return blob->encoder
+               ? damaged_section(blob, error, SECTION_EXPERTS, "an encoder has no experts", offset)
+               : SMOL_OK;
+}
+
 static smol_status check_inv_freq(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
@@ -445,14 +467,14 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
     bool mixed = blob->header->required_features & FEATURE_MIXED;
     size_t n_used = 0; /* tables of levels */
     uint64_t end = weights->offset;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     for (size_t i = 0; i < blob->n_tensors; i++) {
         bool alias = key.role == ROLE_OUTPUT && blob->model->tied_embeddings;
         const struct blob_tensor *entry = &blob->tensors[alias ? 0 : i];
         const struct storage storage = {entry->dtype, entry->levels};
         struct blob_tensor expected = smol_tensor_layout(blob->model, key, mixed ? &storage : NULL);
         const char *wrong = NULL;
-        if (mixed && expected.layout == LAYOUT_TILES)
+        if (mixed && has_storage(&expected))
             wrong = check_storage(blob, &storage, &n_used);
         if (wrong)
             return damaged_tensor(blob, error, SECTION_TENSORS, key, wrong,
@@ -572,6 +594,8 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_encoder(blob, error);
     if (!status)
         status = check_states(blob, error);
+    if (!status)
+        status = check_experts(blob, error);
     if (!status)
         status = check_inv_freq(blob, error);
     if (!status)
@@ -767,7 +791,7 @@ static const struct blob_tensor *tensor_at(const struct blob *blob, uint64_t off
 
 static const char *tensor_name(const struct blob_tensor *tensor, char name[MAX_NAME])
 {
-    return smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, name);
+    return smol_tensor_name(tensor_key(tensor), name);
 }
 
 const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[MAX_PLACE])
@@ -855,7 +879,7 @@ enum blob_dtype smol_blob_dtype(const struct blob *blob)
     uint64_t weights[DTYPE_INT4 + 1] = {0};
     for (size_t i = 0; i < blob->n_tensors; i++) {
         const struct blob_tensor *t = &blob->tensors[i];
-        if (t->layout == LAYOUT_TILES && t->role != ROLE_EMBED && t->role != ROLE_OUTPUT)
+        if (has_storage(t) && t->role != ROLE_EMBED && t->role != ROLE_OUTPUT)
             weights[t->dtype] += t->rows * t->cols;
     }
     enum blob_dtype most = DTYPE_F32;
@@ -883,7 +907,7 @@ const char *smol_blob_dtypes(const struct blob *blob, char text[MAX_MIX])
     if (output->dtype != most && !blob->model->tied_embeddings)
         add_exception(text, "output", output->dtype);
     for (const struct blob_tensor *t = embed + 1; t < output; t++)
-        others[t->dtype] |= t->layout == LAYOUT_TILES && t->dtype != most;
+        others[t->dtype] |= has_storage(t) && t->dtype != most;
     for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT4; dtype++)
         if (others[dtype])
             add_exception(text, "others", dtype);
@@ -1089,8 +1113,7 @@ smol_status smol_blob_verify(const struct blob *blob, const struct listener *lis
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
         if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
-            status = damaged_tensor(blob, error, SECTION_WEIGHTS,
-                                    (struct tensor_key){tensor->role, tensor->layer},
+            status = damaged_tensor(blob, error, SECTION_WEIGHTS, tensor_key(tensor),
                                     "breaks the format", tensor->offset);
         else
             status = advance(&v, tensor->size, blob, error);

@@ -22,6 +22,7 @@ static const struct {
     {SECTION_LEVELS, "levels", FEATURE_MIXED},
     {SECTION_ENCODER, "encoder", FEATURE_ENCODER},
     {SECTION_STATES, "states", FEATURE_STATES},
+    {SECTION_EXPERTS, "experts", FEATURE_EXPERTS},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

@@ -46,7 +46,7 @@ static uint64_t weights_size(const struct blob_contents *contents)
 {
     const struct blob_model *model = contents->model;
     uint64_t size = 0;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     do {
         const struct storage *storage = mix_storage(&contents->mix, i++);
@@ -61,7 +61,7 @@ static void fill_tensor_table(const struct blob_contents *contents, uint64_t off
 {
     const struct blob_model *model = contents->model;
     const struct blob_tensor *embed = table;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     do {
         *table =
             smol_tensor_layout(model, key, mix_storage(&contents->mix, (size_t)(table - embed)));
@@ -108,7 +108,8 @@ static uint64_t features_of(const struct blob_contents *contents)
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
            (is_extended(contents) ? FEATURE_VOCABULARY : 0) |
            (contents->encoder ? FEATURE_ENCODER : 0) |
-           (contents->model->states.kind ? FEATURE_STATES : 0);
+           (contents->model->states.kind ? FEATURE_STATES : 0) |
+           (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
@@ -155,6 +156,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){contents->encoder, sizeof *contents->encoder};
     case SECTION_STATES:
         return (struct section_data){&model->states, sizeof model->states};
+    case SECTION_EXPERTS:
+        return (struct section_data){&model->experts, sizeof model->experts};
     case SECTION_LEVELS:
         return (struct section_data){contents->mix.levels,
                                      contents->mix.n_levels * sizeof *contents->mix.levels};

@@ -99,6 +99,7 @@ static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
     case WINDOWS_BUT_EACH_N:
         return (layer + 1) % n != 0;
     case WINDOWS_ALL:
+    case WINDOWS_ALL_IF_USED:
         return result->model.sliding_window > 0;
     case WINDOWS_NEVER:
         break;
@@ -126,7 +127,8 @@ static smol_status read_n(const struct json_settings *config, const struct famil
 
 static bool asks_for_use(const struct family *family)
 {
-    return family->windows == WINDOWS_FROM_N || family->windows == WINDOWS_NO_ROPE;
+    return family->windows == WINDOWS_FROM_N || family->windows == WINDOWS_NO_ROPE ||
+           family->windows == WINDOWS_ALL_IF_USED;
 }
 
 /* Reads the window. *window is 0 if there is none. */
@@ -183,7 +185,9 @@ static smol_status read_windows(const struct json_settings *config, struct confi
         status = read_layer_types(config, list, result);
     for (uint32_t i = 0; i < result->model.n_layers && !status && !list; i++)
         result->layers[i] |= is_windowed(result, i, n) ? LAYER_WINDOWED : 0;
-    if (!status && result->family->windows == WINDOWS_ALL)
+    bool uniform =
+        result->family->windows == WINDOWS_ALL || result->family->windows == WINDOWS_ALL_IF_USED;
+    if (!status && uniform)
         return check_uniform(config, result);
     return status ? status : check_window(config, result);
 }

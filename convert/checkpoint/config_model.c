@@ -434,6 +434,8 @@ static smol_status read_block(const struct json_settings *config, struct config 
     if (!status)
         status = read_scales(config, result->family, model);
     if (!status)
+        status = smol_config_read_experts(config, result);
+    if (!status)
         status = smol_config_read_layers(config, result);
     if (!status)
         status = smol_config_read_rope(config, result);
@@ -458,6 +460,8 @@ static const char *const nullable[] = {
     "head_dim",
     "sliding_window",
     "attn_logit_softcapping",
+    "clip_qkv",
+    "mlp_only_layers",
     "final_logit_softcapping",
     NULL,
 };

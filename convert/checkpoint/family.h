@@ -49,10 +49,11 @@ struct family_demand {
  * overrides all values but the first two. */
 enum family_windows {
     WINDOWS_NEVER,
-    WINDOWS_ALL,       /* every layer; none if sliding_window is null */
-    WINDOWS_FROM_N,    /* if use_sliding_window is set: layer n (from 0) and later ones */
-    WINDOWS_NO_ROPE,   /* if use_sliding_window is set: the layers that do not rotate */
-    WINDOWS_BUT_EACH_N /* all but every n-th */
+    WINDOWS_ALL,         /* every layer; none if sliding_window is null */
+    WINDOWS_ALL_IF_USED, /* the same if use_sliding_window is set */
+    WINDOWS_FROM_N,      /* if use_sliding_window is set: layer n (from 0) and later ones */
+    WINDOWS_NO_ROPE,     /* if use_sliding_window is set: the layers that do not rotate */
+    WINDOWS_BUT_EACH_N   /* all but every n-th */
 };
 
 /* Matrices, or their biases, that a checkpoint stores in one tensor. */
@@ -62,12 +63,27 @@ enum family_fusion {
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
     FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
 };
-enum { FAMILY_MAX_FUSED = 5, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 6, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
     size_t n;
     enum family_fusion fusion;
+    bool of_experts; /* stacked, with another dimension before the others: the experts' */
+    bool optional;   /* the checkpoint may have the parts as separate tensors instead */
+};
+
+/* Mixtures of experts. The keys of config.json and their defaults; a key of NULL: there is none. */
+struct family_experts {
+    struct family_count n;     /* 0: the family has no experts */
+    const char *n_alias;       /* another key of the same number */
+    uint32_t n_used;           /* the default of num_experts_per_tok */
+    struct family_count width; /* a key of NULL: intermediate_size */
+    struct family_count shared_width;
+    enum expert_scoring scoring;
+    const char *normalizes;
+    const char *qkv_clip;
+    bool has_dense; /* config.json may have decoder_sparse_step and mlp_only_layers */
 };
 
 struct family {
@@ -127,11 +143,14 @@ struct family {
     struct family_count base_width;   /* logit_divisor is hidden_size, divided by it */
     struct family_number attention_softcap, logit_softcap;
 
+    struct family_experts experts;
+
     struct family_demand demands[FAMILY_MAX_DEMANDS]; /* up to a key of NULL */
     const char *refused_key; /* must be absent: it selects an unsupported feature */
 
-    /* The names of tensors in the checkpoint, with %u for the layer; NULL if the family has no such
-     * tensor. Parts of fused tensors have names as if they were separate tensors. */
+    /* The names of tensors in the checkpoint, with %u for the layer, then for the expert; NULL if
+     * the family has no such tensor. Parts of fused tensors have names as if they were separate
+     * tensors. */
     const char *names[ROLE_COUNT];
     struct family_fused fused[FAMILY_MAX_FUSED];
     /* Encoders, whose norms stand after the blocks: BLOCK_NORM_STREAM. The names of the norm after
@@ -151,13 +170,13 @@ const struct family *smol_family_at(size_t i);
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 
-/* Returns a family with these blocks (bits of enum block_bit), which determines the names of
- * tensors. Returns Llama if no family has them. */
-const struct family *smol_family_by_blocks(uint32_t blocks);
+/* Returns a family with the model's blocks, and with experts if it has some, which determines the
+ * names of tensors. Returns Llama if there is none. */
+const struct family *smol_family_of(const struct blob_model *model);
 
 /* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns
  * `text`. */
-enum { FAMILY_LIST = 384 };
+enum { FAMILY_LIST = 512 };
 const char *smol_family_list(char text[FAMILY_LIST]);
 
 #endif

@@ -70,7 +70,7 @@ static void list_blob(struct subject *subject)
     for (size_t i = 0; i < blob->n_tensors; i++) {
         const struct blob_tensor *tiled = &blob->tensors[i];
         struct model_tensor *tensor = &subject->tensors[i];
-        tensor->key = (struct tensor_key){tiled->role, tiled->layer};
+        tensor->key = tensor_key(tiled);
         tensor->name = smol_tensor_name(tensor->key, subject->names[i]);
         tensor->has_role = true;
         tensor->is_alias = tiled->role == ROLE_OUTPUT && blob->model->tied_embeddings;

@@ -168,7 +168,7 @@ static void feed_forward(struct estimate *e)
 
 static void run(struct estimate *e)
 {
-    struct tensor_key key = {ROLE_EMBED, 0}, next = key;
+    struct tensor_key key = {.role = ROLE_EMBED}, next = key;
     const struct fold none = {0};
     size_t i = 0;
     for (bool more = true; more; key = next, i++) {

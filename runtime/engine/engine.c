@@ -5,6 +5,7 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
+#include "format/experts.h"
 #include "format/model.h"
 #include "runtime/engine/product.h"
 
@@ -27,6 +28,47 @@ static uint64_t place_arrays(uint8_t *memory, size_t n_tokens, const struct arra
     return used;
 }
 
+/* Places a quantized copy of `width` numbers for each token likewise. */
+static uint64_t place_copy(uint8_t *memory, size_t n_tokens, struct quantized *copy, size_t width)
+{
+    size_t groups = count_groups(width);
+    const struct array parts[] = {
+        {&copy->steps, groups * GROUP_INPUTS},
+        {&copy->scales, groups * sizeof(float)},
+        {&copy->offsets, groups * sizeof(int32_t)},
+    };
+    return place_arrays(memory, n_tokens, parts, sizeof parts / sizeof parts[0]);
+}
+
+/* Places the memory of layers with experts likewise. */
+static uint64_t place_experts(struct engine *e, uint8_t *memory)
+{
+    const struct blob_model *m = &e->network->model;
+    const struct blob_experts *experts = &m->experts;
+    struct expert_memory *x = &e->experts;
+    bool int8 = m->dtype == DTYPE_INT8;
+    size_t used = experts->n_used;
+    const struct array arrays[] = {
+        {&x->scores, experts->n_experts * sizeof *x->scores},
+        {&x->chosen, used * sizeof *x->chosen},
+        {&x->weights, used * sizeof *x->weights},
+        {&x->rows, used * sizeof *x->rows},
+        {&x->row_weights, used * sizeof *x->row_weights},
+        {&x->input, int8 ? 0 : used * m->hidden_size * sizeof *x->input},
+        {&x->gated, int8 ? 0 : used * experts->width * sizeof *x->gated},
+    };
+    const struct array uses = {&x->uses, sizeof *x->uses};
+    if (experts->n_experts == 0)
+        return 0;
+    uint64_t bytes = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
+    bytes += place_arrays(memory ? memory + bytes : NULL, experts->n_experts, &uses, 1);
+    if (!int8)
+        return bytes;
+    size_t columns = 3 * e->n_rows * used; /* smol_quantized_stride(n) is at most 3 * n */
+    bytes += place_copy(memory ? memory + bytes : NULL, columns, &x->input_q, m->hidden_size);
+    return bytes + place_copy(memory ? memory + bytes : NULL, columns, &x->gated_q, experts->width);
+}
+
 /* Divides `memory` into the activations. The first call measures, with NULL; the second places. */
 static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
@@ -40,11 +82,11 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
     } copies[] = {
         {&e->normed_q, m->hidden_size},
         {&e->query_q, query},
-        {&e->gated_q, m->intermediate_size},
+        {&e->gated_q, e->mlp_width},
         {&e->convolved_q, mixed},
         {&e->normed_rest, m->hidden_size}, /* from here on: encoders */
         {&e->query_rest, query},
-        {&e->gated_rest, m->intermediate_size},
+        {&e->gated_rest, e->mlp_width},
     };
     bool rests = int8 && e->network->blob->encoder;
     size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
@@ -57,22 +99,17 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->value, key * sizeof(float)},
         {&e->mixed, 3 * mixed * sizeof(float)},
         {&e->convolved, mixed * sizeof(float)},
-        {&e->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
+        {&e->gated, int8 ? 0 : e->mlp_width * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->left, e->left_width * sizeof(float)},
     };
     uint64_t used = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; i < n_copies; i++) {
-        size_t groups = count_groups(copies[i].width);
-        const struct array parts[] = {
-            {&copies[i].copy->steps, groups * GROUP_INPUTS},
-            {&copies[i].copy->scales, groups * sizeof(float)},
-            {&copies[i].copy->offsets, groups * sizeof(int32_t)},
-        };
-        used += place_arrays(memory ? memory + used : NULL, smol_quantized_stride(e->n_rows), parts,
-                             sizeof parts / sizeof parts[0]);
+        used += place_copy(memory ? memory + used : NULL, smol_quantized_stride(e->n_rows),
+                           copies[i].copy, copies[i].width);
     }
+    used += place_experts(e, memory ? memory + used : NULL);
     return used;
 }
 
@@ -99,6 +136,10 @@ smol_status smol_engine_create(const struct network *network, unsigned n_threads
     if (!engine)
         return smol_fail_memory(error, "an engine");
     engine->network = network;
+    for (uint32_t i = 0; i < network->model.n_layers; i++) {
+        uint32_t width = smol_mlp_width(&network->model, i);
+        engine->mlp_width = width > engine->mlp_width ? width : engine->mlp_width;
+    }
     engine->n_contexts = 1;
     engine->n_rows = BATCH;
     if (network->blob->encoder && network->model.context_length > BATCH)

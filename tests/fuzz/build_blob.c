@@ -152,7 +152,7 @@ static struct storage make_storage(const struct contents *c, enum tensor_role ro
 /* The tensors of the model, from the start of the weights on. */
 static void make_tensors(struct contents *c, const struct blob_recipe *r)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     if (is_mixed(r)) {
         c->features |= FEATURE_MIXED;
         c->levels[0] = smol_levels_default(DTYPE_INT4);
@@ -294,6 +294,7 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
         return c->text.data;
     case SECTION_ENCODER:
     case SECTION_STATES:
+    case SECTION_EXPERTS:
     case SECTION_DIGESTS:
     case SECTION_TEMPLATE:
     case SECTION_WEIGHTS:

@@ -17,6 +17,8 @@ from transformers import (
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
+    GraniteMoeConfig,
+    GraniteMoeSharedConfig,
     HunYuanDenseV1Config,
     Lfm2Config,
     LlamaConfig,
@@ -24,10 +26,12 @@ from transformers import (
     MistralConfig,
     Olmo2Config,
     Olmo3Config,
+    OlmoeConfig,
     Phi3Config,
     PhiConfig,
     Qwen2Config,
     Qwen3Config,
+    Qwen3MoeConfig,
     SmolLM3Config,
     StableLmConfig,
 )
@@ -50,6 +54,10 @@ CONFIGS = {
     "minicpm": MiniCPMConfig,
     "lfm2": Lfm2Config,
     "stablelm": StableLmConfig,
+    "olmoe": OlmoeConfig,
+    "qwen3moe": Qwen3MoeConfig,
+    "granitemoe": GraniteMoeConfig,
+    "granitemoeshared": GraniteMoeSharedConfig,
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
     "phi": PhiConfig,
@@ -239,16 +247,63 @@ def smollm3(draw):
     return draw(scaled(shape, "default", "yarn")) | windows | no_rope | biases
 
 
-@st.composite
-def granite(draw):
-    return draw(scaled(draw(shapes()))) | {
-        "attention_bias": draw(FLAG),
-        "mlp_bias": draw(FLAG),
+def scales(draw):
+    """Granite's."""
+    return {
         "embedding_multiplier": draw(either(1.0, 12.0, 0.3)),
         "residual_multiplier": draw(either(1.0, 0.22, 1.7)),
         "attention_multiplier": draw(either(1.0, 0.0078125, 0.4)),
         "logits_scaling": draw(either(1, 8.0, 0.5)),
     }
+
+
+@st.composite
+def granite(draw):
+    biases = {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
+    return draw(scaled(draw(shapes()))) | biases | scales(draw)
+
+
+@st.composite
+def experts(draw, key):
+    """The number of experts, and of those that a token uses."""
+    n = draw(either(4, 1, 2, 7, 16, 33))
+    return {key: n, "num_experts_per_tok": draw(st.integers(1, min(n, 5)))}
+
+
+@st.composite
+def olmoe(draw):
+    return draw(scaled(draw(shapes()))) | draw(experts("num_experts")) | {
+        "attention_bias": draw(FLAG),
+        "norm_topk_prob": draw(FLAG),
+        "clip_qkv": draw(either(None, 1.0, 0.3)),
+    }
+
+
+@st.composite
+def qwen3moe(draw):
+    """Some layers may have one MLP, of another size than the experts."""
+    shape = draw(shapes(head_dim=True))
+    return draw(scaled(shape)) | draw(experts("num_experts")) | {
+        "attention_bias": draw(FLAG),
+        "norm_topk_prob": draw(FLAG),
+        "use_sliding_window": draw(FLAG),
+        "sliding_window": draw(WINDOW),
+        "moe_intermediate_size": draw(st.integers(4, 70)),
+        "decoder_sparse_step": draw(either(1, 2, 3)),
+        "mlp_only_layers": draw(st.none() | st.lists(st.integers(0, 7), max_size=3)),
+        "hidden_act": draw(either("silu", "gelu")),
+    }
+
+
+@st.composite
+def granitemoe(draw):
+    shape = draw(scaled(draw(shapes()))) | {"attention_bias": draw(FLAG)}
+    return shape | draw(experts("num_local_experts")) | scales(draw)
+
+
+@st.composite
+def granitemoeshared(draw):
+    return draw(granitemoe()) | {"shared_intermediate_size": draw(either(0, 20, 33, 64, 100))}
 
 
 @st.composite
@@ -449,7 +504,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, phi3, olmo2, olmo3, ministral3, ernie4_5, exaone4,
-        hunyuandensev1, minicpm, lfm2, stablelm, gptneox, gpt2, phi, gemma2, gemma3,
+        hunyuandensev1, minicpm, lfm2, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared, gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }
 

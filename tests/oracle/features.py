@@ -51,6 +51,9 @@ SIZES = {
         "bos_token_id": None, "eos_token_id": None,
     },
     "phi": without("head_dim"),
+    "olmoe": without("head_dim"),
+    "granitemoe": without("head_dim"),
+    "granitemoeshared": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
 LAYER_NORM_BIASES = {
@@ -241,6 +244,64 @@ FEATURES = {
         | {
             "biases": LAYER0 + "self_attn.v_proj.bias",
             "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+        },
+    ),
+    "olmoe": (
+        {"num_experts": 7, "num_experts_per_tok": 3, "clip_qkv": 0.8},
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 2},
+            "the sum of weights": {"norm_topk_prob": True},
+            "the limit of queries, keys and values": {"clip_qkv": 0.9},
+            "the router": LAYER0 + "mlp.gate.weight",
+            "gates": LAYER1 + "mlp.experts.gate_up_proj",
+            "outputs": LAYER1 + "mlp.experts.down_proj",
+            "q norms": LAYER0 + "self_attn.q_norm.weight",
+        },
+    ),
+    "qwen3moe": (
+        {
+            "num_experts": 6,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 24,
+            "norm_topk_prob": True,
+            "mlp_only_layers": [1],
+            "use_sliding_window": True,
+            "sliding_window": 20,
+        },
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the sum of weights": {"norm_topk_prob": False},
+            "windows": {"use_sliding_window": False},
+            "the router": LAYER0 + "mlp.gate.weight",
+            "gates": LAYER0 + "mlp.experts.gate_up_proj",
+            "the dense layer": LAYER1 + "mlp.gate_proj.weight",
+            "k norms": LAYER1 + "self_attn.k_norm.weight",
+        },
+    ),
+    "granitemoe": (
+        {
+            "num_local_experts": 5,
+            "num_experts_per_tok": 2,
+            "embedding_multiplier": 6.0,
+            "residual_multiplier": 0.3,
+            "attention_multiplier": 0.2,
+            "logits_scaling": 8.0,
+        },
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "residual scale": {"residual_multiplier": 0.33},
+            "the router": LAYER0 + "block_sparse_moe.router.weight",
+            "gates": LAYER1 + "block_sparse_moe.experts.gate_up_proj",
+            "outputs": LAYER0 + "block_sparse_moe.experts.down_proj",
+        },
+    ),
+    "granitemoeshared": (
+        {"num_local_experts": 5, "num_experts_per_tok": 2, "shared_intermediate_size": 37},
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the router": LAYER0 + "block_sparse_moe.router.weight",
+            "the shared MLP": LAYER1 + "shared_mlp.input_linear.weight",
+            "its output": LAYER0 + "shared_mlp.output_linear.weight",
         },
     ),
     "gptneox": (

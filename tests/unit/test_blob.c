@@ -216,7 +216,7 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     assert_memory_equal(blob.tokenizer.spans, tokenizer.spans,
                         sizeof tokenizer - offsetof(__typeof__(tokenizer), spans));
     assert_int_equal(blob.n_tensors, smol_tensor_count(model));
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     for (size_t i = 0; i < blob.n_tensors; i++) {
         struct blob_tensor want = smol_tensor_layout(model, key, NULL);
         bool alias = key.role == ROLE_OUTPUT && model->tied_embeddings;
@@ -333,7 +333,7 @@ static void tensors_come_in_order_and_have_names(void **state)
         "layers.0.mlp_up", "layers.0.mlp_down",  "layers.1.attn_norm"};
     struct blob_model model = odd_model;
     model.attention_bias = model.mlp_bias = 0;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     char name[MAX_NAME];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(smol_tensor_name(key, name), names[i]);
@@ -373,19 +373,20 @@ static void norms_stand_where_a_layer_uses_them(void **state)
                                         "final_norm"};
     struct blob_model model = rich_model;
     model.mlp_bias = 0;
-    struct tensor_key key = {ROLE_ATTN_NORM, 1};
+    struct tensor_key key = {.role = ROLE_ATTN_NORM, .layer = 1};
     char name[MAX_NAME];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(smol_tensor_name(key, name), names[i]);
         assert_true(smol_tensor_next(&model, &key));
     }
-    const struct tensor_key q_norm = {ROLE_ATTN_Q_NORM, 0}, k_norm = {ROLE_ATTN_K_NORM, 0};
+    const struct tensor_key q_norm = {.role = ROLE_ATTN_Q_NORM},
+                            k_norm = {.role = ROLE_ATTN_K_NORM};
     assert_int_equal(smol_tensor_layout(&model, q_norm, NULL).cols, 6);
     assert_int_equal(smol_tensor_layout(&model, k_norm, NULL).cols, 6);
     model.blocks = BLOCK_QK_NORM_ALL | BLOCK_NO_INPUT_NORMS;
     assert_int_equal(smol_tensor_layout(&model, q_norm, NULL).cols, 18);
     assert_int_equal(smol_tensor_layout(&model, k_norm, NULL).cols, 6);
-    key = (struct tensor_key){ROLE_EMBED, 0};
+    key = (struct tensor_key){.role = ROLE_EMBED};
     assert_true(smol_tensor_next(&model, &key));
     assert_int_equal(key.role, ROLE_ATTN_Q);
 }
@@ -778,7 +779,7 @@ static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **
     (void)state;
     size_t n = section(SECTION_TENSORS)->size / sizeof(struct blob_tensor);
     assert_int_equal(n, smol_tensor_count(&odd_model));
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     for (size_t i = 0; i < n; i++, smol_tensor_next(&odd_model, &key)) {
         char name[MAX_NAME], part[128];
         snprintf(part, sizeof part, "section tensors: tensor %s does not match the model",
@@ -1147,7 +1148,7 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
     for (size_t i = 0; i < 3; i++) {
         struct blob_model model = largest_model(dtypes[i]);
-        struct tensor_key key = {ROLE_EMBED, 0};
+        struct tensor_key key = {.role = ROLE_EMBED};
         unsigned __int128 total = 0;
         size_t n = 0;
         assert_int_equal(smol_model_check(&model, &error), SMOL_OK);
@@ -1394,7 +1395,7 @@ static void a_damaged_tensor_is_reported_by_name_when_it_is_used(void **state)
 static void name_tensors(const struct blob_model *model, uint64_t begin, uint64_t end, char *text,
                          size_t size)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     uint64_t at = section(SECTION_WEIGHTS)->offset;
     char first[MAX_NAME] = "", last[MAX_NAME];
     do {

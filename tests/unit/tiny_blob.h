@@ -132,7 +132,7 @@ static inline struct blob_contents mixed_contents_of(const struct blob_model *mo
     levels[2] = smol_levels_default(DTYPE_INT5);
     if (smol_tensor_count(model) > sizeof storage / sizeof storage[0])
         abort();
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     do {
         storage[i++] = mixed_roles[key.role];
@@ -173,7 +173,7 @@ static inline smol_status append_tensors(struct blob_writer *writer,
                                          const struct blob_contents *contents, smol_error *error)
 {
     const struct blob_model *model = contents->model;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     smol_status status = SMOL_OK;
     size_t i = 0;
     do {
