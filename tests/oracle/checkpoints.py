@@ -99,9 +99,17 @@ def edit_config(folder, change):
     path.write_text(json.dumps(content))
 
 
+def reference_of(folder, **settings):
+    """Experts by the plain loop: grouped products need widths that are multiples of 4."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **settings).eval()
+    if hasattr(model, "set_experts_implementation"):
+        model.set_experts_implementation("eager")
+    return model
+
+
 def load_reference(folder):
     """The checkpoint as transformers computes it: the rounded weights, widened to float32."""
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return reference_of(folder)
 
 
 def reference_logits(model, ids, n_logits=0):
