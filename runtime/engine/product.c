@@ -10,6 +10,14 @@ struct product_input smol_input(const float *x, size_t n, size_t width, struct q
     return (struct product_input){x, n, width, quantized, {0}};
 }
 
+struct product_input smol_input_with_rest(struct product_input input, struct quantized rest)
+{
+    rest.n = input.quantized.n;
+    rest.stride = input.quantized.stride;
+    input.rest = rest;
+    return input;
+}
+
 static struct quantized quantized_rows(struct quantized q, size_t first, size_t n)
 {
     if (q.steps)
@@ -48,6 +56,21 @@ void smol_input_prepare(struct pass *pass, const struct product_input *input, si
         smol_pass_fail_numeric(pass, what, layer, t);
     else if (input->rest.steps)
         prepare_rest(pass, input, t);
+}
+
+void smol_input_observe(const struct worker *w, enum stats_input kind, size_t layer,
+                        const struct product_input *input)
+{
+    const struct observer *observer = w->pass->observer;
+    if (!observer || !observer->parts)
+        return;
+    uint32_t n_parts = observer->parts(observer->user, kind, layer);
+    struct pool_stage stage = pool_stage(w->thread, n_parts ? (uint32_t)input->n : 0);
+    while (smol_pool_claim(&stage))
+        observer->look(observer->user, kind, layer, input->x, stage.item);
+    stage = pool_stage(w->thread, n_parts);
+    while (smol_pool_claim(&stage))
+        observer->see(observer->user, kind, layer, input->x, input->n, stage.item);
 }
 
 /* to += from, n elements; a constant inner count lets the compiler unroll whole tiles */

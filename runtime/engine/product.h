@@ -23,6 +23,9 @@ static inline size_t smol_quantized_stride(size_t n)
 /* Returns an input of the n rows of x (n, width) and of their quantized copy. */
 struct product_input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
 
+/* Adds the copy of what the rounding leaves to an input, which only int8 encoders have. */
+struct product_input smol_input_with_rest(struct product_input input, struct quantized rest);
+
 /* Returns rows [first, first + n) of an input. `first` is a multiple of BATCH. */
 struct product_input smol_input_rows(const struct product_input *input, size_t first, size_t n);
 
@@ -30,6 +33,10 @@ struct product_input smol_input_rows(const struct product_input *input, size_t f
  * error of the row's sequence. */
 void smol_input_prepare(struct pass *pass, const struct product_input *input, size_t t,
                         const char *what, size_t layer);
+
+/* Shows an input, whose rows are ready, to the observer, if any, as two stages. */
+void smol_input_observe(const struct worker *w, enum stats_input kind, size_t layer,
+                        const struct product_input *input);
 
 /* out (n, rows of weight) = or += input times the transpose of `weight`, plus bias. */
 struct product {

@@ -1,0 +1,63 @@
+/* Norms and the residual stream, see residual.h. */
+#include "runtime/engine/residual.h"
+
+void smol_normalize(struct pass *pass, const struct layer *layer, enum tensor_role role,
+                      const float *x, float *out)
+{
+    static const enum tensor_role biases[ROLE_COUNT] = {
+        [ROLE_ATTN_NORM] = ROLE_ATTN_NORM_BIAS,
+        [ROLE_MLP_NORM] = ROLE_MLP_NORM_BIAS,
+        [ROLE_FINAL_NORM] = ROLE_FINAL_NORM_BIAS,
+    };
+    const struct kernels *kernels = pass->e->kernels;
+    const float *weight = smol_pass_vector(pass, layer->tensor[role]);
+    size_t hidden = pass->m->hidden_size;
+    float eps = pass->m->rms_norm_eps;
+    if (pass->m->blocks & BLOCK_LAYER_NORM)
+        kernels->layer_norm(x, weight, smol_pass_vector(pass, layer->tensor[biases[role]]), hidden,
+                            eps, out);
+    else
+        kernels->rms_norm(x, weight, hidden, eps, out);
+}
+
+struct product_input smol_residual_input(const struct pass *pass)
+{
+    const struct engine *e = pass->e;
+    bool normed = !(pass->m->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_NORM_STREAM));
+    return smol_input_with_rest(
+        smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q),
+        e->normed_rest);
+}
+
+void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, size_t t,
+                          const char *what)
+{
+    struct engine *e = pass->e;
+    size_t hidden = pass->m->hidden_size;
+    const struct layer *l = &e->network->layers[layer];
+    const struct product_input input = smol_residual_input(pass);
+    if (l->tensor[role])
+        smol_normalize(pass, l, role, e->x + t * hidden,
+                  (pass->m->blocks & BLOCK_NORM_STREAM ? e->x : e->normed) + t * hidden);
+    smol_input_prepare(pass, &input, t, what, layer);
+}
+
+struct product smol_residual_product(const struct pass *pass, const struct blob_tensor *weight,
+                                       const struct blob_tensor *bias)
+{
+    bool apart = pass->m->blocks & BLOCK_NORM_OUTPUTS || pass->m->residual_scale != 1;
+    return (struct product){weight, bias, .out = apart ? pass->e->normed : pass->e->x,
+                            .add = !apart};
+}
+
+void smol_residual_add(struct pass *pass, size_t layer, enum tensor_role role, size_t t)
+{
+    size_t hidden = pass->m->hidden_size;
+    const struct layer *l = &pass->e->network->layers[layer];
+    float *x = pass->e->x + t * hidden, *output = pass->e->normed + t * hidden;
+    float scale = pass->m->residual_scale;
+    if (l->tensor[role])
+        smol_normalize(pass, l, role, output, output);
+    for (size_t i = 0; i < hidden; i++)
+        x[i] += output[i] * scale;
+}

@@ -1,0 +1,29 @@
+/* The residual stream: norms, the inputs that blocks read from it and the outputs that they add. */
+#ifndef SMOL_RUNTIME_RESIDUAL_H
+#define SMOL_RUNTIME_RESIDUAL_H
+
+#include "runtime/engine/product.h"
+
+/* Applies the norm `role` of the layer to x (hidden_size): an RMSNorm, or a LayerNorm if it has a
+ * bias. out may be x. */
+void smol_normalize(struct pass *pass, const struct layer *layer, enum tensor_role role,
+                    const float *x, float *out);
+
+/* Returns the input of a block's products; smol_residual_read prepares its rows. */
+struct product_input smol_residual_input(const struct pass *pass);
+
+/* Computes row t of that input from the residual stream, through the norm `role` if the model has
+ * it. `what` is for error messages. */
+void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, size_t t,
+                        const char *what);
+
+/* Returns a block's last product. It adds to the residual stream, or, if !add, writes in place of
+ * the block's input, which is no longer needed, and smol_residual_add adds it. */
+struct product smol_residual_product(const struct pass *pass, const struct blob_tensor *weight,
+                                     const struct blob_tensor *bias);
+
+/* Adds row t of that output to the residual stream, after the norm `role`, if any, times the
+ * scale. */
+void smol_residual_add(struct pass *pass, size_t layer, enum tensor_role role, size_t t);
+
+#endif
