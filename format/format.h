@@ -58,9 +58,11 @@ enum blob_feature {
     FEATURE_ENCODER = 1 << 8,  /* SECTION_ENCODER: every token sees the whole text */
     FEATURE_STATES = 1 << 9,   /* SECTION_STATES: layers with states in place of attention */
     FEATURE_EXPERTS = 1 << 10, /* SECTION_EXPERTS: layers with mixtures of experts */
+    FEATURE_CLUSTERS =
+        1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
-                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS,
+                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_CLUSTERS,
 };
 
 enum section_kind {
@@ -449,17 +451,27 @@ struct blob_text {
     uint32_t n_map_blocks; /* u32[256]: -> change, see map_change */
     uint32_t n_nodes;      /* struct name_node: the names of the model's tokens */
     uint32_t n_scores;     /* Unigram: f64, by id */
-    uint32_t reserved[7];
+    /* with FEATURE_CLUSTERS, else 0: */
+    uint32_t
+        n_cluster_blocks; /* u16[CLASS_INDEX_SIZE]: code point / 256 -> block; u8[256]: class */
+    uint32_t
+        n_cluster_classes; /* u8[n_cluster_states][n_cluster_classes]: 2 * the next state, ... */
+    uint32_t n_cluster_states; /* ... + 1 if a cluster starts before the character */
+    uint32_t n_clusters;       /* struct text_cluster, ascending */
+    uint32_t reserved[3];
 };
 enum {
     TEXT_MAX_AROUND = 16,  /* largest n_before and n_after */
     TEXT_MAX_STEPS = 8,    /* largest n_steps and n_late_steps */
     TEXT_MAX_LENGTH = 64,  /* bytes of a step's pattern or text */
     TEXT_MAX_GROWTH = 256, /* most that all steps together may multiply the length of a text by; */
-    TEXT_MAX_MORE = 1024,  /* with FEATURE_VOCABULARY */
+    TEXT_MAX_MORE = 1024,  /* with FEATURE_VOCABULARY; */
+    TEXT_MAX_MOST = 32768, /* with FEATURE_CLUSTERS */
     TEXT_MAX_STRIP = 64,   /* largest n_strip */
     TEXT_MAX_MAPS = 8,     /* largest n_maps */
     TEXT_MAX_PREFIX = 64,  /* largest n_prefix */
+    TEXT_MAX_CLUSTER_CLASSES = 255,
+    TEXT_MAX_CLUSTER_STATES = 128,
 };
 #define TEXT_MAX_SCORE 1e9 /* all scores are between this and its negative */
 
@@ -491,6 +503,8 @@ enum text_step_kind {
     STEP_MAP = 7,      /* replaces each character as map number `start` specifies */
     STEP_COLLAPSE = 8, /* replaces each run of two or more patterns with the text */
     STEP_TRIM = 9, /* removes white space: at the start if `start` has bit 0, at the end if bit 1 */
+    /* with FEATURE_CLUSTERS only: */
+    STEP_CLUSTERS = 10, /* replaces short clusters, and other characters as map `start` specifies */
 };
 
 /* How the tokens of a word are found. */
@@ -508,6 +522,15 @@ static inline uint32_t map_change(uint32_t start, uint32_t size)
 {
     return (size + 1) << MAP_SIZE_SHIFT | start;
 }
+
+/* A grapheme cluster of several characters in less than CLUSTER_TOO_LONG bytes, and its change, in
+ * the manner of a map. A cluster that starts with the text is replaced as a whole. */
+enum { CLUSTER_TOO_LONG = 6 };
+struct text_cluster {
+    uint8_t text[7]; /* (size), then zeros */
+    uint8_t size;
+    uint32_t change;
+};
 
 /* A node of a trie: a string, and the tokens that continue it. Node 0 is the empty string; the
  * others follow by length, and those with the same parent by `byte`, ascending. */

@@ -384,10 +384,13 @@ static smol_status check_small_sections(struct blob *blob, smol_error *error)
 static smol_status check_text(struct blob *blob, smol_error *error)
 {
     bool vocabulary = blob->header->required_features & FEATURE_VOCABULARY;
+    bool clusters = blob->header->required_features & FEATURE_CLUSTERS;
     if (!(blob->header->required_features & FEATURE_TEXT))
-        return vocabulary ? damaged(blob, error, "the vocabulary feature without a text section",
-                                    offsetof(struct blob_header, required_features))
-                          : SMOL_OK;
+        return vocabulary || clusters
+                   ? damaged(blob, error,
+                             "the vocabulary or clusters feature without a text section",
+                             offsetof(struct blob_header, required_features))
+                   : SMOL_OK;
     const struct blob_section *section = find_section(blob, SECTION_TEXT);
     smol_error reason;
     blob->text_section = blob->front + section->offset;
@@ -397,6 +400,9 @@ static smol_status check_text(struct blob *blob, smol_error *error)
     if (smol_text_is_extended(&blob->text) != vocabulary)
         return damaged_section(blob, error, SECTION_TEXT,
                                "its fields do not match the vocabulary feature", section->offset);
+    if ((blob->text.header.n_cluster_blocks > 0) != clusters)
+        return damaged_section(blob, error, SECTION_TEXT,
+                               "its fields do not match the clusters feature", section->offset);
     return SMOL_OK;
 }
 

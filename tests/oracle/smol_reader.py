@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass, field
 
 import numpy as np
-from vocabulary_reader import Vocabulary
+from vocabulary_reader import Clusters, Vocabulary
 
 MAGIC = b"\x89SML\r\n\x1a\n"
 CHUNK = 65536
@@ -19,7 +19,7 @@ LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, TOKENI
 )  # fmt: skip
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY, ENCODER, STATES = 64, 128, 256, 512
+COMPONENTS, VOCABULARY, ENCODER, STATES, CLUSTERS = 64, 128, 256, 512, 4096
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
@@ -300,7 +300,8 @@ class Tokenizer:
 # 5.9: the fields, and of the tables struct's format of an entry
 TEXT_FIELDS = """flags unknown_id split strip n_strip max_probe n_before n_after n_steps n_late_steps
     n_name_slots n_pool n_letter_index n_letter_blocks n_letters n_letter_texts n_pairs
-    model prefix n_prefix max_word n_maps n_map_blocks n_nodes n_scores""".split()
+    model prefix n_prefix max_word n_maps n_map_blocks n_nodes n_scores
+    n_cluster_blocks n_cluster_classes n_cluster_states n_clusters""".split()
 TEXT_TABLES = dict(zip(
     TEXT_FIELDS[6:17], ["I", "I", "4I", "4I", "3I", "B", "H", "256H", "IBBBB", "I", "3I"], strict=True
 ))  # fmt: skip
@@ -414,9 +415,9 @@ class Text:
     """5.9: the section's fields (f) and tables (t), and its rules."""
 
     def __init__(self, data, digest):
-        need(len(data) >= 128 and not any(data[100:128]), "text header")
+        need(len(data) >= 128 and not any(data[116:128]), "text header")
         self.digest = digest
-        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<25I", data), strict=True))
+        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<29I", data), strict=True))
         self.t, end = dict.fromkeys(MORE_TABLES, []), 128
         for name, entry in (TEXT_TABLES | (MORE_TABLES if f["model"] or f["n_maps"] else {})).items():
             start, size = round_up(end, 64), f[name] * struct.calcsize("<" + entry)
@@ -424,10 +425,19 @@ class Text:
             rows = struct.iter_unpack("<" + entry, data[start : start + size])
             self.t[name] = [row if len(row) > 1 else row[0] for row in rows]
             end = start + size
+        self.clusters = None
+        if f["n_cluster_blocks"]:
+            self.clusters = Clusters(f, data, end, need)
+            end = self.clusters.end
         need(end == len(data), "text section size")
         self.pool = bytes(self.t["n_pool"])
         self.vocabulary = Vocabulary(f, self.t, self.pool, need)
         steps = self.t["n_steps"] + self.t["n_late_steps"]
+        uses = [kind == 10 for kind, *_ in steps]
+        need(any(uses) == bool(self.clusters), "clusters")
+        if self.clusters:
+            self.clusters.map = (self.vocabulary, self.pool)
+            self.clusters.check_changes(need)
         self.extended = bool(f["model"] or f["n_maps"] or any(kind > 5 for kind, *_ in steps))
         self.check_fields()
         self.check_names()
@@ -442,21 +452,22 @@ class Text:
         need(max(f["n_steps"], f["n_late_steps"]) <= 8, "steps")
         growth = 1
         for kind, start, pattern, text in self.t["n_steps"] + self.t["n_late_steps"]:
-            need(1 <= kind <= 9 and max(pattern, text) <= 64, "step")
+            need(1 <= kind <= 10 and max(pattern, text) <= 64, "step")
             need((pattern > 0) == (kind in (1, 8)), "pattern")
-            if kind in (5, 6, 7, 9):
-                need(text == 0 and (start == 0 or kind in (7, 9)), "text of a step")
-                need(kind in (7, 9) or f["n_letter_index"], "normalization")
-                need(kind != 7 or start < f["n_maps"], "map")
+            if kind in (5, 6, 7, 9, 10):
+                need(text == 0 and (start == 0 or kind in (7, 9, 10)), "text of a step")
+                need(kind in (7, 9, 10) or f["n_letter_index"], "normalization")
+                need(kind not in (7, 10) or start < f["n_maps"], "map")
                 need(kind != 9 or 1 <= start <= 3, "sides")
-                growth *= {5: 16, 6: 8, 9: 1}[kind] if kind != 7 else self.vocabulary.growth(start)
+                factor = {5: 16, 6: 8, 9: 1}.get(kind) or self.vocabulary.growth(start)
+                growth *= max(factor, self.clusters.growth() if kind == 10 else 1)
                 continue
             need(start + pattern + text <= len(self.pool), "step")
             need(is_utf8(self.pool[start : start + pattern]), "pattern")
             need(is_utf8(self.pool[start + pattern : start + pattern + text]), "text of a step")
             need(pattern > 0 or text > 0, "nothing to put before")
             growth *= max(1, -(-text // pattern)) if pattern else 1
-        need(growth <= (1024 if self.extended else 256), "growth")
+        need(growth <= (32768 if self.clusters else 1024 if self.extended else 256), "growth")
         need(NO_TOKEN not in self.t["n_before"] + self.t["n_after"], "id around")
 
     def check_names(self):
@@ -612,6 +623,7 @@ class Blob:
         self.text = Text(self.section(TEXT), self.digest) if has_text else None
         extended = bool(has_text and self.text.extended)
         need(extended == bool(self.features & VOCABULARY), "vocabulary")
+        need(bool(has_text and self.text.clusters) == bool(self.features & CLUSTERS), "clusters")
         self.scanner = Scanner(self.section(SCANNER)) if self.features & SCANNERS else None
         self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"], self.text)
         need((self.tokenizer.pretokenizer == 4) == (self.scanner is not None), "pretokenizer")
@@ -627,7 +639,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
