@@ -17,6 +17,9 @@ static const struct option_rule rules[] = {
      0, 0, NULL},
     {"similarity", 0, "", "print how similar each line after the first is to it: the cosine",
      OPTION_FLAG, FIELD(similarity), 0, 0, NULL},
+    {"prompt", 0, "NAME",
+     "put this prompt of the model before each line, such as `query` (its default, if it has one)",
+     OPTION_TEXT, FIELD(prompt), 0, 0, NULL},
     RULE_THREADS,
     RULES_MODEL,
 };
@@ -43,7 +46,9 @@ struct embedding {
     smol_context *contexts[GROUP]; /* the first is the loaded one */
     smol_eval_part parts[GROUP];
     size_t n_parts, n_lines;
-    size_t width; /* hidden_size */
+    size_t width; /* embedding_size */
+    char *text; /* room for the prompt and a line */
+    size_t n_prompt;
     float *rows;  /* (GROUP, width) */
     float *first; /* (width), of the first line */
 };
@@ -148,7 +153,9 @@ static smol_status add_line(struct embedding *e, const char *line, size_t size, 
     const smol_tokenize_params params = {.parse_special = 1, .whole_text = 1, .truncate = 1};
     uint32_t *ids;
     size_t n;
-    smol_status status = smol_tokenize(e->loaded.model, line, size, &params, &ids, &n, error);
+    memcpy(e->text + e->n_prompt, line, size);
+    smol_status status =
+        smol_tokenize(e->loaded.model, e->text, e->n_prompt + size, &params, &ids, &n, error);
     if (!status && n == 0)
         status = smol_fail(error, SMOL_ERROR_USAGE, "line %zu has no tokens: remove it",
                            e->n_lines + e->n_parts + 1);
@@ -194,6 +201,22 @@ static smol_status embed_lines(struct embedding *e, const struct text_in *in, sm
     return status ? status : finish_group(e, error);
 }
 
+/* Begins each text with the prompt. `room` is that for a line. */
+static smol_status take_prompt(struct embedding *e, size_t room, smol_error *error)
+{
+    const char *prompt;
+    smol_status status =
+        smol_model_prompt(e->loaded.model, e->settings->prompt, &prompt, error);
+    if (status)
+        return status;
+    e->n_prompt = strlen(prompt);
+    e->text = malloc(e->n_prompt + room + 1);
+    if (!e->text)
+        return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for a line");
+    memcpy(e->text, prompt, e->n_prompt);
+    return SMOL_OK;
+}
+
 static smol_status embed(struct embedding *e, smol_error *error)
 {
     const struct settings *settings = e->settings;
@@ -207,7 +230,7 @@ static smol_status embed(struct embedding *e, smol_error *error)
     smol_status status = smol_load(settings, &e->loaded, error);
     if (status)
         return status;
-    e->width = smol_model_get_info(e->loaded.model).hidden_size;
+    e->width = smol_model_get_info(e->loaded.model).embedding_size;
     e->rows = calloc(GROUP + 1, e->width * sizeof *e->rows);
     if (!e->rows)
         return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for the embeddings");
@@ -215,6 +238,8 @@ static smol_status embed(struct embedding *e, smol_error *error)
     status = create_contexts(e, error);
     if (!status)
         status = smol_text_read_input(&file, &in, error);
+    if (!status)
+        status = take_prompt(e, in.size, error);
     if (!status)
         status = embed_lines(e, &in, error);
     free(in.owned);
@@ -235,6 +260,7 @@ int smol_command_embed(int argc, char **argv)
     for (size_t i = 1; i < GROUP; i++)
         smol_context_free(e.contexts[i]);
     free(e.rows);
+    free(e.text);
     smol_unload(&e.loaded);
     return smol_command_status(status, &error);
 }

@@ -107,13 +107,15 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
            (is_extended(contents) ? FEATURE_VOCABULARY : 0) |
-           (contents->encoder ? FEATURE_ENCODER : 0);
+           (contents->sees_ahead ? FEATURE_ENCODER : 0) |
+           (contents->n_embedder ? FEATURE_EMBEDDER : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
 static uint16_t minor_of(uint64_t features)
 {
-    return features & (FEATURE_VOCABULARY | FEATURE_ENCODER) ? BLOB_MINOR_VOCABULARY
+    return features & FEATURE_EMBEDDER                       ? BLOB_MINOR_STATES
+           : features & (FEATURE_VOCABULARY | FEATURE_ENCODER) ? BLOB_MINOR_VOCABULARY
            : features & FEATURE_COMPONENTS                   ? BLOB_MINOR_COMPONENTS
            : features & FEATURE_TOOLS                        ? BLOB_MINOR_TOOLS
            : features & FEATURE_MIXED                        ? BLOB_MINOR_MIXED
@@ -151,6 +153,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){contents->template_section, contents->n_template};
     case SECTION_ENCODER:
         return (struct section_data){contents->encoder, sizeof *contents->encoder};
+    case SECTION_EMBEDDER:
+        return (struct section_data){contents->embedder, contents->n_embedder};
     case SECTION_LEVELS:
         return (struct section_data){contents->mix.levels,
                                      contents->mix.n_levels * sizeof *contents->mix.levels};

@@ -166,7 +166,7 @@ static void resolve_tied(const struct safetensors *reader, const struct family *
     const struct safetensors_tensor *output =
         family->names[ROLE_OUTPUT] ? smol_safetensors_find(reader, family->names[ROLE_OUTPUT])
                                    : NULL;
-    if (embed && output)
+    if (embed && output && !family->has_no_output)
         model->tied_embeddings = same_data(embed, output);
 }
 

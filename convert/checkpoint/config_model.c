@@ -23,7 +23,19 @@ static const struct family *find_architecture(json_t *list)
     return family;
 }
 
-static smol_status check_family(const struct json_settings *config, const struct family **family)
+/* Returns what the first supported architecture in the list has after the layers. */
+static enum config_head head_of(json_t *list, const struct family *family)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (name && smol_family_by_architecture(name) == family)
+            return family->body && strcmp(name, family->body) == 0 ? HEAD_NONE : HEAD_OUTPUT;
+    }
+    return HEAD_OUTPUT;
+}
+
+static smol_status check_family(const struct json_settings *config, const struct family **family,
+                                enum config_head *head)
 {
     char remedy[FAMILY_LIST];
     json_t *list = smol_setting(config, "architectures");
@@ -32,6 +44,7 @@ static smol_status check_family(const struct json_settings *config, const struct
     if (list && !json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", list, "a list");
     *family = find_architecture(list);
+    *head = head_of(list, *family);
     if (json_array_size(list) > 0 && !*family)
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "architectures[0]",
                                  json_array_get(list, 0), remedy);
@@ -433,7 +446,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     struct json_settings settings = *file, *config = &settings;
     struct blob_model *model = &result->model;
     settings.nullable = nullable;
-    smol_status status = check_family(config, &result->family);
+    smol_status status = check_family(config, &result->family, &result->head);
     if (!status)
         status = check_supported(config, result->family);
     if (!status)

@@ -66,6 +66,8 @@ static const struct family families[] = {
     {
         .architecture = "LlamaForCausalLM",
         .model_type = "llama",
+        .body = "LlamaModel",
+        .prefix = "model.",
         .sizes = {4096, 11008, 32, 32, 0, 0, 32000, 2048},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -79,6 +81,8 @@ static const struct family families[] = {
     {
         .architecture = "MistralForCausalLM",
         .model_type = "mistral",
+        .body = "MistralModel",
+        .prefix = "model.",
         .sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -93,6 +97,8 @@ static const struct family families[] = {
     {
         .architecture = "Qwen2ForCausalLM",
         .model_type = "qwen2",
+        .body = "Qwen2Model",
+        .prefix = "model.",
         .sizes = {4096, 22016, 32, 32, 32, 0, 151936, 32768},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -109,6 +115,8 @@ static const struct family families[] = {
     {
         .architecture = "Qwen3ForCausalLM",
         .model_type = "qwen3",
+        .body = "Qwen3Model",
+        .prefix = "model.",
         .sizes = {4096, 22016, 32, 32, 32, 128, 151936, 32768},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -559,7 +567,8 @@ const struct family *smol_family_at(size_t i)
 const struct family *smol_family_by_architecture(const char *name)
 {
     for (size_t i = 0; i < N_FAMILIES; i++)
-        if (strcmp(families[i].architecture, name) == 0)
+        if (strcmp(families[i].architecture, name) == 0 ||
+            (families[i].body && strcmp(families[i].body, name) == 0))
             return &families[i];
     return NULL;
 }

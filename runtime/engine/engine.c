@@ -40,7 +40,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->normed_q, m->hidden_size},
         {&e->query_q, query},
         {&e->gated_q, m->intermediate_size},
-        {&e->normed_rest, m->hidden_size}, /* from here on: encoders */
+        {&e->normed_rest, m->hidden_size}, /* from here on: models of embeddings */
         {&e->query_rest, query},
         {&e->gated_rest, m->intermediate_size},
     };
@@ -97,7 +97,7 @@ smol_status smol_engine_create(const struct network *network, unsigned n_threads
     engine->network = network;
     engine->n_contexts = 1;
     engine->n_rows = BATCH;
-    if (network->blob->encoder && network->model.context_length > BATCH)
+    if (blob_sees_ahead(network->blob) && network->model.context_length > BATCH)
         engine->n_rows = network->model.context_length;
     smol_status status = init_engine(engine, n_threads, error);
     if (status)

@@ -293,6 +293,7 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
     case SECTION_TEXT:
         return c->text.data;
     case SECTION_ENCODER:
+    case SECTION_EMBEDDER:
     case SECTION_DIGESTS:
     case SECTION_TEMPLATE:
     case SECTION_WEIGHTS:
