@@ -475,6 +475,15 @@ typedef struct smol_prefix_cache_info {
 
 SMOL_API smol_prefix_cache_info smol_prefix_cache_get_info(smol_prefix_cache *cache);
 
+/* Converts a query and a text to the ids whose embedding by SMOL_POOL_MODEL is their score: the
+ * higher, the better the text answers the query. Special tokens in either are ordinary text. Pairs
+ * of more than max_text tokens (smol_model_info) are cut as the reference cuts them: the longer one
+ * of the two, at its end. The caller frees *ids, (*n), with smol_free. Errors: UNSUPPORTED (the
+ * model is no reranker), MEMORY. */
+SMOL_API smol_status smol_tokenize_pair(const smol_model *model, const char *query,
+                                        size_t query_size, const char *text, size_t size,
+                                        uint32_t **ids, size_t *n, smol_error *error);
+
 /* --- embeddings --------------------------------------------------------------------------- */
 
 /* Which hidden states smol_embed returns. */

@@ -16,6 +16,7 @@
 #include "convert/checkpoint/gguf_tensors.h"
 #include "convert/checkpoint/hub.h"
 #include "convert/gguf/settings.h"
+#include "convert/ranker.h"
 #include "format/layout.h"
 #include "format/model.h"
 
@@ -254,16 +255,24 @@ static smol_status drop_output(struct source *source, smol_error *error)
 
 /* Reads how a model makes embeddings, if that is its purpose. A decoder is one if it has the files of
  * sentence-transformers. */
-static smol_status check_encoder(struct source *source, enum blob_dtype dtype, smol_error *error)
+static smol_status check_encoder(struct source *source, enum blob_dtype dtype, bool reranker,
+                                 smol_error *error)
 {
     struct config *config = &source->config;
     bool ahead = config->family->encodes;
+    if (reranker)
+        config->score = SCORE_LOGISTIC;
+    if (reranker && (!config->family->scorer || ahead || config->head == HEAD_NONE ||
+                     source_is_gguf(source)))
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--reranker: %s/%s: only for a checkpoint of Qwen3ForCausalLM",
+                         source->folder, source->config_name);
     if (source_is_gguf(source))
         return SMOL_OK;
     smol_status status = ahead ? check_ahead(source, dtype, error) : SMOL_OK;
     if (!status)
         status = smol_encoder_read(source->folder, &config->model, &source->encoder, error);
-    source->embeds = ahead || source->encoder.has_modules;
+    source->embeds = ahead || source->encoder.has_modules || config->score;
     if (!status && !source->embeds) {
         smol_embedder_close(&source->encoder.parts);
         source->encoder = (struct encoder_config){0};
@@ -275,7 +284,13 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, s
         return SMOL_OK;
     }
     limit_length(source);
-    return status || ahead ? status : drop_output(source, error);
+    if (!status && !ahead)
+        status = drop_output(source, error);
+    if (!status && config->score)
+        status = make_variant(source, error);
+    if (!status && config->score)
+        source->variant->scores = true;
+    return status;
 }
 
 static smol_status map_tensors(struct source *source, smol_error *error)
@@ -291,7 +306,7 @@ static smol_status map_tensors(struct source *source, smol_error *error)
                                  error);
     if (!status)
         status = find_types(source, error);
-    return status ? status : build_embedder(source, error);
+    return status;
 }
 
 static smol_status open_adapter(struct source *source, const struct option_texts *adapters,
@@ -472,13 +487,17 @@ smol_status smol_source_open(const char *input, const struct source_options *opt
     if (!status)
         status = check_model(source, dtype, error);
     if (!status)
-        status = check_encoder(source, dtype, error);
+        status = check_encoder(source, dtype, options->reranker, error);
     if (!status)
         status = map_tensors(source, error);
     if (!status)
         status = open_adapter(source, &options->lora, error);
     if (!status)
         status = check_tokenizer(source, error);
+    if (!status && source->config.score)
+        status = smol_ranker_read(source, error);
+    if (!status)
+        status = build_embedder(source, error);
     if (!status)
         status = open_template(source, options, error);
     status = smol_source_settle(source, status, error);

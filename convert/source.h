@@ -28,6 +28,7 @@ struct source_options {
     uint32_t context; /* expected length of texts in tokens, see smol_config_open; 0: unknown */
     const char *template_name; /* the name of the chat template, or NULL: "default" */
     const char *template_file; /* a file that replaces the chat template, or NULL */
+    int reranker;              /* 1: the checkpoint is a decoder that scores pairs, by yes and no */
     const char *calibration;   /* statistics (format/STATS.md) for int8 to int4; "none"; or NULL:
                                   for int6 to int4 they are estimated from the weights */
 };

@@ -36,11 +36,15 @@ static smol_status check_use(const struct evaluation *call, smol_error *error)
     bool ranks = blob->embedder.header && blob->embedder.header->score != SCORE_NONE;
     if (!blob->encoder || call->poolings)
         return SMOL_OK;
+    if (ranks)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: a reranker, which scores pairs of texts: use smol_tokenize_pair and "
+                         "smol_embed, or `smolrun embed --rerank`",
+                         blob->path);
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                     "%s: %s, which computes %s and no text: use smol_embed, "
-                     "`smolrun %s",
-                     call->model->blob.path, blob_sees_ahead(blob) ? "an encoder" : "an embedding model",
-                     ranks ? "scores" : "embeddings", ranks ? "rank` or /v1/rerank" : "embed` or /v1/embeddings");
+                     "%s: %s, which computes embeddings and no text: use smol_embed, "
+                     "`smolrun embed` or /v1/embeddings",
+                     blob->path, blob_sees_ahead(blob) ? "an encoder" : "an embedding model");
 }
 
 static smol_status check_part(const struct engine *e, const smol_eval_part *part, smol_error *error)

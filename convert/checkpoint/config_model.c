@@ -28,8 +28,11 @@ static enum config_head head_of(json_t *list, const struct family *family)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
-        if (name && smol_family_by_architecture(name) == family)
-            return family->body && strcmp(name, family->body) == 0 ? HEAD_NONE : HEAD_OUTPUT;
+        if (!name || smol_family_by_architecture(name) != family)
+            continue;
+        return family->body && strcmp(name, family->body) == 0       ? HEAD_NONE
+               : family->scorer && strcmp(name, family->scorer) == 0 ? HEAD_SCORE
+                                                                     : HEAD_OUTPUT;
     }
     return HEAD_OUTPUT;
 }
@@ -419,6 +422,30 @@ static smol_status read_block(const struct json_settings *config, struct config 
     return status;
 }
 
+/* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
+ * otherwise. The key has moved. */
+static smol_status read_score(const struct json_settings *config, enum embedder_score *score)
+{
+    const char *function = "torch.nn.modules.activation.Sigmoid";
+    struct json_settings inside = *config;
+    inside.object = smol_setting(config, "sentence_transformers");
+    inside.within = "sentence_transformers.";
+    smol_status status =
+        smol_setting_string(config, "sbert_ce_default_activation_function", &function);
+    if (!status && inside.object)
+        status = smol_setting_string(&inside, "activation_fn", &function);
+    if (status)
+        return status;
+    const char *dot = strrchr(function, '.');
+    *score = dot && strcmp(dot, ".Sigmoid") == 0    ? SCORE_LOGISTIC
+             : dot && strcmp(dot, ".Identity") == 0 ? SCORE_PLAIN
+                                                    : SCORE_NONE;
+    return *score ? SMOL_OK
+                  : smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                              "%s: the activation %.80s: Sigmoid and Identity are supported",
+                              config->path, function);
+}
+
 /* The keys that may be null, as transformers' classes declare them. Keys that hold objects or lists
  * may be null too. */
 static const char *const nullable[] = {
@@ -455,6 +482,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = derive_sizes(config, model);
     if (!status)
         status = read_block(config, result);
+    if (!status && result->head == HEAD_SCORE)
+        status = read_score(config, &result->score);
     if (!status)
         status = read_bos(config, result->family, model);
     model->family = FAMILY_LLAMA;

@@ -116,6 +116,7 @@ static const struct family families[] = {
         .architecture = "Qwen3ForCausalLM",
         .model_type = "qwen3",
         .body = "Qwen3Model",
+        .scorer = "Qwen3ForSequenceClassification",
         .prefix = "model.",
         .sizes = {4096, 22016, 32, 32, 32, 128, 151936, 32768},
         .norm_eps = 1e-6,
@@ -426,6 +427,7 @@ static const struct family families[] = {
     },
     {
         .architecture = "BertModel",
+        .scorer = "BertForSequenceClassification",
         .model_type = "bert",
         .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
         .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},
@@ -568,7 +570,8 @@ const struct family *smol_family_by_architecture(const char *name)
 {
     for (size_t i = 0; i < N_FAMILIES; i++)
         if (strcmp(families[i].architecture, name) == 0 ||
-            (families[i].body && strcmp(families[i].body, name) == 0))
+            (families[i].body && strcmp(families[i].body, name) == 0) ||
+            (families[i].scorer && strcmp(families[i].scorer, name) == 0))
             return &families[i];
     return NULL;
 }

@@ -334,6 +334,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_eval": (INT, [POINTER, POINTER, SIZE, SIZE, POINTER, POINTER]),
     "smol_eval_many": (INT, [POINTER, SIZE, POINTER]),
     "smol_model_prompt": (INT, [POINTER] * 4),
+    "smol_tokenize_pair": (INT, [POINTER, POINTER, SIZE, POINTER, SIZE, POINTER, POINTER, POINTER]),
     "smol_embed": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
     "smol_embed_many": (INT, [POINTER, SIZE, INT, POINTER]),
     "smol_sampler_create": (INT, [POINTER] * 3),

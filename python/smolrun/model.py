@@ -604,6 +604,24 @@ class Model:
         size = self.info.embedding_size if pool == POOL["MODEL"] else self.info.hidden_size
         return _likelihood.stack((_likelihood.embed(self, ids_of(one), pool, cancel) for one in text), size)
 
+    def rerank(self, query: str | bytes, texts: Sequence[str | bytes], *, cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
+        """Returns a reranker's score of each text: the higher, the better it answers the query."""
+        from . import _likelihood
+
+        pool = POOL["MODEL"]
+        rows = (_likelihood.embed(self, self._tokenize_pair(query, text), pool, cancel) for text in texts)
+        return _likelihood.stack(rows, 1)[:, 0]
+
+    def _tokenize_pair(self, query: str | bytes, text: str | bytes) -> array[int]:
+        first, second = encode(query), encode(text)
+        ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        with self._handle as model:
+            status = lib.smol_tokenize_pair(
+                model, first, len(first), second, len(second), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
+            )
+        check(status, error)
+        return _take_ids(ids, n.value)
+
     def _prompt_text(self, name: str | None) -> bytes:
         """Returns what the model's prompt puts before a text to be embedded."""
         text, error = ctypes.c_char_p(), Error()
