@@ -58,11 +58,15 @@ enum blob_feature {
     FEATURE_ENCODER = 1 << 8,  /* SECTION_ENCODER: every token sees the whole text */
     FEATURE_STATES = 1 << 9,   /* SECTION_STATES: layers with states in place of attention */
     FEATURE_EXPERTS = 1 << 10, /* SECTION_EXPERTS: layers with mixtures of experts */
+    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees those
+     * before it */
+    FEATURE_EMBEDDER = 1 << 11,
     FEATURE_CLUSTERS =
         1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
-                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_CLUSTERS,
+                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
+                     FEATURE_CLUSTERS,
 };
 
 enum section_kind {
@@ -79,9 +83,10 @@ enum section_kind {
     SECTION_SCANNER = 10,   /* struct blob_scanner, then its tables */
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
-    SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER */
+    SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER or FEATURE_EMBEDDER */
     SECTION_STATES = 14,    /* struct blob_states, FEATURE_STATES */
     SECTION_EXPERTS = 15,   /* struct blob_experts, FEATURE_EXPERTS */
+    SECTION_EMBEDDER = 16,  /* struct blob_embedder, then its tables, FEATURE_EMBEDDER */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -245,8 +250,55 @@ struct blob_encoder {
     uint32_t max_length; /* most tokens of a text, with those around it; at most context_length */
     uint32_t reserved[13];
 };
-enum encoder_pooling { ENCODER_MEAN, ENCODER_FIRST, ENCODER_MAX, ENCODER_POOLINGS };
+enum encoder_pooling {
+    ENCODER_MEAN,
+    ENCODER_FIRST,
+    ENCODER_MAX,
+    ENCODER_LAST, /* FEATURE_EMBEDDER only */
+    ENCODER_POOLINGS
+};
 enum { ENCODER_MAX_CONTEXT = 512 };
+
+/* A layer between pooling and normalization: activation(matrix * x + bias). */
+struct blob_dense {
+    uint32_t outputs;    /* its inputs are hidden_size, or the outputs of the layer before */
+    uint32_t activation; /* enum dense_activation */
+    uint32_t has_bias;   /* 0 or 1 */
+    uint32_t reserved;
+};
+enum dense_activation { DENSE_IDENTITY, DENSE_TANH, DENSE_ACTIVATIONS };
+
+/* The rest of how an embedding is made. It starts with this struct. The tables follow in the order
+ * in which they are listed here, each at the first multiple of BLOB_ALIGN after the previous one.
+ * The section ends with the last table. format/embedder.h reads it. */
+struct blob_embedder {
+    uint32_t n_prompts;      /* at most EMBEDDER_MAX_PROMPTS */
+    uint32_t default_prompt; /* the one for texts without another; or NO_TOKEN */
+    uint32_t n_strings;      /* u8: name and text of each prompt, by names ascending; with
+                              * PAIR_TEXTS three texts: before, between and after a pair's. Each is
+                              * UTF-8 that ends with a zero. */
+    uint32_t n_dense;        /* at most EMBEDDER_MAX_DENSE: for each a matrix in tiles of f32 if the
+                              * model's dtype is that, else of bf16; and f32[outputs] if has_bias */
+    uint32_t score;          /* enum embedder_score */
+    uint32_t pair;           /* enum embedder_pair, not 0 if and only if `score` is not */
+    uint32_t separator;      /* PAIR_SEPARATED: the token after each text; else 0 */
+    uint32_t has_types;      /* 1: f32[hidden_size], added to the embedding of each token after the
+                              * first separator; with PAIR_SEPARATED only */
+    struct blob_dense dense[2];
+};
+enum {
+    EMBEDDER_MAX_PROMPTS = 64,
+    EMBEDDER_MAX_STRINGS = 1 << 18,
+    EMBEDDER_MAX_DENSE = 2,
+    EMBEDDER_MAX_OUTPUTS = 1 << 16,
+};
+enum embedder_score {
+    SCORE_NONE,     /* an embedding */
+    SCORE_PLAIN,    /* the only output of the last dense layer */
+    SCORE_LOGISTIC, /* 1 / (1 + exp(-x)) of it */
+    SCORE_KINDS
+};
+enum embedder_pair { PAIR_NONE, PAIR_SEPARATED, PAIR_TEXTS, PAIR_KINDS };
 
 /* Sampling defaults of the checkpoint: `inspect` shows them, and they apply only on request. */
 enum generation_field {
@@ -630,6 +682,7 @@ _Static_assert(sizeof(struct blob_experts) == 192, "experts");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_encoder) == 64, "encoder");
+_Static_assert(sizeof(struct blob_embedder) == 64, "embedder");
 _Static_assert(sizeof(struct blob_tensor) == 64, "tensor");
 _Static_assert(sizeof(struct blob_tokenizer) == 64, "tokenizer");
 _Static_assert(sizeof(struct token_span) == 8, "token span");

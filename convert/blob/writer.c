@@ -110,9 +110,10 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->n_scanner ? FEATURE_SCANNER : 0) | text_features(contents) |
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
-           (contents->encoder ? FEATURE_ENCODER : 0) |
+           (contents->sees_ahead ? FEATURE_ENCODER : 0) |
            (contents->model->states.kind ? FEATURE_STATES : 0) |
-           (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0);
+           (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
+           (contents->n_embedder ? FEATURE_EMBEDDER : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
@@ -161,6 +162,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){&model->states, sizeof model->states};
     case SECTION_EXPERTS:
         return (struct section_data){&model->experts, sizeof model->experts};
+    case SECTION_EMBEDDER:
+        return (struct section_data){contents->embedder, contents->n_embedder};
     case SECTION_LEVELS:
         return (struct section_data){contents->mix.levels,
                                      contents->mix.n_levels * sizeof *contents->mix.levels};

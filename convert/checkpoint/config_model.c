@@ -23,7 +23,22 @@ static const struct family *find_architecture(json_t *list)
     return family;
 }
 
-static smol_status check_family(const struct json_settings *config, const struct family **family)
+/* Returns what the first supported architecture in the list has after the layers. */
+static enum config_head head_of(json_t *list, const struct family *family)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (!name || smol_family_by_architecture(name) != family)
+            continue;
+        return family->body && strcmp(name, family->body) == 0       ? HEAD_NONE
+               : family->scorer && strcmp(name, family->scorer) == 0 ? HEAD_SCORE
+                                                                     : HEAD_OUTPUT;
+    }
+    return HEAD_OUTPUT;
+}
+
+static smol_status check_family(const struct json_settings *config, const struct family **family,
+                                enum config_head *head)
 {
     char remedy[FAMILY_LIST];
     json_t *list = smol_setting(config, "architectures");
@@ -32,6 +47,7 @@ static smol_status check_family(const struct json_settings *config, const struct
     if (list && !json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", list, "a list");
     *family = find_architecture(list);
+    *head = head_of(list, *family);
     if (json_array_size(list) > 0 && !*family)
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "architectures[0]",
                                  json_array_get(list, 0), remedy);
@@ -442,6 +458,30 @@ static smol_status read_block(const struct json_settings *config, struct config 
     return status;
 }
 
+/* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
+ * otherwise. The key has moved. */
+static smol_status read_score(const struct json_settings *config, enum embedder_score *score)
+{
+    const char *function = "torch.nn.modules.activation.Sigmoid";
+    struct json_settings inside = *config;
+    inside.object = smol_setting(config, "sentence_transformers");
+    inside.within = "sentence_transformers.";
+    smol_status status =
+        smol_setting_string(config, "sbert_ce_default_activation_function", &function);
+    if (!status && inside.object)
+        status = smol_setting_string(&inside, "activation_fn", &function);
+    if (status)
+        return status;
+    const char *dot = strrchr(function, '.');
+    *score = dot && strcmp(dot, ".Sigmoid") == 0    ? SCORE_LOGISTIC
+             : dot && strcmp(dot, ".Identity") == 0 ? SCORE_PLAIN
+                                                    : SCORE_NONE;
+    return *score ? SMOL_OK
+                  : smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                              "%s: the activation %.80s: Sigmoid and Identity are supported",
+                              config->path, function);
+}
+
 /* The keys that may be null, as transformers' classes declare them. Keys that hold objects or lists
  * may be null too. */
 static const char *const nullable[] = {
@@ -471,7 +511,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     struct json_settings settings = *file, *config = &settings;
     struct blob_model *model = &result->model;
     settings.nullable = nullable;
-    smol_status status = check_family(config, &result->family);
+    smol_status status = check_family(config, &result->family, &result->head);
     if (!status)
         status = check_supported(config, result->family);
     if (!status)
@@ -484,6 +524,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = smol_config_read_states(config, result);
     if (!status)
         status = read_block(config, result);
+    if (!status && result->head == HEAD_SCORE)
+        status = read_score(config, &result->score);
     if (!status)
         status = read_bos(config, result->family, model);
     model->family = FAMILY_LLAMA;

@@ -104,6 +104,8 @@ static const struct family families[] = {
     {
         .architecture = "LlamaForCausalLM",
         .model_type = "llama",
+        .body = "LlamaModel",
+        .prefix = "model.",
         .sizes = {4096, 11008, 32, 32, 0, 0, 32000, 2048},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -117,6 +119,8 @@ static const struct family families[] = {
     {
         .architecture = "MistralForCausalLM",
         .model_type = "mistral",
+        .body = "MistralModel",
+        .prefix = "model.",
         .sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -131,6 +135,8 @@ static const struct family families[] = {
     {
         .architecture = "Qwen2ForCausalLM",
         .model_type = "qwen2",
+        .body = "Qwen2Model",
+        .prefix = "model.",
         .sizes = {4096, 22016, 32, 32, 32, 0, 151936, 32768},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -147,6 +153,9 @@ static const struct family families[] = {
     {
         .architecture = "Qwen3ForCausalLM",
         .model_type = "qwen3",
+        .body = "Qwen3Model",
+        .scorer = "Qwen3ForSequenceClassification",
+        .prefix = "model.",
         .sizes = {4096, 22016, 32, 32, 32, 128, 151936, 32768},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -549,6 +558,7 @@ static const struct family families[] = {
     },
     {
         .architecture = "BertModel",
+        .scorer = "BertForSequenceClassification",
         .model_type = "bert",
         .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
         .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},
@@ -690,7 +700,9 @@ const struct family *smol_family_at(size_t i)
 const struct family *smol_family_by_architecture(const char *name)
 {
     for (size_t i = 0; i < N_FAMILIES; i++)
-        if (strcmp(families[i].architecture, name) == 0)
+        if (strcmp(families[i].architecture, name) == 0 ||
+            (families[i].body && strcmp(families[i].body, name) == 0) ||
+            (families[i].scorer && strcmp(families[i].scorer, name) == 0))
             return &families[i];
     return NULL;
 }

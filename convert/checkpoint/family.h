@@ -89,6 +89,8 @@ struct family_experts {
 struct family {
     const char *architecture; /* in config.json's list `architectures` */
     const char *model_type;   /* config.json's key */
+    const char *body;         /* the architecture without an output layer, or NULL */
+    const char *scorer;       /* that with a score in its place, of a reranker, or NULL */
 
     /* Defaults for keys that config.json lacks: those of transformers' configuration class. */
     struct family_sizes sizes;
@@ -157,6 +159,8 @@ struct family {
      * the embedding and of that after each layer, weight and bias; names has that before the layer,
      * which is the one after the layer before. */
     bool encodes;
+    bool scores;        /* it has a score's tensors; set for rerankers */
+    bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings */
     const char *embedding_norm[2], *layer_norm[2];
     const char *types;  /* the embedding of types of tokens, of which all are 0 */
     const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
@@ -165,7 +169,7 @@ struct family {
 /* Returns family `i`, counted from 0, or NULL after the last. */
 const struct family *smol_family_at(size_t i);
 
-/* Return the family whose architecture, or model_type, is `name`, or NULL if it is not
+/* Return the family whose architecture, body or scorer, or model_type, is `name`, or NULL if it is not
  * supported. */
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);

@@ -84,7 +84,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->query_q, query},
         {&e->gated_q, e->mlp_width},
         {&e->convolved_q, mixed},
-        {&e->normed_rest, m->hidden_size}, /* from here on: encoders */
+        {&e->normed_rest, m->hidden_size}, /* from here on: models of embeddings */
         {&e->query_rest, query},
         {&e->gated_rest, e->mlp_width},
     };
@@ -142,7 +142,7 @@ smol_status smol_engine_create(const struct network *network, unsigned n_threads
     }
     engine->n_contexts = 1;
     engine->n_rows = BATCH;
-    if (network->blob->encoder && network->model.context_length > BATCH)
+    if (blob_sees_ahead(network->blob) && network->model.context_length > BATCH)
         engine->n_rows = network->model.context_length;
     smol_status status = init_engine(engine, n_threads, error);
     if (status)

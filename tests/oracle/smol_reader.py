@@ -14,16 +14,15 @@ NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, TOKENIZER, WEIGHTS = (
-    8, 9, 10, 11, 12, 13, 14, 32, 33
-)  # fmt: skip
+LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
+TOKENIZER, WEIGHTS = 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY, ENCODER, STATES, CLUSTERS = 64, 128, 256, 512, 4096
+COMPONENTS, VOCABULARY, ENCODER, STATES, EMBEDDER, CLUSTERS = 64, 128, 256, 512, 2048, 4096
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
-    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION,
+    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EMBEDDER: EMBEDDER_SECTION,
 }  # 3
 
 
@@ -645,7 +644,8 @@ class Blob:
         need(reserved == 0, "reserved")
 
     def check_sections(self):
-        kinds = sorted({*KINDS, *(k for bit, k in FEATURE_KINDS.items() if bit & self.features)})
+        kinds = {*KINDS, *(k for bit, k in FEATURE_KINDS.items() if bit & self.features)}
+        kinds = sorted(kinds | ({ENCODER_SECTION} if self.features & EMBEDDER else set()))
         need(self.n_sections == len(kinds), "n_sections")
         self.places, end = {}, 64 + len(kinds) * 24
         for i, expected in enumerate(kinds):
@@ -746,17 +746,72 @@ class Blob:
 
     def read_encoder(self):
         stream = bool(self.model.get("blocks", 0) & NORM_STREAM)
-        self.encoder = None
-        if not self.features & ENCODER:
-            need(not stream, "an encoder's blocks")
+        self.encoder = self.embedder = None
+        ahead = bool(self.features & ENCODER)
+        need(ahead or not stream, "an encoder's blocks")
+        if not self.features & (ENCODER | EMBEDDER):
             return
         data = self.section(ENCODER_SECTION)
         need(len(data) == 64 and not any(data[12:]), "encoder section")
         pooling, normalizes, max_length = self.encoder = struct.unpack_from("<3I", data)
-        need(pooling <= 2 and normalizes <= 1, "pooling")
-        need(1 <= max_length <= self.model["context_length"] <= 512, "max_length")
-        need(not self.model["sliding_window"], "windows of an encoder")
+        need(pooling <= (3 if self.features & EMBEDDER else 2) and normalizes <= 1, "pooling")
+        need(1 <= max_length <= self.model["context_length"], "max_length")
+        need(not ahead or self.model["context_length"] <= 512, "an encoder's context")
+        need(not ahead or not self.model["sliding_window"], "windows of an encoder")
         need(not stream or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
+        if self.features & EMBEDDER:
+            self.read_embedder()
+
+    def read_embedder(self):
+        """5.14."""
+        data, width = self.section(EMBEDDER_SECTION), self.model["hidden_size"]
+        need(len(data) >= 64, "embedder section")
+        n_prompts, default, n_strings, n_dense, score, pair, separator, has_types = struct.unpack_from("<8I", data)
+        need(n_prompts <= 64 and (default == NO_TOKEN or default < n_prompts), "prompts")
+        need(n_strings <= 2**18 and n_dense <= 2 and score <= 2 and pair <= 2, "embedder fields")
+        need((score == 0) == (pair == 0) and has_types <= (pair == 1), "pairs")
+        need(separator < self.model["vocab_size"] if pair == 1 else separator == 0, "separator")
+        end = 64
+
+        def table(size):
+            nonlocal end
+            start = round_up(end, 64) if size else end
+            need(not any(data[end:start]) and start + size <= len(data), "a table")
+            end = start + size
+            return data[start:end]
+
+        strings = table(n_strings).split(b"\0")
+        need(not strings.pop() and len(strings) == 2 * n_prompts + 3 * (pair == 2), "strings")
+        need(all(map(is_utf8, strings)), "UTF-8")
+        names = strings[: 2 * n_prompts : 2]
+        need(all(names) and names == sorted(set(names)), "names")
+        layers, dtype = [], F32 if self.model["dtype"] == F32 else BF16
+        for i in range(2):
+            outputs, activation, has_bias, reserved = struct.unpack_from("<4I", data, 32 + 16 * i)
+            if i >= n_dense:
+                need(not outputs | activation | has_bias | reserved, "a layer that is none")
+                continue
+            need(1 <= outputs <= 2**16 and activation <= 1 and has_bias <= 1 and not reserved, "dense")
+            rows = round_up(outputs, 16)
+            cols = width if dtype == F32 else round_up(width, 2)
+            raw = np.frombuffer(table(rows * cols * (4 if dtype == F32 else 2)), "<u4" if dtype == F32 else "<u2")
+            per = 1 if dtype == F32 else 2
+            bits = raw.reshape(rows // 16, cols // per, 16, per).transpose(0, 2, 1, 3).reshape(rows, cols)
+            need(not bits[outputs:].any() and not bits[:, width:].any(), "padding of a layer")
+            matrix = (bits.astype("<u4") << (0 if dtype == F32 else 16)).view("<f4")[:outputs, :width]
+            bias = np.frombuffer(table(4 * outputs * has_bias), "<f4")
+            need(np.isfinite(matrix).all() and np.isfinite(bias).all(), "numbers of a layer")
+            layers.append((matrix, bias, activation))
+            width = outputs
+        types = np.frombuffer(table(4 * self.model["hidden_size"] * has_types), "<f4")
+        need(np.isfinite(types).all() and end == len(data), "the end of the section")
+        need(score == 0 or (layers and width == 1), "a score")
+        texts = [s.decode() for s in strings]
+        self.embedder = {
+            "prompts": dict(zip(texts[: 2 * n_prompts : 2], texts[1 : 2 * n_prompts : 2], strict=True)),
+            "default": None if default == NO_TOKEN else names[default].decode(), "dense": layers, "score": score,
+            "pair": pair, "separator": separator, "types": types, "texts": texts[2 * n_prompts :],
+        }  # fmt: skip
 
     def read_small_sections(self):
         self.stop = [i for (i,) in self.entries(STOP, "<I")]
