@@ -68,6 +68,7 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->col_step = 1;
         break;
     case FUSION_TURNED:
+    case FUSION_CONV:
         first = output;
         part->run = part->run_step = n;
         part->row_step = 1;
@@ -89,13 +90,19 @@ static smol_status check_shape(const struct split *split, const struct safetenso
                                const struct family_fused *parts, const struct blob_tensor *layout,
                                uint64_t n_stacks, uint64_t total)
 {
-    bool is_vector = layout->layout == LAYOUT_VECTOR, turned = parts->fusion == FUSION_TURNED;
-    uint64_t rows = turned ? layout->cols : total, cols = turned ? total : layout->cols;
-    const uint64_t shape[] = {n_stacks, rows, cols};
-    const uint64_t *wanted = shape + !parts->of_experts;
-    unsigned rank = parts->of_experts + (is_vector ? 1 : 2);
+    bool is_vector = layout->layout == LAYOUT_VECTOR, conv = parts->fusion == FUSION_CONV;
+    bool turned = parts->fusion == FUSION_TURNED || conv;
+    uint64_t rows = turned ? layout->cols : total, wanted[3];
+    unsigned rank = 0;
     char text[64];
     size_t length = 0;
+    if (parts->of_experts)
+        wanted[rank++] = n_stacks;
+    wanted[rank++] = rows;
+    if (conv)
+        wanted[rank++] = 1;
+    if (!is_vector)
+        wanted[rank++] = turned ? total : layout->cols;
     if (fused->rank == rank && memcmp(fused->shape, wanted, rank * sizeof *wanted) == 0)
         return SMOL_OK;
     for (unsigned i = 0; i < rank; i++)
@@ -213,17 +220,17 @@ static smol_status split_layers(struct split *split, const struct family_fused *
 {
     smol_status status = SMOL_OK;
     for (uint32_t layer = 0; layer < split->model->n_layers && !status; layer++) {
-        if (!smol_model_has(split->model, parts->roles[0], layer))
+        const struct tensor_key key = {.role = parts->roles[0], .layer = layer};
+        if (!smol_tensor_exists(split->model, key))
             continue;
         char name[MAX_CHECKPOINT_NAME];
         const struct safetensors_tensor *fused = find_fused(split, parts, layer);
         if (fused)
             status = split_one(split, parts, layer, fused);
         else if (!parts->optional)
-            status = smol_fail(
-                split->error, SMOL_ERROR_DAMAGED,
-                "%s: tensor %s is missing: config.json calls for it", split->all->path,
-                smol_checkpoint_format(parts->name, (struct tensor_key){.layer = layer}, name));
+            status = smol_fail(split->error, SMOL_ERROR_DAMAGED,
+                               "%s: tensor %s is missing: config.json calls for it",
+                               split->all->path, smol_checkpoint_format(parts->name, key, name));
     }
     return status;
 }

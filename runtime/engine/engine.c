@@ -74,20 +74,19 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
     const struct blob_model *m = &e->network->model;
     bool int8 = m->dtype == DTYPE_INT8;
+    size_t mixed = m->states.kind ? m->hidden_size : 0;
     size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
     const struct {
         struct quantized *copy;
         size_t width;
     } copies[] = {
-        {&e->normed_q, m->hidden_size},
-        {&e->query_q, query},
-        {&e->gated_q, e->mlp_width},
+        {&e->normed_q, m->hidden_size},    {&e->query_q, query},
+        {&e->gated_q, e->mlp_width},       {&e->convolved_q, mixed},
         {&e->normed_rest, m->hidden_size}, /* from here on: encoders */
-        {&e->query_rest, query},
-        {&e->gated_rest, e->mlp_width},
+        {&e->query_rest, query},           {&e->gated_rest, e->mlp_width},
     };
     bool rests = int8 && e->network->blob->encoder;
-    size_t n_copies = !int8 ? 0 : rests ? 6 : 3;
+    size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
     e->left_width = rests ? (query > m->hidden_size ? query : m->hidden_size) : 0;
     const struct array arrays[] = {
         {&e->x, m->hidden_size * sizeof(float)},
@@ -95,6 +94,8 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->query, query * sizeof(float)},
         {&e->key, key * sizeof(float)},
         {&e->value, key * sizeof(float)},
+        {&e->mixed, 3 * mixed * sizeof(float)},
+        {&e->convolved, mixed * sizeof(float)},
         {&e->gated, int8 ? 0 : e->mlp_width * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},

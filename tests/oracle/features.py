@@ -218,6 +218,26 @@ FEATURES = {
             "logit divisor": {"dim_model_base": 15},
         },
     ),
+    "lfm2": (
+        {
+            "layer_types": ["conv", "full_attention"],
+            "conv_L_cache": 4,
+            "conv_bias": True,
+            "block_ffn_dim_multiplier": 1.3,
+            "block_multiple_of": 8,
+        },
+        {
+            "gates and inputs": LAYER0 + "conv.in_proj.weight",
+            "their biases": LAYER0 + "conv.in_proj.bias",
+            "taps": LAYER0 + "conv.conv.weight",
+            "the convolution's biases": LAYER0 + "conv.conv.bias",
+            "the output's biases": LAYER0 + "conv.out_proj.bias",
+            "norms before the convolution": LAYER0 + "operator_norm.weight",
+            "q norms": LAYER1 + "self_attn.q_layernorm.weight",
+            "k norms": LAYER1 + "self_attn.k_layernorm.weight",
+            "gate": LAYER1 + "feed_forward.w1.weight",
+        },
+    ),
     "stablelm": (
         {"use_qkv_bias": True, "use_parallel_residual": True, "rope_parameters": PARTLY},
         LAYER_NORM_BIASES
