@@ -169,7 +169,8 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
     return 1;
 }
 
-bool smol_model_has(const struct blob_model *model, enum tensor_role role, uint32_t layer)
+/* Returns whether the layer, or the model if the role is not per layer, has such a tensor. */
+static bool has_role(const struct blob_model *model, enum tensor_role role, uint32_t layer)
 {
     bool attends = !layer_has_state(model, layer);
     switch (roles[role].presence) {
@@ -238,8 +239,13 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
             if (!roles[key->role].per_layer)
                 key->layer = 0;
         }
-    } while (!smol_model_has(model, key->role, key->layer));
+    } while (!has_role(model, key->role, key->layer));
     return true;
+}
+
+bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key)
+{
+    return has_role(model, key.role, key.layer);
 }
 
 bool smol_role_is_per_layer(enum tensor_role role)
@@ -257,7 +263,7 @@ size_t smol_tensor_count(const struct blob_model *model)
     size_t n = 0;
     for (enum tensor_role role = 0; role < ROLE_COUNT; role++)
         for (uint32_t layer = 0; layer < (roles[role].per_layer ? model->n_layers : 1); layer++)
-            if (smol_model_has(model, role, layer))
+            if (has_role(model, role, layer))
                 n += smol_role_is_per_expert(role) ? model->experts.n_experts : 1;
     return n;
 }

@@ -38,10 +38,10 @@ struct tensor_key {
  * 0}. Returns false after the last one. */
 bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key);
 
-/* Returns whether the model, or its layer if the role is one within a layer, has such a tensor. */
-bool smol_model_has(const struct blob_model *model, enum tensor_role role, uint32_t layer);
+/* Returns whether the model has this tensor. */
+bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key);
 
-/* Returns whether the role is one within a layer; of an expert. */
+/* Returns whether a role is within a layer; whether it is one of experts. */
 bool smol_role_is_per_layer(enum tensor_role role);
 bool smol_role_is_per_expert(enum tensor_role role);
 

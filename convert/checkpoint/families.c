@@ -52,7 +52,6 @@
     [ROLE_ATTN_NORM_BIAS] = "model.layers.%u.input_layernorm.bias",                                \
     [ROLE_MLP_NORM_BIAS] = "model.layers.%u.post_attention_layernorm.bias",                        \
     [ROLE_FINAL_NORM_BIAS] = "model.norm.bias"
-#define LFM2(name) ("model.layers.%u." name)
 /* Experts: as separate tensors, or those of a layer in one. Their names after "mlp.". */
 #define MOE(name) ("model.layers.%u.mlp." name)
 #define MOE_NAMES                                                                                  \
@@ -79,6 +78,7 @@
     {GRANITE_MOE("router.weight"), {ROLE_ROUTER}, 1, FUSION_STACKED, false, true},                 \
     {"model.layers.%u.shared_mlp.input_linear.weight",                                             \
      {ROLE_MLP_GATE, ROLE_MLP_UP}, 2, FUSION_STACKED, false, false}
+#define LFM2(name) ("model.layers.%u." name)
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
 #define BERT(name) ("bert.encoder.layer.%u." name)

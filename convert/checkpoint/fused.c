@@ -92,17 +92,17 @@ static smol_status check_shape(const struct split *split, const struct safetenso
 {
     bool is_vector = layout->layout == LAYOUT_VECTOR, conv = parts->fusion == FUSION_CONV;
     bool turned = parts->fusion == FUSION_TURNED || conv;
-    uint64_t wanted[3];
+    uint64_t rows = turned ? layout->cols : total, wanted[3];
     unsigned rank = 0;
+    char text[64];
+    size_t length = 0;
     if (parts->of_experts)
         wanted[rank++] = n_stacks;
-    wanted[rank++] = turned ? layout->cols : total;
+    wanted[rank++] = rows;
     if (conv)
         wanted[rank++] = 1;
     if (!is_vector)
         wanted[rank++] = turned ? total : layout->cols;
-    char text[64];
-    size_t length = 0;
     if (fused->rank == rank && memcmp(fused->shape, wanted, rank * sizeof *wanted) == 0)
         return SMOL_OK;
     for (unsigned i = 0; i < rank; i++)
@@ -158,12 +158,9 @@ static smol_status split_one(struct split *split, const struct family_fused *par
     return status;
 }
 
-/* Returns whether the names of the checkpoint lack the family's prefix, as those of a model of
- * embeddings may. */
+/* Returns whether the names of the checkpoint lack the family's prefix. */
 static bool lacks_prefix(const struct family *family, const struct safetensors *all)
 {
-    if (!family->encodes && !family->has_no_output)
-        return false;
     for (size_t i = 0; family->prefix && i < all->n_tensors; i++)
         if (strncmp(all->tensors[i].name, family->prefix, strlen(family->prefix)) == 0)
             return false;
@@ -223,17 +220,17 @@ static smol_status split_layers(struct split *split, const struct family_fused *
 {
     smol_status status = SMOL_OK;
     for (uint32_t layer = 0; layer < split->model->n_layers && !status; layer++) {
-        if (!smol_model_has(split->model, parts->roles[0], layer))
+        const struct tensor_key key = {.role = parts->roles[0], .layer = layer};
+        if (!smol_tensor_exists(split->model, key))
             continue;
         char name[MAX_CHECKPOINT_NAME];
         const struct safetensors_tensor *fused = find_fused(split, parts, layer);
         if (fused)
             status = split_one(split, parts, layer, fused);
         else if (!parts->optional)
-            status = smol_fail(
-                split->error, SMOL_ERROR_DAMAGED,
-                "%s: tensor %s is missing: config.json calls for it", split->all->path,
-                smol_checkpoint_format(parts->name, (struct tensor_key){.layer = layer}, name));
+            status = smol_fail(split->error, SMOL_ERROR_DAMAGED,
+                               "%s: tensor %s is missing: config.json calls for it",
+                               split->all->path, smol_checkpoint_format(parts->name, key, name));
     }
     return status;
 }
@@ -295,7 +292,7 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .all = all,
                           .lacks_prefix = lacks_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->encodes && !split.lacks_prefix)
+    if (!family->fused[0].name && !family->encodes)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

@@ -51,9 +51,9 @@ struct engine {
     float *key;       /* (n_kv_heads * head_dim) */
     float *value;     /* (n_kv_heads * head_dim) */
     float *gated;     /* (mlp_width): the MLP's activation; unused by int8 blobs */
+    size_t mlp_width; /* of the layer with the widest MLP */
     float *mixed;     /* (3 * hidden_size): B, C and x of a layer with a state; with states only */
     float *convolved; /* (hidden_size): its output before the last product */
-    size_t mlp_width; /* of the layer with the widest MLP */
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query, the MLP's activation and convolved, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q, convolved_q;

@@ -504,7 +504,8 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, phi3, olmo2, olmo3, ministral3, ernie4_5, exaone4,
-        hunyuandensev1, minicpm, lfm2, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared, gptneox, gpt2, phi, gemma2, gemma3,
+        hunyuandensev1, minicpm, lfm2, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared, gptneox, gpt2,
+        phi, gemma2, gemma3,
     )  # fmt: skip
 }
 
