@@ -7,6 +7,7 @@
 
 #include "common/number.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/loops.h"
 #include "runtime/kernels/math.h"
 
 static float sum_of_squares(const float *x, size_t n)
@@ -95,35 +96,34 @@ ACTIVATION_KERNEL(swiglu, silu)
 ACTIVATION_KERNEL(geglu_tanh, gelu_tanh)
 ACTIVATION_KERNEL(geglu, gelu)
 
-/* Convolves `width` channels, at most SLICE_CHANNELS, for all tokens. */
-static inline void convolve_slice(const struct convolution *c, size_t channel, size_t width,
-                                  float *x, size_t stride, size_t n)
+/* Convolves up to SLICE_CHANNELS channels for all tokens, from the last to the first, so that the
+ * inputs of each are still there. */
+static ALWAYS_INLINE void convolve_slice(const struct convolution *c, size_t channel,
+                                         const size_t width, float *x, size_t stride, size_t n)
 {
     size_t before = c->taps - 1;
-    float weight[MAX_TAPS][SLICE_CHANNELS], inputs[MAX_TAPS][SLICE_CHANNELS] = {{0}};
-    float bias[SLICE_CHANNELS] = {0};
-    for (size_t tap = 0; tap < c->taps; tap++)
-        for (size_t i = 0; i < SLICE_CHANNELS; i++)
-            weight[tap][i] = i < width ? c->weight[tap * c->stride + channel + i] : 0;
-    for (size_t tap = 0; tap < before; tap++)
-        memcpy(inputs[tap], c->window + tap * c->stride + channel, width * sizeof(float));
-    if (c->bias)
-        memcpy(bias, c->bias + channel, width * sizeof(float));
-    for (size_t t = 0; t < n; t++) {
-        float *row = x + t * stride + channel, sum[SLICE_CHANNELS];
-        memcpy(inputs[before], row, width * sizeof(float));
-        for (size_t i = 0; i < SLICE_CHANNELS; i++)
-            sum[i] = bias[i];
-        for (size_t tap = 0; tap < c->taps; tap++)
-            for (size_t i = 0; i < SLICE_CHANNELS; i++)
-                sum[i] += weight[tap][i] * inputs[tap][i];
-        for (size_t i = 0; c->activates && i < SLICE_CHANNELS; i++)
-            sum[i] = silu(sum[i]);
-        memcpy(row, sum, width * sizeof(float));
-        memmove(inputs[0], inputs[1], before * sizeof inputs[0]);
+    const float *weight = c->weight + channel;
+    float *window = c->window + channel;
+    float next[MAX_TAPS][SLICE_CHANNELS];
+    for (size_t tap = 0; tap < before; tap++) {
+        size_t t = n + tap; /* counted from the window's first */
+        const float *input = t < before ? window + t * c->stride : x + (t - before) * stride;
+        memcpy(next[tap], input + (t < before ? 0 : channel), width * sizeof(float));
+    }
+    for (size_t t = n; t-- > 0;) {
+        float sum[SLICE_CHANNELS] = {0};
+        for (size_t i = 0; c->bias && i < width; i++)
+            sum[i] = c->bias[channel + i];
+        for (size_t tap = 0; tap <= before; tap++) {
+            const float *input = t + tap < before ? window + (t + tap) * c->stride
+                                                  : x + (t + tap - before) * stride + channel;
+            for (size_t i = 0; i < width; i++)
+                sum[i] += weight[tap * c->stride + i] * input[i];
+        }
+        memcpy(x + t * stride + channel, sum, width * sizeof(float));
     }
     for (size_t tap = 0; tap < before; tap++)
-        memcpy(c->window + tap * c->stride + channel, inputs[tap], width * sizeof(float));
+        memcpy(window + tap * c->stride, next[tap], width * sizeof(float));
 }
 
 static void convolve(const struct convolution *c, size_t n_channels, float *x, size_t stride,
@@ -134,4 +134,6 @@ static void convolve(const struct convolution *c, size_t n_channels, float *x, s
         convolve_slice(c, channel, SLICE_CHANNELS, x, stride, n);
     if (channel < n_channels)
         convolve_slice(c, channel, n_channels - channel, x, stride, n);
+    for (size_t t = 0; c->activates && t < n; t++)
+        swiglu(x + t * stride, NULL, n_channels);
 }
