@@ -4,6 +4,7 @@
 #ifndef SMOL_FORMAT_FORMAT_H
 #define SMOL_FORMAT_FORMAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Modelled on PNG: a byte with the high bit set, then line endings that text-mode transfers
@@ -19,6 +20,7 @@ enum {
     BLOB_MINOR_TOOLS = 3,      /* of a file that requires FEATURE_TOOLS */
     BLOB_MINOR_COMPONENTS = 4, /* of a file that requires FEATURE_COMPONENTS */
     BLOB_MINOR_VOCABULARY = 5, /* of a file that requires FEATURE_VOCABULARY or FEATURE_ENCODER */
+    BLOB_MINOR_STATES = 6,     /* of a file that requires any feature from FEATURE_STATES on */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
     BLOB_MAX_FRONT = 64 << 20, /* largest data_offset: readers hold the front in memory */
@@ -54,9 +56,10 @@ enum blob_feature {
     /* fields of struct blob_text from `model` on, and the flags and steps that belong to it */
     FEATURE_VOCABULARY = 1 << 7,
     FEATURE_ENCODER = 1 << 8, /* SECTION_ENCODER: every token sees the whole text */
+    FEATURE_STATES = 1 << 9,  /* SECTION_STATES: layers with states in place of attention */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
-                     FEATURE_ENCODER,
+                     FEATURE_ENCODER | FEATURE_STATES,
 };
 
 enum section_kind {
@@ -74,6 +77,7 @@ enum section_kind {
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
     SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER */
+    SECTION_STATES = 14,    /* struct blob_states, FEATURE_STATES */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -148,6 +152,22 @@ enum layer_bit {
     ALL_LAYER_BITS = (1 << 3) - 1,
 };
 
+/* Layers that, in place of attention's keys and values, keep a state of fixed size for a sequence.
+ * All of a model's are of one kind. */
+enum { STATES_MAX_LAYERS = 1 << 10 };
+struct blob_states {
+    uint32_t kind;   /* enum state_kind */
+    uint32_t taps;   /* inputs that a convolution sees, with the newest; 2 to STATES_MAX_TAPS */
+    uint32_t biases; /* 1: the layers' matrices and the convolution have biases */
+    uint32_t reserved[13];
+    uint8_t layers[STATES_MAX_LAYERS / 8]; /* bit i % 8 of byte i / 8: layer i has a state */
+};
+enum state_kind {
+    STATE_NONE,       /* in memory only: no layer has a state */
+    STATE_SHORT_CONV, /* LFM2's gated short convolution */
+};
+enum { STATES_MAX_TAPS = 16 };
+
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
  * is zero and means the plain Llama block (smol_model_fill). Without FEATURE_COMPONENTS
  * query_growth and query_period are zero. */
@@ -182,7 +202,12 @@ struct blob_model {
     float rope_scale[2];     /* of cosine and sine, for each table; 0 without a second table */
     float query_growth;      /* rotated queries at position p are multiplied by */
     uint32_t query_period;   /* 1 + query_growth * ln(1 + floor(p / query_period)); 0, 0: are not */
+
+    /* SECTION_MODEL ends here. In memory, the sections of further features follow; without them,
+     * they are zero. */
+    struct blob_states states;
 };
+enum { MODEL_SECTION_SIZE = 128 };
 
 /* How an encoder turns the states of a text's tokens into one embedding. */
 struct blob_encoder {
@@ -243,6 +268,13 @@ enum tensor_role {
     ROLE_MLP_NORM_BIAS,   /* (hidden_size), per layer */
     ROLE_FINAL_NORM_BIAS, /* (hidden_size) */
     ROLE_OUTPUT_BIAS,     /* (vocab_size) */
+    /* per layer with a state, with FEATURE_STATES. B, C and x are (hidden_size) each. */
+    ROLE_MIXER_IN,        /* (3 * hidden_size, hidden_size): B, C and x, one below the other */
+    ROLE_MIXER_IN_BIAS,   /* (3 * hidden_size) */
+    ROLE_MIXER_CONV,      /* (taps, hidden_size): the weights of the oldest input come first */
+    ROLE_MIXER_CONV_BIAS, /* (hidden_size) */
+    ROLE_MIXER_OUT,       /* (hidden_size, hidden_size) */
+    ROLE_MIXER_OUT_BIAS,  /* (hidden_size) */
     ROLE_COUNT,
 };
 
@@ -535,7 +567,8 @@ static inline uint32_t merge_hash(uint32_t left, uint32_t right)
 
 _Static_assert(sizeof(struct blob_header) == 64, "header");
 _Static_assert(sizeof(struct blob_section) == 24, "section");
-_Static_assert(sizeof(struct blob_model) == 128, "model");
+_Static_assert(offsetof(struct blob_model, states) == MODEL_SECTION_SIZE, "model");
+_Static_assert(sizeof(struct blob_states) == 192, "states");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_encoder) == 64, "encoder");

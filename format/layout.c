@@ -6,9 +6,22 @@
 #include "common/checked.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
-enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, QUERY_NORM, KEY_NORM, INTERMEDIATE, VOCAB, CONTEXT };
+enum extent {
+    ONE,
+    HIDDEN,
+    QUERY,
+    KEY_VALUE,
+    QUERY_NORM,
+    KEY_NORM,
+    INTERMEDIATE,
+    VOCAB,
+    CONTEXT,
+    THREE_HIDDEN,
+    TAPS
+};
 enum presence {
     ALWAYS,
+    WITH_ATTENTION,
     WITH_INPUT_NORMS,
     WITH_MLP_INPUT_NORM,
     WITH_OUTPUT_NORMS,
@@ -22,6 +35,8 @@ enum presence {
     WITH_TWO_LAYER_NORMS,
     WITH_POSITIONS,
     WITH_OUTPUT_BIAS,
+    WITH_STATE,
+    WITH_STATE_BIAS,
 };
 static const struct role_info {
     const char *name;
@@ -31,10 +46,10 @@ static const struct role_info {
 } roles[ROLE_COUNT] = {
     [ROLE_EMBED] = {"embed", true, false, ALWAYS, VOCAB, HIDDEN},
     [ROLE_ATTN_NORM] = {"attn_norm", false, true, WITH_INPUT_NORMS, ONE, HIDDEN},
-    [ROLE_ATTN_Q] = {"attn_q", true, true, ALWAYS, QUERY, HIDDEN},
-    [ROLE_ATTN_K] = {"attn_k", true, true, ALWAYS, KEY_VALUE, HIDDEN},
-    [ROLE_ATTN_V] = {"attn_v", true, true, ALWAYS, KEY_VALUE, HIDDEN},
-    [ROLE_ATTN_O] = {"attn_o", true, true, ALWAYS, HIDDEN, QUERY},
+    [ROLE_ATTN_Q] = {"attn_q", true, true, WITH_ATTENTION, QUERY, HIDDEN},
+    [ROLE_ATTN_K] = {"attn_k", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
+    [ROLE_ATTN_V] = {"attn_v", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
+    [ROLE_ATTN_O] = {"attn_o", true, true, WITH_ATTENTION, HIDDEN, QUERY},
     [ROLE_ATTN_Q_BIAS] = {"attn_q_bias", false, true, WITH_QKV_BIAS, ONE, QUERY},
     [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
     [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
@@ -57,6 +72,12 @@ static const struct role_info {
     [ROLE_MLP_NORM_BIAS] = {"mlp_norm_bias", false, true, WITH_TWO_LAYER_NORMS, ONE, HIDDEN},
     [ROLE_FINAL_NORM_BIAS] = {"final_norm_bias", false, false, WITH_LAYER_NORM, ONE, HIDDEN},
     [ROLE_OUTPUT_BIAS] = {"output_bias", false, false, WITH_OUTPUT_BIAS, ONE, VOCAB},
+    [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, THREE_HIDDEN, HIDDEN},
+    [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_STATE_BIAS, ONE, THREE_HIDDEN},
+    [ROLE_MIXER_CONV] = {"mixer_conv", false, true, WITH_STATE, TAPS, HIDDEN},
+    [ROLE_MIXER_CONV_BIAS] = {"mixer_conv_bias", false, true, WITH_STATE_BIAS, ONE, HIDDEN},
+    [ROLE_MIXER_OUT] = {"mixer_out", true, true, WITH_STATE, HIDDEN, HIDDEN},
+    [ROLE_MIXER_OUT_BIAS] = {"mixer_out_bias", false, true, WITH_STATE_BIAS, ONE, HIDDEN},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
@@ -75,7 +96,13 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_V_BIAS] = ROLE_ATTN_O_BIAS,
     [ROLE_ATTN_O_BIAS] = ROLE_ATTN_Q_NORM,
     [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
-    [ROLE_ATTN_K_NORM] = ROLE_ATTN_OUT_NORM,
+    [ROLE_ATTN_K_NORM] = ROLE_MIXER_IN,
+    [ROLE_MIXER_IN] = ROLE_MIXER_IN_BIAS,
+    [ROLE_MIXER_IN_BIAS] = ROLE_MIXER_CONV,
+    [ROLE_MIXER_CONV] = ROLE_MIXER_CONV_BIAS,
+    [ROLE_MIXER_CONV_BIAS] = ROLE_MIXER_OUT,
+    [ROLE_MIXER_OUT] = ROLE_MIXER_OUT_BIAS,
+    [ROLE_MIXER_OUT_BIAS] = ROLE_ATTN_OUT_NORM,
     [ROLE_ATTN_OUT_NORM] = ROLE_MLP_NORM,
     [ROLE_MLP_NORM] = ROLE_MLP_NORM_BIAS,
     [ROLE_MLP_NORM_BIAS] = ROLE_MLP_GATE,
@@ -112,14 +139,20 @@ static uint64_t extent_of(const struct blob_model *model, enum extent extent)
         return model->vocab_size;
     case CONTEXT:
         return model->context_length;
+    case THREE_HIDDEN:
+        return 3 * (uint64_t)model->hidden_size;
+    case TAPS:
+        return model->states.taps;
     case ONE:
         break;
     }
     return 1;
 }
 
-static bool has_role(const struct blob_model *model, enum tensor_role role)
+/* Returns whether the layer, or the model if the role is not per layer, has such a tensor. */
+static bool has_role(const struct blob_model *model, enum tensor_role role, uint32_t layer)
 {
+    bool attends = !layer_has_state(model, layer);
     switch (roles[role].presence) {
     case WITH_INPUT_NORMS:
         return !(model->blocks & BLOCK_NO_INPUT_NORMS);
@@ -128,11 +161,17 @@ static bool has_role(const struct blob_model *model, enum tensor_role role)
     case WITH_OUTPUT_NORMS:
         return model->blocks & BLOCK_NORM_OUTPUTS;
     case WITH_QK_NORMS:
-        return model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
+        return attends && model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
+    case WITH_ATTENTION:
+        return attends;
+    case WITH_STATE:
+        return !attends;
+    case WITH_STATE_BIAS:
+        return !attends && model->states.biases;
     case WITH_QKV_BIAS:
-        return model->attention_bias != BIAS_NONE;
+        return attends && model->attention_bias != BIAS_NONE;
     case WITH_O_BIAS:
-        return model->attention_bias == BIAS_QKVO;
+        return attends && model->attention_bias == BIAS_QKVO;
     case WITH_MLP_BIAS:
         return model->mlp_bias;
     case WITH_GATE:
@@ -166,7 +205,7 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
             if (!roles[key->role].per_layer)
                 key->layer = 0;
         }
-    } while (!has_role(model, key->role));
+    } while (!has_role(model, key->role, key->layer));
     return true;
 }
 
@@ -179,8 +218,8 @@ size_t smol_tensor_count(const struct blob_model *model)
 {
     size_t n = 0;
     for (enum tensor_role role = 0; role < ROLE_COUNT; role++)
-        if (has_role(model, role))
-            n += roles[role].per_layer ? model->n_layers : 1;
+        for (uint32_t layer = 0; layer < (roles[role].per_layer ? model->n_layers : 1); layer++)
+            n += has_role(model, role, layer);
     return n;
 }
 

@@ -20,6 +20,12 @@ enum {
     MAX_NAME = 64, /* capacity for smol_tensor_name */
 };
 
+/* Returns whether a layer has a state in place of attention. */
+static inline bool layer_has_state(const struct blob_model *model, uint32_t layer)
+{
+    return model->states.layers[layer / 8] >> layer % 8 & 1;
+}
+
 /* Identifies a tensor by role and, for roles within a layer, the layer. */
 struct tensor_key {
     enum tensor_role role;

@@ -13,6 +13,7 @@
 #include "format/delta.h"
 #include "format/model.h"
 #include "format/sections.h"
+#include "format/states.h"
 
 static smol_status damaged(const struct blob *blob, smol_error *error, const char *what,
                            uint64_t offset)
@@ -224,13 +225,18 @@ static smol_status check_layers(struct blob *blob, smol_error *error)
 static smol_status check_model(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
-    smol_status status =
-        take(blob, SECTION_MODEL, sizeof *blob->model, (const void **)&blob->model, &n, error);
+    smol_status status = take(blob, SECTION_MODEL, MODEL_SECTION_SIZE,
+                              (const void **)&blob->model_section, &n, error);
     if (status)
         return status;
     uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (n != 1)
         return damaged_section(blob, error, SECTION_MODEL, "wrong size", offset);
+    blob->model_copy = smol_calloc(1, sizeof *blob->model_copy);
+    if (!blob->model_copy)
+        return smol_fail_memory(error, "the model");
+    memcpy(blob->model_copy, blob->model_section, MODEL_SECTION_SIZE);
+    blob->model = blob->model_copy;
     smol_error reason;
     if (smol_model_check(blob->model, &reason))
         return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
@@ -266,6 +272,27 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
                ? SMOL_OK
                : damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model",
                                  find_section(blob, SECTION_ENCODER)->offset);
+}
+
+static smol_status check_states(struct blob *blob, smol_error *error)
+{
+    struct blob_states *states = &blob->model_copy->states;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_STATES))
+        return SMOL_OK;
+    smol_status status =
+        take(blob, SECTION_STATES, sizeof *states, (const void **)&blob->states_section, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_STATES)->offset;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(states, blob->states_section, sizeof *states);
+    if (n != 1 || smol_states_check(blob->model, blob->layers, &reason))
+        return damaged_section(blob, error, SECTION_STATES, reason.message, offset);
+    return blob->encoder
+               ? damaged_section(blob, error, SECTION_STATES, "an encoder has no states", offset)
+               : SMOL_OK;
 }
 
 static smol_status check_inv_freq(struct blob *blob, smol_error *error)
@@ -544,6 +571,8 @@ static smol_status check_front(struct blob *blob, smol_error *error)
     if (!status)
         status = check_encoder(blob, error);
     if (!status)
+        status = check_states(blob, error);
+    if (!status)
         status = check_inv_freq(blob, error);
     if (!status)
         status = check_small_sections(blob, error);
@@ -717,6 +746,7 @@ void smol_blob_close(struct blob *blob)
 {
     smol_file_close(&blob->file);
     smol_free(blob->front_copy);
+    smol_free(blob->model_copy);
     smol_free((void *)blob->checked);
     smol_free(blob->path);
     *blob = (struct blob){0};

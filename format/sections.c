@@ -21,6 +21,7 @@ static const struct {
     {SECTION_TEXT, "text", FEATURE_TEXT},
     {SECTION_LEVELS, "levels", FEATURE_MIXED},
     {SECTION_ENCODER, "encoder", FEATURE_ENCODER},
+    {SECTION_STATES, "states", FEATURE_STATES},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

@@ -107,18 +107,20 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
            (is_extended(contents) ? FEATURE_VOCABULARY : 0) |
-           (contents->encoder ? FEATURE_ENCODER : 0);
+           (contents->encoder ? FEATURE_ENCODER : 0) |
+           (contents->model->states.kind ? FEATURE_STATES : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
 static uint16_t minor_of(uint64_t features)
 {
-    return features & (FEATURE_VOCABULARY | FEATURE_ENCODER) ? BLOB_MINOR_VOCABULARY
-           : features & FEATURE_COMPONENTS                   ? BLOB_MINOR_COMPONENTS
-           : features & FEATURE_TOOLS                        ? BLOB_MINOR_TOOLS
-           : features & FEATURE_MIXED                        ? BLOB_MINOR_MIXED
-           : features                                        ? BLOB_MINOR_FEATURES
-                                                             : BLOB_MINOR;
+    return features >= FEATURE_STATES                          ? BLOB_MINOR_STATES
+           : features & (FEATURE_VOCABULARY | FEATURE_ENCODER) ? BLOB_MINOR_VOCABULARY
+           : features & FEATURE_COMPONENTS                     ? BLOB_MINOR_COMPONENTS
+           : features & FEATURE_TOOLS                          ? BLOB_MINOR_TOOLS
+           : features & FEATURE_MIXED                          ? BLOB_MINOR_MIXED
+           : features                                          ? BLOB_MINOR_FEATURES
+                                                               : BLOB_MINOR;
 }
 
 static struct section_data section_data(const struct blob_contents *contents,
@@ -127,7 +129,7 @@ static struct section_data section_data(const struct blob_contents *contents,
     const struct blob_model *model = contents->model;
     switch (kind) {
     case SECTION_MODEL:
-        return (struct section_data){model, sizeof *model};
+        return (struct section_data){model, MODEL_SECTION_SIZE};
     case SECTION_INV_FREQ:
         return (struct section_data){contents->inv_freq,
                                      smol_inv_freq_count(model) * sizeof(float)};
@@ -151,6 +153,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){contents->template_section, contents->n_template};
     case SECTION_ENCODER:
         return (struct section_data){contents->encoder, sizeof *contents->encoder};
+    case SECTION_STATES:
+        return (struct section_data){&model->states, sizeof model->states};
     case SECTION_LEVELS:
         return (struct section_data){contents->mix.levels,
                                      contents->mix.n_levels * sizeof *contents->mix.levels};

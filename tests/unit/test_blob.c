@@ -996,13 +996,13 @@ static void a_feature_must_be_needed(void **state)
     memset(section_data(SECTION_LAYERS), 0, 2);
     model->activation = ACTIVATION_SILU;
     model->attention_bias = BIAS_QKVO;
-    memset((char *)model + start, 0, sizeof *model - start);
+    memset((char *)model + start, 0, MODEL_SECTION_SIZE - start);
     smol_model_fill(model);
     refuses("section model: nothing in it needs the blocks feature");
     memset(section_data(SECTION_LAYERS), 0, 2);
     model->activation = ACTIVATION_SILU;
     model->attention_bias = BIAS_QKVO;
-    memset((char *)model + start, 0, sizeof *model - start);
+    memset((char *)model + start, 0, MODEL_SECTION_SIZE - start);
     refuses("section model: its fields do not match the blocks feature");
 }
 
@@ -1169,13 +1169,13 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
 static void the_largest_model_in_a_tiny_file_is_refused(void **state)
 {
     (void)state;
-    struct blob_model *model = section_data(SECTION_MODEL);
-    *model = largest_model(DTYPE_F32);
+    struct blob_model largest = largest_model(DTYPE_F32);
+    memcpy(section_data(SECTION_MODEL), &largest, MODEL_SECTION_SIZE);
     refuses("section inv_freq: its size does not match the model");
-    model = section_data(SECTION_MODEL);
-    *model = largest_model(DTYPE_INT8);
-    model->head_dim = 6;
-    model->n_layers = 2;
+    largest = largest_model(DTYPE_INT8);
+    largest.head_dim = 6;
+    largest.n_layers = 2;
+    memcpy(section_data(SECTION_MODEL), &largest, MODEL_SECTION_SIZE);
     refuses("does not match the model");
 }
 

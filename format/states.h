@@ -1,0 +1,19 @@
+/* States of sequences: the section, see struct blob_states. */
+#ifndef SMOL_FORMAT_STATES_H
+#define SMOL_FORMAT_STATES_H
+
+#include "common/error.h"
+#include "format/format.h"
+
+/* Checks model->states, of a file that requires FEATURE_STATES, against itself and the checked
+ * model. `layers` (n_layers) are bits of enum layer_bit, or NULL. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_states_check(const struct blob_model *model, const uint8_t *layers,
+                              smol_error *error);
+
+/* Returns the number of layers with a state. */
+uint32_t smol_states_count(const struct blob_model *model);
+
+/* Returns the name of a kind, such as "short_conv". */
+const char *smol_state_name(enum state_kind kind);
+
+#endif
