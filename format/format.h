@@ -163,8 +163,7 @@ struct blob_states {
     uint32_t n_heads, head_dim; /* of the layer's output */
     uint32_t size;              /* of the vectors that drive and read the state */
     uint32_t n_groups;          /* of these vectors: groups of as many heads share them */
-    float step_min, step_max;   /* STATE_MAMBA2: limits of a token's step; 0, 0: none */
-    uint32_t reserved[7];
+    uint32_t reserved[9];
     uint8_t layers[STATES_MAX_LAYERS / 8]; /* bit i % 8 of byte i / 8: layer i has a state */
 };
 enum state_kind {

@@ -1,10 +1,8 @@
 /* States of sequences, see states.h. */
 #include "format/states.h"
 
-#include <math.h>
 #include <stdbool.h>
 
-#include "common/number.h"
 #include "format/layout.h"
 #include "format/model.h"
 
@@ -54,8 +52,6 @@ uint64_t smol_states_floats(const struct blob_model *model)
 /* Checks the sizes of a recurrence. */
 static smol_status check_recurrence(const struct blob_states *states, smol_error *error)
 {
-    bool mamba2 = states->kind == STATE_MAMBA2;
-    uint32_t lowest = f32_bits(states->step_min), highest = f32_bits(states->step_max);
     const struct {
         const char *name;
         uint32_t value, most;
@@ -73,19 +69,13 @@ static smol_status check_recurrence(const struct blob_states *states, smol_error
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "n_heads is %u: not a multiple of n_groups %u", states->n_heads,
                          states->n_groups);
-    if (!mamba2 ? lowest || highest
-                : lowest > f32_bits(INFINITY) || highest > f32_bits(INFINITY) ||
-                      states->step_min > states->step_max || (lowest && !highest))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "the limits of steps are %g and %g",
-                         (double)states->step_min, (double)states->step_max);
     return SMOL_OK;
 }
 
 /* Checks that a convolution alone has no sizes of a recurrence. */
 static smol_status check_short_conv(const struct blob_states *states, smol_error *error)
 {
-    if (states->n_heads | states->head_dim | states->size | states->n_groups |
-        f32_bits(states->step_min) | f32_bits(states->step_max))
+    if (states->n_heads | states->head_dim | states->size | states->n_groups)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "a short convolution has no heads");
     return SMOL_OK;
 }

@@ -6,6 +6,7 @@
 #include "common/checked.h"
 #include "common/memory.h"
 #include "format/model.h"
+#include "format/states.h"
 #include "runtime/engine/product.h"
 
 /* An array (tokens, bytes per token) and the address of the pointer to it. */
@@ -32,6 +33,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
     const struct blob_model *m = &e->network->model;
     bool int8 = m->dtype == DTYPE_INT8;
+    bool recurs = m->states.kind > STATE_SHORT_CONV;
     size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
     const struct {
         struct quantized *copy;
@@ -40,12 +42,13 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->normed_q, m->hidden_size},
         {&e->query_q, query},
         {&e->gated_q, m->intermediate_size},
+        {&e->mixer_q, recurs ? smol_states_width(m) : 0},
         {&e->normed_rest, m->hidden_size}, /* from here on: encoders */
         {&e->query_rest, query},
         {&e->gated_rest, m->intermediate_size},
     };
     bool rests = int8 && e->network->blob->encoder;
-    size_t n_copies = !int8 ? 0 : rests ? 6 : 3;
+    size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
     e->left_width = rests ? (query > m->hidden_size ? query : m->hidden_size) : 0;
     const struct array arrays[] = {
         {&e->x, m->hidden_size * sizeof(float)},
@@ -54,6 +57,10 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->key, key * sizeof(float)},
         {&e->value, key * sizeof(float)},
         {&e->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
+        {&e->mixer_in, recurs ? smol_states_channels(m) * sizeof(float) : 0},
+        {&e->mixer_gate, recurs ? smol_states_width(m) * sizeof(float) : 0},
+        {&e->mixer_step, m->states.n_heads * sizeof(float)},
+        {&e->mixer_decay, m->states.n_heads * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->left, e->left_width * sizeof(float)},

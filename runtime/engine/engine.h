@@ -31,6 +31,10 @@ struct engine {
     float *key;    /* (n_kv_heads * head_dim) */
     float *value;  /* (n_kv_heads * head_dim) */
     float *gated;  /* (intermediate_size): the MLP's activation; unused by int8 blobs */
+    /* Recurrent layers only: the convolution's channels, the gates of the output, which it replaces,
+     * and the step (or rate) and decay of each head. */
+    float *mixer_in, *mixer_gate, *mixer_step, *mixer_decay;
+    struct quantized mixer_q;
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q;
