@@ -165,7 +165,7 @@ static uint64_t extent_of(const struct blob_model *model, enum extent extent)
     case TAPS:
         return model->states.taps;
     case MIXER_INPUTS:
-        return (model->states.kind == STATE_SHORT_CONV ? 3 : 1) * smol_states_channels(model);
+        return smol_states_inputs(model);
     case MIXER_CHANNELS:
         return smol_states_channels(model);
     case MIXER_WIDTH:

@@ -37,6 +37,11 @@ uint64_t smol_states_channels(const struct blob_model *model)
     return smol_states_width(model) + 2 * (uint64_t)states->n_groups * states->size;
 }
 
+uint64_t smol_states_inputs(const struct blob_model *model)
+{
+    return (model->states.kind == STATE_SHORT_CONV ? 3 : 1) * smol_states_channels(model);
+}
+
 uint32_t smol_states_slices(const struct blob_model *model)
 {
     return (model->states.head_dim + 15) / 16;
@@ -103,8 +108,7 @@ smol_status smol_states_check(const struct blob_model *model, const uint8_t *lay
         return smol_fail(error, SMOL_ERROR_DAMAGED, "taps is %u: must be from 2 to %d",
                          states->taps, STATES_MAX_TAPS);
     if (states->biases > 1)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "biases is %u: must be 0 or 1",
-                         states->biases);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "biases is %u: must be 0 or 1", states->biases);
     smol_status status = states->kind == STATE_SHORT_CONV ? check_short_conv(states, error)
                                                           : check_recurrence(states, error);
     if (status)

@@ -13,8 +13,9 @@ smol_status smol_states_check(const struct blob_model *model, const uint8_t *lay
 /* Returns the number of layers with a state. */
 uint32_t smol_states_count(const struct blob_model *model);
 
-/* Return the channels of a layer's convolution, and the width of its output before the last
- * product. */
+/* Return the rows of ROLE_MIXER_IN, the channels of a layer's convolution, and the width of its
+ * output before the last product. */
+uint64_t smol_states_inputs(const struct blob_model *model);
 uint64_t smol_states_channels(const struct blob_model *model);
 uint64_t smol_states_width(const struct blob_model *model);
 

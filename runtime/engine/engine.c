@@ -33,7 +33,9 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
     const struct blob_model *m = &e->network->model;
     bool int8 = m->dtype == DTYPE_INT8;
-    bool recurs = m->states.kind > STATE_SHORT_CONV;
+    bool has_states = m->states.kind;
+    size_t mixed = has_states ? smol_states_inputs(m) : 0;
+    size_t convolved = has_states ? smol_states_width(m) : 0;
     size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
     const struct {
         struct quantized *copy;
@@ -42,7 +44,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->normed_q, m->hidden_size},
         {&e->query_q, query},
         {&e->gated_q, m->intermediate_size},
-        {&e->mixer_q, recurs ? smol_states_width(m) : 0},
+        {&e->convolved_q, convolved},
         {&e->normed_rest, m->hidden_size}, /* from here on: encoders */
         {&e->query_rest, query},
         {&e->gated_rest, m->intermediate_size},
@@ -56,9 +58,9 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->query, query * sizeof(float)},
         {&e->key, key * sizeof(float)},
         {&e->value, key * sizeof(float)},
+        {&e->mixed, mixed * sizeof(float)},
+        {&e->convolved, convolved * sizeof(float)},
         {&e->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
-        {&e->mixer_in, recurs ? smol_states_channels(m) * sizeof(float) : 0},
-        {&e->mixer_gate, recurs ? smol_states_width(m) * sizeof(float) : 0},
         {&e->mixer_step, m->states.n_heads * sizeof(float)},
         {&e->mixer_decay, m->states.n_heads * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},

@@ -25,19 +25,19 @@ struct engine {
     /* The activations, (n_rows, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
-    float *x;      /* (hidden_size): the residual stream */
-    float *normed; /* (hidden_size): a block's input, or its output before the addition to x */
-    float *query;  /* (n_heads * head_dim); attention's output replaces it */
-    float *key;    /* (n_kv_heads * head_dim) */
-    float *value;  /* (n_kv_heads * head_dim) */
-    float *gated;  /* (intermediate_size): the MLP's activation; unused by int8 blobs */
-    /* Recurrent layers only: the convolution's channels, the gates of the output, which it replaces,
-     * and the step (or rate) and decay of each head. */
-    float *mixer_in, *mixer_gate, *mixer_step, *mixer_decay;
-    struct quantized mixer_q;
+    float *x;         /* (hidden_size): the residual stream */
+    float *normed;    /* (hidden_size): a block's input, or its output before the addition to x */
+    float *query;     /* (n_heads * head_dim); attention's output replaces it */
+    float *key;       /* (n_kv_heads * head_dim) */
+    float *value;     /* (n_kv_heads * head_dim) */
+    float *gated;     /* (intermediate_size): the MLP's activation; unused by int8 blobs */
+    /* Layers with states only: */
+    float *mixed;     /* (smol_states_inputs): the convolution's inputs, or B, C and x */
+    float *convolved; /* (smol_states_width): the output before the last product; gates before */
+    float *mixer_step, *mixer_decay; /* (states.n_heads): of recurrences */
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
-    /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
-    struct quantized normed_q, query_q, gated_q;
+    /* Quantized copies of normed, query, the MLP's activation and convolved, for int8 blobs. */
+    struct quantized normed_q, query_q, gated_q, convolved_q;
     /* Int8 encoders only: what their rounding left, and room for it before it is quantized. */
     struct quantized normed_rest, query_rest, gated_rest;
     float *left; /* (left_width) */

@@ -1,9 +1,11 @@
-/* The first block of a layer, which mixes positions: attention. */
+/* The first block of a layer, see mixer.h: attention, and the choice of another. */
 #include "runtime/engine/mixer.h"
 
 #include "runtime/engine/attention.h"
 #include "runtime/engine/heads.h"
+#include "runtime/engine/recurrence.h"
 #include "runtime/engine/residual.h"
+#include "runtime/engine/short_conv.h"
 
 /* Returns attention's output, which replaces the queries. */
 static struct product_input attended_input(const struct pass *pass)
@@ -36,7 +38,8 @@ static void add_attention_output(struct pass *pass, size_t layer, size_t t)
     smol_residual_add(pass, layer, ROLE_ATTN_OUT_NORM, t);
 }
 
-void smol_mixer_read(const struct worker *w, size_t layer)
+/* Computes attention's output from the residual stream, up to its last product. */
+static void attention_read(const struct worker *w, size_t layer)
 {
     struct engine *e = w->pass->e;
     const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
@@ -56,7 +59,8 @@ void smol_mixer_read(const struct worker *w, size_t layer)
     smol_input_observe(w, STATS_ATTENDED, layer, &attended);
 }
 
-void smol_mixer_write(const struct worker *w, size_t layer)
+/* Adds attention's output to the residual stream. */
+static void attention_write(const struct worker *w, size_t layer)
 {
     const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input attended = attended_input(w->pass);
@@ -65,4 +69,43 @@ void smol_mixer_write(const struct worker *w, size_t layer)
     smol_multiply(w, &attended, &output, 1);
     if (!output.add)
         smol_pass_each_token(w, add_attention_output, layer);
+}
+
+/* Returns the kind of the layer's block: STATE_NONE is attention. */
+static enum state_kind kind_of(const struct worker *w, size_t layer)
+{
+    const struct blob_model *m = w->pass->m;
+    return layer_has_state(m, (uint32_t)layer) ? (enum state_kind)m->states.kind : STATE_NONE;
+}
+
+void smol_mixer_read(const struct worker *w, size_t layer)
+{
+    switch (kind_of(w, layer)) {
+    case STATE_NONE:
+        attention_read(w, layer);
+        break;
+    case STATE_SHORT_CONV:
+        smol_short_conv_read(w, layer);
+        break;
+    case STATE_MAMBA2:
+    case STATE_DELTA:
+        smol_recurrence_read(w, layer);
+        break;
+    }
+}
+
+void smol_mixer_write(const struct worker *w, size_t layer)
+{
+    switch (kind_of(w, layer)) {
+    case STATE_NONE:
+        attention_write(w, layer);
+        break;
+    case STATE_SHORT_CONV:
+        smol_short_conv_write(w, layer);
+        break;
+    case STATE_MAMBA2:
+    case STATE_DELTA:
+        smol_recurrence_write(w, layer);
+        break;
+    }
 }

@@ -8,9 +8,12 @@
  * Mamba2's after it. */
 #include "runtime/engine/recurrence.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "format/states.h"
 #include "runtime/engine/residual.h"
-#include "runtime/engine/states.h"
+#include "runtime/engine/state.h"
 #include "runtime/kernels/math.h"
 
 /* The part of a layer that a stage works on. */
@@ -35,7 +38,7 @@ static struct places places_of(const struct blob_model *m)
 
 static struct product_input output_input(const struct pass *pass)
 {
-    return smol_input(pass->e->mixer_gate, pass->n, smol_states_width(pass->m), pass->e->mixer_q);
+    return smol_input(pass->e->convolved, pass->n, smol_states_width(pass->m), pass->e->convolved_q);
 }
 
 static void read_input(struct pass *pass, size_t layer, size_t t)
@@ -69,16 +72,21 @@ static void convolve_blocks(struct pass *pass, const void *argument, size_t begi
         const struct segment *segment = channels_of(pass, n_blocks, &first, &last);
         begin += last - first;
         size_t channel = first * SLICE_CHANNELS, limit = last * SLICE_CHANNELS;
+        size_t n = (limit < n_channels ? limit : n_channels) - channel;
+        size_t place = segment->state->places[r->layer] + channel;
+        float *window = segment->state->next + place;
+        for (size_t tap = 0; tap + 1 < pass->m->states.taps; tap++)
+            memcpy(window + tap * n_channels, segment->state->now + place + tap * n_channels,
+                   n * sizeof *window);
         const struct convolution convolution = {
             .weight = weight + channel,
             .bias = bias ? bias + channel : NULL,
-            .window = smol_state_of(segment, r->layer) + channel,
+            .window = window,
             .taps = pass->m->states.taps,
             .stride = n_channels,
             .activates = true,
         };
-        e->kernels->convolve(&convolution, (limit < n_channels ? limit : n_channels) - channel,
-                             e->mixer_in + segment->row * n_channels + channel, n_channels,
+        e->kernels->convolve(&convolution, n, e->mixed + segment->row * n_channels + channel, n_channels,
                              segment->n);
     }
 }
@@ -109,7 +117,7 @@ static void normalize_vectors(struct pass *pass, size_t t)
     const struct blob_states *s = &pass->m->states;
     const struct places at = places_of(pass->m);
     const float eps = 1e-6f, scale = 1.0f / sqrtf((float)s->size);
-    float *row = pass->e->mixer_in + t * smol_states_channels(pass->m);
+    float *row = pass->e->mixed + t * smol_states_channels(pass->m);
     for (size_t i = 0; i < (size_t)s->n_groups * s->size; i += s->size) {
         float *query = row + at.read + i, *key = row + at.drive + i;
         pass->e->kernels->unit_norm(query, s->size, eps, scale, query);
@@ -135,13 +143,15 @@ static void run_slice(struct pass *pass, const struct recurrence *r, const struc
     const struct places at = places_of(pass->m);
     size_t stride = smol_states_channels(pass->m), channel = slice * SLICE_CHANNELS;
     size_t rest = s->head_dim - channel, group = head / (s->n_heads / s->n_groups) * s->size;
-    float *row = e->mixer_in + segment->row * stride;
+    float *row = e->mixed + segment->row * stride;
     float *value = row + at.value + head * s->head_dim + channel;
     const float *step = e->mixer_step + segment->row * s->n_heads + head;
     const float *decay = e->mixer_decay + segment->row * s->n_heads + head;
     size_t width = rest < SLICE_CHANNELS ? rest : SLICE_CHANNELS;
-    float *state = smol_state_of(segment, r->layer) + (s->taps - 1) * stride +
+    size_t place = segment->state->places[r->layer] + (s->taps - 1) * stride +
                    (head * smol_states_slices(pass->m) + slice) * s->size * SLICE_CHANNELS;
+    float *state = segment->state->next + place;
+    memcpy(state, segment->state->now + place, s->size * SLICE_CHANNELS * sizeof *state);
     if (s->kind == STATE_MAMBA2)
         e->kernels->scan(&(struct scan){
             .n = segment->n,
@@ -201,8 +211,8 @@ static void finish_token(struct pass *pass, size_t layer, size_t t)
     const struct blob_states *s = &pass->m->states;
     const struct product_input input = output_input(pass);
     const struct blob_tensor *norm = e->network->layers[layer].tensor[ROLE_MIXER_NORM];
-    float *gate = e->mixer_gate + t * input.width;
-    float *output = e->mixer_in + t * smol_states_channels(pass->m) + places_of(pass->m).value;
+    float *gate = e->convolved + t * input.width;
+    float *output = e->mixed + t * smol_states_channels(pass->m) + places_of(pass->m).value;
     smol_pass_check_finite(pass, output, input.width, "mixer output", layer, t);
     if (s->kind == STATE_DELTA)
         normalize_output(pass, norm, output, s->head_dim);
@@ -225,8 +235,8 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     const struct product_input input = smol_residual_input(pass);
     bool mamba2 = pass->m->states.kind == STATE_MAMBA2;
     const struct product products[] = {
-        {r.tensor[ROLE_MIXER_GATE], NULL, .out = e->mixer_gate},
-        {r.tensor[ROLE_MIXER_IN], NULL, .out = e->mixer_in},
+        {r.tensor[ROLE_MIXER_GATE], NULL, .out = e->convolved},
+        {r.tensor[ROLE_MIXER_IN], NULL, .out = e->mixed},
         {r.tensor[ROLE_MIXER_STEP], NULL, .out = mamba2 ? e->mixer_step : e->mixer_decay},
         {r.tensor[ROLE_MIXER_RATE], NULL, .out = e->mixer_step},
     };
