@@ -249,6 +249,11 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
     return true;
 }
 
+bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key)
+{
+    return has_role(model, key.role, key.layer);
+}
+
 bool smol_role_is_per_layer(enum tensor_role role)
 {
     return roles[role].per_layer;

@@ -36,7 +36,10 @@ struct tensor_key {
  * 0}. Returns false after the last one. */
 bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key);
 
-/* Returns whether each layer has a tensor of this role. */
+/* Returns whether the model has this tensor. */
+bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key);
+
+/* Returns whether a role is within a layer. */
 bool smol_role_is_per_layer(enum tensor_role role);
 
 /* Returns the number of tensors, including a tied output. */

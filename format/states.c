@@ -93,8 +93,9 @@ static smol_status check_set(const struct blob_model *model, const uint8_t *laye
         if (layer_has_state(model, i) && (i >= model->n_layers || (layers && layers[i])))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u has a state, but %s", i,
                              i >= model->n_layers ? "there is no such layer" : "attention's bits");
-    if (smol_states_count(model) == 0)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "no layer has a state");
+    uint32_t n = smol_states_count(model);
+    if (n == 0 || n == model->n_layers)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s layer has a state", n ? "every" : "no");
     return SMOL_OK;
 }
 

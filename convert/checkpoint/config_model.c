@@ -206,6 +206,34 @@ static smol_status fail_multiple(const struct json_settings *config, const char 
                      value, divisor_key, divisor);
 }
 
+/* Reads the width of an MLP that is adjusted, as Lfm2MLP does: with doubles. */
+static smol_status adjust_mlp(const struct json_settings *config, struct blob_model *model)
+{
+    uint32_t adjusts = 1, multiple = 256, *size = &model->intermediate_size;
+    double factor = 1;
+    smol_status status =
+        smol_setting_integer(config, "block_ff_dim", 1, MODEL_MAX_INTERMEDIATE, size);
+    if (!status)
+        status = smol_setting_flag(config, "block_auto_adjust_ff_dim", &adjusts);
+    if (!status)
+        status =
+            smol_setting_integer(config, "block_multiple_of", 1, MODEL_MAX_INTERMEDIATE, &multiple);
+    if (!status)
+        status = smol_setting_real(config, "block_ffn_dim_multiplier", FLT_MIN,
+                                   MODEL_MAX_INTERMEDIATE, &factor);
+    if (status || !adjusts)
+        return status;
+    double scaled = floor(factor * (2 * (uint64_t)*size / 3));
+    double rounded = ceil(scaled / multiple) * multiple;
+    if (rounded < 1 || rounded > MODEL_MAX_INTERMEDIATE)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: intermediate_size %u, adjusted by block_ffn_dim_multiplier and "
+                         "block_multiple_of, is %.0f: must be from 1 to %d",
+                         config->path, *size, rounded, MODEL_MAX_INTERMEDIATE);
+    *size = (uint32_t)rounded;
+    return SMOL_OK;
+}
+
 static smol_status derive_sizes(const struct json_settings *config, struct blob_model *model)
 {
     if (model->intermediate_size == 0)
@@ -246,10 +274,14 @@ static smol_status read_activation(const struct json_settings *config, const str
                                            ACTIVATION_GELU_TANH, ACTIVATION_GELU_TANH,
                                            ACTIVATION_GELU_TANH, ACTIVATION_GELU};
     uint32_t chosen = UINT32_MAX;
+    model->activation = family->activation;
+    if (!family->activation_key)
+        return SMOL_OK;
     smol_status status =
         check_choice(config, family->activation_key, names,
                      "silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh", &chosen);
-    model->activation = chosen == UINT32_MAX ? family->activation : activations[chosen];
+    if (chosen != UINT32_MAX)
+        model->activation = activations[chosen];
     return status;
 }
 
@@ -278,6 +310,8 @@ static smol_status read_flags(const struct json_settings *config, const struct f
     double epsilon = family->norm_eps;
     model->tied_embeddings = family->tied_embeddings;
     smol_status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
+    if (!status && family->tied_key)
+        status = smol_setting_flag(config, family->tied_key, &model->tied_embeddings);
     if (!status)
         status = smol_setting_fraction(config, key, FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
@@ -438,8 +472,12 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = check_supported(config, result->family);
     if (!status)
         status = read_sizes(config, result->family, model);
+    if (!status && result->family->adjusts_mlp)
+        status = adjust_mlp(config, model);
     if (!status)
         status = derive_sizes(config, model);
+    if (!status)
+        status = smol_config_read_states(config, result);
     if (!status)
         status = read_block(config, result);
     if (!status)

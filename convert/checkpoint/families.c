@@ -50,6 +50,7 @@
     [ROLE_ATTN_NORM_BIAS] = "model.layers.%u.input_layernorm.bias",                                \
     [ROLE_MLP_NORM_BIAS] = "model.layers.%u.post_attention_layernorm.bias",                        \
     [ROLE_FINAL_NORM_BIAS] = "model.norm.bias"
+#define LFM2(name) ("model.layers.%u." name)
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
 #define BERT(name) ("bert.encoder.layer.%u." name)
@@ -289,6 +290,44 @@ static const struct family families[] = {
         .base_width = {"dim_model_base", 1},
         .refused_key = "sparse_config",
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .architecture = "Lfm2ForCausalLM",
+        .model_type = "lfm2",
+        .sizes = {2560, 12288, 32, 32, 8, 0, 65536, 128000},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "norm_eps",
+        .rope_theta = 1000000,
+        .bos_id = 1,
+        .eos_id = 2,
+        .tied_embeddings = 1,
+        .tied_key = "tie_embedding",
+        .needs_kv_heads = true,
+        .state = STATE_SHORT_CONV,
+        .adjusts_mlp = true,
+        .activation = ACTIVATION_SILU,
+        .blocks = BLOCK_QK_NORM_HEADS,
+        .names = {[ROLE_EMBED] = "model.embed_tokens.weight",
+                  [ROLE_ATTN_NORM] = LFM2("operator_norm.weight"),
+                  [ROLE_ATTN_Q] = LFM2("self_attn.q_proj.weight"),
+                  [ROLE_ATTN_K] = LFM2("self_attn.k_proj.weight"),
+                  [ROLE_ATTN_V] = LFM2("self_attn.v_proj.weight"),
+                  [ROLE_ATTN_O] = LFM2("self_attn.out_proj.weight"),
+                  [ROLE_ATTN_Q_NORM] = LFM2("self_attn.q_layernorm.weight"),
+                  [ROLE_ATTN_K_NORM] = LFM2("self_attn.k_layernorm.weight"),
+                  [ROLE_MIXER_IN] = LFM2("conv.in_proj.weight"),
+                  [ROLE_MIXER_IN_BIAS] = LFM2("conv.in_proj.bias"),
+                  [ROLE_MIXER_CONV] = LFM2("conv.taps.weight"),
+                  [ROLE_MIXER_CONV_BIAS] = LFM2("conv.conv.bias"),
+                  [ROLE_MIXER_OUT] = LFM2("conv.out_proj.weight"),
+                  [ROLE_MIXER_OUT_BIAS] = LFM2("conv.out_proj.bias"),
+                  [ROLE_MLP_NORM] = LFM2("ffn_norm.weight"),
+                  [ROLE_MLP_GATE] = LFM2("feed_forward.w1.weight"),
+                  [ROLE_MLP_UP] = LFM2("feed_forward.w3.weight"),
+                  [ROLE_MLP_DOWN] = LFM2("feed_forward.w2.weight"),
+                  [ROLE_FINAL_NORM] = "model.embedding_norm.weight",
+                  [ROLE_OUTPUT] = "lm_head.weight"},
+        .fused = {{LFM2("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV}},
     },
     {
         .architecture = "StableLmForCausalLM",

@@ -60,6 +60,7 @@ enum family_fusion {
     FUSION_STACKED, /* one below the other */
     FUSION_HEADS,   /* one head of each, then the next head of each */
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
+    FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
 };
 enum { FAMILY_MAX_FUSED = 5, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
@@ -83,11 +84,16 @@ struct family {
     double rope_theta;
     uint32_t bos_id, eos_id; /* or NO_TOKEN */
     uint32_t tied_embeddings;
-    bool needs_kv_heads; /* num_key_value_heads may not be null */
-    bool needs_head_dim; /* head_dim may be neither absent nor null */
+    const char *tied_key; /* overrides tie_word_embeddings; NULL: none */
+    bool needs_kv_heads;  /* num_key_value_heads may not be null */
+    bool needs_head_dim;  /* head_dim may be neither absent nor null */
 
     /* The blocks. */
-    const char *activation_key;
+    enum state_kind state; /* of the layers that do not attend, which conv_L_cache, conv_bias and
+                              layer_types or full_attn_idxs describe */
+    bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
+                         block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
+    const char *activation_key;    /* NULL: it is always the default */
     enum activation activation;    /* the default */
     enum bias_kind attention_bias; /* if the flag is set */
     struct family_flag attention_biased, mlp_biased;

@@ -23,16 +23,6 @@ struct split {
     smol_error *error;
 };
 
-/* Returns whether the model has tensors of the role. */
-static bool has_role(const struct blob_model *model, enum tensor_role role)
-{
-    struct tensor_key key = {ROLE_EMBED, 0};
-    while (key.role != role && key.layer == 0)
-        if (!smol_tensor_next(model, &key))
-            return false;
-    return key.role == role;
-}
-
 static struct blob_tensor layout_of(const struct split *split, enum tensor_role role)
 {
     return smol_tensor_layout(split->model, (struct tensor_key){role, 0}, NULL);
@@ -78,12 +68,14 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->col_step = 1;
         break;
     case FUSION_TURNED:
+    case FUSION_CONV:
         first = output;
         part->run = part->run_step = n;
         part->row_step = 1;
         part->col_step = total;
         break;
     }
+    part->rank = is_vector ? 1 : 2;
     part->shape[0] = n;
     part->shape[1] = is_vector ? 0 : cols;
     uint64_t begin = first / block.elements * block.bytes; /* rows have whole blocks */
@@ -97,13 +89,19 @@ static smol_status check_shape(const struct split *split, const struct safetenso
                                const struct family_fused *parts, uint64_t total)
 {
     const struct blob_tensor layout = layout_of(split, parts->roles[0]);
-    bool is_vector = layout.layout == LAYOUT_VECTOR, turned = parts->fusion == FUSION_TURNED;
+    bool is_vector = layout.layout == LAYOUT_VECTOR, conv = parts->fusion == FUSION_CONV;
+    bool turned = parts->fusion == FUSION_TURNED || conv;
     uint64_t rows = turned ? layout.cols : total, cols = turned ? total : layout.cols;
+    unsigned rank = is_vector ? 1 : conv ? 3 : 2;
     char wanted[64];
-    if (fused->rank == (is_vector ? 1 : 2) && fused->shape[0] == rows &&
-        (is_vector || fused->shape[1] == cols))
+    if (fused->rank == rank && fused->shape[0] == rows &&
+        (is_vector || fused->shape[rank - 1] == cols) && (!conv || fused->shape[1] == 1))
         return SMOL_OK;
-    snprintf(wanted, sizeof wanted, is_vector ? "%" PRIu64 : "%" PRIu64 ", %" PRIu64, rows, cols);
+    snprintf(wanted, sizeof wanted,
+             is_vector ? "%" PRIu64
+             : conv    ? "%" PRIu64 ", 1, %" PRIu64
+                       : "%" PRIu64 ", %" PRIu64,
+             rows, cols);
     return smol_fail(split->error, SMOL_ERROR_DAMAGED,
                      "%s: tensor %s has a shape other than the [%s] that config.json calls for",
                      fused->path, fused->name, wanted);
@@ -204,7 +202,8 @@ static smol_status split_all(struct split *split)
     smol_status status = SMOL_OK;
     for (size_t i = 0; i < FAMILY_MAX_FUSED && split->family->fused[i].name; i++)
         for (uint32_t layer = 0; layer < split->model->n_layers && !status; layer++)
-            if (has_role(split->model, split->family->fused[i].roles[0]))
+            if (smol_tensor_exists(split->model,
+                                   (struct tensor_key){split->family->fused[i].roles[0], layer}))
                 status = split_one(split, &split->family->fused[i], layer);
     if (!status)
         keep_others(split);

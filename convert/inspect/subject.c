@@ -29,6 +29,13 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_ATTN_V_BIAS:
     case ROLE_ATTN_O_BIAS:
         return PART_ATTENTION;
+    case ROLE_MIXER_IN:
+    case ROLE_MIXER_IN_BIAS:
+    case ROLE_MIXER_CONV:
+    case ROLE_MIXER_CONV_BIAS:
+    case ROLE_MIXER_OUT:
+    case ROLE_MIXER_OUT_BIAS:
+        return PART_STATES;
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
     case ROLE_MLP_DOWN:
@@ -46,6 +53,7 @@ const char *smol_part_name(enum part part)
     static const char *const names[] = {
         [PART_EMBEDDING] = "embedding",
         [PART_ATTENTION] = "attention",
+        [PART_STATES] = "layers with states",
         [PART_MLP] = "mlp",
         [PART_NORMS] = "norms",
         [PART_OUTPUT] = "output",
@@ -153,7 +161,9 @@ static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint6
     uint64_t windowed = round_up(window + SPARE, POSITIONS) + POSITIONS;
     bool drops = context > window + 2 * SPARE;
     for (uint32_t i = 0; i < model->n_layers; i++)
-        kept += drops && blob->layers && blob->layers[i] & LAYER_WINDOWED ? windowed : all;
+        kept += layer_has_state(model, i)                                   ? 0
+                : drops && blob->layers && blob->layers[i] & LAYER_WINDOWED ? windowed
+                                                                            : all;
     return kept * model->n_kv_heads * channels * (dtype == DTYPE_F32 ? 4 : 2);
 }
 
