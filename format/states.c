@@ -71,9 +71,8 @@ static smol_status check_recurrence(const struct blob_states *states, smol_error
             return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be from 1 to %u",
                              sizes[i].name, sizes[i].value, sizes[i].most);
     if (states->n_heads % states->n_groups)
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "n_heads is %u: not a multiple of n_groups %u", states->n_heads,
-                         states->n_groups);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "n_heads is %u: not a multiple of n_groups %u",
+                         states->n_heads, states->n_groups);
     return SMOL_OK;
 }
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* clang-format off */
-/* Tensor names that all families share. */
-#define SHARED_NAMES                                                                               \
+/* Tensor names that all families share, without and with the MLP's last matrix. */
+#define SHARED_BUT_DOWN                                                                               \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
     [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",                                     \
     [ROLE_ATTN_K] = "model.layers.%u.self_attn.k_proj.weight",                                     \
@@ -24,12 +24,14 @@
     [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.o_proj.bias",                                  \
     [ROLE_MLP_GATE] = "model.layers.%u.mlp.gate_proj.weight",                                      \
     [ROLE_MLP_UP] = "model.layers.%u.mlp.up_proj.weight",                                          \
-    [ROLE_MLP_DOWN] = "model.layers.%u.mlp.down_proj.weight",                                      \
     [ROLE_MLP_GATE_BIAS] = "model.layers.%u.mlp.gate_proj.bias",                                   \
     [ROLE_MLP_UP_BIAS] = "model.layers.%u.mlp.up_proj.bias",                                       \
     [ROLE_MLP_DOWN_BIAS] = "model.layers.%u.mlp.down_proj.bias",                                   \
     [ROLE_FINAL_NORM] = "model.norm.weight",                                                       \
     [ROLE_OUTPUT] = "lm_head.weight"
+
+#define SHARED_NAMES                                                                               \
+    SHARED_BUT_DOWN, [ROLE_MLP_DOWN] = "model.layers.%u.mlp.down_proj.weight"
 
 /* Tensor names of norms, by their places in the block. */
 #define LLAMA_NORM_NAMES                                                                           \
@@ -50,7 +52,7 @@
     [ROLE_ATTN_NORM_BIAS] = "model.layers.%u.input_layernorm.bias",                                \
     [ROLE_MLP_NORM_BIAS] = "model.layers.%u.post_attention_layernorm.bias",                        \
     [ROLE_FINAL_NORM_BIAS] = "model.norm.bias"
-#define LFM2(name) ("model.layers.%u." name)
+#define LAYER(name) ("model.layers.%u." name)
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
 #define BERT(name) ("bert.encoder.layer.%u." name)
@@ -308,26 +310,67 @@ static const struct family families[] = {
         .activation = ACTIVATION_SILU,
         .blocks = BLOCK_QK_NORM_HEADS,
         .names = {[ROLE_EMBED] = "model.embed_tokens.weight",
-                  [ROLE_ATTN_NORM] = LFM2("operator_norm.weight"),
-                  [ROLE_ATTN_Q] = LFM2("self_attn.q_proj.weight"),
-                  [ROLE_ATTN_K] = LFM2("self_attn.k_proj.weight"),
-                  [ROLE_ATTN_V] = LFM2("self_attn.v_proj.weight"),
-                  [ROLE_ATTN_O] = LFM2("self_attn.out_proj.weight"),
-                  [ROLE_ATTN_Q_NORM] = LFM2("self_attn.q_layernorm.weight"),
-                  [ROLE_ATTN_K_NORM] = LFM2("self_attn.k_layernorm.weight"),
-                  [ROLE_MIXER_IN] = LFM2("conv.in_proj.weight"),
-                  [ROLE_MIXER_IN_BIAS] = LFM2("conv.in_proj.bias"),
-                  [ROLE_MIXER_CONV] = LFM2("conv.taps.weight"),
-                  [ROLE_MIXER_CONV_BIAS] = LFM2("conv.conv.bias"),
-                  [ROLE_MIXER_OUT] = LFM2("conv.out_proj.weight"),
-                  [ROLE_MIXER_OUT_BIAS] = LFM2("conv.out_proj.bias"),
-                  [ROLE_MLP_NORM] = LFM2("ffn_norm.weight"),
-                  [ROLE_MLP_GATE] = LFM2("feed_forward.w1.weight"),
-                  [ROLE_MLP_UP] = LFM2("feed_forward.w3.weight"),
-                  [ROLE_MLP_DOWN] = LFM2("feed_forward.w2.weight"),
+                  [ROLE_ATTN_NORM] = LAYER("operator_norm.weight"),
+                  [ROLE_ATTN_Q] = LAYER("self_attn.q_proj.weight"),
+                  [ROLE_ATTN_K] = LAYER("self_attn.k_proj.weight"),
+                  [ROLE_ATTN_V] = LAYER("self_attn.v_proj.weight"),
+                  [ROLE_ATTN_O] = LAYER("self_attn.out_proj.weight"),
+                  [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_layernorm.weight"),
+                  [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_layernorm.weight"),
+                  [ROLE_MIXER_IN] = LAYER("conv.in_proj.weight"),
+                  [ROLE_MIXER_IN_BIAS] = LAYER("conv.in_proj.bias"),
+                  [ROLE_MIXER_CONV] = LAYER("conv.taps.weight"),
+                  [ROLE_MIXER_CONV_BIAS] = LAYER("conv.conv.bias"),
+                  [ROLE_MIXER_OUT] = LAYER("conv.out_proj.weight"),
+                  [ROLE_MIXER_OUT_BIAS] = LAYER("conv.out_proj.bias"),
+                  [ROLE_MLP_NORM] = LAYER("ffn_norm.weight"),
+                  [ROLE_MLP_GATE] = LAYER("feed_forward.w1.weight"),
+                  [ROLE_MLP_UP] = LAYER("feed_forward.w3.weight"),
+                  [ROLE_MLP_DOWN] = LAYER("feed_forward.w2.weight"),
                   [ROLE_FINAL_NORM] = "model.embedding_norm.weight",
                   [ROLE_OUTPUT] = "lm_head.weight"},
-        .fused = {{LFM2("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV}},
+        .fused = {{LAYER("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV}},
+    },
+    {
+        .architecture = "GraniteMoeHybridForCausalLM",
+        .model_type = "granitemoehybrid",
+        .sizes = {4096, 1024, 32, 32, 0, 0, 32000, 2048},
+        .size_keys = {NULL, "shared_intermediate_size"},
+        .unused_size = "intermediate_size",
+        .norm_eps = 1e-6,
+        .rope_theta = 10000,
+        .bos_id = 1,
+        .eos_id = 2,
+        SILU,
+        ATTENTION_BIASES,
+        .state = STATE_MAMBA2,
+        .rotates_key = "position_embedding_type",
+        .experts_key = "num_local_experts",
+        .embedding_scale = {"embedding_multiplier", 1},
+        .attention_scale = {"attention_multiplier", 1},
+        .residual_scale = {"residual_multiplier", 1},
+        .logit_divisor = {"logits_scaling", 1},
+        .refused_key = "layers_block_type",
+        .names = {SHARED_BUT_DOWN,
+                  LLAMA_NORM_NAMES, [ROLE_MLP_DOWN] = LAYER("shared_mlp.output_linear.weight"),
+                  [ROLE_MIXER_GATE] = LAYER("mamba.gate.weight"),
+                  [ROLE_MIXER_IN] = LAYER("mamba.in.weight"),
+                  [ROLE_MIXER_STEP] = LAYER("mamba.step.weight"),
+                  [ROLE_MIXER_CONV] = LAYER("mamba.taps.weight"),
+                  [ROLE_MIXER_CONV_BIAS] = LAYER("mamba.conv1d.bias"),
+                  [ROLE_MIXER_STEP_BIAS] = LAYER("mamba.dt_bias"),
+                  [ROLE_MIXER_DECAY] = LAYER("mamba.A_log"), [ROLE_MIXER_SKIP] = LAYER("mamba.D"),
+                  [ROLE_MIXER_NORM] = LAYER("mamba.norm.weight"),
+                  [ROLE_MIXER_OUT] = LAYER("mamba.out_proj.weight")},
+        .fused = {{LAYER("mamba.in_proj.weight"),
+                   {ROLE_MIXER_GATE, ROLE_MIXER_IN, ROLE_MIXER_STEP},
+                   3,
+                   FUSION_STACKED},
+                  {LAYER("mamba.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV},
+                  {LAYER("shared_mlp.input_linear.weight"),
+                   {ROLE_MLP_GATE, ROLE_MLP_UP},
+                   2,
+                   FUSION_STACKED}},
     },
     {
         .architecture = "StableLmForCausalLM",

@@ -62,7 +62,7 @@ enum family_fusion {
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
     FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
 };
-enum { FAMILY_MAX_FUSED = 5, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 6, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
@@ -79,6 +79,7 @@ struct family {
     /* config.json's keys of the sizes, in their order, where they differ from most families'. The
      * usual key must then be absent. Empty: there is none, and the size is the default. */
     const char *size_keys[N_FAMILY_SIZES];
+    const char *unused_size; /* such a usual key that may be there: it is another part's size */
     double norm_eps;
     const char *norm_eps_key; /* NULL: rms_norm_eps */
     double rope_theta;
@@ -102,6 +103,8 @@ struct family {
     uint32_t parallel_blocks; /* the bits with that flag */
     float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
     bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
+    const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
+    const char *experts_key;  /* the number of experts, which must be 0; 8 by default */
     bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
     bool rotates_parts;       /* partial_rotary_factor may be below 1 */
     double rotary_factor;     /* its default; 0: 1 */

@@ -25,12 +25,12 @@ struct engine {
     /* The activations, (n_rows, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
-    float *x;         /* (hidden_size): the residual stream */
-    float *normed;    /* (hidden_size): a block's input, or its output before the addition to x */
-    float *query;     /* (n_heads * head_dim); attention's output replaces it */
-    float *key;       /* (n_kv_heads * head_dim) */
-    float *value;     /* (n_kv_heads * head_dim) */
-    float *gated;     /* (intermediate_size): the MLP's activation; unused by int8 blobs */
+    float *x;      /* (hidden_size): the residual stream */
+    float *normed; /* (hidden_size): a block's input, or its output before the addition to x */
+    float *query;  /* (n_heads * head_dim); attention's output replaces it */
+    float *key;    /* (n_kv_heads * head_dim) */
+    float *value;  /* (n_kv_heads * head_dim) */
+    float *gated;  /* (intermediate_size): the MLP's activation; unused by int8 blobs */
     /* Layers with states only: */
     float *mixed;     /* (smol_states_inputs): the convolution's inputs, or B, C and x */
     float *convolved; /* (smol_states_width): the output before the last product; gates before */

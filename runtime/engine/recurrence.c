@@ -3,9 +3,9 @@
  * states, and are shared out by channels and by slices of heads, whose states stay in the
  * first-level cache. The bits therefore depend neither on the split of a text nor on the threads.
  *
- * The two kinds differ in few places: Mamba2's x, B and C are DeltaNet's value, key and query, which
- * are in another order and normalized; DeltaNet's output is normalized before its gate is applied,
- * Mamba2's after it. */
+ * The two kinds differ in few places: Mamba2's x, B and C are DeltaNet's value, key and query,
+ * which are in another order and normalized; DeltaNet's output is normalized before its gate is
+ * applied, Mamba2's after it. */
 #include "runtime/engine/recurrence.h"
 
 #include <math.h>
@@ -38,7 +38,8 @@ static struct places places_of(const struct blob_model *m)
 
 static struct product_input output_input(const struct pass *pass)
 {
-    return smol_input(pass->e->convolved, pass->n, smol_states_width(pass->m), pass->e->convolved_q);
+    return smol_input(pass->e->convolved, pass->n, smol_states_width(pass->m),
+                      pass->e->convolved_q);
 }
 
 static void read_input(struct pass *pass, size_t layer, size_t t)
@@ -86,12 +87,13 @@ static void convolve_blocks(struct pass *pass, const void *argument, size_t begi
             .stride = n_channels,
             .activates = true,
         };
-        e->kernels->convolve(&convolution, n, e->mixed + segment->row * n_channels + channel, n_channels,
-                             segment->n);
+        e->kernels->convolve(&convolution, n, e->mixed + segment->row * n_channels + channel,
+                             n_channels, segment->n);
     }
 }
 
-/* --- steps ------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------
+ */
 
 /* Computes what a token does to the states of each head: Mamba2's step and the decay that belongs
  * to it, or DeltaNet's decay and rate of learning. */
@@ -132,7 +134,8 @@ static void prepare_token(struct pass *pass, size_t layer, size_t t)
         normalize_vectors(pass, t);
 }
 
-/* --- the recurrence ----------------------------------------------------------------------------- */
+/* --- the recurrence -----------------------------------------------------------------------------
+ */
 
 /* Runs slice `slice` of a head for all tokens of a segment. */
 static void run_slice(struct pass *pass, const struct recurrence *r, const struct segment *segment,
@@ -192,7 +195,8 @@ static void run_slices(struct pass *pass, const void *argument, size_t begin, si
                   i % slices);
 }
 
-/* --- output -------------------------------------------------------------------------------------- */
+/* --- output --------------------------------------------------------------------------------------
+ */
 
 /* Normalizes row t of the output, in groups of `width`, with the weights of each. */
 static void normalize_output(struct pass *pass, const struct blob_tensor *norm, float *x,
@@ -243,13 +247,12 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     size_t n_channels = smol_states_channels(pass->m);
     smol_pass_each_token(w, read_input, layer);
     smol_multiply(w, &input, products, mamba2 ? 3 : 4);
-    smol_pass_each_range(
-        w, pass->n_segments * ((n_channels + SLICE_CHANNELS - 1) / SLICE_CHANNELS), 2,
-        convolve_blocks, &r);
+    smol_pass_each_range(w, pass->n_segments * ((n_channels + SLICE_CHANNELS - 1) / SLICE_CHANNELS),
+                         2, convolve_blocks, &r);
     smol_pass_each_token(w, prepare_token, layer);
-    smol_pass_each_range(
-        w, pass->n_segments * pass->m->states.n_heads * smol_states_slices(pass->m), 4, run_slices,
-        &r);
+    smol_pass_each_range(w,
+                         pass->n_segments * pass->m->states.n_heads * smol_states_slices(pass->m),
+                         4, run_slices, &r);
     smol_pass_each_token(w, finish_token, layer);
 }
 

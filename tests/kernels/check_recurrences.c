@@ -153,7 +153,8 @@ static bool run_delta_rule(const struct kernels *set)
     return same_recurrences(&want, &got);
 }
 
-/* --- benchmarks: 16 tokens of one slice of 128, the shape of Granite 4.0 H and Qwen3.5 --------- */
+/* --- benchmarks: 16 tokens of one slice of 128, the shape of Granite 4.0 H and Qwen3.5 ---------
+ */
 
 enum { BENCH_TOKENS = 16, BENCH_SIZE = 128, BENCH_STRIDE = SLICE_CHANNELS + 2 * BENCH_SIZE };
 static float bench_rows[BENCH_TOKENS * BENCH_STRIDE], bench_state[BENCH_SIZE * SLICE_CHANNELS];

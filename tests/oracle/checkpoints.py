@@ -45,6 +45,10 @@ def randomize(model, generator):
             n_inputs = parameter.shape[0 if ".c_" in name else -1]  # GPT-2's are transposed
             if name.endswith(NORMS):
                 values = center + 0.3 * values
+            elif name.endswith("A_log"):
+                values = values - 1  # half of a state lasts some tokens
+            elif name.endswith("mamba.D"):
+                values = 1 + 0.5 * values
             elif name.endswith("bias"):
                 values = 0.5 * values
             elif any(part in name for part in QUERIES):

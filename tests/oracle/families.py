@@ -17,6 +17,7 @@ from transformers import (
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
+    GraniteMoeHybridConfig,
     HunYuanDenseV1Config,
     LlamaConfig,
     Ministral3Config,
@@ -39,6 +40,7 @@ CONFIGS = {
     "qwen3": Qwen3Config,
     "smollm3": SmolLM3Config,
     "granite": GraniteConfig,
+    "granitemoehybrid": GraniteMoeHybridConfig,
     "phi3": Phi3Config,
     "olmo2": Olmo2Config,
     "olmo3": Olmo3Config,
@@ -249,6 +251,39 @@ def granite(draw):
     }
 
 
+def state_layers(draw, shape):
+    """Which layers have a state; at least one attends."""
+    n = shape["num_hidden_layers"]
+    types = draw(st.lists(either("linear_attention", "full_attention"), min_size=n, max_size=n))
+    types[draw(st.integers(0, n - 1))] = "full_attention"
+    return types
+
+
+@st.composite
+def granitemoehybrid(draw):
+    config = draw(granite())
+    config.pop("mlp_bias")
+    shared = config.pop("intermediate_size")
+    groups = draw(either(1, 2, 3))
+    expand = draw(either(2, 1, 3))
+    width = expand * config["hidden_size"]
+    heads = draw(st.sampled_from([n for n in range(groups, 65, groups) if width % n == 0] or [width]))
+    groups = groups if heads % groups == 0 else 1
+    return config | {
+        "shared_intermediate_size": shared,
+        "num_local_experts": 0,
+        "layer_types": state_layers(draw, config),
+        "position_embedding_type": draw(either(None, "rope")),
+        "mamba_n_heads": heads,
+        "mamba_n_groups": groups,
+        "mamba_d_state": draw(either(8, 16, 1, 33)),
+        "mamba_d_conv": draw(either(4, 2, 3, 7)),
+        "mamba_expand": expand,
+        "mamba_conv_bias": draw(FLAG),
+        "mamba_chunk_size": draw(either(256, 16)),
+    }
+
+
 @st.composite
 def phi3(draw):
     """Parts of heads rotate; its lists of factors are as long as that takes."""
@@ -427,7 +462,7 @@ def gemma3(draw):
 SETTINGS = {
     make.__name__: make()
     for make in (
-        llama, mistral, qwen2, qwen3, smollm3, granite, phi3, olmo2, olmo3, ministral3, ernie4_5, exaone4,
+        llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5, exaone4,
         hunyuandensev1, minicpm, stablelm, gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }
