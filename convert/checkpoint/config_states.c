@@ -40,6 +40,7 @@ static bool is_one_of(const char *type, const char *const names[2])
     return strcmp(type, names[0]) == 0 || strcmp(type, names[1]) == 0;
 }
 
+/* Reads layer_types, which overrides other keys. */
 static smol_status read_types(const struct json_settings *config, json_t *list,
                               struct config *result)
 {
@@ -108,9 +109,9 @@ static smol_status read_short_conv(const struct json_settings *config, struct co
         smol_setting_integer(config, "conv_L_cache", 2, STATES_MAX_TAPS, &states->taps);
     if (!status)
         status = smol_setting_flag(config, "conv_bias", &states->biases);
-    if (status)
-        return status;
-    return types ? read_types(config, types, result) : read_attending(config, result);
+    if (!status)
+        status = read_attending(config, result);
+    return status || !types ? status : read_types(config, types, result);
 }
 
 /* Integers of config.json with their defaults. */

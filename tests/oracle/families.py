@@ -19,6 +19,7 @@ from transformers import (
     GraniteConfig,
     GraniteMoeHybridConfig,
     HunYuanDenseV1Config,
+    Lfm2Config,
     LlamaConfig,
     Ministral3Config,
     MistralConfig,
@@ -49,6 +50,7 @@ CONFIGS = {
     "exaone4": Exaone4Config,
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
+    "lfm2": Lfm2Config,
     "stablelm": StableLmConfig,
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
@@ -370,6 +372,25 @@ def minicpm(draw):
     }
 
 
+@st.composite
+def lfm2(draw):
+    shape = draw(shapes(head_dim=draw(FLAG)))
+    n = shape["num_hidden_layers"]
+    config = {"norm_eps": shape.pop("rms_norm_eps"), "conv_bias": draw(FLAG)}
+    config |= {"conv_L_cache": draw(either(3, 2, 4, 7))}
+    kinds = st.lists(either("conv", "full_attention"), min_size=n, max_size=n)
+    types = draw(kinds.filter(lambda kinds: "full_attention" in kinds))
+    if draw(FLAG):
+        config["layer_types"] = types
+    else:
+        config["full_attn_idxs"] = [i for i in range(n) if types[i] == "full_attention"]
+    config["block_auto_adjust_ff_dim"] = draw(FLAG)
+    if config["block_auto_adjust_ff_dim"]:
+        config["block_multiple_of"] = draw(either(8, 1, 13))
+        config["block_ffn_dim_multiplier"] = draw(either(1.0, 1, 1.3, 0.5))
+    return draw(scaled(shape)) | config
+
+
 def with_layer_norms(shape):
     """The shape of a model with LayerNorms."""
     return {key: value for key, value in shape.items() if key != "rms_norm_eps"} | {
@@ -462,8 +483,8 @@ def gemma3(draw):
 SETTINGS = {
     make.__name__: make()
     for make in (
-        llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5, exaone4,
-        hunyuandensev1, minicpm, stablelm, gptneox, gpt2, phi, gemma2, gemma3,
+        llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
+        exaone4, hunyuandensev1, minicpm, lfm2, stablelm, gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }
 

@@ -44,6 +44,7 @@ def without(*keys):
 
 # sizes of families that have other keys for them
 SIZES = {
+    "granitemoehybrid": without("head_dim"),
     "stablelm": without("head_dim"),
     "gptneox": without("head_dim", "num_key_value_heads"),
     "gpt2": {
@@ -120,6 +121,30 @@ FEATURES = {
             "residual scale": {"residual_multiplier": 0.33},
             "attention scale": {"attention_multiplier": 0.22},
             "logit divisor": {"logits_scaling": 8.1},
+        },
+    ),
+    "granitemoehybrid": (
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "num_local_experts": 0,
+            "shared_intermediate_size": 40,
+            "position_embedding_type": "rope",
+            "mamba_n_heads": 8,
+            "mamba_n_groups": 2,
+            "mamba_d_state": 16,
+            "embedding_multiplier": 6.0,
+            "residual_multiplier": 0.3,
+            "attention_multiplier": 0.2,
+            "logits_scaling": 8.0,
+        },
+        {
+            "rotation": {"position_embedding_type": None},
+            "decay": LAYER0 + "mamba.A_log",
+            "the bias of the step": LAYER0 + "mamba.dt_bias",
+            "skip": LAYER0 + "mamba.D",
+            "convolution": LAYER0 + "mamba.conv1d.weight",
+            "its bias": LAYER0 + "mamba.conv1d.bias",
+            "the norm after the gate": LAYER0 + "mamba.norm.weight",
         },
     ),
     "phi3": (
@@ -213,6 +238,26 @@ FEATURES = {
             "embedding scale": {"scale_emb": 11},
             "residual scale": {"scale_depth": 1.3},
             "logit divisor": {"dim_model_base": 15},
+        },
+    ),
+    "lfm2": (
+        {
+            "layer_types": ["conv", "full_attention"],
+            "conv_L_cache": 4,
+            "conv_bias": True,
+            "block_ffn_dim_multiplier": 1.3,
+            "block_multiple_of": 8,
+        },
+        {
+            "gates and inputs": LAYER0 + "conv.in_proj.weight",
+            "their biases": LAYER0 + "conv.in_proj.bias",
+            "taps": LAYER0 + "conv.conv.weight",
+            "the convolution's biases": LAYER0 + "conv.conv.bias",
+            "the output's biases": LAYER0 + "conv.out_proj.bias",
+            "norms before the convolution": LAYER0 + "operator_norm.weight",
+            "q norms": LAYER1 + "self_attn.q_layernorm.weight",
+            "k norms": LAYER1 + "self_attn.k_layernorm.weight",
+            "gate": LAYER1 + "feed_forward.w1.weight",
         },
     ),
     "stablelm": (

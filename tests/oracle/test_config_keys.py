@@ -31,9 +31,9 @@ ROPE_TYPES = ["default", "linear", "llama3", "yarn", "longrope", "dynamic", "pro
 TYPES = ["full_attention", "sliding_attention"]
 
 # what is no field of the reference's classes, but counts
-OLD_KEYS = """is_causal original_max_position_embeddings partial_rotary_factor per_layer_config
+OLD_KEYS = """block_ff_dim is_causal original_max_position_embeddings partial_rotary_factor per_layer_config
     quantization_config rope_local_base_freq rope_scaling rope_theta rotary_emb_base rotary_pct
-    sliding_window_pattern torch_dtype""".split()
+    sliding_window_pattern tie_embedding torch_dtype""".split()
 ROPE_KEYS = """alpha attention_factor beta_fast beta_slow factor full_attention high_freq_factor
     llama_4_scaling_beta long_factor low_freq_factor mrope_section mscale mscale_all_dim original_max_position_embeddings
     partial_rotary_factor rope_theta rope_type short_factor truncate type""".split()
