@@ -141,7 +141,9 @@ enum block_bit {
     /* with FEATURE_ENCODER only: the residual stream becomes what the norm before a block makes of
      * it (post-norm: LayerNorm(x + block(x)), seen from the next block) */
     BLOCK_NORM_STREAM = 1 << 12,
-    ALL_BLOCK_BITS = (1 << 13) - 1,
+    /* with FEATURE_STATES only: attention's output is multiplied by the sigmoid of a gate */
+    BLOCK_ATTENTION_GATE = 1 << 13,
+    ALL_BLOCK_BITS = (1 << 14) - 1,
 };
 
 /* Properties of a single layer. */
@@ -289,6 +291,9 @@ enum tensor_role {
     ROLE_MIXER_DECAY,     /* (n_heads): the logarithm of the decay by a step of 1 */
     ROLE_MIXER_SKIP,      /* (n_heads): STATE_MAMBA2's D */
     ROLE_MIXER_NORM,      /* (n_heads * head_dim), or (head_dim) of STATE_DELTA */
+    /* of layers that attend, with BLOCK_ATTENTION_GATE */
+    ROLE_ATTN_GATE, /* as Q */
+    ROLE_ATTN_GATE_BIAS,
     ROLE_COUNT,
 };
 

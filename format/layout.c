@@ -46,6 +46,8 @@ enum presence {
     WITH_RECURRENCE,
     WITH_MAMBA2,
     WITH_DELTA,
+    WITH_ATTENTION_GATE,
+    WITH_ATTENTION_GATE_BIAS,
 };
 static const struct role_info {
     const char *name;
@@ -81,6 +83,8 @@ static const struct role_info {
     [ROLE_MLP_NORM_BIAS] = {"mlp_norm_bias", false, true, WITH_TWO_LAYER_NORMS, ONE, HIDDEN},
     [ROLE_FINAL_NORM_BIAS] = {"final_norm_bias", false, false, WITH_LAYER_NORM, ONE, HIDDEN},
     [ROLE_OUTPUT_BIAS] = {"output_bias", false, false, WITH_OUTPUT_BIAS, ONE, VOCAB},
+    [ROLE_ATTN_GATE] = {"attn_gate", true, true, WITH_ATTENTION_GATE, QUERY, HIDDEN},
+    [ROLE_ATTN_GATE_BIAS] = {"attn_gate_bias", false, true, WITH_ATTENTION_GATE_BIAS, ONE, QUERY},
     [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, MIXER_INPUTS, HIDDEN},
     [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_SHORT_CONV_BIAS, ONE, MIXER_INPUTS},
     [ROLE_MIXER_CONV] = {"mixer_conv", false, true, WITH_STATE, TAPS, MIXER_CHANNELS},
@@ -112,7 +116,9 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_V_BIAS] = ROLE_ATTN_O_BIAS,
     [ROLE_ATTN_O_BIAS] = ROLE_ATTN_Q_NORM,
     [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
-    [ROLE_ATTN_K_NORM] = ROLE_MIXER_GATE,
+    [ROLE_ATTN_K_NORM] = ROLE_ATTN_GATE,
+    [ROLE_ATTN_GATE] = ROLE_ATTN_GATE_BIAS,
+    [ROLE_ATTN_GATE_BIAS] = ROLE_MIXER_GATE,
     [ROLE_MIXER_GATE] = ROLE_MIXER_IN,
     [ROLE_MIXER_IN] = ROLE_MIXER_IN_BIAS,
     [ROLE_MIXER_IN_BIAS] = ROLE_MIXER_CONV,
@@ -206,6 +212,11 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return !attends && model->states.kind != STATE_SHORT_CONV;
     case WITH_MAMBA2:
         return !attends && model->states.kind == STATE_MAMBA2;
+    case WITH_ATTENTION_GATE:
+        return attends && model->blocks & BLOCK_ATTENTION_GATE;
+    case WITH_ATTENTION_GATE_BIAS:
+        return attends && model->blocks & BLOCK_ATTENTION_GATE &&
+               model->attention_bias != BIAS_NONE;
     case WITH_DELTA:
         return !attends && model->states.kind == STATE_DELTA;
     case WITH_QKV_BIAS:

@@ -94,6 +94,10 @@ static smol_status settle(const struct json_settings *config, struct config *res
     if (n == model->n_layers)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: no layer has attention: at least one must", config->path);
+    if (n == 0 && result->family->needs_states)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: all layers attend: at least one must not, in this family",
+                         config->path);
     if (n == 0)
         model->states = (struct blob_states){0};
     return SMOL_OK;

@@ -111,6 +111,8 @@ struct family {
     bool has_phi3_rope;       /* rope_type as in Phi-3 */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
+    bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
+    bool needs_states;         /* at least one layer must have a state */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
     uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
                                   not 0, the key in the rope object has no effect */

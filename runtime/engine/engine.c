@@ -58,6 +58,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->query, query * sizeof(float)},
         {&e->key, key * sizeof(float)},
         {&e->value, key * sizeof(float)},
+        {&e->attention_gate, m->blocks & BLOCK_ATTENTION_GATE ? query * sizeof(float) : 0},
         {&e->mixed, mixed * sizeof(float)},
         {&e->convolved, convolved * sizeof(float)},
         {&e->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},

@@ -31,6 +31,7 @@ struct engine {
     float *key;    /* (n_kv_heads * head_dim) */
     float *value;  /* (n_kv_heads * head_dim) */
     float *gated;  /* (intermediate_size): the MLP's activation; unused by int8 blobs */
+    float *attention_gate; /* (n_heads * head_dim), with BLOCK_ATTENTION_GATE only */
     /* Layers with states only: */
     float *mixed;     /* (smol_states_inputs): the convolution's inputs, or B, C and x */
     float *convolved; /* (smol_states_width): the output before the last product; gates before */

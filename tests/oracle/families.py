@@ -28,6 +28,7 @@ from transformers import (
     Phi3Config,
     PhiConfig,
     Qwen2Config,
+    Qwen3_5TextConfig,
     Qwen3Config,
     SmolLM3Config,
     StableLmConfig,
@@ -51,6 +52,7 @@ CONFIGS = {
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
     "lfm2": Lfm2Config,
+    "qwen3_5": Qwen3_5TextConfig,
     "stablelm": StableLmConfig,
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
@@ -287,6 +289,31 @@ def granitemoehybrid(draw):
 
 
 @st.composite
+def qwen3_5(draw):
+    config = draw(shapes())
+    keys, values = draw(either((2, 4), (1, 1), (3, 3), (1, 5)))
+    types = state_layers(draw, config)
+    types[draw(either(*[i for i in range(len(types))]))] = "linear_attention"
+    if "full_attention" not in types:
+        types = [*types, "full_attention"]
+        config["num_hidden_layers"] += 1
+    head_dim = rotated(config)
+    turned = draw(st.sampled_from([n for n in range(2, head_dim + 1, 2) if int(head_dim * (n / head_dim)) == n]))
+    return config | {
+        "head_dim": head_dim,
+        "num_key_value_heads": config["num_key_value_heads"] or config["num_attention_heads"],
+        "attention_bias": draw(FLAG),
+        "layer_types": types,
+        "linear_conv_kernel_dim": draw(either(4, 2, 3, 7)),
+        "linear_key_head_dim": draw(either(16, 8, 1, 33)),
+        "linear_value_head_dim": draw(either(16, 8, 1, 33)),
+        "linear_num_key_heads": keys,
+        "linear_num_value_heads": values,
+        "rope_parameters": {"rope_type": "default", "rope_theta": draw(THETA), "partial_rotary_factor": turned / head_dim},
+    }
+
+
+@st.composite
 def phi3(draw):
     """Parts of heads rotate; its lists of factors are as long as that takes."""
     shape = draw(shapes())
@@ -484,7 +511,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, lfm2, stablelm, gptneox, gpt2, phi, gemma2, gemma3,
+        exaone4, hunyuandensev1, minicpm, lfm2, qwen3_5, stablelm, gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }
 

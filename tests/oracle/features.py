@@ -147,6 +147,27 @@ FEATURES = {
             "the norm after the gate": LAYER0 + "mamba.norm.weight",
         },
     ),
+    "qwen3_5": (
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "attention_bias": True,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 24,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "rope_parameters": rope(partial_rotary_factor=0.5),
+        },
+        {
+            "partial rotation": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+            "decay": LAYER0 + "linear_attn.A_log",
+            "the bias of the step": LAYER0 + "linear_attn.dt_bias",
+            "the rate": LAYER0 + "linear_attn.in_proj_b.weight",
+            "convolution": LAYER0 + "linear_attn.conv1d.weight",
+            "the norm before the gate": LAYER0 + "linear_attn.norm.weight",
+            "queries and their gates": LAYER1 + "self_attn.q_proj.weight",
+            "their biases": LAYER1 + "self_attn.q_proj.bias",
+        },
+    ),
     "phi3": (
         {
             "rope_parameters": rope(
