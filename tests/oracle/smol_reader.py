@@ -14,14 +14,16 @@ NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 13, 32, 33
+LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, TOKENIZER, WEIGHTS = (
+    8, 9, 10, 11, 12, 13, 14, 32, 33
+)  # fmt: skip
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY, ENCODER = 64, 128, 256
+COMPONENTS, VOCABULARY, ENCODER, STATES = 64, 128, 256, 512
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
-    ENCODER: ENCODER_SECTION,
+    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION,
 }  # 3
 
 
@@ -92,6 +94,12 @@ ROLES = [
     (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (28, "mixer_in", True, "3H", None),
+    (29, "mixer_in_bias", True, "3", "state_biases"),
+    (30, "mixer_conv", True, "TH", None),
+    (31, "mixer_conv_bias", True, "H", "state_biases"),
+    (32, "mixer_out", True, "HH", None),
+    (33, "mixer_out_bias", True, "H", "state_biases"),
     (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
     (25, "mlp_norm_bias", True, "H", lambda m: m["blocks"] & (LAYER_NORM | ONE_NORM) == LAYER_NORM),
@@ -592,6 +600,7 @@ class Blob:
         self.check_sections()
         self.read_model()
         self.read_encoder()
+        self.read_states()
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
@@ -708,6 +717,21 @@ class Blob:
         plain = all(m[name] == value for name, value in self.plain().items())
         need(not plain or m["attention_bias"] == 2 or any(self.layers), "nothing needs blocks")
 
+    def read_states(self):
+        """5.14"""
+        self.stateful, self.model["taps"], self.model["state_biases"] = [], 0, 0
+        if not self.features & STATES:
+            return
+        data = self.section(STATES_SECTION)
+        need(len(data) == 192 and not any(data[12:64]) and not self.encoder, "states section")
+        kind, taps, biases = struct.unpack_from("<3I", data)
+        need(kind == 1 and 2 <= taps <= 16 and biases <= 1, "states")
+        self.stateful = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
+        n = self.model["n_layers"]
+        need(0 < len(self.stateful) < n and max(self.stateful) < n, "layers with states")
+        need(not any(self.layers[i] for i in self.stateful), "bits of layers with states")
+        self.model["taps"], self.model["state_biases"] = taps, biases
+
     def read_encoder(self):
         stream = bool(self.model.get("blocks", 0) & NORM_STREAM)
         self.encoder = None
@@ -746,14 +770,20 @@ class Blob:
         m = self.model
         extents = {
             "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"],
-            "C": m["context_length"],
+            "C": m["context_length"], "3": 3 * m["hidden_size"], "T": m["taps"],
             "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"],
         }  # fmt: skip
         whole = m["blocks"] & QK_NORM_ALL
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
         present = [r for r in ROLES if r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]])]
         order = [(r, 0) for r in present if r[1] in ("embed", "positions")]
-        order += [(r, layer) for layer in range(m["n_layers"]) for r in present if r[2]]
+        attends = {*range(2, 10), 19, 20}
+        order += [
+            (r, layer)
+            for layer in range(m["n_layers"])
+            for r in present
+            if r[2] and r[0] not in (attends if layer in self.stateful else range(28, 34))
+        ]
         order += [(r, 0) for r in present if not r[2] and (r, 0) not in order]
         for (role, name, per_layer, shape, _), layer in order:
             full = f"layers.{layer}.{name}" if per_layer else name
@@ -770,7 +800,7 @@ class Blob:
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
         for entry, (role, layer, name, shape) in zip(table, expected, strict=True):
-            is_vector, is_rows = len(shape) == 1, name == "positions"
+            is_vector, is_rows = len(shape) == 1, name == "positions" or name.endswith("mixer_conv") or name.endswith("mixer_conv")
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
             dtype, levels = F32 if is_vector or is_rows else self.model["dtype"], 0

@@ -13,12 +13,25 @@ from families import CONFIGS, cases, configs
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig, GenerationConfig, LlamaConfig
+from transformers.models.lfm2.modeling_lfm2 import Lfm2MLP
 
 from internal import DAMAGED, OK, Error, Settings, lib
 
 ROUNDS = 300
 FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
 NO_TOKEN = 2**32 - 1
+
+
+class States(ctypes.Structure):
+    """struct blob_states of format/format.h."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),
+        ("taps", ctypes.c_uint32),
+        ("biases", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32 * 13),
+        ("layers", ctypes.c_uint8 * 128),
+    ]
 
 
 class Model(ctypes.Structure):
@@ -47,6 +60,7 @@ class Model(ctypes.Structure):
         ("rope_scale", ctypes.c_float * 2),
         ("query_growth", ctypes.c_float),
         ("query_period", ctypes.c_uint32),
+        ("states", States),
     ]
 
 
@@ -230,6 +244,7 @@ BLOCKS = {
     "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
+    "lfm2": QK_NORM_HEADS,
 }
 
 
@@ -307,6 +322,24 @@ def check_rotation(ours, theirs):
         assert model.rope_scale[i] == np.float32(scale)
 
 
+def check_states(model, theirs):
+    convolves = [kind == "conv" for kind in getattr(theirs, "layer_types", None) or ()]
+    if not any(convolves):
+        assert bytes(model.states) == bytes(ctypes.sizeof(States))
+        return
+    states = model.states
+    assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
+    bits = np.unpackbits(np.array(states.layers, np.uint8), bitorder="little")
+    assert list(np.flatnonzero(bits)) == list(np.flatnonzero(convolves))
+
+
+def intermediate_size_of(theirs):
+    if theirs.model_type != "lfm2":
+        wide = getattr(theirs, "n_inner", None) or 4 * theirs.hidden_size  # GPT-2's
+        return getattr(theirs, "intermediate_size", wide)
+    return Lfm2MLP(theirs).w1.out_features
+
+
 def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
@@ -323,8 +356,9 @@ def check_block(ours, theirs):
     if getattr(theirs, "use_parallel_residual", False):
         blocks |= PARALLEL_BLOCKS[theirs.model_type]
     assert model.blocks == blocks
+    check_states(model, theirs)
     keys = ("hidden_activation", "activation_function", "hidden_act")
-    activation = next(getattr(theirs, key) for key in keys if getattr(theirs, key, None))
+    activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
     beta = theirs.model_type == "ministral3" and theirs.rope_parameters["llama_4_scaling_beta"]
     assert model.query_growth == np.float32(beta)
@@ -343,10 +377,9 @@ def check_sizes(model, theirs):
     assert model.head_dim == (head_dim or theirs.hidden_size // theirs.num_attention_heads)
     assert model.n_kv_heads == getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
     assert model.hidden_size == theirs.hidden_size
-    wide = getattr(theirs, "n_inner", None) or 4 * theirs.hidden_size  # GPT-2's
-    assert model.intermediate_size == getattr(theirs, "intermediate_size", wide)
+    assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
-    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
+    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
     (epsilon,) = (getattr(theirs, key) for key in keys if hasattr(theirs, key))
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
