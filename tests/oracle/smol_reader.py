@@ -719,14 +719,15 @@ class Blob:
 
     def read_states(self):
         """5.14"""
-        self.stateful, self.model["taps"], self.model["state_biases"] = [], 0, 0
+        self.stateful = self.model["stateful"] = []
+        self.model["taps"] = self.model["state_biases"] = 0
         if not self.features & STATES:
             return
         data = self.section(STATES_SECTION)
         need(len(data) == 192 and not any(data[12:64]) and not self.encoder, "states section")
         kind, taps, biases = struct.unpack_from("<3I", data)
         need(kind == 1 and 2 <= taps <= 16 and biases <= 1, "states")
-        self.stateful = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
+        self.stateful = self.model["stateful"] = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
         n = self.model["n_layers"]
         need(0 < len(self.stateful) < n and max(self.stateful) < n, "layers with states")
         need(not any(self.layers[i] for i in self.stateful), "bits of layers with states")
