@@ -150,7 +150,9 @@ enum block_bit {
     /* with FEATURE_ENCODER only: the residual stream becomes what the norm before a block makes of
      * it (post-norm: LayerNorm(x + block(x)), seen from the next block) */
     BLOCK_NORM_STREAM = 1 << 12,
-    ALL_BLOCK_BITS = (1 << 13) - 1,
+    /* with FEATURE_STATES only: attention's output is multiplied by the sigmoid of a gate */
+    BLOCK_ATTENTION_GATE = 1 << 13,
+    ALL_BLOCK_BITS = (1 << 14) - 1,
 };
 
 /* Properties of a single layer. */
@@ -167,15 +169,21 @@ enum { STATES_MAX_LAYERS = 1 << 10 };
 struct blob_states {
     uint32_t kind;   /* enum state_kind */
     uint32_t taps;   /* inputs that a convolution sees, with the newest; 2 to STATES_MAX_TAPS */
-    uint32_t biases; /* 1: the layers' matrices and the convolution have biases */
-    uint32_t reserved[13];
+    uint32_t biases; /* 1: the convolution and, of STATE_SHORT_CONV, the matrices have biases */
+    /* 0 for STATE_SHORT_CONV: */
+    uint32_t n_heads, head_dim; /* of the layer's output */
+    uint32_t size;              /* of the vectors that drive and read the state */
+    uint32_t n_groups;          /* of these vectors: groups of as many heads share them */
+    uint32_t reserved[9];
     uint8_t layers[STATES_MAX_LAYERS / 8]; /* bit i % 8 of byte i / 8: layer i has a state */
 };
 enum state_kind {
     STATE_NONE,       /* in memory only: no layer has a state */
     STATE_SHORT_CONV, /* LFM2's gated short convolution */
+    STATE_MAMBA2,     /* Dao and Gu, 2024 */
+    STATE_DELTA,      /* gated DeltaNet (Yang et al., 2024) */
 };
-enum { STATES_MAX_TAPS = 16 };
+enum { STATES_MAX_TAPS = 16, STATES_MAX_HEADS = 1 << 12, STATES_MAX_SIZE = 1 << 10 };
 
 /* Mixtures of experts (Shazeer et al., 2017): in a sparse layer a router chooses for each token
  * n_used of n_experts MLPs, whose weighted outputs are added. All zero: the model has none. */
@@ -349,19 +357,30 @@ enum tensor_role {
     ROLE_MLP_NORM_BIAS,   /* (hidden_size), per layer */
     ROLE_FINAL_NORM_BIAS, /* (hidden_size) */
     ROLE_OUTPUT_BIAS,     /* (vocab_size) */
-    /* per layer with a state, with FEATURE_STATES. B, C and x are (hidden_size) each. */
-    ROLE_MIXER_IN,        /* (3 * hidden_size, hidden_size): B, C and x, one below the other */
-    ROLE_MIXER_IN_BIAS,   /* (3 * hidden_size) */
-    ROLE_MIXER_CONV,      /* (taps, hidden_size): the weights of the oldest input come first */
-    ROLE_MIXER_CONV_BIAS, /* (hidden_size) */
-    ROLE_MIXER_OUT,       /* (hidden_size, hidden_size) */
-    ROLE_MIXER_OUT_BIAS,  /* (hidden_size) */
+    /* per layer with a state, with FEATURE_STATES; FORMAT.md, 14, has their shapes */
+    ROLE_MIXER_IN,        /* STATE_SHORT_CONV: B, C and x; others: the convolution's inputs */
+    ROLE_MIXER_IN_BIAS,   /* of STATE_SHORT_CONV */
+    ROLE_MIXER_CONV,      /* (taps, channels): the weights of the oldest input come first */
+    ROLE_MIXER_CONV_BIAS, /* (channels) */
+    ROLE_MIXER_OUT,       /* (hidden_size, n_heads * head_dim) */
+    ROLE_MIXER_OUT_BIAS,  /* of STATE_SHORT_CONV */
     /* per sparse layer, with FEATURE_EXPERTS; its shared MLP has the roles of an MLP */
     ROLE_ROUTER,      /* (n_experts, hidden_size), f32 in blobs of every dtype */
     ROLE_ROUTER_BIAS, /* (n_experts) */
     ROLE_EXPERT_GATE, /* (width, hidden_size), for each expert */
     ROLE_EXPERT_UP,   /* as gate */
     ROLE_EXPERT_DOWN, /* (hidden_size, width) */
+    /* per layer with a state, but not of STATE_SHORT_CONV: */
+    ROLE_MIXER_GATE,      /* (n_heads * head_dim, hidden_size): the gate of the output */
+    ROLE_MIXER_STEP,      /* (n_heads, hidden_size): a token's step */
+    ROLE_MIXER_RATE,      /* (n_heads, hidden_size): STATE_DELTA's rate of learning */
+    ROLE_MIXER_STEP_BIAS, /* (n_heads) */
+    ROLE_MIXER_DECAY,     /* (n_heads): the logarithm of the decay by a step of 1 */
+    ROLE_MIXER_SKIP,      /* (n_heads): STATE_MAMBA2's D */
+    ROLE_MIXER_NORM,      /* (n_heads * head_dim), or (head_dim) of STATE_DELTA */
+    /* of layers that attend, with BLOCK_ATTENTION_GATE */
+    ROLE_ATTN_GATE, /* as Q */
+    ROLE_ATTN_GATE_BIAS,
     ROLE_COUNT,
 };
 

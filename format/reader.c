@@ -301,7 +301,11 @@ static smol_status check_states(struct blob *blob, smol_error *error)
     struct blob_states *states = &blob->model_copy->states;
     size_t n = 0;
     if (!(blob->header->required_features & FEATURE_STATES))
-        return SMOL_OK;
+        return blob->model->blocks & BLOCK_ATTENTION_GATE
+                   ? damaged_section(blob, error, SECTION_MODEL,
+                                     "a gate of attention needs the states feature",
+                                     find_section(blob, SECTION_MODEL)->offset)
+                   : SMOL_OK;
     smol_status status =
         take(blob, SECTION_STATES, sizeof *states, (const void **)&blob->states_section, &n, error);
     if (status)

@@ -180,12 +180,16 @@ static smol_status read_null(const struct json_settings *config, const char *key
 _Static_assert(sizeof sizes / sizeof sizes[0] == N_FAMILY_SIZES, "all of them");
 
 /* Reads a size whose key is `own` in the family, if not NULL. */
-static smol_status read_size(const struct json_settings *config, const struct size *size,
-                             const char *own, uint32_t *value)
+static smol_status read_size(const struct json_settings *config, const struct family *family,
+                             const struct size *size, const char *own, uint32_t *value)
 {
     const char *key = own ? own : size->key;
+    bool unused = family->unused_size && strcmp(family->unused_size, size->key) == 0;
+    uint32_t ignored;
     smol_status status = SMOL_OK;
-    if (own)
+    if (unused)
+        status = smol_setting_integer(config, size->key, 0, UINT32_MAX, &ignored);
+    else if (own)
         status = check_absent(config, size->key, "this family has no such key: remove it");
     if (status || *key == '\0')
         return status;
@@ -198,7 +202,7 @@ static smol_status read_sizes(const struct json_settings *config, const struct f
     for (size_t i = 0; i < N_FAMILY_SIZES; i++) {
         uint32_t value;
         memcpy(&value, (const char *)&family->sizes + sizes[i].fallback, sizeof value);
-        smol_status status = read_size(config, &sizes[i], family->size_keys[i], &value);
+        smol_status status = read_size(config, family, &sizes[i], family->size_keys[i], &value);
         if (status)
             return status;
         memcpy((char *)model + sizes[i].offset, &value, sizeof value);
@@ -276,6 +280,30 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
                          "at most %d is supported",
                          config->path, model->head_dim, model->hidden_size, model->n_heads,
                          MAX_HEAD_DIM);
+    return SMOL_OK;
+}
+
+/* Checks that an MLP has no experts. */
+static smol_status check_experts(const struct json_settings *config, const struct family *family)
+{
+    uint32_t n = 8;
+    if (!family->experts_key)
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, family->experts_key, 0, UINT32_MAX, &n);
+    if (!status && n > 0)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: %s is %u: experts are not supported in this family", config->path,
+                         family->experts_key, n);
+    return status;
+}
+
+/* Checks what layers with states need: their activation is SiLU. */
+static smol_status check_recurrences(const struct json_settings *config,
+                                     const struct blob_model *model)
+{
+    if (model->states.kind > STATE_SHORT_CONV && model->activation != ACTIVATION_SILU)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: hidden_act must be silu in this family", config->path);
     return SMOL_OK;
 }
 
@@ -499,6 +527,7 @@ static const char *const nullable[] = {
     "num_key_value_heads",
     "head_dim",
     "sliding_window",
+    "position_embedding_type",
     "attn_logit_softcapping",
     "clip_qkv",
     "mlp_only_layers",
@@ -515,6 +544,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status)
         status = check_supported(config, result->family);
     if (!status)
+        status = check_experts(config, result->family);
+    if (!status)
         status = read_sizes(config, result->family, model);
     if (!status && result->family->adjusts_mlp)
         status = adjust_mlp(config, model);
@@ -526,6 +557,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = read_block(config, result);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
+    if (!status)
+        status = check_recurrences(config, model);
     if (!status)
         status = read_bos(config, result->family, model);
     model->family = FAMILY_LLAMA;

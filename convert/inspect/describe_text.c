@@ -111,6 +111,7 @@ static void print_components(const struct blob_model *m, FILE *out)
         {BLOCK_POSITIONS, "learned positions"},
         {BLOCK_OUTPUT_BIAS, "output bias"},
         {BLOCK_ROTATE_NEIGHBOURS, "rope of neighbours"},
+        {BLOCK_ATTENTION_GATE, "gated attention"},
     };
     const char *before = "";
     for (size_t i = 0; i < sizeof components / sizeof components[0]; i++) {
