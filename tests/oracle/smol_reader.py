@@ -15,14 +15,14 @@ F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
 LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
-TOKENIZER, WEIGHTS = 32, 33
+EXPERTS_SECTION, TOKENIZER, WEIGHTS = 15, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY, ENCODER, STATES, EMBEDDER, CLUSTERS = 64, 128, 256, 512, 2048, 4096
+COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS = 64, 128, 256, 512, 1024, 2048, 4096
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
-    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EMBEDDER: EMBEDDER_SECTION,
+    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION, EMBEDDER: EMBEDDER_SECTION,
 }  # 3
 
 
@@ -74,6 +74,10 @@ NORM_STREAM = 4096
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
+# 5.15
+EXPERT_FIELDS = """n_experts n_used width shared_width scoring normalizes choice_bias sum_epsilon scale
+    qkv_clip""".split()
+
 # 5.4
 GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty".split()
 
@@ -108,6 +112,11 @@ ROLES = [
     (14, "mlp_gate_bias", True, "I", lambda m: m["mlp_bias"] and not m["blocks"] & NO_GATE),
     (15, "mlp_up_bias", True, "I", "mlp_bias"),
     (16, "mlp_down_bias", True, "H", "mlp_bias"),
+    (34, "router", True, "EH", "sparse"),
+    (35, "router_bias", True, "E", "choice_bias"),
+    (36, "gate", True, "WH", "expert"),
+    (37, "up", True, "WH", "expert"),
+    (38, "down", True, "HW", "expert"),
     (22, "mlp_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (17, "final_norm", False, "H", None),
     (26, "final_norm_bias", False, "H", lambda m: m["blocks"] & LAYER_NORM),
@@ -611,6 +620,7 @@ class Blob:
         self.read_model()
         self.read_encoder()
         self.read_states()
+        self.read_experts()
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
@@ -764,7 +774,7 @@ class Blob:
             self.read_embedder()
 
     def read_embedder(self):
-        """5.14."""
+        """5.16"""
         data, width = self.section(EMBEDDER_SECTION), self.model["hidden_size"]
         need(len(data) >= 64, "embedder section")
         n_prompts, default, n_strings, n_dense, score, pair, separator, has_types = struct.unpack_from("<8I", data)
@@ -814,6 +824,27 @@ class Blob:
             "pair": pair, "separator": separator, "types": types, "texts": texts[2 * n_prompts :],
         }  # fmt: skip
 
+    def read_experts(self):
+        """5.15"""
+        self.experts, self.sparse = None, [False] * self.model["n_layers"]
+        if not self.features & EXPERTS:
+            return
+        m, data = self.model, self.section(EXPERTS_SECTION)
+        need(len(data) == 192 and not any(data[40:64]) and not self.encoder, "experts section")
+        x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3f", data), strict=True))
+        need(1 <= x["n_used"] <= x["n_experts"] <= 2**10, "n_used or n_experts")
+        need(1 <= x["width"] <= 2**22 and x["shared_width"] <= 2**22, "widths")
+        need(x["scoring"] <= 2 and max(x["normalizes"], x["choice_bias"]) <= (x["scoring"] != 1), "scoring")
+        need(0 < x["scale"] < float("inf"), "scale")
+        need(all(0 <= x[name] < float("inf") for name in ("sum_epsilon", "qkv_clip")), "epsilon or clip")
+        need(all(np.copysign(1, x[name]) == 1 for name in ("sum_epsilon", "qkv_clip")), "minus zero")
+        need(x["normalizes"] or not x["sum_epsilon"], "epsilon of no sum")
+        need(not m["mlp_bias"] and not m["blocks"] & (NO_GATE | PARALLEL), "blocks of experts")
+        dense = np.unpackbits(np.frombuffer(data[64:], np.uint8), bitorder="little")
+        self.sparse = [not bit for bit in dense[: m["n_layers"]]]
+        need(not any(dense[m["n_layers"] :]) and any(self.sparse), "dense layers")
+        need(not all(self.sparse) or m["intermediate_size"] == x["width"], "intermediate_size")
+
     def read_small_sections(self):
         self.stop = [i for (i,) in self.entries(STOP, "<I")]
         need(self.stop == sorted(set(self.stop)), "stop order")
@@ -833,32 +864,49 @@ class Blob:
                 self.generation[name] = value
         self.provenance = self.section(PROVENANCE).decode(errors="replace")
 
+    def presences(self, layer):
+        """7.1: what the names of ROLES' last column stand for."""
+        x, sparse = self.experts or {}, self.sparse[layer]
+        return self.model | {
+            "I": x["shared_width"] if sparse else self.model["intermediate_size"],
+            "sparse": sparse, "expert": sparse, "choice_bias": sparse and x["choice_bias"],
+        }  # fmt: skip
+
     def expected_tensors(self):
-        """7.1: (role, layer, name, shape) in order."""
-        m = self.model
+        """7.1: (role, layer, expert, name, shape) in order."""
+        m, x = self.model, self.experts or {"n_experts": 0, "width": 0}
         extents = {
-            "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"],
-            "C": m["context_length"], "3": 3 * m["hidden_size"], "T": m["taps"],
-            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"],
+            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "3": 3 * m["hidden_size"], "T": m["taps"],
+            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
         }  # fmt: skip
         whole = m["blocks"] & QK_NORM_ALL
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
-        present = [r for r in ROLES if r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]])]
-        order = [(r, 0) for r in present if r[1] in ("embed", "positions")]
-        attends = {*range(2, 10), 19, 20}
-        order += [
-            (r, layer)
-            for layer in range(m["n_layers"])
-            for r in present
-            if r[2] and r[0] not in (attends if layer in self.stateful else range(28, 34))
-        ]
-        order += [(r, 0) for r in present if not r[2] and (r, 0) not in order]
-        for (role, name, per_layer, shape, _), layer in order:
+
+        def present(layer):
+            known = self.presences(layer)
+            for r in ROLES:
+                has = r[4] is None or (r[4](m) if callable(r[4]) else known[r[4]])
+                if has and (known["I"] or "I" not in r[3]):
+                    yield r
+
+        order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions")]
+        for layer in range(m["n_layers"]):
+            absent = ATTENDING if layer in self.stateful else MIXING
+            own = [r for r in present(layer) if r[2] and r[0] not in absent]
+            of_experts = [r for r in own if r[4] == "expert"]
+            last = [r for r in own if r[1] == "mlp_out_norm"]
+            order += [(r, layer, 0) for r in own if r not in of_experts + last]
+            order += [(r, layer, e) for e in range(x["n_experts"]) for r in of_experts]
+            order += [(r, layer, 0) for r in last]
+        order += [(r, 0, 0) for r in present(0) if not r[2] and (r, 0, 0) not in order]
+        for (role, name, per_layer, shape, presence), layer, expert in order:
+            name = f"experts.{expert}.{name}" if presence == "expert" else name
             full = f"layers.{layer}.{name}" if per_layer else name
-            yield role, layer, full, [extents[letter] for letter in shape]
+            sizes = extents | {"I": self.presences(layer)["I"]}
+            yield role, layer, expert, full, [sizes[letter] for letter in shape]
 
     def read_tensors(self):
-        table = self.entries(TENSORS, "<IIIIQQQQI12s")
+        table = self.entries(TENSORS, "<IIIIQQQQII8s")
         mixed = self.features & MIXED
         tables = self.entries(LEVELS, "<64b") if mixed else []
         need(not mixed or self.model["dtype"] == INT8, "dtype of a mix")
@@ -867,12 +915,12 @@ class Blob:
         need(len(table) == len(expected), "number of tensors")
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
-        for entry, (role, layer, name, shape) in zip(table, expected, strict=True):
-            is_vector, is_rows = len(shape) == 1, name == "positions" or name.endswith("mixer_conv") or name.endswith("mixer_conv")
+        for entry, (role, layer, expert, name, shape) in zip(table, expected, strict=True):
+            is_vector, is_rows, router = len(shape) == 1, name == "positions" or name.endswith("mixer_conv"), role == 34
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
-            dtype, levels = F32 if is_vector or is_rows else self.model["dtype"], 0
-            if mixed and not is_vector and not is_rows:
+            dtype, levels = F32 if is_vector or is_rows or router else self.model["dtype"], 0
+            if mixed and not is_vector and not is_rows and not router:
                 dtype, levels = (chosen := table[0] if alias else entry)[2], chosen[8]
                 need(dtype in BITS, f"storage of {name}")
                 if dtype != INT8:
@@ -886,7 +934,7 @@ class Blob:
                 size = round_up(rows * cols * 4, 64)
             offset = table[0][6] if alias else end
             layout = 0 if is_vector else 2 if is_rows else 1
-            want = (role, layer, dtype, layout, rows, cols, offset, size, levels, bytes(12))
+            want = (role, layer, dtype, layout, rows, cols, offset, size, levels, expert, bytes(8))
             need(entry == want, f"tensor {name}")
             data = self.data[offset : offset + size]
             values = tables[levels][: 2 ** BITS[dtype]] if dtype > INT8 else ()
