@@ -55,8 +55,8 @@ enum blob_feature {
     /* fields of struct blob_text from `model` on, and the flags and steps that belong to it */
     FEATURE_VOCABULARY = 1 << 7,
     FEATURE_ENCODER = 1 << 8, /* SECTION_ENCODER: every token sees the whole text */
-    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees those
-     * before it */
+    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees
+     * those before it */
     FEATURE_EMBEDDER = 1 << 11,
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |

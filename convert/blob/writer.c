@@ -114,13 +114,13 @@ static uint64_t features_of(const struct blob_contents *contents)
 /* Returns the lowest minor version that defines the features. */
 static uint16_t minor_of(uint64_t features)
 {
-    return features & FEATURE_EMBEDDER                       ? BLOB_MINOR_STATES
+    return features & FEATURE_EMBEDDER                         ? BLOB_MINOR_STATES
            : features & (FEATURE_VOCABULARY | FEATURE_ENCODER) ? BLOB_MINOR_VOCABULARY
-           : features & FEATURE_COMPONENTS                   ? BLOB_MINOR_COMPONENTS
-           : features & FEATURE_TOOLS                        ? BLOB_MINOR_TOOLS
-           : features & FEATURE_MIXED                        ? BLOB_MINOR_MIXED
-           : features                                        ? BLOB_MINOR_FEATURES
-                                                             : BLOB_MINOR;
+           : features & FEATURE_COMPONENTS                     ? BLOB_MINOR_COMPONENTS
+           : features & FEATURE_TOOLS                          ? BLOB_MINOR_TOOLS
+           : features & FEATURE_MIXED                          ? BLOB_MINOR_MIXED
+           : features                                          ? BLOB_MINOR_FEATURES
+                                                               : BLOB_MINOR;
 }
 
 static struct section_data section_data(const struct blob_contents *contents,

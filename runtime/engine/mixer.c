@@ -10,7 +10,7 @@ static struct product_input attended_input(const struct pass *pass)
 {
     size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
     return smol_input_with_rest(smol_input(pass->e->query, pass->n, width, pass->e->query_q),
-                     pass->e->query_rest);
+                                pass->e->query_rest);
 }
 
 static void read_attention_input(struct pass *pass, size_t layer, size_t t)
@@ -40,7 +40,8 @@ void smol_mixer_read(const struct worker *w, size_t layer)
 {
     struct engine *e = w->pass->e;
     const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
-    const struct product_input input = smol_residual_input(w->pass), attended = attended_input(w->pass);
+    const struct product_input input = smol_residual_input(w->pass),
+                               attended = attended_input(w->pass);
     const struct product qkv[] = {
         {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], .out = e->query},
         {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = e->key},

@@ -2,7 +2,7 @@
 #include "runtime/engine/residual.h"
 
 void smol_normalize(struct pass *pass, const struct layer *layer, enum tensor_role role,
-                      const float *x, float *out)
+                    const float *x, float *out)
 {
     static const enum tensor_role biases[ROLE_COUNT] = {
         [ROLE_ATTN_NORM] = ROLE_ATTN_NORM_BIAS,
@@ -30,7 +30,7 @@ struct product_input smol_residual_input(const struct pass *pass)
 }
 
 void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, size_t t,
-                          const char *what)
+                        const char *what)
 {
     struct engine *e = pass->e;
     size_t hidden = pass->m->hidden_size;
@@ -38,12 +38,12 @@ void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, 
     const struct product_input input = smol_residual_input(pass);
     if (l->tensor[role])
         smol_normalize(pass, l, role, e->x + t * hidden,
-                  (pass->m->blocks & BLOCK_NORM_STREAM ? e->x : e->normed) + t * hidden);
+                       (pass->m->blocks & BLOCK_NORM_STREAM ? e->x : e->normed) + t * hidden);
     smol_input_prepare(pass, &input, t, what, layer);
 }
 
 struct product smol_residual_product(const struct pass *pass, const struct blob_tensor *weight,
-                                       const struct blob_tensor *bias)
+                                     const struct blob_tensor *bias)
 {
     bool apart = pass->m->blocks & BLOCK_NORM_OUTPUTS || pass->m->residual_scale != 1;
     return (struct product){weight, bias, .out = apart ? pass->e->normed : pass->e->x,
