@@ -384,8 +384,8 @@ static smol_status check_same_stats(const struct conversion *c, const struct blo
                      blob->path, c->source.stats.path);
 }
 
-/* Returns whether the blob was made with --reranker: its score is not the checkpoint's own layer. The
- * checkpoint's architecture tells, but a pair within a text is needed for either. */
+/* Returns whether the blob was made with --reranker: its score is not the checkpoint's own layer.
+ * The checkpoint's architecture tells, but a pair within a text is needed for either. */
 static bool scores_by_words(const struct blob *blob)
 {
     const struct blob_embedder *header = blob->embedder.header;
