@@ -63,14 +63,14 @@ RANGES = {
     "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**13 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**14 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
 ROTATE_NEIGHBOURS = 32
-NORM_STREAM = 4096
+NORM_STREAM, ATTENTION_GATE = 4096, 8192
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
@@ -97,12 +97,21 @@ ROLES = [
     (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (46, "attn_gate", True, "QH", lambda m: m["blocks"] & ATTENTION_GATE),
+    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and m["attention_bias"]),
+    (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
     (28, "mixer_in", True, "3H", None),
-    (29, "mixer_in_bias", True, "3", "state_biases"),
-    (30, "mixer_conv", True, "TH", None),
-    (31, "mixer_conv_bias", True, "H", "state_biases"),
-    (32, "mixer_out", True, "HH", None),
-    (33, "mixer_out_bias", True, "H", "state_biases"),
+    (29, "mixer_in_bias", True, "3", lambda m: m["state_biases"] and m["state_kind"] == 1),
+    (30, "mixer_conv", True, "TX", None),
+    (31, "mixer_conv_bias", True, "X", "state_biases"),
+    (40, "mixer_step", True, "hH", lambda m: m["state_kind"] > 1),
+    (41, "mixer_rate", True, "hH", lambda m: m["state_kind"] == 3),
+    (42, "mixer_step_bias", True, "h", lambda m: m["state_kind"] > 1),
+    (43, "mixer_decay", True, "h", lambda m: m["state_kind"] > 1),
+    (44, "mixer_skip", True, "h", lambda m: m["state_kind"] == 2),
+    (45, "mixer_norm", True, "N", lambda m: m["state_kind"] > 1),
+    (32, "mixer_out", True, "HM", None),
+    (33, "mixer_out_bias", True, "H", lambda m: m["state_biases"] and m["state_kind"] == 1),
     (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
     (25, "mlp_norm_bias", True, "H", lambda m: m["blocks"] & (LAYER_NORM | ONE_NORM) == LAYER_NORM),
@@ -742,18 +751,26 @@ class Blob:
     def read_states(self):
         """5.14"""
         self.stateful = self.model["stateful"] = []
-        self.model["taps"] = self.model["state_biases"] = 0
+        self.model |= dict.fromkeys(("state_kind", "taps", "state_biases"), 0) | {"state_sizes": (0, 0, 0, 0)}
         if not self.features & STATES:
+            need(not self.model["blocks"] & ATTENTION_GATE, "a gate of attention")
             return
         data = self.section(STATES_SECTION)
-        need(len(data) == 192 and not any(data[12:64]) and not self.encoder, "states section")
+        need(len(data) == 192 and not any(data[28:64]) and not self.encoder, "states section")
         kind, taps, biases = struct.unpack_from("<3I", data)
-        need(kind == 1 and 2 <= taps <= 16 and biases <= 1, "states")
+        need(1 <= kind <= 3 and 2 <= taps <= 16 and biases <= 1, "states")
+        sizes = struct.unpack_from("<4I", data, 12)
+        if kind == 1:
+            need(not any(sizes), "sizes of a short convolution")
+        else:
+            limits = (2**12, 2**10, 2**10, 2**12)
+            need(all(1 <= n <= most for n, most in zip(sizes, limits, strict=True)), "sizes of states")
+            need(sizes[0] % sizes[3] == 0, "groups of states")
         self.stateful = self.model["stateful"] = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
         n = self.model["n_layers"]
         need(0 < len(self.stateful) < n and max(self.stateful) < n, "layers with states")
         need(not any(self.layers[i] for i in self.stateful), "bits of layers with states")
-        self.model["taps"], self.model["state_biases"] = taps, biases
+        self.model |= {"state_kind": kind, "taps": taps, "state_biases": biases, "state_sizes": sizes}
 
     def read_encoder(self):
         stream = bool(self.model.get("blocks", 0) & NORM_STREAM)
@@ -879,6 +896,11 @@ class Blob:
             "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "3": 3 * m["hidden_size"], "T": m["taps"],
             "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
         }  # fmt: skip
+        heads, head_dim, size, groups = m["state_sizes"]
+        width = heads * head_dim if heads else m["hidden_size"]
+        extents |= {"M": width, "X": width + 2 * groups * size, "h": heads, "N": head_dim if m["state_kind"] == 3 else width}
+        if m["state_kind"] > 1:
+            extents["3"] = extents["X"]
         whole = m["blocks"] & QK_NORM_ALL
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
 
@@ -891,7 +913,7 @@ class Blob:
 
         order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions")]
         for layer in range(m["n_layers"]):
-            absent = ATTENDING if layer in self.stateful else MIXING
+            absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46)}
             own = [r for r in present(layer) if r[2] and r[0] not in absent]
             of_experts = [r for r in own if r[4] == "expert"]
             last = [r for r in own if r[1] == "mlp_out_norm"]
