@@ -131,6 +131,8 @@ static bool claim_from(struct pool_stage *stage, unsigned owner)
     _Atomic uint64_t *claimed = &thread->pool->cursors[owner].claimed;
     size_t begin, end;
     pool_share(stage->n, owner, thread->n_threads, &begin, &end);
+    if (begin == end)
+        return false; /* does not touch the owner's cache line */
     uint64_t now = atomic_load(claimed);
     while (now >> 32 == thread->stage && (uint32_t)now < end - begin) {
         if (!atomic_compare_exchange_weak(claimed, &now, now + 1))

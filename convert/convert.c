@@ -87,6 +87,13 @@ static smol_status open_stats(struct source *source, const struct source_options
 {
     uint64_t key;
     const struct weights weights = weights_of(source);
+    bool needs = source_estimates(source) || names_stats(options);
+    if (needs && !smol_stats_cover(&source->config.model))
+        return smol_fail(
+            error, SMOL_ERROR_UNSUPPORTED,
+            "%s: layers with states whose width is not attention's are not calibrated: "
+            "use --dtype int8 or --calibration none",
+            source->shards.all.path);
     if (source_estimates(source))
         return smol_weights_estimate(&weights, &source->stats, error);
     if (!names_stats(options))

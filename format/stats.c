@@ -7,6 +7,11 @@
 #include "common/number.h"
 #include "format/model.h"
 
+bool smol_stats_cover(const struct blob_model *model)
+{
+    return !model->states.kind || model->hidden_size == model->n_heads * model->head_dim;
+}
+
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header)
 {
     memcpy(header->magic, STATS_MAGIC, STATS_MAGIC_SIZE);

@@ -394,6 +394,11 @@ static smol_status make_header(struct calibration *c)
                            "%s: has experts, whose inputs are not measured: convert it without "
                            "calibration",
                            blob->path);
+    if (!status && !smol_stats_cover(blob->model))
+        status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
+                           "%s: layers with states whose width is not attention's cannot be "
+                           "calibrated",
+                           blob->path);
     if (!status)
         status = check_windows(c);
     if (status)

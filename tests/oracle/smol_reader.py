@@ -14,15 +14,17 @@ NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 13, 32, 33
+LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, TOKENIZER, WEIGHTS = (
+    8, 9, 10, 11, 12, 13, 14, 32, 33
+)  # fmt: skip
 EXPERTS_SECTION = 15
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY, ENCODER, EXPERTS = 64, 128, 256, 1024
+COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS = 64, 128, 256, 512, 1024
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
-    ENCODER: ENCODER_SECTION, EXPERTS: EXPERTS_SECTION,
+    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION,
 }  # 3
 
 
@@ -97,6 +99,12 @@ ROLES = [
     (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (28, "mixer_in", True, "3H", None),
+    (29, "mixer_in_bias", True, "3", "state_biases"),
+    (30, "mixer_conv", True, "TH", None),
+    (31, "mixer_conv_bias", True, "H", "state_biases"),
+    (32, "mixer_out", True, "HH", None),
+    (33, "mixer_out_bias", True, "H", "state_biases"),
     (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
     (25, "mlp_norm_bias", True, "H", lambda m: m["blocks"] & (LAYER_NORM | ONE_NORM) == LAYER_NORM),
@@ -602,6 +610,7 @@ class Blob:
         self.check_sections()
         self.read_model()
         self.read_encoder()
+        self.read_states()
         self.read_experts()
         self.read_small_sections()
         self.read_tensors()
@@ -719,6 +728,22 @@ class Blob:
         plain = all(m[name] == value for name, value in self.plain().items())
         need(not plain or m["attention_bias"] == 2 or any(self.layers), "nothing needs blocks")
 
+    def read_states(self):
+        """5.14"""
+        self.stateful = self.model["stateful"] = []
+        self.model["taps"] = self.model["state_biases"] = 0
+        if not self.features & STATES:
+            return
+        data = self.section(STATES_SECTION)
+        need(len(data) == 192 and not any(data[12:64]) and not self.encoder, "states section")
+        kind, taps, biases = struct.unpack_from("<3I", data)
+        need(kind == 1 and 2 <= taps <= 16 and biases <= 1, "states")
+        self.stateful = self.model["stateful"] = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
+        n = self.model["n_layers"]
+        need(0 < len(self.stateful) < n and max(self.stateful) < n, "layers with states")
+        need(not any(self.layers[i] for i in self.stateful), "bits of layers with states")
+        self.model["taps"], self.model["state_biases"] = taps, biases
+
     def read_encoder(self):
         stream = bool(self.model.get("blocks", 0) & NORM_STREAM)
         self.encoder = None
@@ -786,16 +811,18 @@ class Blob:
         m, x = self.model, self.experts or {"n_experts": 0, "width": 0}
         extents = {
             "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"],
-            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
+            "3": 3 * m["hidden_size"], "T": m["taps"], "W": x["width"],
+            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"],
         }  # fmt: skip
         whole = m["blocks"] & QK_NORM_ALL
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
 
         def present(layer):
             known = self.presences(layer)
+            absent = {*range(2, 10), 19, 20} if layer in self.stateful else range(28, 34)
             for r in ROLES:
                 has = r[4] is None or (r[4](m) if callable(r[4]) else known[r[4]])
-                if has and (known["I"] or "I" not in r[3]):
+                if has and r[0] not in absent and (known["I"] or "I" not in r[3]):
                     yield r
 
         order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions")]
@@ -824,7 +851,7 @@ class Blob:
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
         for entry, (role, layer, expert, name, shape) in zip(table, expected, strict=True):
-            is_vector, is_rows, router = len(shape) == 1, name == "positions", role == 34
+            is_vector, is_rows, router = len(shape) == 1, role in (23, 30), role == 34
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
             dtype, levels = F32 if is_vector or is_rows or router else self.model["dtype"], 0

@@ -19,10 +19,12 @@ from stats_reader import Stats
 
 DEMO = ROOT / "demo/model"
 INPUTS = (
-    ("self_attn.q_proj", "self_attn.qkv_proj", "attention.query_key_value", "attn.c_attn"),
-    ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj"),
-    ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1"),
-    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2"),
+    ("self_attn.q_proj", "self_attn.qkv_proj", "attention.query_key_value", "attn.c_attn",
+     "conv.in_proj"),
+    ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj", "self_attn.out_proj",
+     "conv.out_proj"),
+    ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1", "feed_forward.w1"),
+    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2"),
 )
 PLACES = ("model.layers.{}.{}", "gpt_neox.layers.{}.{}", "transformer.h.{}.{}")
 RUN = 128

@@ -156,9 +156,14 @@ def estimate(source):
         x = entered(stream, of + "attn_norm")
         mlp_norm = of + ("attn_norm" if model["blocks"] & ONE_NORM else "mlp_norm")
         before = entered(stream, mlp_norm)
-        values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
-        values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
-        stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3
+        if layer in model["stateful"]:
+            b, c, v = np.split(square(of + "mixer_in") @ x, 3)
+            values = square(of + "mixer_conv").sum(0) * b * v * c
+            stream = stream + left(square(of + "mixer_out") @ values, of + "attn_out_norm")
+        else:
+            values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
+            values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
+            stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3
         y = before if model["blocks"] & PARALLEL else entered(stream, mlp_norm)
         has_gate = not model["blocks"] & NO_GATE
         gate = square(of + ("mlp_gate" if has_gate else "mlp_up")) @ y

@@ -232,3 +232,12 @@ def test_the_block_of_the_page_runs(cluster, blob, tmp_path):
     before = "import os, sys\nos.environ['PYSPARK_PYTHON'] = sys.executable\n"
     assert "Once upon a time" in run_python(before + code.replace("/shared", str(tmp_path)))
     assert joined(tmp_path / "answers") == printed(blob, lines, "-n", 60)
+
+
+def test_the_batch_of_the_tutorial_runs(blob, tmp_path):
+    (code,) = re.findall(r"^```python ray\n(.*?)^```", (ROOT / "docs/python-tutorial.md").read_text(), re.M | re.S)
+    os.link(blob, tmp_path / "model.smol")
+    printed_text = run_python(f"import os\nos.chdir({str(tmp_path)!r})\n" + code)
+    lines = (tmp_path / "towns.jsonl").read_bytes().splitlines()
+    assert joined(tmp_path / "answers") == printed(blob, lines, "-n", 40)
+    assert "4 of 4 rows" in printed_text and all(town in printed_text for town in ("Oslo", "Lima", "Accra", "Hanoi"))

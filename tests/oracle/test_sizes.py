@@ -86,6 +86,12 @@ def matrices(model):
             yield from parameters[place + "attn.c_attn.weight"].data.T.chunk(3)
             names = ("attn.c_proj", None, "mlp.c_fc", "mlp.c_proj")
             yield from (None if view is None else view.T for view in of(place, *names))
+        elif c.model_type == "lfm2":
+            mlp = ("feed_forward.w1", "feed_forward.w3", "feed_forward.w2")
+            if c.layer_types[layer] == "conv":
+                yield from of(place, "conv.in_proj", None, None, "conv.out_proj", *mlp)
+            else:
+                yield from of(place, *NAMES.split()[:3], "self_attn.out_proj", *mlp)
         elif c.model_type == "phi":
             yield from of(place, *NAMES.split()[:3], "self_attn.dense", None, "mlp.fc1", "mlp.fc2")
         elif (fused := parameters.get(place + "self_attn.qkv_proj.weight")) is not None:

@@ -198,9 +198,11 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     assert_int_equal(blob.file.hold, use_mmap ? FILE_MAPPED : FILE_ALLOCATED);
     assert_memory_equal(blob.model, model, sizeof *model);
     bool plain = smol_model_is_plain(model), components = smol_model_has_components(model);
-    assert_int_equal(blob.header->required_features,
-                     (plain ? 0 : FEATURE_BLOCKS) | (components ? FEATURE_COMPONENTS : 0));
-    assert_int_equal(blob.header->minor, plain ? 0 : components ? 4 : 1);
+    bool states = model->states.kind;
+    assert_int_equal(blob.header->required_features, (plain ? 0 : FEATURE_BLOCKS) |
+                                                         (components ? FEATURE_COMPONENTS : 0) |
+                                                         (states ? FEATURE_STATES : 0));
+    assert_int_equal(blob.header->minor, states ? 6 : plain ? 0 : components ? 4 : 1);
     if (plain)
         assert_null(blob.layers);
     else
@@ -268,6 +270,55 @@ static void what_blocks_say_is_read(void **state)
         check_round_trip(&model, true);
         check_round_trip(&model, false);
     }
+}
+
+static void what_states_say_is_read(void **state)
+{
+    (void)state;
+    for (unsigned variant = 0; variant < 8; variant++) {
+        struct blob_model model = stateful_model();
+        model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_BF16;
+        model.states.biases = variant / 2 % 2;
+        model.states.taps = variant / 4 ? 2 : STATES_MAX_TAPS;
+        make_blob(&model);
+        check_round_trip(&model, true);
+    }
+}
+
+static void states_that_break_a_rule_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t place;
+        uint8_t value;
+        const char *part;
+    } cases[] = {
+        {0, 0, "kind is 0"},
+        {0, 99, "kind is 99"},
+        {4, 0, "taps is 0"},
+        {4, 1, "taps is 1"},
+        {4, 17, "taps is 17"},
+        {7, 255, "taps is"},
+        {8, 2, "biases is 2"},
+        {12, 1, "a reserved field is not zero"},
+        {63, 1, "a reserved field is not zero"},
+        {64, 0, "no layer has a state"},
+        {64, 3, "every layer has a state"},
+        {64, 5, "layer 2 has a state, but there is no such layer"},
+        {191, 128, "layer 1023 has a state, but there is no such layer"},
+        {4, 4, "tensor layers.0.mixer_conv does not match the model"},
+        {8, 0, "wrong number of tensors"},
+        {64, 2, "does not match the model"},
+    };
+    struct blob_model model = stateful_model();
+    unmap_image();
+    make_image(&model);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ((uint8_t *)section_data(SECTION_STATES))[cases[i].place] = cases[i].value;
+        refuses(cases[i].part);
+    }
+    header()->required_features = 0;
+    refuses("wrong number of sections");
 }
 
 /* Bits of `blocks` that exclude each other, or need another. */
@@ -1639,6 +1690,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_folder(what_is_written_is_read),
         in_folder(what_blocks_say_is_read),
+        in_folder(what_states_say_is_read),
         cmocka_unit_test(blocks_that_contradict_themselves_are_refused),
         cmocka_unit_test(a_plain_model_that_is_spelled_out_is_reduced),
         cmocka_unit_test(tensors_come_in_order_and_have_names),
@@ -1660,6 +1712,7 @@ int main(void)
         on_image(sections_must_lie_within_their_part_of_the_file),
         on_image(bytes_between_sections_must_be_zero),
         on_image(nothing_may_follow_the_last_section),
+        on_image(states_that_break_a_rule_are_refused),
         on_image(front_sections_must_have_the_size_of_their_contents),
         on_image(resized_front_sections_are_refused_even_in_place),
         on_image(hyper_parameters_are_checked_at_open),

@@ -31,6 +31,15 @@
 
 static const struct blob_model odd_model = {ODD_SHAPE, .attention_bias = 1};
 
+/* Returns one whose first layer has a state. */
+static inline struct blob_model stateful_model(void)
+{
+    struct blob_model model = odd_model;
+    model.states =
+        (struct blob_states){.kind = STATE_SHORT_CONV, .taps = 3, .biases = 1, .layers = {1}};
+    return model;
+}
+
 /* Adds the features of FEATURE_BLOCKS, as many as can be combined. */
 static const struct blob_model rich_model = {
     ODD_SHAPE,
