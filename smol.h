@@ -250,10 +250,19 @@ typedef struct smol_model_info {
     uint64_t blob_bytes;        /* size of the blob */
     uint32_t is_encoder;        /* 1: computes embeddings of whole texts, and no logits */
     uint32_t max_text;          /* most tokens of a text to be embedded, see `truncate` below */
-    uint64_t reserved[7];
+    uint32_t embedding_size; /* values of an embedding by SMOL_POOL_MODEL; most often hidden_size */
+    uint32_t is_reranker;    /* 1: an encoder whose embedding is one value, the score of a pair of
+                                texts, see smol_tokenize_pair */
+    uint64_t reserved[6];
 } smol_model_info;
 
 SMOL_API smol_model_info smol_model_get_info(const smol_model *model);
+
+/* Points *text, terminated and owned by the model, at the text that is to be put before texts of
+ * one kind that are to be embedded, such as "query". The checkpoint names the kinds. NULL: at that
+ * for texts of no kind, which is "" for most models. Errors: USAGE (no such kind). */
+SMOL_API smol_status smol_model_prompt(const smol_model *model, const char *name, const char **text,
+                                       smol_error *error);
 
 /* Ids of the tokens that end a text, (*n), ascending; owned by the model. *n may be 0. */
 SMOL_API const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n);
@@ -466,6 +475,15 @@ typedef struct smol_prefix_cache_info {
 
 SMOL_API smol_prefix_cache_info smol_prefix_cache_get_info(smol_prefix_cache *cache);
 
+/* Converts a query and a text to the ids whose embedding by SMOL_POOL_MODEL is their score: the
+ * higher, the better the text answers the query. Special tokens in either are ordinary text. Pairs
+ * of more than max_text tokens (smol_model_info) are cut as the reference cuts them: the longer one
+ * of the two, at its end. The caller frees *ids, (*n), with smol_free. Errors: UNSUPPORTED (the
+ * model is no reranker), MEMORY. */
+SMOL_API smol_status smol_tokenize_pair(const smol_model *model, const char *query,
+                                        size_t query_size, const char *text, size_t size,
+                                        uint32_t **ids, size_t *n, smol_error *error);
+
 /* --- embeddings --------------------------------------------------------------------------- */
 
 /* Which hidden states smol_embed returns. */
@@ -475,8 +493,8 @@ typedef enum smol_pooling {
     SMOL_POOL_LAST,     /* that of the last token, which has seen all others: (hidden_size) */
     SMOL_POOL_FIRST,    /* that of the first token, an encoder's [CLS]: (hidden_size) */
     SMOL_POOL_MAX,      /* the largest value of each element: (hidden_size) */
-    SMOL_POOL_MODEL,    /* as an encoder's checkpoint says, of length 1 if it says so; for other
-                           models the mean, of length 1: (hidden_size) */
+    SMOL_POOL_MODEL,    /* as an encoder's checkpoint says, of length 1 if it says so:
+                           (embedding_size); for other models the mean, of length 1: (hidden_size) */
 } smol_pooling;
 
 /* Appends ids[0..n), n > 0, to the sequence as smol_eval does, and computes hidden states after the

@@ -61,6 +61,11 @@ smol_status smol_compare_contents(const struct blob *blob, const struct blob_con
         {blob->n_text ? blob->text_section : blob->front, blob->n_text, made->text, made->n_text},
         {blob->n_scanner ? blob->scanner_section : blob->front, blob->n_scanner, made->scanner,
          made->n_scanner},
+        {blob->encoder ? (const void *)blob->encoder : blob->front,
+         blob->encoder ? sizeof *blob->encoder : 0, made->encoder,
+         made->encoder ? sizeof *made->encoder : 0},
+        {blob->n_embedder ? blob->embedder_section : blob->front, blob->n_embedder, made->embedder,
+         made->n_embedder},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         uint64_t offset = (uint64_t)((const uint8_t *)parts[i].theirs - blob->front);

@@ -384,6 +384,14 @@ static smol_status check_same_stats(const struct conversion *c, const struct blo
                      blob->path, c->source.stats.path);
 }
 
+/* Returns whether the blob was made with --reranker: its score is not the checkpoint's own layer.
+ * The checkpoint's architecture tells, but a pair within a text is needed for either. */
+static bool scores_by_words(const struct blob *blob)
+{
+    const struct blob_embedder *header = blob->embedder.header;
+    return header && header->pair == PAIR_TEXTS;
+}
+
 smol_status smol_convert_compare(const char *input, const struct source_options *options,
                                  const struct blob *blob, uint32_t n_threads, bool *same_release,
                                  smol_error *error)
@@ -391,6 +399,7 @@ smol_status smol_convert_compare(const char *input, const struct source_options 
     struct conversion conversion = {0};
     struct source_options like = *options;
     like.context = blob->model->context_length;
+    like.reranker = scores_by_words(blob);
     smol_status status = check_calibration(blob, &like, error);
     if (!status)
         status = open_source(&conversion, input, &like, smol_blob_dtype(blob), n_threads, error);

@@ -78,9 +78,6 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
         {"tokenizer.json", &source->tokenizer_mark},
         {"tokenizer_config.json", &config->marks[TOKENIZER_CONFIG_JSON]},
         {"special_tokens_map.json", &source->template.tokens_mark},
-        {"modules.json", &source->encoder.marks[MODULES_JSON]},
-        {source->encoder.pooling_name, &source->encoder.marks[POOLING_JSON]},
-        {"sentence_bert_config.json", &source->encoder.marks[SENTENCE_JSON]},
     };
     struct buffer out = {0};
     smol_buffer_print(&out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,
@@ -89,6 +86,11 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);
+    for (size_t i = 0; i < N_ENCODER_FILES; i++) {
+        const struct json_mark *mark = &source->encoder.files[i].mark;
+        if (mark->size > 0)
+            describe_file(&out, source->encoder.files[i].name, mark->size, mark->digest);
+    }
     describe_adapter(&out, &source->lora, digests);
     describe_stats(&out, source, digests);
     for (size_t i = 0; i < N_CHAT_TEMPLATES; i++) {

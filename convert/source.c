@@ -16,6 +16,7 @@
 #include "convert/checkpoint/gguf_tensors.h"
 #include "convert/checkpoint/hub.h"
 #include "convert/gguf/settings.h"
+#include "convert/ranker.h"
 #include "format/layout.h"
 #include "format/model.h"
 
@@ -148,13 +149,28 @@ static enum blob_dtype arithmetic_of(enum blob_dtype dtype)
     return is_grouped(dtype) ? DTYPE_INT8 : dtype;
 }
 
+/* Makes the embedder section, if the model needs one. */
+static smol_status build_embedder(struct source *source, smol_error *error)
+{
+    bool ahead = source->config.family->encodes;
+    free(source->embedder);
+    source->embedder = NULL;
+    source->n_embedder = 0;
+    if (!source->embeds ||
+        !smol_embedder_is_needed(&source->encoder.parts, &source->encoder.encoder, ahead))
+        return SMOL_OK;
+    return smol_embedder_build(&source->encoder.parts, &source->config.model, &source->embedder,
+                               &source->n_embedder, error);
+}
+
 smol_status smol_source_set_dtype(struct source *source, enum blob_dtype dtype, smol_error *error)
 {
     struct blob_model *model = &source->config.model;
     smol_mix_free(&source->mix);
     source->dtype = dtype;
     model->dtype = arithmetic_of(dtype);
-    return smol_mix_make(model, dtype, &source->mix, error);
+    smol_status status = smol_mix_make(model, dtype, &source->mix, error);
+    return status ? status : build_embedder(source, error);
 }
 
 static smol_status check_model(struct source *source, enum blob_dtype dtype, smol_error *error)
@@ -183,12 +199,24 @@ static smol_status find_types(struct source *source, smol_error *error)
                      source->shards.all.path, name);
 }
 
-/* Reads how an encoder makes embeddings, and checks its dtype. */
-static smol_status check_encoder(struct source *source, enum blob_dtype dtype, smol_error *error)
+/* Replaces the family with a copy that can be changed. */
+static smol_status make_variant(struct source *source, smol_error *error)
+{
+    if (source->variant)
+        return SMOL_OK;
+    source->variant = malloc(sizeof *source->variant);
+    if (!source->variant)
+        return smol_fail_memory(error, "the family");
+    *source->variant = *source->config.family;
+    source->config.family = source->variant;
+    return SMOL_OK;
+}
+
+/* Checks what an encoder, whose tokens see the whole text, cannot be. */
+static smol_status check_ahead(const struct source *source, enum blob_dtype dtype,
+                               smol_error *error)
 {
     const struct blob_model *model = &source->config.model;
-    if (!source->config.family->encodes)
-        return SMOL_OK;
     if (model->context_length > ENCODER_MAX_CONTEXT)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s/%s: max_position_embeddings is %u: encoders of at most %d positions "
@@ -199,7 +227,70 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, s
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: an encoder: f32, bf16 and int8 are supported, without calibration",
                          source->folder);
-    return smol_encoder_read(source->folder, model, &source->encoder, error);
+    return SMOL_OK;
+}
+
+/* Takes the tokenizer's longest text as the model's, if the files of sentence-transformers state
+ * none, as these do. */
+static void limit_length(struct source *source)
+{
+    struct blob_encoder *encoder = &source->encoder.encoder;
+    const json_t *most = json_object_get(source->tokenizer_config.object, "model_max_length");
+    json_int_t value = json_is_integer(most) ? json_integer_value(most) : 0;
+    if (source->encoder.files[SENTENCE_JSON].mark.size == 0 && value > 0 &&
+        value < encoder->max_length)
+        encoder->max_length = (uint32_t)value;
+}
+
+/* Makes a model of embeddings of a decoder: its output is not used. */
+static smol_status drop_output(struct source *source, smol_error *error)
+{
+    smol_status status = make_variant(source, error);
+    if (status)
+        return status;
+    source->variant->has_no_output = true;
+    source->config.model.tied_embeddings = 1;
+    return SMOL_OK;
+}
+
+/* Reads how a model makes embeddings, if that is its purpose. A decoder is one if it has the files
+ * of sentence-transformers. */
+static smol_status check_encoder(struct source *source, enum blob_dtype dtype, bool reranker,
+                                 smol_error *error)
+{
+    struct config *config = &source->config;
+    bool ahead = config->family->encodes;
+    if (reranker)
+        config->score = SCORE_LOGISTIC;
+    if (reranker &&
+        (!config->family->scorer || ahead || config->head == HEAD_NONE || source_is_gguf(source)))
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--reranker: %s/%s: only for a checkpoint of Qwen3ForCausalLM",
+                         source->folder, source->config_name);
+    if (source_is_gguf(source))
+        return SMOL_OK;
+    smol_status status = ahead ? check_ahead(source, dtype, error) : SMOL_OK;
+    if (!status)
+        status = smol_encoder_read(source->folder, &config->model, &source->encoder, error);
+    source->embeds = ahead || source->encoder.has_modules || config->score;
+    if (!status && !source->embeds) {
+        smol_embedder_close(&source->encoder.parts);
+        source->encoder = (struct encoder_config){0};
+        if (config->head == HEAD_NONE)
+            return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                             "%s/%s: a model without an output layer, and without the modules.json "
+                             "that says how it makes embeddings",
+                             source->folder, source->config_name);
+        return SMOL_OK;
+    }
+    limit_length(source);
+    if (!status && !ahead)
+        status = drop_output(source, error);
+    if (!status && config->score)
+        status = make_variant(source, error);
+    if (!status && config->score)
+        source->variant->scores = true;
+    return status;
 }
 
 static smol_status map_tensors(struct source *source, smol_error *error)
@@ -213,7 +304,9 @@ static smol_status map_tensors(struct source *source, smol_error *error)
         return smol_fail_memory(error, "the tensor list");
     status = smol_checkpoint_map(&source->shards.all, source->config.family, model, source->tensors,
                                  error);
-    return status ? status : find_types(source, error);
+    if (!status)
+        status = find_types(source, error);
+    return status;
 }
 
 static smol_status open_adapter(struct source *source, const struct option_texts *adapters,
@@ -326,7 +419,10 @@ struct blob_contents smol_source_contents(const struct source *source)
         .n_scanner = source->tokenizer_rules.pretokenizer.scanner.size,
         .template_section = source->template.section.data,
         .n_template = source->template.section.size,
-        .encoder = config->family->encodes ? &source->encoder.encoder : NULL,
+        .encoder = source->embeds ? &source->encoder.encoder : NULL,
+        .sees_ahead = config->family->encodes,
+        .embedder = source->embedder,
+        .n_embedder = source->n_embedder,
         .mix = source->mix,
     };
 }
@@ -348,18 +444,15 @@ smol_status smol_source_tokenizer_config(const struct source *source, struct jso
 }
 
 /* Makes the variant of the family for a GGUF file whose norms already have the family's offset. */
-static smol_status make_variant(struct source *source, smol_error *error)
+static smol_status use_stored_norms(struct source *source, smol_error *error)
 {
     const struct gguf_arch *arch = smol_gguf_arch(&source->shards.gguf);
     if (!arch || !arch->adds_offset)
         return SMOL_OK;
-    source->variant = malloc(sizeof *source->variant);
-    if (!source->variant)
-        return smol_fail_memory(error, "the family");
-    *source->variant = *source->config.family;
-    source->variant->norm_offset = 0;
-    source->config.family = source->variant;
-    return SMOL_OK;
+    smol_status status = make_variant(source, error);
+    if (!status)
+        source->variant->norm_offset = 0;
+    return status;
 }
 
 static smol_status open_gguf_settings(struct source *source, uint32_t context, smol_error *error)
@@ -374,7 +467,7 @@ static smol_status open_gguf_settings(struct source *source, uint32_t context, s
         status = smol_config_read(&config, &source->tokenizer_config, &source->tokenizer_json,
                                   context, &source->config);
     smol_settings_close(&config);
-    return status ? status : make_variant(source, error);
+    return status ? status : use_stored_norms(source, error);
 }
 
 /* Opens the settings that the model and its tokenizer have. */
@@ -398,13 +491,17 @@ smol_status smol_source_open(const char *input, const struct source_options *opt
     if (!status)
         status = check_model(source, dtype, error);
     if (!status)
-        status = check_encoder(source, dtype, error);
+        status = check_encoder(source, dtype, options->reranker, error);
     if (!status)
         status = map_tensors(source, error);
     if (!status)
         status = open_adapter(source, &options->lora, error);
     if (!status)
         status = check_tokenizer(source, error);
+    if (!status && source->config.score)
+        status = smol_ranker_read(source, error);
+    if (!status)
+        status = build_embedder(source, error);
     if (!status)
         status = open_template(source, options, error);
     status = smol_source_settle(source, status, error);
@@ -452,6 +549,8 @@ void smol_source_close(struct source *source)
     smol_chat_template_close(&source->template);
     smol_mix_free(&source->mix);
     smol_stats_close(&source->stats);
+    smol_embedder_close(&source->encoder.parts);
+    free(source->embedder);
     free(source->tensors);
     free(source->variant);
     free(source->config_name);

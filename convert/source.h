@@ -28,6 +28,7 @@ struct source_options {
     uint32_t context; /* expected length of texts in tokens, see smol_config_open; 0: unknown */
     const char *template_name; /* the name of the chat template, or NULL: "default" */
     const char *template_file; /* a file that replaces the chat template, or NULL */
+    int reranker;              /* 1: the checkpoint is a decoder that scores pairs, by yes and no */
     const char *calibration;   /* statistics (format/STATS.md) for int8 to int4; "none"; or NULL:
                                   for int6 to int4 they are estimated from the weights */
 };
@@ -43,12 +44,15 @@ struct source {
     char *config_name; /* "config.json", or the file name in --config */
     struct shards shards;
     struct config config;
-    struct family *variant; /* of a GGUF file: config.family with its norms as they are stored */
+    struct family *variant;                /* config.family, changed for this source, or NULL */
     struct json_settings tokenizer_config; /* open, for the chat template */
     struct json_settings tokenizer_json;   /* open until it is compiled */
     struct json_mark tokenizer_mark;       /* of tokenizer.json */
     struct tokenizer_rules tokenizer_rules;
-    struct encoder_config encoder;             /* of an encoder */
+    struct encoder_config encoder; /* of a model of embeddings */
+    bool embeds;                   /* it is one */
+    uint8_t *embedder;             /* (n_embedder), its embedder section, if it needs one */
+    size_t n_embedder;
     const struct safetensors_tensor *types;    /* an encoder's types of tokens, or NULL */
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     struct chat_template template;             /* see template.h */

@@ -58,9 +58,15 @@ enum blob_feature {
     FEATURE_ENCODER = 1 << 8,  /* SECTION_ENCODER: every token sees the whole text */
     FEATURE_STATES = 1 << 9,   /* SECTION_STATES: layers with states in place of attention */
     FEATURE_EXPERTS = 1 << 10, /* SECTION_EXPERTS: layers with mixtures of experts */
+    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees those
+     * before it */
+    FEATURE_EMBEDDER = 1 << 11,
+    FEATURE_CLUSTERS =
+        1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
-                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS,
+                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
+                     FEATURE_CLUSTERS,
 };
 
 enum section_kind {
@@ -77,9 +83,10 @@ enum section_kind {
     SECTION_SCANNER = 10,   /* struct blob_scanner, then its tables */
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
-    SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER */
+    SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER or FEATURE_EMBEDDER */
     SECTION_STATES = 14,    /* struct blob_states, FEATURE_STATES */
     SECTION_EXPERTS = 15,   /* struct blob_experts, FEATURE_EXPERTS */
+    SECTION_EMBEDDER = 16,  /* struct blob_embedder, then its tables, FEATURE_EMBEDDER */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -143,7 +150,9 @@ enum block_bit {
     /* with FEATURE_ENCODER only: the residual stream becomes what the norm before a block makes of
      * it (post-norm: LayerNorm(x + block(x)), seen from the next block) */
     BLOCK_NORM_STREAM = 1 << 12,
-    ALL_BLOCK_BITS = (1 << 13) - 1,
+    /* with FEATURE_STATES only: attention's output is multiplied by the sigmoid of a gate */
+    BLOCK_ATTENTION_GATE = 1 << 13,
+    ALL_BLOCK_BITS = (1 << 14) - 1,
 };
 
 /* Properties of a single layer. */
@@ -160,15 +169,21 @@ enum { STATES_MAX_LAYERS = 1 << 10 };
 struct blob_states {
     uint32_t kind;   /* enum state_kind */
     uint32_t taps;   /* inputs that a convolution sees, with the newest; 2 to STATES_MAX_TAPS */
-    uint32_t biases; /* 1: the layers' matrices and the convolution have biases */
-    uint32_t reserved[13];
+    uint32_t biases; /* 1: the convolution and, of STATE_SHORT_CONV, the matrices have biases */
+    /* 0 for STATE_SHORT_CONV: */
+    uint32_t n_heads, head_dim; /* of the layer's output */
+    uint32_t size;              /* of the vectors that drive and read the state */
+    uint32_t n_groups;          /* of these vectors: groups of as many heads share them */
+    uint32_t reserved[9];
     uint8_t layers[STATES_MAX_LAYERS / 8]; /* bit i % 8 of byte i / 8: layer i has a state */
 };
 enum state_kind {
     STATE_NONE,       /* in memory only: no layer has a state */
     STATE_SHORT_CONV, /* LFM2's gated short convolution */
+    STATE_MAMBA2,     /* Dao and Gu, 2024 */
+    STATE_DELTA,      /* gated DeltaNet (Yang et al., 2024) */
 };
-enum { STATES_MAX_TAPS = 16 };
+enum { STATES_MAX_TAPS = 16, STATES_MAX_HEADS = 1 << 12, STATES_MAX_SIZE = 1 << 10 };
 
 /* Mixtures of experts (Shazeer et al., 2017): in a sparse layer a router chooses for each token
  * n_used of n_experts MLPs, whose weighted outputs are added. All zero: the model has none. */
@@ -243,8 +258,55 @@ struct blob_encoder {
     uint32_t max_length; /* most tokens of a text, with those around it; at most context_length */
     uint32_t reserved[13];
 };
-enum encoder_pooling { ENCODER_MEAN, ENCODER_FIRST, ENCODER_MAX, ENCODER_POOLINGS };
+enum encoder_pooling {
+    ENCODER_MEAN,
+    ENCODER_FIRST,
+    ENCODER_MAX,
+    ENCODER_LAST, /* FEATURE_EMBEDDER only */
+    ENCODER_POOLINGS
+};
 enum { ENCODER_MAX_CONTEXT = 512 };
+
+/* A layer between pooling and normalization: activation(matrix * x + bias). */
+struct blob_dense {
+    uint32_t outputs;    /* its inputs are hidden_size, or the outputs of the layer before */
+    uint32_t activation; /* enum dense_activation */
+    uint32_t has_bias;   /* 0 or 1 */
+    uint32_t reserved;
+};
+enum dense_activation { DENSE_IDENTITY, DENSE_TANH, DENSE_ACTIVATIONS };
+
+/* The rest of how an embedding is made. It starts with this struct. The tables follow in the order
+ * in which they are listed here, each at the first multiple of BLOB_ALIGN after the previous one.
+ * The section ends with the last table. format/embedder.h reads it. */
+struct blob_embedder {
+    uint32_t n_prompts;      /* at most EMBEDDER_MAX_PROMPTS */
+    uint32_t default_prompt; /* the one for texts without another; or NO_TOKEN */
+    uint32_t n_strings;      /* u8: name and text of each prompt, by names ascending; with
+                              * PAIR_TEXTS three texts: before, between and after a pair's. Each is
+                              * UTF-8 that ends with a zero. */
+    uint32_t n_dense;        /* at most EMBEDDER_MAX_DENSE: for each a matrix in tiles of f32 if the
+                              * model's dtype is that, else of bf16; and f32[outputs] if has_bias */
+    uint32_t score;          /* enum embedder_score */
+    uint32_t pair;           /* enum embedder_pair, not 0 if and only if `score` is not */
+    uint32_t separator;      /* PAIR_SEPARATED: the token after each text; else 0 */
+    uint32_t has_types;      /* 1: f32[hidden_size], added to the embedding of each token after the
+                              * first separator; with PAIR_SEPARATED only */
+    struct blob_dense dense[2];
+};
+enum {
+    EMBEDDER_MAX_PROMPTS = 64,
+    EMBEDDER_MAX_STRINGS = 1 << 18,
+    EMBEDDER_MAX_DENSE = 2,
+    EMBEDDER_MAX_OUTPUTS = 1 << 16,
+};
+enum embedder_score {
+    SCORE_NONE,     /* an embedding */
+    SCORE_PLAIN,    /* the only output of the last dense layer */
+    SCORE_LOGISTIC, /* 1 / (1 + exp(-x)) of it */
+    SCORE_KINDS
+};
+enum embedder_pair { PAIR_NONE, PAIR_SEPARATED, PAIR_TEXTS, PAIR_KINDS };
 
 /* Sampling defaults of the checkpoint: `inspect` shows them, and they apply only on request. */
 enum generation_field {
@@ -295,19 +357,30 @@ enum tensor_role {
     ROLE_MLP_NORM_BIAS,   /* (hidden_size), per layer */
     ROLE_FINAL_NORM_BIAS, /* (hidden_size) */
     ROLE_OUTPUT_BIAS,     /* (vocab_size) */
-    /* per layer with a state, with FEATURE_STATES. B, C and x are (hidden_size) each. */
-    ROLE_MIXER_IN,        /* (3 * hidden_size, hidden_size): B, C and x, one below the other */
-    ROLE_MIXER_IN_BIAS,   /* (3 * hidden_size) */
-    ROLE_MIXER_CONV,      /* (taps, hidden_size): the weights of the oldest input come first */
-    ROLE_MIXER_CONV_BIAS, /* (hidden_size) */
-    ROLE_MIXER_OUT,       /* (hidden_size, hidden_size) */
-    ROLE_MIXER_OUT_BIAS,  /* (hidden_size) */
+    /* per layer with a state, with FEATURE_STATES; FORMAT.md, 14, has their shapes */
+    ROLE_MIXER_IN,        /* STATE_SHORT_CONV: B, C and x; others: the convolution's inputs */
+    ROLE_MIXER_IN_BIAS,   /* of STATE_SHORT_CONV */
+    ROLE_MIXER_CONV,      /* (taps, channels): the weights of the oldest input come first */
+    ROLE_MIXER_CONV_BIAS, /* (channels) */
+    ROLE_MIXER_OUT,       /* (hidden_size, n_heads * head_dim) */
+    ROLE_MIXER_OUT_BIAS,  /* of STATE_SHORT_CONV */
     /* per sparse layer, with FEATURE_EXPERTS; its shared MLP has the roles of an MLP */
     ROLE_ROUTER,      /* (n_experts, hidden_size), f32 in blobs of every dtype */
     ROLE_ROUTER_BIAS, /* (n_experts) */
     ROLE_EXPERT_GATE, /* (width, hidden_size), for each expert */
     ROLE_EXPERT_UP,   /* as gate */
     ROLE_EXPERT_DOWN, /* (hidden_size, width) */
+    /* per layer with a state, but not of STATE_SHORT_CONV: */
+    ROLE_MIXER_GATE,      /* (n_heads * head_dim, hidden_size): the gate of the output */
+    ROLE_MIXER_STEP,      /* (n_heads, hidden_size): a token's step */
+    ROLE_MIXER_RATE,      /* (n_heads, hidden_size): STATE_DELTA's rate of learning */
+    ROLE_MIXER_STEP_BIAS, /* (n_heads) */
+    ROLE_MIXER_DECAY,     /* (n_heads): the logarithm of the decay by a step of 1 */
+    ROLE_MIXER_SKIP,      /* (n_heads): STATE_MAMBA2's D */
+    ROLE_MIXER_NORM,      /* (n_heads * head_dim), or (head_dim) of STATE_DELTA */
+    /* of layers that attend, with BLOCK_ATTENTION_GATE */
+    ROLE_ATTN_GATE, /* as Q */
+    ROLE_ATTN_GATE_BIAS,
     ROLE_COUNT,
 };
 
@@ -449,17 +522,27 @@ struct blob_text {
     uint32_t n_map_blocks; /* u32[256]: -> change, see map_change */
     uint32_t n_nodes;      /* struct name_node: the names of the model's tokens */
     uint32_t n_scores;     /* Unigram: f64, by id */
-    uint32_t reserved[7];
+    /* with FEATURE_CLUSTERS, else 0: */
+    uint32_t
+        n_cluster_blocks; /* u16[CLASS_INDEX_SIZE]: code point / 256 -> block; u8[256]: class */
+    uint32_t
+        n_cluster_classes; /* u8[n_cluster_states][n_cluster_classes]: 2 * the next state, ... */
+    uint32_t n_cluster_states; /* ... + 1 if a cluster starts before the character */
+    uint32_t n_clusters;       /* struct text_cluster, ascending */
+    uint32_t reserved[3];
 };
 enum {
     TEXT_MAX_AROUND = 16,  /* largest n_before and n_after */
     TEXT_MAX_STEPS = 8,    /* largest n_steps and n_late_steps */
     TEXT_MAX_LENGTH = 64,  /* bytes of a step's pattern or text */
     TEXT_MAX_GROWTH = 256, /* most that all steps together may multiply the length of a text by; */
-    TEXT_MAX_MORE = 1024,  /* with FEATURE_VOCABULARY */
+    TEXT_MAX_MORE = 1024,  /* with FEATURE_VOCABULARY; */
+    TEXT_MAX_MOST = 32768, /* with FEATURE_CLUSTERS */
     TEXT_MAX_STRIP = 64,   /* largest n_strip */
     TEXT_MAX_MAPS = 8,     /* largest n_maps */
     TEXT_MAX_PREFIX = 64,  /* largest n_prefix */
+    TEXT_MAX_CLUSTER_CLASSES = 255,
+    TEXT_MAX_CLUSTER_STATES = 128,
 };
 #define TEXT_MAX_SCORE 1e9 /* all scores are between this and its negative */
 
@@ -491,6 +574,8 @@ enum text_step_kind {
     STEP_MAP = 7,      /* replaces each character as map number `start` specifies */
     STEP_COLLAPSE = 8, /* replaces each run of two or more patterns with the text */
     STEP_TRIM = 9, /* removes white space: at the start if `start` has bit 0, at the end if bit 1 */
+    /* with FEATURE_CLUSTERS only: */
+    STEP_CLUSTERS = 10, /* replaces short clusters, and other characters as map `start` specifies */
 };
 
 /* How the tokens of a word are found. */
@@ -508,6 +593,15 @@ static inline uint32_t map_change(uint32_t start, uint32_t size)
 {
     return (size + 1) << MAP_SIZE_SHIFT | start;
 }
+
+/* A grapheme cluster of several characters in less than CLUSTER_TOO_LONG bytes, and its change, in
+ * the manner of a map. A cluster that starts with the text is replaced as a whole. */
+enum { CLUSTER_TOO_LONG = 6 };
+struct text_cluster {
+    uint8_t text[7]; /* (size), then zeros */
+    uint8_t size;
+    uint32_t change;
+};
 
 /* A node of a trie: a string, and the tokens that continue it. Node 0 is the empty string; the
  * others follow by length, and those with the same parent by `byte`, ascending. */
@@ -607,6 +701,7 @@ _Static_assert(sizeof(struct blob_experts) == 192, "experts");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_encoder) == 64, "encoder");
+_Static_assert(sizeof(struct blob_embedder) == 64, "embedder");
 _Static_assert(sizeof(struct blob_tensor) == 64, "tensor");
 _Static_assert(sizeof(struct blob_tokenizer) == 64, "tokenizer");
 _Static_assert(sizeof(struct token_span) == 8, "token span");

@@ -5,6 +5,7 @@
 
 #include "common/checked.h"
 #include "format/experts.h"
+#include "format/states.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
 enum extent {
@@ -17,8 +18,12 @@ enum extent {
     INTERMEDIATE,
     VOCAB,
     CONTEXT,
-    THREE_HIDDEN,
     TAPS,
+    MIXER_INPUTS,
+    MIXER_CHANNELS,
+    MIXER_WIDTH,
+    MIXER_HEADS,
+    MIXER_NORM,
     EXPERTS,
     EXPERT_WIDTH
 };
@@ -43,6 +48,12 @@ enum presence {
     WITH_STATE_BIAS,
     WITH_EXPERTS,
     WITH_CHOICE_BIAS,
+    WITH_SHORT_CONV_BIAS,
+    WITH_RECURRENCE,
+    WITH_MAMBA2,
+    WITH_DELTA,
+    WITH_ATTENTION_GATE,
+    WITH_ATTENTION_GATE_BIAS,
 };
 static const struct role_info {
     const char *name;
@@ -78,12 +89,21 @@ static const struct role_info {
     [ROLE_MLP_NORM_BIAS] = {"mlp_norm_bias", false, true, WITH_TWO_LAYER_NORMS, ONE, HIDDEN},
     [ROLE_FINAL_NORM_BIAS] = {"final_norm_bias", false, false, WITH_LAYER_NORM, ONE, HIDDEN},
     [ROLE_OUTPUT_BIAS] = {"output_bias", false, false, WITH_OUTPUT_BIAS, ONE, VOCAB},
-    [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, THREE_HIDDEN, HIDDEN},
-    [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_STATE_BIAS, ONE, THREE_HIDDEN},
-    [ROLE_MIXER_CONV] = {"mixer_conv", false, true, WITH_STATE, TAPS, HIDDEN},
-    [ROLE_MIXER_CONV_BIAS] = {"mixer_conv_bias", false, true, WITH_STATE_BIAS, ONE, HIDDEN},
-    [ROLE_MIXER_OUT] = {"mixer_out", true, true, WITH_STATE, HIDDEN, HIDDEN},
-    [ROLE_MIXER_OUT_BIAS] = {"mixer_out_bias", false, true, WITH_STATE_BIAS, ONE, HIDDEN},
+    [ROLE_ATTN_GATE] = {"attn_gate", true, true, WITH_ATTENTION_GATE, QUERY, HIDDEN},
+    [ROLE_ATTN_GATE_BIAS] = {"attn_gate_bias", false, true, WITH_ATTENTION_GATE_BIAS, ONE, QUERY},
+    [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, MIXER_INPUTS, HIDDEN},
+    [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_SHORT_CONV_BIAS, ONE, MIXER_INPUTS},
+    [ROLE_MIXER_CONV] = {"mixer_conv", false, true, WITH_STATE, TAPS, MIXER_CHANNELS},
+    [ROLE_MIXER_CONV_BIAS] = {"mixer_conv_bias", false, true, WITH_STATE_BIAS, ONE, MIXER_CHANNELS},
+    [ROLE_MIXER_OUT] = {"mixer_out", true, true, WITH_STATE, HIDDEN, MIXER_WIDTH},
+    [ROLE_MIXER_OUT_BIAS] = {"mixer_out_bias", false, true, WITH_SHORT_CONV_BIAS, ONE, HIDDEN},
+    [ROLE_MIXER_GATE] = {"mixer_gate", true, true, WITH_RECURRENCE, MIXER_WIDTH, HIDDEN},
+    [ROLE_MIXER_STEP] = {"mixer_step", true, true, WITH_RECURRENCE, MIXER_HEADS, HIDDEN},
+    [ROLE_MIXER_RATE] = {"mixer_rate", true, true, WITH_DELTA, MIXER_HEADS, HIDDEN},
+    [ROLE_MIXER_STEP_BIAS] = {"mixer_step_bias", false, true, WITH_RECURRENCE, ONE, MIXER_HEADS},
+    [ROLE_MIXER_DECAY] = {"mixer_decay", false, true, WITH_RECURRENCE, ONE, MIXER_HEADS},
+    [ROLE_MIXER_SKIP] = {"mixer_skip", false, true, WITH_MAMBA2, ONE, MIXER_HEADS},
+    [ROLE_MIXER_NORM] = {"mixer_norm", false, true, WITH_RECURRENCE, ONE, MIXER_NORM},
     [ROLE_ROUTER] = {"router", true, true, WITH_EXPERTS, EXPERTS, HIDDEN},
     [ROLE_ROUTER_BIAS] = {"router_bias", false, true, WITH_CHOICE_BIAS, ONE, EXPERTS},
     [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
@@ -107,11 +127,20 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_V_BIAS] = ROLE_ATTN_O_BIAS,
     [ROLE_ATTN_O_BIAS] = ROLE_ATTN_Q_NORM,
     [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
-    [ROLE_ATTN_K_NORM] = ROLE_MIXER_IN,
+    [ROLE_ATTN_K_NORM] = ROLE_ATTN_GATE,
+    [ROLE_ATTN_GATE] = ROLE_ATTN_GATE_BIAS,
+    [ROLE_ATTN_GATE_BIAS] = ROLE_MIXER_GATE,
+    [ROLE_MIXER_GATE] = ROLE_MIXER_IN,
     [ROLE_MIXER_IN] = ROLE_MIXER_IN_BIAS,
     [ROLE_MIXER_IN_BIAS] = ROLE_MIXER_CONV,
     [ROLE_MIXER_CONV] = ROLE_MIXER_CONV_BIAS,
-    [ROLE_MIXER_CONV_BIAS] = ROLE_MIXER_OUT,
+    [ROLE_MIXER_CONV_BIAS] = ROLE_MIXER_STEP,
+    [ROLE_MIXER_STEP] = ROLE_MIXER_RATE,
+    [ROLE_MIXER_RATE] = ROLE_MIXER_STEP_BIAS,
+    [ROLE_MIXER_STEP_BIAS] = ROLE_MIXER_DECAY,
+    [ROLE_MIXER_DECAY] = ROLE_MIXER_SKIP,
+    [ROLE_MIXER_SKIP] = ROLE_MIXER_NORM,
+    [ROLE_MIXER_NORM] = ROLE_MIXER_OUT,
     [ROLE_MIXER_OUT] = ROLE_MIXER_OUT_BIAS,
     [ROLE_MIXER_OUT_BIAS] = ROLE_ATTN_OUT_NORM,
     [ROLE_ATTN_OUT_NORM] = ROLE_MLP_NORM,
@@ -155,14 +184,23 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
         return model->vocab_size;
     case CONTEXT:
         return model->context_length;
-    case THREE_HIDDEN:
-        return 3 * (uint64_t)model->hidden_size;
     case TAPS:
         return model->states.taps;
     case EXPERTS:
         return model->experts.n_experts;
     case EXPERT_WIDTH:
         return model->experts.width;
+    case MIXER_INPUTS:
+        return smol_states_inputs(model);
+    case MIXER_CHANNELS:
+        return smol_states_channels(model);
+    case MIXER_WIDTH:
+        return smol_states_width(model);
+    case MIXER_HEADS:
+        return model->states.n_heads;
+    case MIXER_NORM:
+        return model->states.kind == STATE_DELTA ? model->states.head_dim
+                                                 : smol_states_width(model);
     case ONE:
         break;
     }
@@ -188,6 +226,19 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return !attends;
     case WITH_STATE_BIAS:
         return !attends && model->states.biases;
+    case WITH_SHORT_CONV_BIAS:
+        return !attends && model->states.biases && model->states.kind == STATE_SHORT_CONV;
+    case WITH_RECURRENCE:
+        return !attends && model->states.kind != STATE_SHORT_CONV;
+    case WITH_MAMBA2:
+        return !attends && model->states.kind == STATE_MAMBA2;
+    case WITH_ATTENTION_GATE:
+        return attends && model->blocks & BLOCK_ATTENTION_GATE;
+    case WITH_ATTENTION_GATE_BIAS:
+        return attends && model->blocks & BLOCK_ATTENTION_GATE &&
+               model->attention_bias != BIAS_NONE;
+    case WITH_DELTA:
+        return !attends && model->states.kind == STATE_DELTA;
     case WITH_QKV_BIAS:
         return attends && model->attention_bias != BIAS_NONE;
     case WITH_O_BIAS:

@@ -244,22 +244,43 @@ static smol_status check_model(struct blob *blob, smol_error *error)
     return check_layers(blob, error);
 }
 
-static bool encoder_is_valid(const struct blob_encoder *encoder, const struct blob_model *model)
+static bool encoder_is_valid(const struct blob *blob)
 {
     const uint32_t others =
         BLOCK_NO_INPUT_NORMS | BLOCK_NORM_OUTPUTS | BLOCK_PARALLEL | BLOCK_ONE_NORM;
-    bool stream = model->blocks & BLOCK_NORM_STREAM;
-    return encoder->pooling < ENCODER_POOLINGS && encoder->normalizes <= 1 &&
-           encoder->max_length >= 1 && encoder->max_length <= model->context_length &&
-           model->context_length <= ENCODER_MAX_CONTEXT && model->sliding_window == 0 &&
-           !(stream && model->blocks & others) &&
+    const struct blob_encoder *encoder = blob->encoder;
+    const struct blob_model *model = blob->model;
+    bool embedder = blob->header->required_features & FEATURE_EMBEDDER;
+    bool ahead = blob_sees_ahead(blob), stream = model->blocks & BLOCK_NORM_STREAM;
+    return encoder->pooling < (embedder ? ENCODER_POOLINGS : ENCODER_LAST) &&
+           encoder->normalizes <= 1 && encoder->max_length >= 1 &&
+           encoder->max_length <= model->context_length &&
+           (!ahead || model->context_length <= ENCODER_MAX_CONTEXT) &&
+           (!ahead || model->sliding_window == 0) &&
+           !(stream && (!ahead || model->blocks & others)) &&
            all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
+}
+
+static smol_status check_embedder(struct blob *blob, smol_error *error)
+{
+    smol_error reason;
+    if (!(blob->header->required_features & FEATURE_EMBEDDER))
+        return SMOL_OK;
+    smol_status status = take(blob, SECTION_EMBEDDER, 1, (const void **)&blob->embedder_section,
+                              &blob->n_embedder, error);
+    if (status)
+        return status;
+    if (smol_embedder_open(blob->embedder_section, blob->n_embedder, blob->model, &blob->embedder,
+                           &reason))
+        return damaged_section(blob, error, SECTION_EMBEDDER, reason.message,
+                               find_section(blob, SECTION_EMBEDDER)->offset);
+    return SMOL_OK;
 }
 
 static smol_status check_encoder(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
-    if (!(blob->header->required_features & FEATURE_ENCODER))
+    if (!(blob->header->required_features & (FEATURE_ENCODER | FEATURE_EMBEDDER)))
         return blob->model->blocks & BLOCK_NORM_STREAM
                    ? damaged_section(blob, error, SECTION_MODEL,
                                      "its blocks are an encoder's, without that feature",
@@ -269,10 +290,10 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
                               (const void **)&blob->encoder, &n, error);
     if (status)
         return status;
-    return n == 1 && encoder_is_valid(blob->encoder, blob->model)
-               ? SMOL_OK
-               : damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model",
-                                 find_section(blob, SECTION_ENCODER)->offset);
+    if (n != 1 || !encoder_is_valid(blob))
+        return damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model",
+                               find_section(blob, SECTION_ENCODER)->offset);
+    return check_embedder(blob, error);
 }
 
 static smol_status check_states(struct blob *blob, smol_error *error)
@@ -280,7 +301,11 @@ static smol_status check_states(struct blob *blob, smol_error *error)
     struct blob_states *states = &blob->model_copy->states;
     size_t n = 0;
     if (!(blob->header->required_features & FEATURE_STATES))
-        return SMOL_OK;
+        return blob->model->blocks & BLOCK_ATTENTION_GATE
+                   ? damaged_section(blob, error, SECTION_MODEL,
+                                     "a gate of attention needs the states feature",
+                                     find_section(blob, SECTION_MODEL)->offset)
+                   : SMOL_OK;
     smol_status status =
         take(blob, SECTION_STATES, sizeof *states, (const void **)&blob->states_section, &n, error);
     if (status)
@@ -384,10 +409,13 @@ static smol_status check_small_sections(struct blob *blob, smol_error *error)
 static smol_status check_text(struct blob *blob, smol_error *error)
 {
     bool vocabulary = blob->header->required_features & FEATURE_VOCABULARY;
+    bool clusters = blob->header->required_features & FEATURE_CLUSTERS;
     if (!(blob->header->required_features & FEATURE_TEXT))
-        return vocabulary ? damaged(blob, error, "the vocabulary feature without a text section",
-                                    offsetof(struct blob_header, required_features))
-                          : SMOL_OK;
+        return vocabulary || clusters
+                   ? damaged(blob, error,
+                             "the vocabulary or clusters feature without a text section",
+                             offsetof(struct blob_header, required_features))
+                   : SMOL_OK;
     const struct blob_section *section = find_section(blob, SECTION_TEXT);
     smol_error reason;
     blob->text_section = blob->front + section->offset;
@@ -397,6 +425,9 @@ static smol_status check_text(struct blob *blob, smol_error *error)
     if (smol_text_is_extended(&blob->text) != vocabulary)
         return damaged_section(blob, error, SECTION_TEXT,
                                "its fields do not match the vocabulary feature", section->offset);
+    if ((blob->text.header.n_cluster_blocks > 0) != clusters)
+        return damaged_section(blob, error, SECTION_TEXT,
+                               "its fields do not match the clusters feature", section->offset);
     return SMOL_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/listener.h"
+#include "format/embedder.h"
 #include "format/format.h"
 #include "format/layout.h"
 #include "format/template.h"
@@ -41,8 +42,11 @@ struct blob {
     const uint8_t *template_section; /* (n_template), NULL if the model has no chat template */
     size_t n_template;
     struct template_code template;
-    const struct blob_encoder *encoder; /* NULL without FEATURE_ENCODER */
-    const struct blob_levels *levels;   /* (n_levels), NULL without FEATURE_MIXED */
+    const struct blob_encoder *encoder; /* NULL without FEATURE_ENCODER or FEATURE_EMBEDDER */
+    struct embedder embedder;           /* zeroed without FEATURE_EMBEDDER */
+    const uint8_t *embedder_section;    /* (n_embedder) */
+    size_t n_embedder;
+    const struct blob_levels *levels; /* (n_levels), NULL without FEATURE_MIXED */
     size_t n_levels;
     const uint64_t *digests; /* (n_chunks) */
     size_t n_chunks;
@@ -56,6 +60,12 @@ struct blob {
     struct tokenizer_tables tokenizer;
     _Atomic unsigned char *checked; /* (n_chunks): 1 after a chunk's digest was verified */
 };
+
+/* Returns whether every token sees the whole text, not only what is before it. */
+static inline bool blob_sees_ahead(const struct blob *blob)
+{
+    return blob->header->required_features & FEATURE_ENCODER;
+}
 
 /* Returns the values of the codes of an int6, int5 or int4 matrix (MAX_LEVELS), or NULL for other
  * tensors. */

@@ -1,8 +1,8 @@
 /* Section kinds, see sections.h. */
 #include "format/sections.h"
 
-/* All kinds, in the order of the file. `feature` is the bit that requires a section, or 0 if every
- * blob has it. */
+/* All kinds, in the order of the file. `feature` is the bit that requires a section, or several
+ * of which each does, or 0 if every blob has it. */
 static const struct {
     uint32_t kind;
     const char *name;
@@ -20,9 +20,10 @@ static const struct {
     {SECTION_SCANNER, "scanner", FEATURE_SCANNER},
     {SECTION_TEXT, "text", FEATURE_TEXT},
     {SECTION_LEVELS, "levels", FEATURE_MIXED},
-    {SECTION_ENCODER, "encoder", FEATURE_ENCODER},
+    {SECTION_ENCODER, "encoder", FEATURE_ENCODER | FEATURE_EMBEDDER},
     {SECTION_STATES, "states", FEATURE_STATES},
     {SECTION_EXPERTS, "experts", FEATURE_EXPERTS},
+    {SECTION_EMBEDDER, "embedder", FEATURE_EMBEDDER},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

@@ -29,15 +29,22 @@ static bool failed(const smol_eval_part *part)
 
 /* --- before the first pass ---------------------------------------------------------------- */
 
-/* Refuses to compute logits with an encoder. */
+/* Refuses to compute logits with a model of embeddings. */
 static smol_status check_use(const struct evaluation *call, smol_error *error)
 {
-    if (!call->model->blob.encoder || call->poolings)
+    const struct blob *blob = &call->model->blob;
+    bool ranks = blob->embedder.header && blob->embedder.header->score != SCORE_NONE;
+    if (!blob->encoder || call->poolings)
         return SMOL_OK;
+    if (ranks)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: a reranker, which scores pairs of texts: use smol_tokenize_pair and "
+                         "smol_embed, or `smolrun embed --rerank`",
+                         blob->path);
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                     "%s: an encoder, which computes embeddings and no text: use smol_embed, "
+                     "%s: %s, which computes embeddings and no text: use smol_embed, "
                      "`smolrun embed` or /v1/embeddings",
-                     call->model->blob.path);
+                     blob->path, blob_sees_ahead(blob) ? "an encoder" : "an embedding model");
 }
 
 static smol_status check_part(const struct engine *e, const smol_eval_part *part, smol_error *error)
@@ -54,7 +61,7 @@ static smol_status check_part(const struct engine *e, const smol_eval_part *part
                          "parts[].context: two parts have the same context");
     if (part->n == 0)
         return smol_fail(error, SMOL_ERROR_USAGE, "no tokens to evaluate: pass at least one");
-    if (c->model->blob.encoder && c->length > 0)
+    if (blob_sees_ahead(&c->model->blob) && c->length > 0)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "an encoder reads whole texts: truncate the context to 0 first");
     if (part->n_logits > part->n)
@@ -194,7 +201,7 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
 static bool gather_rows(struct evaluation *call, struct pass *pass)
 {
     size_t most = call->e->n_rows;
-    bool whole = call->model->blob.encoder, ends = false;
+    bool whole = blob_sees_ahead(&call->model->blob), ends = false;
     while (call->at < call->n && !ends && pass->n < most && pass->n_segments < BATCH) {
         smol_eval_part *part = &call->parts[call->at];
         size_t left = failed(part) ? 0 : part->n - n_done(part);
@@ -381,7 +388,7 @@ static void end_poolings(struct pooling *poolings, const smol_eval_part *parts, 
     fpenv_enter(&saved);
     for (size_t i = 0; i < n; i++)
         if (!failed(&parts[i]))
-            smol_pooling_finish(&poolings[i]);
+            smol_pooling_finish(&poolings[i], parts[i].context->engine->kernels);
     fpenv_leave(&saved);
 }
 

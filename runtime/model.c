@@ -220,6 +220,7 @@ void smol_model_close(smol_model *model)
 smol_model_info smol_model_get_info(const smol_model *model)
 {
     const struct blob_model *m = model->blob.model;
+    const struct blob_embedder *embedder = model->blob.embedder.header;
     return (smol_model_info){
         .dtype = smol_dtype_name(smol_blob_dtype(&model->blob)),
         .n_layers = m->n_layers,
@@ -235,7 +236,41 @@ smol_model_info smol_model_get_info(const smol_model *model)
         .blob_bytes = model->blob.file.size,
         .is_encoder = model->blob.encoder != NULL,
         .max_text = model->blob.encoder ? model->blob.encoder->max_length : m->context_length,
+        .embedding_size = smol_embedder_width(&model->blob.embedder, m->hidden_size),
+        .is_reranker = embedder && embedder->score != SCORE_NONE,
     };
+}
+
+/* Appends the names of the prompts to a message. */
+static void list_prompts(const struct embedder *embedder, char *text, size_t size)
+{
+    size_t length = 0;
+    text[0] = 0;
+    for (size_t i = 0; embedder->header && i < embedder->header->n_prompts && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%.40s", i ? ", " : "it has ",
+                                   embedder_prompt_name(embedder, i));
+}
+
+smol_status smol_model_prompt(const smol_model *model, const char *name, const char **text,
+                              smol_error *error)
+{
+    const struct embedder *embedder = &model->blob.embedder;
+    const struct blob_embedder *header = embedder->header;
+    char names[256];
+    error_clear(error);
+    *text = "";
+    if (!name && header && header->default_prompt != NO_TOKEN)
+        *text = embedder_prompt_text(embedder, header->default_prompt);
+    if (!name)
+        return SMOL_OK;
+    for (size_t i = 0; header && i < header->n_prompts; i++)
+        if (strcmp(name, embedder_prompt_name(embedder, i)) == 0) {
+            *text = embedder_prompt_text(embedder, i);
+            return SMOL_OK;
+        }
+    list_prompts(embedder, names, sizeof names);
+    return smol_fail(error, SMOL_ERROR_USAGE, "the model has no prompt \"%.40s\": %s", name,
+                     names[0] ? names : "it has none");
 }
 
 const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n)

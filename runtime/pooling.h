@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "runtime/kernels/kernels.h"
 #include "runtime/model.h"
 
 /* One text. */
@@ -12,8 +13,12 @@ struct pooling {
     bool normalizes;   /* divide the embedding by its Euclidean length */
     size_t width;      /* hidden_size */
     size_t n;          /* states so far */
-    float *out;        /* as smol_embed returns them */
+    float *out;        /* the pooled state, or all states */
     double *sums;      /* (width), owned, for the mean: its bits do not depend on the passes */
+    /* With dense layers: */
+    const struct embedder *embedder; /* or NULL */
+    float *work;                     /* owned: the pooled state, and the layers' outputs */
+    float *result;                   /* as smol_embed returns it; without layers that is `out` */
 };
 
 /* Initializes a pooling of kind `kind` into `out`. Free it with smol_pooling_free, also after an
@@ -26,7 +31,7 @@ void smol_pooling_free(struct pooling *pooling);
  * library's floating-point environment. */
 void smol_pooling_add(struct pooling *pooling, const float *states, size_t n);
 
-/* Completes *out after the last token. */
-void smol_pooling_finish(struct pooling *pooling);
+/* Completes the result after the last token: dense layers, then the length or the score. */
+void smol_pooling_finish(struct pooling *pooling, const struct kernels *kernels);
 
 #endif

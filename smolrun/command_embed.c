@@ -17,6 +17,12 @@ static const struct option_rule rules[] = {
      0, 0, NULL},
     {"similarity", 0, "", "print how similar each line after the first is to it: the cosine",
      OPTION_FLAG, FIELD(similarity), 0, 0, NULL},
+    {"rerank", 0, "QUERY",
+     "print a reranker's score of each line: the higher, the better it answers QUERY", OPTION_TEXT,
+     FIELD(rerank), 0, 0, NULL},
+    {"prompt", 0, "NAME",
+     "put this prompt of the model before each line, such as `query` (its default, if it has one)",
+     OPTION_TEXT, FIELD(prompt), 0, 0, NULL},
     RULE_THREADS,
     RULES_MODEL,
 };
@@ -43,7 +49,9 @@ struct embedding {
     smol_context *contexts[GROUP]; /* the first is the loaded one */
     smol_eval_part parts[GROUP];
     size_t n_parts, n_lines;
-    size_t width; /* hidden_size */
+    size_t width; /* embedding_size */
+    char *text;   /* room for the prompt and a line */
+    size_t n_prompt;
     float *rows;  /* (GROUP, width) */
     float *first; /* (width), of the first line */
 };
@@ -103,6 +111,13 @@ static void print_json(const struct embedding *e, size_t index, const float *row
     smol_json_open(&json, '{');
     smol_json_member_whole(&json, "index", index);
     smol_json_member_whole(&json, "tokens", n_tokens);
+    if (e->settings->rerank) {
+        smol_json_key(&json, "score");
+        smol_json_float(&json, row[0]);
+        smol_json_close(&json, '}');
+        putchar('\n');
+        return;
+    }
     smol_json_key(&json, "embedding");
     smol_json_open(&json, '[');
     for (size_t i = 0; i < e->width; i++)
@@ -148,7 +163,12 @@ static smol_status add_line(struct embedding *e, const char *line, size_t size, 
     const smol_tokenize_params params = {.parse_special = 1, .whole_text = 1, .truncate = 1};
     uint32_t *ids;
     size_t n;
-    smol_status status = smol_tokenize(e->loaded.model, line, size, &params, &ids, &n, error);
+    const char *query = e->settings->rerank;
+    memcpy(e->text + e->n_prompt, line, size);
+    smol_status status =
+        query
+            ? smol_tokenize_pair(e->loaded.model, query, strlen(query), line, size, &ids, &n, error)
+            : smol_tokenize(e->loaded.model, e->text, e->n_prompt + size, &params, &ids, &n, error);
     if (!status && n == 0)
         status = smol_fail(error, SMOL_ERROR_USAGE, "line %zu has no tokens: remove it",
                            e->n_lines + e->n_parts + 1);
@@ -194,6 +214,21 @@ static smol_status embed_lines(struct embedding *e, const struct text_in *in, sm
     return status ? status : finish_group(e, error);
 }
 
+/* Begins each text with the prompt. `room` is that for a line. */
+static smol_status take_prompt(struct embedding *e, size_t room, smol_error *error)
+{
+    const char *prompt;
+    smol_status status = smol_model_prompt(e->loaded.model, e->settings->prompt, &prompt, error);
+    if (status)
+        return status;
+    e->n_prompt = strlen(prompt);
+    e->text = malloc(e->n_prompt + room + 1);
+    if (!e->text)
+        return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for a line");
+    memcpy(e->text, prompt, e->n_prompt);
+    return SMOL_OK;
+}
+
 static smol_status embed(struct embedding *e, smol_error *error)
 {
     const struct settings *settings = e->settings;
@@ -201,13 +236,20 @@ static smol_status embed(struct embedding *e, smol_error *error)
     struct text_in in = {0};
     if (!settings->text)
         return smol_fail(error, SMOL_ERROR_USAGE, "embed: give a TEXTFILE");
+    if (settings->rerank && (settings->prompt || settings->similarity))
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "embed: --rerank goes with neither --prompt nor --similarity");
     if (settings->json + settings->npy + settings->similarity > 1)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "embed: give one of --json, --npy and --similarity");
     smol_status status = smol_load(settings, &e->loaded, error);
     if (status)
         return status;
-    e->width = smol_model_get_info(e->loaded.model).hidden_size;
+    if (smol_model_get_info(e->loaded.model).is_reranker && !settings->rerank)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%s: a reranker, which scores pairs of texts: give --rerank QUERY",
+                         settings->model);
+    e->width = smol_model_get_info(e->loaded.model).embedding_size;
     e->rows = calloc(GROUP + 1, e->width * sizeof *e->rows);
     if (!e->rows)
         return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for the embeddings");
@@ -215,6 +257,8 @@ static smol_status embed(struct embedding *e, smol_error *error)
     status = create_contexts(e, error);
     if (!status)
         status = smol_text_read_input(&file, &in, error);
+    if (!status)
+        status = take_prompt(e, in.size, error);
     if (!status)
         status = embed_lines(e, &in, error);
     free(in.owned);
@@ -235,6 +279,7 @@ int smol_command_embed(int argc, char **argv)
     for (size_t i = 1; i < GROUP; i++)
         smol_context_free(e.contexts[i]);
     free(e.rows);
+    free(e.text);
     smol_unload(&e.loaded);
     return smol_command_status(status, &error);
 }

@@ -63,6 +63,8 @@ struct settings {
     int json;
     /* embed */
     int npy, similarity;
+    const char *rerank; /* embed: the query, or NULL */
+    const char *prompt; /* embed: the name of one of the model's prompts, or NULL */
     /* tokenize */
     const char *decode;
     /* logits */

@@ -13,7 +13,7 @@ enum { SLICE = 128 }; /* tokens, but for encoders, whose texts are whole */
 smol_status smol_embedding_begin(struct embedding *e, struct job *job,
                                  const smol_context_params *params, smol_error *error)
 {
-    size_t width = job->generator->info.hidden_size;
+    size_t width = job->generator->info.embedding_size;
     *e = (struct embedding){.job = job};
     e->sums = calloc(width, sizeof *e->sums);
     e->slice = calloc(SLICE * width, sizeof *e->slice);
@@ -55,7 +55,7 @@ static smol_status embed_whole(struct embedding *e, const struct prompt *prompt,
 smol_status smol_embedding_step(struct embedding *e, bool *done, smol_error *error)
 {
     const struct prompt *prompt = &e->job->prompts[e->prompt];
-    size_t width = e->job->generator->info.hidden_size, n = prompt->n - e->position;
+    size_t width = e->job->generator->info.embedding_size, n = prompt->n - e->position;
     if (e->job->generator->info.is_encoder)
         return embed_whole(e, prompt, width, done, error);
     n = n < SLICE ? n : SLICE;

@@ -1,4 +1,5 @@
 /* POST /v1/embeddings. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "smolserve/endpoints.h"
@@ -22,12 +23,19 @@ static smol_status set_encoding(struct request_reader *r)
                : smol_member_fail(r, "expected float or base64");
 }
 
+static smol_status set_prompt(struct request_reader *r)
+{
+    size_t size = 0;
+    smol_status status = smol_member_text(r, &smol_body_job(r)->prompt_name, &size);
+    if (!status && strlen(smol_body_job(r)->prompt_name) != size)
+        return smol_member_fail(r, "expected the name of a prompt");
+    return status;
+}
+
 static const struct request_member members[] = {
-    {"input", smol_prompts_set},
-    {"model", smol_body_model},
-    {"user", smol_body_label},
-    {"encoding_format", set_encoding},
-    {"dimensions", smol_body_unsupported},
+    {"input", smol_prompts_set},       {"prompt_name", set_prompt},
+    {"model", smol_body_model},        {"user", smol_body_label},
+    {"encoding_format", set_encoding}, {"dimensions", smol_body_unsupported},
 };
 
 static smol_status read_embeddings(struct job *job, const char *body, size_t size, char *scratch,
@@ -36,6 +44,32 @@ static smol_status read_embeddings(struct job *job, const char *body, size_t siz
     smol_status status = smol_body_read(job, body, size, scratch, members,
                                         sizeof members / sizeof members[0], param, error);
     return status ? status : smol_prompts_check(job, "input", EMBED_MAX_TEXTS, param, error);
+}
+
+/* Puts the model's prompt before each text, then tokenizes. */
+static smol_status prepare_embeddings(struct job *job, smol_error *error)
+{
+    const char *prompt;
+    if (job->generator->info.is_reranker)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%s: a reranker, which scores pairs of texts and makes no embeddings",
+                         job->generator->name);
+    smol_status status = smol_model_prompt(job->generator->model, job->prompt_name, &prompt, error);
+    size_t n = status ? 0 : strlen(prompt);
+    for (size_t i = 0; n > 0 && i < job->n_prompts; i++) {
+        struct prompt *text = &job->prompts[i];
+        if (!text->text)
+            continue;
+        char *whole = malloc(n + text->size + 1);
+        if (!whole)
+            return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for a request");
+        memcpy(whole, prompt, n);
+        memcpy(whole + n, text->text, text->size);
+        free(text->text);
+        text->text = whole;
+        text->size += n;
+    }
+    return status ? status : smol_prompts_tokenize(job, error);
 }
 
 /* OpenAI's package asks for base64 and expects little-endian floats. */
@@ -54,7 +88,7 @@ static void write_vector(const struct job *job, struct json_out *json, const flo
 
 static void write_embeddings(struct job *job, struct json_out *json)
 {
-    size_t width = job->generator->info.hidden_size;
+    size_t width = job->generator->info.embedding_size;
     smol_json_open(json, '{');
     smol_json_member_text(json, "object", "list");
     smol_json_key(json, "data");
@@ -82,6 +116,6 @@ const struct endpoint smol_endpoint_embeddings = {
     .id_prefix = "emb-",
     .work = WORK_EMBED,
     .read = read_embeddings,
-    .prepare = smol_prompts_tokenize,
+    .prepare = prepare_embeddings,
     .write = write_embeddings,
 };

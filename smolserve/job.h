@@ -86,6 +86,7 @@ struct job {
     uint32_t n; /* replies to each prompt, the choices of the answer */
     bool stream, include_usage;
     bool base64;         /* embeddings are written so */
+    char *prompt_name;   /* of embeddings: that to put before each text, or NULL */
     bool logprobs_given; /* the member `logprobs` of a chat is true */
     size_t client;       /* index of the key, 0: none */
     char id[48];
@@ -100,7 +101,7 @@ struct job {
     uint64_t n_events;                 /* sent, where an endpoint numbers them */
     char *instructions;                /* JSON text of a string, or NULL; where it repeats them */
     char *tools;                       /* JSON text of a list, likewise */
-    float *states;                     /* embeddings (n_prompts, hidden_size) */
+    float *states;                     /* embeddings (n_prompts, embedding_size) */
     atomic_bool gone;                  /* nobody waits for the answer any more */
     pthread_mutex_t lock;              /* guards the following members */
     struct MHD_Connection *connection; /* or NULL */

@@ -89,13 +89,17 @@ static bool has_tools(const struct blob_contents *contents)
     return header.tool_style != TOOLS_NONE;
 }
 
-static bool is_extended(const struct blob_contents *contents)
+/* Returns the features that a reader of the text section needs. */
+static uint64_t text_features(const struct blob_contents *contents)
 {
     struct text_tables tables;
     smol_error error;
-    return contents->n_text > 0 &&
-           !smol_text_tables_open(contents->text, contents->n_text, &tables, &error) &&
-           smol_text_is_extended(&tables);
+    if (contents->n_text == 0)
+        return 0;
+    if (smol_text_tables_open(contents->text, contents->n_text, &tables, &error))
+        return FEATURE_TEXT;
+    return FEATURE_TEXT | (smol_text_is_extended(&tables) ? FEATURE_VOCABULARY : 0) |
+           (tables.header.n_cluster_blocks ? FEATURE_CLUSTERS : 0);
 }
 
 /* Returns the features that a reader of the contents needs, as bits of enum blob_feature. */
@@ -103,13 +107,13 @@ static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
            (contents->template_section ? FEATURE_TEMPLATE : 0) |
-           (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0) |
+           (contents->n_scanner ? FEATURE_SCANNER : 0) | text_features(contents) |
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
-           (is_extended(contents) ? FEATURE_VOCABULARY : 0) |
-           (contents->encoder ? FEATURE_ENCODER : 0) |
+           (contents->sees_ahead ? FEATURE_ENCODER : 0) |
            (contents->model->states.kind ? FEATURE_STATES : 0) |
-           (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0);
+           (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
+           (contents->n_embedder ? FEATURE_EMBEDDER : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
@@ -158,6 +162,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){&model->states, sizeof model->states};
     case SECTION_EXPERTS:
         return (struct section_data){&model->experts, sizeof model->experts};
+    case SECTION_EMBEDDER:
+        return (struct section_data){contents->embedder, contents->n_embedder};
     case SECTION_LEVELS:
         return (struct section_data){contents->mix.levels,
                                      contents->mix.n_levels * sizeof *contents->mix.levels};

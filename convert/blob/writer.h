@@ -30,6 +30,9 @@ struct blob_contents {
     const uint8_t *template_section; /* (n_template), or NULL for a blob without one */
     size_t n_template;
     const struct blob_encoder *encoder; /* or NULL */
+    bool sees_ahead;                    /* with an encoder: FEATURE_ENCODER */
+    const uint8_t *embedder;            /* (n_embedder), a whole embedder section; none if 0 */
+    size_t n_embedder;
     struct mix mix; /* zeroed for a blob whose matrices all have the model's dtype */
 };
 

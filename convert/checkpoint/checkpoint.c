@@ -172,7 +172,7 @@ static void resolve_tied(const struct safetensors *reader, const struct family *
     const struct safetensors_tensor *output =
         family->names[ROLE_OUTPUT] ? smol_safetensors_find(reader, family->names[ROLE_OUTPUT])
                                    : NULL;
-    if (embed && output)
+    if (embed && output && !family->has_no_output)
         model->tied_embeddings = same_data(embed, output);
 }
 
@@ -191,6 +191,16 @@ static bool is_scale(const char *name)
     return ends_with(name, ends, sizeof ends / sizeof ends[0]);
 }
 
+/* Returns whether `name` is a tensor of a reranker's score. */
+static bool is_head(const char *name)
+{
+    static const char *const names[] = {"score.weight", "classifier.weight", "classifier.bias"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static smol_status fail_extra(const struct safetensors_tensor *tensor, smol_error *error)
 {
     if (is_scale(tensor->name))
@@ -205,7 +215,8 @@ static smol_status fail_extra(const struct safetensors_tensor *tensor, smol_erro
 
 /* Checks that each tensor of the files is in `sources`, is the copy `tied_output` of a tied
  * embedding, or is harmless. */
-static smol_status check_extra(const struct safetensors *reader, const char *tied_output,
+static smol_status check_extra(const struct safetensors *reader, const struct family *family,
+                               const char *tied_output,
                                const struct safetensors_tensor *const *sources, size_t n_sources,
                                smol_error *error)
 {
@@ -218,7 +229,8 @@ static smol_status check_extra(const struct safetensors *reader, const char *tie
     for (size_t i = 0; !status && i < reader->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &reader->tensors[i];
         bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
-        if (tied_copy || smol_checkpoint_ignores(tensor->name) ||
+        if (tied_copy || (family->scores && is_head(tensor->name)) ||
+            smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
         status = fail_extra(tensor, error);
@@ -248,5 +260,5 @@ smol_status smol_checkpoint_map(const struct safetensors *reader, const struct f
         n++;
     } while (smol_tensor_next(model, &key));
     const char *tied_output = model->tied_embeddings ? family->names[ROLE_OUTPUT] : NULL;
-    return check_extra(reader, tied_output, sources, n, error);
+    return check_extra(reader, family, tied_output, sources, n, error);
 }

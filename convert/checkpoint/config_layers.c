@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "format/layout.h"
 
 /* ---- lists with an entry for each layer ---- */
 
@@ -200,9 +201,27 @@ static void stop_rotation(struct config *result)
             result->layers[i] |= LAYER_NO_ROTATION;
 }
 
+/* Reads whether layers that attend rotate at all. */
+static smol_status read_rotates(const struct json_settings *config, struct config *result)
+{
+    const char *key = result->family->rotates_key, *kind = NULL;
+    smol_status status = smol_setting_string(config, key, &kind);
+    if (status || (kind && strcmp(kind, "rope") == 0))
+        return status;
+    if (kind && strcmp(kind, "nope") != 0)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, smol_setting(config, key),
+                                 "rope, nope or null are supported");
+    for (uint32_t i = 0; i < result->model.n_layers; i++)
+        if (!layer_has_state(&result->model, i))
+            result->layers[i] |= LAYER_NO_ROTATION;
+    return SMOL_OK;
+}
+
 smol_status smol_config_read_layers(const struct json_settings *config, struct config *result)
 {
     smol_status status = SMOL_OK;
+    if (result->family->rotates_key)
+        status = read_rotates(config, result);
     if (result->family->has_no_rope)
         status = read_no_rope(config, result);
     if (!status && result->family->windows != WINDOWS_NEVER)

@@ -23,7 +23,22 @@ static const struct family *find_architecture(json_t *list)
     return family;
 }
 
-static smol_status check_family(const struct json_settings *config, const struct family **family)
+/* Returns what the first supported architecture in the list has after the layers. */
+static enum config_head head_of(json_t *list, const struct family *family)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (!name || smol_family_by_architecture(name) != family)
+            continue;
+        return family->body && strcmp(name, family->body) == 0       ? HEAD_NONE
+               : family->scorer && strcmp(name, family->scorer) == 0 ? HEAD_SCORE
+                                                                     : HEAD_OUTPUT;
+    }
+    return HEAD_OUTPUT;
+}
+
+static smol_status check_family(const struct json_settings *config, const struct family **family,
+                                enum config_head *head)
 {
     char remedy[FAMILY_LIST];
     json_t *list = smol_setting(config, "architectures");
@@ -32,6 +47,7 @@ static smol_status check_family(const struct json_settings *config, const struct
     if (list && !json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", list, "a list");
     *family = find_architecture(list);
+    *head = head_of(list, *family);
     if (json_array_size(list) > 0 && !*family)
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "architectures[0]",
                                  json_array_get(list, 0), remedy);
@@ -164,12 +180,16 @@ static smol_status read_null(const struct json_settings *config, const char *key
 _Static_assert(sizeof sizes / sizeof sizes[0] == N_FAMILY_SIZES, "all of them");
 
 /* Reads a size whose key is `own` in the family, if not NULL. */
-static smol_status read_size(const struct json_settings *config, const struct size *size,
-                             const char *own, uint32_t *value)
+static smol_status read_size(const struct json_settings *config, const struct family *family,
+                             const struct size *size, const char *own, uint32_t *value)
 {
     const char *key = own ? own : size->key;
+    bool unused = family->unused_size && strcmp(family->unused_size, size->key) == 0;
+    uint32_t ignored;
     smol_status status = SMOL_OK;
-    if (own)
+    if (unused)
+        status = smol_setting_integer(config, size->key, 0, UINT32_MAX, &ignored);
+    else if (own)
         status = check_absent(config, size->key, "this family has no such key: remove it");
     if (status || *key == '\0')
         return status;
@@ -182,7 +202,7 @@ static smol_status read_sizes(const struct json_settings *config, const struct f
     for (size_t i = 0; i < N_FAMILY_SIZES; i++) {
         uint32_t value;
         memcpy(&value, (const char *)&family->sizes + sizes[i].fallback, sizeof value);
-        smol_status status = read_size(config, &sizes[i], family->size_keys[i], &value);
+        smol_status status = read_size(config, family, &sizes[i], family->size_keys[i], &value);
         if (status)
             return status;
         memcpy((char *)model + sizes[i].offset, &value, sizeof value);
@@ -260,6 +280,30 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
                          "at most %d is supported",
                          config->path, model->head_dim, model->hidden_size, model->n_heads,
                          MAX_HEAD_DIM);
+    return SMOL_OK;
+}
+
+/* Checks that an MLP has no experts. */
+static smol_status check_experts(const struct json_settings *config, const struct family *family)
+{
+    uint32_t n = 8;
+    if (!family->experts_key)
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, family->experts_key, 0, UINT32_MAX, &n);
+    if (!status && n > 0)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: %s is %u: experts are not supported in this family", config->path,
+                         family->experts_key, n);
+    return status;
+}
+
+/* Checks what layers with states need: their activation is SiLU. */
+static smol_status check_recurrences(const struct json_settings *config,
+                                     const struct blob_model *model)
+{
+    if (model->states.kind > STATE_SHORT_CONV && model->activation != ACTIVATION_SILU)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: hidden_act must be silu in this family", config->path);
     return SMOL_OK;
 }
 
@@ -442,6 +486,30 @@ static smol_status read_block(const struct json_settings *config, struct config 
     return status;
 }
 
+/* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
+ * otherwise. The key has moved. */
+static smol_status read_score(const struct json_settings *config, enum embedder_score *score)
+{
+    const char *function = "torch.nn.modules.activation.Sigmoid";
+    struct json_settings inside = *config;
+    inside.object = smol_setting(config, "sentence_transformers");
+    inside.within = "sentence_transformers.";
+    smol_status status =
+        smol_setting_string(config, "sbert_ce_default_activation_function", &function);
+    if (!status && inside.object)
+        status = smol_setting_string(&inside, "activation_fn", &function);
+    if (status)
+        return status;
+    const char *dot = strrchr(function, '.');
+    *score = dot && strcmp(dot, ".Sigmoid") == 0    ? SCORE_LOGISTIC
+             : dot && strcmp(dot, ".Identity") == 0 ? SCORE_PLAIN
+                                                    : SCORE_NONE;
+    return *score ? SMOL_OK
+                  : smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                              "%s: the activation %.80s: Sigmoid and Identity are supported",
+                              config->path, function);
+}
+
 /* The keys that may be null, as transformers' classes declare them. Keys that hold objects or lists
  * may be null too. */
 static const char *const nullable[] = {
@@ -459,6 +527,7 @@ static const char *const nullable[] = {
     "num_key_value_heads",
     "head_dim",
     "sliding_window",
+    "position_embedding_type",
     "attn_logit_softcapping",
     "clip_qkv",
     "mlp_only_layers",
@@ -471,9 +540,11 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     struct json_settings settings = *file, *config = &settings;
     struct blob_model *model = &result->model;
     settings.nullable = nullable;
-    smol_status status = check_family(config, &result->family);
+    smol_status status = check_family(config, &result->family, &result->head);
     if (!status)
         status = check_supported(config, result->family);
+    if (!status)
+        status = check_experts(config, result->family);
     if (!status)
         status = read_sizes(config, result->family, model);
     if (!status && result->family->adjusts_mlp)
@@ -484,6 +555,10 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = smol_config_read_states(config, result);
     if (!status)
         status = read_block(config, result);
+    if (!status && result->head == HEAD_SCORE)
+        status = read_score(config, &result->score);
+    if (!status)
+        status = check_recurrences(config, model);
     if (!status)
         status = read_bos(config, result->family, model);
     model->family = FAMILY_LLAMA;

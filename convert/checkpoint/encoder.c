@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/file.h"
+#include "common/hash.h"
 #include "convert/base/settings.h"
 
 enum { MAX_MODULES_SIZE = 1 << 20 };
@@ -20,30 +21,57 @@ static bool is_module(const json_t *module, const char *name)
     return dot && strcmp(dot + 1, name) == 0;
 }
 
-/* Takes the modules in order: Transformer, then Pooling, then Normalize, of which the last two may
- * be absent. *pooling is the path of the second. */
-static smol_status take_modules(const json_t *list, const char *path, struct blob_encoder *encoder,
-                                const char **pooling, smol_error *error)
+/* The kinds of modules, in the order in which they may appear. */
+enum module_kind { MODULE_TRANSFORMER, MODULE_POOLING, MODULE_DENSE, MODULE_NORMALIZE, N_MODULES };
+
+/* The modules of a model. */
+struct modules {
+    const char *pooling; /* the path of its folder, or NULL */
+    const char *dense[EMBEDDER_MAX_DENSE];
+    size_t n_dense;
+};
+
+static smol_status take_module(const json_t *module, enum module_kind kind,
+                               struct encoder_config *config, struct modules *modules,
+                               const char *path, smol_error *error)
 {
-    static const char *const names[] = {"Transformer", "Pooling", "Normalize"};
+    const char *folder = json_string_value(json_object_get(module, "path"));
+    if (kind == MODULE_POOLING)
+        modules->pooling = folder;
+    if (kind == MODULE_NORMALIZE)
+        config->encoder.normalizes = 1;
+    if (kind != MODULE_DENSE)
+        return SMOL_OK;
+    if (!folder || modules->n_dense == EMBEDDER_MAX_DENSE)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: at most %d Dense modules, each with a path, are supported", path,
+                         EMBEDDER_MAX_DENSE);
+    modules->dense[modules->n_dense++] = folder;
+    return SMOL_OK;
+}
+
+/* Takes the modules in order: Transformer, Pooling, Dense modules, Normalize, of which all but the
+ * first may be absent. */
+static smol_status take_modules(const json_t *list, const char *path, struct encoder_config *config,
+                                struct modules *modules, smol_error *error)
+{
+    static const char *const names[] = {"Transformer", "Pooling", "Dense", "Normalize"};
     size_t next = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < json_array_size(list) && !status; i++) {
         const json_t *module = json_array_get(list, i);
         const char *type = json_string_value(json_object_get(module, "type"));
-        while (next < 3 && !is_module(module, names[next]))
+        while (next < N_MODULES && !is_module(module, names[next]))
             next++;
-        if (next == 3 || (i == 0) != (next == 0))
+        if (next == N_MODULES || (i == 0) != (next == 0))
             return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                             "%s: module %.80s (entry %zu): Transformer, Pooling and Normalize are "
-                             "supported, in this order",
+                             "%s: module %.80s (entry %zu): Transformer, Pooling, Dense and "
+                             "Normalize are supported, in this order",
                              path, type ? type : "without a type", i);
-        if (next == 1)
-            *pooling = json_string_value(json_object_get(module, "path"));
-        if (next == 2)
-            encoder->normalizes = 1;
-        next++;
+        status = take_module(module, (enum module_kind)next, config, modules, path, error);
+        next += next != MODULE_DENSE;
     }
-    return SMOL_OK;
+    return status;
 }
 
 /* ---- the pooling module ---- */
@@ -59,10 +87,10 @@ static smol_status take_pooling(const struct json_settings *pooling, struct blob
         {"pooling_mode_max_tokens", "max", ENCODER_MAX},
         {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", ENCODER_POOLINGS},
         {"pooling_mode_weightedmean_tokens", "weightedmean", ENCODER_POOLINGS},
-        {"pooling_mode_lasttoken", "lasttoken", ENCODER_POOLINGS},
+        {"pooling_mode_lasttoken", "lasttoken", ENCODER_LAST},
     };
     const char *mode = NULL;
-    uint32_t n_set = 0;
+    uint32_t n_set = 0, with_prompt = 1;
     encoder->pooling = ENCODER_POOLINGS;
     smol_status status = smol_setting_string(pooling, "pooling_mode", &mode);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0] && !status; i++) {
@@ -72,68 +100,225 @@ static smol_status take_pooling(const struct json_settings *pooling, struct blob
         n_set += set;
         encoder->pooling = set ? modes[i].kind : encoder->pooling;
     }
-    if (status || (n_set == 1 && encoder->pooling != ENCODER_POOLINGS))
+    if (!status)
+        status = smol_setting_flag(pooling, "include_prompt", &with_prompt);
+    if (status)
         return status;
+    if (!with_prompt)
+        return smol_fail(pooling->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: include_prompt is false: prompts that are not pooled are not "
+                         "supported",
+                         pooling->path);
+    if (n_set == 1 && encoder->pooling != ENCODER_POOLINGS)
+        return SMOL_OK;
     return smol_fail(pooling->error, SMOL_ERROR_UNSUPPORTED,
-                     "%s: one of the modes mean, cls and max is supported", pooling->path);
+                     "%s: one of the modes mean, cls, max and lasttoken is supported",
+                     pooling->path);
+}
+
+/* ---- a dense module ---- */
+
+/* Reads the activation, a class of PyTorch. */
+static smol_status take_activation(const struct json_settings *dense, uint32_t *activation)
+{
+    static const char *const classes[] = {"Identity", "Tanh"};
+    const char *name = "torch.nn.modules.activation.Tanh";
+    smol_status status = smol_setting_string(dense, "activation_function", &name);
+    const char *dot = strrchr(name, '.');
+    for (*activation = 0; !status && *activation < DENSE_ACTIVATIONS; ++*activation)
+        if (dot && strcmp(dot + 1, classes[*activation]) == 0)
+            return SMOL_OK;
+    return status ? status
+                  : smol_setting_fail(dense, SMOL_ERROR_UNSUPPORTED, "activation_function",
+                                      smol_setting(dense, "activation_function"),
+                                      "Identity and Tanh are supported");
+}
+
+/* Refuses a module that reads or writes anything but the embedding, or adds its input. */
+static smol_status check_dense(const struct json_settings *dense)
+{
+    static const char *const keys[] = {"module_input_name", "module_output_name"};
+    uint32_t residual = 0;
+    smol_status status = smol_setting_flag(dense, "use_residual", &residual);
+    if (!status && residual)
+        status = smol_setting_fail(dense, SMOL_ERROR_UNSUPPORTED, "use_residual",
+                                   smol_setting(dense, "use_residual"), "is not supported");
+    for (size_t i = 0; i < 2 && !status; i++) {
+        const char *name = "sentence_embedding";
+        status = smol_setting_string(dense, keys[i], &name);
+        if (!status && strcmp(name, "sentence_embedding") != 0)
+            status = smol_setting_fail(dense, SMOL_ERROR_UNSUPPORTED, keys[i],
+                                       smol_setting(dense, keys[i]),
+                                       "only sentence_embedding is supported");
+    }
+    return status;
+}
+
+static smol_status take_dense(const struct json_settings *dense, const char *path, uint32_t inputs,
+                              struct encoder_config *config, struct json_mark *mark,
+                              smol_error *error)
+{
+    uint32_t activation = 0, biased = 1;
+    struct safetensors weights = {0};
+    smol_status status = check_dense(dense);
+    if (!status)
+        status = take_activation(dense, &activation);
+    if (!status)
+        status = smol_setting_flag(dense, "bias", &biased);
+    if (!status)
+        status = smol_safetensors_open(path, &weights, error);
+    if (status)
+        return status;
+    *mark =
+        (struct json_mark){weights.file.size, smol_digest(weights.file.data, weights.file.size)};
+    const struct safetensors_tensor *matrix = smol_safetensors_find(&weights, "linear.weight");
+    const struct safetensors_tensor *bias = smol_safetensors_find(&weights, "linear.bias");
+    if (!matrix || (bias != NULL) != biased || weights.n_tensors != 1 + biased)
+        status = smol_fail(error, SMOL_ERROR_DAMAGED,
+                           "%s: the tensors are not linear.weight%s, as config.json calls for",
+                           path, biased ? " and linear.bias" : "");
+    else
+        status = smol_embedder_add_dense(&config->parts, inputs, (enum dense_activation)activation,
+                                         matrix, bias, error);
+    status = file_settle(&weights.file, path, status, error);
+    smol_safetensors_close(&weights);
+    return status;
 }
 
 /* ---- all files ---- */
+
+/* Sets the name of a file of a module, whose folder must be beside modules.json. */
+static smol_status name_file(const char *folder, const char *path, const char *file,
+                             struct encoder_config *config, enum encoder_file which,
+                             smol_error *error)
+{
+    char *name = config->files[which].name;
+    size_t room = sizeof config->files[which].name;
+    if (snprintf(name, room, "%s/%s", path, file) < (int)room && !strstr(path, "..") &&
+        path[0] != '/')
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "%s/modules.json: path \"%.80s\" is not a folder beside it", folder, path);
+}
+
+/* Opens a file of the config, and marks it. */
+static smol_status open_file(const char *folder, bool required, struct encoder_config *config,
+                             enum encoder_file which, struct json_settings *settings,
+                             smol_error *error)
+{
+    smol_status status =
+        smol_settings_open(folder, config->files[which].name, required, settings, error);
+    config->files[which].mark = settings->mark;
+    return status;
+}
 
 static smol_status read_pooling(const char *folder, const char *path, struct encoder_config *config,
                                 smol_error *error)
 {
     struct json_settings pooling = {0};
-    int length =
-        snprintf(config->pooling_name, sizeof config->pooling_name, "%s/config.json", path);
-    if (length >= (int)sizeof config->pooling_name || strstr(path, "..") || path[0] == '/')
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s/modules.json: path \"%.80s\" is not a folder beside it", folder, path);
-    smol_status status = smol_settings_open(folder, config->pooling_name, true, &pooling, error);
-    config->marks[POOLING_JSON] = pooling.mark;
+    smol_status status = name_file(folder, path, "config.json", config, POOLING_JSON, error);
+    if (!status)
+        status = open_file(folder, true, config, POOLING_JSON, &pooling, error);
     if (!status)
         status = take_pooling(&pooling, &config->encoder);
     smol_settings_close(&pooling);
     return status;
 }
 
-static smol_status read_modules(const char *folder, struct encoder_config *config,
+static smol_status read_dense(const char *folder, const char *path, uint32_t hidden,
+                              struct encoder_config *config, smol_error *error)
+{
+    size_t i = config->parts.n_dense;
+    uint32_t inputs = i > 0 ? config->parts.dense[i - 1].outputs : hidden;
+    enum encoder_file json = (enum encoder_file)(DENSE_JSON + i);
+    enum encoder_file tensors = (enum encoder_file)(DENSE_WEIGHTS + i);
+    struct json_settings dense = {0};
+    smol_status status = name_file(folder, path, "config.json", config, json, error);
+    if (!status)
+        status = name_file(folder, path, "model.safetensors", config, tensors, error);
+    if (!status)
+        status = open_file(folder, true, config, json, &dense, error);
+    char *file = smol_path_join(folder, config->files[tensors].name);
+    if (!status && !file)
+        status = smol_fail_memory(error, "a file name");
+    if (!status)
+        status = take_dense(&dense, file, inputs, config, &config->files[tensors].mark, error);
+    free(file);
+    smol_settings_close(&dense);
+    return status;
+}
+
+static smol_status read_modules(const char *folder, uint32_t hidden, struct encoder_config *config,
                                 smol_error *error)
 {
-    const char *pooling = NULL;
+    struct modules modules = {0};
     json_t *list = NULL;
-    struct json_mark *mark = &config->marks[MODULES_JSON];
-    char *path = smol_path_join(folder, "modules.json");
+    struct json_mark *mark = &config->files[MODULES_JSON].mark;
+    char *path = smol_path_join(folder, config->files[MODULES_JSON].name);
     if (!path)
         return smol_fail_memory(error, "a file name");
     smol_status status = smol_json_load_optional(path, JSON_ARRAY, &list, mark, error);
+    config->has_modules = list != NULL;
     if (!status && mark->size > MAX_MODULES_SIZE)
         status = smol_fail(error, SMOL_ERROR_FILE, "%s: too large (%llu bytes, at most %d)", path,
                            (unsigned long long)mark->size, MAX_MODULES_SIZE);
     if (!status && list)
-        status = take_modules(list, path, &config->encoder, &pooling, error);
-    if (!status && pooling)
-        status = read_pooling(folder, pooling, config, error);
+        status = take_modules(list, path, config, &modules, error);
+    if (!status && modules.pooling)
+        status = read_pooling(folder, modules.pooling, config, error);
+    for (size_t i = 0; i < modules.n_dense && !status; i++)
+        status = read_dense(folder, modules.dense[i], hidden, config, error);
     json_decref(list);
     free(path);
+    return status;
+}
+
+/* Reads the longest text. */
+static smol_status read_sentence(const char *folder, struct encoder_config *config,
+                                 smol_error *error)
+{
+    struct json_settings sentence = {0};
+    uint32_t lowers = 0;
+    smol_status status = open_file(folder, false, config, SENTENCE_JSON, &sentence, error);
+    if (!status)
+        status = smol_setting_integer(&sentence, "max_seq_length", 1, UINT32_MAX,
+                                      &config->encoder.max_length);
+    if (!status)
+        status = smol_setting_flag(&sentence, "do_lower_case", &lowers);
+    if (!status && lowers)
+        status = smol_setting_fail(&sentence, SMOL_ERROR_UNSUPPORTED, "do_lower_case",
+                                   smol_setting(&sentence, "do_lower_case"),
+                                   "only the tokenizer may change the case");
+    smol_settings_close(&sentence);
+    return status;
+}
+
+static smol_status read_prompts(const char *folder, struct encoder_config *config,
+                                smol_error *error)
+{
+    struct json_settings settings = {0};
+    smol_status status = open_file(folder, false, config, PROMPTS_JSON, &settings, error);
+    if (!status)
+        status = smol_embedder_prompts(&settings, &config->parts);
+    smol_settings_close(&settings);
     return status;
 }
 
 smol_status smol_encoder_read(const char *folder, const struct blob_model *model,
                               struct encoder_config *config, smol_error *error)
 {
-    struct json_settings sentence = {0};
     struct blob_encoder *encoder = &config->encoder;
-    *config = (struct encoder_config){.encoder.max_length = model->context_length};
-    smol_status status = read_modules(folder, config, error);
+    *config = (struct encoder_config){
+        .encoder.max_length = model->context_length,
+        .files = {[MODULES_JSON].name = "modules.json",
+                  [SENTENCE_JSON].name = "sentence_bert_config.json",
+                  [PROMPTS_JSON].name = "config_sentence_transformers.json"}};
+    smol_status status = read_modules(folder, model->hidden_size, config, error);
     if (!status)
-        status = smol_settings_open(folder, "sentence_bert_config.json", false, &sentence, error);
-    config->marks[SENTENCE_JSON] = sentence.mark;
+        status = read_sentence(folder, config, error);
     if (!status)
-        status =
-            smol_setting_integer(&sentence, "max_seq_length", 1, UINT32_MAX, &encoder->max_length);
+        status = read_prompts(folder, config, error);
     if (encoder->max_length > model->context_length)
         encoder->max_length = model->context_length;
-    smol_settings_close(&sentence);
     return status;
 }

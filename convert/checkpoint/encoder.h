@@ -5,20 +5,35 @@
 
 #include "common/error.h"
 #include "convert/base/json.h"
+#include "convert/checkpoint/embedder.h"
 #include "format/format.h"
 
-enum encoder_file { MODULES_JSON, POOLING_JSON, SENTENCE_JSON, N_ENCODER_FILES };
+enum encoder_file {
+    MODULES_JSON,
+    POOLING_JSON,
+    SENTENCE_JSON,
+    PROMPTS_JSON,
+    DENSE_JSON,                                      /* and the next ones */
+    DENSE_WEIGHTS = DENSE_JSON + EMBEDDER_MAX_DENSE, /* and the next ones */
+    N_ENCODER_FILES = DENSE_WEIGHTS + EMBEDDER_MAX_DENSE
+};
 
 struct encoder_config {
     struct blob_encoder encoder;
-    struct json_mark marks[N_ENCODER_FILES]; /* of the files; zeroed for those that are missing */
-    char pooling_name[64];                   /* of the file below the folder */
+    struct embedder_parts parts; /* owned */
+    bool has_modules;            /* modules.json exists */
+    struct {
+        struct json_mark mark; /* zeroed for a file that is missing */
+        char name[96];         /* below the folder */
+    } files[N_ENCODER_FILES];
 };
 
-/* Reads modules.json, the configuration of its pooling module and sentence_bert_config.json in
- * `folder`, all optional: without them embeddings are means, as in sentence-transformers. Refuses
- * modules other than Transformer, Pooling and Normalize, in this order. Errors: SMOL_ERROR_FILE,
- * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+/* Reads modules.json, the configurations of its modules, sentence_bert_config.json and
+ * config_sentence_transformers.json in `folder`, all optional: without them embeddings are means,
+ * as in sentence-transformers. Refuses modules other than Transformer, Pooling, Dense and
+ * Normalize, in this order. Close the config with
+ * smol_embedder_close, also after an error. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
 smol_status smol_encoder_read(const char *folder, const struct blob_model *model,
                               struct encoder_config *config, smol_error *error);
 

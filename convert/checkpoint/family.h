@@ -89,12 +89,15 @@ struct family_experts {
 struct family {
     const char *architecture; /* in config.json's list `architectures` */
     const char *model_type;   /* config.json's key */
+    const char *body;         /* the architecture without an output layer, or NULL */
+    const char *scorer;       /* that with a score in its place, of a reranker, or NULL */
 
     /* Defaults for keys that config.json lacks: those of transformers' configuration class. */
     struct family_sizes sizes;
     /* config.json's keys of the sizes, in their order, where they differ from most families'. The
      * usual key must then be absent. Empty: there is none, and the size is the default. */
     const char *size_keys[N_FAMILY_SIZES];
+    const char *unused_size; /* such a usual key that may be there: it is another part's size */
     double norm_eps;
     const char *norm_eps_key; /* NULL: rms_norm_eps */
     double rope_theta;
@@ -118,12 +121,16 @@ struct family {
     uint32_t parallel_blocks; /* the bits with that flag */
     float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
     bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
+    const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
+    const char *experts_key;  /* the number of experts, which must be 0; 8 by default */
     bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
     bool rotates_parts;       /* partial_rotary_factor may be below 1 */
     double rotary_factor;     /* its default; 0: 1 */
     bool has_phi3_rope;       /* rope_type as in Phi-3 */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
+    bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
+    bool needs_states;         /* at least one layer must have a state */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
     uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
                                   not 0, the key in the rope object has no effect */
@@ -157,6 +164,9 @@ struct family {
      * the embedding and of that after each layer, weight and bias; names has that before the layer,
      * which is the one after the layer before. */
     bool encodes;
+    bool scores;        /* it has a score's tensors; set for rerankers */
+    bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings
+                         */
     const char *embedding_norm[2], *layer_norm[2];
     const char *types;  /* the embedding of types of tokens, of which all are 0 */
     const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
@@ -165,8 +175,8 @@ struct family {
 /* Returns family `i`, counted from 0, or NULL after the last. */
 const struct family *smol_family_at(size_t i);
 
-/* Return the family whose architecture, or model_type, is `name`, or NULL if it is not
- * supported. */
+/* Return the family whose architecture, body or scorer, or model_type, is `name`, or NULL if it is
+ * not supported. */
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 

@@ -111,6 +111,7 @@ static void print_components(const struct blob_model *m, FILE *out)
         {BLOCK_POSITIONS, "learned positions"},
         {BLOCK_OUTPUT_BIAS, "output bias"},
         {BLOCK_ROTATE_NEIGHBOURS, "rope of neighbours"},
+        {BLOCK_ATTENTION_GATE, "gated attention"},
     };
     const char *before = "";
     for (size_t i = 0; i < sizeof components / sizeof components[0]; i++) {
@@ -243,6 +244,31 @@ static void print_template(const struct blob *blob, FILE *out)
         fprintf(out, "%-18s %s\n", "tool calls", smol_tool_style_name(code->header.tool_style));
 }
 
+/* Prints how a model makes embeddings, or scores. */
+static void print_embedder(const struct blob *blob, FILE *out)
+{
+    static const char *const poolings[] = {"mean", "first token", "largest", "last token"};
+    static const char *const scores[] = {"", ", a score", ", a score from 0 to 1"};
+    const struct embedder *embedder = &blob->embedder;
+    const struct blob_embedder *header = embedder->header;
+    if (!blob->encoder)
+        return;
+    fprintf(out, "%-18s %s, of %" PRIu32 " values%s%s, texts of %" PRIu32 " tokens\n", "embeddings",
+            poolings[blob->encoder->pooling],
+            smol_embedder_width(embedder, blob->model->hidden_size),
+            blob->encoder->normalizes ? ", of length 1" : "", scores[header ? header->score : 0],
+            blob->encoder->max_length);
+    for (size_t i = 0; header && i < header->n_prompts; i++) {
+        const char *name = embedder_prompt_name(embedder, i);
+        const char *text = embedder_prompt_text(embedder, i);
+        fprintf(out, "%-18s ", i == header->default_prompt ? "default prompt" : "prompt");
+        smol_print_text(out, name, strlen(name));
+        fprintf(out, ": ");
+        smol_print_text(out, text, strlen(text));
+        fprintf(out, "\n");
+    }
+}
+
 static void print_generation(const struct blob *blob, FILE *out)
 {
     const struct blob_generation *g = blob->generation;
@@ -271,6 +297,7 @@ static void describe_settings(const struct blob *blob, FILE *out)
     print_states(blob->model, out);
     print_tokens(blob, out);
     print_template(blob, out);
+    print_embedder(blob, out);
     print_generation(blob, out);
 }
 
@@ -303,9 +330,9 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks",  "template", "scanner",    "text",
-                                        "mixed",   "tools",    "components", "vocabulary",
-                                        "encoder", "states",   "experts"};
+    static const char *const names[] = {
+        "blocks",     "template",   "scanner", "text",   "mixed",   "tools",    "components",
+        "vocabulary", "encoder",    "states",  "experts", "embedder", "clusters"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");

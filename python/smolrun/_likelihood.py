@@ -68,7 +68,8 @@ def _check_ids(model: Model, ids: array[int]) -> None:
 
 
 def embed(model: Model, ids: array[int], pooling: int, cancel: Cancel | None) -> npt.NDArray[np.float32]:
-    size = model.info.hidden_size
+    info = model.info
+    size = info.embedding_size if pooling == POOL["MODEL"] else info.hidden_size
     found = np.empty((len(ids), size) if pooling == POOL["NONE"] else size, np.float32)
     error = Error()
     with model._context(cancel) as context, context as pointer:

@@ -62,7 +62,9 @@ class ModelInfo(ctypes.Structure):
         ("blob_bytes", ctypes.c_uint64),
         ("is_encoder", ctypes.c_uint32),
         ("max_text", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint64 * 7),
+        ("embedding_size", ctypes.c_uint32),
+        ("is_reranker", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint64 * 6),
     ]
 
 
@@ -331,6 +333,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_prefix_cache_get_info": (PrefixCacheInfo, [POINTER]),
     "smol_eval": (INT, [POINTER, POINTER, SIZE, SIZE, POINTER, POINTER]),
     "smol_eval_many": (INT, [POINTER, SIZE, POINTER]),
+    "smol_model_prompt": (INT, [POINTER] * 4),
+    "smol_tokenize_pair": (INT, [POINTER, POINTER, SIZE, POINTER, SIZE, POINTER, POINTER, POINTER]),
     "smol_embed": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
     "smol_embed_many": (INT, [POINTER, SIZE, INT, POINTER]),
     "smol_sampler_create": (INT, [POINTER] * 3),

@@ -165,3 +165,5 @@ class ModelInfo:
     blob_bytes: int
     is_encoder: bool
     max_text: int
+    embedding_size: int
+    is_reranker: bool

@@ -235,6 +235,7 @@ class Model:
         facts["bos_id"] = None if info.bos_id == NO_TOKEN else info.bos_id
         facts["has_chat_template"] = bool(info.has_chat_template)
         facts["is_encoder"] = bool(info.is_encoder)
+        facts["is_reranker"] = bool(info.is_reranker)
         return ModelInfo(**facts)
 
     @property
@@ -558,32 +559,78 @@ class Model:
         return _likelihood.logits(self, self._prompt_ids(prompt), last, cancel)
 
     @overload
-    def embed(self, text: str | bytes, *, pooling: str | None = None, cancel: Cancel | None = None) -> npt.NDArray[np.float32]: ...
-    @overload
     def embed(
-        self, text: Sequence[str] | Sequence[Sequence[int]], *, pooling: str | None = None, cancel: Cancel | None = None
+        self, text: str | bytes, *, pooling: str | None = None, prompt: str | None = None, cancel: Cancel | None = None
     ) -> npt.NDArray[np.float32]: ...
     @overload
-    def embed(self, text: Ids, *, pooling: str | None = None, cancel: Cancel | None = None) -> npt.NDArray[np.float32]: ...
+    def embed(
+        self,
+        text: Sequence[str] | Sequence[Sequence[int]],
+        *,
+        pooling: str | None = None,
+        prompt: str | None = None,
+        cancel: Cancel | None = None,
+    ) -> npt.NDArray[np.float32]: ...
+    @overload
+    def embed(
+        self, text: Ids, *, pooling: str | None = None, prompt: str | None = None, cancel: Cancel | None = None
+    ) -> npt.NDArray[np.float32]: ...
 
-    def embed(self, text: Any, *, pooling: str | None = None, cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
+    def embed(
+        self, text: Any, *, pooling: str | None = None, prompt: str | None = None, cancel: Cancel | None = None
+    ) -> npt.NDArray[np.float32]:
         """Returns hidden states after the final norm: their "mean", the "max" of each element, that of the "first" or the
         "last" token, all of shape (hidden_size), or with "none" those of all tokens. "model" is what an encoder's checkpoint
-        says, of texts that are cut to the model's longest one; for other models the mean, of length 1. None: "model" for
-        encoders, else "mean". Several texts: one row for each."""
+        says, of texts that are cut to the model's longest one, of shape (embedding_size); for other models the mean, of
+        length 1. None: "model" for encoders, else "mean". Several texts: one row for each.
+
+        prompt: the name of one of the model's prompts, such as "query", to put before each text. None: its default, if any."""
         from . import _likelihood
 
+        if self.info.is_reranker:
+            raise UnsupportedError(f"{self.path}: a reranker, which scores pairs of texts: use rerank")
         encodes = bool(self.info.is_encoder)
         pool = one_of("pooling", ("model" if encodes else "mean") if pooling is None else pooling, POOL)
+        before = self._prompt_text(prompt)
 
         def ids_of(one: Prompt) -> array[int]:
-            return self._tokenize(one, truncate=True) if encodes and isinstance(one, (str, bytes)) else self._prompt_ids(one)
+            if not isinstance(one, (str, bytes)):
+                return self._prompt_ids(one)
+            whole = before + encode(one)
+            return self._tokenize(whole, truncate=True) if encodes else self._prompt_ids(whole)
 
         if not _is_batch(text):
             return _likelihood.embed(self, ids_of(text), pool, cancel)
         if pool == POOL["NONE"]:
             raise UsageError("pooling: none is for a single text")
-        return _likelihood.stack((_likelihood.embed(self, ids_of(one), pool, cancel) for one in text), self.info.hidden_size)
+        size = self.info.embedding_size if pool == POOL["MODEL"] else self.info.hidden_size
+        return _likelihood.stack((_likelihood.embed(self, ids_of(one), pool, cancel) for one in text), size)
+
+    def rerank(self, query: str | bytes, texts: Sequence[str | bytes], *, cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
+        """Returns a reranker's score of each text: the higher, the better it answers the query."""
+        from . import _likelihood
+
+        pool = POOL["MODEL"]
+        rows = (_likelihood.embed(self, self._tokenize_pair(query, text), pool, cancel) for text in texts)
+        return _likelihood.stack(rows, 1)[:, 0]
+
+    def _tokenize_pair(self, query: str | bytes, text: str | bytes) -> array[int]:
+        first, second = encode(query), encode(text)
+        ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        with self._handle as model:
+            status = lib.smol_tokenize_pair(
+                model, first, len(first), second, len(second), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
+            )
+        check(status, error)
+        return _take_ids(ids, n.value)
+
+    def _prompt_text(self, name: str | None) -> bytes:
+        """Returns what the model's prompt puts before a text to be embedded."""
+        text, error = ctypes.c_char_p(), Error()
+        with self._handle as model:
+            status = lib.smol_model_prompt(model, None if name is None else encode(name), ctypes.byref(text), ctypes.byref(error))
+            check(status, error)
+            return text.value or b""
 
     @overload
     def score(self, text: str | bytes, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score: ...  # type: ignore[overload-overlap]

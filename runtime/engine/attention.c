@@ -191,8 +191,8 @@ static size_t first_span(const struct engine *e, size_t layer, size_t position)
 static size_t end_seen(const struct tile *tile, size_t j)
 {
     const struct segment *segment = tile->segment;
-    return tile->e->network->blob->encoder ? segment->position + segment->n
-                                           : row_position(tile, j) + 1;
+    return blob_sees_ahead(tile->e->network->blob) ? segment->position + segment->n
+                                                   : row_position(tile, j) + 1;
 }
 
 /* Returns the positions that row j sees in the block that begins at `start`. */

@@ -7,6 +7,7 @@
 #include "common/memory.h"
 #include "format/experts.h"
 #include "format/model.h"
+#include "format/states.h"
 #include "runtime/engine/product.h"
 
 /* An array (tokens, bytes per token) and the address of the pointer to it. */
@@ -74,16 +75,21 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
     const struct blob_model *m = &e->network->model;
     bool int8 = m->dtype == DTYPE_INT8;
-    size_t mixed = m->states.kind ? m->hidden_size : 0;
+    bool has_states = m->states.kind;
+    size_t mixed = has_states ? smol_states_inputs(m) : 0;
+    size_t convolved = has_states ? smol_states_width(m) : 0;
     size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
     const struct {
         struct quantized *copy;
         size_t width;
     } copies[] = {
-        {&e->normed_q, m->hidden_size},    {&e->query_q, query},
-        {&e->gated_q, e->mlp_width},       {&e->convolved_q, mixed},
-        {&e->normed_rest, m->hidden_size}, /* from here on: encoders */
-        {&e->query_rest, query},           {&e->gated_rest, e->mlp_width},
+        {&e->normed_q, m->hidden_size},
+        {&e->query_q, query},
+        {&e->gated_q, e->mlp_width},
+        {&e->convolved_q, convolved},
+        {&e->normed_rest, m->hidden_size}, /* from here on: models of embeddings */
+        {&e->query_rest, query},
+        {&e->gated_rest, e->mlp_width},
     };
     bool rests = int8 && e->network->blob->encoder;
     size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
@@ -94,9 +100,12 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->query, query * sizeof(float)},
         {&e->key, key * sizeof(float)},
         {&e->value, key * sizeof(float)},
-        {&e->mixed, 3 * mixed * sizeof(float)},
-        {&e->convolved, mixed * sizeof(float)},
+        {&e->attention_gate, m->blocks & BLOCK_ATTENTION_GATE ? query * sizeof(float) : 0},
+        {&e->mixed, mixed * sizeof(float)},
+        {&e->convolved, convolved * sizeof(float)},
         {&e->gated, int8 ? 0 : e->mlp_width * sizeof(float)},
+        {&e->mixer_step, m->states.n_heads * sizeof(float)},
+        {&e->mixer_decay, m->states.n_heads * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->left, e->left_width * sizeof(float)},
@@ -139,7 +148,7 @@ smol_status smol_engine_create(const struct network *network, unsigned n_threads
     }
     engine->n_contexts = 1;
     engine->n_rows = BATCH;
-    if (network->blob->encoder && network->model.context_length > BATCH)
+    if (blob_sees_ahead(network->blob) && network->model.context_length > BATCH)
         engine->n_rows = network->model.context_length;
     smol_status status = init_engine(engine, n_threads, error);
     if (status)

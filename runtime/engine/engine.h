@@ -45,15 +45,18 @@ struct engine {
     /* The activations, (n_rows, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
-    float *x;         /* (hidden_size): the residual stream */
-    float *normed;    /* (hidden_size): a block's input, or its output before the addition to x */
-    float *query;     /* (n_heads * head_dim); attention's output replaces it */
-    float *key;       /* (n_kv_heads * head_dim) */
-    float *value;     /* (n_kv_heads * head_dim) */
-    float *gated;     /* (mlp_width): the MLP's activation; unused by int8 blobs */
+    float *x;      /* (hidden_size): the residual stream */
+    float *normed; /* (hidden_size): a block's input, or its output before the addition to x */
+    float *query;  /* (n_heads * head_dim); attention's output replaces it */
+    float *key;    /* (n_kv_heads * head_dim) */
+    float *value;  /* (n_kv_heads * head_dim) */
+    float *gated;  /* (mlp_width): the MLP's activation; unused by int8 blobs */
     size_t mlp_width; /* of the layer with the widest MLP */
-    float *mixed;     /* (3 * hidden_size): B, C and x of a layer with a state; with states only */
-    float *convolved; /* (hidden_size): its output before the last product */
+    float *attention_gate; /* (n_heads * head_dim), with BLOCK_ATTENTION_GATE only */
+    /* Layers with states only: */
+    float *mixed;     /* (smol_states_inputs): the convolution's inputs, or B, C and x */
+    float *convolved; /* (smol_states_width): the output before the last product; gates before */
+    float *mixer_step, *mixer_decay; /* (states.n_heads): of recurrences */
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query, the MLP's activation and convolved, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q, convolved_q;

@@ -59,6 +59,19 @@ static void add_position(struct pass *pass, size_t position, float *x)
         x[i] += row[i];
 }
 
+/* Adds the second type of a reranker's tokens to x, if a separator is before row t. */
+static void add_type(struct pass *pass, const struct segment *segment, size_t t, float *x)
+{
+    const struct embedder *embedder = &pass->e->network->blob->embedder;
+    size_t i = segment->row;
+    if (!embedder->types)
+        return;
+    while (i < t && segment->ids[i - segment->row] != embedder->header->separator)
+        i++;
+    for (size_t j = 0; i < t && j < pass->m->hidden_size; j++)
+        x[j] += embedder->types[j];
+}
+
 static void start_token(struct pass *pass, size_t layer, size_t t)
 {
     (void)layer;
@@ -71,6 +84,7 @@ static void start_token(struct pass *pass, size_t layer, size_t t)
     else {
         embed(pass, segment->ids[t - segment->row], e->x + t * hidden);
         add_position(pass, pass_position(pass, t), e->x + t * hidden);
+        add_type(pass, segment, t, e->x + t * hidden);
     }
     smol_heads_angles(pass, t);
 }

@@ -15,7 +15,7 @@ enum { MOST_BYTES = 64 << 20, LEAST_SNAPSHOTS = 6 };
 
 size_t smol_state_floats(const struct blob_model *m)
 {
-    return m->states.kind ? (size_t)(m->states.taps - 1) * m->hidden_size : 0;
+    return m->states.kind ? (size_t)smol_states_floats(m) : 0;
 }
 
 smol_status smol_state_init(struct sequence_state *state, const struct blob_model *m,

@@ -8,6 +8,8 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
+# whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention
+CALIBRATED = [family for family in CONFIGS if family not in ("granitemoehybrid", "qwen3_5")]
 LLAMA3 = rope(
     "llama3",
     factor=8.0,
@@ -44,6 +46,7 @@ def without(*keys):
 
 # sizes of families that have other keys for them
 SIZES = {
+    "granitemoehybrid": without("head_dim"),
     "stablelm": without("head_dim"),
     "gptneox": without("head_dim", "num_key_value_heads"),
     "gpt2": {
@@ -123,6 +126,51 @@ FEATURES = {
             "residual scale": {"residual_multiplier": 0.33},
             "attention scale": {"attention_multiplier": 0.22},
             "logit divisor": {"logits_scaling": 8.1},
+        },
+    ),
+    "granitemoehybrid": (
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "num_local_experts": 0,
+            "shared_intermediate_size": 40,
+            "position_embedding_type": "rope",
+            "mamba_n_heads": 8,
+            "mamba_n_groups": 2,
+            "mamba_d_state": 16,
+            "embedding_multiplier": 6.0,
+            "residual_multiplier": 0.3,
+            "attention_multiplier": 0.2,
+            "logits_scaling": 8.0,
+        },
+        {
+            "rotation": {"position_embedding_type": None},
+            "decay": LAYER0 + "mamba.A_log",
+            "the bias of the step": LAYER0 + "mamba.dt_bias",
+            "skip": LAYER0 + "mamba.D",
+            "convolution": LAYER0 + "mamba.conv1d.weight",
+            "its bias": LAYER0 + "mamba.conv1d.bias",
+            "the norm after the gate": LAYER0 + "mamba.norm.weight",
+        },
+    ),
+    "qwen3_5": (
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "attention_bias": True,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 24,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "rope_parameters": rope(partial_rotary_factor=0.5),
+        },
+        {
+            "partial rotation": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+            "decay": LAYER0 + "linear_attn.A_log",
+            "the bias of the step": LAYER0 + "linear_attn.dt_bias",
+            "the rate": LAYER0 + "linear_attn.in_proj_b.weight",
+            "convolution": LAYER0 + "linear_attn.conv1d.weight",
+            "the norm before the gate": LAYER0 + "linear_attn.norm.weight",
+            "queries and their gates": LAYER1 + "self_attn.q_proj.weight",
+            "their biases": LAYER1 + "self_attn.q_proj.bias",
         },
     ),
     "phi3": (

@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass, field
 
 import numpy as np
-from vocabulary_reader import Vocabulary
+from vocabulary_reader import Clusters, Vocabulary
 
 MAGIC = b"\x89SML\r\n\x1a\n"
 CHUNK = 65536
@@ -14,17 +14,15 @@ NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, TOKENIZER, WEIGHTS = (
-    8, 9, 10, 11, 12, 13, 14, 32, 33
-)  # fmt: skip
-EXPERTS_SECTION = 15
+LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
+EXPERTS_SECTION, TOKENIZER, WEIGHTS = 15, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS = 64, 128, 256, 512, 1024
+COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS = 64, 128, 256, 512, 1024, 2048, 4096
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
-    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION,
+    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION, EMBEDDER: EMBEDDER_SECTION,
 }  # 3
 
 
@@ -65,14 +63,14 @@ RANGES = {
     "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**13 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**14 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
 ROTATE_NEIGHBOURS = 32
-NORM_STREAM = 4096
+NORM_STREAM, ATTENTION_GATE = 4096, 8192
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
@@ -99,12 +97,21 @@ ROLES = [
     (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (46, "attn_gate", True, "QH", lambda m: m["blocks"] & ATTENTION_GATE),
+    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and m["attention_bias"]),
+    (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
     (28, "mixer_in", True, "3H", None),
-    (29, "mixer_in_bias", True, "3", "state_biases"),
-    (30, "mixer_conv", True, "TH", None),
-    (31, "mixer_conv_bias", True, "H", "state_biases"),
-    (32, "mixer_out", True, "HH", None),
-    (33, "mixer_out_bias", True, "H", "state_biases"),
+    (29, "mixer_in_bias", True, "3", lambda m: m["state_biases"] and m["state_kind"] == 1),
+    (30, "mixer_conv", True, "TX", None),
+    (31, "mixer_conv_bias", True, "X", "state_biases"),
+    (40, "mixer_step", True, "hH", lambda m: m["state_kind"] > 1),
+    (41, "mixer_rate", True, "hH", lambda m: m["state_kind"] == 3),
+    (42, "mixer_step_bias", True, "h", lambda m: m["state_kind"] > 1),
+    (43, "mixer_decay", True, "h", lambda m: m["state_kind"] > 1),
+    (44, "mixer_skip", True, "h", lambda m: m["state_kind"] == 2),
+    (45, "mixer_norm", True, "N", lambda m: m["state_kind"] > 1),
+    (32, "mixer_out", True, "HM", None),
+    (33, "mixer_out_bias", True, "H", lambda m: m["state_biases"] and m["state_kind"] == 1),
     (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
     (25, "mlp_norm_bias", True, "H", lambda m: m["blocks"] & (LAYER_NORM | ONE_NORM) == LAYER_NORM),
@@ -310,7 +317,8 @@ class Tokenizer:
 # 5.9: the fields, and of the tables struct's format of an entry
 TEXT_FIELDS = """flags unknown_id split strip n_strip max_probe n_before n_after n_steps n_late_steps
     n_name_slots n_pool n_letter_index n_letter_blocks n_letters n_letter_texts n_pairs
-    model prefix n_prefix max_word n_maps n_map_blocks n_nodes n_scores""".split()
+    model prefix n_prefix max_word n_maps n_map_blocks n_nodes n_scores
+    n_cluster_blocks n_cluster_classes n_cluster_states n_clusters""".split()
 TEXT_TABLES = dict(zip(
     TEXT_FIELDS[6:17], ["I", "I", "4I", "4I", "3I", "B", "H", "256H", "IBBBB", "I", "3I"], strict=True
 ))  # fmt: skip
@@ -424,9 +432,9 @@ class Text:
     """5.9: the section's fields (f) and tables (t), and its rules."""
 
     def __init__(self, data, digest):
-        need(len(data) >= 128 and not any(data[100:128]), "text header")
+        need(len(data) >= 128 and not any(data[116:128]), "text header")
         self.digest = digest
-        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<25I", data), strict=True))
+        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<29I", data), strict=True))
         self.t, end = dict.fromkeys(MORE_TABLES, []), 128
         for name, entry in (TEXT_TABLES | (MORE_TABLES if f["model"] or f["n_maps"] else {})).items():
             start, size = round_up(end, 64), f[name] * struct.calcsize("<" + entry)
@@ -434,10 +442,19 @@ class Text:
             rows = struct.iter_unpack("<" + entry, data[start : start + size])
             self.t[name] = [row if len(row) > 1 else row[0] for row in rows]
             end = start + size
+        self.clusters = None
+        if f["n_cluster_blocks"]:
+            self.clusters = Clusters(f, data, end, need)
+            end = self.clusters.end
         need(end == len(data), "text section size")
         self.pool = bytes(self.t["n_pool"])
         self.vocabulary = Vocabulary(f, self.t, self.pool, need)
         steps = self.t["n_steps"] + self.t["n_late_steps"]
+        uses = [kind == 10 for kind, *_ in steps]
+        need(any(uses) == bool(self.clusters), "clusters")
+        if self.clusters:
+            self.clusters.map = (self.vocabulary, self.pool)
+            self.clusters.check_changes(need)
         self.extended = bool(f["model"] or f["n_maps"] or any(kind > 5 for kind, *_ in steps))
         self.check_fields()
         self.check_names()
@@ -452,21 +469,22 @@ class Text:
         need(max(f["n_steps"], f["n_late_steps"]) <= 8, "steps")
         growth = 1
         for kind, start, pattern, text in self.t["n_steps"] + self.t["n_late_steps"]:
-            need(1 <= kind <= 9 and max(pattern, text) <= 64, "step")
+            need(1 <= kind <= 10 and max(pattern, text) <= 64, "step")
             need((pattern > 0) == (kind in (1, 8)), "pattern")
-            if kind in (5, 6, 7, 9):
-                need(text == 0 and (start == 0 or kind in (7, 9)), "text of a step")
-                need(kind in (7, 9) or f["n_letter_index"], "normalization")
-                need(kind != 7 or start < f["n_maps"], "map")
+            if kind in (5, 6, 7, 9, 10):
+                need(text == 0 and (start == 0 or kind in (7, 9, 10)), "text of a step")
+                need(kind in (7, 9, 10) or f["n_letter_index"], "normalization")
+                need(kind not in (7, 10) or start < f["n_maps"], "map")
                 need(kind != 9 or 1 <= start <= 3, "sides")
-                growth *= {5: 16, 6: 8, 9: 1}[kind] if kind != 7 else self.vocabulary.growth(start)
+                factor = {5: 16, 6: 8, 9: 1}.get(kind) or self.vocabulary.growth(start)
+                growth *= max(factor, self.clusters.growth() if kind == 10 else 1)
                 continue
             need(start + pattern + text <= len(self.pool), "step")
             need(is_utf8(self.pool[start : start + pattern]), "pattern")
             need(is_utf8(self.pool[start + pattern : start + pattern + text]), "text of a step")
             need(pattern > 0 or text > 0, "nothing to put before")
             growth *= max(1, -(-text // pattern)) if pattern else 1
-        need(growth <= (1024 if self.extended else 256), "growth")
+        need(growth <= (32768 if self.clusters else 1024 if self.extended else 256), "growth")
         need(NO_TOKEN not in self.t["n_before"] + self.t["n_after"], "id around")
 
     def check_names(self):
@@ -623,6 +641,7 @@ class Blob:
         self.text = Text(self.section(TEXT), self.digest) if has_text else None
         extended = bool(has_text and self.text.extended)
         need(extended == bool(self.features & VOCABULARY), "vocabulary")
+        need(bool(has_text and self.text.clusters) == bool(self.features & CLUSTERS), "clusters")
         self.scanner = Scanner(self.section(SCANNER)) if self.features & SCANNERS else None
         self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"], self.text)
         need((self.tokenizer.pretokenizer == 4) == (self.scanner is not None), "pretokenizer")
@@ -638,13 +657,14 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
 
     def check_sections(self):
-        kinds = sorted({*KINDS, *(k for bit, k in FEATURE_KINDS.items() if bit & self.features)})
+        kinds = {*KINDS, *(k for bit, k in FEATURE_KINDS.items() if bit & self.features)}
+        kinds = sorted(kinds | ({ENCODER_SECTION} if self.features & EMBEDDER else set()))
         need(self.n_sections == len(kinds), "n_sections")
         self.places, end = {}, 64 + len(kinds) * 24
         for i, expected in enumerate(kinds):
@@ -731,32 +751,95 @@ class Blob:
     def read_states(self):
         """5.14"""
         self.stateful = self.model["stateful"] = []
-        self.model["taps"] = self.model["state_biases"] = 0
+        self.model |= dict.fromkeys(("state_kind", "taps", "state_biases"), 0) | {"state_sizes": (0, 0, 0, 0)}
         if not self.features & STATES:
+            need(not self.model["blocks"] & ATTENTION_GATE, "a gate of attention")
             return
         data = self.section(STATES_SECTION)
-        need(len(data) == 192 and not any(data[12:64]) and not self.encoder, "states section")
+        need(len(data) == 192 and not any(data[28:64]) and not self.encoder, "states section")
         kind, taps, biases = struct.unpack_from("<3I", data)
-        need(kind == 1 and 2 <= taps <= 16 and biases <= 1, "states")
+        need(1 <= kind <= 3 and 2 <= taps <= 16 and biases <= 1, "states")
+        sizes = struct.unpack_from("<4I", data, 12)
+        if kind == 1:
+            need(not any(sizes), "sizes of a short convolution")
+        else:
+            limits = (2**12, 2**10, 2**10, 2**12)
+            need(all(1 <= n <= most for n, most in zip(sizes, limits, strict=True)), "sizes of states")
+            need(sizes[0] % sizes[3] == 0, "groups of states")
         self.stateful = self.model["stateful"] = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
         n = self.model["n_layers"]
         need(0 < len(self.stateful) < n and max(self.stateful) < n, "layers with states")
         need(not any(self.layers[i] for i in self.stateful), "bits of layers with states")
-        self.model["taps"], self.model["state_biases"] = taps, biases
+        self.model |= {"state_kind": kind, "taps": taps, "state_biases": biases, "state_sizes": sizes}
 
     def read_encoder(self):
         stream = bool(self.model.get("blocks", 0) & NORM_STREAM)
-        self.encoder = None
-        if not self.features & ENCODER:
-            need(not stream, "an encoder's blocks")
+        self.encoder = self.embedder = None
+        ahead = bool(self.features & ENCODER)
+        need(ahead or not stream, "an encoder's blocks")
+        if not self.features & (ENCODER | EMBEDDER):
             return
         data = self.section(ENCODER_SECTION)
         need(len(data) == 64 and not any(data[12:]), "encoder section")
         pooling, normalizes, max_length = self.encoder = struct.unpack_from("<3I", data)
-        need(pooling <= 2 and normalizes <= 1, "pooling")
-        need(1 <= max_length <= self.model["context_length"] <= 512, "max_length")
-        need(not self.model["sliding_window"], "windows of an encoder")
+        need(pooling <= (3 if self.features & EMBEDDER else 2) and normalizes <= 1, "pooling")
+        need(1 <= max_length <= self.model["context_length"], "max_length")
+        need(not ahead or self.model["context_length"] <= 512, "an encoder's context")
+        need(not ahead or not self.model["sliding_window"], "windows of an encoder")
         need(not stream or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
+        if self.features & EMBEDDER:
+            self.read_embedder()
+
+    def read_embedder(self):
+        """5.16"""
+        data, width = self.section(EMBEDDER_SECTION), self.model["hidden_size"]
+        need(len(data) >= 64, "embedder section")
+        n_prompts, default, n_strings, n_dense, score, pair, separator, has_types = struct.unpack_from("<8I", data)
+        need(n_prompts <= 64 and (default == NO_TOKEN or default < n_prompts), "prompts")
+        need(n_strings <= 2**18 and n_dense <= 2 and score <= 2 and pair <= 2, "embedder fields")
+        need((score == 0) == (pair == 0) and has_types <= (pair == 1), "pairs")
+        need(separator < self.model["vocab_size"] if pair == 1 else separator == 0, "separator")
+        end = 64
+
+        def table(size):
+            nonlocal end
+            start = round_up(end, 64) if size else end
+            need(not any(data[end:start]) and start + size <= len(data), "a table")
+            end = start + size
+            return data[start:end]
+
+        strings = table(n_strings).split(b"\0")
+        need(not strings.pop() and len(strings) == 2 * n_prompts + 3 * (pair == 2), "strings")
+        need(all(map(is_utf8, strings)), "UTF-8")
+        names = strings[: 2 * n_prompts : 2]
+        need(all(names) and names == sorted(set(names)), "names")
+        layers, dtype = [], F32 if self.model["dtype"] == F32 else BF16
+        for i in range(2):
+            outputs, activation, has_bias, reserved = struct.unpack_from("<4I", data, 32 + 16 * i)
+            if i >= n_dense:
+                need(not outputs | activation | has_bias | reserved, "a layer that is none")
+                continue
+            need(1 <= outputs <= 2**16 and activation <= 1 and has_bias <= 1 and not reserved, "dense")
+            rows = round_up(outputs, 16)
+            cols = width if dtype == F32 else round_up(width, 2)
+            raw = np.frombuffer(table(rows * cols * (4 if dtype == F32 else 2)), "<u4" if dtype == F32 else "<u2")
+            per = 1 if dtype == F32 else 2
+            bits = raw.reshape(rows // 16, cols // per, 16, per).transpose(0, 2, 1, 3).reshape(rows, cols)
+            need(not bits[outputs:].any() and not bits[:, width:].any(), "padding of a layer")
+            matrix = (bits.astype("<u4") << (0 if dtype == F32 else 16)).view("<f4")[:outputs, :width]
+            bias = np.frombuffer(table(4 * outputs * has_bias), "<f4")
+            need(np.isfinite(matrix).all() and np.isfinite(bias).all(), "numbers of a layer")
+            layers.append((matrix, bias, activation))
+            width = outputs
+        types = np.frombuffer(table(4 * self.model["hidden_size"] * has_types), "<f4")
+        need(np.isfinite(types).all() and end == len(data), "the end of the section")
+        need(score == 0 or (layers and width == 1), "a score")
+        texts = [s.decode() for s in strings]
+        self.embedder = {
+            "prompts": dict(zip(texts[: 2 * n_prompts : 2], texts[1 : 2 * n_prompts : 2], strict=True)),
+            "default": None if default == NO_TOKEN else names[default].decode(), "dense": layers, "score": score,
+            "pair": pair, "separator": separator, "types": types, "texts": texts[2 * n_prompts :],
+        }  # fmt: skip
 
     def read_experts(self):
         """5.15"""
@@ -810,24 +893,28 @@ class Blob:
         """7.1: (role, layer, expert, name, shape) in order."""
         m, x = self.model, self.experts or {"n_experts": 0, "width": 0}
         extents = {
-            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"],
-            "3": 3 * m["hidden_size"], "T": m["taps"], "W": x["width"],
-            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"],
+            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "3": 3 * m["hidden_size"], "T": m["taps"],
+            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
         }  # fmt: skip
+        heads, head_dim, size, groups = m["state_sizes"]
+        width = heads * head_dim if heads else m["hidden_size"]
+        extents |= {"M": width, "X": width + 2 * groups * size, "h": heads, "N": head_dim if m["state_kind"] == 3 else width}
+        if m["state_kind"] > 1:
+            extents["3"] = extents["X"]
         whole = m["blocks"] & QK_NORM_ALL
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
 
         def present(layer):
             known = self.presences(layer)
-            absent = {*range(2, 10), 19, 20} if layer in self.stateful else range(28, 34)
             for r in ROLES:
                 has = r[4] is None or (r[4](m) if callable(r[4]) else known[r[4]])
-                if has and r[0] not in absent and (known["I"] or "I" not in r[3]):
+                if has and (known["I"] or "I" not in r[3]):
                     yield r
 
         order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions")]
         for layer in range(m["n_layers"]):
-            own = [r for r in present(layer) if r[2]]
+            absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46)}
+            own = [r for r in present(layer) if r[2] and r[0] not in absent]
             of_experts = [r for r in own if r[4] == "expert"]
             last = [r for r in own if r[1] == "mlp_out_norm"]
             order += [(r, layer, 0) for r in own if r not in of_experts + last]
@@ -851,7 +938,7 @@ class Blob:
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
         for entry, (role, layer, expert, name, shape) in zip(table, expected, strict=True):
-            is_vector, is_rows, router = len(shape) == 1, role in (23, 30), role == 34
+            is_vector, is_rows, router = len(shape) == 1, name == "positions" or name.endswith("mixer_conv"), role == 34
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
             dtype, levels = F32 if is_vector or is_rows or router else self.model["dtype"], 0

@@ -29,7 +29,11 @@ class States(ctypes.Structure):
         ("kind", ctypes.c_uint32),
         ("taps", ctypes.c_uint32),
         ("biases", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32 * 13),
+        ("n_heads", ctypes.c_uint32),
+        ("head_dim", ctypes.c_uint32),
+        ("size", ctypes.c_uint32),
+        ("n_groups", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32 * 9),
         ("layers", ctypes.c_uint8 * 128),
     ]
 
@@ -246,7 +250,7 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
 NONE, QKVO, QKV = range(3)  # enum bias_kind
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8  # enum block_bit
 QK_NORM_LATE, ROTATE_NEIGHBOURS, LAYER_NORM, NO_GATE = 16, 32, 64, 128
-PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 256, 512, 1024, 2048
+PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE = 256, 512, 1024, 2048, 8192
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
@@ -261,6 +265,7 @@ BLOCKS = {
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
     "lfm2": QK_NORM_HEADS,
+    "qwen3_5_text": QK_NORM_HEADS | ATTENTION_GATE,
     "olmoe": QK_NORM_ALL,
     "qwen3_moe": QK_NORM_HEADS,
 }
@@ -275,7 +280,7 @@ def rotary_of(config):
     are."""
     name = config.model_type.removesuffix("_text").replace("minicpm", "granite")
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-    (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding"))
+    (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding") and "Vision" not in n)
     rotary = getattr(module, kind)(config)
     if name not in ("gemma3", "olmo3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
@@ -302,6 +307,8 @@ def layers_of(config):
         bits = [b | (0 if b else NO_ROTATION) for b in bits]
     if config.model_type == "gpt2":
         bits = [NO_ROTATION] * n
+    if config.model_type == "granitemoehybrid" and config.position_embedding_type != "rope":
+        bits = [NO_ROTATION * (kind == "full_attention") for kind in config.layer_types]
     if config.model_type in ("gemma3_text", "olmo3") and 0 < sum(bits) < n:
         bits = [b | SECOND_TABLE * (b == WINDOWED) for b in bits]
     if window and window >= config.max_position_embeddings:
@@ -341,14 +348,26 @@ def check_rotation(ours, theirs):
 
 
 def check_states(model, theirs):
-    convolves = [kind == "conv" for kind in getattr(theirs, "layer_types", None) or ()]
-    if not any(convolves):
+    stateful = [kind in ("conv", "linear_attention") for kind in getattr(theirs, "layer_types", None) or ()]
+    if not any(stateful):
         assert bytes(model.states) == bytes(ctypes.sizeof(States))
         return
     states = model.states
-    assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
+    sizes = (states.n_heads, states.head_dim, states.size, states.n_groups)
+    if theirs.model_type == "lfm2":
+        assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
+        assert sizes == (0, 0, 0, 0)
+    elif theirs.model_type == "granitemoehybrid":
+        assert (states.kind, states.taps, states.biases) == (2, theirs.mamba_d_conv, theirs.mamba_conv_bias)
+        assert sizes == (theirs.mamba_n_heads, theirs.mamba_d_head, theirs.mamba_d_state, theirs.mamba_n_groups)
+    else:
+        assert (states.kind, states.taps, states.biases) == (3, theirs.linear_conv_kernel_dim, 0)
+        assert sizes == (
+            theirs.linear_num_value_heads, theirs.linear_value_head_dim,
+            theirs.linear_key_head_dim, theirs.linear_num_key_heads,
+        )  # fmt: skip
     bits = np.unpackbits(np.array(states.layers, np.uint8), bitorder="little")
-    assert list(np.flatnonzero(bits)) == list(np.flatnonzero(convolves))
+    assert list(np.flatnonzero(bits)) == list(np.flatnonzero(stateful))
 
 
 def is_sparse(theirs, layer):
@@ -376,6 +395,8 @@ def check_experts(model, theirs):
 
 
 def intermediate_size_of(theirs):
+    if theirs.model_type == "granitemoehybrid":
+        return theirs.shared_intermediate_size
     layers = range(theirs.num_hidden_layers)
     if theirs.model_type == "qwen3_moe" and all(is_sparse(theirs, layer) for layer in layers):
         return theirs.moe_intermediate_size
@@ -442,6 +463,11 @@ KEPT = {"architectures", "model_type", "vocab_size", "num_hidden_layers", "hidde
 
 # keys whose default does not work, or not with these small heads
 NEEDED = {
+    "granitemoehybrid": {
+        "num_local_experts", "layer_types", "mamba_n_heads", "mamba_d_head", "mamba_expand", "mamba_n_groups",
+        "position_embedding_type", "head_dim",
+    },
+    "qwen3_5_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},

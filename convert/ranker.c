@@ -1,0 +1,206 @@
+/* Reads how a reranker scores a pair of texts, see ranker.h. */
+#include "convert/ranker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "convert/checkpoint/tensor.h"
+
+static smol_status find(const struct source *source, const char *name,
+                        const struct safetensors_tensor **tensor, smol_error *error)
+{
+    *tensor = smol_safetensors_find(&source->shards.all, name);
+    return *tensor ? SMOL_OK
+                   : smol_fail(error, SMOL_ERROR_DAMAGED,
+                               "%s: tensor %s is missing: config.json calls for it",
+                               source->shards.all.path, name);
+}
+
+/* --- BERT ----------------------------------------------------------------------------------- */
+
+/* Returns whether a piece of a template is that token, or, if it is NULL, the text `text`. */
+static bool is_piece(const json_t *piece, const json_t *token, const char *text, int type)
+{
+    const json_t *part = json_object_get(piece, token ? "SpecialToken" : "Sequence");
+    const char *id = json_string_value(json_object_get(part, "id"));
+    const char *wanted = token ? json_string_value(token) : text;
+    return id && wanted && strcmp(id, wanted) == 0 &&
+           json_integer_value(json_object_get(part, "type_id")) == type;
+}
+
+/* Returns whether the tokenizer puts a pair together as: tokens before, a text, the separator, the
+ * other text, the separator, which have type 1 from the other text on. */
+static bool pairs_like_bert(const struct source *source)
+{
+    const struct text_rules *rules = &source->tokenizer_rules.text;
+    const json_t *processor = json_object_get(source->tokenizer_json.object, "post_processor");
+    const char *type = json_string_value(json_object_get(processor, "type"));
+    if (rules->n_after != 1 || !type)
+        return false;
+    if (strcmp(type, "BertProcessing") == 0)
+        return true;
+    const json_t *pieces = json_object_get(processor, "pair");
+    size_t n = json_array_size(pieces), at = n - 4;
+    const json_t *end = json_object_get(
+        json_object_get(json_array_get(pieces, n ? n - 1 : 0), "SpecialToken"), "id");
+    return strcmp(type, "TemplateProcessing") == 0 && n == rules->n_before + 4 && end &&
+           is_piece(json_array_get(pieces, at), NULL, "A", 0) &&
+           is_piece(json_array_get(pieces, at + 1), end, NULL, 0) &&
+           is_piece(json_array_get(pieces, at + 2), NULL, "B", 1) &&
+           is_piece(json_array_get(pieces, at + 3), end, NULL, 1);
+}
+
+/* Takes what the second text's tokens have instead of the first type. */
+static smol_status take_types(struct source *source, smol_error *error)
+{
+    const struct safetensors_tensor *types = source->types;
+    size_t n = source->config.model.hidden_size;
+    float *rows = types->shape[0] > 1 ? calloc(2 * n, sizeof *rows) : NULL;
+    if (types->shape[0] < 2)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: tensor %s has one row: a reranker needs two types of tokens",
+                         types->path, types->name);
+    if (!rows)
+        return smol_fail_memory(error, "types of tokens");
+    source->encoder.parts.types = rows;
+    tensor_widen(types, 0, 2 * n, rows);
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = rows[n + i] - rows[i];
+        if (!f32_is_finite(rows[i]))
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
+                             "%s: tensor %s: element %zu is not finite: the checkpoint is broken",
+                             types->path, types->name, i);
+    }
+    return SMOL_OK;
+}
+
+static smol_status read_bert(struct source *source, smol_error *error)
+{
+    struct embedder_parts *parts = &source->encoder.parts;
+    uint32_t hidden = source->config.model.hidden_size;
+    const struct safetensors_tensor *pooler = NULL, *pooler_bias = NULL, *head = NULL, *bias = NULL;
+    if (!pairs_like_bert(source))
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: post_processor: pairs of texts other than BERT's are not supported",
+                         source->tokenizer_json.path);
+    parts->pair = PAIR_SEPARATED;
+    parts->separator = source->tokenizer_rules.text.after[0];
+    source->encoder.encoder.pooling = ENCODER_FIRST;
+    smol_status status = find(source, "bert.pooler.dense.weight", &pooler, error);
+    if (!status)
+        status = find(source, "bert.pooler.dense.bias", &pooler_bias, error);
+    if (!status)
+        status = find(source, "classifier.weight", &head, error);
+    if (!status)
+        status = find(source, "classifier.bias", &bias, error);
+    if (!status)
+        status = smol_embedder_add_dense(parts, hidden, DENSE_TANH, pooler, pooler_bias, error);
+    if (!status)
+        status = smol_embedder_add_dense(parts, parts->dense[0].outputs, DENSE_IDENTITY, head, bias,
+                                         error);
+    return status ? status : take_types(source, error);
+}
+
+/* --- decoders that answer yes or no ---------------------------------------------------------- */
+
+/* The text that Qwen3-Reranker's authors publish for it. */
+static const char *const qwen3_texts[3] = {
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+    "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that "
+    "answer "
+    "the query\n<Query>: ",
+    "\n<Document>: ",
+    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+};
+
+static smol_status token_id(const struct source *source, const char *text, uint32_t *id,
+                            smol_error *error)
+{
+    const json_t *model = json_object_get(source->tokenizer_json.object, "model");
+    const json_t *value = json_object_get(json_object_get(model, "vocab"), text);
+    *id = (uint32_t)json_integer_value(value);
+    if (json_is_integer(value) && json_integer_value(value) >= 0 &&
+        json_integer_value(value) < source->config.model.vocab_size)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "%s: no token \"%s\": a reranker of this family answers yes or no",
+                     source->tokenizer_json.path, text);
+}
+
+/* Makes a layer of one output of two rows of the output matrix: the score of `yes` above that of
+ * `no`. */
+static smol_status subtract_rows(struct source *source, const uint32_t ids[2], smol_error *error)
+{
+    const struct family *family = source->config.family;
+    size_t n = source->config.model.hidden_size;
+    const struct safetensors_tensor *output =
+        smol_safetensors_find(&source->shards.all, family->names[ROLE_OUTPUT]);
+    smol_status status = SMOL_OK;
+    if (!output)
+        status = find(source, family->names[ROLE_EMBED], &output, error);
+    if (status)
+        return status;
+    if (output->rank != 2 || output->shape[1] != n || !smol_element_is_weight(output->dtype) ||
+        output->shape[0] != source->config.model.vocab_size)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: tensor %s has a shape or type other than config.json calls for",
+                         output->path, output->name);
+    float *rows = calloc(2 * n, sizeof *rows);
+    if (!rows)
+        return smol_fail_memory(error, "the score");
+    for (size_t i = 0; i < 2; i++)
+        tensor_widen(output, ids[i] * n, n, rows + i * n);
+    for (size_t i = 0; i < n; i++)
+        rows[i] -= rows[n + i];
+    const struct safetensors_tensor layer = {.name = output->name,
+                                             .path = output->path,
+                                             .dtype = ST_F32,
+                                             .rank = 2,
+                                             .shape = {1, n},
+                                             .data = (const uint8_t *)rows};
+    status = smol_embedder_add_dense(&source->encoder.parts, (uint32_t)n, DENSE_IDENTITY, &layer,
+                                     NULL, error);
+    free(rows);
+    return status;
+}
+
+static smol_status read_decoder(struct source *source, smol_error *error)
+{
+    struct embedder_parts *parts = &source->encoder.parts;
+    const struct safetensors_tensor *head = NULL;
+    uint32_t ids[2] = {0};
+    smol_status status = SMOL_OK;
+    parts->pair = PAIR_TEXTS;
+    memcpy(parts->texts, qwen3_texts, sizeof qwen3_texts);
+    source->encoder.encoder.pooling = ENCODER_LAST;
+    if (source->config.head == HEAD_SCORE) {
+        status = find(source, "score.weight", &head, error);
+        return status ? status
+                      : smol_embedder_add_dense(parts, source->config.model.hidden_size,
+                                                DENSE_IDENTITY, head, NULL, error);
+    }
+    status = token_id(source, "yes", &ids[0], error);
+    if (!status)
+        status = token_id(source, "no", &ids[1], error);
+    return status ? status : subtract_rows(source, ids, error);
+}
+
+smol_status smol_ranker_read(struct source *source, smol_error *error)
+{
+    struct embedder_parts *parts = &source->encoder.parts;
+    if (parts->n_dense > 0 || source->encoder.encoder.normalizes)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s/modules.json: a reranker with Dense or Normalize modules is not "
+                         "supported",
+                         source->folder);
+    parts->score = source->config.score;
+    smol_status status =
+        source->config.family->encodes ? read_bert(source, error) : read_decoder(source, error);
+    if (!status && parts->dense[parts->n_dense - 1].outputs != 1)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: a model of %u labels: one is supported, the score", source->folder,
+                         parts->dense[parts->n_dense - 1].outputs);
+    return status;
+}

@@ -1,0 +1,242 @@
+"""Rerankers against transformers: BERT with a score, and Qwen3 with a score or with yes and no."""
+
+import json
+import random
+
+import numpy as np
+import programs
+import pytest
+import torch
+from blobs import read_blob
+from checkpoints import randomize
+from engine import SmolError, convert
+from internal import UNSUPPORTED, USAGE
+from package import smolrun
+from safetensors.torch import load_file, save_file
+from test_embedder import embed, tokenizer_of
+from test_encoder import lines
+from test_tokenizer import training_texts
+from test_tokenizer_families import bert
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertForSequenceClassification, Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
+
+QUERY = "how are [SEP] letters <|im_end|> joined?"
+BEFORE = (
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. "
+    'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+)
+AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+TASK = "Given a web search query, retrieve relevant passages that answer the query"
+
+
+def rank(blob, query, texts, *words):
+    out = programs.smolrun("embed", blob, "-", "--rerank", query, *words, input="\n".join(texts).encode())
+    assert out.returncode == 0, out.stderr
+    return np.array([float(line) for line in out.stdout.split()])
+
+
+def pair_template(content):
+    ids = {t["content"]: t["id"] for t in content["added_tokens"]}
+
+    def special(token, kind):
+        return {"SpecialToken": {"id": token, "type_id": kind}}
+
+    def text(name, kind):
+        return {"Sequence": {"id": name, "type_id": kind}}
+
+    single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
+    tokens = {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in ("[CLS]", "[SEP]")}
+    return {
+        "type": "TemplateProcessing", "single": single, "pair": [*single, text("B", 1), special("[SEP]", 1)],
+        "special_tokens": tokens,
+    }  # fmt: skip
+
+
+def make_bert(folder, texts, seed, activation=None, **settings):
+    folder.mkdir(exist_ok=True)
+    content = bert(tuple(texts))
+    content["post_processor"] = pair_template(content)
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    sizes = {
+        "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 100, "num_labels": 1,
+        "vocab_size": len(content["model"]["vocab"]), "max_position_embeddings": 200,
+    }  # fmt: skip
+    model = BertForSequenceClassification(BertConfig(**sizes | settings)).eval()
+    randomize(model, torch.Generator().manual_seed(seed))
+    model.save_pretrained(folder)
+    if activation:
+        config = json.loads((folder / "config.json").read_text())
+        change = {"sentence_transformers": {"activation_fn": f"torch.nn.modules.{activation}"}}
+        (folder / "config.json").write_text(json.dumps(config | change))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(model.config.max_position_embeddings, strategy="longest_first")
+    return model, tokenizer
+
+
+def bert_score(model, tokenizer, query, text):
+    encoding = tokenizer.encode(query, text)
+    with torch.inference_mode():
+        inputs = {"input_ids": torch.tensor([encoding.ids]), "token_type_ids": torch.tensor([encoding.type_ids])}
+        return float(model(**inputs).logits[0, 0])
+
+
+@pytest.fixture(scope="module")
+def training(repo_root):
+    return tuple(training_texts(repo_root))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bert_scores_as_transformers_does(seed, training, tmp_path):
+    r = random.Random(seed)
+    heads = r.choice([1, 2, 4])
+    activation = r.choice([None, "linear.Identity", "activation.Sigmoid"])
+    model, tokenizer = make_bert(
+        tmp_path / "c", training, seed, activation, num_attention_heads=heads, hidden_size=heads * r.choice([8, 12, 30]),
+        num_hidden_layers=r.randint(1, 3), intermediate_size=r.randint(5, 130), type_vocab_size=r.randint(2, 3),
+    )  # fmt: skip
+    query, *texts = lines(6, seed)
+    expected = np.array([bert_score(model, tokenizer, query, text) for text in texts])
+    if activation != "linear.Identity":
+        expected = 1 / (1 + np.exp(-expected))
+    scores = rank(convert(tmp_path / "c", tmp_path / "a.smol", "f32"), query, texts)
+    assert np.abs(scores - expected).max() <= 2e-5 * max(1, np.abs(expected).max())
+    scores = rank(convert(tmp_path / "c", tmp_path / "b.smol", "int8"), query, texts)
+    assert np.abs(scores - expected).max() <= 0.03 * max(1, np.abs(expected).max())
+
+
+def make_qwen(folder, seed, kind, **settings):
+    folder.mkdir(exist_ok=True)
+    tokenizer_of([*lines(40, seed=1), BEFORE, AFTER, "yes no " * 50], folder)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["post_processor"] = None
+    for token in ("yes", "no", "n", "o"):
+        content["model"]["vocab"].setdefault(token, len(content["model"]["vocab"]))
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    sizes = {
+        "vocab_size": 420, "hidden_size": 48, "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 900, "bos_token_id": None, "eos_token_id": 0,
+        "pad_token_id": None, "num_labels": 1,
+    }  # fmt: skip
+    model = kind(Qwen3Config(**sizes | settings)).eval()
+    randomize(model, torch.Generator().manual_seed(seed))
+    model.save_pretrained(folder)
+    return model, Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def qwen_ids(tokenizer, query, text, most):
+    """As Qwen3-Reranker's page does."""
+    after = tokenizer.encode(AFTER).ids
+    ids = tokenizer.encode(f"{BEFORE}<Instruct>: {TASK}\n<Query>: {query}\n<Document>: {text}").ids
+    return ids[: most - len(after)] + after
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_qwen3_scores_as_transformers_does(seed, tmp_path):
+    r = random.Random(seed)
+    kind = [Qwen3ForCausalLM, Qwen3ForSequenceClassification][seed % 2]
+    groups, heads = r.choice([1, 2]), r.choice([1, 3])
+    settings = {
+        "num_attention_heads": heads * groups, "num_key_value_heads": heads, "hidden_size": heads * groups * r.randint(6, 17),
+        "head_dim": r.choice([8, 18]), "num_hidden_layers": r.randint(1, 3), "tie_word_embeddings": r.random() < 0.5,
+    }  # fmt: skip
+    folder = tmp_path / "c"
+    model, tokenizer = make_qwen(folder, seed, kind, **settings)
+    query, *texts = lines(5, seed)
+    yes, no = (tokenizer.token_to_id(word) for word in ("yes", "no"))
+    expected = []
+    for text in texts:
+        ids = torch.tensor([qwen_ids(tokenizer, query, text, model.config.max_position_embeddings)])
+        with torch.inference_mode():
+            logits = model(ids).logits[0]
+        expected.append(float(logits[-1, yes] - logits[-1, no]) if kind is Qwen3ForCausalLM else float(logits[0]))
+    expected = 1 / (1 + np.exp(-np.array(expected)))
+    words = ["--reranker"] if kind is Qwen3ForCausalLM else []
+    for dtype, most in (("f32", 2e-5), ("int8", 0.03)):
+        blob = tmp_path / f"{dtype}.smol"
+        result = programs.smolconv(*words, "--dtype", dtype, folder, blob)
+        assert result.returncode == 0, result.stderr
+        assert np.abs(rank(blob, query, texts) - expected).max() <= most
+    assert programs.smolconv("verify", blob, "--source", folder).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def made(training, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rerank") / "checkpoint"
+    return folder, *make_bert(folder, training, seed=3)
+
+
+def test_special_tokens_in_a_text_are_text(made, tmp_path):
+    blob = convert(made[0], tmp_path / "a.smol", "f32")
+    separator = read_blob(blob).embedder["separator"]
+    model = smolrun.Model(blob)
+    for text in ("a [SEP] b", "[CLS]"):
+        ids = list(model._tokenize_pair(QUERY, text))
+        assert ids.count(separator) == 2 and ids[-1] == separator
+    folder = tmp_path / "q"
+    make_qwen(folder, 1, Qwen3ForSequenceClassification)
+    model = smolrun.Model(convert(folder, tmp_path / "q.smol", "int8"))
+    end = model.tokenize("<|im_end|>", special=True)
+    assert list(model._tokenize_pair(QUERY, "x")).count(end[0]) == 2
+
+
+def test_scores_agree_for_any_form_threads_and_batch(made, tmp_path):
+    texts = lines(37, seed=5)
+    for dtype in ("f32", "int8"):
+        blob = convert(made[0], tmp_path / f"{dtype}.smol", dtype)
+        scores = rank(blob, "a query", texts)
+        assert (rank(blob, "a query", texts, "--threads", "1") == scores).all()
+        assert [rank(blob, "a query", [text])[0] for text in texts[:3]] == list(scores[:3])
+        assert (smolrun.Model(blob).rerank("a query", texts) == scores.astype(np.float32)).all()
+        assert smolrun.Model(blob).rerank("a query", []).shape == (0,)
+        out = programs.smolrun("embed", blob, "-", "--json", "--rerank", "a query", input="\n".join(texts).encode())
+        assert np.allclose([json.loads(line)["score"] for line in out.stdout.splitlines()], scores, atol=0)
+
+
+def test_what_makes_no_sense_is_refused(made, tmp_path):
+    blob = convert(made[0], tmp_path / "a.smol", "int8")
+    assert programs.smolrun("embed", blob, "-", input=b"a").returncode == USAGE
+    assert programs.smolrun("embed", blob, "-", "--rerank", "a", "--similarity", input=b"a").returncode == USAGE
+    result = programs.smolrun(blob, "hello")
+    assert result.returncode == UNSUPPORTED and b"--rerank" in result.stderr
+    with pytest.raises(smolrun.UnsupportedError, match="not a reranker"):
+        smolrun.Model(programs_blob(tmp_path)).rerank("a", ["b"])
+    assert programs.smolconv("--reranker", made[0], tmp_path / "b.smol").returncode == USAGE
+
+
+def programs_blob(tmp_path):
+    from test_embedder import make, write_modules
+
+    make(tmp_path / "e", lines(20, seed=1))
+    write_modules(tmp_path / "e")
+    blob = convert(tmp_path / "e", tmp_path / "e.smol", "int8")
+    assert embed(blob, ["a"]).shape == (1, 48)
+    return blob
+
+
+def edit_json(path, **change):
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+
+def test_checkpoints_that_are_not_supported_are_refused(training, tmp_path):
+    folder = tmp_path / "c"
+    make_bert(folder, training, 1, num_labels=3)
+    with pytest.raises(SmolError, match="3 labels"):
+        convert(folder, tmp_path / "a.smol", "f32")
+    make_bert(folder, training, 1, activation="activation.Tanh")
+    with pytest.raises(SmolError, match="Sigmoid and Identity"):
+        convert(folder, tmp_path / "a.smol", "f32")
+    make_bert(folder, training, 1, type_vocab_size=1)
+    with pytest.raises(SmolError, match="two types"):
+        convert(folder, tmp_path / "a.smol", "f32")
+    make_bert(folder, training, 1)
+    weights = load_file(folder / "model.safetensors")
+    save_file({k: v for k, v in weights.items() if k != "classifier.bias"}, folder / "model.safetensors")
+    with pytest.raises(SmolError, match=r"classifier\.bias is missing"):
+        convert(folder, tmp_path / "a.smol", "f32")
+    make_bert(folder, training, 1)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["post_processor"]["pair"].pop()
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(SmolError, match="pairs of texts"):
+        convert(folder, tmp_path / "a.smol", "f32")
