@@ -58,8 +58,8 @@ enum blob_feature {
     FEATURE_ENCODER = 1 << 8,  /* SECTION_ENCODER: every token sees the whole text */
     FEATURE_STATES = 1 << 9,   /* SECTION_STATES: layers with states in place of attention */
     FEATURE_EXPERTS = 1 << 10, /* SECTION_EXPERTS: layers with mixtures of experts */
-    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees those
-     * before it */
+    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees
+     * those before it */
     FEATURE_EMBEDDER = 1 << 11,
     FEATURE_CLUSTERS =
         1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
