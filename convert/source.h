@@ -44,14 +44,14 @@ struct source {
     char *config_name; /* "config.json", or the file name in --config */
     struct shards shards;
     struct config config;
-    struct family *variant; /* config.family, changed for this source, or NULL */
+    struct family *variant;                /* config.family, changed for this source, or NULL */
     struct json_settings tokenizer_config; /* open, for the chat template */
     struct json_settings tokenizer_json;   /* open until it is compiled */
     struct json_mark tokenizer_mark;       /* of tokenizer.json */
     struct tokenizer_rules tokenizer_rules;
-    struct encoder_config encoder;             /* of a model of embeddings */
-    bool embeds;                               /* it is one */
-    uint8_t *embedder;                         /* (n_embedder), its embedder section, if it needs one */
+    struct encoder_config encoder; /* of a model of embeddings */
+    bool embeds;                   /* it is one */
+    uint8_t *embedder;             /* (n_embedder), its embedder section, if it needs one */
     size_t n_embedder;
     const struct safetensors_tensor *types;    /* an encoder's types of tokens, or NULL */
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
@@ -69,7 +69,7 @@ struct source {
 static inline bool source_estimates(const struct source *source)
 {
     return !source->calibration && source->dtype > DTYPE_INT8 &&
-           source->config.model.experts.n_experts == 0;
+           smol_stats_cover(&source->config.model);
 }
 
 /* Opens `input` for a blob of `dtype`. `input` is a checkpoint's folder, a model's folder in the
