@@ -250,9 +250,9 @@ typedef struct smol_model_info {
     uint64_t blob_bytes;        /* size of the blob */
     uint32_t is_encoder;        /* 1: computes embeddings of whole texts, and no logits */
     uint32_t max_text;          /* most tokens of a text to be embedded, see `truncate` below */
-    uint32_t embedding_size;    /* values of an embedding by SMOL_POOL_MODEL; most often hidden_size */
-    uint32_t is_reranker;       /* 1: an encoder whose embedding is one value, the score of a pair of
-                                   texts, see smol_tokenize_pair */
+    uint32_t embedding_size; /* values of an embedding by SMOL_POOL_MODEL; most often hidden_size */
+    uint32_t is_reranker;    /* 1: an encoder whose embedding is one value, the score of a pair of
+                                texts, see smol_tokenize_pair */
     uint64_t reserved[6];
 } smol_model_info;
 

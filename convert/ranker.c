@@ -95,8 +95,7 @@ static smol_status read_bert(struct source *source, smol_error *error)
     if (!status)
         status = find(source, "classifier.bias", &bias, error);
     if (!status)
-        status =
-            smol_embedder_add_dense(parts, hidden, DENSE_TANH, pooler, pooler_bias, error);
+        status = smol_embedder_add_dense(parts, hidden, DENSE_TANH, pooler, pooler_bias, error);
     if (!status)
         status = smol_embedder_add_dense(parts, parts->dense[0].outputs, DENSE_IDENTITY, head, bias,
                                          error);
@@ -109,7 +108,8 @@ static smol_status read_bert(struct source *source, smol_error *error)
 static const char *const qwen3_texts[3] = {
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
     "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
-    "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that answer "
+    "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that "
+    "answer "
     "the query\n<Query>: ",
     "\n<Document>: ",
     "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
@@ -154,8 +154,11 @@ static smol_status subtract_rows(struct source *source, const uint32_t ids[2], s
         tensor_widen(output, ids[i] * n, n, rows + i * n);
     for (size_t i = 0; i < n; i++)
         rows[i] -= rows[n + i];
-    const struct safetensors_tensor layer = {.name = output->name, .path = output->path,
-                                             .dtype = ST_F32, .rank = 2, .shape = {1, n},
+    const struct safetensors_tensor layer = {.name = output->name,
+                                             .path = output->path,
+                                             .dtype = ST_F32,
+                                             .rank = 2,
+                                             .shape = {1, n},
                                              .data = (const uint8_t *)rows};
     status = smol_embedder_add_dense(&source->encoder.parts, (uint32_t)n, DENSE_IDENTITY, &layer,
                                      NULL, error);
@@ -193,8 +196,8 @@ smol_status smol_ranker_read(struct source *source, smol_error *error)
                          "supported",
                          source->folder);
     parts->score = source->config.score;
-    smol_status status = source->config.family->encodes ? read_bert(source, error)
-                                                        : read_decoder(source, error);
+    smol_status status =
+        source->config.family->encodes ? read_bert(source, error) : read_decoder(source, error);
     if (!status && parts->dense[parts->n_dense - 1].outputs != 1)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: a model of %u labels: one is supported, the score", source->folder,

@@ -253,8 +253,8 @@ static smol_status drop_output(struct source *source, smol_error *error)
     return SMOL_OK;
 }
 
-/* Reads how a model makes embeddings, if that is its purpose. A decoder is one if it has the files of
- * sentence-transformers. */
+/* Reads how a model makes embeddings, if that is its purpose. A decoder is one if it has the files
+ * of sentence-transformers. */
 static smol_status check_encoder(struct source *source, enum blob_dtype dtype, bool reranker,
                                  smol_error *error)
 {
@@ -262,8 +262,8 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
     bool ahead = config->family->encodes;
     if (reranker)
         config->score = SCORE_LOGISTIC;
-    if (reranker && (!config->family->scorer || ahead || config->head == HEAD_NONE ||
-                     source_is_gguf(source)))
+    if (reranker &&
+        (!config->family->scorer || ahead || config->head == HEAD_NONE || source_is_gguf(source)))
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--reranker: %s/%s: only for a checkpoint of Qwen3ForCausalLM",
                          source->folder, source->config_name);

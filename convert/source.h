@@ -69,7 +69,7 @@ struct source {
 static inline bool source_estimates(const struct source *source)
 {
     return !source->calibration && source->dtype > DTYPE_INT8 &&
-           smol_stats_cover(&source->config.model);
+           source->config.model.experts.n_experts == 0;
 }
 
 /* Opens `input` for a blob of `dtype`. `input` is a checkpoint's folder, a model's folder in the

@@ -34,8 +34,7 @@ struct embedder_layout smol_embedder_layout(const struct blob_embedder *header,
                                    smol_block_bytes(dense_dtype(model->dtype), inputs));
         layout.bias[i] = place(&layout.end, dense->has_bias ? dense->outputs * sizeof(float) : 0);
     }
-    layout.types =
-        place(&layout.end, header->has_types ? model->hidden_size * sizeof(float) : 0);
+    layout.types = place(&layout.end, header->has_types ? model->hidden_size * sizeof(float) : 0);
     return layout;
 }
 
@@ -70,12 +69,11 @@ static bool pair_is_valid(const struct blob_embedder *header, const struct blob_
 
 static bool header_is_valid(const struct blob_embedder *header, const struct blob_model *model)
 {
-    bool valid = header->n_prompts <= EMBEDDER_MAX_PROMPTS &&
-                 header->n_strings <= EMBEDDER_MAX_STRINGS &&
-                 header->n_dense <= EMBEDDER_MAX_DENSE &&
-                 (header->default_prompt == NO_TOKEN ||
-                  header->default_prompt < header->n_prompts) &&
-                 pair_is_valid(header, model);
+    bool valid =
+        header->n_prompts <= EMBEDDER_MAX_PROMPTS && header->n_strings <= EMBEDDER_MAX_STRINGS &&
+        header->n_dense <= EMBEDDER_MAX_DENSE &&
+        (header->default_prompt == NO_TOKEN || header->default_prompt < header->n_prompts) &&
+        pair_is_valid(header, model);
     for (size_t i = 0; i < EMBEDDER_MAX_DENSE; i++)
         valid = valid && dense_is_valid(header, i);
     return valid;
@@ -157,8 +155,9 @@ static bool gaps_are_zero(const uint8_t *data, const struct embedder_layout *lay
     for (size_t i = 0; i < header->n_dense; i++) {
         uint64_t next = i + 1 < header->n_dense ? layout->matrix[i + 1] : layout->types;
         if (header->dense[i].has_bias && next < layout->end)
-            zero = zero && gap_is_zero(data, layout->bias[i] + header->dense[i].outputs *
-                                                                   sizeof(float), next);
+            zero =
+                zero &&
+                gap_is_zero(data, layout->bias[i] + header->dense[i].outputs * sizeof(float), next);
     }
     return zero;
 }
@@ -175,15 +174,15 @@ smol_status smol_embedder_open(const void *data, uint64_t size, const struct blo
     struct embedder_layout layout = smol_embedder_layout(header, model);
     if (layout.end != size)
         return fail(error, "its size does not match its fields");
-    *embedder = (struct embedder){.header = header,
-                                  .strings = (const char *)bytes + layout.strings,
-                                  .types = header->has_types ? (const void *)(bytes + layout.types)
-                                                             : NULL,
-                                  .dtype = dense_dtype(model->dtype)};
+    *embedder =
+        (struct embedder){.header = header,
+                          .strings = (const char *)bytes + layout.strings,
+                          .types = header->has_types ? (const void *)(bytes + layout.types) : NULL,
+                          .dtype = dense_dtype(model->dtype)};
     for (size_t i = 0; i < header->n_dense; i++) {
         embedder->matrix[i] = bytes + layout.matrix[i];
-        embedder->bias[i] = header->dense[i].has_bias ? (const void *)(bytes + layout.bias[i])
-                                                      : NULL;
+        embedder->bias[i] =
+            header->dense[i].has_bias ? (const void *)(bytes + layout.bias[i]) : NULL;
     }
     if (!strings_are_valid(embedder))
         return fail(error, "malformed strings");

@@ -46,7 +46,7 @@ struct blob {
     struct embedder embedder;           /* zeroed without FEATURE_EMBEDDER */
     const uint8_t *embedder_section;    /* (n_embedder) */
     size_t n_embedder;
-    const struct blob_levels *levels;   /* (n_levels), NULL without FEATURE_MIXED */
+    const struct blob_levels *levels; /* (n_levels), NULL without FEATURE_MIXED */
     size_t n_levels;
     const uint64_t *digests; /* (n_chunks) */
     size_t n_chunks;

@@ -9,9 +9,9 @@
 
 bool smol_stats_cover(const struct blob_model *model)
 {
-    bool convolves = model->states.kind == STATE_SHORT_CONV &&
-                     model->hidden_size == model->n_heads * model->head_dim;
-    return model->experts.n_experts == 0 && (model->states.kind == STATE_NONE || convolves);
+    if (model->states.kind > STATE_SHORT_CONV)
+        return false;
+    return !model->states.kind || model->hidden_size == model->n_heads * model->head_dim;
 }
 
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header)

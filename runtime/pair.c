@@ -35,7 +35,8 @@ static smol_status join(const struct pair *pair, const struct token_list lists[2
                         struct token_list *out, smol_error *error)
 {
     const struct text_tables *rules = &pair->model->blob.tokenizer.rules;
-    size_t n_before = rules->header.n_before, around = n_before + 2, n[2] = {lists[0].n, lists[1].n};
+    size_t n_before = rules->header.n_before, around = n_before + 2,
+           n[2] = {lists[0].n, lists[1].n};
     share_room(&n[0], &n[1], pair->most > around ? pair->most - around : 0);
     out->ids = smol_calloc(n[0] + n[1] + around, sizeof *out->ids);
     if (!out->ids)
@@ -136,8 +137,8 @@ smol_status smol_tokenize_pair(const smol_model *model, const char *query, size_
                                smol_error *error)
 {
     const struct blob *blob = &model->blob;
-    const struct pair pair = {model, {query, text}, {query_size, size},
-                              smol_model_get_info(model).max_text};
+    const struct pair pair = {
+        model, {query, text}, {query_size, size}, smol_model_get_info(model).max_text};
     struct token_list list = {0};
     error_clear(error);
     *ids = NULL;

@@ -50,7 +50,7 @@ struct embedding {
     smol_eval_part parts[GROUP];
     size_t n_parts, n_lines;
     size_t width; /* embedding_size */
-    char *text; /* room for the prompt and a line */
+    char *text;   /* room for the prompt and a line */
     size_t n_prompt;
     float *rows;  /* (GROUP, width) */
     float *first; /* (width), of the first line */
@@ -166,10 +166,9 @@ static smol_status add_line(struct embedding *e, const char *line, size_t size, 
     const char *query = e->settings->rerank;
     memcpy(e->text + e->n_prompt, line, size);
     smol_status status =
-        query ? smol_tokenize_pair(e->loaded.model, query, strlen(query), line, size, &ids, &n,
-                                   error)
-              : smol_tokenize(e->loaded.model, e->text, e->n_prompt + size, &params, &ids, &n,
-                              error);
+        query
+            ? smol_tokenize_pair(e->loaded.model, query, strlen(query), line, size, &ids, &n, error)
+            : smol_tokenize(e->loaded.model, e->text, e->n_prompt + size, &params, &ids, &n, error);
     if (!status && n == 0)
         status = smol_fail(error, SMOL_ERROR_USAGE, "line %zu has no tokens: remove it",
                            e->n_lines + e->n_parts + 1);
@@ -219,8 +218,7 @@ static smol_status embed_lines(struct embedding *e, const struct text_in *in, sm
 static smol_status take_prompt(struct embedding *e, size_t room, smol_error *error)
 {
     const char *prompt;
-    smol_status status =
-        smol_model_prompt(e->loaded.model, e->settings->prompt, &prompt, error);
+    smol_status status = smol_model_prompt(e->loaded.model, e->settings->prompt, &prompt, error);
     if (status)
         return status;
     e->n_prompt = strlen(prompt);

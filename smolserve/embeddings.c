@@ -33,12 +33,9 @@ static smol_status set_prompt(struct request_reader *r)
 }
 
 static const struct request_member members[] = {
-    {"input", smol_prompts_set},
-    {"prompt_name", set_prompt},
-    {"model", smol_body_model},
-    {"user", smol_body_label},
-    {"encoding_format", set_encoding},
-    {"dimensions", smol_body_unsupported},
+    {"input", smol_prompts_set},       {"prompt_name", set_prompt},
+    {"model", smol_body_model},        {"user", smol_body_label},
+    {"encoding_format", set_encoding}, {"dimensions", smol_body_unsupported},
 };
 
 static smol_status read_embeddings(struct job *job, const char *body, size_t size, char *scratch,
@@ -53,8 +50,11 @@ static smol_status read_embeddings(struct job *job, const char *body, size_t siz
 static smol_status prepare_embeddings(struct job *job, smol_error *error)
 {
     const char *prompt;
-    smol_status status =
-        smol_model_prompt(job->generator->model, job->prompt_name, &prompt, error);
+    if (job->generator->info.is_reranker)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%s: a reranker, which scores pairs of texts and makes no embeddings",
+                         job->generator->name);
+    smol_status status = smol_model_prompt(job->generator->model, job->prompt_name, &prompt, error);
     size_t n = status ? 0 : strlen(prompt);
     for (size_t i = 0; n > 0 && i < job->n_prompts; i++) {
         struct prompt *text = &job->prompts[i];

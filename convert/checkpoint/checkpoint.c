@@ -229,7 +229,8 @@ static smol_status check_extra(const struct safetensors *reader, const struct fa
     for (size_t i = 0; !status && i < reader->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &reader->tensors[i];
         bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
-        if (tied_copy || (family->scores && is_head(tensor->name)) || smol_checkpoint_ignores(tensor->name) ||
+        if (tied_copy || (family->scores && is_head(tensor->name)) ||
+            smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
         status = fail_extra(tensor, error);

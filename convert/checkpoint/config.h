@@ -25,7 +25,7 @@ enum config_head { HEAD_OUTPUT, HEAD_NONE, HEAD_SCORE };
 struct config {
     const struct family *family;
     enum config_head head;
-    enum embedder_score score; /* of HEAD_SCORE */
+    enum embedder_score score;        /* of HEAD_SCORE */
     struct blob_model model;          /* .dtype is 0; .tied_embeddings as in config.json */
     uint8_t layers[MODEL_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
     float inv_freq[MAX_HEAD_DIM];     /* (n_rope_tables, rotary_dim / 2) */

@@ -169,8 +169,8 @@ static smol_status take_dense(const struct json_settings *dense, const char *pat
         status = smol_safetensors_open(path, &weights, error);
     if (status)
         return status;
-    *mark = (struct json_mark){weights.file.size,
-                               smol_digest(weights.file.data, weights.file.size)};
+    *mark =
+        (struct json_mark){weights.file.size, smol_digest(weights.file.data, weights.file.size)};
     const struct safetensors_tensor *matrix = smol_safetensors_find(&weights, "linear.weight");
     const struct safetensors_tensor *bias = smol_safetensors_find(&weights, "linear.bias");
     if (!matrix || (bias != NULL) != biased || weights.n_tensors != 1 + biased)

@@ -13,8 +13,8 @@ enum encoder_file {
     POOLING_JSON,
     SENTENCE_JSON,
     PROMPTS_JSON,
-    DENSE_JSON,                                         /* and the next ones */
-    DENSE_WEIGHTS = DENSE_JSON + EMBEDDER_MAX_DENSE,    /* and the next ones */
+    DENSE_JSON,                                      /* and the next ones */
+    DENSE_WEIGHTS = DENSE_JSON + EMBEDDER_MAX_DENSE, /* and the next ones */
     N_ENCODER_FILES = DENSE_WEIGHTS + EMBEDDER_MAX_DENSE
 };
 

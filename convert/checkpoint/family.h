@@ -165,7 +165,8 @@ struct family {
      * which is the one after the layer before. */
     bool encodes;
     bool scores;        /* it has a score's tensors; set for rerankers */
-    bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings */
+    bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings
+                         */
     const char *embedding_norm[2], *layer_norm[2];
     const char *types;  /* the embedding of types of tokens, of which all are 0 */
     const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
@@ -174,8 +175,8 @@ struct family {
 /* Returns family `i`, counted from 0, or NULL after the last. */
 const struct family *smol_family_at(size_t i);
 
-/* Return the family whose architecture, body or scorer, or model_type, is `name`, or NULL if it is not
- * supported. */
+/* Return the family whose architecture, body or scorer, or model_type, is `name`, or NULL if it is
+ * not supported. */
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 

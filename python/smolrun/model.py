@@ -587,6 +587,8 @@ class Model:
         prompt: the name of one of the model's prompts, such as "query", to put before each text. None: its default, if any."""
         from . import _likelihood
 
+        if self.info.is_reranker:
+            raise UnsupportedError(f"{self.path}: a reranker, which scores pairs of texts: use rerank")
         encodes = bool(self.info.is_encoder)
         pool = one_of("pooling", ("model" if encodes else "mean") if pooling is None else pooling, POOL)
         before = self._prompt_text(prompt)

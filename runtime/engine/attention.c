@@ -192,7 +192,7 @@ static size_t end_seen(const struct tile *tile, size_t j)
 {
     const struct segment *segment = tile->segment;
     return blob_sees_ahead(tile->e->network->blob) ? segment->position + segment->n
-                                           : row_position(tile, j) + 1;
+                                                   : row_position(tile, j) + 1;
 }
 
 /* Returns the positions that row j sees in the block that begins at `start`. */

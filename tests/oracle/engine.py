@@ -46,6 +46,7 @@ class SourceOptions(ctypes.Structure):
         ("context", ctypes.c_uint32),
         ("template_name", ctypes.c_char_p),
         ("template_file", ctypes.c_char_p),
+        ("reranker", ctypes.c_int),
         ("calibration", ctypes.c_char_p),
     ]
 

@@ -38,6 +38,21 @@ class States(ctypes.Structure):
     ]
 
 
+class Experts(ctypes.Structure):
+    """struct blob_experts of format/format.h."""
+
+    _fields_ = [
+        (name, ctypes.c_uint32)
+        for name in "n_experts n_used width shared_width scoring normalizes choice_bias".split()
+    ] + [
+        ("sum_epsilon", ctypes.c_float),
+        ("scale", ctypes.c_float),
+        ("qkv_clip", ctypes.c_float),
+        ("reserved", ctypes.c_uint8 * 24),
+        ("dense", ctypes.c_uint8 * 128),
+    ]
+
+
 class Model(ctypes.Structure):
     """struct blob_model of format/format.h."""
 
@@ -65,6 +80,7 @@ class Model(ctypes.Structure):
         ("query_growth", ctypes.c_float),
         ("query_period", ctypes.c_uint32),
         ("states", States),
+        ("experts", Experts),
     ]
 
 
@@ -250,6 +266,8 @@ BLOCKS = {
     "qwen3": QK_NORM_HEADS,
     "lfm2": QK_NORM_HEADS,
     "qwen3_5_text": QK_NORM_HEADS | ATTENTION_GATE,
+    "olmoe": QK_NORM_ALL,
+    "qwen3_moe": QK_NORM_HEADS,
 }
 
 
@@ -276,7 +294,7 @@ def layers_of(config):
     """The bits that each layer is due, as the reference's attention decides."""
     n, window = config.num_hidden_layers, getattr(config, "sliding_window", None)
     types = ["full_attention"] * n
-    if config.model_type in ("mistral", "phi3", "ministral3") and window:
+    if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe") and window:
         types = ["sliding_attention"] * n
     elif config.model_type in (
         "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text"
@@ -352,9 +370,36 @@ def check_states(model, theirs):
     assert list(np.flatnonzero(bits)) == list(np.flatnonzero(stateful))
 
 
+def is_sparse(theirs, layer):
+    """As Qwen3MoeDecoderLayer decides."""
+    only_mlp = getattr(theirs, "mlp_only_layers", None) or ()
+    return layer not in only_mlp and (layer + 1) % getattr(theirs, "decoder_sparse_step", 1) == 0
+
+
+def check_experts(model, theirs):
+    n = getattr(theirs, "num_experts", getattr(theirs, "num_local_experts", 0))
+    sparse = [is_sparse(theirs, layer) for layer in range(theirs.num_hidden_layers)]
+    x = model.experts
+    if not n or not any(sparse):
+        assert bytes(x) == bytes(ctypes.sizeof(Experts))
+        return
+    assert (x.n_experts, x.n_used) == (n, theirs.num_experts_per_tok)
+    assert x.width == getattr(theirs, "moe_intermediate_size", theirs.intermediate_size)
+    assert x.shared_width == getattr(theirs, "shared_intermediate_size", 0)
+    assert x.scoring == ("granite" in theirs.model_type)
+    assert x.normalizes == getattr(theirs, "norm_topk_prob", False)
+    assert (x.choice_bias, x.sum_epsilon, x.scale) == (0, 0, 1)
+    assert x.qkv_clip == np.float32(getattr(theirs, "clip_qkv", None) or 0)
+    dense = np.unpackbits(np.array(x.dense, np.uint8), bitorder="little")
+    assert list(np.flatnonzero(dense)) == [i for i, is_one in enumerate(sparse) if not is_one]
+
+
 def intermediate_size_of(theirs):
     if theirs.model_type == "granitemoehybrid":
         return theirs.shared_intermediate_size
+    layers = range(theirs.num_hidden_layers)
+    if theirs.model_type == "qwen3_moe" and all(is_sparse(theirs, layer) for layer in layers):
+        return theirs.moe_intermediate_size
     if theirs.model_type != "lfm2":
         wide = getattr(theirs, "n_inner", None) or 4 * theirs.hidden_size  # GPT-2's
         return getattr(theirs, "intermediate_size", wide)
@@ -378,6 +423,7 @@ def check_block(ours, theirs):
         blocks |= PARALLEL_BLOCKS[theirs.model_type]
     assert model.blocks == blocks
     check_states(model, theirs)
+    check_experts(model, theirs)
     keys = ("hidden_activation", "activation_function", "hidden_act")
     activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
@@ -412,7 +458,7 @@ def check_sizes(model, theirs):
 
 KEPT = {"architectures", "model_type", "vocab_size", "num_hidden_layers", "hidden_size",
         "num_attention_heads", "num_key_value_heads", "bos_token_id", "eos_token_id", "n_embd",
-        "n_head", "n_layer"}  # fmt: skip
+        "n_head", "n_layer", "num_experts_per_tok"}  # fmt: skip
 
 
 # keys whose default does not work, or not with these small heads
@@ -423,6 +469,7 @@ NEEDED = {
     },
     "qwen3_5_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "hunyuan_v1_dense": {"head_dim"},
+    "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},
     "stablelm": {"rope_parameters"},
     "gpt_neox": {"rope_parameters"},

@@ -74,13 +74,6 @@ def make_bert(folder, texts, seed, activation=None, **settings):
     return model, tokenizer
 
 
-def plain(tokenizer, text):
-    """The text with special tokens spelled so that the reference does not find them."""
-    for token in ("[SEP]", "[CLS]", "<|im_end|>"):
-        text = text.replace(token, "")
-    return text
-
-
 def bert_score(model, tokenizer, query, text):
     encoding = tokenizer.encode(query, text)
     with torch.inference_mode():

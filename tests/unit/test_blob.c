@@ -18,6 +18,7 @@
 #include "convert/blob/writer.h"
 #include "format/model.h"
 #include "format/reader.h"
+#include "format/states.h"
 #include "tests/repair.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary.h"
@@ -300,7 +301,9 @@ static void states_that_break_a_rule_are_refused(void **state)
         {4, 17, "taps is 17"},
         {7, 255, "taps is"},
         {8, 2, "biases is 2"},
-        {12, 1, "a reserved field is not zero"},
+        {0, 2, "n_heads is 0: must be from 1 to 4096"},
+        {12, 1, "a short convolution has no heads"},
+        {28, 1, "a reserved field is not zero"},
         {63, 1, "a reserved field is not zero"},
         {64, 0, "no layer has a state"},
         {64, 3, "every layer has a state"},
@@ -319,6 +322,39 @@ static void states_that_break_a_rule_are_refused(void **state)
     }
     header()->required_features = 0;
     refuses("wrong number of sections");
+}
+
+static void sizes_of_recurrences_have_their_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t n_heads, head_dim, size, n_groups;
+        const char *part; /* NULL: accepted */
+    } cases[] = {
+        {4, 16, 8, 2, NULL},
+        {4096, 1024, 1024, 4096, NULL},
+        {0, 16, 8, 2, "n_heads is 0"},
+        {4097, 16, 8, 1, "n_heads is 4097"},
+        {4, 0, 8, 2, "head_dim is 0"},
+        {4, 1025, 8, 2, "head_dim is 1025"},
+        {4, 16, 0, 2, "size is 0"},
+        {4, 16, 1025, 2, "size is 1025"},
+        {4, 16, 8, 0, "n_groups is 0"},
+        {4, 16, 8, 3, "n_heads is 4: not a multiple of n_groups 3"},
+    };
+    for (uint32_t kind = STATE_MAMBA2; kind <= STATE_DELTA; kind++)
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            struct blob_model model = stateful_model();
+            smol_error reason = {.message = ""};
+            model.states.kind = kind;
+            model.states.n_heads = cases[i].n_heads;
+            model.states.head_dim = cases[i].head_dim;
+            model.states.size = cases[i].size;
+            model.states.n_groups = cases[i].n_groups;
+            smol_status status = smol_states_check(&model, NULL, &reason);
+            assert_int_equal(status, cases[i].part ? SMOL_ERROR_DAMAGED : SMOL_OK);
+            assert_true(!cases[i].part || strstr(reason.message, cases[i].part));
+        }
 }
 
 /* Bits of `blocks` that exclude each other, or need another. */
@@ -1713,6 +1749,7 @@ int main(void)
         on_image(bytes_between_sections_must_be_zero),
         on_image(nothing_may_follow_the_last_section),
         on_image(states_that_break_a_rule_are_refused),
+        cmocka_unit_test(sizes_of_recurrences_have_their_ranges),
         on_image(front_sections_must_have_the_size_of_their_contents),
         on_image(resized_front_sections_are_refused_even_in_place),
         on_image(hyper_parameters_are_checked_at_open),
