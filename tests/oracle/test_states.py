@@ -238,7 +238,6 @@ def chained(saved, replace):
 
 
 def sizes_of(saved):
-    sizes, at = [], 0
     session = read(saved, *SHAPE)
     sizes = start_sizes(session.header)
     sizes.append(16)
