@@ -42,7 +42,13 @@ smol_status smol_compare_contents(const struct blob *blob, const struct blob_con
         const void *made;
         size_t n_made;
     } parts[] = {
-        {blob->model, sizeof *blob->model, made->model, sizeof *made->model},
+        {blob->model_section, MODEL_SECTION_SIZE, made->model, MODEL_SECTION_SIZE},
+        {blob->states_section ? blob->states_section : blob->front,
+         blob->states_section ? sizeof made->model->states : 0, &made->model->states,
+         made->model->states.kind ? sizeof made->model->states : 0},
+        {blob->experts_section ? blob->experts_section : blob->front,
+         blob->experts_section ? sizeof made->model->experts : 0, &made->model->experts,
+         made->model->experts.n_experts ? sizeof made->model->experts : 0},
         {blob->inv_freq, smol_inv_freq_count(blob->model) * sizeof(float), made->inv_freq,
          smol_inv_freq_count(made->model) * sizeof(float)},
         {blob->layers ? blob->layers : blob->front, blob->layers ? blob->model->n_layers : 0,

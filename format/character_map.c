@@ -3,14 +3,28 @@
 
 #include "common/utf8.h"
 
-/* Returns how the first character of text[0..size), size > 0, changes. Sets *length to its bytes.
- */
-static uint32_t change_at(const struct character_map *map, const uint8_t *text, size_t size,
-                          size_t *length)
+uint32_t smol_character_change(const struct character_map *map, const uint8_t *text, size_t size,
+                               size_t *length)
 {
     uint32_t point;
     *length = smol_utf8_decode(text, size, &point);
     return map->blocks[map->index[point / 256]][point % 256];
+}
+
+void smol_character_put(const struct character_map *map, uint32_t change, const uint8_t *text,
+                        size_t length, struct buffer *out)
+{
+    const char *character = (const char *)text;
+    if (change == MAP_PADDED) {
+        smol_buffer_add(out, " ", 1);
+        smol_buffer_add(out, character, length);
+        smol_buffer_add(out, " ", 1);
+    } else if (change) {
+        smol_buffer_add(out, (const char *)map->pool + (change & MAP_START_MASK),
+                        (change >> MAP_SIZE_SHIFT) - 1);
+    } else {
+        smol_buffer_add(out, character, length);
+    }
 }
 
 static uint32_t utf8_length(uint32_t point)
@@ -40,7 +54,7 @@ bool smol_character_map_unchanged(const struct character_map *map, const uint8_t
 {
     size_t length;
     for (size_t i = 0; i < size; i += length)
-        if (change_at(map, text + i, size - i, &length))
+        if (smol_character_change(map, text + i, size - i, &length))
             return false;
     return true;
 }
@@ -50,17 +64,7 @@ void smol_character_map(const struct character_map *map, const uint8_t *text, si
 {
     size_t length;
     for (; size > 0; text += length, size -= length) {
-        uint32_t change = change_at(map, text, size, &length);
-        const char *character = (const char *)text;
-        if (change == MAP_PADDED) {
-            smol_buffer_add(out, " ", 1);
-            smol_buffer_add(out, character, length);
-            smol_buffer_add(out, " ", 1);
-        } else if (change) {
-            smol_buffer_add(out, (const char *)map->pool + (change & MAP_START_MASK),
-                            (change >> MAP_SIZE_SHIFT) - 1);
-        } else {
-            smol_buffer_add(out, character, length);
-        }
+        uint32_t change = smol_character_change(map, text, size, &length);
+        smol_character_put(map, change, text, length, out);
     }
 }

@@ -15,6 +15,16 @@ struct character_map {
     const uint8_t *pool;
 };
 
+/* Returns how the first character of text[0..size), size > 0, changes. Sets *length to its bytes.
+ */
+uint32_t smol_character_change(const struct character_map *map, const uint8_t *text, size_t size,
+                               size_t *length);
+
+/* Appends the character or cluster text[0..length), changed. Sets out->failed if memory runs out.
+ */
+void smol_character_put(const struct character_map *map, uint32_t change, const uint8_t *text,
+                        size_t length, struct buffer *out);
+
 /* Returns the factor by which the map can lengthen a text, at least 1; too large is possible. */
 uint32_t smol_character_map_growth(const struct character_map *map);
 

@@ -4,6 +4,7 @@
 #ifndef SMOL_FORMAT_FORMAT_H
 #define SMOL_FORMAT_FORMAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Modelled on PNG: a byte with the high bit set, then line endings that text-mode transfers
@@ -54,13 +55,18 @@ enum blob_feature {
     FEATURE_COMPONENTS = 1 << 6,
     /* fields of struct blob_text from `model` on, and the flags and steps that belong to it */
     FEATURE_VOCABULARY = 1 << 7,
-    FEATURE_ENCODER = 1 << 8, /* SECTION_ENCODER: every token sees the whole text */
-    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees
-     * those before it */
+    FEATURE_ENCODER = 1 << 8,  /* SECTION_ENCODER: every token sees the whole text */
+    FEATURE_STATES = 1 << 9,   /* SECTION_STATES: layers with states in place of attention */
+    FEATURE_EXPERTS = 1 << 10, /* SECTION_EXPERTS: layers with mixtures of experts */
+    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees those
+     * before it */
     FEATURE_EMBEDDER = 1 << 11,
+    FEATURE_CLUSTERS =
+        1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
-                     FEATURE_ENCODER | FEATURE_EMBEDDER,
+                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
+                     FEATURE_CLUSTERS,
 };
 
 enum section_kind {
@@ -78,6 +84,8 @@ enum section_kind {
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
     SECTION_ENCODER = 13,   /* struct blob_encoder, FEATURE_ENCODER or FEATURE_EMBEDDER */
+    SECTION_STATES = 14,    /* struct blob_states, FEATURE_STATES */
+    SECTION_EXPERTS = 15,   /* struct blob_experts, FEATURE_EXPERTS */
     SECTION_EMBEDDER = 16,  /* struct blob_embedder, then its tables, FEATURE_EMBEDDER */
     /* data sections */
     SECTION_FIRST_DATA = 32,
@@ -142,7 +150,9 @@ enum block_bit {
     /* with FEATURE_ENCODER only: the residual stream becomes what the norm before a block makes of
      * it (post-norm: LayerNorm(x + block(x)), seen from the next block) */
     BLOCK_NORM_STREAM = 1 << 12,
-    ALL_BLOCK_BITS = (1 << 13) - 1,
+    /* with FEATURE_STATES only: attention's output is multiplied by the sigmoid of a gate */
+    BLOCK_ATTENTION_GATE = 1 << 13,
+    ALL_BLOCK_BITS = (1 << 14) - 1,
 };
 
 /* Properties of a single layer. */
@@ -151,6 +161,52 @@ enum layer_bit {
     LAYER_NO_ROTATION = 1 << 1,  /* queries and keys are not rotated */
     LAYER_SECOND_TABLE = 1 << 2, /* queries and keys are rotated by the second table of inv_freq */
     ALL_LAYER_BITS = (1 << 3) - 1,
+};
+
+/* Layers that, in place of attention's keys and values, keep a state of fixed size for a sequence.
+ * All of a model's are of one kind. */
+enum { STATES_MAX_LAYERS = 1 << 10 };
+struct blob_states {
+    uint32_t kind;   /* enum state_kind */
+    uint32_t taps;   /* inputs that a convolution sees, with the newest; 2 to STATES_MAX_TAPS */
+    uint32_t biases; /* 1: the convolution and, of STATE_SHORT_CONV, the matrices have biases */
+    /* 0 for STATE_SHORT_CONV: */
+    uint32_t n_heads, head_dim; /* of the layer's output */
+    uint32_t size;              /* of the vectors that drive and read the state */
+    uint32_t n_groups;          /* of these vectors: groups of as many heads share them */
+    uint32_t reserved[9];
+    uint8_t layers[STATES_MAX_LAYERS / 8]; /* bit i % 8 of byte i / 8: layer i has a state */
+};
+enum state_kind {
+    STATE_NONE,       /* in memory only: no layer has a state */
+    STATE_SHORT_CONV, /* LFM2's gated short convolution */
+    STATE_MAMBA2,     /* Dao and Gu, 2024 */
+    STATE_DELTA,      /* gated DeltaNet (Yang et al., 2024) */
+};
+enum { STATES_MAX_TAPS = 16, STATES_MAX_HEADS = 1 << 12, STATES_MAX_SIZE = 1 << 10 };
+
+/* Mixtures of experts (Shazeer et al., 2017): in a sparse layer a router chooses for each token
+ * n_used of n_experts MLPs, whose weighted outputs are added. All zero: the model has none. */
+struct blob_experts {
+    uint32_t n_experts;
+    uint32_t n_used;       /* at most n_experts */
+    uint32_t width;        /* the intermediate size of an expert */
+    uint32_t shared_width; /* that of the MLP which all tokens use beside the experts; 0: none */
+    uint32_t scoring;      /* enum expert_scoring */
+    uint32_t normalizes;   /* 1: the weights of the chosen experts are divided by their sum */
+    uint32_t choice_bias;  /* 1: a bias is added to the scores, only to choose by them */
+    float sum_epsilon;     /* added to that sum */
+    float scale;           /* the weights are then multiplied by it */
+    float qkv_clip;        /* queries, keys and values stay within it and its negative; 0: free */
+    uint8_t reserved[24];
+    uint8_t dense[STATES_MAX_LAYERS /
+                  8]; /* set of the layers with one MLP of intermediate_size instead */
+};
+enum expert_scoring {
+    SCORE_SOFTMAX,        /* softmax over all experts */
+    SCORE_SOFTMAX_CHOSEN, /* softmax over the chosen experts, which have the largest logits */
+    SCORE_SIGMOID,        /* of each logit */
+    SCORE_COUNT,
 };
 
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
@@ -187,7 +243,13 @@ struct blob_model {
     float rope_scale[2];     /* of cosine and sine, for each table; 0 without a second table */
     float query_growth;      /* rotated queries at position p are multiplied by */
     uint32_t query_period;   /* 1 + query_growth * ln(1 + floor(p / query_period)); 0, 0: are not */
+
+    /* SECTION_MODEL ends here. In memory, the sections of further features follow; without them,
+     * they are zero. */
+    struct blob_states states;
+    struct blob_experts experts;
 };
+enum { MODEL_SECTION_SIZE = 128 };
 
 /* How an encoder turns the states of a text's tokens into one embedding. */
 struct blob_encoder {
@@ -295,6 +357,30 @@ enum tensor_role {
     ROLE_MLP_NORM_BIAS,   /* (hidden_size), per layer */
     ROLE_FINAL_NORM_BIAS, /* (hidden_size) */
     ROLE_OUTPUT_BIAS,     /* (vocab_size) */
+    /* per layer with a state, with FEATURE_STATES; FORMAT.md, 14, has their shapes */
+    ROLE_MIXER_IN,        /* STATE_SHORT_CONV: B, C and x; others: the convolution's inputs */
+    ROLE_MIXER_IN_BIAS,   /* of STATE_SHORT_CONV */
+    ROLE_MIXER_CONV,      /* (taps, channels): the weights of the oldest input come first */
+    ROLE_MIXER_CONV_BIAS, /* (channels) */
+    ROLE_MIXER_OUT,       /* (hidden_size, n_heads * head_dim) */
+    ROLE_MIXER_OUT_BIAS,  /* of STATE_SHORT_CONV */
+    /* per sparse layer, with FEATURE_EXPERTS; its shared MLP has the roles of an MLP */
+    ROLE_ROUTER,      /* (n_experts, hidden_size), f32 in blobs of every dtype */
+    ROLE_ROUTER_BIAS, /* (n_experts) */
+    ROLE_EXPERT_GATE, /* (width, hidden_size), for each expert */
+    ROLE_EXPERT_UP,   /* as gate */
+    ROLE_EXPERT_DOWN, /* (hidden_size, width) */
+    /* per layer with a state, but not of STATE_SHORT_CONV: */
+    ROLE_MIXER_GATE,      /* (n_heads * head_dim, hidden_size): the gate of the output */
+    ROLE_MIXER_STEP,      /* (n_heads, hidden_size): a token's step */
+    ROLE_MIXER_RATE,      /* (n_heads, hidden_size): STATE_DELTA's rate of learning */
+    ROLE_MIXER_STEP_BIAS, /* (n_heads) */
+    ROLE_MIXER_DECAY,     /* (n_heads): the logarithm of the decay by a step of 1 */
+    ROLE_MIXER_SKIP,      /* (n_heads): STATE_MAMBA2's D */
+    ROLE_MIXER_NORM,      /* (n_heads * head_dim), or (head_dim) of STATE_DELTA */
+    /* of layers that attend, with BLOCK_ATTENTION_GATE */
+    ROLE_ATTN_GATE, /* as Q */
+    ROLE_ATTN_GATE_BIAS,
     ROLE_COUNT,
 };
 
@@ -315,7 +401,8 @@ struct blob_tensor {
     uint64_t offset; /* from the start of the file, multiple of BLOB_ALIGN */
     uint64_t size;   /* bytes, including tile padding */
     uint32_t levels; /* int6, int5, int4: index of the table in SECTION_LEVELS; otherwise 0 */
-    uint8_t reserved[12];
+    uint32_t expert; /* 0 for roles that are not per expert */
+    uint8_t reserved[8];
 };
 
 /* The tokenizer section starts with this struct. The tables follow in the order of their offsets
@@ -435,17 +522,27 @@ struct blob_text {
     uint32_t n_map_blocks; /* u32[256]: -> change, see map_change */
     uint32_t n_nodes;      /* struct name_node: the names of the model's tokens */
     uint32_t n_scores;     /* Unigram: f64, by id */
-    uint32_t reserved[7];
+    /* with FEATURE_CLUSTERS, else 0: */
+    uint32_t
+        n_cluster_blocks; /* u16[CLASS_INDEX_SIZE]: code point / 256 -> block; u8[256]: class */
+    uint32_t
+        n_cluster_classes; /* u8[n_cluster_states][n_cluster_classes]: 2 * the next state, ... */
+    uint32_t n_cluster_states; /* ... + 1 if a cluster starts before the character */
+    uint32_t n_clusters;       /* struct text_cluster, ascending */
+    uint32_t reserved[3];
 };
 enum {
     TEXT_MAX_AROUND = 16,  /* largest n_before and n_after */
     TEXT_MAX_STEPS = 8,    /* largest n_steps and n_late_steps */
     TEXT_MAX_LENGTH = 64,  /* bytes of a step's pattern or text */
     TEXT_MAX_GROWTH = 256, /* most that all steps together may multiply the length of a text by; */
-    TEXT_MAX_MORE = 1024,  /* with FEATURE_VOCABULARY */
+    TEXT_MAX_MORE = 1024,  /* with FEATURE_VOCABULARY; */
+    TEXT_MAX_MOST = 32768, /* with FEATURE_CLUSTERS */
     TEXT_MAX_STRIP = 64,   /* largest n_strip */
     TEXT_MAX_MAPS = 8,     /* largest n_maps */
     TEXT_MAX_PREFIX = 64,  /* largest n_prefix */
+    TEXT_MAX_CLUSTER_CLASSES = 255,
+    TEXT_MAX_CLUSTER_STATES = 128,
 };
 #define TEXT_MAX_SCORE 1e9 /* all scores are between this and its negative */
 
@@ -477,6 +574,8 @@ enum text_step_kind {
     STEP_MAP = 7,      /* replaces each character as map number `start` specifies */
     STEP_COLLAPSE = 8, /* replaces each run of two or more patterns with the text */
     STEP_TRIM = 9, /* removes white space: at the start if `start` has bit 0, at the end if bit 1 */
+    /* with FEATURE_CLUSTERS only: */
+    STEP_CLUSTERS = 10, /* replaces short clusters, and other characters as map `start` specifies */
 };
 
 /* How the tokens of a word are found. */
@@ -494,6 +593,15 @@ static inline uint32_t map_change(uint32_t start, uint32_t size)
 {
     return (size + 1) << MAP_SIZE_SHIFT | start;
 }
+
+/* A grapheme cluster of several characters in less than CLUSTER_TOO_LONG bytes, and its change, in
+ * the manner of a map. A cluster that starts with the text is replaced as a whole. */
+enum { CLUSTER_TOO_LONG = 6 };
+struct text_cluster {
+    uint8_t text[7]; /* (size), then zeros */
+    uint8_t size;
+    uint32_t change;
+};
 
 /* A node of a trie: a string, and the tokens that continue it. Node 0 is the empty string; the
  * others follow by length, and those with the same parent by `byte`, ascending. */
@@ -587,7 +695,9 @@ static inline uint32_t merge_hash(uint32_t left, uint32_t right)
 
 _Static_assert(sizeof(struct blob_header) == 64, "header");
 _Static_assert(sizeof(struct blob_section) == 24, "section");
-_Static_assert(sizeof(struct blob_model) == 128, "model");
+_Static_assert(offsetof(struct blob_model, states) == MODEL_SECTION_SIZE, "model");
+_Static_assert(sizeof(struct blob_states) == 192, "states");
+_Static_assert(sizeof(struct blob_experts) == 192, "experts");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_encoder) == 64, "encoder");

@@ -4,17 +4,39 @@
 #include <stdio.h>
 
 #include "common/checked.h"
+#include "format/experts.h"
+#include "format/states.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
-enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, QUERY_NORM, KEY_NORM, INTERMEDIATE, VOCAB, CONTEXT };
+enum extent {
+    ONE,
+    HIDDEN,
+    QUERY,
+    KEY_VALUE,
+    QUERY_NORM,
+    KEY_NORM,
+    INTERMEDIATE,
+    VOCAB,
+    CONTEXT,
+    TAPS,
+    MIXER_INPUTS,
+    MIXER_CHANNELS,
+    MIXER_WIDTH,
+    MIXER_HEADS,
+    MIXER_NORM,
+    EXPERTS,
+    EXPERT_WIDTH
+};
 enum presence {
     ALWAYS,
+    WITH_ATTENTION,
     WITH_INPUT_NORMS,
     WITH_MLP_INPUT_NORM,
     WITH_OUTPUT_NORMS,
     WITH_QK_NORMS,
     WITH_QKV_BIAS,
     WITH_O_BIAS,
+    WITH_MLP,
     WITH_MLP_BIAS,
     WITH_GATE,
     WITH_GATE_BIAS,
@@ -22,6 +44,16 @@ enum presence {
     WITH_TWO_LAYER_NORMS,
     WITH_POSITIONS,
     WITH_OUTPUT_BIAS,
+    WITH_STATE,
+    WITH_STATE_BIAS,
+    WITH_EXPERTS,
+    WITH_CHOICE_BIAS,
+    WITH_SHORT_CONV_BIAS,
+    WITH_RECURRENCE,
+    WITH_MAMBA2,
+    WITH_DELTA,
+    WITH_ATTENTION_GATE,
+    WITH_ATTENTION_GATE_BIAS,
 };
 static const struct role_info {
     const char *name;
@@ -31,18 +63,18 @@ static const struct role_info {
 } roles[ROLE_COUNT] = {
     [ROLE_EMBED] = {"embed", true, false, ALWAYS, VOCAB, HIDDEN},
     [ROLE_ATTN_NORM] = {"attn_norm", false, true, WITH_INPUT_NORMS, ONE, HIDDEN},
-    [ROLE_ATTN_Q] = {"attn_q", true, true, ALWAYS, QUERY, HIDDEN},
-    [ROLE_ATTN_K] = {"attn_k", true, true, ALWAYS, KEY_VALUE, HIDDEN},
-    [ROLE_ATTN_V] = {"attn_v", true, true, ALWAYS, KEY_VALUE, HIDDEN},
-    [ROLE_ATTN_O] = {"attn_o", true, true, ALWAYS, HIDDEN, QUERY},
+    [ROLE_ATTN_Q] = {"attn_q", true, true, WITH_ATTENTION, QUERY, HIDDEN},
+    [ROLE_ATTN_K] = {"attn_k", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
+    [ROLE_ATTN_V] = {"attn_v", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
+    [ROLE_ATTN_O] = {"attn_o", true, true, WITH_ATTENTION, HIDDEN, QUERY},
     [ROLE_ATTN_Q_BIAS] = {"attn_q_bias", false, true, WITH_QKV_BIAS, ONE, QUERY},
     [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
     [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
     [ROLE_ATTN_O_BIAS] = {"attn_o_bias", false, true, WITH_O_BIAS, ONE, HIDDEN},
     [ROLE_MLP_NORM] = {"mlp_norm", false, true, WITH_MLP_INPUT_NORM, ONE, HIDDEN},
     [ROLE_MLP_GATE] = {"mlp_gate", true, true, WITH_GATE, INTERMEDIATE, HIDDEN},
-    [ROLE_MLP_UP] = {"mlp_up", true, true, ALWAYS, INTERMEDIATE, HIDDEN},
-    [ROLE_MLP_DOWN] = {"mlp_down", true, true, ALWAYS, HIDDEN, INTERMEDIATE},
+    [ROLE_MLP_UP] = {"mlp_up", true, true, WITH_MLP, INTERMEDIATE, HIDDEN},
+    [ROLE_MLP_DOWN] = {"mlp_down", true, true, WITH_MLP, HIDDEN, INTERMEDIATE},
     [ROLE_MLP_GATE_BIAS] = {"mlp_gate_bias", false, true, WITH_GATE_BIAS, ONE, INTERMEDIATE},
     [ROLE_MLP_UP_BIAS] = {"mlp_up_bias", false, true, WITH_MLP_BIAS, ONE, INTERMEDIATE},
     [ROLE_MLP_DOWN_BIAS] = {"mlp_down_bias", false, true, WITH_MLP_BIAS, ONE, HIDDEN},
@@ -57,6 +89,26 @@ static const struct role_info {
     [ROLE_MLP_NORM_BIAS] = {"mlp_norm_bias", false, true, WITH_TWO_LAYER_NORMS, ONE, HIDDEN},
     [ROLE_FINAL_NORM_BIAS] = {"final_norm_bias", false, false, WITH_LAYER_NORM, ONE, HIDDEN},
     [ROLE_OUTPUT_BIAS] = {"output_bias", false, false, WITH_OUTPUT_BIAS, ONE, VOCAB},
+    [ROLE_ATTN_GATE] = {"attn_gate", true, true, WITH_ATTENTION_GATE, QUERY, HIDDEN},
+    [ROLE_ATTN_GATE_BIAS] = {"attn_gate_bias", false, true, WITH_ATTENTION_GATE_BIAS, ONE, QUERY},
+    [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, MIXER_INPUTS, HIDDEN},
+    [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_SHORT_CONV_BIAS, ONE, MIXER_INPUTS},
+    [ROLE_MIXER_CONV] = {"mixer_conv", false, true, WITH_STATE, TAPS, MIXER_CHANNELS},
+    [ROLE_MIXER_CONV_BIAS] = {"mixer_conv_bias", false, true, WITH_STATE_BIAS, ONE, MIXER_CHANNELS},
+    [ROLE_MIXER_OUT] = {"mixer_out", true, true, WITH_STATE, HIDDEN, MIXER_WIDTH},
+    [ROLE_MIXER_OUT_BIAS] = {"mixer_out_bias", false, true, WITH_SHORT_CONV_BIAS, ONE, HIDDEN},
+    [ROLE_MIXER_GATE] = {"mixer_gate", true, true, WITH_RECURRENCE, MIXER_WIDTH, HIDDEN},
+    [ROLE_MIXER_STEP] = {"mixer_step", true, true, WITH_RECURRENCE, MIXER_HEADS, HIDDEN},
+    [ROLE_MIXER_RATE] = {"mixer_rate", true, true, WITH_DELTA, MIXER_HEADS, HIDDEN},
+    [ROLE_MIXER_STEP_BIAS] = {"mixer_step_bias", false, true, WITH_RECURRENCE, ONE, MIXER_HEADS},
+    [ROLE_MIXER_DECAY] = {"mixer_decay", false, true, WITH_RECURRENCE, ONE, MIXER_HEADS},
+    [ROLE_MIXER_SKIP] = {"mixer_skip", false, true, WITH_MAMBA2, ONE, MIXER_HEADS},
+    [ROLE_MIXER_NORM] = {"mixer_norm", false, true, WITH_RECURRENCE, ONE, MIXER_NORM},
+    [ROLE_ROUTER] = {"router", true, true, WITH_EXPERTS, EXPERTS, HIDDEN},
+    [ROLE_ROUTER_BIAS] = {"router_bias", false, true, WITH_CHOICE_BIAS, ONE, EXPERTS},
+    [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
+    [ROLE_EXPERT_UP] = {"up", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
+    [ROLE_EXPERT_DOWN] = {"down", true, true, WITH_EXPERTS, HIDDEN, EXPERT_WIDTH},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
@@ -75,7 +127,22 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_V_BIAS] = ROLE_ATTN_O_BIAS,
     [ROLE_ATTN_O_BIAS] = ROLE_ATTN_Q_NORM,
     [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
-    [ROLE_ATTN_K_NORM] = ROLE_ATTN_OUT_NORM,
+    [ROLE_ATTN_K_NORM] = ROLE_ATTN_GATE,
+    [ROLE_ATTN_GATE] = ROLE_ATTN_GATE_BIAS,
+    [ROLE_ATTN_GATE_BIAS] = ROLE_MIXER_GATE,
+    [ROLE_MIXER_GATE] = ROLE_MIXER_IN,
+    [ROLE_MIXER_IN] = ROLE_MIXER_IN_BIAS,
+    [ROLE_MIXER_IN_BIAS] = ROLE_MIXER_CONV,
+    [ROLE_MIXER_CONV] = ROLE_MIXER_CONV_BIAS,
+    [ROLE_MIXER_CONV_BIAS] = ROLE_MIXER_STEP,
+    [ROLE_MIXER_STEP] = ROLE_MIXER_RATE,
+    [ROLE_MIXER_RATE] = ROLE_MIXER_STEP_BIAS,
+    [ROLE_MIXER_STEP_BIAS] = ROLE_MIXER_DECAY,
+    [ROLE_MIXER_DECAY] = ROLE_MIXER_SKIP,
+    [ROLE_MIXER_SKIP] = ROLE_MIXER_NORM,
+    [ROLE_MIXER_NORM] = ROLE_MIXER_OUT,
+    [ROLE_MIXER_OUT] = ROLE_MIXER_OUT_BIAS,
+    [ROLE_MIXER_OUT_BIAS] = ROLE_ATTN_OUT_NORM,
     [ROLE_ATTN_OUT_NORM] = ROLE_MLP_NORM,
     [ROLE_MLP_NORM] = ROLE_MLP_NORM_BIAS,
     [ROLE_MLP_NORM_BIAS] = ROLE_MLP_GATE,
@@ -84,7 +151,12 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_MLP_DOWN] = ROLE_MLP_GATE_BIAS,
     [ROLE_MLP_GATE_BIAS] = ROLE_MLP_UP_BIAS,
     [ROLE_MLP_UP_BIAS] = ROLE_MLP_DOWN_BIAS,
-    [ROLE_MLP_DOWN_BIAS] = ROLE_MLP_OUT_NORM,
+    [ROLE_MLP_DOWN_BIAS] = ROLE_ROUTER,
+    [ROLE_ROUTER] = ROLE_ROUTER_BIAS,
+    [ROLE_ROUTER_BIAS] = ROLE_EXPERT_GATE,
+    [ROLE_EXPERT_GATE] = ROLE_EXPERT_UP,
+    [ROLE_EXPERT_UP] = ROLE_EXPERT_DOWN,
+    [ROLE_EXPERT_DOWN] = ROLE_MLP_OUT_NORM,
     [ROLE_MLP_OUT_NORM] = ROLE_FINAL_NORM,
     [ROLE_FINAL_NORM] = ROLE_FINAL_NORM_BIAS,
     [ROLE_FINAL_NORM_BIAS] = ROLE_OUTPUT_BIAS,
@@ -92,7 +164,7 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_OUTPUT] = ROLE_COUNT,
 };
 
-static uint64_t extent_of(const struct blob_model *model, enum extent extent)
+static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum extent extent)
 {
     switch (extent) {
     case HIDDEN:
@@ -107,19 +179,38 @@ static uint64_t extent_of(const struct blob_model *model, enum extent extent)
         return (model->blocks & BLOCK_QK_NORM_ALL ? (uint64_t)model->n_kv_heads : 1) *
                model->head_dim;
     case INTERMEDIATE:
-        return model->intermediate_size;
+        return smol_mlp_width(model, layer);
     case VOCAB:
         return model->vocab_size;
     case CONTEXT:
         return model->context_length;
+    case TAPS:
+        return model->states.taps;
+    case EXPERTS:
+        return model->experts.n_experts;
+    case EXPERT_WIDTH:
+        return model->experts.width;
+    case MIXER_INPUTS:
+        return smol_states_inputs(model);
+    case MIXER_CHANNELS:
+        return smol_states_channels(model);
+    case MIXER_WIDTH:
+        return smol_states_width(model);
+    case MIXER_HEADS:
+        return model->states.n_heads;
+    case MIXER_NORM:
+        return model->states.kind == STATE_DELTA ? model->states.head_dim
+                                                 : smol_states_width(model);
     case ONE:
         break;
     }
     return 1;
 }
 
-static bool has_role(const struct blob_model *model, enum tensor_role role)
+/* Returns whether the layer, or the model if the role is not per layer, has such a tensor. */
+static bool has_role(const struct blob_model *model, enum tensor_role role, uint32_t layer)
 {
+    bool attends = !layer_has_state(model, layer);
     switch (roles[role].presence) {
     case WITH_INPUT_NORMS:
         return !(model->blocks & BLOCK_NO_INPUT_NORMS);
@@ -128,15 +219,36 @@ static bool has_role(const struct blob_model *model, enum tensor_role role)
     case WITH_OUTPUT_NORMS:
         return model->blocks & BLOCK_NORM_OUTPUTS;
     case WITH_QK_NORMS:
-        return model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
+        return attends && model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
+    case WITH_ATTENTION:
+        return attends;
+    case WITH_STATE:
+        return !attends;
+    case WITH_STATE_BIAS:
+        return !attends && model->states.biases;
+    case WITH_SHORT_CONV_BIAS:
+        return !attends && model->states.biases && model->states.kind == STATE_SHORT_CONV;
+    case WITH_RECURRENCE:
+        return !attends && model->states.kind != STATE_SHORT_CONV;
+    case WITH_MAMBA2:
+        return !attends && model->states.kind == STATE_MAMBA2;
+    case WITH_ATTENTION_GATE:
+        return attends && model->blocks & BLOCK_ATTENTION_GATE;
+    case WITH_ATTENTION_GATE_BIAS:
+        return attends && model->blocks & BLOCK_ATTENTION_GATE &&
+               model->attention_bias != BIAS_NONE;
+    case WITH_DELTA:
+        return !attends && model->states.kind == STATE_DELTA;
     case WITH_QKV_BIAS:
-        return model->attention_bias != BIAS_NONE;
+        return attends && model->attention_bias != BIAS_NONE;
     case WITH_O_BIAS:
-        return model->attention_bias == BIAS_QKVO;
+        return attends && model->attention_bias == BIAS_QKVO;
     case WITH_MLP_BIAS:
         return model->mlp_bias;
+    case WITH_MLP:
+        return smol_mlp_width(model, layer) > 0;
     case WITH_GATE:
-        return !(model->blocks & BLOCK_NO_GATE);
+        return smol_mlp_width(model, layer) > 0 && !(model->blocks & BLOCK_NO_GATE);
     case WITH_GATE_BIAS:
         return model->mlp_bias && !(model->blocks & BLOCK_NO_GATE);
     case WITH_LAYER_NORM:
@@ -147,6 +259,10 @@ static bool has_role(const struct blob_model *model, enum tensor_role role)
         return model->blocks & BLOCK_POSITIONS;
     case WITH_OUTPUT_BIAS:
         return model->blocks & BLOCK_OUTPUT_BIAS;
+    case WITH_EXPERTS:
+        return smol_layer_is_sparse(model, layer);
+    case WITH_CHOICE_BIAS:
+        return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
     case ALWAYS:
         break;
     }
@@ -156,6 +272,14 @@ static bool has_role(const struct blob_model *model, enum tensor_role role)
 bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
 {
     do {
+        if (key->role == ROLE_EXPERT_DOWN && smol_layer_is_sparse(model, key->layer) &&
+            key->expert + 1 < model->experts.n_experts) {
+            key->role = ROLE_EXPERT_GATE;
+            key->expert++;
+            return true;
+        }
+        if (key->role == ROLE_EXPERT_DOWN)
+            key->expert = 0;
         if (key->role == ROLE_MLP_OUT_NORM && key->layer + 1 < model->n_layers) {
             key->role = ROLE_ATTN_NORM;
             key->layer++;
@@ -166,8 +290,13 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
             if (!roles[key->role].per_layer)
                 key->layer = 0;
         }
-    } while (!has_role(model, key->role));
+    } while (!has_role(model, key->role, key->layer));
     return true;
+}
+
+bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key)
+{
+    return has_role(model, key.role, key.layer);
 }
 
 bool smol_role_is_per_layer(enum tensor_role role)
@@ -175,18 +304,27 @@ bool smol_role_is_per_layer(enum tensor_role role)
     return roles[role].per_layer;
 }
 
+bool smol_role_is_per_expert(enum tensor_role role)
+{
+    return role >= ROLE_EXPERT_GATE && role <= ROLE_EXPERT_DOWN;
+}
+
 size_t smol_tensor_count(const struct blob_model *model)
 {
     size_t n = 0;
     for (enum tensor_role role = 0; role < ROLE_COUNT; role++)
-        if (has_role(model, role))
-            n += roles[role].per_layer ? model->n_layers : 1;
+        for (uint32_t layer = 0; layer < (roles[role].per_layer ? model->n_layers : 1); layer++)
+            if (has_role(model, role, layer))
+                n += smol_role_is_per_expert(role) ? model->experts.n_experts : 1;
     return n;
 }
 
 const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME])
 {
-    if (roles[key.role].per_layer)
+    if (smol_role_is_per_expert(key.role))
+        snprintf(name, MAX_NAME, "layers.%u.experts.%u.%s", key.layer, key.expert,
+                 roles[key.role].name);
+    else if (roles[key.role].per_layer)
         snprintf(name, MAX_NAME, "layers.%u.%s", key.layer, roles[key.role].name);
     else
         snprintf(name, MAX_NAME, "%s", roles[key.role].name);
@@ -210,8 +348,9 @@ struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct ten
         .role = key.role,
         .layer = key.layer,
         .dtype = DTYPE_F32,
-        .rows = extent_of(model, info->rows),
-        .cols = extent_of(model, info->cols),
+        .rows = extent_of(model, key.layer, info->rows),
+        .cols = extent_of(model, key.layer, info->cols),
+        .expert = key.expert,
     };
     if (!info->matrix) {
         tensor.layout = info->rows == ONE ? LAYOUT_VECTOR : LAYOUT_ROWS;
@@ -219,8 +358,10 @@ struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct ten
         return tensor;
     }
     tensor.layout = LAYOUT_TILES;
-    tensor.dtype = storage ? storage->dtype : model->dtype;
-    tensor.levels = storage ? storage->levels : 0;
+    if (has_storage(&tensor)) {
+        tensor.dtype = storage ? storage->dtype : model->dtype;
+        tensor.levels = storage ? storage->levels : 0;
+    }
     tensor.size = count_blocks(tensor.rows) * smol_block_bytes(tensor.dtype, tensor.cols);
     return tensor;
 }

@@ -20,24 +20,49 @@ enum {
     MAX_NAME = 64, /* capacity for smol_tensor_name */
 };
 
-/* Identifies a tensor by role and, for roles within a layer, the layer. */
+/* Returns whether a layer has a state in place of attention. */
+static inline bool layer_has_state(const struct blob_model *model, uint32_t layer)
+{
+    return model->states.layers[layer / 8] >> layer % 8 & 1;
+}
+
+/* Identifies a tensor by role and, for roles within a layer, the layer, and for roles of experts,
+ * the expert. */
 struct tensor_key {
     enum tensor_role role;
     uint32_t layer;
+    uint32_t expert;
 };
 
 /* Steps through the tensors of `model` in the order of the tensor table. Start with {ROLE_EMBED,
  * 0}. Returns false after the last one. */
 bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key);
 
-/* Returns whether each layer has a tensor of this role. */
+/* Returns whether the model has this tensor. */
+bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key);
+
+/* Returns whether a role is within a layer; whether it is one of experts. */
 bool smol_role_is_per_layer(enum tensor_role role);
+bool smol_role_is_per_expert(enum tensor_role role);
+
+/* Returns the key of a tensor of a table. */
+static inline struct tensor_key tensor_key(const struct blob_tensor *tensor)
+{
+    return (struct tensor_key){(enum tensor_role)tensor->role, tensor->layer, tensor->expert};
+}
 
 /* Returns the number of tensors, including a tied output. */
 size_t smol_tensor_count(const struct blob_model *model);
 
 /* Writes a name such as "layers.3.attn_q" or "embed", for messages and listings. Returns `name`. */
 const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME]);
+
+/* Returns whether a tensor is a matrix whose dtype is the model's, or chosen for it. (The router is
+ * f32 in every model.) */
+static inline bool has_storage(const struct blob_tensor *tensor)
+{
+    return tensor->layout == LAYOUT_TILES && tensor->role != ROLE_ROUTER;
+}
 
 /* How a matrix is stored, as in struct blob_tensor. */
 struct storage {

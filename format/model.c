@@ -11,7 +11,8 @@
 static bool same_blocks(const struct blob_model *a, const struct blob_model *b)
 {
     const size_t start = offsetof(struct blob_model, blocks);
-    return memcmp((const char *)a + start, (const char *)b + start, sizeof *a - start) == 0;
+    return memcmp((const char *)a + start, (const char *)b + start, MODEL_SECTION_SIZE - start) ==
+           0;
 }
 
 bool smol_model_is_plain(const struct blob_model *model)
@@ -214,8 +215,9 @@ void smol_model_fill(struct blob_model *model)
 /* Returns the model with its fields from `blocks` on set to zero. */
 static struct blob_model unsaid(const struct blob_model *model)
 {
-    struct blob_model copy = {0};
-    memcpy(&copy, model, offsetof(struct blob_model, blocks));
+    const size_t start = offsetof(struct blob_model, blocks);
+    struct blob_model copy = *model;
+    memset((char *)&copy + start, 0, MODEL_SECTION_SIZE - start);
     return copy;
 }
 

@@ -15,6 +15,7 @@ enum {
     MODEL_MAX_LAYERS = 1 << 10,
     MODEL_MAX_HIDDEN = 1 << 20,
     MODEL_MAX_INTERMEDIATE = 1 << 22,
+    MODEL_MAX_EXPERTS = 1 << 10,
     MODEL_MAX_HEADS = 1 << 12, /* of queries, and of keys and values */
     MODEL_MAX_VOCAB = 1 << 24,
     MODEL_MAX_CONTEXT = 1 << 24,

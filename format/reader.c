@@ -11,8 +11,10 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "format/delta.h"
+#include "format/experts.h"
 #include "format/model.h"
 #include "format/sections.h"
+#include "format/states.h"
 
 static smol_status damaged(const struct blob *blob, smol_error *error, const char *what,
                            uint64_t offset)
@@ -224,13 +226,18 @@ static smol_status check_layers(struct blob *blob, smol_error *error)
 static smol_status check_model(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
-    smol_status status =
-        take(blob, SECTION_MODEL, sizeof *blob->model, (const void **)&blob->model, &n, error);
+    smol_status status = take(blob, SECTION_MODEL, MODEL_SECTION_SIZE,
+                              (const void **)&blob->model_section, &n, error);
     if (status)
         return status;
     uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (n != 1)
         return damaged_section(blob, error, SECTION_MODEL, "wrong size", offset);
+    blob->model_copy = smol_calloc(1, sizeof *blob->model_copy);
+    if (!blob->model_copy)
+        return smol_fail_memory(error, "the model");
+    memcpy(blob->model_copy, blob->model_section, MODEL_SECTION_SIZE);
+    blob->model = blob->model_copy;
     smol_error reason;
     if (smol_model_check(blob->model, &reason))
         return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
@@ -287,6 +294,52 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
         return damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model",
                                find_section(blob, SECTION_ENCODER)->offset);
     return check_embedder(blob, error);
+}
+
+static smol_status check_states(struct blob *blob, smol_error *error)
+{
+    struct blob_states *states = &blob->model_copy->states;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_STATES))
+        return blob->model->blocks & BLOCK_ATTENTION_GATE
+                   ? damaged_section(blob, error, SECTION_MODEL,
+                                     "a gate of attention needs the states feature",
+                                     find_section(blob, SECTION_MODEL)->offset)
+                   : SMOL_OK;
+    smol_status status =
+        take(blob, SECTION_STATES, sizeof *states, (const void **)&blob->states_section, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_STATES)->offset;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(states, blob->states_section, sizeof *states);
+    if (n != 1 || smol_states_check(blob->model, blob->layers, &reason))
+        return damaged_section(blob, error, SECTION_STATES, reason.message, offset);
+    return blob->encoder
+               ? damaged_section(blob, error, SECTION_STATES, "an encoder has no states", offset)
+               : SMOL_OK;
+}
+
+static smol_status check_experts(struct blob *blob, smol_error *error)
+{
+    struct blob_experts *experts = &blob->model_copy->experts;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_EXPERTS))
+        return SMOL_OK;
+    smol_status status = take(blob, SECTION_EXPERTS, sizeof *experts,
+                              (const void **)&blob->experts_section, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_EXPERTS)->offset;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(experts, blob->experts_section, sizeof *experts);
+    if (n != 1 || smol_experts_check(blob->model, &reason))
+        return damaged_section(blob, error, SECTION_EXPERTS, reason.message, offset);
+    return blob->encoder
+               ? damaged_section(blob, error, SECTION_EXPERTS, "an encoder has no experts", offset)
+               : SMOL_OK;
 }
 
 static smol_status check_inv_freq(struct blob *blob, smol_error *error)
@@ -356,10 +409,13 @@ static smol_status check_small_sections(struct blob *blob, smol_error *error)
 static smol_status check_text(struct blob *blob, smol_error *error)
 {
     bool vocabulary = blob->header->required_features & FEATURE_VOCABULARY;
+    bool clusters = blob->header->required_features & FEATURE_CLUSTERS;
     if (!(blob->header->required_features & FEATURE_TEXT))
-        return vocabulary ? damaged(blob, error, "the vocabulary feature without a text section",
-                                    offsetof(struct blob_header, required_features))
-                          : SMOL_OK;
+        return vocabulary || clusters
+                   ? damaged(blob, error,
+                             "the vocabulary or clusters feature without a text section",
+                             offsetof(struct blob_header, required_features))
+                   : SMOL_OK;
     const struct blob_section *section = find_section(blob, SECTION_TEXT);
     smol_error reason;
     blob->text_section = blob->front + section->offset;
@@ -369,6 +425,9 @@ static smol_status check_text(struct blob *blob, smol_error *error)
     if (smol_text_is_extended(&blob->text) != vocabulary)
         return damaged_section(blob, error, SECTION_TEXT,
                                "its fields do not match the vocabulary feature", section->offset);
+    if ((blob->text.header.n_cluster_blocks > 0) != clusters)
+        return damaged_section(blob, error, SECTION_TEXT,
+                               "its fields do not match the clusters feature", section->offset);
     return SMOL_OK;
 }
 
@@ -439,14 +498,14 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
     bool mixed = blob->header->required_features & FEATURE_MIXED;
     size_t n_used = 0; /* tables of levels */
     uint64_t end = weights->offset;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     for (size_t i = 0; i < blob->n_tensors; i++) {
         bool alias = key.role == ROLE_OUTPUT && blob->model->tied_embeddings;
         const struct blob_tensor *entry = &blob->tensors[alias ? 0 : i];
         const struct storage storage = {entry->dtype, entry->levels};
         struct blob_tensor expected = smol_tensor_layout(blob->model, key, mixed ? &storage : NULL);
         const char *wrong = NULL;
-        if (mixed && expected.layout == LAYOUT_TILES)
+        if (mixed && has_storage(&expected))
             wrong = check_storage(blob, &storage, &n_used);
         if (wrong)
             return damaged_tensor(blob, error, SECTION_TENSORS, key, wrong,
@@ -564,6 +623,10 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_model(blob, error);
     if (!status)
         status = check_encoder(blob, error);
+    if (!status)
+        status = check_states(blob, error);
+    if (!status)
+        status = check_experts(blob, error);
     if (!status)
         status = check_inv_freq(blob, error);
     if (!status)
@@ -738,6 +801,7 @@ void smol_blob_close(struct blob *blob)
 {
     smol_file_close(&blob->file);
     smol_free(blob->front_copy);
+    smol_free(blob->model_copy);
     smol_free((void *)blob->checked);
     smol_free(blob->path);
     *blob = (struct blob){0};
@@ -758,7 +822,7 @@ static const struct blob_tensor *tensor_at(const struct blob *blob, uint64_t off
 
 static const char *tensor_name(const struct blob_tensor *tensor, char name[MAX_NAME])
 {
-    return smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, name);
+    return smol_tensor_name(tensor_key(tensor), name);
 }
 
 const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[MAX_PLACE])
@@ -846,7 +910,7 @@ enum blob_dtype smol_blob_dtype(const struct blob *blob)
     uint64_t weights[DTYPE_INT4 + 1] = {0};
     for (size_t i = 0; i < blob->n_tensors; i++) {
         const struct blob_tensor *t = &blob->tensors[i];
-        if (t->layout == LAYOUT_TILES && t->role != ROLE_EMBED && t->role != ROLE_OUTPUT)
+        if (has_storage(t) && t->role != ROLE_EMBED && t->role != ROLE_OUTPUT)
             weights[t->dtype] += t->rows * t->cols;
     }
     enum blob_dtype most = DTYPE_F32;
@@ -874,7 +938,7 @@ const char *smol_blob_dtypes(const struct blob *blob, char text[MAX_MIX])
     if (output->dtype != most && !blob->model->tied_embeddings)
         add_exception(text, "output", output->dtype);
     for (const struct blob_tensor *t = embed + 1; t < output; t++)
-        others[t->dtype] |= t->layout == LAYOUT_TILES && t->dtype != most;
+        others[t->dtype] |= has_storage(t) && t->dtype != most;
     for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT4; dtype++)
         if (others[dtype])
             add_exception(text, "others", dtype);
@@ -1080,8 +1144,7 @@ smol_status smol_blob_verify(const struct blob *blob, const struct listener *lis
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
         if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
-            status = damaged_tensor(blob, error, SECTION_WEIGHTS,
-                                    (struct tensor_key){tensor->role, tensor->layer},
+            status = damaged_tensor(blob, error, SECTION_WEIGHTS, tensor_key(tensor),
                                     "breaks the format", tensor->offset);
         else
             status = advance(&v, tensor->size, blob, error);

@@ -25,10 +25,14 @@ struct blob {
     void *front_copy;     /* owned: copy of the front of a file that might change, or NULL */
     char *path;           /* owned; for messages */
     const struct blob_header *header; /* this and the following pointers point into the front */
-    const struct blob_model *model;
-    const float *inv_freq; /* (n_rope_tables, rotary_dim / 2) */
-    const uint8_t *layers; /* (n_layers), bits of enum layer_bit; NULL: all 0 */
-    const uint32_t *stop;  /* (n_stop), ascending */
+    struct blob_model *model_copy;    /* owned: the sections of a model, one after the other */
+    const struct blob_model *model;   /* this copy */
+    const uint8_t *model_section;
+    const uint8_t *states_section;  /* NULL without FEATURE_STATES */
+    const uint8_t *experts_section; /* NULL without FEATURE_EXPERTS */
+    const float *inv_freq;          /* (n_rope_tables, rotary_dim / 2) */
+    const uint8_t *layers;          /* (n_layers), bits of enum layer_bit; NULL: all 0 */
+    const uint32_t *stop;           /* (n_stop), ascending */
     size_t n_stop;
     const struct blob_generation *generation;
     const char *provenance; /* (n_provenance), not terminated */

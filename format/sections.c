@@ -21,6 +21,8 @@ static const struct {
     {SECTION_TEXT, "text", FEATURE_TEXT},
     {SECTION_LEVELS, "levels", FEATURE_MIXED},
     {SECTION_ENCODER, "encoder", FEATURE_ENCODER | FEATURE_EMBEDDER},
+    {SECTION_STATES, "states", FEATURE_STATES},
+    {SECTION_EXPERTS, "experts", FEATURE_EXPERTS},
     {SECTION_EMBEDDER, "embedder", FEATURE_EMBEDDER},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},

@@ -11,13 +11,15 @@ enum {
     SESSION_MAGIC_SIZE = 8,
     SESSION_MAJOR = 1,           /* also incremented by a release whose logits differ in any bit */
     SESSION_MINOR_WINDOWS = 1,   /* of a session of a model with windows; 0 of others */
+    SESSION_MINOR_STATES = 2,    /* of a model with states */
     SESSION_RECORD_IDS = 4096,   /* ids in a record, fewer in the last */
     SESSION_RECORD_DATA = 16384, /* bytes of the caller's data in a record */
 };
 
 /* A session is a sequence of records. Each is followed by the XXH3-64 of the previous digest (8
  * zero bytes for the first record) and its bytes. The first record is this header; the ids, the
- * caller's data, and the keys and values follow. */
+ * caller's data, and the keys and values follow; with states, the positions of these are before the
+ * keys and values, and the states after them. */
 struct session_header {
     uint8_t magic[SESSION_MAGIC_SIZE];
     uint16_t major, minor;
@@ -35,6 +37,15 @@ struct session_header {
     uint64_t n_calls; /* random numbers used so far */
 };
 
+/* The positions of the states, ascending. The last is the number of positions with keys and
+ * values. */
+enum { SESSION_MAX_STATES = 3 };
+struct session_states {
+    uint32_t n; /* 0 if no position has keys and values */
+    uint32_t positions[SESSION_MAX_STATES];
+};
+
 _Static_assert(sizeof(struct session_header) == 88, "header");
+_Static_assert(sizeof(struct session_states) == 16, "states");
 
 #endif

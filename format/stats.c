@@ -7,6 +7,13 @@
 #include "common/number.h"
 #include "format/model.h"
 
+bool smol_stats_cover(const struct blob_model *model)
+{
+    if (model->states.kind > STATE_SHORT_CONV)
+        return false;
+    return !model->states.kind || model->hidden_size == model->n_heads * model->head_dim;
+}
+
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header)
 {
     memcpy(header->magic, STATS_MAGIC, STATS_MAGIC_SIZE);
@@ -55,8 +62,9 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
 size_t smol_stats_matrix(uint32_t n_layers, enum tensor_role role, uint32_t layer)
 {
     static const unsigned char of_role[ROLE_COUNT] = {
-        [ROLE_ATTN_Q] = 0,   [ROLE_ATTN_K] = 1, [ROLE_ATTN_V] = 2,   [ROLE_ATTN_O] = 3,
-        [ROLE_MLP_GATE] = 4, [ROLE_MLP_UP] = 5, [ROLE_MLP_DOWN] = 6,
+        [ROLE_ATTN_Q] = 0,   [ROLE_ATTN_K] = 1,   [ROLE_ATTN_V] = 2,
+        [ROLE_ATTN_O] = 3,   [ROLE_MLP_GATE] = 4, [ROLE_MLP_UP] = 5,
+        [ROLE_MLP_DOWN] = 6, [ROLE_MIXER_IN] = 0, [ROLE_MIXER_OUT] = 3,
     };
     if (role == ROLE_EMBED)
         return 0;

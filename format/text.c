@@ -28,7 +28,7 @@ static smol_status damaged(smol_error *error, const char *what, uint64_t entry)
 
 /* --- header and tables ---------------------------------------------------------------------- */
 
-/* Checks the fields of FEATURE_VOCABULARY. */
+/* Checks the fields of FEATURE_VOCABULARY and FEATURE_CLUSTERS. */
 static smol_status check_model(const struct blob_text *h, smol_error *error)
 {
     bool wordpiece = h->model == TEXT_WORDPIECE, unigram = h->model == TEXT_UNIGRAM;
@@ -44,6 +44,12 @@ static smol_status check_model(const struct blob_text *h, smol_error *error)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "nodes or scores that the model does not use");
     if (h->n_maps > TEXT_MAX_MAPS || !h->n_maps != !h->n_map_blocks)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "malformed maps");
+    bool clusters = h->n_cluster_blocks;
+    if (clusters != !!h->n_cluster_classes || clusters != !!h->n_cluster_states ||
+        (!clusters && h->n_clusters) || h->n_cluster_blocks > CLASS_INDEX_SIZE ||
+        h->n_cluster_classes > TEXT_MAX_CLUSTER_CLASSES ||
+        h->n_cluster_states > TEXT_MAX_CLUSTER_STATES)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "malformed clusters");
     return SMOL_OK;
 }
 
@@ -100,6 +106,25 @@ static bool take_more_tables(struct cursor *cursor, struct text_tables *t, smol_
            (t->scores = take_table(cursor, "scores", h->n_scores, sizeof *t->scores, error));
 }
 
+/* Takes the tables of FEATURE_CLUSTERS. Returns false and fills *error if they do not fit. */
+static bool take_clusters(struct cursor *cursor, struct text_tables *tables, smol_error *error)
+{
+    const struct blob_text *h = &tables->header;
+    struct cluster_tables *t = &tables->clusters;
+    t->n_blocks = h->n_cluster_blocks;
+    t->n_classes = h->n_cluster_classes;
+    t->n_states = h->n_cluster_states;
+    t->n_clusters = h->n_clusters;
+    return (t->index =
+                take_table(cursor, "cluster index", CLASS_INDEX_SIZE, sizeof *t->index, error)) &&
+           (t->blocks =
+                take_table(cursor, "cluster blocks", t->n_blocks, sizeof *t->blocks, error)) &&
+           (t->transitions =
+                take_table(cursor, "cluster transitions", t->n_states, t->n_classes, error)) &&
+           (t->clusters =
+                take_table(cursor, "clusters", t->n_clusters, sizeof *t->clusters, error));
+}
+
 static smol_status take_tables(const uint8_t *data, size_t size, struct text_tables *t,
                                smol_error *error)
 {
@@ -122,7 +147,8 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct text_tab
         !(t->nfc.texts = take_table(&cursor, "letter texts", h->n_letter_texts,
                                     sizeof *t->nfc.texts, error)) ||
         !(t->nfc.pairs = take_table(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)) ||
-        ((h->model || h->n_maps) && !take_more_tables(&cursor, t, error)))
+        ((h->model || h->n_maps) && !take_more_tables(&cursor, t, error)) ||
+        (h->n_cluster_blocks && !take_clusters(&cursor, t, error)))
         return SMOL_ERROR_DAMAGED;
     if (cursor.end != size)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
@@ -143,6 +169,10 @@ uint32_t smol_text_growth(const struct text_tables *t, const struct text_step *s
         const struct character_map map = text_map(t, step->start);
         return smol_character_map_growth(&map);
     }
+    if (step->kind == STEP_CLUSTERS) {
+        const struct character_map map = text_map(t, step->start);
+        return smol_clusters_growth(&t->clusters, &map);
+    }
     bool grows = step->pattern && step->text > step->pattern;
     return grows ? (step->text + step->pattern - 1) / step->pattern : 1;
 }
@@ -150,13 +180,16 @@ uint32_t smol_text_growth(const struct text_tables *t, const struct text_step *s
 static bool step_is_valid(const struct text_tables *t, const struct text_step *step)
 {
     bool replaces = step->kind == STEP_REPLACE || step->kind == STEP_COLLAPSE;
-    if (step->kind < STEP_REPLACE || step->kind > STEP_TRIM || step->pattern > TEXT_MAX_LENGTH ||
-        step->text > TEXT_MAX_LENGTH || replaces != (step->pattern > 0))
+    if (step->kind < STEP_REPLACE || step->kind > STEP_CLUSTERS ||
+        step->pattern > TEXT_MAX_LENGTH || step->text > TEXT_MAX_LENGTH ||
+        replaces != (step->pattern > 0))
         return false;
     if (step->kind == STEP_NFC || step->kind == STEP_NFD)
         return step->text == 0 && step->start == 0 && t->header.n_letter_index > 0;
     if (step->kind == STEP_MAP)
         return step->text == 0 && step->start < t->header.n_maps;
+    if (step->kind == STEP_CLUSTERS)
+        return step->text == 0 && step->start < t->header.n_maps && t->header.n_cluster_blocks;
     if (step->kind == STEP_TRIM)
         return step->text == 0 && step->start > 0 && step->start <= 3;
     if (!range_within(step->start, step->pattern + step->text, t->header.n_pool))
@@ -180,6 +213,17 @@ static smol_status check_steps(const struct text_tables *t, const struct text_st
             return damaged(error, "steps make a text too long", i);
     }
     return SMOL_OK;
+}
+
+/* Checks that a step uses the clusters, if there are any. */
+static smol_status check_cluster_step(const struct text_tables *t, smol_error *error)
+{
+    bool used = !t->header.n_cluster_blocks;
+    for (uint32_t i = 0; i < t->header.n_steps; i++)
+        used |= t->steps[i].kind == STEP_CLUSTERS;
+    for (uint32_t i = 0; i < t->header.n_late_steps; i++)
+        used |= t->late_steps[i].kind == STEP_CLUSTERS;
+    return used ? SMOL_OK : smol_fail(error, SMOL_ERROR_DAMAGED, "clusters that no step uses");
 }
 
 /* --- names and ids -------------------------------------------------------------------------- */
@@ -306,7 +350,11 @@ static smol_status check_maps(const struct text_tables *t, smol_error *error)
     for (uint64_t i = 0; i < (uint64_t)t->header.n_map_blocks * 256; i++)
         if (!change_is_valid(t, t->map_blocks[i / 256][i % 256]))
             return damaged(error, "bad change of a character", i);
-    return SMOL_OK;
+    for (uint32_t i = 0; i < t->header.n_clusters; i++)
+        if (!t->clusters.clusters[i].change || t->clusters.clusters[i].change == MAP_PADDED ||
+            !change_is_valid(t, t->clusters.clusters[i].change))
+            return damaged(error, "bad change of a cluster", i);
+    return t->header.n_cluster_blocks ? smol_clusters_check(&t->clusters, error) : SMOL_OK;
 }
 
 /* Checks the model's names and scores, and finds what encoding needs to know of them. */
@@ -346,7 +394,9 @@ bool smol_text_is_extended(const struct text_tables *tables)
 
 uint32_t smol_text_most_growth(const struct text_tables *tables)
 {
-    return smol_text_is_extended(tables) ? TEXT_MAX_MORE : TEXT_MAX_GROWTH;
+    return tables->header.n_cluster_blocks ? TEXT_MAX_MOST
+           : smol_text_is_extended(tables) ? TEXT_MAX_MORE
+                                           : TEXT_MAX_GROWTH;
 }
 
 /* --- the whole section --------------------------------------------------------------------- */
@@ -366,7 +416,8 @@ smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_
         (status = check_maps(tables, error)) || (status = check_names_of_model(tables, error)) ||
         (status = check_steps(tables, tables->steps, h->n_steps, &growth, error)) ||
         (status = check_steps(tables, tables->late_steps, h->n_late_steps, &growth, error)) ||
-        (status = check_names(tables, error)) || (status = check_ids(tables, error)))
+        (status = check_cluster_step(tables, error)) || (status = check_names(tables, error)) ||
+        (status = check_ids(tables, error)))
         return status;
     return SMOL_OK;
 }

@@ -9,6 +9,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "format/character_map.h"
+#include "format/clusters.h"
 #include "format/format.h"
 #include "format/name_trie.h"
 #include "format/nfc.h"
@@ -27,6 +28,7 @@ struct text_tables {
     const uint32_t (*map_blocks)[256]; /* (n_map_blocks) */
     struct name_trie trie;
     const double *scores; /* (n_scores) */
+    struct cluster_tables clusters;
     uint32_t
         continuation;   /* WordPiece: the node of the prefix; 0 without one, if n_prefix is not */
     double least_score; /* Unigram */
@@ -46,8 +48,8 @@ static inline struct text_tables text_tables_none(void)
 smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
                                   smol_error *error);
 
-/* Returns the factor by which a valid step can lengthen a text. Of the tables, only the maps are
- * read. */
+/* Returns the factor by which a valid step can lengthen a text. Of the tables, only the maps and
+ * clusters are read. */
 uint32_t smol_text_growth(const struct text_tables *tables, const struct text_step *step);
 
 /* Returns the most by which all steps of the section together may multiply the length of a text. */

@@ -110,6 +110,9 @@ static bool changes_nothing(const struct text_tables *tables, const struct text_
     case STEP_MAP:
         map = text_map(tables, step->start);
         return smol_character_map_unchanged(&map, text, size);
+    case STEP_CLUSTERS:
+        map = text_map(tables, step->start);
+        return smol_clusters_unchanged(&tables->clusters, &map, text, size);
     case STEP_COLLAPSE:
     case STEP_TRIM:
         return false;
@@ -131,6 +134,9 @@ static void apply(const struct text_tables *tables, const struct text_step *step
     } else if (step->kind == STEP_MAP) {
         const struct character_map map = text_map(tables, step->start);
         smol_character_map(&map, text, size, out);
+    } else if (step->kind == STEP_CLUSTERS) {
+        const struct character_map map = text_map(tables, step->start);
+        smol_clusters(&tables->clusters, &map, text, size, out);
     } else if (step->kind == STEP_COLLAPSE) {
         collapse(step, pattern, text, size, out);
     } else if (step->kind == STEP_TRIM) {

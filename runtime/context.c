@@ -59,6 +59,9 @@ static smol_status init_context(smol_context *c, const smol_context_params *para
                               error);
     if (status)
         return status;
+    status = smol_state_init(&c->state, m, error);
+    if (status)
+        return status;
     c->prefixes = prefixes;
     c->prefix_group = params->prefix_group;
     return take_engine(c, params, error);
@@ -101,6 +104,7 @@ void smol_context_free(smol_context *context)
     smol_engine_release(context->engine);
     prefix_give_back(context, 0);
     smol_kv_free(&context->kv);
+    smol_state_free(&context->state);
     smol_free(context->ids);
     smol_free(context);
 }
@@ -162,10 +166,19 @@ size_t smol_context_capacity(const smol_context *context)
 
 void smol_context_cut(smol_context *c, size_t n)
 {
-    size_t known = n < c->lost_from ? n : c->lost_from;
+    size_t known = n < c->lost_from ? n : c->lost_from, before;
     c->length = n;
-    known = smol_kv_cut(&c->kv, known);
+    do {
+        before = known;
+        known = smol_state_cut(&c->state, smol_kv_cut(&c->kv, known));
+    } while (known < before);
     c->lost_from = known < n ? known : SIZE_MAX;
+}
+
+void smol_context_keep_state(smol_context *c)
+{
+    const size_t kept[] = {c->before, c->marks[0], c->marks[1]};
+    smol_state_keep(&c->state, kept, sizeof kept / sizeof kept[0]);
 }
 
 void smol_context_truncate(smol_context *context, size_t n)
@@ -225,7 +238,7 @@ smol_context_info smol_context_get_info(const smol_context *context)
         .kv = kv_names[context->kv.type],
         .isa = engine->kernels->name,
         .kv_bytes = smol_kv_bytes(&context->kv),
-        .state_bytes =
-            smol_engine_bytes(engine) + context->ids_room * sizeof *context->ids + sizeof *context,
+        .state_bytes = smol_engine_bytes(engine) + smol_state_bytes(&context->state) +
+                       context->ids_room * sizeof *context->ids + sizeof *context,
     };
 }

@@ -8,16 +8,18 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/kv.h"
 #include "runtime/engine/observer.h"
+#include "runtime/engine/state.h"
 #include "runtime/model.h"
 
 struct smol_context {
     const smol_model *model;
     struct engine *engine; /* shared by all contexts that are evaluated together */
     struct kv_cache kv;
-    size_t length;    /* tokens in the sequence */
-    size_t capacity;  /* most tokens */
-    uint32_t *ids;    /* (ids_room); the first `length` are the sequence */
-    size_t ids_room;  /* grows with the sequence */
+    struct sequence_state state; /* at `length`, or at lost_from if that is less */
+    size_t length;               /* tokens in the sequence */
+    size_t capacity;             /* most tokens */
+    uint32_t *ids;               /* (ids_room); the first `length` are the sequence */
+    size_t ids_room;             /* grows with the sequence */
     size_t n_ids;     /* length, or length + 1 after smol_generate, whose newest token is pending */
     size_t lost_from; /* the keys and values of tokens from here on are not there any more, or
                          SIZE_MAX: see smol_context_cut */
@@ -57,6 +59,9 @@ smol_status smol_eval_observed(smol_context *context, const uint32_t *ids, size_
 /* Cuts the sequence to n tokens, at most those that it has. Those whose keys and values are not
  * there any more are evaluated again before the next ones. The ids stay. */
 void smol_context_cut(struct smol_context *context, size_t n);
+
+/* Takes a snapshot of the states, if there are any. */
+void smol_context_keep_state(struct smol_context *context);
 
 /* Makes room for n ids, at most context->capacity + 1. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_context_reserve_ids(struct smol_context *context, size_t n, smol_error *error);

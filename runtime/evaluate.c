@@ -77,6 +77,15 @@ static size_t n_done(const smol_eval_part *part)
     return part->context->length - part->context->before;
 }
 
+/* Restores the sequence that the context had before the evaluation. */
+static void go_back(smol_context *c)
+{
+    if (c->state.n_floats)
+        smol_context_cut(c, c->before);
+    else
+        c->length = c->before;
+}
+
 /* Takes what is known of a part's tokens from the cache of prefixes, unless all must be seen, and
  * reserves memory for the others. */
 static smol_status begin_tokens(const struct evaluation *call, const smol_eval_part *part,
@@ -85,6 +94,8 @@ static smol_status begin_tokens(const struct evaluation *call, const smol_eval_p
     smol_context *c = part->context;
     c->before = c->length;
     c->unshared |= call->observer != NULL;
+    if (part->n > 1)
+        smol_context_keep_state(c);
     if (!call->poolings)
         prefix_extend(c, part->ids, part->n - part->n_logits);
     if (n_done(part) == part->n)
@@ -93,12 +104,12 @@ static smol_status begin_tokens(const struct evaluation *call, const smol_eval_p
     if (!status)
         status = smol_kv_reserve(&c->kv, c->length, c->before + part->n, error);
     if (status)
-        c->length = c->before;
+        go_back(c);
     return status;
 }
 
-/* Evaluates again those tokens of the sequence whose keys and values are not there any more. If
- * that fails, they stay lost. */
+/* Evaluates again those tokens of the sequence whose keys, values or states are not there any more.
+ * If that fails, they stay lost. */
 static smol_status find_lost(smol_context *c, smol_error *error)
 {
     size_t from = c->lost_from, length = c->length, n_ids = c->n_ids;
@@ -108,7 +119,7 @@ static smol_status find_lost(smol_context *c, smol_error *error)
     c->length = from;
     smol_status status = smol_eval(c, c->ids + from, length - from, 0, NULL, error);
     if (status)
-        c->lost_from = from;
+        c->lost_from = from < c->lost_from ? from : c->lost_from;
     c->length = length;
     c->n_ids = n_ids;
     return status;
@@ -165,6 +176,7 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
     call->part_of[pass->n_segments++] = from;
     *segment = (struct segment){
         .kv = &from->context->kv,
+        .state = &from->context->state,
         .cancelled = &from->context->cancelled,
         .ids = from->ids + done,
         .n = n,
@@ -189,11 +201,13 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
 static bool gather_rows(struct evaluation *call, struct pass *pass)
 {
     size_t most = call->e->n_rows;
-    bool whole = blob_sees_ahead(&call->model->blob);
-    while (call->at < call->n && pass->n < most && pass->n_segments < BATCH) {
+    bool whole = blob_sees_ahead(&call->model->blob), ends = false;
+    while (call->at < call->n && !ends && pass->n < most && pass->n_segments < BATCH) {
         smol_eval_part *part = &call->parts[call->at];
         size_t left = failed(part) ? 0 : part->n - n_done(part);
         size_t n = smaller(left, most - pass->n);
+        ends = smol_state_pass(&part->context->state, n) < n;
+        n = smol_state_pass(&part->context->state, n);
         if (whole && n < left)
             break; /* its tokens see each other: it needs one pass */
         if (n > 0)
@@ -209,6 +223,13 @@ static void drop_passed(smol_context *c)
 {
     const size_t lengths[] = {c->before, c->marks[0], c->marks[1]};
     smol_kv_drop(&c->kv, c->length, lengths, sizeof lengths / sizeof lengths[0]);
+}
+
+/* Takes a snapshot of the states where one is due. */
+static void keep_state(smol_context *c, const smol_eval_part *part)
+{
+    if (c->state.position % STATE_INTERVAL == 0 || (part->n > 1 && n_done(part) == part->n))
+        smol_context_keep_state(c);
 }
 
 /* Reports a part's progress. A cancelled part fails. */
@@ -240,8 +261,12 @@ static smol_status run_pass(const struct evaluation *call, struct pass *pass, sm
     status = file_settle(&blob->file, blob->path, status, error);
     for (size_t i = 0; i < pass->n_segments; i++) {
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): add_rows set one for each segment */
-        call->part_of[i]->context->length += pass->segments[i].n;
-        drop_passed(call->part_of[i]->context);
+        smol_context *c = call->part_of[i]->context;
+        c->length += pass->segments[i].n;
+        smol_state_advance(&c->state, pass->segments[i].n);
+        drop_passed(c);
+        if (!failed(call->part_of[i]) && !atomic_load(&pass->unfinished))
+            keep_state(c, call->part_of[i]);
         settle_part(pass, call->part_of[i]);
     }
     return status;
@@ -293,7 +318,7 @@ static smol_status end_parts(struct evaluation *call, const smol_error *whole, s
         if (c->part != part)
             continue; /* never begun */
         if (failed(part))
-            c->length = c->before;
+            go_back(c);
         else
             take_ids(c, part);
         c->part = NULL;

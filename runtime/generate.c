@@ -314,6 +314,8 @@ static smol_status next_tokens(smol_generation *g, size_t n, smol_error *error)
             break;
         n_right += i >= first_guess;
     }
+    if (c->length < begin + n)
+        smol_context_cut(c, c->length);
     smol_lookup_learn(&g->lookup, g->n_guessed, n_right);
     g->result.n_guessed += g->n_guessed;
     g->result.n_guessed_right += n_right;
@@ -637,8 +639,11 @@ static smol_status resume(smol_context *context, smol_sampler *sampler,
     smol_status status = generate(context, sampler, &last, 1, params, result, error);
     bool unread = status || (result->finish == SMOL_FINISH_CANCELLED && result->n_prompt == 0);
     if (unread && context->length == n_ids - 1) { /* nothing else was changed */
+        size_t known = smol_state_known(&context->state, length);
         context->length = length;
         context->n_ids = n_ids;
+        if (known < length && known < context->lost_from)
+            context->lost_from = known;
     }
     return status;
 }

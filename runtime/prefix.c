@@ -14,6 +14,7 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "common/threads.h"
+#include "format/states.h"
 #include "runtime/library.h"
 
 enum {
@@ -25,6 +26,7 @@ enum {
 
 struct prefix_block {
     uint8_t *data; /* see kv.h */
+    float *state;  /* after the block, see state.h; NULL: not known, or the model has none */
     struct prefix_block *parent;
     struct prefix_block *children; /* the newest first */
     struct prefix_block *sibling, **place;
@@ -40,6 +42,7 @@ struct smol_prefix_cache {
     struct prefix_head head;
     const smol_model *model;
     struct kv_cache shape; /* of the contexts' */
+    size_t state_bytes;    /* of a block's state */
     thread_mutex mutex;    /* guards the following members, and everything in blocks but the data */
     struct prefix_block root; /* parent of the first blocks of all groups */
     struct prefix_block idle; /* start of the ring: its `younger` is the oldest */
@@ -133,9 +136,23 @@ static void evict(smol_prefix_cache *cache, struct prefix_block *block)
         block->sibling->place = block->place;
     leave_ring(block);
     smol_zeros_free(block->data, smol_kv_block_bytes(&cache->shape));
-    smol_free(block);
     cache->info.n_blocks--;
-    cache->info.bytes -= cache->info.block_bytes;
+    cache->info.bytes -= cache->info.block_bytes + (block->state ? cache->state_bytes : 0);
+    smol_free(block->state);
+    smol_free(block);
+}
+
+/* Evicts blocks until there is room for so many bytes. Returns false if there cannot be. */
+static bool make_room(smol_prefix_cache *cache, size_t bytes)
+{
+    smol_prefix_cache_info *info = &cache->info;
+    while (bytes > info->max_bytes - info->bytes) {
+        if (cache->idle.younger == &cache->idle)
+            return false;
+        evict(cache, cache->idle.younger);
+        info->n_evicted++;
+    }
+    return true;
 }
 
 /* Creates a child of `parent` that one context borrows; it has no data yet. Returns NULL if there
@@ -144,13 +161,8 @@ static struct prefix_block *add(smol_prefix_cache *cache, struct prefix_block *p
                                 uint64_t group, const uint32_t *ids)
 {
     smol_prefix_cache_info *info = &cache->info;
-    while (info->block_bytes > info->max_bytes - info->bytes) {
-        if (cache->idle.younger == &cache->idle)
-            return NULL;
-        evict(cache, cache->idle.younger);
-        info->n_evicted++;
-    }
-    struct prefix_block *block = smol_malloc(sizeof *block);
+    struct prefix_block *block =
+        make_room(cache, info->block_bytes) ? smol_malloc(sizeof *block) : NULL;
     if (!block)
         return NULL;
     uint64_t digest = digest_path(parent, group, ids);
@@ -199,6 +211,30 @@ static void borrow_next(smol_context *c, struct prefix_block *block)
     c->last_borrowed = block;
 }
 
+/* Returns how many of ids[0..n) may be taken from whole blocks: with states, those up to the last
+ * block whose state is known. */
+static size_t count_known(const smol_context *c, const uint32_t *ids, size_t n)
+{
+    const struct prefix_block *block = last_borrowed(c);
+    size_t known = 0;
+    if (c->state.n_floats == 0)
+        return n;
+    for (size_t done = 0; n - done >= KV_BLOCK; done += KV_BLOCK) {
+        block = find(c->prefixes, block, c->prefix_group, ids + done);
+        if (!block)
+            break;
+        known = block->state ? done + KV_BLOCK : known;
+    }
+    return known;
+}
+
+/* Continues from the state of the last block that is borrowed. */
+static void take_state(smol_context *c, size_t position)
+{
+    smol_state_set(&c->state, position, c->last_borrowed->state);
+    smol_context_keep_state(c);
+}
+
 static void extend(smol_context *c, const uint32_t *ids, size_t n)
 {
     smol_prefix_cache *cache = c->prefixes;
@@ -210,6 +246,7 @@ static void extend(smol_context *c, const uint32_t *ids, size_t n)
     if (c->length != c->kv.n_borrowed * KV_BLOCK)
         return;
     threads_mutex_lock(&cache->mutex);
+    n = count_known(c, ids, n);
     for (; n - done >= KV_BLOCK; done += KV_BLOCK) {
         next = find(cache, last_borrowed(c), c->prefix_group, ids + done);
         if (!next)
@@ -221,6 +258,8 @@ static void extend(smol_context *c, const uint32_t *ids, size_t n)
         borrow_next(c, next);
         done += n_common;
     }
+    if (done > 0 && c->state.n_floats)
+        take_state(c, c->length + done);
     cache->info.n_reused += done;
     threads_mutex_unlock(&cache->mutex);
     c->length += done;
@@ -258,6 +297,22 @@ static smol_status own(smol_context *c, smol_error *error)
     return SMOL_OK;
 }
 
+/* Adds the state after the last block that is borrowed, if the context knows it and the cache does
+ * not. */
+static void give_state(const smol_context *c)
+{
+    smol_prefix_cache *cache = c->prefixes;
+    struct prefix_block *block = c->last_borrowed;
+    const float *state = smol_state_at(&c->state, c->kv.n_borrowed * KV_BLOCK);
+    if (!state || block->state || !make_room(cache, cache->state_bytes))
+        return;
+    block->state = smol_malloc(cache->state_bytes);
+    if (!block->state)
+        return;
+    memcpy(block->state, state, cache->state_bytes);
+    cache->info.bytes += cache->state_bytes;
+}
+
 /* Continues the path of borrowed blocks. A block that another context has added already takes the
  * place of the context's own, which has the same contents. */
 static void publish(smol_context *c)
@@ -272,6 +327,7 @@ static void publish(smol_context *c)
         struct prefix_block *block = find(cache, parent, c->prefix_group, ids);
         if (block) {
             borrow_next(c, block);
+            give_state(c);
             continue;
         }
         block = add(cache, parent, c->prefix_group, ids);
@@ -279,6 +335,7 @@ static void publish(smol_context *c)
             break;
         block->data = smol_kv_give(&c->kv);
         c->last_borrowed = block;
+        give_state(c);
     }
     threads_mutex_unlock(&cache->mutex);
 }
@@ -306,6 +363,8 @@ static smol_status init_cache(smol_prefix_cache *cache, const smol_prefix_cache_
     size_t block_bytes = round_up(smol_kv_block_bytes(&cache->shape), PAGE);
     block_bytes += sizeof(struct prefix_block);
     cache->info.block_bytes = block_bytes;
+    cache->state_bytes = smol_state_floats(cache->model->blob.model) *
+                         smol_states_count(cache->model->blob.model) * sizeof(float);
     cache->info.max_bytes = params->max_bytes;
     if (params->max_bytes < block_bytes)
         return smol_fail(error, SMOL_ERROR_USAGE,

@@ -208,7 +208,7 @@ static const struct blob_tensor *tensor_of(const struct network *network, struct
 uint64_t smol_sensitivity_work(const struct blob_model *model,
                                const struct sensitivity_trial *trial)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     uint64_t work = 0;
     do {
         const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
@@ -221,7 +221,7 @@ uint64_t smol_sensitivity_work(const struct blob_model *model,
 
 static smol_status measure_all(struct probe *m, float *sums)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     smol_status status = start(m);
     do {
         const struct blob_tensor *tensor = tensor_of(m->network, key);

@@ -8,6 +8,7 @@
 #include "common/buffer.h"
 #include "common/hash.h"
 #include "common/memory.h"
+#include "common/number.h"
 #include "runtime/context.h"
 #include "runtime/library.h"
 #include "runtime/sampler.h"
@@ -121,7 +122,13 @@ static const uint32_t kv_kinds[KV_TYPES] = {
 
 static uint16_t minor_of(const smol_context *c)
 {
-    return c->kv.window ? SESSION_MINOR_WINDOWS : 0;
+    return c->state.n_floats ? SESSION_MINOR_STATES : c->kv.window ? SESSION_MINOR_WINDOWS : 0;
+}
+
+/* Returns the number of tokens whose keys, values and states are there. */
+static size_t known_of(const smol_context *c)
+{
+    return smol_state_known(&c->state, smaller(c->length, c->lost_from));
 }
 
 static struct session_header header_of(const smol_context *c, const smol_session *session)
@@ -137,7 +144,7 @@ static struct session_header header_of(const smol_context *c, const smol_session
         .n_ids = (uint32_t)c->n_ids,
         .n_positions = (uint32_t)c->length,
         .n_data = (uint32_t)session->size,
-        .n_lost = c->lost_from < c->length ? (uint32_t)(c->length - c->lost_from) : 0,
+        .n_lost = (uint32_t)(c->length - known_of(c)),
     };
     const smol_sampler *sampler = session->sampler;
     if (!sampler)
@@ -151,6 +158,48 @@ static struct session_header header_of(const smol_context *c, const smol_session
     header.seed = sampler->params.seed;
     header.n_calls = sampler->n_calls;
     return header;
+}
+
+/* Returns the positions of the states to save: the last, and those to which a sequence is often cut
+ * back. */
+static struct session_states states_of(const smol_context *c, size_t last)
+{
+    struct session_states states = {0};
+    const size_t positions[SESSION_MAX_STATES] = {c->marks[0], c->marks[1], last};
+    size_t before = 0;
+    for (size_t i = 0; i < SESSION_MAX_STATES; i++) {
+        size_t at = positions[i];
+        if (at > before && at <= last && smol_state_at(&c->state, at)) {
+            states.positions[states.n++] = (uint32_t)at;
+            before = at;
+        }
+    }
+    return states;
+}
+
+static bool all_finite(const float *x, size_t n)
+{
+    bool finite = true;
+    for (size_t i = 0; i < n; i++)
+        finite &= f32_is_finite(x[i]);
+    return finite;
+}
+
+static smol_status put_states(const smol_context *c, struct records *r,
+                              const struct session_states *states)
+{
+    size_t n = c->state.n_floats;
+    smol_status status = SMOL_OK;
+    for (uint32_t i = 0; !status && i < states->n; i++) {
+        const float *data = smol_state_at(&c->state, states->positions[i]);
+        if (!all_finite(data, n))
+            return smol_fail(r->error, SMOL_ERROR_NUMERIC,
+                             "%s: NaN or infinity in the states at position %u: the model's "
+                             "numbers are out of range",
+                             c->model->blob.path, states->positions[i]);
+        status = put_all(r, data, n * sizeof *data, SESSION_RECORD_DATA);
+    }
+    return status;
 }
 
 static smol_status save(smol_context *c, const smol_session *session, struct records *r)
@@ -174,9 +223,12 @@ static smol_status save(smol_context *c, const smol_session *session, struct rec
     if (!status)
         status = put_all(r, session->data, session->size, SESSION_RECORD_DATA);
     r->n = header.n_positions - header.n_lost;
+    const struct session_states states = states_of(c, r->n);
+    if (!status && c->state.n_floats)
+        status = put_all(r, &states, sizeof states, sizeof states);
     for (size_t i = 0; !status && i < r->n; i += KV_BLOCK)
         status = each_head(c, r, i / KV_BLOCK, smaller(r->n - i, KV_BLOCK), put_rows);
-    return status;
+    return status ? status : put_states(c, r, &states);
 }
 
 static const smol_session no_session = {0};
@@ -404,9 +456,65 @@ static smol_status restore_rows(smol_context *c, struct records *r,
     return status;
 }
 
+static bool states_in_order(const struct session_states *states, size_t last)
+{
+    uint32_t before = 0;
+    if (states->n > SESSION_MAX_STATES || (states->n > 0) != (last > 0))
+        return false;
+    for (uint32_t i = 0; i < states->n; i++) {
+        if (states->positions[i] <= before)
+            return false;
+        before = states->positions[i];
+    }
+    return before == last &&
+           all_zero(states->positions + states->n,
+                    (SESSION_MAX_STATES - states->n) * sizeof states->positions[0]);
+}
+
+static smol_status read_states(const smol_context *c, struct records *r,
+                               const struct session_header *header, struct session_states *states)
+{
+    *states = (struct session_states){0};
+    if (!c->state.n_floats)
+        return SMOL_OK;
+    smol_status status = take(r, sizeof *states);
+    if (status)
+        return status;
+    memcpy(states, record_of(r), sizeof *states);
+    return states_in_order(states, header->n_positions - header->n_lost)
+               ? SMOL_OK
+               : damaged(r, "the positions of its states");
+}
+
+/* Reads the states into the place of a pass's, and then takes them over. */
+static smol_status restore_states(smol_context *c, struct records *r,
+                                  const struct session_states *states)
+{
+    struct sequence_state *state = &c->state;
+    size_t size = state->n_floats * sizeof *state->next;
+    smol_status status = SMOL_OK;
+    for (uint32_t i = 0; !status && i < states->n; i++) {
+        for (size_t done = 0; !status && done < size; done += SESSION_RECORD_DATA) {
+            size_t some = smaller(size - done, SESSION_RECORD_DATA);
+            status = take(r, some);
+            memcpy((uint8_t *)state->next + done, record_of(r), status ? 0 : some);
+        }
+        if (!status && !all_finite(state->next, state->n_floats))
+            status = damaged(r, "states that are no numbers");
+        if (status)
+            return status;
+        smol_state_set(state, states->positions[i], state->next);
+        for (size_t mark = 0; mark < 2; mark++)
+            c->marks[mark] = states->positions[mark];
+        smol_context_keep_state(c);
+    }
+    return status;
+}
+
 static smol_status restore(smol_context *c, struct records *r, struct session_header *header,
                            struct buffer *data)
 {
+    struct session_states states;
     smol_status status = reserve_record(c, r);
     if (!status)
         status = read_header(c, r, header);
@@ -415,7 +523,11 @@ static smol_status restore(smol_context *c, struct records *r, struct session_he
     if (!status)
         status = read_data(r, header->n_data, data);
     if (!status)
+        status = read_states(c, r, header, &states);
+    if (!status)
         status = restore_rows(c, r, header);
+    if (!status)
+        status = restore_states(c, r, &states);
     return status ? status : check_end(r);
 }
 
@@ -440,6 +552,7 @@ smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on
         smol_free(data.text);
     if (status) {
         smol_context_truncate(c, 0);
+        smol_context_cut(c, 0);
         return status;
     }
     c->length = header.n_positions;

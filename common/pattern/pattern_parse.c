@@ -209,7 +209,7 @@ static bool gather(const struct pattern_parser *p, uint32_t index, enum pattern_
             return false;
         node = node_at(p, node->left);
     }
-    while (node->kind == PATTERN_ATOMIC || (node->kind == PATTERN_REPEAT && node->min > 0))
+    while (node->kind == PATTERN_ATOMIC || (node->kind == PATTERN_REPEAT && node->min == 1))
         node = node_at(p, node->left);
     if (node->kind == PATTERN_CHOICE)
         return gather(p, (uint32_t)(node - p->pattern->nodes), kind, set, edge);

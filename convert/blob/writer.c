@@ -46,7 +46,7 @@ static uint64_t weights_size(const struct blob_contents *contents)
 {
     const struct blob_model *model = contents->model;
     uint64_t size = 0;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     do {
         const struct storage *storage = mix_storage(&contents->mix, i++);
@@ -61,7 +61,7 @@ static void fill_tensor_table(const struct blob_contents *contents, uint64_t off
 {
     const struct blob_model *model = contents->model;
     const struct blob_tensor *embed = table;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     do {
         *table =
             smol_tensor_layout(model, key, mix_storage(&contents->mix, (size_t)(table - embed)));
@@ -89,13 +89,17 @@ static bool has_tools(const struct blob_contents *contents)
     return header.tool_style != TOOLS_NONE;
 }
 
-static bool is_extended(const struct blob_contents *contents)
+/* Returns the features that a reader of the text section needs. */
+static uint64_t text_features(const struct blob_contents *contents)
 {
     struct text_tables tables;
     smol_error error;
-    return contents->n_text > 0 &&
-           !smol_text_tables_open(contents->text, contents->n_text, &tables, &error) &&
-           smol_text_is_extended(&tables);
+    if (contents->n_text == 0)
+        return 0;
+    if (smol_text_tables_open(contents->text, contents->n_text, &tables, &error))
+        return FEATURE_TEXT;
+    return FEATURE_TEXT | (smol_text_is_extended(&tables) ? FEATURE_VOCABULARY : 0) |
+           (tables.header.n_cluster_blocks ? FEATURE_CLUSTERS : 0);
 }
 
 /* Returns the features that a reader of the contents needs, as bits of enum blob_feature. */
@@ -103,18 +107,19 @@ static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
            (contents->template_section ? FEATURE_TEMPLATE : 0) |
-           (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0) |
+           (contents->n_scanner ? FEATURE_SCANNER : 0) | text_features(contents) |
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
-           (is_extended(contents) ? FEATURE_VOCABULARY : 0) |
            (contents->sees_ahead ? FEATURE_ENCODER : 0) |
+           (contents->model->states.kind ? FEATURE_STATES : 0) |
+           (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
 static uint16_t minor_of(uint64_t features)
 {
-    return features & FEATURE_EMBEDDER                         ? BLOB_MINOR_STATES
+    return features >= FEATURE_STATES                          ? BLOB_MINOR_STATES
            : features & (FEATURE_VOCABULARY | FEATURE_ENCODER) ? BLOB_MINOR_VOCABULARY
            : features & FEATURE_COMPONENTS                     ? BLOB_MINOR_COMPONENTS
            : features & FEATURE_TOOLS                          ? BLOB_MINOR_TOOLS
@@ -129,7 +134,7 @@ static struct section_data section_data(const struct blob_contents *contents,
     const struct blob_model *model = contents->model;
     switch (kind) {
     case SECTION_MODEL:
-        return (struct section_data){model, sizeof *model};
+        return (struct section_data){model, MODEL_SECTION_SIZE};
     case SECTION_INV_FREQ:
         return (struct section_data){contents->inv_freq,
                                      smol_inv_freq_count(model) * sizeof(float)};
@@ -153,6 +158,10 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){contents->template_section, contents->n_template};
     case SECTION_ENCODER:
         return (struct section_data){contents->encoder, sizeof *contents->encoder};
+    case SECTION_STATES:
+        return (struct section_data){&model->states, sizeof model->states};
+    case SECTION_EXPERTS:
+        return (struct section_data){&model->experts, sizeof model->experts};
     case SECTION_EMBEDDER:
         return (struct section_data){contents->embedder, contents->n_embedder};
     case SECTION_LEVELS:

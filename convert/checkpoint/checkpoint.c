@@ -8,12 +8,13 @@
 
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
-const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
+const char *smol_checkpoint_format(const char *pattern, struct tensor_key key,
                                    char name[MAX_CHECKPOINT_NAME])
 {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(name, MAX_CHECKPOINT_NAME, pattern, layer);
+#pragma GCC diagnostic ignored "-Wformat-extra-args"
+    snprintf(name, MAX_CHECKPOINT_NAME, pattern, key.layer, key.expert);
 #pragma GCC diagnostic pop
     return name;
 }
@@ -23,36 +24,41 @@ const char *smol_checkpoint_name(const struct family *family, struct tensor_key 
 {
     if (!family->names[key.role])
         return NULL;
-    return smol_checkpoint_format(family->names[key.role], key.layer, name);
+    return smol_checkpoint_format(family->names[key.role], key, name);
 }
 
-bool smol_checkpoint_matches(const char *pattern, const char *name, uint32_t *layer)
+bool smol_checkpoint_matches(const char *pattern, const char *name, struct tensor_key *key)
 {
     enum { MAX_DIGITS = 6 };
-    const char *slot = strstr(pattern, "%u");
-    char *end = NULL;
-    *layer = 0;
-    if (!slot)
-        return strcmp(pattern, name) == 0;
-    size_t length = (size_t)(slot - pattern);
-    if (strncmp(pattern, name, length) != 0 || name[length] < '0' || name[length] > '9')
-        return false;
-    unsigned long number = strtoul(name + length, &end, 10);
-    *layer = (uint32_t)number;
-    return end - name - (ptrdiff_t)length <= MAX_DIGITS && strcmp(end, slot + 2) == 0;
+    uint32_t *const numbers[] = {&key->layer, &key->expert};
+    key->layer = key->expert = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const char *slot = strstr(pattern, "%u");
+        if (!slot)
+            break;
+        size_t length = (size_t)(slot - pattern);
+        if (strncmp(pattern, name, length) != 0 || name[length] < '0' || name[length] > '9')
+            return false;
+        char *end = NULL;
+        *numbers[i] = (uint32_t)strtoul(name + length, &end, 10);
+        if (end - name - (ptrdiff_t)length > MAX_DIGITS)
+            return false;
+        pattern = slot + 2;
+        name = end;
+    }
+    return strcmp(pattern, name) == 0;
 }
 
 static bool find_in_family(const struct family *family, const char *name, struct tensor_key *key)
 {
     for (int role = 0; role < ROLE_COUNT; role++) {
         key->role = (enum tensor_role)role;
-        if (family->names[role] && smol_checkpoint_matches(family->names[role], name, &key->layer))
+        if (family->names[role] && smol_checkpoint_matches(family->names[role], name, key))
             return true;
     }
     for (size_t i = 0; i < FAMILY_MAX_FUSED; i++) {
         key->role = family->fused[i].roles[0];
-        if (family->fused[i].name &&
-            smol_checkpoint_matches(family->fused[i].name, name, &key->layer))
+        if (family->fused[i].name && smol_checkpoint_matches(family->fused[i].name, name, key))
             return true;
     }
     return false;
@@ -239,7 +245,7 @@ smol_status smol_checkpoint_map(const struct safetensors *reader, const struct f
 {
     resolve_tied(reader, family, model);
     size_t n = 0;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     do {
         char name[MAX_CHECKPOINT_NAME];
         smol_checkpoint_name(family, key, name);

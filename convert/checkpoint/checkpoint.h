@@ -12,13 +12,13 @@
 
 enum { MAX_CHECKPOINT_NAME = 128 };
 
-/* Writes a name of family.h with the layer filled in. Returns `name`. */
-const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
+/* Writes a name of family.h with the key's layer and expert filled in. Returns `name`. */
+const char *smol_checkpoint_format(const char *pattern, struct tensor_key key,
                                    char name[MAX_CHECKPOINT_NAME]);
 
-/* Returns whether `name` is such a pattern with a layer filled in, and sets *layer (0 if it has
- * none). */
-bool smol_checkpoint_matches(const char *pattern, const char *name, uint32_t *layer);
+/* Returns whether `name` is such a pattern with numbers filled in, and sets the key's layer and
+ * expert (0 where it has none). */
+bool smol_checkpoint_matches(const char *pattern, const char *name, struct tensor_key *key);
 
 /* Writes the name of a tensor in checkpoints of the family. Returns `name`, or NULL if the family
  * has no such tensor. */

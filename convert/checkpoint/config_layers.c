@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "format/layout.h"
 
 /* ---- lists with an entry for each layer ---- */
 
@@ -99,6 +100,7 @@ static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
     case WINDOWS_BUT_EACH_N:
         return (layer + 1) % n != 0;
     case WINDOWS_ALL:
+    case WINDOWS_ALL_IF_USED:
         return result->model.sliding_window > 0;
     case WINDOWS_NEVER:
         break;
@@ -126,7 +128,8 @@ static smol_status read_n(const struct json_settings *config, const struct famil
 
 static bool asks_for_use(const struct family *family)
 {
-    return family->windows == WINDOWS_FROM_N || family->windows == WINDOWS_NO_ROPE;
+    return family->windows == WINDOWS_FROM_N || family->windows == WINDOWS_NO_ROPE ||
+           family->windows == WINDOWS_ALL_IF_USED;
 }
 
 /* Reads the window. *window is 0 if there is none. */
@@ -183,7 +186,9 @@ static smol_status read_windows(const struct json_settings *config, struct confi
         status = read_layer_types(config, list, result);
     for (uint32_t i = 0; i < result->model.n_layers && !status && !list; i++)
         result->layers[i] |= is_windowed(result, i, n) ? LAYER_WINDOWED : 0;
-    if (!status && result->family->windows == WINDOWS_ALL)
+    bool uniform =
+        result->family->windows == WINDOWS_ALL || result->family->windows == WINDOWS_ALL_IF_USED;
+    if (!status && uniform)
         return check_uniform(config, result);
     return status ? status : check_window(config, result);
 }
@@ -196,9 +201,27 @@ static void stop_rotation(struct config *result)
             result->layers[i] |= LAYER_NO_ROTATION;
 }
 
+/* Reads whether layers that attend rotate at all. */
+static smol_status read_rotates(const struct json_settings *config, struct config *result)
+{
+    const char *key = result->family->rotates_key, *kind = NULL;
+    smol_status status = smol_setting_string(config, key, &kind);
+    if (status || (kind && strcmp(kind, "rope") == 0))
+        return status;
+    if (kind && strcmp(kind, "nope") != 0)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, smol_setting(config, key),
+                                 "rope, nope or null are supported");
+    for (uint32_t i = 0; i < result->model.n_layers; i++)
+        if (!layer_has_state(&result->model, i))
+            result->layers[i] |= LAYER_NO_ROTATION;
+    return SMOL_OK;
+}
+
 smol_status smol_config_read_layers(const struct json_settings *config, struct config *result)
 {
     smol_status status = SMOL_OK;
+    if (result->family->rotates_key)
+        status = read_rotates(config, result);
     if (result->family->has_no_rope)
         status = read_no_rope(config, result);
     if (!status && result->family->windows != WINDOWS_NEVER)

@@ -180,12 +180,16 @@ static smol_status read_null(const struct json_settings *config, const char *key
 _Static_assert(sizeof sizes / sizeof sizes[0] == N_FAMILY_SIZES, "all of them");
 
 /* Reads a size whose key is `own` in the family, if not NULL. */
-static smol_status read_size(const struct json_settings *config, const struct size *size,
-                             const char *own, uint32_t *value)
+static smol_status read_size(const struct json_settings *config, const struct family *family,
+                             const struct size *size, const char *own, uint32_t *value)
 {
     const char *key = own ? own : size->key;
+    bool unused = family->unused_size && strcmp(family->unused_size, size->key) == 0;
+    uint32_t ignored;
     smol_status status = SMOL_OK;
-    if (own)
+    if (unused)
+        status = smol_setting_integer(config, size->key, 0, UINT32_MAX, &ignored);
+    else if (own)
         status = check_absent(config, size->key, "this family has no such key: remove it");
     if (status || *key == '\0')
         return status;
@@ -198,7 +202,7 @@ static smol_status read_sizes(const struct json_settings *config, const struct f
     for (size_t i = 0; i < N_FAMILY_SIZES; i++) {
         uint32_t value;
         memcpy(&value, (const char *)&family->sizes + sizes[i].fallback, sizeof value);
-        smol_status status = read_size(config, &sizes[i], family->size_keys[i], &value);
+        smol_status status = read_size(config, family, &sizes[i], family->size_keys[i], &value);
         if (status)
             return status;
         memcpy((char *)model + sizes[i].offset, &value, sizeof value);
@@ -220,6 +224,34 @@ static smol_status fail_multiple(const struct json_settings *config, const char 
     return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                      "%s: %s %u is not a multiple of %s %u: correct one of them", config->path, key,
                      value, divisor_key, divisor);
+}
+
+/* Reads the width of an MLP that is adjusted, as Lfm2MLP does: with doubles. */
+static smol_status adjust_mlp(const struct json_settings *config, struct blob_model *model)
+{
+    uint32_t adjusts = 1, multiple = 256, *size = &model->intermediate_size;
+    double factor = 1;
+    smol_status status =
+        smol_setting_integer(config, "block_ff_dim", 1, MODEL_MAX_INTERMEDIATE, size);
+    if (!status)
+        status = smol_setting_flag(config, "block_auto_adjust_ff_dim", &adjusts);
+    if (!status)
+        status =
+            smol_setting_integer(config, "block_multiple_of", 1, MODEL_MAX_INTERMEDIATE, &multiple);
+    if (!status)
+        status = smol_setting_real(config, "block_ffn_dim_multiplier", FLT_MIN,
+                                   MODEL_MAX_INTERMEDIATE, &factor);
+    if (status || !adjusts)
+        return status;
+    double scaled = floor(factor * (2 * (uint64_t)*size / 3));
+    double rounded = ceil(scaled / multiple) * multiple;
+    if (rounded < 1 || rounded > MODEL_MAX_INTERMEDIATE)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: intermediate_size %u, adjusted by block_ffn_dim_multiplier and "
+                         "block_multiple_of, is %.0f: must be from 1 to %d",
+                         config->path, *size, rounded, MODEL_MAX_INTERMEDIATE);
+    *size = (uint32_t)rounded;
+    return SMOL_OK;
 }
 
 static smol_status derive_sizes(const struct json_settings *config, struct blob_model *model)
@@ -251,6 +283,30 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
     return SMOL_OK;
 }
 
+/* Checks that an MLP has no experts. */
+static smol_status check_experts(const struct json_settings *config, const struct family *family)
+{
+    uint32_t n = 8;
+    if (!family->experts_key)
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, family->experts_key, 0, UINT32_MAX, &n);
+    if (!status && n > 0)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: %s is %u: experts are not supported in this family", config->path,
+                         family->experts_key, n);
+    return status;
+}
+
+/* Checks what layers with states need: their activation is SiLU. */
+static smol_status check_recurrences(const struct json_settings *config,
+                                     const struct blob_model *model)
+{
+    if (model->states.kind > STATE_SHORT_CONV && model->activation != ACTIVATION_SILU)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: hidden_act must be silu in this family", config->path);
+    return SMOL_OK;
+}
+
 /* ---- the block ---- */
 
 static smol_status read_activation(const struct json_settings *config, const struct family *family,
@@ -262,10 +318,14 @@ static smol_status read_activation(const struct json_settings *config, const str
                                            ACTIVATION_GELU_TANH, ACTIVATION_GELU_TANH,
                                            ACTIVATION_GELU_TANH, ACTIVATION_GELU};
     uint32_t chosen = UINT32_MAX;
+    model->activation = family->activation;
+    if (!family->activation_key)
+        return SMOL_OK;
     smol_status status =
         check_choice(config, family->activation_key, names,
                      "silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh", &chosen);
-    model->activation = chosen == UINT32_MAX ? family->activation : activations[chosen];
+    if (chosen != UINT32_MAX)
+        model->activation = activations[chosen];
     return status;
 }
 
@@ -294,6 +354,8 @@ static smol_status read_flags(const struct json_settings *config, const struct f
     double epsilon = family->norm_eps;
     model->tied_embeddings = family->tied_embeddings;
     smol_status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
+    if (!status && family->tied_key)
+        status = smol_setting_flag(config, family->tied_key, &model->tied_embeddings);
     if (!status)
         status = smol_setting_fraction(config, key, FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
@@ -416,6 +478,8 @@ static smol_status read_block(const struct json_settings *config, struct config 
     if (!status)
         status = read_scales(config, result->family, model);
     if (!status)
+        status = smol_config_read_experts(config, result);
+    if (!status)
         status = smol_config_read_layers(config, result);
     if (!status)
         status = smol_config_read_rope(config, result);
@@ -463,7 +527,10 @@ static const char *const nullable[] = {
     "num_key_value_heads",
     "head_dim",
     "sliding_window",
+    "position_embedding_type",
     "attn_logit_softcapping",
+    "clip_qkv",
+    "mlp_only_layers",
     "final_logit_softcapping",
     NULL,
 };
@@ -477,13 +544,21 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status)
         status = check_supported(config, result->family);
     if (!status)
+        status = check_experts(config, result->family);
+    if (!status)
         status = read_sizes(config, result->family, model);
+    if (!status && result->family->adjusts_mlp)
+        status = adjust_mlp(config, model);
     if (!status)
         status = derive_sizes(config, model);
+    if (!status)
+        status = smol_config_read_states(config, result);
     if (!status)
         status = read_block(config, result);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
+    if (!status)
+        status = check_recurrences(config, model);
     if (!status)
         status = read_bos(config, result->family, model);
     model->family = FAMILY_LLAMA;

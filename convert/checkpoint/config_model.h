@@ -15,6 +15,12 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
 smol_status smol_config_read_layers(const struct json_settings *config, struct config *result);
 void smol_config_drop_idle_windows(struct config *result);
 
+/* config_states.c: sets which layers have states. result->model must have its sizes. */
+smol_status smol_config_read_states(const struct json_settings *config, struct config *result);
+
+/* config_experts.c: fills result->model.experts. The model must have its sizes. */
+smol_status smol_config_read_experts(const struct json_settings *config, struct config *result);
+
 /* config_rope.c: fills the tables of rotary embedding. result->layers must be filled. */
 smol_status smol_config_read_rope(const struct json_settings *config, struct config *result);
 

@@ -386,6 +386,22 @@ static smol_status read_alpha(const struct json_settings *object, const struct c
     return status;
 }
 
+/* Checks mrope_section, which shares out frequencies to the coordinates of pictures. Those of a
+ * text are equal, so that it has no effect. */
+static smol_status check_sections(const struct json_settings *object)
+{
+    static const char key[] = "mrope_section";
+    json_t *list = json_object_get(object->object, key);
+    bool valid = json_array_size(list) == 3;
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *n = json_array_get(list, i);
+        valid = valid && json_is_integer(n) && json_integer_value(n) >= 0;
+    }
+    return !list || valid
+               ? SMOL_OK
+               : smol_setting_fail(object, SMOL_ERROR_DAMAGED, key, list, "three sizes are needed");
+}
+
 /* Reads an object of rope_parameters or rope_scaling. rope->theta is already set. */
 static smol_status read_rope(const struct places *places, const struct json_settings *object,
                              struct config *result, struct rope *rope)
@@ -394,6 +410,10 @@ static smol_status read_rope(const struct places *places, const struct json_sett
     bool has_alpha;
     smol_status status = read_alpha(object, result, rope, &has_alpha);
     if (status || has_alpha)
+        return status;
+    if (result->family->has_sections)
+        status = check_sections(object);
+    if (status)
         return status;
     status = find_type(object, result->family, &rope->type);
     if (status || rope->type == ROPE_DEFAULT)

@@ -1,5 +1,5 @@
 /* Collects and writes what an embedding model has beyond pooling: prompts, dense layers, and how
- * pairs of texts are scored (format/FORMAT.md, 5.14). */
+ * pairs of texts are scored (format/FORMAT.md, 5.16). */
 #ifndef SMOL_CONVERT_EMBEDDER_H
 #define SMOL_CONVERT_EMBEDDER_H
 

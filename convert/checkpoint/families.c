@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* clang-format off */
-/* Tensor names that all families share. */
-#define SHARED_NAMES                                                                               \
+/* Tensor names that most families share, without those of the MLP, and these. */
+#define OUTER_NAMES                                                                                \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
     [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",                                     \
     [ROLE_ATTN_K] = "model.layers.%u.self_attn.k_proj.weight",                                     \
@@ -22,14 +22,16 @@
     [ROLE_ATTN_K_BIAS] = "model.layers.%u.self_attn.k_proj.bias",                                  \
     [ROLE_ATTN_V_BIAS] = "model.layers.%u.self_attn.v_proj.bias",                                  \
     [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.o_proj.bias",                                  \
+    [ROLE_FINAL_NORM] = "model.norm.weight",                                                       \
+    [ROLE_OUTPUT] = "lm_head.weight"
+#define MLP_NAMES                                                                                  \
     [ROLE_MLP_GATE] = "model.layers.%u.mlp.gate_proj.weight",                                      \
     [ROLE_MLP_UP] = "model.layers.%u.mlp.up_proj.weight",                                          \
     [ROLE_MLP_DOWN] = "model.layers.%u.mlp.down_proj.weight",                                      \
     [ROLE_MLP_GATE_BIAS] = "model.layers.%u.mlp.gate_proj.bias",                                   \
     [ROLE_MLP_UP_BIAS] = "model.layers.%u.mlp.up_proj.bias",                                       \
-    [ROLE_MLP_DOWN_BIAS] = "model.layers.%u.mlp.down_proj.bias",                                   \
-    [ROLE_FINAL_NORM] = "model.norm.weight",                                                       \
-    [ROLE_OUTPUT] = "lm_head.weight"
+    [ROLE_MLP_DOWN_BIAS] = "model.layers.%u.mlp.down_proj.bias"
+#define SHARED_NAMES OUTER_NAMES, MLP_NAMES
 
 /* Tensor names of norms, by their places in the block. */
 #define LLAMA_NORM_NAMES                                                                           \
@@ -50,6 +52,33 @@
     [ROLE_ATTN_NORM_BIAS] = "model.layers.%u.input_layernorm.bias",                                \
     [ROLE_MLP_NORM_BIAS] = "model.layers.%u.post_attention_layernorm.bias",                        \
     [ROLE_FINAL_NORM_BIAS] = "model.norm.bias"
+/* Experts: as separate tensors, or those of a layer in one. Their names after "mlp.". */
+#define MOE(name) ("model.layers.%u.mlp." name)
+#define MOE_NAMES                                                                                  \
+    [ROLE_ROUTER] = MOE("gate.weight"),                                                            \
+    [ROLE_EXPERT_GATE] = MOE("experts.%u.gate_proj.weight"),                                       \
+    [ROLE_EXPERT_UP] = MOE("experts.%u.up_proj.weight"),                                           \
+    [ROLE_EXPERT_DOWN] = MOE("experts.%u.down_proj.weight")
+#define FUSED_EXPERTS(gate_up, down)                                                               \
+    {gate_up, {ROLE_EXPERT_GATE, ROLE_EXPERT_UP}, 2, FUSION_STACKED, true, true},                  \
+    {down, {ROLE_EXPERT_DOWN}, 1, FUSION_STACKED, true, true}
+/* Granite's have two sets of names, that of published checkpoints and transformers' own. */
+#define GRANITE_MOE(name) ("model.layers.%u.block_sparse_moe." name)
+#define GRANITE_MOE_NAMES                                                                          \
+    [ROLE_ROUTER] = GRANITE_MOE("router.layer.weight"),                                            \
+    [ROLE_EXPERT_GATE] = GRANITE_MOE("experts.%u.gate_proj.weight"),                               \
+    [ROLE_EXPERT_UP] = GRANITE_MOE("experts.%u.up_proj.weight"),                                   \
+    [ROLE_EXPERT_DOWN] = GRANITE_MOE("experts.%u.down_proj.weight"),                               \
+    [ROLE_MLP_GATE] = "model.layers.%u.shared_mlp.gate_proj.weight",                               \
+    [ROLE_MLP_UP] = "model.layers.%u.shared_mlp.up_proj.weight",                                   \
+    [ROLE_MLP_DOWN] = "model.layers.%u.shared_mlp.output_linear.weight"
+#define GRANITE_MOE_FUSED                                                                          \
+    FUSED_EXPERTS(GRANITE_MOE("input_linear.weight"), GRANITE_MOE("output_linear.weight")),        \
+    FUSED_EXPERTS(GRANITE_MOE("experts.gate_up_proj"), GRANITE_MOE("experts.down_proj")),          \
+    {GRANITE_MOE("router.weight"), {ROLE_ROUTER}, 1, FUSION_STACKED, false, true},                 \
+    {"model.layers.%u.shared_mlp.input_linear.weight",                                             \
+     {ROLE_MLP_GATE, ROLE_MLP_UP}, 2, FUSION_STACKED, false, false}
+#define LAYER(name) ("model.layers.%u." name)
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
 #define BERT(name) ("bert.encoder.layer.%u." name)
@@ -59,6 +88,15 @@
 #define GELU .activation_key = "hidden_activation", .activation = ACTIVATION_GELU_TANH
 
 #define ATTENTION_BIASES .attention_bias = BIAS_QKVO, .attention_biased = {"attention_bias", false}
+#define GRANITE_SCALES                                                                             \
+    .embedding_scale = {"embedding_multiplier", 1},                                                \
+    .attention_scale = {"attention_multiplier", 1}, .residual_scale = {"residual_multiplier", 1},  \
+    .logit_divisor = {"logits_scaling", 1}
+#define GRANITE_MOE_BLOCKS                                                                         \
+    .sizes = {4096, 11008, 32, 32, 0, 0, 32000, 2048}, .norm_eps = 1e-6, .rope_theta = 10000,      \
+    .bos_id = 1, .eos_id = 2, SILU, ATTENTION_BIASES, GRANITE_SCALES
+#define GRANITE_MOE_EXPERTS                                                                        \
+    .n = {"num_local_experts", 8}, .n_used = 2, .scoring = SCORE_SOFTMAX_CHOSEN
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
 
@@ -158,10 +196,7 @@ static const struct family families[] = {
         SILU,
         ATTENTION_BIASES,
         .mlp_biased = {"mlp_bias", false},
-        .embedding_scale = {"embedding_multiplier", 1},
-        .attention_scale = {"attention_multiplier", 1},
-        .residual_scale = {"residual_multiplier", 1},
-        .logit_divisor = {"logits_scaling", 1},
+        GRANITE_SCALES,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {
@@ -300,6 +335,125 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {
+        .architecture = "Lfm2ForCausalLM",
+        .model_type = "lfm2",
+        .sizes = {2560, 12288, 32, 32, 8, 0, 65536, 128000},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "norm_eps",
+        .rope_theta = 1000000,
+        .bos_id = 1,
+        .eos_id = 2,
+        .tied_embeddings = 1,
+        .tied_key = "tie_embedding",
+        .needs_kv_heads = true,
+        .state = STATE_SHORT_CONV,
+        .adjusts_mlp = true,
+        .activation = ACTIVATION_SILU,
+        .blocks = BLOCK_QK_NORM_HEADS,
+        .names = {[ROLE_EMBED] = "model.embed_tokens.weight",
+                  [ROLE_ATTN_NORM] = LAYER("operator_norm.weight"),
+                  [ROLE_ATTN_Q] = LAYER("self_attn.q_proj.weight"),
+                  [ROLE_ATTN_K] = LAYER("self_attn.k_proj.weight"),
+                  [ROLE_ATTN_V] = LAYER("self_attn.v_proj.weight"),
+                  [ROLE_ATTN_O] = LAYER("self_attn.out_proj.weight"),
+                  [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_layernorm.weight"),
+                  [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_layernorm.weight"),
+                  [ROLE_MIXER_IN] = LAYER("conv.in_proj.weight"),
+                  [ROLE_MIXER_IN_BIAS] = LAYER("conv.in_proj.bias"),
+                  [ROLE_MIXER_CONV] = LAYER("conv.taps.weight"),
+                  [ROLE_MIXER_CONV_BIAS] = LAYER("conv.conv.bias"),
+                  [ROLE_MIXER_OUT] = LAYER("conv.out_proj.weight"),
+                  [ROLE_MIXER_OUT_BIAS] = LAYER("conv.out_proj.bias"),
+                  [ROLE_MLP_NORM] = LAYER("ffn_norm.weight"),
+                  [ROLE_MLP_GATE] = LAYER("feed_forward.w1.weight"),
+                  [ROLE_MLP_UP] = LAYER("feed_forward.w3.weight"),
+                  [ROLE_MLP_DOWN] = LAYER("feed_forward.w2.weight"),
+                  [ROLE_FINAL_NORM] = "model.embedding_norm.weight",
+                  [ROLE_OUTPUT] = "lm_head.weight"},
+        .fused = {{LAYER("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV}},
+    },
+    {
+        .architecture = "GraniteMoeHybridForCausalLM",
+        .model_type = "granitemoehybrid",
+        .sizes = {4096, 1024, 32, 32, 0, 0, 32000, 2048},
+        .size_keys = {NULL, "shared_intermediate_size"},
+        .unused_size = "intermediate_size",
+        .norm_eps = 1e-6,
+        .rope_theta = 10000,
+        .bos_id = 1,
+        .eos_id = 2,
+        SILU,
+        ATTENTION_BIASES,
+        .state = STATE_MAMBA2,
+        .rotates_key = "position_embedding_type",
+        .experts_key = "num_local_experts",
+        .embedding_scale = {"embedding_multiplier", 1},
+        .attention_scale = {"attention_multiplier", 1},
+        .residual_scale = {"residual_multiplier", 1},
+        .logit_divisor = {"logits_scaling", 1},
+        .refused_key = "layers_block_type",
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES,
+                  [ROLE_MLP_GATE] = LAYER("shared_mlp.gate_proj.weight"),
+                  [ROLE_MLP_UP] = LAYER("shared_mlp.up_proj.weight"),
+                  [ROLE_MLP_DOWN] = LAYER("shared_mlp.output_linear.weight"),
+                  [ROLE_MIXER_GATE] = LAYER("mamba.gate.weight"),
+                  [ROLE_MIXER_IN] = LAYER("mamba.in.weight"),
+                  [ROLE_MIXER_STEP] = LAYER("mamba.step.weight"),
+                  [ROLE_MIXER_CONV] = LAYER("mamba.taps.weight"),
+                  [ROLE_MIXER_CONV_BIAS] = LAYER("mamba.conv1d.bias"),
+                  [ROLE_MIXER_STEP_BIAS] = LAYER("mamba.dt_bias"),
+                  [ROLE_MIXER_DECAY] = LAYER("mamba.A_log"), [ROLE_MIXER_SKIP] = LAYER("mamba.D"),
+                  [ROLE_MIXER_NORM] = LAYER("mamba.norm.weight"),
+                  [ROLE_MIXER_OUT] = LAYER("mamba.out_proj.weight")},
+        .fused = {{LAYER("mamba.in_proj.weight"),
+                   {ROLE_MIXER_GATE, ROLE_MIXER_IN, ROLE_MIXER_STEP},
+                   3,
+                   FUSION_STACKED},
+                  {LAYER("mamba.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV},
+                  {LAYER("shared_mlp.input_linear.weight"),
+                   {ROLE_MLP_GATE, ROLE_MLP_UP},
+                   2,
+                   FUSION_STACKED}},
+    },
+    {
+        .architecture = "Qwen3_5ForCausalLM",
+        .model_type = "qwen3_5_text",
+        .sizes = {4096, 12288, 32, 16, 4, 256, 248320, 32768},
+        .norm_eps = 1e-6,
+        .rope_theta = 10000,
+        .bos_id = NO_TOKEN,
+        .eos_id = NO_TOKEN,
+        .needs_kv_heads = true,
+        SILU,
+        ATTENTION_BIASES,
+        .state = STATE_DELTA,
+        .needs_states = true,
+        .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE,
+        .norm_offset = 1,
+        .rotates_parts = true,
+        .rotary_factor = 0.25,
+        .has_sections = true,
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES,
+                  QK_NORM_NAMES, [ROLE_ATTN_GATE] = LAYER("self_attn.gate.weight"),
+                  [ROLE_ATTN_GATE_BIAS] = LAYER("self_attn.gate.bias"),
+                  [ROLE_MIXER_GATE] = LAYER("linear_attn.in_proj_z.weight"),
+                  [ROLE_MIXER_IN] = LAYER("linear_attn.in_proj_qkv.weight"),
+                  [ROLE_MIXER_STEP] = LAYER("linear_attn.in_proj_a.weight"),
+                  [ROLE_MIXER_RATE] = LAYER("linear_attn.in_proj_b.weight"),
+                  [ROLE_MIXER_CONV] = LAYER("linear_attn.taps.weight"),
+                  [ROLE_MIXER_STEP_BIAS] = LAYER("linear_attn.dt_bias"),
+                  [ROLE_MIXER_DECAY] = LAYER("linear_attn.A_log"),
+                  [ROLE_MIXER_NORM] = LAYER("linear_attn.norm.weight"),
+                  [ROLE_MIXER_OUT] = LAYER("linear_attn.out_proj.weight")},
+        .fused =
+            {{LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q, ROLE_ATTN_GATE}, 2, FUSION_HEADS},
+             {LAYER("self_attn.q_proj.bias"),
+              {ROLE_ATTN_Q_BIAS, ROLE_ATTN_GATE_BIAS},
+              2,
+              FUSION_HEADS},
+             {LAYER("linear_attn.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV}},
+    },
+    {
         .architecture = "StableLmForCausalLM",
         .model_type = "stablelm",
         .sizes = {2560, 6912, 32, 32, 32, 0, 50304, 4096},
@@ -320,6 +474,64 @@ static const struct family families[] = {
         .rotary_factor = 0.25,
         .demands = {{"qk_layernorm", false, NO_HEAD_NORMS}},
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, LLAMA_NORM_BIAS_NAMES},
+    },
+    {
+        .architecture = "OlmoeForCausalLM",
+        .model_type = "olmoe",
+        .sizes = {2048, 2048, 16, 16, 0, 0, 50304, 4096},
+        .norm_eps = 1e-5,
+        .rope_theta = 10000,
+        .bos_id = NO_TOKEN,
+        .eos_id = 50279,
+        SILU,
+        ATTENTION_BIASES,
+        .blocks = BLOCK_QK_NORM_ALL,
+        .experts = {.n = {"num_experts", 64},
+                    .n_alias = "num_local_experts",
+                    .n_used = 8,
+                    .normalizes = "norm_topk_prob",
+                    .qkv_clip = "clip_qkv"},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, MOE_NAMES},
+        .fused = {FUSED_EXPERTS(MOE("experts.gate_up_proj"), MOE("experts.down_proj"))},
+    },
+    {
+        .architecture = "Qwen3MoeForCausalLM",
+        .model_type = "qwen3_moe",
+        .sizes = {2048, 6144, 24, 32, 4, 0, 151936, 32768},
+        .norm_eps = 1e-6,
+        .rope_theta = 10000,
+        .bos_id = NO_TOKEN,
+        .eos_id = NO_TOKEN,
+        .needs_kv_heads = true,
+        SILU,
+        ATTENTION_BIASES,
+        .blocks = BLOCK_QK_NORM_HEADS,
+        .windows = WINDOWS_ALL_IF_USED,
+        .sliding_window = 4096,
+        .experts = {.n = {"num_experts", 128},
+                    .n_alias = "num_local_experts",
+                    .n_used = 8,
+                    .width = {"moe_intermediate_size", 768},
+                    .normalizes = "norm_topk_prob",
+                    .has_dense = true},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, MOE_NAMES},
+        .fused = {FUSED_EXPERTS(MOE("experts.gate_up_proj"), MOE("experts.down_proj"))},
+    },
+    {
+        .architecture = "GraniteMoeForCausalLM",
+        .model_type = "granitemoe",
+        GRANITE_MOE_BLOCKS,
+        .experts = {GRANITE_MOE_EXPERTS},
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES},
+        .fused = {GRANITE_MOE_FUSED},
+    },
+    {
+        .architecture = "GraniteMoeSharedForCausalLM",
+        .model_type = "granitemoeshared",
+        GRANITE_MOE_BLOCKS,
+        .experts = {GRANITE_MOE_EXPERTS, .shared_width = {"shared_intermediate_size", 0}},
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES},
+        .fused = {GRANITE_MOE_FUSED},
     },
     {
         .architecture = "GPTNeoXForCausalLM",
@@ -584,12 +796,15 @@ const struct family *smol_family_by_model_type(const char *name)
     return NULL;
 }
 
-const struct family *smol_family_by_blocks(uint32_t blocks)
+const struct family *smol_family_of(const struct blob_model *model)
 {
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        if (families[i].blocks == blocks ||
-            (families[i].blocks | families[i].parallel_blocks) == blocks)
+    bool has_experts = model->experts.n_experts > 0;
+    for (size_t i = 0; i < N_FAMILIES; i++) {
+        uint32_t blocks = families[i].blocks;
+        if ((blocks == model->blocks || (blocks | families[i].parallel_blocks) == model->blocks) &&
+            (families[i].experts.n.fallback > 0) == has_experts)
             return &families[i];
+    }
     return &families[0];
 }
 

@@ -49,10 +49,11 @@ struct family_demand {
  * overrides all values but the first two. */
 enum family_windows {
     WINDOWS_NEVER,
-    WINDOWS_ALL,       /* every layer; none if sliding_window is null */
-    WINDOWS_FROM_N,    /* if use_sliding_window is set: layer n (from 0) and later ones */
-    WINDOWS_NO_ROPE,   /* if use_sliding_window is set: the layers that do not rotate */
-    WINDOWS_BUT_EACH_N /* all but every n-th */
+    WINDOWS_ALL,         /* every layer; none if sliding_window is null */
+    WINDOWS_ALL_IF_USED, /* the same if use_sliding_window is set */
+    WINDOWS_FROM_N,      /* if use_sliding_window is set: layer n (from 0) and later ones */
+    WINDOWS_NO_ROPE,     /* if use_sliding_window is set: the layers that do not rotate */
+    WINDOWS_BUT_EACH_N   /* all but every n-th */
 };
 
 /* Matrices, or their biases, that a checkpoint stores in one tensor. */
@@ -60,13 +61,29 @@ enum family_fusion {
     FUSION_STACKED, /* one below the other */
     FUSION_HEADS,   /* one head of each, then the next head of each */
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
+    FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
 };
-enum { FAMILY_MAX_FUSED = 5, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 6, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
     size_t n;
     enum family_fusion fusion;
+    bool of_experts; /* stacked, with another dimension before the others: the experts' */
+    bool optional;   /* the checkpoint may have the parts as separate tensors instead */
+};
+
+/* Mixtures of experts. The keys of config.json and their defaults; a key of NULL: there is none. */
+struct family_experts {
+    struct family_count n;     /* 0: the family has no experts */
+    const char *n_alias;       /* another key of the same number */
+    uint32_t n_used;           /* the default of num_experts_per_tok */
+    struct family_count width; /* a key of NULL: intermediate_size */
+    struct family_count shared_width;
+    enum expert_scoring scoring;
+    const char *normalizes;
+    const char *qkv_clip;
+    bool has_dense; /* config.json may have decoder_sparse_step and mlp_only_layers */
 };
 
 struct family {
@@ -80,16 +97,22 @@ struct family {
     /* config.json's keys of the sizes, in their order, where they differ from most families'. The
      * usual key must then be absent. Empty: there is none, and the size is the default. */
     const char *size_keys[N_FAMILY_SIZES];
+    const char *unused_size; /* such a usual key that may be there: it is another part's size */
     double norm_eps;
     const char *norm_eps_key; /* NULL: rms_norm_eps */
     double rope_theta;
     uint32_t bos_id, eos_id; /* or NO_TOKEN */
     uint32_t tied_embeddings;
-    bool needs_kv_heads; /* num_key_value_heads may not be null */
-    bool needs_head_dim; /* head_dim may be neither absent nor null */
+    const char *tied_key; /* overrides tie_word_embeddings; NULL: none */
+    bool needs_kv_heads;  /* num_key_value_heads may not be null */
+    bool needs_head_dim;  /* head_dim may be neither absent nor null */
 
     /* The blocks. */
-    const char *activation_key;
+    enum state_kind state; /* of the layers that do not attend, which conv_L_cache, conv_bias and
+                              layer_types or full_attn_idxs describe */
+    bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
+                         block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
+    const char *activation_key;    /* NULL: it is always the default */
     enum activation activation;    /* the default */
     enum bias_kind attention_bias; /* if the flag is set */
     struct family_flag attention_biased, mlp_biased;
@@ -98,12 +121,16 @@ struct family {
     uint32_t parallel_blocks; /* the bits with that flag */
     float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
     bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
+    const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
+    const char *experts_key;  /* the number of experts, which must be 0; 8 by default */
     bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
     bool rotates_parts;       /* partial_rotary_factor may be below 1 */
     double rotary_factor;     /* its default; 0: 1 */
     bool has_phi3_rope;       /* rope_type as in Phi-3 */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
+    bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
+    bool needs_states;         /* at least one layer must have a state */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
     uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
                                   not 0, the key in the rope object has no effect */
@@ -123,11 +150,14 @@ struct family {
     struct family_count base_width;   /* logit_divisor is hidden_size, divided by it */
     struct family_number attention_softcap, logit_softcap;
 
+    struct family_experts experts;
+
     struct family_demand demands[FAMILY_MAX_DEMANDS]; /* up to a key of NULL */
     const char *refused_key; /* must be absent: it selects an unsupported feature */
 
-    /* The names of tensors in the checkpoint, with %u for the layer; NULL if the family has no such
-     * tensor. Parts of fused tensors have names as if they were separate tensors. */
+    /* The names of tensors in the checkpoint, with %u for the layer, then for the expert; NULL if
+     * the family has no such tensor. Parts of fused tensors have names as if they were separate
+     * tensors. */
     const char *names[ROLE_COUNT];
     struct family_fused fused[FAMILY_MAX_FUSED];
     /* Encoders, whose norms stand after the blocks: BLOCK_NORM_STREAM. The names of the norm after
@@ -150,13 +180,13 @@ const struct family *smol_family_at(size_t i);
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 
-/* Returns a family with these blocks (bits of enum block_bit), which determines the names of
- * tensors. Returns Llama if no family has them. */
-const struct family *smol_family_by_blocks(uint32_t blocks);
+/* Returns a family with the model's blocks, and with experts if it has some, which determines the
+ * names of tensors. Returns Llama if there is none. */
+const struct family *smol_family_of(const struct blob_model *model);
 
 /* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns
  * `text`. */
-enum { FAMILY_LIST = 384 };
+enum { FAMILY_LIST = 512 };
 const char *smol_family_list(char text[FAMILY_LIST]);
 
 #endif

@@ -23,19 +23,9 @@ struct split {
     smol_error *error;
 };
 
-/* Returns whether the model has tensors of the role. */
-static bool has_role(const struct blob_model *model, enum tensor_role role)
+static struct blob_tensor layout_of(const struct split *split, struct tensor_key key)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
-    while (key.role != role && key.layer == 0)
-        if (!smol_tensor_next(model, &key))
-            return false;
-    return key.role == role;
-}
-
-static struct blob_tensor layout_of(const struct split *split, enum tensor_role role)
-{
-    return smol_tensor_layout(split->model, (struct tensor_key){role, 0}, NULL);
+    return smol_tensor_layout(split->model, key, NULL);
 }
 
 /* Returns the outputs of a matrix, which are the elements of its bias. */
@@ -54,7 +44,7 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
                            const struct family_fused *parts, size_t i, struct tensor_key key,
                            uint64_t output, uint64_t total)
 {
-    const struct blob_tensor layout = layout_of(split, key.role);
+    const struct blob_tensor layout = layout_of(split, key);
     bool is_vector = layout.layout == LAYOUT_VECTOR;
     uint64_t n = outputs_of(&layout), cols = is_vector ? 1 : layout.cols, first = 0;
     const struct element_block block = smol_element_block(fused->dtype);
@@ -62,7 +52,7 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     struct safetensors_tensor *part = &split->tensors[split->n_tensors++];
     *part = *fused;
     part->name = smol_checkpoint_name(split->family, key, add_name(split));
-    part->whole = smol_checkpoint_format(parts->name, key.layer, add_name(split));
+    part->whole = smol_checkpoint_format(parts->name, key, add_name(split));
     part->whole_rows = total;
     part->first_row = output;
     switch (parts->fusion) {
@@ -78,12 +68,14 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->col_step = 1;
         break;
     case FUSION_TURNED:
+    case FUSION_CONV:
         first = output;
         part->run = part->run_step = n;
         part->row_step = 1;
         part->col_step = total;
         break;
     }
+    part->rank = is_vector ? 1 : 2;
     part->shape[0] = n;
     part->shape[1] = is_vector ? 0 : cols;
     uint64_t begin = first / block.elements * block.bytes; /* rows have whole blocks */
@@ -93,20 +85,32 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     part->end = part->begin + part->size;
 }
 
+/* Checks the shape of a fused tensor of n_stacks times `total` outputs. */
 static smol_status check_shape(const struct split *split, const struct safetensors_tensor *fused,
-                               const struct family_fused *parts, uint64_t total)
+                               const struct family_fused *parts, const struct blob_tensor *layout,
+                               uint64_t n_stacks, uint64_t total)
 {
-    const struct blob_tensor layout = layout_of(split, parts->roles[0]);
-    bool is_vector = layout.layout == LAYOUT_VECTOR, turned = parts->fusion == FUSION_TURNED;
-    uint64_t rows = turned ? layout.cols : total, cols = turned ? total : layout.cols;
-    char wanted[64];
-    if (fused->rank == (is_vector ? 1 : 2) && fused->shape[0] == rows &&
-        (is_vector || fused->shape[1] == cols))
+    bool is_vector = layout->layout == LAYOUT_VECTOR, conv = parts->fusion == FUSION_CONV;
+    bool turned = parts->fusion == FUSION_TURNED || conv;
+    uint64_t rows = turned ? layout->cols : total, wanted[3];
+    unsigned rank = 0;
+    char text[64];
+    size_t length = 0;
+    if (parts->of_experts)
+        wanted[rank++] = n_stacks;
+    wanted[rank++] = rows;
+    if (conv)
+        wanted[rank++] = 1;
+    if (!is_vector)
+        wanted[rank++] = turned ? total : layout->cols;
+    if (fused->rank == rank && memcmp(fused->shape, wanted, rank * sizeof *wanted) == 0)
         return SMOL_OK;
-    snprintf(wanted, sizeof wanted, is_vector ? "%" PRIu64 : "%" PRIu64 ", %" PRIu64, rows, cols);
+    for (unsigned i = 0; i < rank; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%" PRIu64, i ? ", " : "",
+                                   wanted[i]);
     return smol_fail(split->error, SMOL_ERROR_DAMAGED,
                      "%s: tensor %s has a shape other than the [%s] that config.json calls for",
-                     fused->path, fused->name, wanted);
+                     fused->path, fused->name, text);
 }
 
 /* Finds a tensor whose name may lack the family's prefix. */
@@ -116,37 +120,47 @@ static const struct safetensors_tensor *find_whole(const struct split *split, co
     return smol_safetensors_find(split->all, name + skipped);
 }
 
-static smol_status split_one(struct split *split, const struct family_fused *parts, uint32_t layer)
+/* Returns the fused tensor of a layer, or NULL. */
+static const struct safetensors_tensor *find_fused(const struct split *split,
+                                                   const struct family_fused *parts, uint32_t layer)
 {
     char name[MAX_CHECKPOINT_NAME];
-    uint64_t total = 0, output = 0;
-    smol_checkpoint_format(parts->name, layer, name);
-    const struct safetensors_tensor *fused = find_whole(split, name);
-    if (!fused)
-        return smol_fail(split->error, SMOL_ERROR_DAMAGED,
-                         "%s: tensor %s is missing: config.json calls for it", split->all->path,
-                         name);
+    const struct tensor_key key = {.layer = layer};
+    return find_whole(split, smol_checkpoint_format(parts->name, key, name));
+}
+
+/* Returns how many times the parts are in a fused tensor: once, or for each expert. */
+static uint64_t count_stacks(const struct split *split, const struct family_fused *parts)
+{
+    return parts->of_experts ? split->model->experts.n_experts : 1;
+}
+
+static smol_status split_one(struct split *split, const struct family_fused *parts, uint32_t layer,
+                             const struct safetensors_tensor *fused)
+{
+    uint64_t outputs[FAMILY_MAX_PARTS], total = 0, output = 0, n = count_stacks(split, parts);
+    struct tensor_key key = {.role = parts->roles[0], .layer = layer};
+    const struct blob_tensor first = layout_of(split, key);
     for (size_t i = 0; i < parts->n; i++) {
-        const struct blob_tensor layout = layout_of(split, parts->roles[i]);
-        total += outputs_of(&layout);
+        key.role = parts->roles[i];
+        const struct blob_tensor layout = layout_of(split, key);
+        outputs[i] = outputs_of(&layout);
+        total += outputs[i];
     }
-    smol_status status = check_shape(split, fused, parts, total);
+    smol_status status = check_shape(split, fused, parts, &first, n, total);
     split->is_fused[fused - split->all->tensors] = true;
-    for (size_t i = 0; i < parts->n && !status; i++) {
-        const struct blob_tensor layout = layout_of(split, parts->roles[i]);
-        add_fused_part(split, fused, parts, i, (struct tensor_key){parts->roles[i], layer}, output,
-                       total);
-        output += outputs_of(&layout);
-    }
+    for (; key.expert < n && !status; key.expert++)
+        for (size_t i = 0; i < parts->n; i++) {
+            key.role = parts->roles[i];
+            add_fused_part(split, fused, parts, i, key, output, n * total);
+            output += outputs[i];
+        }
     return status;
 }
 
-/* Returns whether the names of the checkpoint lack the family's prefix, as those of a model of
- * embeddings may. */
+/* Returns whether the names of the checkpoint lack the family's prefix. */
 static bool lacks_prefix(const struct family *family, const struct safetensors *all)
 {
-    if (!family->encodes && !family->has_no_output)
-        return false;
     for (size_t i = 0; family->prefix && i < all->n_tensors; i++)
         if (strncmp(all->tensors[i].name, family->prefix, strlen(family->prefix)) == 0)
             return false;
@@ -173,14 +187,13 @@ static void move_norm(struct split *split, struct safetensors_tensor *tensor)
     static const enum tensor_role last[] = {ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS};
     const struct family *family = split->family;
     for (size_t i = 0; i < 2; i++) {
-        uint32_t layer = 0;
+        struct tensor_key key = {0};
         bool first = strcmp(tensor->name, family->embedding_norm[i]) == 0;
-        if (!first && !smol_checkpoint_matches(family->layer_norm[i], tensor->name, &layer))
+        if (!first && !smol_checkpoint_matches(family->layer_norm[i], tensor->name, &key))
             continue;
-        layer += !first;
-        bool ends = layer == split->model->n_layers;
-        tensor->name = smol_checkpoint_format(family->names[ends ? last[i] : before[i]], layer,
-                                              add_name(split));
+        key.layer += !first;
+        key.role = key.layer == split->model->n_layers ? last[i] : before[i];
+        tensor->name = smol_checkpoint_name(family, key, add_name(split));
         return;
     }
 }
@@ -202,26 +215,55 @@ static void keep_others(struct split *split)
     }
 }
 
+/* Splits the fused tensors `parts` of all layers. */
+static smol_status split_layers(struct split *split, const struct family_fused *parts)
+{
+    smol_status status = SMOL_OK;
+    for (uint32_t layer = 0; layer < split->model->n_layers && !status; layer++) {
+        const struct tensor_key key = {.role = parts->roles[0], .layer = layer};
+        if (!smol_tensor_exists(split->model, key))
+            continue;
+        char name[MAX_CHECKPOINT_NAME];
+        const struct safetensors_tensor *fused = find_fused(split, parts, layer);
+        if (fused)
+            status = split_one(split, parts, layer, fused);
+        else if (!parts->optional)
+            status = smol_fail(split->error, SMOL_ERROR_DAMAGED,
+                               "%s: tensor %s is missing: config.json calls for it",
+                               split->all->path, smol_checkpoint_format(parts->name, key, name));
+    }
+    return status;
+}
+
 static smol_status split_all(struct split *split)
 {
     smol_status status = SMOL_OK;
-    for (size_t i = 0; i < FAMILY_MAX_FUSED && split->family->fused[i].name; i++)
-        for (uint32_t layer = 0; layer < split->model->n_layers && !status; layer++)
-            if (has_role(split->model, split->family->fused[i].roles[0]))
-                status = split_one(split, &split->family->fused[i], layer);
+    for (size_t i = 0; i < FAMILY_MAX_FUSED && split->family->fused[i].name && !status; i++)
+        status = split_layers(split, &split->family->fused[i]);
     if (!status)
         keep_others(split);
     return status;
 }
 
+/* Counts the parts of the fused tensors that the checkpoint has. */
+static size_t count_parts(const struct split *split)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < FAMILY_MAX_FUSED && split->family->fused[i].name; i++) {
+        const struct family_fused *parts = &split->family->fused[i];
+        for (uint32_t layer = 0; layer < split->model->n_layers; layer++)
+            if (find_fused(split, parts, layer))
+                n += parts->n * count_stacks(split, parts);
+    }
+    return n;
+}
+
 static smol_status allocate_table(struct split *split)
 {
-    size_t n_parts = 0;
-    for (size_t i = 0; i < FAMILY_MAX_FUSED; i++)
-        n_parts += split->family->fused[i].n * split->model->n_layers;
-    split->tensors = calloc(split->all->n_tensors + n_parts, sizeof *split->tensors);
+    size_t n_parts = count_parts(split);
+    split->tensors = calloc(split->all->n_tensors + n_parts + 1, sizeof *split->tensors);
     split->is_fused = calloc(split->all->n_tensors + 1, sizeof *split->is_fused);
-    split->names = calloc(2 * n_parts + 2 * split->all->n_tensors, MAX_CHECKPOINT_NAME);
+    split->names = calloc(2 * n_parts + 2 * split->all->n_tensors + 1, MAX_CHECKPOINT_NAME);
     return split->tensors && split->is_fused && split->names
                ? SMOL_OK
                : smol_fail_memory(split->error, "the table of tensors");
@@ -250,7 +292,7 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .all = all,
                           .lacks_prefix = lacks_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->encodes && !split.lacks_prefix)
+    if (!family->fused[0].name && !family->encodes)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

@@ -52,18 +52,18 @@ const struct gguf_arch *smol_gguf_arch(const struct gguf *gguf)
 }
 
 /* Returns the pattern of the checkpoint's name for a tensor called `name` here, or NULL. */
-static const char *find_pattern(const struct family *family, const char *name, uint32_t *layer,
-                                enum tensor_role *role)
+static const char *find_pattern(const struct family *family, const char *name,
+                                struct tensor_key *key)
 {
     static const char *const fused[FAMILY_MAX_FUSED] = {"blk.%u.attn_qkv.weight",
                                                         "blk.%u.ffn_up.weight"};
-    *role = ROLE_COUNT;
+    key->role = ROLE_COUNT;
     for (size_t i = 0; i < FAMILY_MAX_FUSED; i++)
-        if (family->fused[i].name && smol_checkpoint_matches(fused[i], name, layer))
+        if (family->fused[i].name && smol_checkpoint_matches(fused[i], name, key))
             return family->fused[i].name;
     for (int i = 0; i < ROLE_COUNT; i++)
-        if (names[i] && family->names[i] && smol_checkpoint_matches(names[i], name, layer)) {
-            *role = (enum tensor_role)i;
+        if (names[i] && family->names[i] && smol_checkpoint_matches(names[i], name, key)) {
+            key->role = (enum tensor_role)i;
             return family->names[i];
         }
     return NULL;
@@ -96,14 +96,13 @@ void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader)
     const struct family *family = arch ? smol_family_by_architecture(arch->architecture) : NULL;
     for (size_t i = 0; family && i < reader->n_tensors; i++) {
         struct safetensors_tensor *tensor = &reader->tensors[i];
-        enum tensor_role role;
-        uint32_t layer;
-        const char *pattern = find_pattern(family, tensor->name, &layer, &role);
+        struct tensor_key key;
+        const char *pattern = find_pattern(family, tensor->name, &key);
         if (!pattern)
             continue;
         if (arch->pairs_rows)
-            tensor->paired_rows = rows_of_head(gguf, arch, role, tensor->shape[0]);
-        smol_checkpoint_format(pattern, layer, (char *)(uintptr_t)tensor->name);
+            tensor->paired_rows = rows_of_head(gguf, arch, key.role, tensor->shape[0]);
+        smol_checkpoint_format(pattern, key, (char *)(uintptr_t)tensor->name);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "convert/inspect/describe.h"
 #include "convert/provenance.h"
 #include "format/model.h"
+#include "format/states.h"
 
 static void member_size_text(struct json_out *json, const char *key, const char *text, size_t size)
 {
@@ -83,9 +84,9 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
     static const char *const biases[] = {
         [BIAS_NONE] = "none", [BIAS_QKVO] = "qkvo", [BIAS_QKV] = "qkv"};
     static const char *const blocks[] = {
-        "norm_outputs",      "no_input_norms", "qk_norm_heads", "qk_norm_all", "qk_norm_late",
-        "rotate_neighbours", "layer_norm",     "no_gate",       "parallel",    "one_norm",
-        "positions",         "output_bias",    "norm_stream"};
+        "norm_outputs",      "no_input_norms", "qk_norm_heads", "qk_norm_all",   "qk_norm_late",
+        "rotate_neighbours", "layer_norm",     "no_gate",       "parallel",      "one_norm",
+        "positions",         "output_bias",    "norm_stream",   "attention_gate"};
     _Static_assert(ALL_BLOCK_BITS < 1 << sizeof blocks / sizeof blocks[0], "one has no name");
     smol_json_member_text(json, "attention_bias", biases[m->attention_bias]);
     smol_json_member_flag(json, "mlp_bias", m->mlp_bias);
@@ -103,6 +104,19 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
     smol_json_member_whole(json, "query_period", m->query_period);
 }
 
+static void write_states(struct json_out *json, const struct blob_model *m)
+{
+    smol_json_member_text(json, "state", smol_state_name(m->states.kind));
+    smol_json_member_whole(json, "state_taps", m->states.taps);
+    smol_json_member_flag(json, "state_biases", m->states.biases);
+    smol_json_key(json, "state_layers");
+    smol_json_open(json, '[');
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (layer_has_state(m, i))
+            smol_json_whole(json, i);
+    smol_json_close(json, ']');
+}
+
 static void write_model(struct json_out *json, const struct blob *blob)
 {
     struct blob_model model = *blob->model;
@@ -115,6 +129,8 @@ static void write_model(struct json_out *json, const struct blob *blob)
     write_layers(json, "windowed_layers", blob, LAYER_WINDOWED);
     write_layers(json, "not_rotated_layers", blob, LAYER_NO_ROTATION);
     write_layers(json, "second_table_layers", blob, LAYER_SECOND_TABLE);
+    if (model.states.kind)
+        write_states(json, &model);
     smol_json_close(json, '}');
 }
 

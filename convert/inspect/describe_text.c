@@ -10,6 +10,7 @@
 #include "convert/checkpoint/gguf_tensors.h"
 #include "convert/provenance.h"
 #include "format/model.h"
+#include "format/states.h"
 
 /* --- amounts ----------------------------------------------------------------------------- */
 
@@ -110,6 +111,7 @@ static void print_components(const struct blob_model *m, FILE *out)
         {BLOCK_POSITIONS, "learned positions"},
         {BLOCK_OUTPUT_BIAS, "output bias"},
         {BLOCK_ROTATE_NEIGHBOURS, "rope of neighbours"},
+        {BLOCK_ATTENTION_GATE, "gated attention"},
     };
     const char *before = "";
     for (size_t i = 0; i < sizeof components / sizeof components[0]; i++) {
@@ -153,6 +155,19 @@ static void print_blocks(const struct blob *blob, FILE *out)
     print_layers(blob, "windowed layers", LAYER_WINDOWED, out);
     print_layers(blob, "not rotated", LAYER_NO_ROTATION, out);
     print_layers(blob, "second table", LAYER_SECOND_TABLE, out);
+}
+
+/* Prints the layers with states, if any. */
+static void print_states(const struct blob_model *m, FILE *out)
+{
+    if (!m->states.kind)
+        return;
+    fprintf(out, "%-18s %s, %" PRIu32 " taps%s, in layers", "states",
+            smol_state_name(m->states.kind), m->states.taps, m->states.biases ? ", biases" : "");
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (layer_has_state(m, i))
+            fprintf(out, " %" PRIu32, i);
+    fprintf(out, "\n");
 }
 
 /* Prints the rules of a text section, in the order in which they apply. */
@@ -279,6 +294,7 @@ static void describe_settings(const struct blob *blob, FILE *out)
 {
     print_model(blob, out);
     print_blocks(blob, out);
+    print_states(blob->model, out);
     print_tokens(blob, out);
     print_template(blob, out);
     print_embedder(blob, out);
@@ -314,9 +330,9 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks",  "template",       "scanner",    "text",
-                                        "mixed",   "tools",          "components", "vocabulary",
-                                        "encoder", [11] = "embedder"};
+    static const char *const names[] = {
+        "blocks",     "template",   "scanner", "text",   "mixed",   "tools",    "components",
+        "vocabulary", "encoder",    "states",  "experts", "embedder", "clusters"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");

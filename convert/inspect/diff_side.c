@@ -41,7 +41,7 @@ static smol_status open_file(struct diff_side *side, smol_error *error)
     if (status || side->kind == DIFF_SAFETENSORS)
         return status;
     const struct blob *blob = &side->file.blob;
-    side->family = smol_family_by_blocks(blob->model->blocks);
+    side->family = smol_family_of(blob->model);
     side->model = blob->model;
     side->inv_freq = blob->inv_freq;
     side->layers = blob->layers;
@@ -119,8 +119,7 @@ static smol_status list_blob(struct diff_side *side, smol_error *error)
     smol_status status = allocate(side, blob->n_tensors, 0, error);
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tiled = &blob->tensors[i];
-        struct model_tensor *tensor =
-            add_role(side, (struct tensor_key){tiled->role, tiled->layer});
+        struct model_tensor *tensor = add_role(side, tensor_key(tiled));
         smol_tensor_set_tiled(tensor, blob, tiled);
         tensor->is_alias = tiled->role == ROLE_OUTPUT && side->model->tied_embeddings;
     }
@@ -130,7 +129,7 @@ static smol_status list_blob(struct diff_side *side, smol_error *error)
 /* Adds the embedding as the output matrix of a checkpoint without one. */
 static void add_output_alias(struct diff_side *side, const struct safetensors_tensor *embed)
 {
-    struct model_tensor *tensor = add_role(side, (struct tensor_key){ROLE_OUTPUT, 0});
+    struct model_tensor *tensor = add_role(side, (struct tensor_key){.role = ROLE_OUTPUT});
     smol_tensor_set_raw(tensor, embed);
     tensor->is_alias = true;
 }
@@ -150,7 +149,7 @@ static const struct safetensors_tensor *find_raw(const struct safetensors *reade
 static void list_roles(struct diff_side *side, const struct safetensors *reader,
                        const struct diff_side *like, bool *used)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     const struct safetensors_tensor *embed = find_raw(reader, like->family, key);
     do {
         const struct safetensors_tensor *raw = find_raw(reader, like->family, key);
@@ -191,7 +190,8 @@ static const struct family *fused_family(const struct safetensors *reader)
     const struct family *family;
     for (size_t i = 0; (family = smol_family_at(i)); i++)
         if (family->fused[0].name &&
-            smol_safetensors_find(reader, smol_checkpoint_format(family->fused[0].name, 0, name)))
+            smol_safetensors_find(reader, smol_checkpoint_format(family->fused[0].name,
+                                                                 (struct tensor_key){0}, name)))
             break;
     return family;
 }

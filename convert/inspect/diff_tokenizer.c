@@ -266,9 +266,14 @@ static void diff_splitting(const struct tokenizer_tables *a, const struct tokeni
 
 /* Names of the fields of struct blob_text, in order. */
 static const char *const text_fields[] = {
-    "flags",        "unknown",       "split",   "strip",        "strip at most", "name probes",
-    "ids before",   "ids after",     "steps",   "late steps",   "name slots",    "pool",
-    "letter index", "letter blocks", "letters", "letter texts", "pairs",
+    "flags",         "unknown",        "split",           "strip",
+    "strip at most", "name probes",    "ids before",      "ids after",
+    "steps",         "late steps",     "name slots",      "pool",
+    "letter index",  "letter blocks",  "letters",         "letter texts",
+    "pairs",         "model",          "prefix",          "prefix bytes",
+    "longest word",  "maps",           "map blocks",      "nodes",
+    "scores",        "cluster blocks", "cluster classes", "cluster states",
+    "clusters",
 };
 
 static void diff_text(const struct diff_side *a, const struct diff_side *b,

@@ -264,7 +264,7 @@ static void add_single_errors(struct report *report)
 
 static void add_errors(struct report *report)
 {
-    static const enum part parts[] = {PART_ATTENTION, PART_MLP, PART_OTHER};
+    static const enum part parts[] = {PART_ATTENTION, PART_STATES, PART_MLP, PART_OTHER};
     bool estimated = false;
     for (size_t i = 0; i < report->subject.n_tensors; i++)
         estimated |= report->all[i].int8.kind == ERROR_ESTIMATED;

@@ -29,6 +29,13 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_ATTN_V_BIAS:
     case ROLE_ATTN_O_BIAS:
         return PART_ATTENTION;
+    case ROLE_MIXER_IN:
+    case ROLE_MIXER_IN_BIAS:
+    case ROLE_MIXER_CONV:
+    case ROLE_MIXER_CONV_BIAS:
+    case ROLE_MIXER_OUT:
+    case ROLE_MIXER_OUT_BIAS:
+        return PART_STATES;
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
     case ROLE_MLP_DOWN:
@@ -46,6 +53,7 @@ const char *smol_part_name(enum part part)
     static const char *const names[] = {
         [PART_EMBEDDING] = "embedding",
         [PART_ATTENTION] = "attention",
+        [PART_STATES] = "layers with states",
         [PART_MLP] = "mlp",
         [PART_NORMS] = "norms",
         [PART_OUTPUT] = "output",
@@ -62,7 +70,7 @@ static void list_blob(struct subject *subject)
     for (size_t i = 0; i < blob->n_tensors; i++) {
         const struct blob_tensor *tiled = &blob->tensors[i];
         struct model_tensor *tensor = &subject->tensors[i];
-        tensor->key = (struct tensor_key){tiled->role, tiled->layer};
+        tensor->key = tensor_key(tiled);
         tensor->name = smol_tensor_name(tensor->key, subject->names[i]);
         tensor->has_role = true;
         tensor->is_alias = tiled->role == ROLE_OUTPUT && blob->model->tied_embeddings;
@@ -153,7 +161,9 @@ static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint6
     uint64_t windowed = round_up(window + SPARE, POSITIONS) + POSITIONS;
     bool drops = context > window + 2 * SPARE;
     for (uint32_t i = 0; i < model->n_layers; i++)
-        kept += drops && blob->layers && blob->layers[i] & LAYER_WINDOWED ? windowed : all;
+        kept += layer_has_state(model, i)                                   ? 0
+                : drops && blob->layers && blob->layers[i] & LAYER_WINDOWED ? windowed
+                                                                            : all;
     return kept * model->n_kv_heads * channels * (dtype == DTYPE_F32 ? 4 : 2);
 }
 

@@ -18,6 +18,7 @@ enum subject_kind { SUBJECT_BLOB, SUBJECT_CHECKPOINT, SUBJECT_SAFETENSORS };
 enum part {
     PART_EMBEDDING,
     PART_ATTENTION,
+    PART_STATES, /* layers with states in place of attention */
     PART_MLP,
     PART_NORMS,
     PART_OUTPUT,

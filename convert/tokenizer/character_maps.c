@@ -113,19 +113,26 @@ static smol_status make_room(struct map_arrays *maps, smol_error *error)
     return index && blocks ? SMOL_OK : smol_fail_memory(error, "the normalizer");
 }
 
+smol_status smol_map_arrays_add_changes(struct map_arrays *maps, const uint32_t *changes,
+                                        smol_error *error)
+{
+    smol_status status = make_room(maps, error);
+    if (status)
+        return status;
+    uint16_t *index = maps->index + (size_t)maps->n_maps++ * CLASS_INDEX_SIZE;
+    for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
+        index[i] = add_block(maps, changes + i * BLOCK);
+    return SMOL_OK;
+}
+
 smol_status smol_map_arrays_add(struct map_arrays *maps, uint32_t rules, struct buffer *pool,
                                 smol_error *error)
 {
     struct changes changes = {calloc(N_CODE_POINTS, sizeof *changes.of), pool};
-    smol_status status = make_room(maps, error);
-    if (!status && !changes.of)
-        status = smol_fail_memory(error, "the normalizer");
-    if (!status) {
-        set_changes(&changes, rules);
-        uint16_t *index = maps->index + (size_t)maps->n_maps++ * CLASS_INDEX_SIZE;
-        for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-            index[i] = add_block(maps, changes.of + i * BLOCK);
-    }
+    if (!changes.of)
+        return smol_fail_memory(error, "the normalizer");
+    set_changes(&changes, rules);
+    smol_status status = smol_map_arrays_add_changes(maps, changes.of, error);
     free(changes.of);
     return status;
 }

@@ -21,6 +21,10 @@ struct map_arrays {
 smol_status smol_map_arrays_add(struct map_arrays *maps, uint32_t rules, struct buffer *pool,
                                 smol_error *error);
 
+/* Adds the map with the given changes, (CLASS_INDEX_SIZE * 256). Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_map_arrays_add_changes(struct map_arrays *maps, const uint32_t *changes,
+                                        smol_error *error);
+
 void smol_map_arrays_free(struct map_arrays *maps);
 
 #endif

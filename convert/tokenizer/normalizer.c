@@ -94,6 +94,12 @@ static bool take_bert(const json_t *part, struct taken *taken)
            take_map(taken, last | MAP_STRIP_NONSPACING);
 }
 
+static bool take_charsmap(const json_t *part, struct taken *taken)
+{
+    struct json_text map = json_text_of(json_object_get(part, "precompiled_charsmap"));
+    return map.data && take(taken, (struct rule_step){.kind = STEP_CLUSTERS, .text = map});
+}
+
 static bool take_part(const json_t *part, struct taken *taken)
 {
     if (part_has_type(part, "Replace"))
@@ -104,6 +110,8 @@ static bool take_part(const json_t *part, struct taken *taken)
         return take_trim(part, taken);
     if (part_has_type(part, "BertNormalizer"))
         return take_bert(part, taken);
+    if (part_has_type(part, "Precompiled"))
+        return take_charsmap(part, taken);
     if (part_has_type(part, "NFC"))
         return take_kind(taken, STEP_NFC);
     if (part_has_type(part, "NFD"))

@@ -13,7 +13,7 @@ static bool leaves_no_space(const struct rule_steps *steps)
     bool none = false;
     for (uint32_t i = 0; i < steps->n; i++) {
         const struct rule_step *step = &steps->steps[i];
-        bool adds = step->kind == STEP_MAP ||
+        bool adds = step->kind == STEP_MAP || step->kind == STEP_CLUSTERS ||
                     (step->text.size && memchr(step->text.data, ' ', step->text.size));
         bool removes = step->kind == STEP_REPLACE && step->pattern.size == 1 &&
                        step->pattern.data[0] == ' ' && !adds;

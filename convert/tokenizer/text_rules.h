@@ -24,8 +24,8 @@ enum map_rule {
 /* A struct text_step whose texts are not yet in the pool. */
 struct rule_step {
     enum text_step_kind kind;
-    struct json_text pattern, text;
-    uint32_t argument; /* STEP_MAP: enum map_rule; STEP_TRIM: the sides */
+    struct json_text pattern, text; /* STEP_CLUSTERS: `text` is its map, in base64 */
+    uint32_t argument;              /* STEP_MAP: enum map_rule; STEP_TRIM: the sides */
 };
 
 struct rule_steps {

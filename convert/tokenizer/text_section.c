@@ -11,6 +11,7 @@
 #include "common/utf8.h"
 #include "convert/tokenizer/byte_level.h"
 #include "convert/tokenizer/character_maps.h"
+#include "convert/tokenizer/charsmap.h"
 #include "convert/tokenizer/name_trie.h"
 #include "convert/tokenizer/nfc_tables.h"
 #include "format/text.h"
@@ -28,6 +29,7 @@ struct text_section_builder {
     struct buffer pool;
     struct nfc_arrays nfc;
     struct map_arrays maps;
+    struct cluster_arrays clusters;
     struct name_array trie;
     const double *scores; /* (n_scores) */
     smol_error *error;
@@ -40,22 +42,33 @@ static uint32_t add_text(struct text_section_builder *b, const char *text, size_
     return start;
 }
 
+/* Adds the map of a step, if it has one. */
+static smol_status place_map(struct text_section_builder *b, const struct rule_step *rule,
+                             struct text_step *step)
+{
+    if (rule->kind == STEP_MAP || rule->kind == STEP_CLUSTERS)
+        step->start = b->maps.n_maps;
+    if (rule->kind == STEP_MAP)
+        return smol_map_arrays_add(&b->maps, rule->argument, &b->pool, b->error);
+    if (rule->kind == STEP_CLUSTERS)
+        return smol_charsmap_read(rule->text, b->path, &b->maps, &b->clusters, &b->pool, b->error);
+    return SMOL_OK;
+}
+
 static smol_status place_steps(struct text_section_builder *b, const struct rule_steps *rules,
                                struct text_step *steps, uint32_t *n)
 {
     for (*n = 0; *n < rules->n; ++*n) {
         const struct rule_step *rule = &rules->steps[*n];
         struct text_step *step = &steps[*n];
-        *step = (struct text_step){rule->kind, rule->argument, (uint32_t)rule->pattern.size,
-                                   (uint32_t)rule->text.size};
-        if (rule->kind == STEP_MAP) {
-            step->start = b->maps.n_maps;
-            smol_status status = smol_map_arrays_add(&b->maps, rule->argument, &b->pool, b->error);
-            if (status)
-                return status;
-        }
-        if (rule->pattern.size + rule->text.size == 0)
+        *step = (struct text_step){rule->kind, rule->argument, 0, 0};
+        smol_status status = place_map(b, rule, step);
+        if (status)
+            return status;
+        if (rule->kind == STEP_CLUSTERS || rule->pattern.size + rule->text.size == 0)
             continue;
+        step->pattern = (uint32_t)rule->pattern.size;
+        step->text = (uint32_t)rule->text.size;
         step->start = add_text(b, rule->pattern.data, rule->pattern.size);
         add_text(b, rule->text.data, rule->text.size);
     }
@@ -71,6 +84,7 @@ static smol_status check_growth(const struct text_section_builder *b)
         .late_steps = b->late_steps,
         .map_index = b->maps.index,
         .map_blocks = (const uint32_t(*)[256])b->maps.blocks,
+        .clusters = {.clusters = b->clusters.clusters, .n_clusters = b->clusters.n_clusters},
     };
     uint64_t growth = 1;
     uint32_t n = b->header.n_steps, most = smol_text_most_growth(&tables);
@@ -99,6 +113,10 @@ static smol_status add_normalizer(struct text_section_builder *b, const struct t
         status = place_steps(b, &rules->metaspace, b->late_steps, &h->n_late_steps);
     h->n_maps = b->maps.n_maps;
     h->n_map_blocks = b->maps.n_blocks;
+    h->n_cluster_blocks = b->clusters.n_blocks;
+    h->n_cluster_classes = b->clusters.n_classes;
+    h->n_cluster_states = b->clusters.n_states;
+    h->n_clusters = b->clusters.n_clusters;
     if (!status)
         status = check_growth(b);
     if (status || !needs_letters(&rules->normalizer))
@@ -310,7 +328,7 @@ struct text_table {
     const void *bytes;
     uint64_t size;
 };
-enum { N_TABLES = 16, N_OLD_TABLES = 12 }; /* without FEATURE_VOCABULARY */
+enum { N_TABLES = 20, N_VOCABULARY_TABLES = 16, N_OLD_TABLES = 12 };
 
 /* Lists the tables in the order of the section; the header is the first. */
 static void list_tables(const struct text_section_builder *b, struct text_table tables[N_TABLES])
@@ -333,6 +351,10 @@ static void list_tables(const struct text_section_builder *b, struct text_table 
         {b->maps.blocks, (uint64_t)h->n_map_blocks * sizeof *b->maps.blocks},
         {b->trie.nodes, (uint64_t)h->n_nodes * sizeof *b->trie.nodes},
         {b->scores, (uint64_t)h->n_scores * sizeof *b->scores},
+        {b->clusters.index, CLASS_INDEX_SIZE * sizeof *b->clusters.index},
+        {b->clusters.blocks, (uint64_t)h->n_cluster_blocks * sizeof *b->clusters.blocks},
+        {b->clusters.transitions, (uint64_t)h->n_cluster_states * h->n_cluster_classes},
+        {b->clusters.clusters, (uint64_t)h->n_clusters * sizeof *b->clusters.clusters},
     };
     memcpy(tables, all, sizeof all);
 }
@@ -343,7 +365,9 @@ static smol_status lay_out(struct text_section_builder *b, struct text_section *
     uint64_t size = 0, at = 0;
     b->header.n_pool = (uint32_t)b->pool.size;
     list_tables(b, tables);
-    size_t n = b->header.model || b->header.n_maps ? N_TABLES : N_OLD_TABLES;
+    size_t n = b->header.n_cluster_blocks            ? N_TABLES
+               : b->header.model || b->header.n_maps ? N_VOCABULARY_TABLES
+                                                     : N_OLD_TABLES;
     for (size_t i = 0; i < n; i++)
         size = round_up(size, BLOB_ALIGN) + tables[i].size;
     if (b->pool.size > BLOB_MAX_FRONT || size > BLOB_MAX_FRONT)
@@ -370,6 +394,7 @@ static void free_builder(struct text_section_builder *b)
     free(b->pool.text);
     smol_nfc_arrays_free(&b->nfc);
     smol_map_arrays_free(&b->maps);
+    smol_cluster_arrays_free(&b->clusters);
     free(b->trie.nodes);
 }
 

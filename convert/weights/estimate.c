@@ -127,12 +127,30 @@ static void embed(const struct estimate *e)
         e->stream[k] *= scale / model->vocab_size;
 }
 
+/* The mean square of a product is taken as the product of the mean squares. */
+static void convolve(struct estimate *e)
+{
+    size_t n = e->model.hidden_size;
+    enter(e, ROLE_ATTN_NORM, e->input);
+    write_record(e, e->input);
+    multiply(e, ROLE_MIXER_IN, 3 * n, n, e->input, e->gate); /* of B, C and x */
+    memset(e->inner, 0, n * sizeof *e->inner);
+    for (uint32_t tap = 0; tap < e->model.states.taps; tap++) {
+        read_row(e, ROLE_MIXER_CONV, tap);
+        for (size_t k = 0; k < n; k++)
+            e->inner[k] += (double)e->row[k] * (double)e->row[k];
+    }
+    for (size_t k = 0; k < n; k++)
+        e->inner[k] *= e->gate[k] * e->gate[n + k] * e->gate[2 * n + k];
+    write_record(e, e->inner);
+    multiply(e, ROLE_MIXER_OUT, n, n, e->inner, e->added);
+    leave(e, ROLE_ATTN_OUT_NORM, 1);
+}
+
 static void attend(struct estimate *e)
 {
     const struct blob_model *m = &e->model;
     size_t dim = m->head_dim, shared = m->n_heads / m->n_kv_heads, width = m->n_heads * dim;
-    if (m->blocks & BLOCK_PARALLEL)
-        look_ahead(e);
     enter(e, ROLE_ATTN_NORM, e->input);
     write_record(e, e->input);
     multiply(e, ROLE_ATTN_V, m->n_kv_heads * dim, m->hidden_size, e->input, e->gate);
@@ -168,7 +186,7 @@ static void feed_forward(struct estimate *e)
 
 static void run(struct estimate *e)
 {
-    struct tensor_key key = {ROLE_EMBED, 0}, next = key;
+    struct tensor_key key = {.role = ROLE_EMBED}, next = key;
     const struct fold none = {0};
     size_t i = 0;
     for (bool more = true; more; key = next, i++) {
@@ -177,7 +195,12 @@ static void run(struct estimate *e)
         if (key.role == ROLE_EMBED)
             embed(e);
         if (next.role == ROLE_FINAL_NORM || next.layer != key.layer) { /* the layer is complete */
-            attend(e);
+            if (e->model.blocks & BLOCK_PARALLEL)
+                look_ahead(e);
+            if (layer_has_state(&e->model, key.layer))
+                convolve(e);
+            else
+                attend(e);
             feed_forward(e);
         }
         if (key.role == ROLE_FINAL_NORM) {
@@ -208,6 +231,8 @@ smol_status smol_weights_estimate(const struct weights *weights, struct stats_fi
     struct estimate e = {.weights = weights, .model = *weights->model, .stats = stats};
     size_t n = model->hidden_size;
     n = model->intermediate_size > n ? model->intermediate_size : n;
+    n = model->states.kind && 3 * (size_t)model->hidden_size > n ? 3 * (size_t)model->hidden_size
+                                                                 : n;
     n = model->n_heads * model->head_dim > n ? model->n_heads * model->head_dim : n;
     double *memory = calloc(n, 6 * sizeof *memory);
     e.row = calloc(round_up(n, BLOB_ALIGN), sizeof *e.row); /* the size of a vector is padded */

@@ -19,13 +19,14 @@ static size_t offset_of(const struct fold *fold, size_t record)
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
  * residual stream itself has no norm, a norm for two inputs would have two factors, an activation
- * without a gate is not linear in its input, and a tied embedding is looked up too. */
+ * without a gate is not linear in its input, and a tied embedding is looked up too. What a
+ * state gives is left as it is. */
 static bool can_fold(const struct blob_model *model, size_t record)
 {
     if (record == (size_t)model->n_layers * STATS_PER_LAYER)
         return !model->tied_embeddings;
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
-        return true;
+        return !layer_has_state(model, (uint32_t)(record / STATS_PER_LAYER));
     if (record % STATS_PER_LAYER == STATS_GATED)
         return !(model->blocks & BLOCK_NO_GATE);
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
@@ -145,6 +146,7 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
         return (struct fold_factors){NULL, inverses_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_Q:
     case ROLE_ATTN_K:
+    case ROLE_MIXER_IN:
         return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_V:
         return (struct fold_factors){values, factors_of(fold, STATS_ATTENTION, layer)};

@@ -27,10 +27,11 @@ size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor 
                           const struct blob_model *model)
 {
     static const unsigned char of_role[ROLE_COUNT] = {
-        [ROLE_ATTN_Q] = STATS_ATTENTION, [ROLE_ATTN_K] = STATS_ATTENTION,
-        [ROLE_ATTN_V] = STATS_ATTENTION, [ROLE_ATTN_O] = STATS_ATTENDED,
-        [ROLE_MLP_GATE] = STATS_MLP,     [ROLE_MLP_UP] = STATS_MLP,
-        [ROLE_MLP_DOWN] = STATS_GATED,
+        [ROLE_ATTN_Q] = STATS_ATTENTION,   [ROLE_ATTN_K] = STATS_ATTENTION,
+        [ROLE_ATTN_V] = STATS_ATTENTION,   [ROLE_ATTN_O] = STATS_ATTENDED,
+        [ROLE_MLP_GATE] = STATS_MLP,       [ROLE_MLP_UP] = STATS_MLP,
+        [ROLE_MLP_DOWN] = STATS_GATED,     [ROLE_MIXER_IN] = STATS_ATTENTION,
+        [ROLE_MIXER_OUT] = STATS_ATTENDED,
     };
     bool is_output =
         layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings);

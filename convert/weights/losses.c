@@ -214,7 +214,7 @@ static smol_status measure_all(struct loss_meter *meter, const struct weights *w
 {
     const struct blob_model *model = weights->model;
     const size_t output = smol_stats_matrix(model->n_layers, ROLE_OUTPUT, 0);
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     smol_status status = SMOL_OK;
     do {
@@ -237,7 +237,7 @@ static smol_status measure_all(struct loss_meter *meter, const struct weights *w
 static smol_status allocate(struct loss_meter *meter, const struct blob_model *model,
                             struct pool *pool, smol_error *error)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t blocks = 1;
     do {
         const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);

@@ -37,7 +37,7 @@ smol_status smol_mix_make(const struct blob_model *model, enum blob_dtype dtype,
     if (inner_levels > 0)
         mix->levels[0] = smol_levels_default(outer);
     mix->levels[inner_levels] = smol_levels_default(dtype);
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     do {
         bool is_outer = key.role == ROLE_EMBED || key.role == ROLE_OUTPUT;

@@ -32,7 +32,7 @@ struct planner {
 static bool is_chosen(const struct planner *p, size_t i)
 {
     bool is_tied = p->model->tied_embeddings && p->layouts[i].role == ROLE_OUTPUT;
-    return p->layouts[i].layout == LAYOUT_TILES && !is_tied;
+    return has_storage(&p->layouts[i]) && !is_tied;
 }
 
 static double bytes_of(const struct planner *p, size_t i, size_t choice)
@@ -203,7 +203,7 @@ static enum blob_dtype most_common(const struct planner *p)
 
 static smol_status prepare(struct planner *p)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t n = p->n_tensors;
     p->layouts = calloc(n, sizeof *p->layouts);
     p->choices = calloc(n, sizeof *p->choices);

@@ -227,7 +227,7 @@ static smol_status list_tasks(struct weight_stream *s, const struct weights *wei
     s->searches = calloc(weights->mix->n_levels + 1, sizeof *s->searches);
     if (!s->tasks || !s->searches)
         return smol_fail_memory(s->error, "the tensor list");
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     for (size_t i = 0, more = 1; more; more = smol_tensor_next(model, &key), i++) {
         const struct weight weight = smol_weight_get(weights, i, key, &s->inputs.fold);
         if (weight.source)

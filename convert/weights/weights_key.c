@@ -26,7 +26,7 @@ static uint64_t add_tensor(const struct weight *weight, const struct rows *rows,
 smol_status smol_weights_key(const struct weights *weights, uint64_t *key, smol_error *error)
 {
     const struct blob_model *model = weights->model;
-    struct tensor_key name = {ROLE_EMBED, 0};
+    struct tensor_key name = {.role = ROLE_EMBED};
     uint64_t most = BLOB_ALIGN;
     do {
         const struct blob_tensor layout = smol_tensor_layout(model, name, NULL);
@@ -38,7 +38,7 @@ smol_status smol_weights_key(const struct weights *weights, uint64_t *key, smol_
     if (!rows.values || !rows.rounded)
         status = smol_fail_memory(error, "rows of weights");
     *key = smol_stats_key_start(model);
-    name = (struct tensor_key){ROLE_EMBED, 0};
+    name = (struct tensor_key){.role = ROLE_EMBED};
     const struct fold none = {0};
     for (size_t i = 0, more = 1; !status && more; more = smol_tensor_next(model, &name), i++) {
         const struct weight weight = smol_weight_get(weights, i, name, &none);

@@ -5,7 +5,9 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
+#include "format/experts.h"
 #include "format/model.h"
+#include "format/states.h"
 #include "runtime/engine/product.h"
 
 /* An array (tokens, bytes per token) and the address of the pointer to it. */
@@ -27,11 +29,55 @@ static uint64_t place_arrays(uint8_t *memory, size_t n_tokens, const struct arra
     return used;
 }
 
+/* Places a quantized copy of `width` numbers for each token likewise. */
+static uint64_t place_copy(uint8_t *memory, size_t n_tokens, struct quantized *copy, size_t width)
+{
+    size_t groups = count_groups(width);
+    const struct array parts[] = {
+        {&copy->steps, groups * GROUP_INPUTS},
+        {&copy->scales, groups * sizeof(float)},
+        {&copy->offsets, groups * sizeof(int32_t)},
+    };
+    return place_arrays(memory, n_tokens, parts, sizeof parts / sizeof parts[0]);
+}
+
+/* Places the memory of layers with experts likewise. */
+static uint64_t place_experts(struct engine *e, uint8_t *memory)
+{
+    const struct blob_model *m = &e->network->model;
+    const struct blob_experts *experts = &m->experts;
+    struct expert_memory *x = &e->experts;
+    bool int8 = m->dtype == DTYPE_INT8;
+    size_t used = experts->n_used;
+    const struct array arrays[] = {
+        {&x->scores, experts->n_experts * sizeof *x->scores},
+        {&x->chosen, used * sizeof *x->chosen},
+        {&x->weights, used * sizeof *x->weights},
+        {&x->rows, used * sizeof *x->rows},
+        {&x->row_weights, used * sizeof *x->row_weights},
+        {&x->input, int8 ? 0 : used * m->hidden_size * sizeof *x->input},
+        {&x->gated, int8 ? 0 : used * experts->width * sizeof *x->gated},
+    };
+    const struct array uses = {&x->uses, sizeof *x->uses};
+    if (experts->n_experts == 0)
+        return 0;
+    uint64_t bytes = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
+    bytes += place_arrays(memory ? memory + bytes : NULL, experts->n_experts, &uses, 1);
+    if (!int8)
+        return bytes;
+    size_t columns = 3 * e->n_rows * used; /* smol_quantized_stride(n) is at most 3 * n */
+    bytes += place_copy(memory ? memory + bytes : NULL, columns, &x->input_q, m->hidden_size);
+    return bytes + place_copy(memory ? memory + bytes : NULL, columns, &x->gated_q, experts->width);
+}
+
 /* Divides `memory` into the activations. The first call measures, with NULL; the second places. */
 static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
     const struct blob_model *m = &e->network->model;
     bool int8 = m->dtype == DTYPE_INT8;
+    bool has_states = m->states.kind;
+    size_t mixed = has_states ? smol_states_inputs(m) : 0;
+    size_t convolved = has_states ? smol_states_width(m) : 0;
     size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
     const struct {
         struct quantized *copy;
@@ -39,13 +85,14 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
     } copies[] = {
         {&e->normed_q, m->hidden_size},
         {&e->query_q, query},
-        {&e->gated_q, m->intermediate_size},
+        {&e->gated_q, e->mlp_width},
+        {&e->convolved_q, convolved},
         {&e->normed_rest, m->hidden_size}, /* from here on: models of embeddings */
         {&e->query_rest, query},
-        {&e->gated_rest, m->intermediate_size},
+        {&e->gated_rest, e->mlp_width},
     };
     bool rests = int8 && e->network->blob->encoder;
-    size_t n_copies = !int8 ? 0 : rests ? 6 : 3;
+    size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
     e->left_width = rests ? (query > m->hidden_size ? query : m->hidden_size) : 0;
     const struct array arrays[] = {
         {&e->x, m->hidden_size * sizeof(float)},
@@ -53,22 +100,22 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->query, query * sizeof(float)},
         {&e->key, key * sizeof(float)},
         {&e->value, key * sizeof(float)},
-        {&e->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
+        {&e->attention_gate, m->blocks & BLOCK_ATTENTION_GATE ? query * sizeof(float) : 0},
+        {&e->mixed, mixed * sizeof(float)},
+        {&e->convolved, convolved * sizeof(float)},
+        {&e->gated, int8 ? 0 : e->mlp_width * sizeof(float)},
+        {&e->mixer_step, m->states.n_heads * sizeof(float)},
+        {&e->mixer_decay, m->states.n_heads * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->left, e->left_width * sizeof(float)},
     };
     uint64_t used = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; i < n_copies; i++) {
-        size_t groups = count_groups(copies[i].width);
-        const struct array parts[] = {
-            {&copies[i].copy->steps, groups * GROUP_INPUTS},
-            {&copies[i].copy->scales, groups * sizeof(float)},
-            {&copies[i].copy->offsets, groups * sizeof(int32_t)},
-        };
-        used += place_arrays(memory ? memory + used : NULL, smol_quantized_stride(e->n_rows), parts,
-                             sizeof parts / sizeof parts[0]);
+        used += place_copy(memory ? memory + used : NULL, smol_quantized_stride(e->n_rows),
+                           copies[i].copy, copies[i].width);
     }
+    used += place_experts(e, memory ? memory + used : NULL);
     return used;
 }
 
@@ -95,6 +142,10 @@ smol_status smol_engine_create(const struct network *network, unsigned n_threads
     if (!engine)
         return smol_fail_memory(error, "an engine");
     engine->network = network;
+    for (uint32_t i = 0; i < network->model.n_layers; i++) {
+        uint32_t width = smol_mlp_width(&network->model, i);
+        engine->mlp_width = width > engine->mlp_width ? width : engine->mlp_width;
+    }
     engine->n_contexts = 1;
     engine->n_rows = BATCH;
     if (blob_sees_ahead(network->blob) && network->model.context_length > BATCH)

@@ -15,6 +15,26 @@ enum { BATCH = 128 };
 /* The most of an encoder, whose texts must be whole. */
 enum { MAX_ROWS = ENCODER_MAX_CONTEXT };
 
+/* An expert that some rows of a pass use. */
+struct expert_use {
+    uint32_t expert;
+    uint32_t first, n; /* its rows in the list of rows */
+    uint32_t column;   /* its place in quantized copies: it has smol_quantized_stride(n) */
+};
+
+/* The working memory of a layer with experts, within the engine's. */
+struct expert_memory {
+    float *scores;           /* (n_rows, n_experts) */
+    uint32_t *chosen;        /* (n_rows, n_used), ascending */
+    float *weights;          /* (n_rows, n_used) */
+    struct expert_use *uses; /* (n_uses), in ascending order of expert */
+    size_t n_uses;
+    uint32_t *rows;       /* (n_rows * n_used): rows of the pass, by expert */
+    float *row_weights;   /* (n_rows * n_used) */
+    float *input, *gated; /* (n_rows * n_used, ...), in that order; unused by int8 blobs, */
+    struct quantized input_q, gated_q; /* which have these */
+};
+
 struct engine {
     const struct network *network;
     const struct kernels *kernels;
@@ -30,15 +50,22 @@ struct engine {
     float *query;  /* (n_heads * head_dim); attention's output replaces it */
     float *key;    /* (n_kv_heads * head_dim) */
     float *value;  /* (n_kv_heads * head_dim) */
-    float *gated;  /* (intermediate_size): the MLP's activation; unused by int8 blobs */
+    float *gated;  /* (mlp_width): the MLP's activation; unused by int8 blobs */
+    size_t mlp_width; /* of the layer with the widest MLP */
+    float *attention_gate; /* (n_heads * head_dim), with BLOCK_ATTENTION_GATE only */
+    /* Layers with states only: */
+    float *mixed;     /* (smol_states_inputs): the convolution's inputs, or B, C and x */
+    float *convolved; /* (smol_states_width): the output before the last product; gates before */
+    float *mixer_step, *mixer_decay; /* (states.n_heads): of recurrences */
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
-    /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
-    struct quantized normed_q, query_q, gated_q;
+    /* Quantized copies of normed, query, the MLP's activation and convolved, for int8 blobs. */
+    struct quantized normed_q, query_q, gated_q, convolved_q;
     /* Int8 encoders only: what their rounding left, and room for it before it is quantized. */
     struct quantized normed_rest, query_rest, gated_rest;
     float *left; /* (left_width) */
     size_t left_width;
 
+    struct expert_memory experts;
     struct attention_memory attention;
 };
 

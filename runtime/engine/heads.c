@@ -69,12 +69,25 @@ static void rotate_heads(const struct pass *pass, size_t layer, size_t t, float 
                                                        e->cosine + table, e->sine + table);
 }
 
+/* Brings n numbers x of token t within the model's limit, if it has one, after a check that they
+ * are finite, which it would hide. */
+static void clip(struct pass *pass, size_t layer, size_t t, float *x, size_t n)
+{
+    float limit = pass->m->experts.qkv_clip;
+    if (limit == 0)
+        return;
+    smol_pass_check_finite(pass, x, n, "queries, keys or values", layer, t);
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+}
+
 /* Normalizes and rotates token t's heads, in the model's order. */
 static void turn_heads(struct pass *pass, size_t layer, size_t t, const struct blob_tensor *norm,
                        float *x, size_t n_heads)
 {
     bool late = pass->m->blocks & BLOCK_QK_NORM_LATE;
     normalize_heads(pass, late ? NULL : norm, x, n_heads);
+    clip(pass, layer, t, x, n_heads * pass->m->head_dim);
     rotate_heads(pass, layer, t, x, n_heads);
     normalize_heads(pass, late ? norm : NULL, x, n_heads);
 }
@@ -124,6 +137,7 @@ void smol_heads_store(struct pass *pass, size_t layer, size_t t)
     turn_heads(pass, layer, t, tensor[ROLE_ATTN_Q_NORM], query, m->n_heads);
     turn_heads(pass, layer, t, tensor[ROLE_ATTN_K_NORM], key, m->n_kv_heads);
     grow_queries(pass, t, query);
+    clip(pass, layer, t, value, m->n_kv_heads * dim);
     if (kv->type == KV_INT4) {
         smol_hadamard_inverse(query, m->n_heads, dim);
         smol_hadamard(key, m->n_kv_heads, dim);

@@ -5,12 +5,13 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
+#include "format/layout.h"
 #include "format/model.h"
 
 enum { SLAB_BLOCKS = 16 }; /* 1,024 positions */
 
 struct kv_layer {
-    bool windowed;
+    bool windowed, absent; /* absent: the layer has a state in place of keys and values */
     uint8_t group;
     uint16_t row; /* in the group's slabs */
 };
@@ -60,12 +61,17 @@ static size_t kv_blocks(size_t n_positions)
 /* --- creation ----------------------------------------------------------------------------- */
 
 /* Distributes the layers to groups. */
-static void place_layers(struct kv_cache *cache, const uint8_t *layers, bool drops)
+static void place_layers(struct kv_cache *cache, const struct blob_model *model,
+                         const uint8_t *layers, bool drops)
 {
-    for (size_t i = 0; i < cache->n_layers; i++) {
+    for (uint32_t i = 0; i < cache->n_layers; i++) {
+        if (layer_has_state(model, i)) {
+            cache->layers[i].absent = true;
+            continue;
+        }
         bool windowed = layers && layers[i] & LAYER_WINDOWED;
         struct kv_group *group = &cache->groups[windowed && drops ? KV_WINDOWED : KV_ALL];
-        cache->layers[i] = (struct kv_layer){windowed, (uint8_t)(group - cache->groups),
+        cache->layers[i] = (struct kv_layer){windowed, false, (uint8_t)(group - cache->groups),
                                              (uint16_t)group->n_layers++};
     }
 }
@@ -100,7 +106,8 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct
     if (!cache->layers)
         return smol_fail_memory(error, "the KV cache");
     size_t n_blocks = kv_blocks(n_positions);
-    place_layers(cache, layers, !separate && n_positions > cache->window + 2 * KV_WINDOW_SPARE);
+    place_layers(cache, model, layers,
+                 !separate && n_positions > cache->window + 2 * KV_WINDOW_SPARE);
     smol_status status =
         init_group(cache, &cache->groups[KV_ALL], n_blocks, separate ? 1 : SLAB_BLOCKS, error);
     return status ? status : init_group(cache, &cache->groups[KV_WINDOWED], n_blocks, 1, error);
@@ -164,7 +171,8 @@ smol_status smol_kv_reserve(struct kv_cache *cache, size_t begin, size_t end, sm
 
 size_t smol_kv_block_bytes(const struct kv_cache *cache)
 {
-    return cache->n_layers * cache->n_kv_heads * head_bytes(cache);
+    return group_block_bytes(cache, &cache->groups[KV_ALL]) +
+           group_block_bytes(cache, &cache->groups[KV_WINDOWED]);
 }
 
 size_t smol_kv_bytes(const struct kv_cache *cache)
@@ -194,7 +202,8 @@ size_t smol_kv_first(const struct kv_cache *cache, size_t n)
 
 bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, size_t n)
 {
-    return !cache->layers[layer].windowed || index >= smol_kv_first(cache, n);
+    const struct kv_layer *place = &cache->layers[layer];
+    return !place->absent && (!place->windowed || index >= smol_kv_first(cache, n));
 }
 
 void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths)

@@ -1,9 +1,12 @@
-/* The first block of a layer, which mixes positions: attention. */
+/* The first block of a layer, see mixer.h: attention, and the choice of another. */
 #include "runtime/engine/mixer.h"
 
 #include "runtime/engine/attention.h"
 #include "runtime/engine/heads.h"
+#include "runtime/engine/recurrence.h"
 #include "runtime/engine/residual.h"
+#include "runtime/engine/short_conv.h"
+#include "runtime/kernels/math.h"
 
 /* Returns attention's output, which replaces the queries. */
 static struct product_input attended_input(const struct pass *pass)
@@ -18,6 +21,16 @@ static void read_attention_input(struct pass *pass, size_t layer, size_t t)
     smol_residual_read(pass, layer, ROLE_ATTN_NORM, t, "attention input");
 }
 
+/* Multiplies row t of attention's output by its gate. */
+static void gate_attention(const struct pass *pass, size_t t)
+{
+    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
+    float *x = pass->e->query + t * width;
+    const float *gate = pass->e->attention_gate + t * width;
+    for (size_t i = 0; i < width; i++)
+        x[i] *= math_sigmoid(gate[i]);
+}
+
 /* Completes row t of attention's output. A windowed layer checks here that it is finite: a position
  * that no longer sees such a value may or may not be affected by it, because a kernel may multiply
  * unseen values by 0. */
@@ -25,6 +38,8 @@ static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
     const struct product_input input = attended_input(pass);
     smol_attention_finish(pass, layer, t);
+    if (pass->m->blocks & BLOCK_ATTENTION_GATE)
+        gate_attention(pass, t);
     if (pass->e->network->layers[layer].bits & LAYER_WINDOWED)
         smol_pass_check_finite(pass, input.x + t * input.width, input.width, "attention output",
                                layer, t);
@@ -36,7 +51,8 @@ static void add_attention_output(struct pass *pass, size_t layer, size_t t)
     smol_residual_add(pass, layer, ROLE_ATTN_OUT_NORM, t);
 }
 
-void smol_mixer_read(const struct worker *w, size_t layer)
+/* Computes attention's output from the residual stream, up to its last product. */
+static void attention_read(const struct worker *w, size_t layer)
 {
     struct engine *e = w->pass->e;
     const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
@@ -46,17 +62,19 @@ void smol_mixer_read(const struct worker *w, size_t layer)
         {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], .out = e->query},
         {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = e->key},
         {tensor[ROLE_ATTN_V], tensor[ROLE_ATTN_V_BIAS], .out = e->value},
+        {tensor[ROLE_ATTN_GATE], tensor[ROLE_ATTN_GATE_BIAS], .out = e->attention_gate},
     };
     smol_pass_each_token(w, read_attention_input, layer);
     smol_input_observe(w, STATS_ATTENTION, layer, &input);
-    smol_multiply(w, &input, qkv, 3);
+    smol_multiply(w, &input, qkv, tensor[ROLE_ATTN_GATE] ? 4 : 3);
     smol_pass_each_token(w, smol_heads_store, layer);
     smol_attend(w, layer);
     smol_pass_each_token(w, finish_attention, layer);
     smol_input_observe(w, STATS_ATTENDED, layer, &attended);
 }
 
-void smol_mixer_write(const struct worker *w, size_t layer)
+/* Adds attention's output to the residual stream. */
+static void attention_write(const struct worker *w, size_t layer)
 {
     const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input attended = attended_input(w->pass);
@@ -65,4 +83,43 @@ void smol_mixer_write(const struct worker *w, size_t layer)
     smol_multiply(w, &attended, &output, 1);
     if (!output.add)
         smol_pass_each_token(w, add_attention_output, layer);
+}
+
+/* Returns the kind of the layer's block: STATE_NONE is attention. */
+static enum state_kind kind_of(const struct worker *w, size_t layer)
+{
+    const struct blob_model *m = w->pass->m;
+    return layer_has_state(m, (uint32_t)layer) ? (enum state_kind)m->states.kind : STATE_NONE;
+}
+
+void smol_mixer_read(const struct worker *w, size_t layer)
+{
+    switch (kind_of(w, layer)) {
+    case STATE_NONE:
+        attention_read(w, layer);
+        break;
+    case STATE_SHORT_CONV:
+        smol_short_conv_read(w, layer);
+        break;
+    case STATE_MAMBA2:
+    case STATE_DELTA:
+        smol_recurrence_read(w, layer);
+        break;
+    }
+}
+
+void smol_mixer_write(const struct worker *w, size_t layer)
+{
+    switch (kind_of(w, layer)) {
+    case STATE_NONE:
+        attention_write(w, layer);
+        break;
+    case STATE_SHORT_CONV:
+        smol_short_conv_write(w, layer);
+        break;
+    case STATE_MAMBA2:
+    case STATE_DELTA:
+        smol_recurrence_write(w, layer);
+        break;
+    }
 }

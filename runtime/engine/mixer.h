@@ -1,4 +1,4 @@
-/* The first block of a layer, which mixes positions: attention. */
+/* The first block of a layer, which mixes positions: attention, or what has a state instead. */
 #ifndef SMOL_RUNTIME_MIXER_H
 #define SMOL_RUNTIME_MIXER_H
 

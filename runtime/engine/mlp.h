@@ -2,7 +2,21 @@
 #ifndef SMOL_RUNTIME_MLP_H
 #define SMOL_RUNTIME_MLP_H
 
-#include "runtime/engine/pass.h"
+#include "runtime/engine/product.h"
+
+/* Some rows of a pass, at most BATCH, in an MLP. */
+struct mlp_rows {
+    struct pass *pass;
+    size_t layer;
+    const struct blob_tensor *gate, *up, *gate_bias, *up_bias; /* NULL for those it does not have */
+    struct product_input input, gated; /* the rows, and where their activations go */
+    float *out;                        /* (n, width): gated.x; unused by int8 blobs */
+    const uint32_t *rows;              /* (n): their numbers in the pass; NULL: from first on */
+    size_t first;
+};
+
+/* Computes slices [begin, end), of GROUP_INPUTS channels each, of the activation of some rows. */
+void smol_mlp_activate(const struct mlp_rows *rows, size_t begin, size_t end);
 
 /* Computes the MLP's output from the residual stream, up to its last product. With one norm for
  * both blocks, its input is attention's, which is still there. */

@@ -29,7 +29,8 @@ smol_status smol_network_init(struct network *network, const struct blob *blob, 
         const struct blob_tensor *tensor = &blob->tensors[i];
         struct layer *layer = smol_role_is_per_layer(tensor->role) ? &network->layers[tensor->layer]
                                                                    : &network->outer;
-        layer->tensor[tensor->role] = tensor;
+        if (tensor->expert == 0)
+            layer->tensor[tensor->role] = tensor;
     }
     return SMOL_OK;
 }

@@ -4,7 +4,8 @@
 
 #include "format/reader.h"
 
-/* The tensors of one layer; NULL for norms and biases that the model does not have. */
+/* The tensors of one layer, those of its first expert among them; NULL for those that it does not
+ * have. */
 struct layer {
     const struct blob_tensor *tensor[ROLE_COUNT];
     unsigned bits; /* enum layer_bit */

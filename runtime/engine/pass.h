@@ -9,10 +9,13 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/kv.h"
 #include "runtime/engine/observer.h"
+#include "runtime/engine/state.h"
 
-/* A sequence in a pass: its next tokens, which are neighbouring rows, and its KV cache. */
+/* A sequence in a pass: its next tokens, which are neighbouring rows, its KV cache and its
+ * states. */
 struct segment {
     struct kv_cache *kv;
+    struct sequence_state *state;
     const atomic_bool *cancelled; /* set when its result is no longer needed */
     const uint32_t *ids;          /* (n) */
     size_t n;                     /* at least 1 */

@@ -152,9 +152,7 @@ void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                  rows < most ? rows : most);
 }
 
-/* Returns the number of row blocks to multiply at once. Their results fit into BATCH tiles, and
- * their weights into a chunk, so that its digest is computed just before its bytes are used. */
-static size_t blocks_at_once(const struct blob_tensor *weight, size_t n)
+size_t smol_blocks_at_once(const struct blob_tensor *weight, size_t n)
 {
     size_t fit = n < BATCH ? BATCH / n : 1;
     size_t chunk = BLOB_CHUNK_SIZE / smol_block_bytes(weight->dtype, weight->cols);
@@ -221,7 +219,7 @@ static void multiply_blocks(struct pass *pass, const void *argument, size_t begi
     for (size_t i = 0; i < all->n; i++) {
         size_t next = first + count_blocks(all->products[i].weight->rows);
         size_t low = begin > first ? begin : first, high = end < next ? end : next;
-        size_t step = blocks_at_once(all->products[i].weight, all->input->n);
+        size_t step = smol_blocks_at_once(all->products[i].weight, all->input->n);
         for (size_t block = low; block < high; block += step)
             multiply_some(pass, &all->products[i], all->input, block - first,
                           (high - block < step ? high : block + step) - first);

@@ -48,6 +48,11 @@ struct product {
     bool remainders;        /* input row n / 2 + t is the remainder of row t: add their products */
 };
 
+/* Returns the number of row blocks to multiply at once for n rows. Their results fit into BATCH
+ * tiles, and their weights into a chunk, so that its digest is computed just before its bytes are
+ * used. */
+size_t smol_blocks_at_once(const struct blob_tensor *weight, size_t n);
+
 /* Computes several products of the same input, as one stage. All rows of the input must be
  * ready. */
 void smol_multiply(const struct worker *w, const struct product_input *input,

@@ -42,6 +42,11 @@ static inline V v_add(V a, V b)
     return _mm512_add_ps(a, b);
 }
 
+static inline V v_sub(V a, V b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
 static inline V v_mul(V a, V b)
 {
     return _mm512_mul_ps(a, b);

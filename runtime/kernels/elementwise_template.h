@@ -7,6 +7,7 @@
 
 #include "common/number.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/loops.h"
 #include "runtime/kernels/math.h"
 
 static float sum_of_squares(const float *x, size_t n)
@@ -51,6 +52,13 @@ static void layer_norm(const float *x, const float *weight, const float *bias, s
         out[i] = (out[i] * inverse) * weight[i] + bias[i];
 }
 
+static void unit_norm(const float *x, size_t n, float eps, float scale, float *out)
+{
+    float inverse = 1.0f / sqrtf(sum_of_squares(x, n) + eps);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (x[i] * inverse) * scale;
+}
+
 static void softcap(float *x, size_t n, float cap)
 {
     for (size_t i = 0; i < n; i++)
@@ -87,3 +95,45 @@ static inline float gelu(float x)
 ACTIVATION_KERNEL(swiglu, silu)
 ACTIVATION_KERNEL(geglu_tanh, gelu_tanh)
 ACTIVATION_KERNEL(geglu, gelu)
+
+/* Convolves up to SLICE_CHANNELS channels for all tokens, from the last to the first, so that the
+ * inputs of each are still there. */
+static ALWAYS_INLINE void convolve_slice(const struct convolution *c, size_t channel,
+                                         const size_t width, float *x, size_t stride, size_t n)
+{
+    size_t before = c->taps - 1;
+    const float *weight = c->weight + channel;
+    float *window = c->window + channel;
+    float next[MAX_TAPS][SLICE_CHANNELS];
+    for (size_t tap = 0; tap < before; tap++) {
+        size_t t = n + tap; /* counted from the window's first */
+        const float *input = t < before ? window + t * c->stride : x + (t - before) * stride;
+        memcpy(next[tap], input + (t < before ? 0 : channel), width * sizeof(float));
+    }
+    for (size_t t = n; t-- > 0;) {
+        float sum[SLICE_CHANNELS] = {0};
+        for (size_t i = 0; c->bias && i < width; i++)
+            sum[i] = c->bias[channel + i];
+        for (size_t tap = 0; tap <= before; tap++) {
+            const float *input = t + tap < before ? window + (t + tap) * c->stride
+                                                  : x + (t + tap - before) * stride + channel;
+            for (size_t i = 0; i < width; i++)
+                sum[i] += weight[tap * c->stride + i] * input[i];
+        }
+        memcpy(x + t * stride + channel, sum, width * sizeof(float));
+    }
+    for (size_t tap = 0; tap < before; tap++)
+        memcpy(window + tap * c->stride, next[tap], width * sizeof(float));
+}
+
+static void convolve(const struct convolution *c, size_t n_channels, float *x, size_t stride,
+                     size_t n)
+{
+    size_t channel = 0;
+    for (; channel + SLICE_CHANNELS <= n_channels; channel += SLICE_CHANNELS)
+        convolve_slice(c, channel, SLICE_CHANNELS, x, stride, n);
+    if (channel < n_channels)
+        convolve_slice(c, channel, n_channels - channel, x, stride, n);
+    for (size_t t = 0; c->activates && t < n; t++)
+        swiglu(x + t * stride, NULL, n_channels);
+}

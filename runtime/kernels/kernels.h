@@ -107,6 +107,48 @@ struct kv_range {
     uint32_t first, end; /* first <= end <= KV_BLOCK */
 };
 
+/* --- recurrences ------------------------------------------------------------------------------
+ *
+ * They run from token to token and keep a state, so each channel has one order of sums, however
+ * a text is split. A slice of SLICE_CHANNELS channels of one head has its own state, small enough
+ * for the first-level cache, and lanes are channels. */
+enum {
+    SLICE_CHANNELS = 16,
+    MAX_TAPS = 16, /* of a convolution */
+};
+
+/* A causal convolution of each channel with its last inputs (depthwise). */
+struct convolution {
+    const float *weight; /* (taps, stride): the last row is for the token itself */
+    const float *bias;   /* (n_channels) or NULL */
+    float *window;       /* (taps - 1, stride): the inputs before, oldest first */
+    size_t taps, stride;
+    bool activates; /* SiLU follows */
+};
+
+/* One slice of a head of Mamba2 (Dao and Gu, 2024) for n tokens, in rows `stride` apart. */
+struct scan {
+    size_t n, width;           /* tokens; channels of the slice, at most SLICE_CHANNELS */
+    size_t size;               /* of the state of each channel */
+    float *x;                  /* (n, width) */
+    const float *b, *c;        /* (n, size) */
+    const float *step, *decay; /* (n), `step_stride` apart */
+    size_t stride, step_stride;
+    float skip;
+    float *state; /* (size, SLICE_CHANNELS) */
+};
+
+/* One slice of a head of gated DeltaNet (Yang et al., 2024), likewise. */
+struct delta_rule {
+    size_t n, width;
+    size_t size;               /* of keys and queries */
+    float *value;              /* (n, width) */
+    const float *query, *key;  /* (n, size) */
+    const float *rate, *decay; /* (n), `step_stride` apart */
+    size_t stride, step_stride;
+    float *state; /* (size, SLICE_CHANNELS) */
+};
+
 /* Multiplies n_blocks contiguous row blocks of a grouped dtype by x: out[t][r] for each token and
  * the TILE_ROWS rows r of each block. Per group, in order: out += (float)dot * (weight scale *
  * activation scale), each operation rounded. `levels` (MAX_LEVELS) are the values of the codes of
@@ -161,6 +203,36 @@ struct kernels {
 
     /* gate = gate * Phi(gate) * up from left to right, with Phi as math_normal (GEGLU) */
     void (*geglu)(float *gate, const float *up, size_t n);
+
+    /* out = (x * (1 / sqrt(sum(x^2) + eps))) * scale, evaluated as bracketed. out may be x. */
+    void (*unit_norm)(const float *x, size_t n, float eps, float scale, float *out);
+
+    /* Replaces each x (n, n_channels), rows `stride` apart, with bias + weight[0] * window[0] + ...
+     * + weight[taps - 1] * x, from left to right (without a bias the first term is 0), and then, if
+     * activates, with y / (1 + exp(-y)). The window then holds the last taps - 1 inputs. */
+    void (*convolve)(const struct convolution *convolution, size_t n_channels, float *x,
+                     size_t stride, size_t n);
+
+    /* For each token in turn, and each channel i of the slice, for j = 0 to size - 1 (channels from
+     * width on count as 0):
+     *
+     *   state[j][i] = state[j][i] * decay + (x[i] * step) * b[j]
+     *   y[i]       += state[j][i] * c[j], from 0
+     *
+     * and then x[i] = y[i] + skip * x[i]. */
+    void (*scan)(const struct scan *scan);
+
+    /* Likewise:
+     *
+     *   recalled[i] += (state[j][i] * decay) * key[j], from 0
+     *
+     * then with change[i] = (value[i] - recalled[i]) * rate:
+     *
+     *   state[j][i]  = state[j][i] * decay + key[j] * change[i]
+     *   out[i]      += state[j][i] * query[j], from 0
+     *
+     * and then value = out. */
+    void (*delta_rule)(const struct delta_rule *rule);
 
     /* x = tanh(x / cap) * cap, element by element. */
     void (*softcap)(float *x, size_t n, float cap);

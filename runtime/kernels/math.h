@@ -110,6 +110,28 @@ static inline float math_log(float x)
     return (float)(n * 0x1.62e42fefa39efp-1 + 2.0 * s * p);
 }
 
+/* Returns ln(1 + e^x) within 3 units in the last place, 0 below -87.3; NaN for NaN. With t =
+ * e^-|x|, ln(1 + t) = 2 artanh(t / (2 + t)), computed in double by its Taylor polynomial. */
+static inline float math_softplus(float x)
+{
+    double t = math_exp(-f32_from_bits(f32_bits(x) & 0x7fffffffu));
+    double s = t / (2.0 + t), z = s * s;
+    double p = 1.0 / 15.0;
+    p = p * z + 1.0 / 13.0;
+    p = p * z + 1.0 / 11.0;
+    p = p * z + 1.0 / 9.0;
+    p = p * z + 1.0 / 7.0;
+    p = p * z + 1.0 / 5.0;
+    p = p * z + 1.0 / 3.0;
+    p = p * z + 1.0;
+    return (float)((x > 0 ? (double)x : 0.0) + 2.0 * s * p);
+}
+
+static inline float math_sigmoid(float x)
+{
+    return 1.0f / (1.0f + math_exp(-x));
+}
+
 /* Computes *sine and *cosine of an f32 angle in radians, correctly rounded for |angle| up to 2^17
  * (tested, not proved) and gradually less exact up to 2^24. Computes in double: reduction modulo
  * pi/2, with pi/2 split so that n times its first part (33 bits) is exact, then Taylor polynomials

@@ -42,6 +42,11 @@ static inline V v_add(V a, V b)
     return vaddq_f32(a, b);
 }
 
+static inline V v_sub(V a, V b)
+{
+    return vsubq_f32(a, b);
+}
+
 static inline V v_mul(V a, V b)
 {
     return vmulq_f32(a, b);

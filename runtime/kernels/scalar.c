@@ -135,6 +135,47 @@ static inline float bf16_weight(const uint32_t *block, size_t col, size_t row)
 FLOAT_MATMUL(matmul_f32, float, f32_weight, cols *TILE_ROWS)
 FLOAT_MATMUL(matmul_bf16, uint32_t, bf16_weight, (cols + 1) / 2 * TILE_ROWS)
 
+static void scan(const struct scan *s)
+{
+    for (size_t t = 0; t < s->n; t++) {
+        float *x = s->x + t * s->stride;
+        const float *b = s->b + t * s->stride, *c = s->c + t * s->stride;
+        float step = s->step[t * s->step_stride], decay = s->decay[t * s->step_stride];
+        for (size_t i = 0; i < SLICE_CHANNELS; i++) {
+            float value = i < s->width ? x[i] : 0, driven = value * step, sum = 0;
+            for (size_t j = 0; j < s->size; j++) {
+                float *state = &s->state[j * SLICE_CHANNELS + i];
+                *state = *state * decay + driven * b[j];
+                sum += *state * c[j];
+            }
+            if (i < s->width)
+                x[i] = sum + s->skip * value;
+        }
+    }
+}
+
+static void delta_rule(const struct delta_rule *r)
+{
+    for (size_t t = 0; t < r->n; t++) {
+        float *value = r->value + t * r->stride;
+        const float *query = r->query + t * r->stride, *key = r->key + t * r->stride;
+        float rate = r->rate[t * r->step_stride], decay = r->decay[t * r->step_stride];
+        for (size_t i = 0; i < SLICE_CHANNELS; i++) {
+            float *state = r->state + i, recalled = 0, sum = 0;
+            for (size_t j = 0; j < r->size; j++)
+                recalled += (state[j * SLICE_CHANNELS] * decay) * key[j];
+            float change = ((i < r->width ? value[i] : 0) - recalled) * rate;
+            for (size_t j = 0; j < r->size; j++) {
+                float *s = &state[j * SLICE_CHANNELS];
+                *s = *s * decay + key[j] * change;
+                sum += *s * query[j];
+            }
+            if (i < r->width)
+                value[i] = sum;
+        }
+    }
+}
+
 static void to_f16(const float *x, size_t n, uint16_t *out)
 {
     for (size_t i = 0; i < n; i++)
@@ -248,6 +289,10 @@ const struct kernels smol_kernels_scalar = {
     .geglu_tanh = geglu_tanh,
     .geglu = geglu,
     .softcap = softcap,
+    .unit_norm = unit_norm,
+    .convolve = convolve,
+    .scan = scan,
+    .delta_rule = delta_rule,
     .attend = {attend_f32, attend_f16, attend_int8, attend_int4},
     .to_f16 = to_f16,
 };

@@ -6,7 +6,7 @@
  * rows TOKENS_MANY, _FEW  tokens that share a pass over an f32 or bf16 tile, limited by registers
  *   QUERIES_MANY, _FEW queries that share a pass over the KV cache: MANY over 16 of its columns,
  *                      FEW, and single ones, over FEW_VECTORS vectors of them, at least 16 / LANES
- *   v_zero() v_set1(x) v_load(p) v_store(p, v) v_add(a, b) v_mul(a, b) v_fma(a, b, c)
+ *   v_zero() v_set1(x) v_load(p) v_store(p, v) v_add(a, b) v_sub(a, b) v_mul(a, b) v_fma(a, b, c)
  *   v_max(a, b) v_reduce_max(v)  of numbers; unspecified for NaNs
  *   v_max_magnitude(a, b) v_reduce_max_bits(v)  the larger of a and |b|, the largest lane's bits:
  *                      NaN and infinity, as bits, are larger than any number
@@ -399,6 +399,82 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
     });
 }
 
+/* --- recurrences, one slice at a time ------------------------------------------------------- */
+
+enum { SLICE_VECTORS = SLICE_CHANNELS / LANES };
+
+/* Loads a row of `width` channels; the others are 0. */
+static ALWAYS_INLINE void load_slice(const float *row, size_t width, V x[SLICE_VECTORS])
+{
+    float padded[SLICE_CHANNELS] = {0};
+    if (width < SLICE_CHANNELS)
+        memcpy(padded, row, width * sizeof *row);
+    UNROLLED (v, SLICE_VECTORS)
+        x[v] = v_load((width < SLICE_CHANNELS ? padded : row) + v * LANES);
+}
+
+static ALWAYS_INLINE void store_slice(float *row, size_t width, const V x[SLICE_VECTORS])
+{
+    float padded[SLICE_CHANNELS];
+    UNROLLED (v, SLICE_VECTORS)
+        v_store((width < SLICE_CHANNELS ? padded : row) + v * LANES, x[v]);
+    if (width < SLICE_CHANNELS)
+        memcpy(row, padded, width * sizeof *row);
+}
+
+static void scan(const struct scan *scan)
+{
+    const struct scan s = *scan; /* a copy, which the state cannot alias */
+    for (size_t t = 0; t < s.n; t++) {
+        const float *b = s.b + t * s.stride, *c = s.c + t * s.stride;
+        V step = v_set1(s.step[t * s.step_stride]), decay = v_set1(s.decay[t * s.step_stride]);
+        V x[SLICE_VECTORS], driven[SLICE_VECTORS], sum[SLICE_VECTORS];
+        load_slice(s.x + t * s.stride, s.width, x);
+        UNROLLED (v, SLICE_VECTORS) {
+            driven[v] = v_mul(x[v], step);
+            sum[v] = v_zero();
+        }
+        for (size_t j = 0; j < s.size; j++)
+            UNROLLED (v, SLICE_VECTORS) {
+                float *at = s.state + j * SLICE_CHANNELS + v * LANES;
+                V state = v_add(v_mul(v_load(at), decay), v_mul(driven[v], v_set1(b[j])));
+                v_store(at, state);
+                sum[v] = v_add(sum[v], v_mul(state, v_set1(c[j])));
+            }
+        UNROLLED (v, SLICE_VECTORS)
+            sum[v] = v_add(sum[v], v_mul(v_set1(s.skip), x[v]));
+        store_slice(s.x + t * s.stride, s.width, sum);
+    }
+}
+
+static void delta_rule(const struct delta_rule *rule)
+{
+    const struct delta_rule r = *rule;
+    for (size_t t = 0; t < r.n; t++) {
+        const float *query = r.query + t * r.stride, *key = r.key + t * r.stride;
+        V rate = v_set1(r.rate[t * r.step_stride]), decay = v_set1(r.decay[t * r.step_stride]);
+        V value[SLICE_VECTORS], recalled[SLICE_VECTORS], sum[SLICE_VECTORS];
+        load_slice(r.value + t * r.stride, r.width, value);
+        UNROLLED (v, SLICE_VECTORS)
+            recalled[v] = sum[v] = v_zero();
+        for (size_t j = 0; j < r.size; j++)
+            UNROLLED (v, SLICE_VECTORS) {
+                V state = v_mul(v_load(r.state + j * SLICE_CHANNELS + v * LANES), decay);
+                recalled[v] = v_add(recalled[v], v_mul(state, v_set1(key[j])));
+            }
+        UNROLLED (v, SLICE_VECTORS)
+            value[v] = v_mul(v_sub(value[v], recalled[v]), rate);
+        for (size_t j = 0; j < r.size; j++)
+            UNROLLED (v, SLICE_VECTORS) {
+                float *at = r.state + j * SLICE_CHANNELS + v * LANES;
+                V state = v_add(v_mul(v_load(at), decay), v_mul(v_set1(key[j]), value[v]));
+                v_store(at, state);
+                sum[v] = v_add(sum[v], v_mul(state, v_set1(query[j])));
+            }
+        store_slice(r.value + t * r.stride, r.width, sum);
+    }
+}
+
 static void to_f16(const float *x, size_t n, uint16_t *out)
 {
     size_t i = 0;
@@ -425,4 +501,5 @@ ATTENTION_KERNEL(int4, KV_INT4)
     .quantize = quantize, .quantize_slice = quantize_slice, .matmul_f32 = matmul_f32,              \
     .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .layer_norm = layer_norm, .swiglu = swiglu,  \
     .geglu_tanh = geglu_tanh, .geglu = geglu, .softcap = softcap, .to_f16 = to_f16,                \
+    .unit_norm = unit_norm, .convolve = convolve, .scan = scan, .delta_rule = delta_rule,          \
     .attend = {attend_f32, attend_f16, attend_int8, attend_int4}

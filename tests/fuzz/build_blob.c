@@ -152,7 +152,7 @@ static struct storage make_storage(const struct contents *c, enum tensor_role ro
 /* The tensors of the model, from the start of the weights on. */
 static void make_tensors(struct contents *c, const struct blob_recipe *r)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     if (is_mixed(r)) {
         c->features |= FEATURE_MIXED;
         c->levels[0] = smol_levels_default(DTYPE_INT4);
@@ -238,7 +238,7 @@ static struct plan make_plan(const struct contents *c, const struct blob_recipe 
     n_stop = n_stop < c->model.vocab_size ? n_stop : c->model.vocab_size;
     uint64_t data = round_up(tokenizer_size, BLOB_CHUNK_SIZE) + c->weights_size;
     uint64_t n_chunks = (data + BLOB_CHUNK_SIZE - 1) / BLOB_CHUNK_SIZE;
-    add_section(&plan, SECTION_MODEL, sizeof c->model, BLOB_ALIGN);
+    add_section(&plan, SECTION_MODEL, MODEL_SECTION_SIZE, BLOB_ALIGN);
     add_section(&plan, SECTION_INV_FREQ, smol_inv_freq_count(&c->model) * sizeof(float),
                 BLOB_ALIGN);
     add_section(&plan, SECTION_STOP, n_stop * sizeof(uint32_t), BLOB_ALIGN);
@@ -293,6 +293,8 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
     case SECTION_TEXT:
         return c->text.data;
     case SECTION_ENCODER:
+    case SECTION_STATES:
+    case SECTION_EXPERTS:
     case SECTION_EMBEDDER:
     case SECTION_DIGESTS:
     case SECTION_TEMPLATE:

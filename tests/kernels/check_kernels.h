@@ -19,7 +19,8 @@ struct kernel_check {
 extern const struct kernel_check check_quantize, check_quantize_slice, check_matmul_int8,
     check_matmul_int6, check_matmul_int5, check_matmul_int4, check_matmul_f32, check_matmul_bf16,
     check_rms_norm, check_layer_norm, check_swiglu, check_geglu, check_geglu_tanh, check_softcap,
-    check_attend_f32, check_attend_f16, check_attend_int8, check_attend_int4, check_to_f16;
+    check_attend_f32, check_attend_f16, check_attend_int8, check_attend_int4, check_to_f16,
+    check_unit_norm, check_convolve, check_scan, check_delta_rule;
 
 /* What one call of a measured kernel does, for rates; 0 where it means nothing. */
 struct work {

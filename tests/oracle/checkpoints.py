@@ -38,13 +38,18 @@ QUERIES = ("q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn")
 
 
 def randomize(model, generator):
-    center = 0 if model.config.model_type.startswith("gemma") else 1  # of norms
+    zero_centred = model.config.model_type.startswith(("gemma", "qwen3_5"))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = torch.randn(parameter.shape, generator=generator)
             n_inputs = parameter.shape[0 if ".c_" in name else -1]  # GPT-2's are transposed
             if name.endswith(NORMS):
+                center = 0 if zero_centred and "linear_attn" not in name else 1
                 values = center + 0.3 * values
+            elif name.endswith("A_log"):
+                values = values - 1  # half of a state lasts some tokens
+            elif name.endswith("mamba.D"):
+                values = 1 + 0.5 * values
             elif name.endswith("bias"):
                 values = 0.5 * values
             elif any(part in name for part in QUERIES):
@@ -99,9 +104,17 @@ def edit_config(folder, change):
     path.write_text(json.dumps(content))
 
 
+def reference_of(folder, **settings):
+    """Experts by the plain loop: grouped products need widths that are multiples of 4."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **settings).eval()
+    if hasattr(model, "set_experts_implementation"):
+        model.set_experts_implementation("eager")
+    return model
+
+
 def load_reference(folder):
     """The checkpoint as transformers computes it: the rounded weights, widened to float32."""
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return reference_of(folder)
 
 
 def reference_logits(model, ids, n_logits=0):

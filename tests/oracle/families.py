@@ -17,16 +17,23 @@ from transformers import (
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
+    GraniteMoeConfig,
+    GraniteMoeHybridConfig,
+    GraniteMoeSharedConfig,
     HunYuanDenseV1Config,
+    Lfm2Config,
     LlamaConfig,
     Ministral3Config,
     MistralConfig,
     Olmo2Config,
     Olmo3Config,
+    OlmoeConfig,
     Phi3Config,
     PhiConfig,
     Qwen2Config,
+    Qwen3_5TextConfig,
     Qwen3Config,
+    Qwen3MoeConfig,
     SmolLM3Config,
     StableLmConfig,
 )
@@ -39,6 +46,7 @@ CONFIGS = {
     "qwen3": Qwen3Config,
     "smollm3": SmolLM3Config,
     "granite": GraniteConfig,
+    "granitemoehybrid": GraniteMoeHybridConfig,
     "phi3": Phi3Config,
     "olmo2": Olmo2Config,
     "olmo3": Olmo3Config,
@@ -47,7 +55,13 @@ CONFIGS = {
     "exaone4": Exaone4Config,
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
+    "lfm2": Lfm2Config,
+    "qwen3_5": Qwen3_5TextConfig,
     "stablelm": StableLmConfig,
+    "olmoe": OlmoeConfig,
+    "qwen3moe": Qwen3MoeConfig,
+    "granitemoe": GraniteMoeConfig,
+    "granitemoeshared": GraniteMoeSharedConfig,
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
     "phi": PhiConfig,
@@ -237,16 +251,121 @@ def smollm3(draw):
     return draw(scaled(shape, "default", "yarn")) | windows | no_rope | biases
 
 
-@st.composite
-def granite(draw):
-    return draw(scaled(draw(shapes()))) | {
-        "attention_bias": draw(FLAG),
-        "mlp_bias": draw(FLAG),
+def scales(draw):
+    """Granite's."""
+    return {
         "embedding_multiplier": draw(either(1.0, 12.0, 0.3)),
         "residual_multiplier": draw(either(1.0, 0.22, 1.7)),
         "attention_multiplier": draw(either(1.0, 0.0078125, 0.4)),
         "logits_scaling": draw(either(1, 8.0, 0.5)),
     }
+
+
+def state_layers(draw, shape):
+    """Which layers have a state; at least one attends."""
+    n = shape["num_hidden_layers"]
+    types = draw(st.lists(either("linear_attention", "full_attention"), min_size=n, max_size=n))
+    types[draw(st.integers(0, n - 1))] = "full_attention"
+    return types
+
+
+@st.composite
+def granitemoehybrid(draw):
+    config = draw(granite())
+    config.pop("mlp_bias")
+    shared = config.pop("intermediate_size")
+    groups = draw(either(1, 2, 3))
+    expand = draw(either(2, 1, 3))
+    width = expand * config["hidden_size"]
+    heads = draw(st.sampled_from([n for n in range(groups, 65, groups) if width % n == 0] or [width]))
+    groups = groups if heads % groups == 0 else 1
+    return config | {
+        "shared_intermediate_size": shared,
+        "num_local_experts": 0,
+        "layer_types": state_layers(draw, config),
+        "position_embedding_type": draw(either(None, "rope")),
+        "mamba_n_heads": heads,
+        "mamba_n_groups": groups,
+        "mamba_d_state": draw(either(8, 16, 1, 33)),
+        "mamba_d_conv": draw(either(4, 2, 3, 7)),
+        "mamba_expand": expand,
+        "mamba_conv_bias": draw(FLAG),
+        "mamba_chunk_size": draw(either(256, 16)),
+    }
+
+
+@st.composite
+def qwen3_5(draw):
+    config = draw(shapes())
+    keys, values = draw(either((2, 4), (1, 1), (3, 3), (1, 5)))
+    types = state_layers(draw, config)
+    types[draw(either(*[i for i in range(len(types))]))] = "linear_attention"
+    if "full_attention" not in types:
+        types = [*types, "full_attention"]
+        config["num_hidden_layers"] += 1
+    head_dim = rotated(config)
+    turned = draw(st.sampled_from([n for n in range(2, head_dim + 1, 2) if int(head_dim * (n / head_dim)) == n]))
+    return config | {
+        "head_dim": head_dim,
+        "num_key_value_heads": config["num_key_value_heads"] or config["num_attention_heads"],
+        "attention_bias": draw(FLAG),
+        "layer_types": types,
+        "linear_conv_kernel_dim": draw(either(4, 2, 3, 7)),
+        "linear_key_head_dim": draw(either(16, 8, 4, 33)),  # the direction of fewer numbers is too unsteady
+        "linear_value_head_dim": draw(either(16, 8, 1, 33)),
+        "linear_num_key_heads": keys,
+        "linear_num_value_heads": values,
+        "rope_parameters": {"rope_type": "default", "rope_theta": draw(THETA), "partial_rotary_factor": turned / head_dim},
+    }
+
+
+@st.composite
+def granite(draw):
+    biases = {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
+    return draw(scaled(draw(shapes()))) | biases | scales(draw)
+
+
+@st.composite
+def experts(draw, key):
+    """The number of experts, and of those that a token uses."""
+    n = draw(either(4, 1, 2, 7, 16, 33))
+    return {key: n, "num_experts_per_tok": draw(st.integers(1, min(n, 5)))}
+
+
+@st.composite
+def olmoe(draw):
+    return draw(scaled(draw(shapes()))) | draw(experts("num_experts")) | {
+        "attention_bias": draw(FLAG),
+        "norm_topk_prob": draw(FLAG),
+        "clip_qkv": draw(either(None, 1.0, 0.3)),
+    }
+
+
+@st.composite
+def qwen3moe(draw):
+    """Some layers may have one MLP, of another size than the experts."""
+    shape = draw(shapes(head_dim=True))
+    return draw(scaled(shape)) | draw(experts("num_experts")) | {
+        "attention_bias": draw(FLAG),
+        "norm_topk_prob": draw(FLAG),
+        "use_sliding_window": draw(FLAG),
+        "sliding_window": draw(WINDOW),
+        "moe_intermediate_size": draw(st.integers(4, 70)),
+        "decoder_sparse_step": draw(either(1, 2, 3)),
+        "mlp_only_layers": draw(st.none() | st.lists(st.integers(0, 7), max_size=3)),
+        "hidden_act": draw(either("silu", "gelu")),
+    }
+
+
+@st.composite
+def granitemoe(draw):
+    shape = draw(scaled(draw(shapes()))) | {"attention_bias": draw(FLAG)}
+    return shape | draw(experts("num_local_experts")) | scales(draw)
+
+
+@st.composite
+def granitemoeshared(draw):
+    return draw(granitemoe()) | {"shared_intermediate_size": draw(either(0, 20, 33, 64, 100))}
 
 
 @st.composite
@@ -333,6 +452,25 @@ def minicpm(draw):
         "scale_depth": draw(either(1.4, 1, 2.5)),
         "dim_model_base": draw(either(16, 1, 256)),
     }
+
+
+@st.composite
+def lfm2(draw):
+    shape = draw(shapes(head_dim=draw(FLAG)))
+    n = shape["num_hidden_layers"]
+    config = {"norm_eps": shape.pop("rms_norm_eps"), "conv_bias": draw(FLAG)}
+    config |= {"conv_L_cache": draw(either(3, 2, 4, 7))}
+    kinds = st.lists(either("conv", "full_attention"), min_size=n, max_size=n)
+    types = draw(kinds.filter(lambda kinds: "full_attention" in kinds))
+    if draw(FLAG):
+        config["layer_types"] = types
+    else:
+        config["full_attn_idxs"] = [i for i in range(n) if types[i] == "full_attention"]
+    config["block_auto_adjust_ff_dim"] = draw(FLAG)
+    if config["block_auto_adjust_ff_dim"]:
+        config["block_multiple_of"] = draw(either(8, 1, 13))
+        config["block_ffn_dim_multiplier"] = draw(either(1.0, 1, 1.3, 0.5))
+    return draw(scaled(shape)) | config
 
 
 def with_layer_norms(shape):
@@ -427,8 +565,9 @@ def gemma3(draw):
 SETTINGS = {
     make.__name__: make()
     for make in (
-        llama, mistral, qwen2, qwen3, smollm3, granite, phi3, olmo2, olmo3, ministral3, ernie4_5, exaone4,
-        hunyuandensev1, minicpm, stablelm, gptneox, gpt2, phi, gemma2, gemma3,
+        llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
+        exaone4, hunyuandensev1, minicpm, lfm2, qwen3_5, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
+        gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }
 

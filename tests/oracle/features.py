@@ -8,6 +8,8 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
+# whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention
+CALIBRATED = [family for family in CONFIGS if family not in ("granitemoehybrid", "qwen3_5")]
 LLAMA3 = rope(
     "llama3",
     factor=8.0,
@@ -44,6 +46,7 @@ def without(*keys):
 
 # sizes of families that have other keys for them
 SIZES = {
+    "granitemoehybrid": without("head_dim"),
     "stablelm": without("head_dim"),
     "gptneox": without("head_dim", "num_key_value_heads"),
     "gpt2": {
@@ -51,6 +54,9 @@ SIZES = {
         "bos_token_id": None, "eos_token_id": None,
     },
     "phi": without("head_dim"),
+    "olmoe": without("head_dim"),
+    "granitemoe": without("head_dim"),
+    "granitemoeshared": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
 LAYER_NORM_BIASES = {
@@ -120,6 +126,51 @@ FEATURES = {
             "residual scale": {"residual_multiplier": 0.33},
             "attention scale": {"attention_multiplier": 0.22},
             "logit divisor": {"logits_scaling": 8.1},
+        },
+    ),
+    "granitemoehybrid": (
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "num_local_experts": 0,
+            "shared_intermediate_size": 40,
+            "position_embedding_type": "rope",
+            "mamba_n_heads": 8,
+            "mamba_n_groups": 2,
+            "mamba_d_state": 16,
+            "embedding_multiplier": 6.0,
+            "residual_multiplier": 0.3,
+            "attention_multiplier": 0.2,
+            "logits_scaling": 8.0,
+        },
+        {
+            "rotation": {"position_embedding_type": None},
+            "decay": LAYER0 + "mamba.A_log",
+            "the bias of the step": LAYER0 + "mamba.dt_bias",
+            "skip": LAYER0 + "mamba.D",
+            "convolution": LAYER0 + "mamba.conv1d.weight",
+            "its bias": LAYER0 + "mamba.conv1d.bias",
+            "the norm after the gate": LAYER0 + "mamba.norm.weight",
+        },
+    ),
+    "qwen3_5": (
+        {
+            "layer_types": ["linear_attention", "full_attention"],
+            "attention_bias": True,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 24,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "rope_parameters": rope(partial_rotary_factor=0.5),
+        },
+        {
+            "partial rotation": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+            "decay": LAYER0 + "linear_attn.A_log",
+            "the bias of the step": LAYER0 + "linear_attn.dt_bias",
+            "the rate": LAYER0 + "linear_attn.in_proj_b.weight",
+            "convolution": LAYER0 + "linear_attn.conv1d.weight",
+            "the norm before the gate": LAYER0 + "linear_attn.norm.weight",
+            "queries and their gates": LAYER1 + "self_attn.q_proj.weight",
+            "their biases": LAYER1 + "self_attn.q_proj.bias",
         },
     ),
     "phi3": (
@@ -215,12 +266,90 @@ FEATURES = {
             "logit divisor": {"dim_model_base": 15},
         },
     ),
+    "lfm2": (
+        {
+            "layer_types": ["conv", "full_attention"],
+            "conv_L_cache": 4,
+            "conv_bias": True,
+            "block_ffn_dim_multiplier": 1.3,
+            "block_multiple_of": 8,
+        },
+        {
+            "gates and inputs": LAYER0 + "conv.in_proj.weight",
+            "their biases": LAYER0 + "conv.in_proj.bias",
+            "taps": LAYER0 + "conv.conv.weight",
+            "the convolution's biases": LAYER0 + "conv.conv.bias",
+            "the output's biases": LAYER0 + "conv.out_proj.bias",
+            "norms before the convolution": LAYER0 + "operator_norm.weight",
+            "q norms": LAYER1 + "self_attn.q_layernorm.weight",
+            "k norms": LAYER1 + "self_attn.k_layernorm.weight",
+            "gate": LAYER1 + "feed_forward.w1.weight",
+        },
+    ),
     "stablelm": (
         {"use_qkv_bias": True, "use_parallel_residual": True, "rope_parameters": PARTLY},
         LAYER_NORM_BIASES
         | {
             "biases": LAYER0 + "self_attn.v_proj.bias",
             "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+        },
+    ),
+    "olmoe": (
+        {"num_experts": 7, "num_experts_per_tok": 3, "clip_qkv": 0.8},
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 2},
+            "the sum of weights": {"norm_topk_prob": True},
+            "the limit of queries, keys and values": {"clip_qkv": 0.9},
+            "the router": LAYER0 + "mlp.gate.weight",
+            "gates": LAYER1 + "mlp.experts.gate_up_proj",
+            "outputs": LAYER1 + "mlp.experts.down_proj",
+            "q norms": LAYER0 + "self_attn.q_norm.weight",
+        },
+    ),
+    "qwen3moe": (
+        {
+            "num_experts": 6,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 24,
+            "norm_topk_prob": True,
+            "mlp_only_layers": [1],
+            "use_sliding_window": True,
+            "sliding_window": 20,
+        },
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the sum of weights": {"norm_topk_prob": False},
+            "windows": {"use_sliding_window": False},
+            "the router": LAYER0 + "mlp.gate.weight",
+            "gates": LAYER0 + "mlp.experts.gate_up_proj",
+            "the dense layer": LAYER1 + "mlp.gate_proj.weight",
+            "k norms": LAYER1 + "self_attn.k_norm.weight",
+        },
+    ),
+    "granitemoe": (
+        {
+            "num_local_experts": 5,
+            "num_experts_per_tok": 2,
+            "embedding_multiplier": 6.0,
+            "residual_multiplier": 0.3,
+            "attention_multiplier": 0.2,
+            "logits_scaling": 8.0,
+        },
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "residual scale": {"residual_multiplier": 0.33},
+            "the router": LAYER0 + "block_sparse_moe.router.weight",
+            "gates": LAYER1 + "block_sparse_moe.experts.gate_up_proj",
+            "outputs": LAYER0 + "block_sparse_moe.experts.down_proj",
+        },
+    ),
+    "granitemoeshared": (
+        {"num_local_experts": 5, "num_experts_per_tok": 2, "shared_intermediate_size": 37},
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the router": LAYER0 + "block_sparse_moe.router.weight",
+            "the shared MLP": LAYER1 + "shared_mlp.input_linear.weight",
+            "its output": LAYER0 + "shared_mlp.output_linear.weight",
         },
     ),
     "gptneox": (

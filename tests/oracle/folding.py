@@ -30,13 +30,14 @@ class Folding:
         last = 4 * model["n_layers"]
         for record in range(last + 1):
             squares = squares_of(stats, record)
-            if record < last and record % 4 == ATTENDED:
+            stateful = record // 4 in model["stateful"]  # what a state gives is left as it is
+            if record < last and record % 4 == ATTENDED and not stateful:
                 shared = squares.reshape(kv_heads, heads // kv_heads, dim)
                 means = shared.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
                 squares = np.broadcast_to(means, shared.shape).reshape(-1)
             own_norm = not model["blocks"] & (NO_INPUT_NORMS | ONE_NORM)
             gated = not model["blocks"] & NO_GATE  # an activation alone is not linear in `up`
-            folds = {ATTENTION: own_norm, ATTENDED: True, MLP: own_norm, GATED: gated}[record % 4]
+            folds = {ATTENTION: own_norm, ATTENDED: not stateful, MLP: own_norm, GATED: gated}[record % 4]
             folds = not model["tied_embeddings"] if record == last else folds
             self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
 
@@ -54,7 +55,7 @@ class Folding:
         rows = {"attn_v": values_rows, "mlp_up": gated}
         columns = {
             "attn_q": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
-            "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last,
+            "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last, "mixer_in": attention,
         }  # fmt: skip
         vectors = {
             "attn_norm": attention, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,

@@ -7,6 +7,7 @@ import numpy as np
 from blobs import xxh3
 
 HEADER = struct.Struct("<8sHHIQQIIIIffffIIQQ")
+STATES = struct.Struct("<4I")
 FIELDS = (
     "magic major minor kv front_digest file_size n_ids n_positions n_data has_sampler temperature "
     "top_p min_p repetition_penalty top_k n_lost seed n_calls"
@@ -21,6 +22,7 @@ class Session:
     header: dict
     ids: np.ndarray  # (n_ids)
     data: bytes
+    states: dict  # position: (floats)
     records: list  # of keys and values, (keys, values) each (n, head_dim), int8 and int4 scaled, int4 transformed back
 
 
@@ -32,8 +34,14 @@ def split(n, at_once):
     return [min(at_once, n - done) for done in range(0, n, at_once)]
 
 
-def record_sizes(header, n_layers, n_heads, head_dim, window=0, windowed=()):
-    """Of all records; and of each block of keys and values its number of positions. `windowed` are layers."""
+def start_sizes(header):
+    """Of the records before the positions of states, or before keys and values."""
+    return [HEADER.size, *(4 * n for n in split(header["n_ids"], 4096)), *split(header["n_data"], 16384)]
+
+
+def record_sizes(header, n_layers, n_heads, head_dim, window=0, windowed=(), stateful=()):
+    """Of all records but states; and of each block of keys and values its number of positions. `windowed` and
+    `stateful` are layers."""
     kv = header["kv"]
     row = head_dim // 2 if kv == 4 else head_dim * TYPES[kv].itemsize
     position = 2 * row + (8 if kv >= 3 else 0)
@@ -42,11 +50,11 @@ def record_sizes(header, n_layers, n_heads, head_dim, window=0, windowed=()):
         n
         for i, n in enumerate(split(n_stored, 64))
         for layer in range(n_layers)
+        if layer not in stateful
         if layer not in windowed or header["minor"] == 0 or 64 * i + 63 >= n_stored - window
         for _ in range(n_heads)
     ]
-    sizes = [4 * n for n in split(header["n_ids"], 4096)] + split(header["n_data"], 16384)
-    return [HEADER.size, *sizes, *(n * position for n in blocks)], blocks
+    return [*start_sizes(header), *[STATES.size] * bool(stateful), *(n * position for n in blocks)], blocks
 
 
 def hadamard(x):
@@ -83,10 +91,22 @@ def read_rows(record, n, kv, head_dim):
     return keys * scales[:n, None], values * scales[n:, None]
 
 
-def read(data, n_layers, n_heads, head_dim, window=0, windowed=()):
+def positions_of(data, header):
+    """Of the states, from the record of their positions."""
+    n, *positions = STATES.unpack_from(data, sum(size + 8 for size in start_sizes(header)))
+    assert n <= 3 and positions[n:] == [0] * (3 - n) and positions[:n] == sorted(set(positions[:n]))
+    return positions[:n]
+
+
+def read(data, n_layers, n_heads, head_dim, window=0, windowed=(), n_floats=0, stateful=()):
+    """`n_floats` are those of all states of the layers `stateful`."""
     header = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True))
-    assert header["magic"] == MAGIC and (header["major"], header["minor"]) == (1, int(window > 0))
-    sizes, blocks = record_sizes(header, n_layers, n_heads, head_dim, window, windowed)
+    minor = 2 if stateful else int(window > 0)
+    assert header["magic"] == MAGIC and (header["major"], header["minor"]) == (1, minor)
+    sizes, blocks = record_sizes(header, n_layers, n_heads, head_dim, window, windowed, stateful)
+    positions = positions_of(data, header) if stateful else []
+    assert positions[-1:] == [header["n_positions"] - header["n_lost"]] * bool(positions)
+    sizes += split(4 * n_floats, 16384) * len(positions)
     records, at, before = [], 0, 0
     for size in sizes:
         records.append(data[at : at + size])
@@ -94,15 +114,17 @@ def read(data, n_layers, n_heads, head_dim, window=0, windowed=()):
         assert stored == digest(before, records[-1])
         at, before = at + size + 8, stored
     assert at == len(data)
-    first = len(records) - len(blocks)
+    first = len(start_sizes(header)) + bool(stateful)
+    states = np.frombuffer(b"".join(records[first + len(blocks) :]), "<f4").reshape(len(positions), n_floats)
     n_id_records = len(split(header["n_ids"], 4096))
     return Session(
         header,
         np.frombuffer(b"".join(records[1 : 1 + n_id_records]), "<u4"),
-        b"".join(records[1 + n_id_records : first]),
+        b"".join(records[1 + n_id_records : len(start_sizes(header))]),
+        dict(zip(positions, states, strict=True)),
         [
             read_rows(record, n, header["kv"], head_dim)
-            for record, n in zip(records[first:], blocks, strict=True)
+            for record, n in zip(records[first : first + len(blocks)], blocks, strict=True)
         ],
     )
 

@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass, field
 
 import numpy as np
-from vocabulary_reader import Vocabulary
+from vocabulary_reader import Clusters, Vocabulary
 
 MAGIC = b"\x89SML\r\n\x1a\n"
 CHUNK = 65536
@@ -14,15 +14,15 @@ NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 13, 32, 33
-EMBEDDER_SECTION = 16
+LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
+EXPERTS_SECTION, TOKENIZER, WEIGHTS = 15, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY, ENCODER, EMBEDDER = 64, 128, 256, 2048
+COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS = 64, 128, 256, 512, 1024, 2048, 4096
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
-    ENCODER: ENCODER_SECTION, EMBEDDER: EMBEDDER_SECTION,
+    ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION, EMBEDDER: EMBEDDER_SECTION,
 }  # 3
 
 
@@ -63,16 +63,20 @@ RANGES = {
     "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**13 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**14 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
 ROTATE_NEIGHBOURS = 32
-NORM_STREAM = 4096
+NORM_STREAM, ATTENTION_GATE = 4096, 8192
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
+
+# 5.15
+EXPERT_FIELDS = """n_experts n_used width shared_width scoring normalizes choice_bias sum_epsilon scale
+    qkv_clip""".split()
 
 # 5.4
 GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty".split()
@@ -93,6 +97,21 @@ ROLES = [
     (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (46, "attn_gate", True, "QH", lambda m: m["blocks"] & ATTENTION_GATE),
+    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and m["attention_bias"]),
+    (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
+    (28, "mixer_in", True, "3H", None),
+    (29, "mixer_in_bias", True, "3", lambda m: m["state_biases"] and m["state_kind"] == 1),
+    (30, "mixer_conv", True, "TX", None),
+    (31, "mixer_conv_bias", True, "X", "state_biases"),
+    (40, "mixer_step", True, "hH", lambda m: m["state_kind"] > 1),
+    (41, "mixer_rate", True, "hH", lambda m: m["state_kind"] == 3),
+    (42, "mixer_step_bias", True, "h", lambda m: m["state_kind"] > 1),
+    (43, "mixer_decay", True, "h", lambda m: m["state_kind"] > 1),
+    (44, "mixer_skip", True, "h", lambda m: m["state_kind"] == 2),
+    (45, "mixer_norm", True, "N", lambda m: m["state_kind"] > 1),
+    (32, "mixer_out", True, "HM", None),
+    (33, "mixer_out_bias", True, "H", lambda m: m["state_biases"] and m["state_kind"] == 1),
     (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
     (25, "mlp_norm_bias", True, "H", lambda m: m["blocks"] & (LAYER_NORM | ONE_NORM) == LAYER_NORM),
@@ -102,6 +121,11 @@ ROLES = [
     (14, "mlp_gate_bias", True, "I", lambda m: m["mlp_bias"] and not m["blocks"] & NO_GATE),
     (15, "mlp_up_bias", True, "I", "mlp_bias"),
     (16, "mlp_down_bias", True, "H", "mlp_bias"),
+    (34, "router", True, "EH", "sparse"),
+    (35, "router_bias", True, "E", "choice_bias"),
+    (36, "gate", True, "WH", "expert"),
+    (37, "up", True, "WH", "expert"),
+    (38, "down", True, "HW", "expert"),
     (22, "mlp_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (17, "final_norm", False, "H", None),
     (26, "final_norm_bias", False, "H", lambda m: m["blocks"] & LAYER_NORM),
@@ -293,7 +317,8 @@ class Tokenizer:
 # 5.9: the fields, and of the tables struct's format of an entry
 TEXT_FIELDS = """flags unknown_id split strip n_strip max_probe n_before n_after n_steps n_late_steps
     n_name_slots n_pool n_letter_index n_letter_blocks n_letters n_letter_texts n_pairs
-    model prefix n_prefix max_word n_maps n_map_blocks n_nodes n_scores""".split()
+    model prefix n_prefix max_word n_maps n_map_blocks n_nodes n_scores
+    n_cluster_blocks n_cluster_classes n_cluster_states n_clusters""".split()
 TEXT_TABLES = dict(zip(
     TEXT_FIELDS[6:17], ["I", "I", "4I", "4I", "3I", "B", "H", "256H", "IBBBB", "I", "3I"], strict=True
 ))  # fmt: skip
@@ -407,9 +432,9 @@ class Text:
     """5.9: the section's fields (f) and tables (t), and its rules."""
 
     def __init__(self, data, digest):
-        need(len(data) >= 128 and not any(data[100:128]), "text header")
+        need(len(data) >= 128 and not any(data[116:128]), "text header")
         self.digest = digest
-        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<25I", data), strict=True))
+        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<29I", data), strict=True))
         self.t, end = dict.fromkeys(MORE_TABLES, []), 128
         for name, entry in (TEXT_TABLES | (MORE_TABLES if f["model"] or f["n_maps"] else {})).items():
             start, size = round_up(end, 64), f[name] * struct.calcsize("<" + entry)
@@ -417,10 +442,19 @@ class Text:
             rows = struct.iter_unpack("<" + entry, data[start : start + size])
             self.t[name] = [row if len(row) > 1 else row[0] for row in rows]
             end = start + size
+        self.clusters = None
+        if f["n_cluster_blocks"]:
+            self.clusters = Clusters(f, data, end, need)
+            end = self.clusters.end
         need(end == len(data), "text section size")
         self.pool = bytes(self.t["n_pool"])
         self.vocabulary = Vocabulary(f, self.t, self.pool, need)
         steps = self.t["n_steps"] + self.t["n_late_steps"]
+        uses = [kind == 10 for kind, *_ in steps]
+        need(any(uses) == bool(self.clusters), "clusters")
+        if self.clusters:
+            self.clusters.map = (self.vocabulary, self.pool)
+            self.clusters.check_changes(need)
         self.extended = bool(f["model"] or f["n_maps"] or any(kind > 5 for kind, *_ in steps))
         self.check_fields()
         self.check_names()
@@ -435,21 +469,22 @@ class Text:
         need(max(f["n_steps"], f["n_late_steps"]) <= 8, "steps")
         growth = 1
         for kind, start, pattern, text in self.t["n_steps"] + self.t["n_late_steps"]:
-            need(1 <= kind <= 9 and max(pattern, text) <= 64, "step")
+            need(1 <= kind <= 10 and max(pattern, text) <= 64, "step")
             need((pattern > 0) == (kind in (1, 8)), "pattern")
-            if kind in (5, 6, 7, 9):
-                need(text == 0 and (start == 0 or kind in (7, 9)), "text of a step")
-                need(kind in (7, 9) or f["n_letter_index"], "normalization")
-                need(kind != 7 or start < f["n_maps"], "map")
+            if kind in (5, 6, 7, 9, 10):
+                need(text == 0 and (start == 0 or kind in (7, 9, 10)), "text of a step")
+                need(kind in (7, 9, 10) or f["n_letter_index"], "normalization")
+                need(kind not in (7, 10) or start < f["n_maps"], "map")
                 need(kind != 9 or 1 <= start <= 3, "sides")
-                growth *= {5: 16, 6: 8, 9: 1}[kind] if kind != 7 else self.vocabulary.growth(start)
+                factor = {5: 16, 6: 8, 9: 1}.get(kind) or self.vocabulary.growth(start)
+                growth *= max(factor, self.clusters.growth() if kind == 10 else 1)
                 continue
             need(start + pattern + text <= len(self.pool), "step")
             need(is_utf8(self.pool[start : start + pattern]), "pattern")
             need(is_utf8(self.pool[start + pattern : start + pattern + text]), "text of a step")
             need(pattern > 0 or text > 0, "nothing to put before")
             growth *= max(1, -(-text // pattern)) if pattern else 1
-        need(growth <= (1024 if self.extended else 256), "growth")
+        need(growth <= (32768 if self.clusters else 1024 if self.extended else 256), "growth")
         need(NO_TOKEN not in self.t["n_before"] + self.t["n_after"], "id around")
 
     def check_names(self):
@@ -593,6 +628,8 @@ class Blob:
         self.check_sections()
         self.read_model()
         self.read_encoder()
+        self.read_states()
+        self.read_experts()
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
@@ -604,6 +641,7 @@ class Blob:
         self.text = Text(self.section(TEXT), self.digest) if has_text else None
         extended = bool(has_text and self.text.extended)
         need(extended == bool(self.features & VOCABULARY), "vocabulary")
+        need(bool(has_text and self.text.clusters) == bool(self.features & CLUSTERS), "clusters")
         self.scanner = Scanner(self.section(SCANNER)) if self.features & SCANNERS else None
         self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"], self.text)
         need((self.tokenizer.pretokenizer == 4) == (self.scanner is not None), "pretokenizer")
@@ -619,7 +657,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
@@ -710,6 +748,30 @@ class Blob:
         plain = all(m[name] == value for name, value in self.plain().items())
         need(not plain or m["attention_bias"] == 2 or any(self.layers), "nothing needs blocks")
 
+    def read_states(self):
+        """5.14"""
+        self.stateful = self.model["stateful"] = []
+        self.model |= dict.fromkeys(("state_kind", "taps", "state_biases"), 0) | {"state_sizes": (0, 0, 0, 0)}
+        if not self.features & STATES:
+            need(not self.model["blocks"] & ATTENTION_GATE, "a gate of attention")
+            return
+        data = self.section(STATES_SECTION)
+        need(len(data) == 192 and not any(data[28:64]) and not self.encoder, "states section")
+        kind, taps, biases = struct.unpack_from("<3I", data)
+        need(1 <= kind <= 3 and 2 <= taps <= 16 and biases <= 1, "states")
+        sizes = struct.unpack_from("<4I", data, 12)
+        if kind == 1:
+            need(not any(sizes), "sizes of a short convolution")
+        else:
+            limits = (2**12, 2**10, 2**10, 2**12)
+            need(all(1 <= n <= most for n, most in zip(sizes, limits, strict=True)), "sizes of states")
+            need(sizes[0] % sizes[3] == 0, "groups of states")
+        self.stateful = self.model["stateful"] = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
+        n = self.model["n_layers"]
+        need(0 < len(self.stateful) < n and max(self.stateful) < n, "layers with states")
+        need(not any(self.layers[i] for i in self.stateful), "bits of layers with states")
+        self.model |= {"state_kind": kind, "taps": taps, "state_biases": biases, "state_sizes": sizes}
+
     def read_encoder(self):
         stream = bool(self.model.get("blocks", 0) & NORM_STREAM)
         self.encoder = self.embedder = None
@@ -729,7 +791,7 @@ class Blob:
             self.read_embedder()
 
     def read_embedder(self):
-        """5.14."""
+        """5.16"""
         data, width = self.section(EMBEDDER_SECTION), self.model["hidden_size"]
         need(len(data) >= 64, "embedder section")
         n_prompts, default, n_strings, n_dense, score, pair, separator, has_types = struct.unpack_from("<8I", data)
@@ -779,6 +841,27 @@ class Blob:
             "pair": pair, "separator": separator, "types": types, "texts": texts[2 * n_prompts :],
         }  # fmt: skip
 
+    def read_experts(self):
+        """5.15"""
+        self.experts, self.sparse = None, [False] * self.model["n_layers"]
+        if not self.features & EXPERTS:
+            return
+        m, data = self.model, self.section(EXPERTS_SECTION)
+        need(len(data) == 192 and not any(data[40:64]) and not self.encoder, "experts section")
+        x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3f", data), strict=True))
+        need(1 <= x["n_used"] <= x["n_experts"] <= 2**10, "n_used or n_experts")
+        need(1 <= x["width"] <= 2**22 and x["shared_width"] <= 2**22, "widths")
+        need(x["scoring"] <= 2 and max(x["normalizes"], x["choice_bias"]) <= (x["scoring"] != 1), "scoring")
+        need(0 < x["scale"] < float("inf"), "scale")
+        need(all(0 <= x[name] < float("inf") for name in ("sum_epsilon", "qkv_clip")), "epsilon or clip")
+        need(all(np.copysign(1, x[name]) == 1 for name in ("sum_epsilon", "qkv_clip")), "minus zero")
+        need(x["normalizes"] or not x["sum_epsilon"], "epsilon of no sum")
+        need(not m["mlp_bias"] and not m["blocks"] & (NO_GATE | PARALLEL), "blocks of experts")
+        dense = np.unpackbits(np.frombuffer(data[64:], np.uint8), bitorder="little")
+        self.sparse = [not bit for bit in dense[: m["n_layers"]]]
+        need(not any(dense[m["n_layers"] :]) and any(self.sparse), "dense layers")
+        need(not all(self.sparse) or m["intermediate_size"] == x["width"], "intermediate_size")
+
     def read_small_sections(self):
         self.stop = [i for (i,) in self.entries(STOP, "<I")]
         need(self.stop == sorted(set(self.stop)), "stop order")
@@ -798,26 +881,54 @@ class Blob:
                 self.generation[name] = value
         self.provenance = self.section(PROVENANCE).decode(errors="replace")
 
-    def expected_tensors(self):
-        """7.1: (role, layer, name, shape) in order."""
-        m = self.model
-        extents = {
-            "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"],
-            "C": m["context_length"],
-            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"],
+    def presences(self, layer):
+        """7.1: what the names of ROLES' last column stand for."""
+        x, sparse = self.experts or {}, self.sparse[layer]
+        return self.model | {
+            "I": x["shared_width"] if sparse else self.model["intermediate_size"],
+            "sparse": sparse, "expert": sparse, "choice_bias": sparse and x["choice_bias"],
         }  # fmt: skip
+
+    def expected_tensors(self):
+        """7.1: (role, layer, expert, name, shape) in order."""
+        m, x = self.model, self.experts or {"n_experts": 0, "width": 0}
+        extents = {
+            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "3": 3 * m["hidden_size"], "T": m["taps"],
+            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
+        }  # fmt: skip
+        heads, head_dim, size, groups = m["state_sizes"]
+        width = heads * head_dim if heads else m["hidden_size"]
+        extents |= {"M": width, "X": width + 2 * groups * size, "h": heads, "N": head_dim if m["state_kind"] == 3 else width}
+        if m["state_kind"] > 1:
+            extents["3"] = extents["X"]
         whole = m["blocks"] & QK_NORM_ALL
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
-        present = [r for r in ROLES if r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]])]
-        order = [(r, 0) for r in present if r[1] in ("embed", "positions")]
-        order += [(r, layer) for layer in range(m["n_layers"]) for r in present if r[2]]
-        order += [(r, 0) for r in present if not r[2] and (r, 0) not in order]
-        for (role, name, per_layer, shape, _), layer in order:
+
+        def present(layer):
+            known = self.presences(layer)
+            for r in ROLES:
+                has = r[4] is None or (r[4](m) if callable(r[4]) else known[r[4]])
+                if has and (known["I"] or "I" not in r[3]):
+                    yield r
+
+        order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions")]
+        for layer in range(m["n_layers"]):
+            absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46)}
+            own = [r for r in present(layer) if r[2] and r[0] not in absent]
+            of_experts = [r for r in own if r[4] == "expert"]
+            last = [r for r in own if r[1] == "mlp_out_norm"]
+            order += [(r, layer, 0) for r in own if r not in of_experts + last]
+            order += [(r, layer, e) for e in range(x["n_experts"]) for r in of_experts]
+            order += [(r, layer, 0) for r in last]
+        order += [(r, 0, 0) for r in present(0) if not r[2] and (r, 0, 0) not in order]
+        for (role, name, per_layer, shape, presence), layer, expert in order:
+            name = f"experts.{expert}.{name}" if presence == "expert" else name
             full = f"layers.{layer}.{name}" if per_layer else name
-            yield role, layer, full, [extents[letter] for letter in shape]
+            sizes = extents | {"I": self.presences(layer)["I"]}
+            yield role, layer, expert, full, [sizes[letter] for letter in shape]
 
     def read_tensors(self):
-        table = self.entries(TENSORS, "<IIIIQQQQI12s")
+        table = self.entries(TENSORS, "<IIIIQQQQII8s")
         mixed = self.features & MIXED
         tables = self.entries(LEVELS, "<64b") if mixed else []
         need(not mixed or self.model["dtype"] == INT8, "dtype of a mix")
@@ -826,12 +937,12 @@ class Blob:
         need(len(table) == len(expected), "number of tensors")
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
-        for entry, (role, layer, name, shape) in zip(table, expected, strict=True):
-            is_vector, is_rows = len(shape) == 1, name == "positions"
+        for entry, (role, layer, expert, name, shape) in zip(table, expected, strict=True):
+            is_vector, is_rows, router = len(shape) == 1, name == "positions" or name.endswith("mixer_conv"), role == 34
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
-            dtype, levels = F32 if is_vector or is_rows else self.model["dtype"], 0
-            if mixed and not is_vector and not is_rows:
+            dtype, levels = F32 if is_vector or is_rows or router else self.model["dtype"], 0
+            if mixed and not is_vector and not is_rows and not router:
                 dtype, levels = (chosen := table[0] if alias else entry)[2], chosen[8]
                 need(dtype in BITS, f"storage of {name}")
                 if dtype != INT8:
@@ -845,7 +956,7 @@ class Blob:
                 size = round_up(rows * cols * 4, 64)
             offset = table[0][6] if alias else end
             layout = 0 if is_vector else 2 if is_rows else 1
-            want = (role, layer, dtype, layout, rows, cols, offset, size, levels, bytes(12))
+            want = (role, layer, dtype, layout, rows, cols, offset, size, levels, expert, bytes(8))
             need(entry == want, f"tensor {name}")
             data = self.data[offset : offset + size]
             values = tables[levels][: 2 ** BITS[dtype]] if dtype > INT8 else ()

@@ -11,18 +11,19 @@ import pytest
 import torch
 from checkpoints import load_reference, make_of
 from engine import blob_of, convert, kernel_sets
-from families import CONFIGS
-from features import featured
+from features import CALIBRATED, featured
 from internal import BUILD, FILE, ROOT, UNSUPPORTED, USAGE
 from programs import assert_fails, smolrun
 from stats_reader import Stats
 
 DEMO = ROOT / "demo/model"
 INPUTS = (
-    ("self_attn.q_proj", "self_attn.qkv_proj", "attention.query_key_value", "attn.c_attn"),
-    ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj"),
-    ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1"),
-    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2"),
+    ("self_attn.q_proj", "self_attn.qkv_proj", "attention.query_key_value", "attn.c_attn",
+     "conv.in_proj"),
+    ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj", "self_attn.out_proj",
+     "conv.out_proj"),
+    ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1", "feed_forward.w1"),
+    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2"),
 )
 PLACES = ("model.layers.{}.{}", "gpt_neox.layers.{}.{}", "transformer.h.{}.{}")
 RUN = 128
@@ -83,7 +84,7 @@ def demo():
     return blob_of(DEMO, "f32")
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", CALIBRATED)
 def test_gram_matrices_are_those_of_transformers(family, text, tmp_path):
     make_of(featured(family), tmp_path, 3)
     blob = convert(tmp_path, tmp_path / "f32.smol", "f32")

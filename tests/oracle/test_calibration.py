@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from blobs import read_blob, xxh3
 from checkpoints import make, make_of
-from families import CONFIGS
-from features import featured
+from features import CALIBRATED, featured
 from folding import NO_GATE, NO_INPUT_NORMS, ONE_NORM, PARALLEL, Folding
 from internal import FILE, NO, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
@@ -60,7 +59,7 @@ def tensors(blob):
     return blob.tensors if isinstance(blob.tensors, dict) else {t.name: t for t in blob.tensors}
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", CALIBRATED)
 def test_folded_tensors_are_those_of_numpy(family, tmp_path):
     """Vectors in each bit, int8 matrices within half a step of the folded weights."""
     make_of(featured(family), tmp_path, 5)
@@ -156,9 +155,14 @@ def estimate(source):
         x = entered(stream, of + "attn_norm")
         mlp_norm = of + ("attn_norm" if model["blocks"] & ONE_NORM else "mlp_norm")
         before = entered(stream, mlp_norm)
-        values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
-        values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
-        stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3
+        if layer in model["stateful"]:
+            b, c, v = np.split(square(of + "mixer_in") @ x, 3)
+            values = square(of + "mixer_conv").sum(0) * b * v * c
+            stream = stream + left(square(of + "mixer_out") @ values, of + "attn_out_norm")
+        else:
+            values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
+            values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
+            stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3
         y = before if model["blocks"] & PARALLEL else entered(stream, mlp_norm)
         has_gate = not model["blocks"] & NO_GATE
         gate = square(of + ("mlp_gate" if has_gate else "mlp_up")) @ y
@@ -169,7 +173,7 @@ def estimate(source):
     return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm")]]
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", CALIBRATED)
 def test_without_statistics_they_are_estimated_from_the_weights(family, tmp_path):
     make_of(featured(family), tmp_path, 6)
     assert smolconv("--quiet", "--dtype", "f32", tmp_path, tmp_path / "f32.smol").returncode == 0

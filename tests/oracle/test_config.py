@@ -13,12 +13,44 @@ from families import CONFIGS, cases, configs
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig, GenerationConfig, LlamaConfig
+from transformers.models.lfm2.modeling_lfm2 import Lfm2MLP
 
 from internal import DAMAGED, OK, Error, Settings, lib
 
 ROUNDS = 300
 FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
 NO_TOKEN = 2**32 - 1
+
+
+class States(ctypes.Structure):
+    """struct blob_states of format/format.h."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),
+        ("taps", ctypes.c_uint32),
+        ("biases", ctypes.c_uint32),
+        ("n_heads", ctypes.c_uint32),
+        ("head_dim", ctypes.c_uint32),
+        ("size", ctypes.c_uint32),
+        ("n_groups", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32 * 9),
+        ("layers", ctypes.c_uint8 * 128),
+    ]
+
+
+class Experts(ctypes.Structure):
+    """struct blob_experts of format/format.h."""
+
+    _fields_ = [
+        (name, ctypes.c_uint32)
+        for name in "n_experts n_used width shared_width scoring normalizes choice_bias".split()
+    ] + [
+        ("sum_epsilon", ctypes.c_float),
+        ("scale", ctypes.c_float),
+        ("qkv_clip", ctypes.c_float),
+        ("reserved", ctypes.c_uint8 * 24),
+        ("dense", ctypes.c_uint8 * 128),
+    ]
 
 
 class Model(ctypes.Structure):
@@ -47,6 +79,8 @@ class Model(ctypes.Structure):
         ("rope_scale", ctypes.c_float * 2),
         ("query_growth", ctypes.c_float),
         ("query_period", ctypes.c_uint32),
+        ("states", States),
+        ("experts", Experts),
     ]
 
 
@@ -216,7 +250,7 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
 NONE, QKVO, QKV = range(3)  # enum bias_kind
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8  # enum block_bit
 QK_NORM_LATE, ROTATE_NEIGHBOURS, LAYER_NORM, NO_GATE = 16, 32, 64, 128
-PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 256, 512, 1024, 2048
+PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE = 256, 512, 1024, 2048, 8192
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
@@ -230,6 +264,10 @@ BLOCKS = {
     "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
+    "lfm2": QK_NORM_HEADS,
+    "qwen3_5_text": QK_NORM_HEADS | ATTENTION_GATE,
+    "olmoe": QK_NORM_ALL,
+    "qwen3_moe": QK_NORM_HEADS,
 }
 
 
@@ -242,7 +280,7 @@ def rotary_of(config):
     are."""
     name = config.model_type.removesuffix("_text").replace("minicpm", "granite")
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-    (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding"))
+    (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding") and "Vision" not in n)
     rotary = getattr(module, kind)(config)
     if name not in ("gemma3", "olmo3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
@@ -256,7 +294,7 @@ def layers_of(config):
     """The bits that each layer is due, as the reference's attention decides."""
     n, window = config.num_hidden_layers, getattr(config, "sliding_window", None)
     types = ["full_attention"] * n
-    if config.model_type in ("mistral", "phi3", "ministral3") and window:
+    if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe") and window:
         types = ["sliding_attention"] * n
     elif config.model_type in (
         "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text"
@@ -269,6 +307,8 @@ def layers_of(config):
         bits = [b | (0 if b else NO_ROTATION) for b in bits]
     if config.model_type == "gpt2":
         bits = [NO_ROTATION] * n
+    if config.model_type == "granitemoehybrid" and config.position_embedding_type != "rope":
+        bits = [NO_ROTATION * (kind == "full_attention") for kind in config.layer_types]
     if config.model_type in ("gemma3_text", "olmo3") and 0 < sum(bits) < n:
         bits = [b | SECOND_TABLE * (b == WINDOWED) for b in bits]
     if window and window >= config.max_position_embeddings:
@@ -307,6 +347,65 @@ def check_rotation(ours, theirs):
         assert model.rope_scale[i] == np.float32(scale)
 
 
+def check_states(model, theirs):
+    stateful = [kind in ("conv", "linear_attention") for kind in getattr(theirs, "layer_types", None) or ()]
+    if not any(stateful):
+        assert bytes(model.states) == bytes(ctypes.sizeof(States))
+        return
+    states = model.states
+    sizes = (states.n_heads, states.head_dim, states.size, states.n_groups)
+    if theirs.model_type == "lfm2":
+        assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
+        assert sizes == (0, 0, 0, 0)
+    elif theirs.model_type == "granitemoehybrid":
+        assert (states.kind, states.taps, states.biases) == (2, theirs.mamba_d_conv, theirs.mamba_conv_bias)
+        assert sizes == (theirs.mamba_n_heads, theirs.mamba_d_head, theirs.mamba_d_state, theirs.mamba_n_groups)
+    else:
+        assert (states.kind, states.taps, states.biases) == (3, theirs.linear_conv_kernel_dim, 0)
+        assert sizes == (
+            theirs.linear_num_value_heads, theirs.linear_value_head_dim,
+            theirs.linear_key_head_dim, theirs.linear_num_key_heads,
+        )  # fmt: skip
+    bits = np.unpackbits(np.array(states.layers, np.uint8), bitorder="little")
+    assert list(np.flatnonzero(bits)) == list(np.flatnonzero(stateful))
+
+
+def is_sparse(theirs, layer):
+    """As Qwen3MoeDecoderLayer decides."""
+    only_mlp = getattr(theirs, "mlp_only_layers", None) or ()
+    return layer not in only_mlp and (layer + 1) % getattr(theirs, "decoder_sparse_step", 1) == 0
+
+
+def check_experts(model, theirs):
+    n = getattr(theirs, "num_experts", getattr(theirs, "num_local_experts", 0))
+    sparse = [is_sparse(theirs, layer) for layer in range(theirs.num_hidden_layers)]
+    x = model.experts
+    if not n or not any(sparse):
+        assert bytes(x) == bytes(ctypes.sizeof(Experts))
+        return
+    assert (x.n_experts, x.n_used) == (n, theirs.num_experts_per_tok)
+    assert x.width == getattr(theirs, "moe_intermediate_size", theirs.intermediate_size)
+    assert x.shared_width == getattr(theirs, "shared_intermediate_size", 0)
+    assert x.scoring == ("granite" in theirs.model_type)
+    assert x.normalizes == getattr(theirs, "norm_topk_prob", False)
+    assert (x.choice_bias, x.sum_epsilon, x.scale) == (0, 0, 1)
+    assert x.qkv_clip == np.float32(getattr(theirs, "clip_qkv", None) or 0)
+    dense = np.unpackbits(np.array(x.dense, np.uint8), bitorder="little")
+    assert list(np.flatnonzero(dense)) == [i for i, is_one in enumerate(sparse) if not is_one]
+
+
+def intermediate_size_of(theirs):
+    if theirs.model_type == "granitemoehybrid":
+        return theirs.shared_intermediate_size
+    layers = range(theirs.num_hidden_layers)
+    if theirs.model_type == "qwen3_moe" and all(is_sparse(theirs, layer) for layer in layers):
+        return theirs.moe_intermediate_size
+    if theirs.model_type != "lfm2":
+        wide = getattr(theirs, "n_inner", None) or 4 * theirs.hidden_size  # GPT-2's
+        return getattr(theirs, "intermediate_size", wide)
+    return Lfm2MLP(theirs).w1.out_features
+
+
 def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
@@ -323,8 +422,10 @@ def check_block(ours, theirs):
     if getattr(theirs, "use_parallel_residual", False):
         blocks |= PARALLEL_BLOCKS[theirs.model_type]
     assert model.blocks == blocks
+    check_states(model, theirs)
+    check_experts(model, theirs)
     keys = ("hidden_activation", "activation_function", "hidden_act")
-    activation = next(getattr(theirs, key) for key in keys if getattr(theirs, key, None))
+    activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
     beta = theirs.model_type == "ministral3" and theirs.rope_parameters["llama_4_scaling_beta"]
     assert model.query_growth == np.float32(beta)
@@ -343,10 +444,9 @@ def check_sizes(model, theirs):
     assert model.head_dim == (head_dim or theirs.hidden_size // theirs.num_attention_heads)
     assert model.n_kv_heads == getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
     assert model.hidden_size == theirs.hidden_size
-    wide = getattr(theirs, "n_inner", None) or 4 * theirs.hidden_size  # GPT-2's
-    assert model.intermediate_size == getattr(theirs, "intermediate_size", wide)
+    assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
-    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
+    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
     (epsilon,) = (getattr(theirs, key) for key in keys if hasattr(theirs, key))
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
@@ -358,12 +458,18 @@ def check_sizes(model, theirs):
 
 KEPT = {"architectures", "model_type", "vocab_size", "num_hidden_layers", "hidden_size",
         "num_attention_heads", "num_key_value_heads", "bos_token_id", "eos_token_id", "n_embd",
-        "n_head", "n_layer"}  # fmt: skip
+        "n_head", "n_layer", "num_experts_per_tok"}  # fmt: skip
 
 
 # keys whose default does not work, or not with these small heads
 NEEDED = {
+    "granitemoehybrid": {
+        "num_local_experts", "layer_types", "mamba_n_heads", "mamba_d_head", "mamba_expand", "mamba_n_groups",
+        "position_embedding_type", "head_dim",
+    },
+    "qwen3_5_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "hunyuan_v1_dense": {"head_dim"},
+    "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},
     "stablelm": {"rope_parameters"},
     "gpt_neox": {"rope_parameters"},

@@ -31,9 +31,9 @@ ROPE_TYPES = ["default", "linear", "llama3", "yarn", "longrope", "dynamic", "pro
 TYPES = ["full_attention", "sliding_attention"]
 
 # what is no field of the reference's classes, but counts
-OLD_KEYS = """is_causal original_max_position_embeddings partial_rotary_factor per_layer_config
+OLD_KEYS = """block_ff_dim is_causal original_max_position_embeddings partial_rotary_factor per_layer_config
     quantization_config rope_local_base_freq rope_scaling rope_theta rotary_emb_base rotary_pct
-    sliding_window_pattern torch_dtype""".split()
+    sliding_window_pattern tie_embedding torch_dtype""".split()
 ROPE_KEYS = """alpha attention_factor beta_fast beta_slow factor full_attention high_freq_factor
     llama_4_scaling_beta long_factor low_freq_factor mrope_section mscale mscale_all_dim original_max_position_embeddings
     partial_rotary_factor rope_theta rope_type short_factor truncate type""".split()
@@ -45,8 +45,8 @@ FOREIGN_KEYS = """attention_chunk_size attn_implementation bias clip_qkv logit_s
 # Fields that we do not read. The reference looks at the types of some; no answer depends on one of them.
 UNREAD = """attention_dropout attn_pdrop chunk_size_feed_forward classifier_dropout embd_pdrop
     eod_token_id hidden_dropout id2label initializer_range is_decoder is_encoder_decoder label2id
-    output_hidden_states pad_token_id pretraining_tp problem_type reorder_and_upcast_attn resid_pdrop
-    return_dict summary_activation summary_first_dropout summary_proj_to_labels summary_type
+    output_hidden_states output_router_logits pad_token_id pretraining_tp problem_type reorder_and_upcast_attn resid_pdrop
+    return_dict router_aux_loss_coef summary_activation summary_first_dropout summary_proj_to_labels summary_type
     summary_use_proj transformers_version use_cache""".split()
 # what our class for MiniCPM has from Granite's, and sets itself
 INHERITED = "attention_multiplier embedding_multiplier logits_scaling residual_multiplier mlp_bias".split()

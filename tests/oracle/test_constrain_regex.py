@@ -158,6 +158,11 @@ def test_looking_ahead_and_behind_at_several_characters():
     names = ["foo", "foobar", "barfoo", "bar", "x1", "a-", "a--b", "a-b"]
     assert allowed("^(?!.*foo)", SEARCH, names) == ["bar", "x1", "a-", "a--b", "a-b"]
     assert allowed("^(?=.*\\d)(?=.*x).{2,}$", SEARCH, names) == ["x1"]
+    counted = ["a", "aa", "aaa", "aaab", "aab", "ab"]
+    assert allowed("^(?=a{3})a*b?$", SEARCH, counted) == ["aaa", "aaab"]
+    assert allowed("^(?!a{3})a*b?$", SEARCH, counted) == ["a", "aa", "aab", "ab"]
+    assert allowed("^a*(?<=a{2})b?$", SEARCH, counted) == ["aa", "aaa", "aaab", "aab"]
+    assert allowed("^(?=a+)a*b?$", SEARCH, counted) == counted
     assert allowed("^((?!foo).)*$", SEARCH, names) == ["bar", "x1", "a-", "a--b", "a-b"]
     assert allowed("^.*(?<!foo)$", SEARCH, names) == ["foobar", "bar", "x1", "a-", "a--b", "a-b"]
     assert allowed("^(?!bar).+(?<=oo)$", SEARCH, names) == ["foo"]

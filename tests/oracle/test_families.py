@@ -14,7 +14,7 @@ import numpy as np
 import published
 import pytest
 import torch
-from checkpoints import edit_config, load_reference, make_of, reference_logits
+from checkpoints import edit_config, load_reference, make_of, reference_logits, reference_of
 from engine import Model, SmolError, convert
 from families import CONFIGS, CONTEXT, LISTED, TOLERANCES, cases, configs
 from features import FEATURES, LAYER1, TWO_LAYERS, config_of, featured, rope
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from internal import BUILD, DAMAGED, UNSUPPORTED, USAGE
 from safetensors.torch import load_file, save_file
 from test_logits import check, largest_difference, spread
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
 N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 4))
 N_POSITIONS = 150  # past every window and original context, and two borders of KV blocks
@@ -125,7 +125,7 @@ def without(folder, family, settings, change):
             reference.get_parameter(change).mul_(0.5)
         return reference
     config = config_of(family, **(settings | change))
-    return AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32).eval()
+    return reference_of(folder, config=config)
 
 
 @pytest.mark.parametrize("family", CONFIGS)

@@ -11,8 +11,7 @@ import torch
 from blobs import read_blob, xxh3
 from checkpoints import load_reference, make, make_of
 from engine import Model, kernel_sets
-from families import CONFIGS
-from features import featured
+from features import CALIBRATED, featured
 from folding import Folding
 from internal import DAMAGED, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
@@ -86,6 +85,12 @@ def matrices(model):
             yield from parameters[place + "attn.c_attn.weight"].data.T.chunk(3)
             names = ("attn.c_proj", None, "mlp.c_fc", "mlp.c_proj")
             yield from (None if view is None else view.T for view in of(place, *names))
+        elif c.model_type == "lfm2":
+            mlp = ("feed_forward.w1", "feed_forward.w3", "feed_forward.w2")
+            if c.layer_types[layer] == "conv":
+                yield from of(place, "conv.in_proj", None, None, "conv.out_proj", *mlp)
+            else:
+                yield from of(place, *NAMES.split()[:3], "self_attn.out_proj", *mlp)
         elif c.model_type == "phi":
             yield from of(place, *NAMES.split()[:3], "self_attn.dense", None, "mlp.fc1", "mlp.fc2")
         elif (fused := parameters.get(place + "self_attn.qkv_proj.weight")) is not None:
@@ -121,7 +126,7 @@ def divergence(model, view, ids):
     return float((p * (change - (p * change).sum(-1, keepdim=True)) ** 2).sum(-1).mean() / 2)
 
 
-@pytest.mark.parametrize("family, window", [*((family, 512) for family in CONFIGS), ("llama", 24), ("qwen3", 3)])
+@pytest.mark.parametrize("family, window", [*((family, 512) for family in CALIBRATED), ("llama", 24), ("qwen3", 3)])
 def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     make_of(featured(family), tmp_path, 3)
     stats = Stats(calibrated(tmp_path, tmp_path, "--diagonal", "--window", window, size=600).read_bytes())

@@ -1,6 +1,8 @@
 """The feature *vocabulary* of a text section, read from FORMAT.md alone (5.9, and step 8 of 6.2): maps of characters, the
 trie of names, and the two ways to look a word up."""
 
+import struct
+
 NO_TOKEN = 0xFFFFFFFF
 MERGES, WORDPIECE, UNIGRAM = range(3)
 PADDED = 0xFFFFFFFF
@@ -118,3 +120,84 @@ class Vocabulary:
                 ids[:0] = [names[text]] if text in names else tokens if falls_back else [unknown]
             end = start
         return ids
+
+
+class Clusters:
+    """The feature *clusters*, from FORMAT.md alone (5.9): its tables, which start at the first multiple of 64 from
+    `at` on, and the step."""
+
+    def __init__(self, f, data, at, need):
+        need(0 < f["n_cluster_classes"] <= 255 and 0 < f["n_cluster_states"] <= 128, "cluster classes, states")
+        sizes = 4352 * 2, f["n_cluster_blocks"] * 256, f["n_cluster_states"] * f["n_cluster_classes"], f["n_clusters"] * 12
+        tables = []
+        for size in sizes:
+            start = -(-at // 64) * 64
+            need(start + size <= len(data) and not any(data[at:start]), "cluster tables")
+            tables.append(data[start : start + size])
+            at = start + size
+        self.end, self.n_classes = at, f["n_cluster_classes"]
+        self.index = struct.unpack("<4352H", tables[0])
+        self.blocks, self.transitions = tables[1], tables[2]
+        need(max(self.index) < f["n_cluster_blocks"] and max(self.blocks) < self.n_classes, "cluster classes")
+        need(max(self.transitions) >> 1 < f["n_cluster_states"], "cluster states")
+        self.texts = {}
+        before = None
+        for text, size, change in struct.iter_unpack("<7sBI", tables[3]):
+            key = text[:size]
+            need(0 < size < 6 and 0 not in key and not any(text[size:]) and len(key.decode()) > 1, "cluster")
+            need(before is None or (before < key and not key.startswith(before)), "order of clusters")
+            self.texts[key], before = change, key
+
+    def check_changes(self, need):
+        _, pool = self.map
+        for change in self.texts.values():
+            size, start = (change >> 24) - 1, change & 0xFFFFFF
+            need(change not in (0, PADDED) and 0 <= size <= 64 and start + size <= len(pool), "change of a cluster")
+            pool[start : start + size].decode()
+
+    def growth(self):
+        return max([1, *(-(-((change >> 24) - 1) // len(key)) for key, change in self.texts.items())])
+
+    def split(self, text):
+        clusters, state = [], 0
+        for character in text:
+            c = ord(character)
+            entry = self.transitions[state * self.n_classes + self.blocks[self.index[c // 256] * 256 + c % 256]]
+            state = entry >> 1
+            if entry & 1 or not clusters:
+                clusters.append("")
+            clusters[-1] += character
+        return clusters
+
+    def changed(self, character, number):
+        """A character's text, or None if it has no change."""
+        vocabulary, pool = self.map
+        c = ord(character)
+        change = vocabulary.t["n_map_blocks"][vocabulary.t["n_maps"][number][c // 256]][c % 256]
+        if change == PADDED:
+            return f" {character} "
+        return self.shown(change, pool) if change else None
+
+    def shown(self, change, pool):
+        return pool[change & 0xFFFFFF :][: (change >> 24) - 1].decode()
+
+    def whole(self, cluster, number):
+        """The text of a whole cluster, or None."""
+        data = cluster.encode()
+        if len(data) >= 6:
+            return None
+        first = self.changed(cluster[0], number)
+        if first is not None:
+            return first
+        for end in range(1, len(data) + 1):
+            if data[:end] in self.texts:
+                return self.shown(self.texts[data[:end]], self.map[1])
+        return None
+
+    def apply(self, text, number):
+        out = []
+        for cluster in self.split(text):
+            whole = self.whole(cluster, number)
+            each = [self.changed(c, number) for c in cluster]
+            out += [whole] if whole is not None else [c if e is None else e for c, e in zip(cluster, each, strict=True)]
+        return "".join(out)

@@ -18,6 +18,7 @@
 #include "convert/blob/writer.h"
 #include "format/model.h"
 #include "format/reader.h"
+#include "format/states.h"
 #include "tests/repair.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary.h"
@@ -198,9 +199,11 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     assert_int_equal(blob.file.hold, use_mmap ? FILE_MAPPED : FILE_ALLOCATED);
     assert_memory_equal(blob.model, model, sizeof *model);
     bool plain = smol_model_is_plain(model), components = smol_model_has_components(model);
-    assert_int_equal(blob.header->required_features,
-                     (plain ? 0 : FEATURE_BLOCKS) | (components ? FEATURE_COMPONENTS : 0));
-    assert_int_equal(blob.header->minor, plain ? 0 : components ? 4 : 1);
+    bool states = model->states.kind;
+    assert_int_equal(blob.header->required_features, (plain ? 0 : FEATURE_BLOCKS) |
+                                                         (components ? FEATURE_COMPONENTS : 0) |
+                                                         (states ? FEATURE_STATES : 0));
+    assert_int_equal(blob.header->minor, states ? 6 : plain ? 0 : components ? 4 : 1);
     if (plain)
         assert_null(blob.layers);
     else
@@ -216,7 +219,7 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     assert_memory_equal(blob.tokenizer.spans, tokenizer.spans,
                         sizeof tokenizer - offsetof(__typeof__(tokenizer), spans));
     assert_int_equal(blob.n_tensors, smol_tensor_count(model));
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     for (size_t i = 0; i < blob.n_tensors; i++) {
         struct blob_tensor want = smol_tensor_layout(model, key, NULL);
         bool alias = key.role == ROLE_OUTPUT && model->tied_embeddings;
@@ -268,6 +271,90 @@ static void what_blocks_say_is_read(void **state)
         check_round_trip(&model, true);
         check_round_trip(&model, false);
     }
+}
+
+static void what_states_say_is_read(void **state)
+{
+    (void)state;
+    for (unsigned variant = 0; variant < 8; variant++) {
+        struct blob_model model = stateful_model();
+        model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_BF16;
+        model.states.biases = variant / 2 % 2;
+        model.states.taps = variant / 4 ? 2 : STATES_MAX_TAPS;
+        make_blob(&model);
+        check_round_trip(&model, true);
+    }
+}
+
+static void states_that_break_a_rule_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t place;
+        uint8_t value;
+        const char *part;
+    } cases[] = {
+        {0, 0, "kind is 0"},
+        {0, 99, "kind is 99"},
+        {4, 0, "taps is 0"},
+        {4, 1, "taps is 1"},
+        {4, 17, "taps is 17"},
+        {7, 255, "taps is"},
+        {8, 2, "biases is 2"},
+        {0, 2, "n_heads is 0: must be from 1 to 4096"},
+        {12, 1, "a short convolution has no heads"},
+        {28, 1, "a reserved field is not zero"},
+        {63, 1, "a reserved field is not zero"},
+        {64, 0, "no layer has a state"},
+        {64, 3, "every layer has a state"},
+        {64, 5, "layer 2 has a state, but there is no such layer"},
+        {191, 128, "layer 1023 has a state, but there is no such layer"},
+        {4, 4, "tensor layers.0.mixer_conv does not match the model"},
+        {8, 0, "wrong number of tensors"},
+        {64, 2, "does not match the model"},
+    };
+    struct blob_model model = stateful_model();
+    unmap_image();
+    make_image(&model);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ((uint8_t *)section_data(SECTION_STATES))[cases[i].place] = cases[i].value;
+        refuses(cases[i].part);
+    }
+    header()->required_features = 0;
+    refuses("wrong number of sections");
+}
+
+static void sizes_of_recurrences_have_their_ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t n_heads, head_dim, size, n_groups;
+        const char *part; /* NULL: accepted */
+    } cases[] = {
+        {4, 16, 8, 2, NULL},
+        {4096, 1024, 1024, 4096, NULL},
+        {0, 16, 8, 2, "n_heads is 0"},
+        {4097, 16, 8, 1, "n_heads is 4097"},
+        {4, 0, 8, 2, "head_dim is 0"},
+        {4, 1025, 8, 2, "head_dim is 1025"},
+        {4, 16, 0, 2, "size is 0"},
+        {4, 16, 1025, 2, "size is 1025"},
+        {4, 16, 8, 0, "n_groups is 0"},
+        {4, 16, 8, 3, "n_heads is 4: not a multiple of n_groups 3"},
+    };
+    for (uint32_t kind = STATE_MAMBA2; kind <= STATE_DELTA; kind++)
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            struct blob_model model = stateful_model();
+            smol_error reason = {.message = ""};
+            model.states.kind = kind;
+            model.states.n_heads = cases[i].n_heads;
+            model.states.head_dim = cases[i].head_dim;
+            model.states.size = cases[i].size;
+            model.states.n_groups = cases[i].n_groups;
+            smol_status status = smol_states_check(&model, NULL, &reason);
+            assert_int_equal(status, cases[i].part ? SMOL_ERROR_DAMAGED : SMOL_OK);
+            assert_true(!cases[i].part || strstr(reason.message, cases[i].part));
+        }
 }
 
 /* Bits of `blocks` that exclude each other, or need another. */
@@ -333,7 +420,7 @@ static void tensors_come_in_order_and_have_names(void **state)
         "layers.0.mlp_up", "layers.0.mlp_down",  "layers.1.attn_norm"};
     struct blob_model model = odd_model;
     model.attention_bias = model.mlp_bias = 0;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     char name[MAX_NAME];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(smol_tensor_name(key, name), names[i]);
@@ -373,19 +460,20 @@ static void norms_stand_where_a_layer_uses_them(void **state)
                                         "final_norm"};
     struct blob_model model = rich_model;
     model.mlp_bias = 0;
-    struct tensor_key key = {ROLE_ATTN_NORM, 1};
+    struct tensor_key key = {.role = ROLE_ATTN_NORM, .layer = 1};
     char name[MAX_NAME];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(smol_tensor_name(key, name), names[i]);
         assert_true(smol_tensor_next(&model, &key));
     }
-    const struct tensor_key q_norm = {ROLE_ATTN_Q_NORM, 0}, k_norm = {ROLE_ATTN_K_NORM, 0};
+    const struct tensor_key q_norm = {.role = ROLE_ATTN_Q_NORM},
+                            k_norm = {.role = ROLE_ATTN_K_NORM};
     assert_int_equal(smol_tensor_layout(&model, q_norm, NULL).cols, 6);
     assert_int_equal(smol_tensor_layout(&model, k_norm, NULL).cols, 6);
     model.blocks = BLOCK_QK_NORM_ALL | BLOCK_NO_INPUT_NORMS;
     assert_int_equal(smol_tensor_layout(&model, q_norm, NULL).cols, 18);
     assert_int_equal(smol_tensor_layout(&model, k_norm, NULL).cols, 6);
-    key = (struct tensor_key){ROLE_EMBED, 0};
+    key = (struct tensor_key){.role = ROLE_EMBED};
     assert_true(smol_tensor_next(&model, &key));
     assert_int_equal(key.role, ROLE_ATTN_Q);
 }
@@ -778,7 +866,7 @@ static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **
     (void)state;
     size_t n = section(SECTION_TENSORS)->size / sizeof(struct blob_tensor);
     assert_int_equal(n, smol_tensor_count(&odd_model));
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     for (size_t i = 0; i < n; i++, smol_tensor_next(&odd_model, &key)) {
         char name[MAX_NAME], part[128];
         snprintf(part, sizeof part, "section tensors: tensor %s does not match the model",
@@ -996,13 +1084,13 @@ static void a_feature_must_be_needed(void **state)
     memset(section_data(SECTION_LAYERS), 0, 2);
     model->activation = ACTIVATION_SILU;
     model->attention_bias = BIAS_QKVO;
-    memset((char *)model + start, 0, sizeof *model - start);
+    memset((char *)model + start, 0, MODEL_SECTION_SIZE - start);
     smol_model_fill(model);
     refuses("section model: nothing in it needs the blocks feature");
     memset(section_data(SECTION_LAYERS), 0, 2);
     model->activation = ACTIVATION_SILU;
     model->attention_bias = BIAS_QKVO;
-    memset((char *)model + start, 0, sizeof *model - start);
+    memset((char *)model + start, 0, MODEL_SECTION_SIZE - start);
     refuses("section model: its fields do not match the blocks feature");
 }
 
@@ -1147,7 +1235,7 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
     for (size_t i = 0; i < 3; i++) {
         struct blob_model model = largest_model(dtypes[i]);
-        struct tensor_key key = {ROLE_EMBED, 0};
+        struct tensor_key key = {.role = ROLE_EMBED};
         unsigned __int128 total = 0;
         size_t n = 0;
         assert_int_equal(smol_model_check(&model, &error), SMOL_OK);
@@ -1169,13 +1257,13 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
 static void the_largest_model_in_a_tiny_file_is_refused(void **state)
 {
     (void)state;
-    struct blob_model *model = section_data(SECTION_MODEL);
-    *model = largest_model(DTYPE_F32);
+    struct blob_model largest = largest_model(DTYPE_F32);
+    memcpy(section_data(SECTION_MODEL), &largest, MODEL_SECTION_SIZE);
     refuses("section inv_freq: its size does not match the model");
-    model = section_data(SECTION_MODEL);
-    *model = largest_model(DTYPE_INT8);
-    model->head_dim = 6;
-    model->n_layers = 2;
+    largest = largest_model(DTYPE_INT8);
+    largest.head_dim = 6;
+    largest.n_layers = 2;
+    memcpy(section_data(SECTION_MODEL), &largest, MODEL_SECTION_SIZE);
     refuses("does not match the model");
 }
 
@@ -1394,7 +1482,7 @@ static void a_damaged_tensor_is_reported_by_name_when_it_is_used(void **state)
 static void name_tensors(const struct blob_model *model, uint64_t begin, uint64_t end, char *text,
                          size_t size)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     uint64_t at = section(SECTION_WEIGHTS)->offset;
     char first[MAX_NAME] = "", last[MAX_NAME];
     do {
@@ -1638,6 +1726,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_folder(what_is_written_is_read),
         in_folder(what_blocks_say_is_read),
+        in_folder(what_states_say_is_read),
         cmocka_unit_test(blocks_that_contradict_themselves_are_refused),
         cmocka_unit_test(a_plain_model_that_is_spelled_out_is_reduced),
         cmocka_unit_test(tensors_come_in_order_and_have_names),
@@ -1659,6 +1748,8 @@ int main(void)
         on_image(sections_must_lie_within_their_part_of_the_file),
         on_image(bytes_between_sections_must_be_zero),
         on_image(nothing_may_follow_the_last_section),
+        on_image(states_that_break_a_rule_are_refused),
+        cmocka_unit_test(sizes_of_recurrences_have_their_ranges),
         on_image(front_sections_must_have_the_size_of_their_contents),
         on_image(resized_front_sections_are_refused_even_in_place),
         on_image(hyper_parameters_are_checked_at_open),

@@ -169,8 +169,7 @@ static smol_status map(void)
     if (smol_safetensors_open(temporary_write(&temporary, "model.safetensors", file, header),
                               &c.reader, &error))
         fail_msg("%s", error.message);
-    return smol_checkpoint_map(&c.reader, smol_family_by_blocks(c.model.blocks), &c.model,
-                               c.sources, &error);
+    return smol_checkpoint_map(&c.reader, smol_family_of(&c.model), &c.model, c.sources, &error);
 }
 
 static void maps(void)
@@ -193,7 +192,7 @@ static void refuses(smol_status status, const char *name, const char *part)
 
 static const struct safetensors_tensor *source_of(enum tensor_role role, uint32_t layer)
 {
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     while (key.role != role || key.layer != layer) {
         assert_true(smol_tensor_next(&c.model, &key));

@@ -268,7 +268,7 @@ static void every_byte_has_a_place(void **state)
     for (size_t i = 0; i + 1 < blob.n_tensors; i++) { /* the last one is an alias */
         const struct blob_tensor *tensor = &blob.tensors[i];
         char label[MAX_NAME];
-        smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, label);
+        smol_tensor_name(tensor_key(tensor), label);
         snprintf(expected, sizeof expected, "weights, tensor %s", label);
         assert_string_equal(smol_blob_place(&blob, tensor->offset, name), expected);
         assert_string_equal(smol_blob_place(&blob, tensor->offset + tensor->size - 1, name),

@@ -222,6 +222,8 @@ static void no_flipped_bit_of_a_feature_passes(void **state)
 {
     (void)state;
     check_feature(contents_of(&rich_model));
+    const struct blob_model stateful = stateful_model();
+    check_feature(contents_of(&stateful));
 }
 
 static void no_flipped_bit_of_a_mix_passes(void **state)

@@ -61,6 +61,17 @@ static void log_is_rounded_like_the_c_library(void **state)
     assert_true(math_log(1) == 0 && math_log(2) == (float)log(2));
 }
 
+static void softplus_and_sigmoid_are_near_the_c_library(void **state)
+{
+    (void)state;
+    for (float x = -87.2f; x < 100; x += 0.0037f) {
+        assert_true(ulps(log1p(exp(-fabs((double)x))) + fmax((double)x, 0), math_softplus(x)) < 3);
+        assert_true(ulps(1 / (1 + exp(-(double)x)), math_sigmoid(x)) < 4);
+    }
+    assert_true(math_softplus(-INFINITY) == 0 && math_softplus(INFINITY) == INFINITY);
+    assert_true(isnan(math_softplus(NAN)) && isnan(math_sigmoid(NAN)));
+}
+
 static void sine_and_cosine_are_rounded_correctly(void **state)
 {
     (void)state;
@@ -80,6 +91,7 @@ int main(void)
         cmocka_unit_test(tanh_is_within_three_units_of_the_c_library),
         cmocka_unit_test(normal_is_near_the_c_library),
         cmocka_unit_test(log_is_rounded_like_the_c_library),
+        cmocka_unit_test(softplus_and_sigmoid_are_near_the_c_library),
         cmocka_unit_test(sine_and_cosine_are_rounded_correctly),
     };
     return cmocka_run_group_tests_name("math", tests, NULL, NULL);

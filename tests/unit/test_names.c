@@ -40,7 +40,18 @@ static struct blob_text *header(struct compiled *c)
     return (struct blob_text *)c->section.text.data;
 }
 
-enum { STEPS = 2, POOL = 5, MAP_INDEX = 11, MAP_BLOCKS, NODES, SCORES };
+enum {
+    STEPS = 2,
+    POOL = 5,
+    MAP_INDEX = 11,
+    MAP_BLOCKS,
+    NODES,
+    SCORES,
+    CLUSTER_INDEX,
+    CLUSTER_BLOCKS,
+    CLUSTER_TRANSITIONS,
+    CLUSTERS,
+};
 
 /* Returns the first entry of table `index`, counted from the ids before a text. */
 static void *table(struct compiled *c, unsigned index)
@@ -59,7 +70,11 @@ static void *table(struct compiled *c, unsigned index)
                             (size_t)h->n_pairs * 12,
                             (size_t)h->n_maps * CLASS_INDEX_SIZE * 2,
                             (size_t)h->n_map_blocks * 1024,
-                            (size_t)h->n_nodes * 12};
+                            (size_t)h->n_nodes * 12,
+                            (size_t)h->n_scores * 8,
+                            CLASS_INDEX_SIZE * 2,
+                            (size_t)h->n_cluster_blocks * 256,
+                            (size_t)h->n_cluster_states * h->n_cluster_classes};
     size_t at = sizeof *h;
     for (unsigned i = 0; i < index; i++)
         at = round_up(at + sizes[i], BLOB_ALIGN);
@@ -96,7 +111,9 @@ static smol_status open_all(struct compiled *c)
     {                                                                                              \
         struct blob_text *h = header(c);                                                           \
         struct name_node *nodes = table(c, NODES);                                                 \
-        (void)h, (void)nodes;                                                                      \
+        struct text_step *steps = table(c, STEPS);                                                 \
+        struct text_cluster *clusters = table(c, CLUSTERS);                                        \
+        (void)h, (void)nodes, (void)steps, (void)clusters;                                         \
         __VA_ARGS__;                                                                               \
     }
 RULE(noSuchModel, h->model = 3)
@@ -128,12 +145,40 @@ RULE(changeOutside, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(h->n_pool, 1)
 RULE(changeTooLong, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(0, TEXT_MAX_LENGTH + 1))
 RULE(changeWithoutASize, *(uint32_t *)table(c, MAP_BLOCKS) = 1)
 RULE(changeNotUtf8, *(uint8_t *)table(c, POOL) = 0x80)
-RULE(noSuchMap, ((struct text_step *)table(c, STEPS))[0].start = 2)
-RULE(mapOfAPattern, ((struct text_step *)table(c, STEPS))[0].pattern = 1)
+RULE(noSuchMap, steps[0].start = 2)
+RULE(mapOfAPattern, steps[0].pattern = 1)
+RULE(noSuchStep, steps[0].kind = STEP_CLUSTERS + 1)
+RULE(stepOfNoClusters, steps[0].kind = STEP_CLUSTERS)
 RULE(scoreOfTokensMissing, h->n_scores = 1)
 RULE(scoreNotANumber, ((uint64_t *)table(c, SCORES))[1] = 0x7ff8000000000000)
 RULE(scoreInfinite, ((uint64_t *)table(c, SCORES))[1] = 0xfff0000000000000)
 RULE(scoreTooLarge, ((double *)table(c, SCORES))[1] = -2e9)
+RULE(clustersOfNoStep, steps[0].kind = STEP_MAP)
+RULE(clustersOfAText, steps[0].text = 1)
+RULE(noClusterBlocks, h->n_cluster_blocks = 0)
+RULE(tooManyClusterBlocks, h->n_cluster_blocks = CLASS_INDEX_SIZE + 1)
+RULE(noClusterClasses, h->n_cluster_classes = 0)
+RULE(tooManyClusterClasses, h->n_cluster_classes = TEXT_MAX_CLUSTER_CLASSES + 1)
+RULE(noClusterStates, h->n_cluster_states = 0)
+RULE(tooManyClusterStates, h->n_cluster_states = TEXT_MAX_CLUSTER_STATES + 1)
+RULE(tooManyClusters, h->n_clusters = UINT32_MAX)
+RULE(reservedField, h->reserved[0] = 1)
+RULE(noSuchClusterBlock, *(uint16_t *)table(c, CLUSTER_INDEX) = (uint16_t)h->n_cluster_blocks)
+RULE(noSuchClass, *(uint8_t *)table(c, CLUSTER_BLOCKS) = (uint8_t)h->n_cluster_classes)
+RULE(noSuchState, *(uint8_t *)table(c, CLUSTER_TRANSITIONS) = (uint8_t)(2 * h->n_cluster_states))
+RULE(clusterTooLong, clusters[0].size = CLUSTER_TOO_LONG)
+RULE(clusterOfNothing, memset(clusters[0].text, 0, 7), clusters[0].size = 0)
+RULE(clusterOfOneCharacter, clusters[0].text[1] = 0, clusters[0].size = 1)
+RULE(clusterWithoutPadding, clusters[0].text[6] = 1)
+RULE(clusterWithAZero, clusters[0].text[0] = 0)
+RULE(clusterNotUtf8, clusters[1].text[1] = 0x80)
+RULE(clusterTwice, clusters[1] = clusters[0])
+RULE(clustersOutOfOrder, clusters[1].text[0] = '0')
+RULE(clusterStartsAnother, memcpy(clusters[1].text, "abc", 3), clusters[1].size = 3)
+RULE(clusterUnchanged, clusters[0].change = 0)
+RULE(clusterPadded, clusters[0].change = MAP_PADDED)
+RULE(clusterChangeOutside, clusters[0].change = map_change(h->n_pool, 1))
+RULE(clusterGrows, clusters[0].change = map_change(0, TEXT_MAX_LENGTH + 1))
 
 typedef void change(struct compiled *c);
 static change *const of_both[] = {
@@ -159,9 +204,38 @@ static change *const of_both[] = {
     noSuchId,
 };
 static change *const of_wordpiece[] = {
-    prefixOutside,      prefixWrapsAround, prefixTooLong, noLongestWord,
-    noSuchBlock,        changeOutside,     changeTooLong, changeNotUtf8,
-    changeWithoutASize, noSuchMap,         mapOfAPattern,
+    prefixOutside, prefixWrapsAround, prefixTooLong,    noLongestWord,      noSuchBlock,
+    changeOutside, changeTooLong,     changeNotUtf8,    changeWithoutASize, noSuchMap,
+    mapOfAPattern, noSuchStep,        stepOfNoClusters,
+};
+static change *const of_clusters[] = {
+    noSuchMap,
+    clustersOfNoStep,
+    clustersOfAText,
+    noClusterBlocks,
+    tooManyClusterBlocks,
+    noClusterClasses,
+    tooManyClusterClasses,
+    noClusterStates,
+    tooManyClusterStates,
+    tooManyClusters,
+    reservedField,
+    noSuchClusterBlock,
+    noSuchClass,
+    noSuchState,
+    clusterTooLong,
+    clusterOfNothing,
+    clusterOfOneCharacter,
+    clusterWithoutPadding,
+    clusterWithAZero,
+    clusterNotUtf8,
+    clusterTwice,
+    clustersOutOfOrder,
+    clusterStartsAnother,
+    clusterUnchanged,
+    clusterPadded,
+    clusterChangeOutside,
+    clusterGrows,
 };
 static change *const of_unigram[] = {
     scoreOfTokensMissing, scoreNotANumber, scoreInfinite,
@@ -181,9 +255,46 @@ static void refuse_all(const char *json, change *const *changes, size_t n)
     }
 }
 
+/* Returns a unit of a map's trie. */
+static uint32_t unit_of(uint32_t at, uint32_t children, bool ends, char label)
+{
+    return (uint8_t)label | (at ^ children) << 10 | (uint32_t)ends << 8;
+}
+
+/* Returns a tokenizer with a map: "ab" and "ac" become texts. The caller frees it. */
+static char *clusters_json(void)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t map[1 + 768 + 2] = {768 * 4}, *units = map + 1; /* then the texts */
+    units[0] = 256 << 10;
+    units[256 ^ 'a'] = unit_of(256 ^ 'a', 512, false, 'a');
+    units[512 ^ 'b'] = unit_of(512 ^ 'b', 1, true, 'b');
+    units[512 ^ 'c'] = unit_of(512 ^ 'c', 2, true, 'c');
+    units[2] = 2;
+    memcpy(map + 1 + 768, "x\0yz", 4);
+    char base64[sizeof map / 3 * 4 + 5] = "", *out = base64;
+    const uint8_t *bytes = (const uint8_t *)map;
+    for (size_t i = 0; i + 2 < sizeof map; i += 3) {
+        uint32_t bits = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+        for (int shift = 18; shift >= 0; shift -= 6)
+            *out++ = digits[bits >> shift & 63];
+    }
+    size_t size = sizeof base64 + sizeof unigram_json + 200;
+    char *json = malloc(size);
+    assert_non_null(json);
+    snprintf(json, size,
+             "{\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"%s\"}, %s",
+             base64, unigram_json + 1);
+    return json;
+}
+
 static void everyBrokenRuleIsRefused(void **state)
 {
+    char *clusters = clusters_json();
     (void)state;
+    refuse_all(clusters, of_clusters, sizeof of_clusters / sizeof of_clusters[0]);
+    refuse_all(clusters, of_both, sizeof of_both / sizeof of_both[0]);
+    free(clusters);
     refuse_all(wordpiece_json, of_both, sizeof of_both / sizeof of_both[0]);
     refuse_all(unigram_json, of_both, sizeof of_both / sizeof of_both[0]);
     refuse_all(wordpiece_json, of_wordpiece, sizeof of_wordpiece / sizeof of_wordpiece[0]);

@@ -31,6 +31,15 @@
 
 static const struct blob_model odd_model = {ODD_SHAPE, .attention_bias = 1};
 
+/* Returns one whose first layer has a state. */
+static inline struct blob_model stateful_model(void)
+{
+    struct blob_model model = odd_model;
+    model.states =
+        (struct blob_states){.kind = STATE_SHORT_CONV, .taps = 3, .biases = 1, .layers = {1}};
+    return model;
+}
+
 /* Adds the features of FEATURE_BLOCKS, as many as can be combined. */
 static const struct blob_model rich_model = {
     ODD_SHAPE,
@@ -132,7 +141,7 @@ static inline struct blob_contents mixed_contents_of(const struct blob_model *mo
     levels[2] = smol_levels_default(DTYPE_INT5);
     if (smol_tensor_count(model) > sizeof storage / sizeof storage[0])
         abort();
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     do {
         storage[i++] = mixed_roles[key.role];
@@ -173,7 +182,7 @@ static inline smol_status append_tensors(struct blob_writer *writer,
                                          const struct blob_contents *contents, smol_error *error)
 {
     const struct blob_model *model = contents->model;
-    struct tensor_key key = {ROLE_EMBED, 0};
+    struct tensor_key key = {.role = ROLE_EMBED};
     smol_status status = SMOL_OK;
     size_t i = 0;
     do {

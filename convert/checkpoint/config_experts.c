@@ -1,0 +1,126 @@
+/* Mixtures of experts, see config_model.h. */
+#include <float.h>
+#include <string.h>
+
+#include "convert/checkpoint/config_model.h"
+#include "format/experts.h"
+
+/* Reads the number of experts, which has two keys in some families. Which one wins depends on the
+ * reference's release, so they must agree. */
+static smol_status read_n(const struct json_settings *config, const struct family_experts *family,
+                          uint32_t *n)
+{
+    json_t *first = smol_setting(config, family->n.key);
+    json_t *second = family->n_alias ? smol_setting(config, family->n_alias) : NULL;
+    *n = family->n.fallback;
+    if (first && second && !json_equal(first, second))
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
+                         "%s: %s and %s differ: correct one of them", config->path, family->n.key,
+                         family->n_alias);
+    smol_status status = smol_setting_integer(config, family->n.key, 1, MODEL_MAX_EXPERTS, n);
+    if (!status && family->n_alias)
+        status = smol_setting_integer(config, family->n_alias, 1, MODEL_MAX_EXPERTS, n);
+    return status;
+}
+
+static smol_status read_count(const struct json_settings *config, const struct family_count *count,
+                              uint32_t min, uint32_t *value)
+{
+    if (!count->key)
+        return SMOL_OK;
+    *value = count->fallback;
+    return smol_setting_integer(config, count->key, min, MODEL_MAX_INTERMEDIATE, value);
+}
+
+static smol_status read_numbers(const struct json_settings *config, const struct config *result,
+                                struct blob_experts *experts)
+{
+    const struct family_experts *family = &result->family->experts;
+    experts->n_used = family->n_used;
+    experts->width = result->model.intermediate_size;
+    experts->scoring = family->scoring;
+    experts->scale = 1;
+    smol_status status = read_n(config, family, &experts->n_experts);
+    if (!status)
+        status = smol_setting_integer(config, "num_experts_per_tok", 1, MODEL_MAX_EXPERTS,
+                                      &experts->n_used);
+    if (!status && experts->n_used > experts->n_experts)
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
+                         "%s: num_experts_per_tok %u is above the number of experts, %u: correct "
+                         "one of them",
+                         config->path, experts->n_used, experts->n_experts);
+    if (!status)
+        status = read_count(config, &family->width, 1, &experts->width);
+    if (!status)
+        status = read_count(config, &family->shared_width, 0, &experts->shared_width);
+    if (!status && family->normalizes)
+        status = smol_setting_flag(config, family->normalizes, &experts->normalizes);
+    return status;
+}
+
+static smol_status read_clip(const struct json_settings *config, const char *key, float *clip)
+{
+    double value = 0;
+    if (!key)
+        return SMOL_OK;
+    smol_status status = smol_setting_fraction(config, key, FLT_MIN, FLT_MAX, &value);
+    *clip = (float)value;
+    return status;
+}
+
+static void set_dense(struct blob_experts *experts, uint32_t layer)
+{
+    experts->dense[layer / 8] |= (uint8_t)(1 << layer % 8);
+}
+
+/* Reads which layers have one MLP instead: those that mlp_only_layers lists, where other numbers
+ * have no effect, and all but every decoder_sparse_step-th. */
+static smol_status read_dense(const struct json_settings *config, uint32_t n_layers,
+                              struct blob_experts *experts)
+{
+    uint32_t step = 1;
+    json_t *list = smol_setting(config, "mlp_only_layers");
+    smol_status status = smol_setting_integer(config, "decoder_sparse_step", 1, UINT32_MAX, &step);
+    if (!status && list && !json_is_array(list))
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers", list, "a list");
+    for (uint32_t i = 0; i < n_layers && !status; i++)
+        if ((i + 1) % step != 0)
+            set_dense(experts, i);
+    for (size_t i = 0; i < json_array_size(list) && !status; i++) {
+        const json_t *entry = json_array_get(list, i);
+        json_int_t layer = json_integer_value(entry);
+        if (!json_is_integer(entry))
+            return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers", list,
+                                       "a list of numbers of layers");
+        if (layer >= 0 && layer < (json_int_t)n_layers)
+            set_dense(experts, (uint32_t)layer);
+    }
+    return status;
+}
+
+/* Brings the model into its only representation: experts that no layer has are dropped, and an
+ * intermediate size that no layer has is the experts'. */
+static void settle(struct blob_model *model)
+{
+    uint32_t n_sparse = smol_experts_layers(model);
+    if (n_sparse == 0)
+        model->experts = (struct blob_experts){0};
+    if (n_sparse == model->n_layers)
+        model->intermediate_size = model->experts.width;
+}
+
+smol_status smol_config_read_experts(const struct json_settings *config, struct config *result)
+{
+    const struct family_experts *family = &result->family->experts;
+    struct blob_experts *experts = &result->model.experts;
+    if (!family->n.key)
+        return SMOL_OK;
+    smol_status status = read_numbers(config, result, experts);
+    if (!status)
+        status = read_clip(config, family->qkv_clip, &experts->qkv_clip);
+    if (!status && family->has_dense)
+        status = read_dense(config, result->model.n_layers, experts);
+    if (!status)
+        settle(&result->model);
+    return status;
+}

@@ -1,0 +1,275 @@
+/* Layers that have a state in place of attention, see config_model.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "convert/checkpoint/config_model.h"
+#include "format/states.h"
+
+static void set_state(struct config *result, uint32_t layer, bool has)
+{
+    uint8_t *byte = &result->model.states.layers[layer / 8], bit = (uint8_t)(1 << layer % 8);
+    *byte = has ? *byte | bit : *byte & (uint8_t)~bit;
+}
+
+static smol_status fail_entry(const struct json_settings *config, smol_status status,
+                              const char *key, size_t i, const json_t *value, const char *expected)
+{
+    char place[64];
+    snprintf(place, sizeof place, "%s[%zu]", key, i);
+    return smol_setting_expect(config, status, place, value, expected);
+}
+
+/* The names of a layer with a state in layer_types, and of one that attends: the second ones are
+ * old. */
+static const struct layer_names {
+    const char *state[2], *attention[2], *expected;
+} layer_names[] = {
+    [STATE_SHORT_CONV] = {{"conv", "conv"},
+                          {"full_attention", "full_attention"},
+                          "full_attention or conv"},
+    [STATE_MAMBA2] = {{"linear_attention", "mamba"},
+                      {"full_attention", "attention"},
+                      "full_attention or linear_attention"},
+    [STATE_DELTA] = {{"linear_attention", "linear_attention"},
+                     {"full_attention", "full_attention"},
+                     "full_attention or linear_attention"},
+};
+
+static bool is_one_of(const char *type, const char *const names[2])
+{
+    return strcmp(type, names[0]) == 0 || strcmp(type, names[1]) == 0;
+}
+
+/* Reads layer_types, which overrides other keys. */
+static smol_status read_types(const struct json_settings *config, json_t *list,
+                              struct config *result)
+{
+    static const char key[] = "layer_types";
+    const struct layer_names *names = &layer_names[result->model.states.kind];
+    uint32_t n = result->model.n_layers;
+    if (!json_is_array(list))
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, "a list");
+    if (json_array_size(list) != n)
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
+                         "%s: %s has %zu entries, but num_hidden_layers is %u: correct one of them",
+                         config->path, key, json_array_size(list), n);
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *entry = json_array_get(list, i);
+        const char *type = json_string_value(entry);
+        if (!type || (!is_one_of(type, names->state) && !is_one_of(type, names->attention)))
+            return fail_entry(config, type ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED, key, i,
+                              entry, names->expected);
+        set_state(result, i, is_one_of(type, names->state));
+    }
+    return SMOL_OK;
+}
+
+/* Reads full_attn_idxs, the layers that attend. Without it all do. */
+static smol_status read_attending(const struct json_settings *config, struct config *result)
+{
+    static const char key[] = "full_attn_idxs";
+    json_t *list = smol_setting(config, key);
+    uint32_t n = result->model.n_layers;
+    if (!list)
+        return SMOL_OK;
+    if (!json_is_array(list))
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, "a list");
+    for (uint32_t i = 0; i < n; i++)
+        set_state(result, i, true);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        if (!json_is_integer(entry))
+            return fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "an integer");
+        if (json_integer_value(entry) >= 0 && json_integer_value(entry) < n)
+            set_state(result, (uint32_t)json_integer_value(entry), false);
+    }
+    return SMOL_OK;
+}
+
+/* Counts the layers. A model none of whose layers has a state needs nothing of this. */
+static smol_status settle(const struct json_settings *config, struct config *result)
+{
+    struct blob_model *model = &result->model;
+    uint32_t n = smol_states_count(model);
+    if (n == model->n_layers)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: no layer has attention: at least one must", config->path);
+    if (n == 0 && result->family->needs_states)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: all layers attend: at least one must not, in this family",
+                         config->path);
+    if (n == 0)
+        model->states = (struct blob_states){0};
+    return SMOL_OK;
+}
+
+/* Reads LFM2's keys. */
+static smol_status read_short_conv(const struct json_settings *config, struct config *result)
+{
+    struct blob_states *states = &result->model.states;
+    json_t *types = smol_setting(config, "layer_types");
+    states->taps = 3;
+    smol_status status =
+        smol_setting_integer(config, "conv_L_cache", 2, STATES_MAX_TAPS, &states->taps);
+    if (!status)
+        status = smol_setting_flag(config, "conv_bias", &states->biases);
+    if (!status)
+        status = read_attending(config, result);
+    return status || !types ? status : read_types(config, types, result);
+}
+
+/* Integers of config.json with their defaults. */
+struct state_size {
+    const char *key;
+    uint32_t least, most;
+    uint32_t *value;
+};
+
+static smol_status read_sizes(const struct json_settings *config, const struct state_size *sizes,
+                              size_t n)
+{
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < n && !status; i++)
+        status = smol_setting_integer(config, sizes[i].key, sizes[i].least, sizes[i].most,
+                                      sizes[i].value);
+    return status;
+}
+
+/* Checks that the heads can share vectors in groups. */
+static smol_status check_groups(const struct json_settings *config,
+                                const struct blob_states *states, const char *heads,
+                                const char *groups)
+{
+    if (states->n_heads % states->n_groups)
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
+                         "%s: %s %u is not a multiple of %s %u: correct one of them", config->path,
+                         heads, states->n_heads, groups, states->n_groups);
+    return SMOL_OK;
+}
+
+/* Checks that the steps have no limits: the reference has them in prompts, but not afterwards. */
+static smol_status check_step_limit(const struct json_settings *config)
+{
+    static const char key[] = "time_step_limit";
+    json_t *list = json_object_get(config->object, key);
+    const json_t *low = json_array_get(list, 0), *high = json_array_get(list, 1);
+    const char *limit = json_string_value(json_object_get(high, "__float__"));
+    if (list && (json_array_size(list) != 2 || !json_is_real(low) || json_real_value(low) != 0 ||
+                 !limit || strcmp(limit, "Infinity") != 0))
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, list,
+                                 "limits of time steps are not supported");
+    return SMOL_OK;
+}
+
+static smol_status refuse_flag(const struct json_settings *config, const char *key,
+                               const char *remedy)
+{
+    uint32_t value = 0;
+    smol_status status = smol_setting_flag(config, key, &value);
+    if (!status && value)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, json_true(), remedy);
+    return status;
+}
+
+/* Reads mamba_d_head, which the other sizes determine. */
+static smol_status read_head_dim(const struct json_settings *config, struct blob_states *states,
+                                 uint64_t width)
+{
+    static const char key[] = "mamba_d_head";
+    const json_t *value = json_object_get(config->object, key);
+    if (states->n_heads == 0 || width % states->n_heads || width / states->n_heads == 0 ||
+        width / states->n_heads > STATES_MAX_SIZE)
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
+                         "%s: mamba_n_heads %u must divide mamba_expand * hidden_size %llu into "
+                         "heads of 1 to %d",
+                         config->path, states->n_heads, (unsigned long long)width, STATES_MAX_SIZE);
+    states->head_dim = (uint32_t)(width / states->n_heads);
+    bool is_auto = json_is_string(value) && strcmp(json_string_value(value), "auto") == 0;
+    if (value && !is_auto &&
+        !(json_is_integer(value) && json_integer_value(value) == (json_int_t)states->head_dim))
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, value,
+                                 "mamba_expand * hidden_size / mamba_n_heads is another number");
+    return SMOL_OK;
+}
+
+/* Reads the keys of Mamba2 layers, with the defaults of Granite 4.0 H. */
+static smol_status read_mamba2(const struct json_settings *config, struct config *result)
+{
+    struct blob_states *states = &result->model.states;
+    uint32_t expand = 2, ignored;
+    states->taps = 4;
+    states->biases = 1;
+    states->n_heads = 128;
+    states->n_groups = 1;
+    states->size = 256;
+    const struct state_size sizes[] = {
+        {"mamba_d_conv", 2, STATES_MAX_TAPS, &states->taps},
+        {"mamba_n_heads", 1, STATES_MAX_HEADS, &states->n_heads},
+        {"mamba_n_groups", 1, STATES_MAX_HEADS, &states->n_groups},
+        {"mamba_d_state", 1, STATES_MAX_SIZE, &states->size},
+        {"mamba_expand", 1, 1024, &expand},
+        {"mamba_chunk_size", 1, UINT32_MAX, &ignored},
+    };
+    json_t *types = smol_setting(config, "layer_types");
+    smol_status status = read_sizes(config, sizes, sizeof sizes / sizeof sizes[0]);
+    if (!status)
+        status = smol_setting_flag(config, "mamba_conv_bias", &states->biases);
+    if (!status)
+        status = refuse_flag(config, "mamba_proj_bias",
+                             "biases of a state's matrices are not supported");
+    if (!status)
+        status = check_step_limit(config);
+    if (!status)
+        status = read_head_dim(config, states, (uint64_t)expand * result->model.hidden_size);
+    if (!status)
+        status = check_groups(config, states, "mamba_n_heads", "mamba_n_groups");
+    for (uint32_t i = 0; i < result->model.n_layers && !types; i++)
+        set_state(result, i, true);
+    return status || !types ? status : read_types(config, types, result);
+}
+
+/* Reads the keys of gated DeltaNet layers. */
+static smol_status read_delta(const struct json_settings *config, struct config *result)
+{
+    struct blob_states *states = &result->model.states;
+    uint32_t interval = 4;
+    states->taps = 4;
+    states->n_heads = 32;
+    states->n_groups = 16;
+    states->size = states->head_dim = 128;
+    const struct state_size sizes[] = {
+        {"linear_conv_kernel_dim", 2, STATES_MAX_TAPS, &states->taps},
+        {"linear_num_value_heads", 1, STATES_MAX_HEADS, &states->n_heads},
+        {"linear_num_key_heads", 1, STATES_MAX_HEADS, &states->n_groups},
+        {"linear_key_head_dim", 1, STATES_MAX_SIZE, &states->size},
+        {"linear_value_head_dim", 1, STATES_MAX_SIZE, &states->head_dim},
+        {"full_attention_interval", 1, UINT32_MAX, &interval},
+    };
+    json_t *types = smol_setting(config, "layer_types");
+    smol_status status = read_sizes(config, sizes, sizeof sizes / sizeof sizes[0]);
+    if (!status)
+        status = check_groups(config, states, "linear_num_value_heads", "linear_num_key_heads");
+    for (uint32_t i = 0; i < result->model.n_layers && !types; i++)
+        set_state(result, i, (i + 1) % interval != 0);
+    return status || !types ? status : read_types(config, types, result);
+}
+
+smol_status smol_config_read_states(const struct json_settings *config, struct config *result)
+{
+    smol_status status = SMOL_OK;
+    result->model.states.kind = result->family->state;
+    switch (result->family->state) {
+    case STATE_NONE:
+        return SMOL_OK;
+    case STATE_SHORT_CONV:
+        status = read_short_conv(config, result);
+        break;
+    case STATE_MAMBA2:
+        status = read_mamba2(config, result);
+        break;
+    case STATE_DELTA:
+        status = read_delta(config, result);
+        break;
+    }
+    return status ? status : settle(config, result);
+}

@@ -1,0 +1,119 @@
+/* Mixtures of experts, see experts.h. */
+#include "format/experts.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "common/number.h"
+#include "format/model.h"
+
+_Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
+
+static bool is_dense(const struct blob_model *model, uint32_t layer)
+{
+    return model->experts.dense[layer / 8] >> layer % 8 & 1;
+}
+
+bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer)
+{
+    return model->experts.n_experts > 0 && !is_dense(model, layer);
+}
+
+uint32_t smol_experts_layers(const struct blob_model *model)
+{
+    uint32_t n = 0;
+    for (uint32_t layer = 0; layer < model->n_layers; layer++)
+        n += smol_layer_is_sparse(model, layer);
+    return n;
+}
+
+uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer)
+{
+    return smol_layer_is_sparse(model, layer) ? model->experts.shared_width
+                                              : model->intermediate_size;
+}
+
+/* --- checks ------------------------------------------------------------------------------- */
+
+static smol_status check_numbers(const struct blob_experts *x, smol_error *error)
+{
+    bool of_chosen = x->scoring == SCORE_SOFTMAX_CHOSEN;
+    const struct {
+        const char *name;
+        uint32_t value, low, high;
+    } ranges[] = {
+        {"n_experts", x->n_experts, 1, MODEL_MAX_EXPERTS},
+        {"n_used", x->n_used, 1, x->n_experts},
+        {"width", x->width, 1, MODEL_MAX_INTERMEDIATE},
+        {"shared_width", x->shared_width, 0, MODEL_MAX_INTERMEDIATE},
+        {"scoring", x->scoring, 0, SCORE_COUNT - 1},
+        {"normalizes", x->normalizes, 0, !of_chosen},
+        {"choice_bias", x->choice_bias, 0, !of_chosen},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be from %u to %u",
+                             ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high);
+    const struct {
+        const char *name;
+        float value;
+        uint32_t low, high; /* of its bits: 0, the smallest number above it, the largest */
+    } reals[] = {
+        {"sum_epsilon", x->sum_epsilon, 0, x->normalizes ? f32_bits(INFINITY) - 1 : 0},
+        {"scale", x->scale, 1, f32_bits(INFINITY) - 1},
+        {"qkv_clip", x->qkv_clip, 0, f32_bits(INFINITY) - 1},
+    };
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        if (f32_bits(reals[i].value) < reals[i].low || f32_bits(reals[i].value) > reals[i].high)
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: out of range", reals[i].name,
+                             (double)reals[i].value);
+    return SMOL_OK;
+}
+
+/* Checks that the dense layers are layers, that one is not, and that without any the intermediate
+ * size, which nothing then has, is the experts'. */
+static smol_status check_dense(const struct blob_model *m, smol_error *error)
+{
+    uint32_t n_sparse = smol_experts_layers(m);
+    for (uint32_t i = m->n_layers; i < MODEL_MAX_LAYERS; i++)
+        if (is_dense(m, i))
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u is dense: there is no such layer",
+                             i);
+    if (n_sparse == 0)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no layer has experts");
+    if (n_sparse == m->n_layers && m->intermediate_size != m->experts.width)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "width is %u: not intermediate_size %u, though no layer is dense",
+                         m->experts.width, m->intermediate_size);
+    return SMOL_OK;
+}
+
+smol_status smol_experts_check(const struct blob_model *m, smol_error *error)
+{
+    const struct blob_experts *x = &m->experts;
+    smol_status status = check_numbers(x, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof x->reserved; i++)
+        if (x->reserved[i])
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved byte is not zero");
+    if (m->blocks & (BLOCK_NO_GATE | BLOCK_PARALLEL) || m->mlp_bias)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "experts need gates, no biases, and blocks one after the other");
+    return check_dense(m, error);
+}
+
+const char *smol_scoring_name(enum expert_scoring scoring)
+{
+    switch (scoring) {
+    case SCORE_SOFTMAX:
+        return "softmax";
+    case SCORE_SOFTMAX_CHOSEN:
+        return "softmax_chosen";
+    case SCORE_SIGMOID:
+        return "sigmoid";
+    case SCORE_COUNT:
+        break;
+    }
+    return "?";
+}

@@ -1,0 +1,134 @@
+/* States of sequences, see states.h. */
+#include "format/states.h"
+
+#include <stdbool.h>
+
+#include "format/layout.h"
+#include "format/model.h"
+
+_Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
+
+static bool reserved_is_zero(const struct blob_states *states)
+{
+    uint32_t used = 0;
+    for (size_t i = 0; i < sizeof states->reserved / sizeof states->reserved[0]; i++)
+        used |= states->reserved[i];
+    return used == 0;
+}
+
+uint32_t smol_states_count(const struct blob_model *model)
+{
+    uint32_t n = 0;
+    for (uint32_t layer = 0; layer < model->n_layers; layer++)
+        n += layer_has_state(model, layer);
+    return n;
+}
+
+uint64_t smol_states_width(const struct blob_model *model)
+{
+    const struct blob_states *states = &model->states;
+    return states->kind == STATE_SHORT_CONV ? model->hidden_size
+                                            : (uint64_t)states->n_heads * states->head_dim;
+}
+
+uint64_t smol_states_channels(const struct blob_model *model)
+{
+    const struct blob_states *states = &model->states;
+    return smol_states_width(model) + 2 * (uint64_t)states->n_groups * states->size;
+}
+
+uint64_t smol_states_inputs(const struct blob_model *model)
+{
+    return (model->states.kind == STATE_SHORT_CONV ? 3 : 1) * smol_states_channels(model);
+}
+
+uint32_t smol_states_slices(const struct blob_model *model)
+{
+    return (model->states.head_dim + 15) / 16;
+}
+
+uint64_t smol_states_floats(const struct blob_model *model)
+{
+    const struct blob_states *states = &model->states;
+    return (states->taps - 1) * smol_states_channels(model) +
+           (uint64_t)states->n_heads * smol_states_slices(model) * states->size * 16;
+}
+
+/* Checks the sizes of a recurrence. */
+static smol_status check_recurrence(const struct blob_states *states, smol_error *error)
+{
+    const struct {
+        const char *name;
+        uint32_t value, most;
+    } sizes[] = {
+        {"n_heads", states->n_heads, STATES_MAX_HEADS},
+        {"head_dim", states->head_dim, STATES_MAX_SIZE},
+        {"size", states->size, STATES_MAX_SIZE},
+        {"n_groups", states->n_groups, STATES_MAX_HEADS},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be from 1 to %u",
+                             sizes[i].name, sizes[i].value, sizes[i].most);
+    if (states->n_heads % states->n_groups)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "n_heads is %u: not a multiple of n_groups %u",
+                         states->n_heads, states->n_groups);
+    return SMOL_OK;
+}
+
+/* Checks that a convolution alone has no sizes of a recurrence. */
+static smol_status check_short_conv(const struct blob_states *states, smol_error *error)
+{
+    if (states->n_heads | states->head_dim | states->size | states->n_groups)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a short convolution has no heads");
+    return SMOL_OK;
+}
+
+/* Checks the set of layers. */
+static smol_status check_set(const struct blob_model *model, const uint8_t *layers,
+                             smol_error *error)
+{
+    for (uint32_t i = 0; i < STATES_MAX_LAYERS; i++)
+        if (layer_has_state(model, i) && (i >= model->n_layers || (layers && layers[i])))
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u has a state, but %s", i,
+                             i >= model->n_layers ? "there is no such layer" : "attention's bits");
+    uint32_t n = smol_states_count(model);
+    if (n == 0 || n == model->n_layers)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s layer has a state", n ? "every" : "no");
+    return SMOL_OK;
+}
+
+smol_status smol_states_check(const struct blob_model *model, const uint8_t *layers,
+                              smol_error *error)
+{
+    const struct blob_states *states = &model->states;
+    if (states->kind < STATE_SHORT_CONV || states->kind > STATE_DELTA)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "kind is %u: unknown", states->kind);
+    if (states->taps < 2 || states->taps > STATES_MAX_TAPS)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "taps is %u: must be from 2 to %d",
+                         states->taps, STATES_MAX_TAPS);
+    if (states->biases > 1)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "biases is %u: must be 0 or 1", states->biases);
+    smol_status status = states->kind == STATE_SHORT_CONV ? check_short_conv(states, error)
+                                                          : check_recurrence(states, error);
+    if (status)
+        return status;
+    if (!reserved_is_zero(states))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
+    return check_set(model, layers, error);
+}
+
+const char *smol_state_name(enum state_kind kind)
+{
+    switch (kind) {
+    case STATE_SHORT_CONV:
+        return "short_conv";
+    case STATE_MAMBA2:
+        return "mamba2";
+    case STATE_DELTA:
+        return "delta";
+    case STATE_NONE:
+        break;
+    }
+    return "none";
+}

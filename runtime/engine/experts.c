@@ -1,0 +1,285 @@
+/* Mixtures of experts, see experts.h. The rows of a pass are grouped by expert, so that each matrix
+ * is multiplied once. A row's output is a sum over its experts in ascending order, whichever rows
+ * stand beside it. */
+#include "runtime/engine/experts.h"
+
+#include <string.h>
+
+#include "format/experts.h"
+#include "format/model.h"
+#include "runtime/engine/mlp.h"
+#include "runtime/engine/residual.h"
+#include "runtime/kernels/math.h"
+
+static const struct layer *layer_of(const struct pass *pass, size_t layer)
+{
+    return &pass->e->network->layers[layer];
+}
+
+/* The tensors of an expert follow one another in the blob's table. */
+static const struct blob_tensor *expert_tensor(const struct pass *pass, size_t layer,
+                                               enum tensor_role role, uint32_t expert)
+{
+    enum { N_ROLES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 };
+    return layer_of(pass, layer)->tensor[role] + (size_t)expert * N_ROLES;
+}
+
+/* --- routing --------------------------------------------------------------------------------- */
+
+/* Chooses the n_used experts with the largest scores (n_experts), of equal ones the first: chosen
+ * (n_used), ascending. Whatever a NaN compares to, the experts differ. */
+static void choose(const struct blob_experts *experts, const float *scores, const float *bias,
+                   uint32_t *chosen)
+{
+    bool taken[MODEL_MAX_EXPERTS] = {false};
+    for (uint32_t n = 0; n < experts->n_used; n++) {
+        uint32_t best = experts->n_experts;
+        float most = 0;
+        for (uint32_t i = 0; i < experts->n_experts; i++) {
+            float score = bias ? scores[i] + bias[i] : scores[i];
+            if (!taken[i] && (best == experts->n_experts || score > most)) {
+                best = i;
+                most = score;
+            }
+        }
+        taken[best] = true;
+    }
+    for (uint32_t i = 0; i < experts->n_experts; i++)
+        if (taken[i])
+            *chosen++ = i;
+}
+
+/* Turns logits (n) into exp(logit - the largest), and returns their sum. */
+static float exponentiate(float *logits, size_t n)
+{
+    float most = logits[0], sum = 0;
+    for (size_t i = 1; i < n; i++)
+        most = logits[i] > most ? logits[i] : most;
+    for (size_t i = 0; i < n; i++) {
+        logits[i] = math_exp(logits[i] - most);
+        sum += logits[i];
+    }
+    return sum;
+}
+
+/* Computes the weights (n_used) of the chosen experts from the scores (n_experts): logits, or for
+ * SCORE_SIGMOID their sigmoids. */
+static void weigh(const struct blob_experts *experts, float *scores, const uint32_t *chosen,
+                  float *weights)
+{
+    uint32_t n = experts->n_used;
+    float sum = 1, chosen_sum = 0;
+    if (experts->scoring == SCORE_SOFTMAX)
+        sum = exponentiate(scores, experts->n_experts);
+    for (uint32_t i = 0; i < n; i++)
+        weights[i] = scores[chosen[i]];
+    if (experts->scoring == SCORE_SOFTMAX_CHOSEN)
+        sum = exponentiate(weights, n);
+    for (uint32_t i = 0; i < n; i++) {
+        weights[i] /= sum;
+        chosen_sum += weights[i];
+    }
+    for (uint32_t i = 0; i < n; i++)
+        weights[i] =
+            (experts->normalizes ? weights[i] / (chosen_sum + experts->sum_epsilon) : weights[i]) *
+            experts->scale;
+}
+
+/* Chooses the experts of row t. */
+static void route(struct pass *pass, size_t layer, size_t t)
+{
+    const struct blob_experts *experts = &pass->m->experts;
+    const struct expert_memory *memory = &pass->e->experts;
+    const struct blob_tensor *vector = layer_of(pass, layer)->tensor[ROLE_ROUTER_BIAS];
+    const float *bias = vector ? smol_pass_vector(pass, vector) : NULL;
+    float *scores = memory->scores + t * experts->n_experts;
+    uint32_t *chosen = memory->chosen + t * experts->n_used;
+    smol_pass_check_finite(pass, scores, experts->n_experts, "router's output", layer, t);
+    for (uint32_t i = 0; experts->scoring == SCORE_SIGMOID && i < experts->n_experts; i++)
+        scores[i] = 1 / (1 + math_exp(-scores[i]));
+    choose(experts, scores, bias, chosen);
+    weigh(experts, scores, chosen, memory->weights + t * experts->n_used);
+}
+
+/* Lists the rows of each expert that is used. */
+static void group_rows(const struct pass *pass)
+{
+    struct expert_memory *memory = &pass->e->experts;
+    const struct blob_experts *experts = &pass->m->experts;
+    size_t n = pass->n * experts->n_used;
+    uint32_t next[MODEL_MAX_EXPERTS] = {0}, first = 0, column = 0;
+    for (size_t i = 0; i < n; i++)
+        next[memory->chosen[i]]++;
+    memory->n_uses = 0;
+    for (uint32_t expert = 0; expert < experts->n_experts; expert++) {
+        uint32_t n_rows = next[expert];
+        next[expert] = first;
+        if (n_rows == 0)
+            continue;
+        memory->uses[memory->n_uses++] = (struct expert_use){expert, first, n_rows, column};
+        first += n_rows;
+        column += (uint32_t)smol_quantized_stride(n_rows);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t place = next[memory->chosen[i]]++;
+        memory->rows[place] = (uint32_t)(i / experts->n_used);
+        memory->row_weights[place] = memory->weights[i];
+    }
+}
+
+/* --- inputs and activations of experts ------------------------------------------------------- */
+
+/* Returns the rows of an expert in an array x of rows and in its quantized copy. */
+static struct product_input view(const struct expert_use *use, const float *x, size_t width,
+                                 struct quantized q)
+{
+    size_t groups = count_groups(width);
+    if (q.steps) {
+        q.steps += groups * GROUP_INPUTS * use->column;
+        q.scales += groups * use->column;
+        q.offsets += groups * use->column;
+    }
+    return smol_input(x ? x + use->first * width : NULL, use->n, width, q);
+}
+
+/* Returns the input of an expert: copies of its rows, or, if it has all, the layer's input. */
+static struct product_input input_of(const struct pass *pass, const struct expert_use *use)
+{
+    const struct expert_memory *memory = &pass->e->experts;
+    if (use->n == pass->n)
+        return smol_residual_input(pass);
+    return view(use, memory->input, pass->m->hidden_size, memory->input_q);
+}
+
+static struct product_input gated_of(const struct pass *pass, const struct expert_use *use)
+{
+    const struct expert_memory *memory = &pass->e->experts;
+    return view(use, memory->gated, pass->m->experts.width, memory->gated_q);
+}
+
+/* Copies rows [begin, end) of the list, where they are not all rows of the pass. Quantizing a row
+ * again gives the same steps. */
+static void gather(struct pass *pass, const void *argument, size_t begin, size_t end)
+{
+    const struct expert_memory *memory = &pass->e->experts;
+    const struct product_input all = smol_residual_input(pass);
+    (void)argument;
+    for (size_t i = 0; i < memory->n_uses; i++) {
+        const struct expert_use *use = &memory->uses[i];
+        if (use->first + use->n <= begin || use->first >= end || use->n == pass->n)
+            continue;
+        const struct product_input input = input_of(pass, use);
+        size_t last = use->first + use->n < end ? use->first + use->n : end;
+        for (size_t at = begin > use->first ? begin : use->first; at < last; at++) {
+            const float *row = all.x + memory->rows[at] * all.width;
+            if (input.quantized.steps)
+                pass->e->kernels->quantize(row, all.width, &input.quantized, at - use->first);
+            else
+                memcpy(memory->input + at * all.width, row, all.width * sizeof *row);
+        }
+    }
+}
+
+/* Computes slices [begin, end) of the activations, counted over all experts that are used. */
+static void activate(struct pass *pass, const void *argument, size_t begin, size_t end)
+{
+    const struct expert_memory *memory = &pass->e->experts;
+    size_t layer = *(const size_t *)argument, width = pass->m->experts.width;
+    size_t n_slices = count_groups(width);
+    for (size_t next, at = begin; at < end; at = next) {
+        const struct expert_use *use = &memory->uses[at / n_slices];
+        size_t first = at % n_slices;
+        next = at - first + n_slices < end ? at - first + n_slices : end;
+        const struct mlp_rows rows = {
+            .pass = pass,
+            .layer = layer,
+            .gate = expert_tensor(pass, layer, ROLE_EXPERT_GATE, use->expert),
+            .up = expert_tensor(pass, layer, ROLE_EXPERT_UP, use->expert),
+            .input = input_of(pass, use),
+            .gated = gated_of(pass, use),
+            .out = memory->gated ? memory->gated + use->first * width : NULL,
+            .rows = memory->rows + use->first,
+        };
+        smol_mlp_activate(&rows, first, first + (next - at));
+    }
+}
+
+void smol_experts_read(const struct worker *w, size_t layer)
+{
+    struct pass *pass = w->pass;
+    const struct blob_experts *experts = &pass->m->experts;
+    const struct product_input input = smol_residual_input(pass);
+    const struct product router = {layer_of(pass, layer)->tensor[ROLE_ROUTER],
+                                   .out = pass->e->experts.scores};
+    smol_multiply(w, &input, &router, 1);
+    smol_pass_each_token(w, route, layer);
+    struct pool_stage stage = pool_stage(w->thread, 1);
+    while (smol_pool_claim(&stage))
+        group_rows(pass);
+    if (pass->n > 1)
+        smol_pass_each_range(w, pass->n * experts->n_used, 4, gather, NULL);
+    smol_pass_each_range(w, pass->e->experts.n_uses * count_groups(experts->width), 2, activate,
+                         &layer);
+}
+
+/* --- outputs --------------------------------------------------------------------------------- */
+
+struct outputs {
+    size_t layer;
+    const struct product_input *shared;
+    struct product to; /* its weight is the last matrix of the MLP beside the experts, or NULL */
+};
+
+/* Computes row blocks [begin, end), at most BATCH / n of them, of the sums over the experts of each
+ * row: sums (n, width). */
+static void sum_experts(struct pass *pass, const struct outputs *o, size_t begin, size_t end,
+                        float *sums)
+{
+    const struct expert_memory *memory = &pass->e->experts;
+    size_t width = (end - begin) * TILE_ROWS;
+    float bench[BATCH * TILE_ROWS];
+    if (o->to.weight)
+        smol_multiply_blocks(pass, o->to.weight, NULL, o->shared, begin, end, sums, width);
+    else
+        memset(sums, 0, pass->n * width * sizeof *sums);
+    for (size_t i = 0; i < memory->n_uses; i++) {
+        const struct expert_use *use = &memory->uses[i];
+        const struct product_input gated = gated_of(pass, use);
+        smol_multiply_blocks(pass, expert_tensor(pass, o->layer, ROLE_EXPERT_DOWN, use->expert),
+                             NULL, &gated, begin, end, bench, width);
+        for (size_t t = 0; t < use->n; t++) {
+            float weight = memory->row_weights[use->first + t];
+            float *to = sums + memory->rows[use->first + t] * width;
+            for (size_t r = 0; r < width; r++)
+                to[r] += weight * bench[t * width + r];
+        }
+    }
+}
+
+static void write_blocks(struct pass *pass, const void *argument, size_t begin, size_t end)
+{
+    const struct outputs *o = argument;
+    const struct blob_tensor *down = expert_tensor(pass, o->layer, ROLE_EXPERT_DOWN, 0);
+    size_t hidden = pass->m->hidden_size, step = smol_blocks_at_once(down, pass->n);
+    for (size_t next, block = begin; block < end; block = next) {
+        float sums[BATCH * TILE_ROWS];
+        next = block + step < end ? block + step : end;
+        sum_experts(pass, o, block, next, sums);
+        size_t row = block * TILE_ROWS, width = (next - block) * TILE_ROWS;
+        size_t n = hidden - row < width ? hidden - row : width;
+        for (size_t t = 0; t < pass->n; t++) {
+            float *out = o->to.out + t * hidden + row;
+            for (size_t r = 0; r < n; r++)
+                out[r] = o->to.add ? out[r] + sums[t * width + r] : sums[t * width + r];
+        }
+    }
+}
+
+bool smol_experts_write(const struct worker *w, size_t layer, const struct product_input *shared)
+{
+    const struct outputs o = {
+        layer, shared,
+        smol_residual_product(w->pass, layer_of(w->pass, layer)->tensor[ROLE_MLP_DOWN], NULL)};
+    smol_pass_each_range(w, count_blocks(w->pass->m->hidden_size), 2, write_blocks, &o);
+    return o.to.add;
+}

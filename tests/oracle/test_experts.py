@@ -1,0 +1,261 @@
+"""Mixtures of experts: only the experts that a token uses are read, the layouts of published checkpoints, one
+answer everywhere, and section 15 of a blob, good and bad (FORMAT.md, 5.15)."""
+
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from blob_images import repair, xxh3
+from checkpoints import edit_config, load_reference, make_of, reference_logits
+from engine import Model, SmolError, convert, kernel_sets
+from features import config_of, featured
+from internal import BUILD, DAMAGED, UNSUPPORTED
+from safetensors.torch import load_file, save_file
+from smol_reader import CHUNK, EXPERTS_SECTION, TENSORS, Blob, Damaged
+from test_determinism import eval_in_parts, random_sizes, same_bits, skip_unless_runs
+from test_families import contents
+from test_logits import check
+
+FAMILIES = ("olmoe", "qwen3moe", "granitemoe", "granitemoeshared")
+IDS = np.random.default_rng(5).integers(0, 101, 150).tolist()
+
+
+def sections(data):
+    (n,) = struct.unpack_from("<I", data, 20)
+    table = (struct.unpack_from("<IIQQ", data, 64 + 24 * i) for i in range(n))
+    return {kind: (at, size) for kind, _, at, size in table}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def checkpoint(request, tmp_path_factory):
+    return make_of(featured(request.param), tmp_path_factory.mktemp("experts") / "checkpoint", 3)
+
+
+# --- the same bits ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "int8", "int4"])
+def test_any_split_threads_and_instruction_set_give_the_same_bits(checkpoint, dtype, monkeypatch):
+    with Model(convert(checkpoint, checkpoint / f"{dtype}.smol", dtype, force=True)) as model:
+        expected = model.logits(IDS, threads=1)
+        for isa, _, _ in kernel_sets():
+            if isa not in [name for name, _, runs in kernel_sets() if runs]:
+                continue
+            monkeypatch.setenv("SMOL_ISA", isa)
+            for seed in range(3):
+                with model.context(2 * seed + 1) as context:
+                    assert same_bits(eval_in_parts(context, IDS, random_sizes(seed, len(IDS))), expected)
+
+
+def test_equal_scores_choose_the_first_experts(tmp_path):
+    """Experts that the router cannot tell apart: the first ones count, the others do not."""
+    make_of(config_of("olmoe", num_experts=6, num_experts_per_tok=2), tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    for name in weights:
+        if name.endswith("mlp.gate.weight"):
+            weights[name][:] = weights[name][:1].clone()
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with Model(convert(tmp_path, tmp_path / "a.smol", "f32")) as model:
+        before = model.logits(IDS)
+    for name, tensor in weights.items():
+        if "experts." in name and not any(f"experts.{i}." in name for i in (0, 1)):
+            tensor.zero_()
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with Model(convert(tmp_path, tmp_path / "b.smol", "f32")) as model:
+        assert same_bits(model.logits(IDS), before)
+
+
+# --- what is read -----------------------------------------------------------------------------
+
+
+def test_unused_experts_are_never_read(tmp_path):
+    """Chunks that hold only experts which no token uses may be damaged: the answer stays, and `verify` tells."""
+    config = config_of("olmoe", num_experts=64, num_experts_per_tok=2, hidden_size=64, intermediate_size=256)
+    make_of(config, tmp_path)
+    path = convert(tmp_path, tmp_path / "a.smol", "f32")
+    ids = IDS[:3]
+    with Model(path) as model:
+        expected = model.logits(ids)
+    data = bytearray(path.read_bytes())
+    blob = Blob(bytes(data), xxh3)
+    (data_offset,) = struct.unpack_from("<Q", data, 32)
+    n_chunks = -(-(len(data) - data_offset) // CHUNK)
+    harmless = 0
+    for chunk in range(n_chunks):
+        start = data_offset + chunk * CHUNK
+        inside = [t.name for t in blob.tensors.values() if t.offset < start + CHUNK and start < t.offset + t.size]
+        spoilt = bytearray(data)
+        spoilt[start + 100] ^= 1
+        bad = tmp_path / "bad.smol"
+        bad.write_bytes(spoilt)
+        try:
+            with Model(bad) as model:
+                same = same_bits(model.logits(ids), expected)
+        except SmolError as error:
+            assert error.status == DAMAGED
+            continue
+        assert same and inside and all(".experts." in name for name in inside)
+        harmless += 1
+        if harmless == 1:
+            verified = subprocess.run([BUILD / "smolconv", "verify", bad], capture_output=True, text=True)
+            assert verified.returncode != 0 and ".experts." in verified.stderr
+    assert harmless > n_chunks / 3  # three tokens use at most 6 of 64 experts
+
+
+# --- layouts of checkpoints -------------------------------------------------------------------
+
+
+def stacked(folder):
+    """Turns the experts into one tensor for each layer, as transformers holds them."""
+    weights = load_file(folder / "model.safetensors")
+    out = {k: v for k, v in weights.items() if ".experts." not in k}
+    for layer in {k.split(".mlp.experts.")[0] for k in weights if ".experts." in k}:
+        at = layer + ".mlp.experts."
+        n = len([k for k in weights if k.startswith(at) and k.endswith("up_proj.weight")])
+        both = [torch.cat([weights[f"{at}{i}.{part}_proj.weight"] for part in ("gate", "up")]) for i in range(n)]
+        out[at + "gate_up_proj"] = torch.stack(both)
+        out[at + "down_proj"] = torch.stack([weights[f"{at}{i}.down_proj.weight"] for i in range(n)])
+    return out
+
+
+@pytest.mark.parametrize("family", ["olmoe", "qwen3moe"])
+def test_stacked_experts_give_the_same_blob(family, tmp_path):
+    make_of(featured(family), tmp_path)
+    new = contents(convert(tmp_path, tmp_path / "new.smol", "int8"))
+    save_file(stacked(tmp_path), tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert contents(convert(tmp_path, tmp_path / "old.smol", "int8")) == new
+
+
+def test_granites_other_names_give_the_same_blob(tmp_path):
+    """Those of transformers' own parameters."""
+    make_of(featured("granitemoeshared"), tmp_path)
+    new = contents(convert(tmp_path, tmp_path / "new.smol", "int8"))
+    names = {"input_linear.weight": "experts.gate_up_proj", "output_linear.weight": "experts.down_proj",
+             "router.layer.weight": "router.weight"}  # fmt: skip
+    weights = {}
+    for name, tensor in load_file(tmp_path / "model.safetensors").items():
+        before, at, after = name.partition(".block_sparse_moe.")
+        weights[before + at + names[after] if at else name] = tensor
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert contents(convert(tmp_path, tmp_path / "old.smol", "int8")) == new
+
+
+def test_bad_tensors_of_experts_are_named(tmp_path):
+    make_of(featured("olmoe"), tmp_path)
+    path = tmp_path / "model.safetensors"
+    good, whole = load_file(path), stacked(tmp_path)
+    one, stack = "model.layers.1.mlp.experts.6.up_proj.weight", "model.layers.1.mlp.experts.gate_up_proj"
+    missing = {k: v for k, v in good.items() if k != one}
+    short = whole | {stack: whole[stack][:-1].contiguous()}
+    for weights, words in (
+        (missing, f"{one} is missing"),
+        (good | {one: good[one][:-1].contiguous()}, f"{one} has shape"),
+        (short, f"{stack} has a shape other than the \\[7, 80, 48\\]"),
+        (good | {stack: whole[stack]}, "up_proj|gate_proj"),
+        (good | {"model.layers.0.mlp.experts.7.up_proj.weight": good[one].clone()}, "experts.7.up_proj"),
+    ):
+        save_file(weights, path, metadata={"format": "pt"})
+        with pytest.raises(SmolError, match=words) as caught:
+            convert(tmp_path, tmp_path / "a.smol")
+        assert caught.value.status == DAMAGED
+
+
+def test_layers_without_experts_leave_no_trace(tmp_path):
+    """A model whose layers are all dense is Qwen 3's."""
+    make_of(config_of("qwen3moe", num_experts=4, num_experts_per_tok=2, mlp_only_layers=[0, 1]), tmp_path)
+    data = convert(tmp_path, tmp_path / "a.smol", "f32").read_bytes()
+    assert EXPERTS_SECTION not in sections(data)
+    with Model(tmp_path / "a.smol") as model:
+        check(model.logits(IDS, kv="f32"), reference_logits(load_reference(tmp_path), IDS))
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"num_experts_per_tok": 8}, "num_experts_per_tok 8 is above the number of experts, 7"),
+    ({"num_local_experts": 6}, "num_experts and num_local_experts differ"),
+    ({"num_experts": 0}, "num_experts must be an integer"),
+    ({"num_experts": 5000}, "num_experts"),
+    ({"clip_qkv": -1.0}, "clip_qkv"),
+])  # fmt: skip
+def test_contradictions_are_refused_by_name(change, words, tmp_path):
+    make_of(featured("olmoe"), tmp_path)
+    edit_config(tmp_path, lambda config: config.update(change))
+    with pytest.raises(SmolError, match=words):
+        convert(tmp_path, tmp_path / "a.smol")
+
+
+def test_calibration_is_refused_by_name(tmp_path):
+    make_of(featured("olmoe"), tmp_path)
+    blob = convert(tmp_path, tmp_path / "a.smol", "f32")
+    (tmp_path / "text.txt").write_text("!'#+" * 100)
+    command = [BUILD / "smolrun", "calibrate", blob, "-o", tmp_path / "stats", tmp_path / "text.txt"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == UNSUPPORTED and "has experts" in ran.stderr
+
+
+FIELDS = "n_experts n_used width shared_width scoring normalizes choice_bias".split()
+HOSTILE = [
+    ("n_experts", 0), ("n_experts", 6), ("n_experts", 1025), ("n_experts", 2**32 - 1), ("n_used", 0), ("n_used", 8),
+    ("n_used", 2**32 - 1), ("width", 0), ("width", 41), ("width", 2**22 + 1), ("width", 2**32 - 1),
+    ("shared_width", 1), ("shared_width", 2**22 + 1), ("scoring", 3), ("normalizes", 2), ("choice_bias", 1),
+    ("choice_bias", 2),
+]  # fmt: skip
+NUMBERS = [(28, value) for value in (0.5, -1.0, float("nan"))]
+NUMBERS += [(32, value) for value in (0.0, -1.0, float("inf"), float("nan"))]
+NUMBERS += [(36, value) for value in (-0.0, -1.0, float("inf"), float("nan"))]
+
+
+def spoiled_sections():
+    for name, value in HOSTILE:
+        yield f"{name} {value}", FIELDS.index(name) * 4, struct.pack("<I", value)
+    for at, value in NUMBERS:
+        yield f"{value} at {at}", at, struct.pack("<f", value)
+    for at in (40, 63):
+        yield f"reserved {at}", at, b"\1"
+    yield "a dense layer that there is not", 64, b"\4"
+    yield "the last dense layer", 191, b"\x80"
+    yield "all layers dense", 64, b"\3"
+    yield "a dense layer", 64, b"\1"  # whose tensors are others
+
+
+@pytest.fixture(scope="module")
+def olmoe(tmp_path_factory):
+    folder = make_of(featured("olmoe"), tmp_path_factory.mktemp("olmoe"))
+    return convert(folder, folder / "a.smol", "int8").read_bytes()
+
+
+def refused(data, folder):
+    """Both readers refuse it, as damaged."""
+    with pytest.raises(Damaged):
+        Blob(bytes(data), xxh3)
+    (folder / "x.smol").write_bytes(data)
+    with pytest.raises(SmolError) as caught:
+        Model(folder / "x.smol")
+    return caught.value.status == DAMAGED
+
+
+@pytest.mark.parametrize("at, value", [pytest.param(a, v, id=name) for name, a, v in spoiled_sections()])
+def test_bad_sections_are_refused(olmoe, at, value, tmp_path):
+    data = bytearray(olmoe)
+    start, size = sections(data)[EXPERTS_SECTION]
+    assert size == 192 and Blob(olmoe, xxh3).experts["n_experts"] == 7
+    data[start + at : start + at + len(value)] = value
+    assert refused(repair(data), tmp_path)
+
+
+def test_the_number_of_an_expert_is_checked(olmoe, tmp_path):
+    start, size = sections(olmoe)[TENSORS]
+    for i in range(size // 64):
+        data = bytearray(olmoe)
+        data[start + 64 * i + 52] ^= 1
+        assert refused(repair(data), tmp_path)
+
+
+def test_a_feature_without_its_section_is_refused(olmoe, tmp_path):
+    data = bytearray(olmoe)
+    data[41] &= ~4
+    assert refused(repair(data), tmp_path)

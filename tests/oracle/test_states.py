@@ -1,0 +1,302 @@
+"""Layers with a state in place of attention (LFM2's short convolutions). A state cannot be cut back; whatever is done to a
+sequence, its logits are the bits of a new context with the same tokens, and those of transformers."""
+
+import ctypes
+import struct
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import make_of
+from engine import Model, Prefixes, SmolError, check, convert, eval_many, kernel_sets
+from internal import DAMAGED, Error, lib
+from session_reader import digest, edited, read, start_sizes
+from test_determinism import KVS, eval_in_parts, random_sizes, same_bits, skip_unless_runs
+from test_logits import check as check_logits
+from transformers import AutoModelForCausalLM, Lfm2Config
+
+INTERVAL, BLOCK, CAPACITY, HIDDEN, TAPS = 256, 64, 4096, 48, 4
+TYPES = ["conv", "conv", "full_attention", "conv", "full_attention", "conv"]
+STATEFUL = [i for i, kind in enumerate(TYPES) if kind == "conv"]
+N_FLOATS = len(STATEFUL) * (TAPS - 1) * HIDDEN
+SHAPE = (len(TYPES), 2, 12, 0, (), N_FLOATS, STATEFUL)  # of a session
+SETTINGS = dict(
+    vocab_size=101, hidden_size=HIDDEN, intermediate_size=40, num_hidden_layers=len(TYPES), num_attention_heads=4,
+    num_key_value_heads=2, max_position_embeddings=CAPACITY, bos_token_id=None, eos_token_id=None, pad_token_id=None,
+    layer_types=TYPES, conv_L_cache=TAPS, conv_bias=True, block_auto_adjust_ff_dim=False,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return make_of(Lfm2Config(**SETTINGS), tmp_path_factory.mktemp("states") / "checkpoint")
+
+
+@pytest.fixture(scope="module", params=["f32", "bf16", "int8"])
+def model(request, checkpoint):
+    with Model(convert(checkpoint, checkpoint / f"{request.param}.smol", request.param, force=True)) as model:
+        yield model
+
+
+def random_ids(rng, n):
+    return rng.integers(3, SETTINGS["vocab_size"], n)
+
+
+class Text:
+    """A context, and the tokens that it should have."""
+
+    def __init__(self, model, kv="default", **options):
+        self.context, self.model, self.kv, self.ids = model.context(2, kv, **options), model, kv, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.context.close()
+
+    def add(self, new, n_logits=1):
+        """Evaluates; returns the logits of the last."""
+        self.ids += list(new)
+        return self.context.eval(new, n_logits)[-1:]
+
+    def cut(self, n):
+        self.ids = self.ids[:n]
+        self.context.truncate(n)
+        assert len(self.context) == n
+
+    def expected(self):
+        """The logits of the last token, from a new context."""
+        with self.model.context(1, self.kv) as new:
+            return new.eval(self.ids, 1)
+
+    def save(self):
+        data, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        save = lib.smol_context_save_memory
+        check(save(self.context.handle, None, ctypes.byref(data), ctypes.byref(size), ctypes.byref(error)), error)
+        saved = ctypes.string_at(data, size.value)
+        lib.smol_free(data)
+        return saved
+
+    def restore(self, saved, ids):
+        error = Error()
+        check(lib.smol_context_restore_memory(self.context.handle, None, saved, len(saved), ctypes.byref(error)), error)
+        self.ids = list(ids)
+        return self
+
+    def slide(self, n_keep, n_room):
+        error = Error()
+        n = len(self.ids)
+        check(lib.smol_context_slide(self.context.handle, ctypes.c_size_t(n_keep), ctypes.c_size_t(n_room),
+                                     ctypes.byref(error)), error)
+        n_left = len(self.context) - n_keep
+        self.ids = self.ids[:n_keep] + self.ids[n - n_left :]
+
+    def n_lost(self):
+        """Tokens that are read again before the next."""
+        return read(self.save(), *SHAPE).header["n_lost"]
+
+
+def test_long_texts_are_those_of_transformers(checkpoint, model):
+    if model.info.dtype != b"f32":
+        pytest.skip("for weights that are not rounded")
+    ids = random_ids(np.random.default_rng(0), 1500)
+    with torch.no_grad():
+        reference = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)(torch.tensor(ids[None])).logits
+    with model.context(2, "f32") as context:
+        ours = np.concatenate([context.eval(part) for part in np.split(ids, [1, 2, 4, 700, 701, 1400])])
+    check_logits(ours, reference[0].numpy())
+
+
+@pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
+def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
+    skip_unless_runs(isa)
+    ids = list(random_ids(np.random.default_rng(1), 600))
+    expected = model.logits(ids, threads=1)
+    monkeypatch.setenv("SMOL_ISA", isa)
+    for seed in range(4):
+        with model.context(seed + 1) as context:
+            assert same_bits(eval_in_parts(context, ids, random_sizes(seed, len(ids))), expected)
+
+
+@pytest.mark.parametrize("kv", KVS)
+@pytest.mark.parametrize("seed", range(6))
+def test_any_way_back_leads_to_the_same_bits(model, kv, seed):
+    rng = np.random.default_rng([seed, KVS.index(kv)])
+    with Text(model, kv) as text:
+        restored = 0  # a session has few snapshots
+        for _ in range(12):
+            size = rng.choice([1, 2, 3, 17, 128, 300, 700])
+            got = text.add(random_ids(rng, size), rng.integers(1, min(size, 4) + 1))
+            assert same_bits(got, text.expected())
+            for probability in (0.6, 0.3):
+                if rng.random() < probability:
+                    text.cut(int(rng.integers(len(text.ids) + 1)))
+                    assert text.n_lost() < INTERVAL or len(text.ids) <= restored
+                    restored = min(restored, len(text.ids))
+            if rng.random() < 0.3:
+                text.restore(text.save(), text.ids)
+                restored = len(text.ids)
+            if rng.random() < 0.3 and len(text.ids) > 20:
+                text.slide(int(rng.integers(20)), CAPACITY - len(text.ids) + 1)
+            if len(text.ids) > CAPACITY - 800:
+                text.cut(10)
+
+
+def test_several_sequences_in_one_pass(model):
+    rng = np.random.default_rng(3)
+    with Text(model) as first:
+        texts = [first, *(Text(model, share=first.context) for _ in range(4))]
+        for text in texts[1:]:
+            text.context.close()
+            text.context = model.context(share=first.context)
+        for _ in range(8):
+            for text in texts:
+                if rng.random() < 0.3:
+                    text.cut(int(rng.integers(len(text.ids) + 1)))
+            new = [random_ids(rng, rng.choice([1, 2, 90, 260])) for _ in texts]
+            results = eval_many([(text.context, ids, 1) for text, ids in zip(texts, new, strict=True)])
+            for text, ids, got in zip(texts, new, results, strict=True):
+                text.ids += list(ids)
+                assert same_bits(got, text.expected())
+        for text in texts[1:]:
+            text.context.close()
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 255, 256, 257, 1000])
+def test_a_session_has_the_states(model, n):
+    rng = np.random.default_rng(n)
+    with Text(model) as text, Text(model) as other:
+        text.add(random_ids(rng, n))
+        saved, ids, more = text.save(), list(text.ids), random_ids(rng, 70)
+        session = read(saved, *SHAPE)
+        assert session.header["n_lost"] == 0 and list(session.states) == [n]
+        other.restore(saved, ids)
+        assert other.save() == saved
+        assert same_bits(other.add(more), text.add(more))
+        for back in (n - 1, n // 2, 0):
+            other.restore(saved, ids).cut(back)
+            assert same_bits(other.add(more), other.expected())
+        text.cut(n)
+        assert text.save() == saved
+        text.add([5])
+        text.add([6])
+        text.cut(n + 1)  # between two snapshots
+        lost = text.save()
+        assert read(lost, *SHAPE).header["n_lost"] == bool((n + 1) % INTERVAL)
+        other.restore(lost, text.ids)
+        assert same_bits(other.add(more), text.add(more))
+
+
+def test_the_states_of_a_session_are_those_of_the_reference(checkpoint, model):
+    """Of the first layer, whose input the layers before it do not change."""
+    if model.info.dtype != b"f32":
+        pytest.skip("for weights that are not rounded")
+    ids = random_ids(np.random.default_rng(4), 50)
+    with Text(model, "f32") as text:
+        text.add(ids)
+        state = read(text.save(), *SHAPE).states[50][: (TAPS - 1) * HIDDEN].reshape(TAPS - 1, HIDDEN)
+    reference = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+    with torch.no_grad():
+        cache = reference(torch.tensor(ids[None]), use_cache=True).past_key_values
+        theirs = cache.get_conv_state(0, state_idx=0)[0].numpy().T[-(TAPS - 1) :]
+    np.testing.assert_allclose(state, theirs, rtol=1e-4, atol=1e-6)
+
+
+def chained(saved, replace):
+    """The session with records [(size, bytes or None: as it is)] replaced and all digests right."""
+    out, at, before = b"", 0, 0
+    for size, record in replace:
+        record = saved[at : at + size] if record is None else record
+        before = digest(before, record)
+        out += record + struct.pack("<Q", before)
+        at += size + 8
+    return out
+
+
+def sizes_of(saved):
+    sizes, at = [], 0
+    session = read(saved, *SHAPE)
+    sizes = start_sizes(session.header)
+    sizes.append(16)
+    row = 2 * len(session.records[0][0][0]) * (4 if session.header["kv"] == 1 else 2)
+    sizes += [row * len(keys) for keys, _ in session.records]
+    states = [min(16384, 4 * N_FLOATS - at) for at in range(0, 4 * N_FLOATS, 16384)]
+    return sizes + states * len(session.states)
+
+
+def test_hostile_sessions_are_refused(model):
+    with Text(model) as text:
+        text.add(random_ids(np.random.default_rng(0), 100))
+        saved = text.save()
+        sizes = sizes_of(saved)
+        place = len(start_sizes(read(saved, *SHAPE).header))
+        assert chained(saved, [(size, None) for size in sizes]) == saved
+
+        def refused(bad):
+            with pytest.raises(SmolError) as error:
+                text.restore(bad, [])
+            assert error.value.status == DAMAGED, str(error.value)
+            assert len(text.context) == 0
+            text.ids = []
+            assert same_bits(text.add([7, 8, 9]), text.expected())
+
+        for positions in ((0, 0, 0, 0), (1, 99, 0, 0), (1, 101, 0, 0), (2, 100, 100, 0), (2, 100, 0, 0),
+                          (1, 100, 1, 0), (3, 5, 3, 100), (4, 1, 2, 100), (2**32 - 1, 1, 2, 100)):  # fmt: skip
+            records = [(size, None) for size in sizes]
+            records[place] = (16, struct.pack("<4I", *positions))
+            refused(chained(saved, records))
+        for value in (np.nan, np.inf):
+            records = [(size, None) for size in sizes]
+            records[-1] = (sizes[-1], struct.pack("<f", value) + b"\0" * (sizes[-1] - 4))
+            refused(chained(saved, records))
+        for n_lost in (101, 2**32 - 1):
+            refused(edited(saved, n_lost=n_lost))
+        for end in range(0, len(saved), 97):
+            refused(saved[:end])
+        for at in np.random.default_rng(1).integers(24, len(saved), 60):
+            refused(saved[:at] + bytes([saved[at] ^ 1 << at % 8]) + saved[at + 1 :])
+        refused(saved + b"\0")
+
+
+# --- caches of prefixes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_blocks", [1000, 20, 6])
+def test_prefixes_are_reused_up_to_a_known_state(model, n_blocks):
+    rng = np.random.default_rng(n_blocks)
+    shared = random_ids(rng, 700)
+    with Prefixes(model, n_blocks) as cache:
+        for i in range(12):
+            with Text(model, prefixes=cache, group=i % 2) as text:
+                ids = np.concatenate([shared[: rng.integers(700)], random_ids(rng, rng.integers(1, 300))])
+                before = cache.info().n_reused
+                assert same_bits(text.add(ids), text.expected())
+                assert (cache.info().n_reused - before) % INTERVAL == 0
+                text.cut(int(rng.integers(len(text.ids) + 1)))
+                lost, before = text.n_lost(), cache.info().n_reused
+                assert same_bits(text.add(random_ids(rng, 40)), text.expected())
+                assert lost - (cache.info().n_reused - before) < INTERVAL
+                assert cache.info().bytes <= cache.info().max_bytes
+        if n_blocks == 1000:
+            assert cache.info().n_reused >= 6 * INTERVAL
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def test_a_failed_evaluation_changes_nothing(model):
+    rng = np.random.default_rng(5)
+    with Text(model) as text:
+        for n in (900, 1, 300):
+            text.add(random_ids(rng, n))
+            lib.smol_context_cancel(text.context.handle, 1)
+            with pytest.raises(SmolError):
+                text.context.eval(random_ids(rng, 10))
+            lib.smol_context_cancel(text.context.handle, 0)
+            with pytest.raises(SmolError):
+                text.context.eval([SETTINGS["vocab_size"]])
+            assert len(text.context) == len(text.ids)
+            assert same_bits(text.add(random_ids(rng, 5)), text.expected())
