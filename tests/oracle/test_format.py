@@ -421,6 +421,8 @@ class Contents(ctypes.Structure):
         ("scanner", ctypes.c_char_p), ("n_scanner", ctypes.c_size_t),
         ("layers", ctypes.c_char_p), ("text", ctypes.c_char_p), ("n_text", ctypes.c_size_t),
         ("template_section", ctypes.c_char_p), ("n_template", ctypes.c_size_t),
+        ("encoder", ctypes.c_char_p), ("sees_ahead", ctypes.c_bool),
+        ("embedder", ctypes.c_char_p), ("n_embedder", ctypes.c_size_t),
         ("storage", ctypes.c_char_p), ("levels", ctypes.c_char_p), ("n_levels", ctypes.c_size_t),
     ]  # fmt: skip
 
