@@ -16,7 +16,6 @@ enum {
     MAX_AHEAD_STATES = 1 << 9,
     MAX_AHEAD_LOOKBEHINDS = 3, /* different assertions about the previous symbol */
     MAX_AHEAD_WORK = 1 << 28,  /* steps examined */
-    MAX_WAYS = 1 << MAX_AHEAD_LOOKBEHINDS,
 };
 
 struct maker {
