@@ -1,7 +1,6 @@
 """Embedding models beyond BERT against transformers: decoders that pool the last token, prompts, dense layers.
 
-The files of sentence-transformers are written as its release 6.2 does; what they ask for is computed here with torch.
-tests/oracle/sentence_models.py does the same with sentence-transformers itself, see the last test."""
+The files of sentence-transformers are written as its release 6.2 does; what they ask for is computed here with torch."""
 
 import json
 import random
