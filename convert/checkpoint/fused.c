@@ -158,9 +158,12 @@ static smol_status split_one(struct split *split, const struct family_fused *par
     return status;
 }
 
-/* Returns whether the names of the checkpoint lack the family's prefix. */
+/* Returns whether the names of the checkpoint lack the family's prefix, as those of a model of
+ * embeddings may. */
 static bool lacks_prefix(const struct family *family, const struct safetensors *all)
 {
+    if (!family->encodes && !family->has_no_output)
+        return false;
     for (size_t i = 0; family->prefix && i < all->n_tensors; i++)
         if (strncmp(all->tensors[i].name, family->prefix, strlen(family->prefix)) == 0)
             return false;
@@ -292,7 +295,7 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .all = all,
                           .lacks_prefix = lacks_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->encodes)
+    if (!family->fused[0].name && !family->encodes && !split.lacks_prefix)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)
