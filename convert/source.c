@@ -245,6 +245,11 @@ static void limit_length(struct source *source)
 /* Makes a model of embeddings of a decoder: its output is not used. */
 static smol_status drop_output(struct source *source, smol_error *error)
 {
+    const struct blob_model *model = &source->config.model;
+    if (model->states.kind || model->experts.n_experts > 0)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: a model of embeddings whose layers have %s: not supported",
+                         source->folder, model->states.kind ? "states" : "experts");
     smol_status status = make_variant(source, error);
     if (status)
         return status;

@@ -38,7 +38,7 @@ static inline uint32_t dense_inputs(const struct blob_embedder *header, size_t i
 struct embedder_layout smol_embedder_layout(const struct blob_embedder *header,
                                             const struct blob_model *model);
 
-/* Opens a section data[0..size), aligned to BLOB_ALIGN, and checks every rule of FORMAT.md, 5.14.
+/* Opens a section data[0..size), aligned to BLOB_ALIGN, and checks every rule of FORMAT.md, 5.16.
  * Errors: SMOL_ERROR_DAMAGED; the message says what is wrong. */
 smol_status smol_embedder_open(const void *data, uint64_t size, const struct blob_model *model,
                                struct embedder *embedder, smol_error *error);

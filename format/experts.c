@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "common/number.h"
+#include "format/layout.h"
 #include "format/model.h"
 
 _Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
@@ -31,6 +32,19 @@ uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer)
 {
     return smol_layer_is_sparse(model, layer) ? model->experts.shared_width
                                               : model->intermediate_size;
+}
+
+uint64_t smol_experts_active(const struct blob_model *model)
+{
+    struct tensor_key key = {.role = ROLE_EMBED};
+    uint64_t n = 0;
+    do {
+        const struct blob_tensor tensor = smol_tensor_layout(model, key, NULL);
+        bool tied = key.role == ROLE_OUTPUT && model->tied_embeddings;
+        if (!tied && (!smol_role_is_per_expert(key.role) || key.expert < model->experts.n_used))
+            n += tensor.rows * tensor.cols;
+    } while (smol_tensor_next(model, &key));
+    return n;
 }
 
 /* --- checks ------------------------------------------------------------------------------- */

@@ -21,6 +21,10 @@ uint32_t smol_experts_layers(const struct blob_model *model);
  * or 0 if it has none. */
 uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer);
 
+/* Returns the number of weights that a token uses: all but those of the experts that it does not.
+ */
+uint64_t smol_experts_active(const struct blob_model *model);
+
 /* Returns a name such as "softmax". */
 const char *smol_scoring_name(enum expert_scoring scoring);
 

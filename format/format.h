@@ -58,15 +58,17 @@ enum blob_feature {
     FEATURE_ENCODER = 1 << 8,  /* SECTION_ENCODER: every token sees the whole text */
     FEATURE_STATES = 1 << 9,   /* SECTION_STATES: layers with states in place of attention */
     FEATURE_EXPERTS = 1 << 10, /* SECTION_EXPERTS: layers with mixtures of experts */
-    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees those
-     * before it */
+    /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees
+     * those before it */
     FEATURE_EMBEDDER = 1 << 11,
     FEATURE_CLUSTERS =
         1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
+    FEATURE_AHEAD =
+        1 << 13, /* fields of struct blob_scanner from `n_ahead_states` on, STAGE_EMPTY */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
-                     FEATURE_CLUSTERS,
+                     FEATURE_CLUSTERS | FEATURE_AHEAD,
 };
 
 enum section_kind {
@@ -650,12 +652,16 @@ struct blob_scanner {
     uint32_t n_classes; /* 1..SCANNER_MAX_CLASSES */
     uint32_t row;       /* a power of two above n_classes: symbols in a row of a table */
     uint32_t n_states;  /* u16[n_stages][row]: start states; u16[n_states][row]: transitions */
-    uint32_t reserved[11];
+    /* with FEATURE_AHEAD, else 0: */
+    uint32_t n_ahead_states; /* u16[n_ahead_states][row]: transitions of a text read backwards */
+    uint32_t n_looks;        /* the most look-aheads of a stage, 1..AHEAD_LOOK_BITS */
+    uint32_t reserved[9];
 };
 enum {
     SCANNER_MAX_STAGES = 16,
     SCANNER_MAX_CLASSES = 255,
-    SCANNER_MAX_ENTRIES = 1 << 20, /* largest n_states * row */
+    SCANNER_MAX_ENTRIES = 1 << 20, /* largest n_states * row, and n_ahead_states * row */
+    AHEAD_LOOK_BITS = 3, /* an entry of ahead is the next state and, below it, bits of looks */
 };
 
 /* How a stage turns the matches of its pattern, and the text between them, into pieces. */
@@ -673,6 +679,8 @@ enum stage_flag {
     STAGE_BYTES = 1 << 1, /* the pattern sees the characters that represent bytes, not the text's */
     STAGE_SPACE = 1 << 2, /* adds a space before a piece that does not start with one */
     STAGE_LOOKBEHIND = 1 << 3, /* the start state depends on the character before */
+    STAGE_EMPTY =
+        1 << 4, /* a match may be empty, and cuts; FEATURE_AHEAD, SPLIT_REMOVED, _ISOLATED */
 };
 
 /* A stage's automaton. Its states follow those of all earlier stages. State 0 ends the search.
@@ -682,7 +690,7 @@ struct scanner_stage {
     uint32_t n_states;
     uint32_t behaviour; /* enum split_behaviour */
     uint32_t flags;     /* bits of enum stage_flag */
-    uint32_t reserved;
+    uint32_t n_ahead_states;
 };
 
 /* Returns the merge hash's home slot of a pair, before the reduction modulo n_merge_slots; the

@@ -568,8 +568,11 @@ static smol_status check_digest_table(struct blob *blob, smol_error *error)
 
 static smol_status check_scanner(struct blob *blob, smol_error *error)
 {
+    bool ahead = blob->header->required_features & FEATURE_AHEAD;
     if (!(blob->header->required_features & FEATURE_SCANNER))
-        return SMOL_OK;
+        return ahead ? damaged(blob, error, "the ahead feature without a scanner",
+                               offsetof(struct blob_header, required_features))
+                     : SMOL_OK;
     smol_error reason;
     smol_status status = take(blob, SECTION_SCANNER, 1, (const void **)&blob->scanner_section,
                               &blob->n_scanner, error);
@@ -577,6 +580,10 @@ static smol_status check_scanner(struct blob *blob, smol_error *error)
         return status;
     if (smol_scanner_tables_open(blob->scanner_section, blob->n_scanner, &blob->scanner, &reason))
         return damaged_section(blob, error, SECTION_SCANNER, reason.message,
+                               find_section(blob, SECTION_SCANNER)->offset);
+    if (smol_scanner_looks_ahead(&blob->scanner) != ahead)
+        return damaged_section(blob, error, SECTION_SCANNER,
+                               "its fields do not match the ahead feature",
                                find_section(blob, SECTION_SCANNER)->offset);
     return SMOL_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef SMOL_FORMAT_SCANNER_H
 #define SMOL_FORMAT_SCANNER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
@@ -18,11 +19,15 @@ struct scanner_tables {
     const uint8_t *byte_classes;        /* (256) */
     const uint16_t *starts;             /* (n_stages, row) */
     const uint16_t *states;             /* (n_states, row) */
+    const uint16_t *ahead;              /* (n_ahead_states, row) */
 };
 
 /* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. Errors:
  * SMOL_ERROR_DAMAGED. */
 smol_status smol_scanner_tables_open(const uint8_t *data, size_t size,
                                      struct scanner_tables *tables, smol_error *error);
+
+/* Returns whether the section uses anything of FEATURE_AHEAD. */
+bool smol_scanner_looks_ahead(const struct scanner_tables *tables);
 
 #endif

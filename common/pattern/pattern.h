@@ -57,8 +57,7 @@ struct pattern {
     struct code_set *sets; /* (n_sets), owned, all different */
     size_t n_sets, sets_capacity;
     uint32_t root;
-    enum pattern_dialect dialect; /* set by the caller; only DIALECT_SCANNER adds no PATTERN_REST
-                                   * and PATTERN_BEFORE */
+    enum pattern_dialect dialect; /* set by the caller; DIALECT_SCANNER adds no PATTERN_BEFORE */
     bool no_memory;               /* an element could not be added for lack of memory */
 };
 

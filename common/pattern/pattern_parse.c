@@ -232,8 +232,8 @@ static smol_status parse_look(struct pattern_parser *p, enum pattern_kind kind, 
     smol_status status = parse_choice(p, &body);
     if (!status && !gather(p, body, kind, &set, &look.edge)) {
         smol_set_free(&set);
-        if (speaks(p, DIALECT_SCANNER))
-            return smol_parser_refuse(p, "looking around at more than one character");
+        if (speaks(p, DIALECT_SCANNER) && kind == PATTERN_LOOKBEHIND)
+            return smol_parser_refuse(p, "looking behind at more than one character");
         look.kind = kind == PATTERN_AHEAD ? PATTERN_REST : PATTERN_BEFORE;
         look.left = body;
         look.negated = negated;

@@ -10,6 +10,7 @@
 #include "common/memory.h"
 #include "format/layout.h"
 #include "format/model.h"
+#include "format/scanner.h"
 #include "format/sections.h"
 #include "format/template.h"
 #include "format/text.h"
@@ -102,12 +103,22 @@ static uint64_t text_features(const struct blob_contents *contents)
            (tables.header.n_cluster_blocks ? FEATURE_CLUSTERS : 0);
 }
 
+static bool looks_ahead(const struct blob_contents *contents)
+{
+    struct scanner_tables tables;
+    smol_error error;
+    return contents->n_scanner > 0 &&
+           !smol_scanner_tables_open(contents->scanner, contents->n_scanner, &tables, &error) &&
+           smol_scanner_looks_ahead(&tables);
+}
+
 /* Returns the features that a reader of the contents needs, as bits of enum blob_feature. */
 static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
            (contents->template_section ? FEATURE_TEMPLATE : 0) |
-           (contents->n_scanner ? FEATURE_SCANNER : 0) | text_features(contents) |
+           (contents->n_scanner ? FEATURE_SCANNER : 0) |
+           (looks_ahead(contents) ? FEATURE_AHEAD : 0) | text_features(contents) |
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
            (contents->sees_ahead ? FEATURE_ENCODER : 0) |

@@ -26,7 +26,7 @@ static const struct family *find_architecture(json_t *list)
 /* Returns what the first supported architecture in the list has after the layers. */
 static enum config_head head_of(json_t *list, const struct family *family)
 {
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; family && i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
         if (!name || smol_family_by_architecture(name) != family)
             continue;

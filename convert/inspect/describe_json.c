@@ -7,6 +7,7 @@
 #include "convert/checkpoint/gguf_tensors.h"
 #include "convert/inspect/describe.h"
 #include "convert/provenance.h"
+#include "format/experts.h"
 #include "format/model.h"
 #include "format/states.h"
 
@@ -121,6 +122,27 @@ static void write_states(struct json_out *json, const struct blob_model *m)
     smol_json_close(json, ']');
 }
 
+static void write_experts(struct json_out *json, const struct blob_model *m)
+{
+    const struct blob_experts *x = &m->experts;
+    smol_json_member_whole(json, "experts", x->n_experts);
+    smol_json_member_whole(json, "experts_used", x->n_used);
+    smol_json_member_whole(json, "expert_width", x->width);
+    smol_json_member_whole(json, "shared_width", x->shared_width);
+    smol_json_member_text(json, "expert_scoring", smol_scoring_name(x->scoring));
+    smol_json_member_flag(json, "expert_weights_normalized", x->normalizes);
+    smol_json_member_flag(json, "expert_choice_bias", x->choice_bias);
+    member_float(json, "expert_scale", x->scale);
+    member_float(json, "qkv_clip", x->qkv_clip);
+    smol_json_member_whole(json, "active_parameters", smol_experts_active(m));
+    smol_json_key(json, "expert_layers");
+    smol_json_open(json, '[');
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (smol_layer_is_sparse(m, i))
+            smol_json_whole(json, i);
+    smol_json_close(json, ']');
+}
+
 static void write_model(struct json_out *json, const struct blob *blob)
 {
     struct blob_model model = *blob->model;
@@ -135,6 +157,8 @@ static void write_model(struct json_out *json, const struct blob *blob)
     write_layers(json, "second_table_layers", blob, LAYER_SECOND_TABLE);
     if (model.states.kind)
         write_states(json, &model);
+    if (model.experts.n_experts)
+        write_experts(json, &model);
     smol_json_close(json, '}');
 }
 

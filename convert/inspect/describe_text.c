@@ -9,6 +9,7 @@
 #include "cli/quote.h"
 #include "convert/checkpoint/gguf_tensors.h"
 #include "convert/provenance.h"
+#include "format/experts.h"
 #include "format/model.h"
 #include "format/states.h"
 
@@ -174,6 +175,30 @@ static void print_states(const struct blob_model *m, FILE *out)
     fprintf(out, "\n");
 }
 
+/* Prints what the layers with experts have, if any. */
+static void print_experts(const struct blob_model *m, FILE *out)
+{
+    const struct blob_experts *x = &m->experts;
+    if (x->n_experts == 0)
+        return;
+    char active[AMOUNT];
+    fprintf(out,
+            "%-18s %" PRIu32 " in each of %" PRIu32 " layers, of which a token uses %" PRIu32
+            ", %s%s%s\n",
+            "experts", x->n_experts, smol_experts_layers(m), x->n_used,
+            smol_scoring_name(x->scoring), x->normalizes ? ", normalized" : "",
+            x->choice_bias ? ", with a bias for the choice" : "");
+    fprintf(out, "%-18s %" PRIu32 " of each expert", "widths", x->width);
+    if (x->shared_width)
+        fprintf(out, ", %" PRIu32 " of the shared MLP", x->shared_width);
+    fprintf(out, "\n%-18s %s parameters for each token\n", "active",
+            smol_count_text(smol_experts_active(m), active));
+    if (x->scale != 1)
+        fprintf(out, "%-18s %g\n", "expert scale", (double)x->scale);
+    if (x->qkv_clip > 0)
+        fprintf(out, "%-18s %g\n", "q, k, v within", (double)x->qkv_clip);
+}
+
 /* Prints the rules of a text section, in the order in which they apply. */
 static void print_text_rules(const struct blob_text *rules, FILE *out)
 {
@@ -299,6 +324,7 @@ static void describe_settings(const struct blob *blob, FILE *out)
     print_model(blob, out);
     print_blocks(blob, out);
     print_states(blob->model, out);
+    print_experts(blob->model, out);
     print_tokens(blob, out);
     print_template(blob, out);
     print_embedder(blob, out);
@@ -334,9 +360,9 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {
-        "blocks",     "template",   "scanner", "text",   "mixed",   "tools",    "components",
-        "vocabulary", "encoder",    "states",  "experts", "embedder", "clusters"};
+    static const char *const names[] = {"blocks",  "template",   "scanner",    "text",    "mixed",
+                                        "tools",   "components", "vocabulary", "encoder", "states",
+                                        "experts", "embedder",   "clusters",   "ahead"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");

@@ -96,6 +96,9 @@ static void diff_scales(const struct blob_model *a, const struct blob_model *b,
     row_of_floats(table, "rope_scale[0]", a->rope_scale[0], b->rope_scale[0]);
     row_of_floats(table, "rope_scale[1]", a->rope_scale[1], b->rope_scale[1]);
     row_of_floats(table, "query_growth", a->query_growth, b->query_growth);
+    row_of_floats(table, "experts.scale", a->experts.scale, b->experts.scale);
+    row_of_floats(table, "experts.sum_epsilon", a->experts.sum_epsilon, b->experts.sum_epsilon);
+    row_of_floats(table, "experts.qkv_clip", a->experts.qkv_clip, b->experts.qkv_clip);
     smol_diff_end_group(table);
 }
 
@@ -144,6 +147,13 @@ static const struct {
     FIELD(rotary_dim, show_id),
     FIELD(n_rope_tables, show_id),
     FIELD(query_period, show_id),
+    FIELD(experts.n_experts, show_id),
+    FIELD(experts.n_used, show_id),
+    FIELD(experts.width, show_id),
+    FIELD(experts.shared_width, show_id),
+    FIELD(experts.scoring, show_id),
+    FIELD(experts.normalizes, show_flag),
+    FIELD(experts.choice_bias, show_flag),
 #undef FIELD
 };
 

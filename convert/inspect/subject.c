@@ -43,6 +43,12 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MLP_UP_BIAS:
     case ROLE_MLP_DOWN_BIAS:
         return PART_MLP;
+    case ROLE_ROUTER:
+    case ROLE_ROUTER_BIAS:
+    case ROLE_EXPERT_GATE:
+    case ROLE_EXPERT_UP:
+    case ROLE_EXPERT_DOWN:
+        return PART_EXPERTS;
     default:
         return PART_NORMS;
     }
@@ -55,6 +61,7 @@ const char *smol_part_name(enum part part)
         [PART_ATTENTION] = "attention",
         [PART_STATES] = "layers with states",
         [PART_MLP] = "mlp",
+        [PART_EXPERTS] = "experts",
         [PART_NORMS] = "norms",
         [PART_OUTPUT] = "output",
         [PART_OTHER] = "other tensors",

@@ -20,6 +20,7 @@ enum part {
     PART_ATTENTION,
     PART_STATES, /* layers with states in place of attention */
     PART_MLP,
+    PART_EXPERTS,
     PART_NORMS,
     PART_OUTPUT,
     PART_OTHER, /* tensors with unknown names */

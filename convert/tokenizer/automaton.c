@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/tokenizer/ahead.h"
 #include "convert/tokenizer/automaton_steps.h"
 #include "format/format.h"
 
@@ -28,7 +29,8 @@ struct state {
 
 struct maker {
     const struct steps *steps;
-    uint32_t n_symbols;
+    uint32_t n_plain;   /* symbols: classes and the end */
+    uint32_t n_symbols; /* the same for each set of look-aheads that hold */
     uint32_t n_lookbehinds, lookbehinds[MAX_LOOKBEHINDS]; /* their symbol sets */
     uint32_t lookbehind_of[SCANNER_MAX_CLASSES + 1]; /* bits of those that hold after a symbol */
     struct state *states;                            /* (MAX_STATES) */
@@ -42,6 +44,7 @@ struct maker {
     uint32_t *seen;   /* (n_steps): the round in which a step was visited */
     uint32_t *listed; /* (n_steps): the round in which a step was listed */
     uint32_t round, n_work;
+    bool empty; /* a match may have no character */
 };
 
 /* --- one transition ------------------------------------------------------------------------- */
@@ -50,7 +53,9 @@ static bool holds(const struct maker *m, const struct step *step, uint32_t lookb
                   uint32_t symbol)
 {
     if (step->kind == STEP_AHEAD)
-        return symbol_has(&m->steps->symbols[step->symbols], symbol);
+        return symbol_has(&m->steps->symbols[step->symbols], symbol % m->n_plain);
+    if (step->kind == STEP_LOOK)
+        return (symbol / m->n_plain >> m->steps->looks[step->symbols].bit & 1) != step->other;
     uint32_t i = 0;
     while (m->lookbehinds[i] != step->symbols)
         i++;
@@ -85,7 +90,7 @@ static bool follow(struct maker *m, uint32_t start, uint32_t lookbehind, uint32_
         if (step->kind == STEP_MATCH)
             return true;
         if (step->kind == STEP_TAKE) {
-            if (symbol_has(&m->steps->symbols[step->symbols], symbol))
+            if (symbol_has(&m->steps->symbols[step->symbols], symbol % m->n_plain))
                 list_step(m, step->next, n);
             continue;
         }
@@ -134,7 +139,7 @@ static uint32_t make_transition(struct maker *m, struct state state, uint32_t sy
         *match = follow(m, m->lists[state.first + i], state.lookbehind, symbol, &n);
     if (n > MAX_LISTED - m->n_listed || m->n_work > MAX_WORK)
         return NO_STATE;
-    return n == 0 ? 0 : find_state(m, n, m->lookbehind_of[symbol]);
+    return n == 0 ? 0 : find_state(m, n, m->lookbehind_of[symbol % m->n_plain]);
 }
 
 static smol_status too_large(smol_error *error)
@@ -150,8 +155,7 @@ static smol_status make_transitions(struct maker *m, smol_error *error)
             uint32_t to = make_transition(m, m->states[i], symbol, &match);
             if (to == NO_STATE)
                 return too_large(error);
-            if (match && i <= m->n_starts)
-                return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "may match the empty string");
+            m->empty |= match && i <= m->n_starts;
             m->next[(size_t)i * m->n_symbols + symbol] = (uint16_t)(to << 1 | match);
         }
     }
@@ -168,13 +172,13 @@ static smol_status find_lookbehinds(struct maker *m, smol_error *error)
         uint32_t k = 0;
         while (k < m->n_lookbehinds && m->lookbehinds[k] != step->symbols)
             k++;
-        if (step->kind != STEP_LOOKBEHIND || k < m->n_lookbehinds)
+        if (step->kind != STEP_LOOKBEHIND || step->look || k < m->n_lookbehinds)
             continue;
         if (m->n_lookbehinds == MAX_LOOKBEHINDS)
             return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "looks behind for too many classes");
         m->lookbehinds[m->n_lookbehinds++] = step->symbols;
     }
-    for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++)
+    for (uint32_t symbol = 0; symbol < m->n_plain; symbol++)
         for (uint32_t k = 0; k < m->n_lookbehinds; k++)
             if (symbol_has(&m->steps->symbols[m->lookbehinds[k]], symbol))
                 m->lookbehind_of[symbol] |= 1u << k;
@@ -184,7 +188,7 @@ static smol_status find_lookbehinds(struct maker *m, smol_error *error)
 /* Creates a start state for each set of assertions that may hold for the previous character. */
 static void make_starts(struct maker *m)
 {
-    for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++) {
+    for (uint32_t symbol = 0; symbol < m->n_plain; symbol++) {
         uint32_t i = 1;
         while (i < m->n_states && m->states[i].lookbehind != m->lookbehind_of[symbol])
             i++;
@@ -309,11 +313,11 @@ static smol_status write_tables(const struct state_groups *g, struct automaton *
     const struct maker *m = g->m;
     automaton->n_symbols = m->n_symbols;
     automaton->n_states = g->n;
-    automaton->starts = calloc(m->n_symbols + 1, sizeof *automaton->starts);
+    automaton->starts = calloc(m->n_plain + 1, sizeof *automaton->starts);
     automaton->next = calloc((size_t)g->n * m->n_symbols + 1, sizeof *automaton->next);
     if (!automaton->starts || !automaton->next)
         return smol_fail_memory(error, "a pattern's tables");
-    memcpy(automaton->starts, m->starts, m->n_symbols * sizeof *m->starts);
+    memcpy(automaton->starts, m->starts, m->n_plain * sizeof *m->starts);
     for (uint32_t group = 0; group < g->n; group++)
         for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++)
             automaton->next[(size_t)group * m->n_symbols + symbol] =
@@ -350,12 +354,19 @@ smol_status smol_automaton_make(const struct pattern *pattern, const struct clas
     if (!m)
         return smol_fail_memory(error, "a pattern");
     m->steps = &steps;
-    m->n_symbols = map->n_classes + 1;
+    m->n_plain = map->n_classes + 1;
     smol_status status = smol_steps_make(pattern, map, &steps, error);
+    m->n_symbols = m->n_plain << steps.n_bits;
+    automaton->n_looks = steps.n_bits;
+    if (!status && m->n_symbols > SCANNER_MAX_CLASSES + 1)
+        status = smol_fail(error, SMOL_ERROR_UNSUPPORTED, "looks ahead with too many classes");
+    if (!status)
+        status = smol_ahead_make(&steps, m->n_plain, automaton, error);
     if (!status)
         status = make_states(m, error);
     if (!status)
         status = reduce(m, automaton, error);
+    automaton->empty = m->empty;
     release(m);
     smol_steps_free(&steps);
     return status;
@@ -365,5 +376,6 @@ void smol_automaton_free(struct automaton *automaton)
 {
     free(automaton->next);
     free(automaton->starts);
+    free(automaton->ahead);
     *automaton = (struct automaton){0};
 }

@@ -54,7 +54,14 @@ struct automaton {
     uint16_t *next;   /* (n_states, n_symbols), owned */
     uint16_t *starts; /* (n_symbols), owned: the start state after a character of each class; the
                          last one: at the start of the text. No transition leads to a start state */
-    uint32_t n_states, n_symbols;
+    uint32_t n_states;
+    /* the number of symbols times 2 for each look-ahead at more than the next symbol: an entry is
+     * for symbol + looks * symbols, the bits of those that hold before the character */
+    uint32_t n_symbols;
+    uint16_t *ahead; /* (n_ahead_states, symbols), owned: of the text read backwards, see FORMAT.md;
+                        NULL: none */
+    uint32_t n_ahead_states, n_looks;
+    bool empty; /* a match may be empty */
 };
 
 /* Compiles a pattern. The automaton finds the match that the reference's backtracking engine finds

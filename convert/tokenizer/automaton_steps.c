@@ -4,9 +4,12 @@
 
 #include <stdlib.h>
 
+#include "format/format.h"
+
 struct builder {
     const struct pattern *pattern;
     struct steps *steps;
+    uint32_t look; /* see struct step */
     smol_error *error;
 };
 
@@ -23,6 +26,7 @@ static smol_status add_step(struct builder *b, struct step step, uint32_t *index
         steps->steps = grown;
         steps->capacity = capacity;
     }
+    step.look = b->look;
     steps->steps[steps->n] = step;
     *index = (uint32_t)steps->n++;
     return SMOL_OK;
@@ -155,6 +159,27 @@ static smol_status add_atomic(struct builder *b, const struct pattern_node *node
                      "a possessive or atomic group of more than one character");
 }
 
+/* Adds a look-ahead at more than the next symbol, whose steps are apart. */
+static smol_status add_look(struct builder *b, const struct pattern_node *node, uint32_t *at)
+{
+    struct steps *steps = b->steps;
+    const uint32_t next = *at, outer = b->look, number = steps->n_looks;
+    if (number == MAX_LOOKS || (outer == 0 && steps->n_bits == AHEAD_LOOK_BITS))
+        return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED, "looks ahead in too many places");
+    steps->n_looks++;
+    steps->looks[number].bit = outer ? NO_BIT : steps->n_bits++;
+    b->look = number + 1;
+    uint32_t start;
+    smol_status status = add_step(b, (struct step){.kind = STEP_MATCH}, &start);
+    if (!status)
+        status = add_node(b, node->left, &start);
+    steps->looks[number].start = start;
+    b->look = outer;
+    const struct step look = {
+        .kind = STEP_LOOK, .next = next, .other = node->negated, .symbols = number};
+    return status ? status : add_step(b, look, at);
+}
+
 static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at)
 {
     const struct pattern_node *nodes = b->pattern->nodes, *node = &nodes[index];
@@ -176,8 +201,9 @@ static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at)
         return add_repeat(b, node, at);
     case PATTERN_ATOMIC:
         return add_atomic(b, node, at);
-    case PATTERN_REST: /* not in DIALECT_SCANNER */
-    case PATTERN_BEFORE:
+    case PATTERN_REST:
+        return add_look(b, node, at);
+    case PATTERN_BEFORE: /* not in DIALECT_SCANNER */
     case PATTERN_EMPTY:
     case PATTERN_CONCAT:
         break;

@@ -11,13 +11,23 @@ enum step_kind {
     STEP_FORK,       /* continues at `next`; if that fails, at `other` */
     STEP_AHEAD,      /* continues if the next symbol is one of `symbols` */
     STEP_LOOKBEHIND, /* continues if the previous symbol is one of `symbols` */
+    STEP_LOOK,       /* continues if look-ahead number `symbols` holds, or not, if `other` is 1 */
 };
 
 struct step {
     enum step_kind kind;
     uint32_t next, other;
     uint32_t symbols;
+    uint32_t look; /* 0: of the pattern itself; i + 1: of look-ahead number i */
 };
+
+/* A look-ahead that needs more than the next symbol: what follows starts with a match of the steps
+ * from `start` on. */
+struct look {
+    uint32_t start;
+    uint32_t bit; /* among the look-aheads of the pattern itself; NO_BIT: within another one */
+};
+enum { MAX_LOOKS = 16, NO_BIT = 16 };
 
 enum { MAX_STEPS = 1 << 13, MATCHED = 0 /* index of the STEP_MATCH step */ };
 
@@ -27,6 +37,8 @@ struct steps {
     size_t n, capacity;
     struct symbol_set *symbols; /* owned: four for each set of the pattern */
     uint32_t start;
+    struct look looks[MAX_LOOKS]; /* (n_looks); those within another one come after it */
+    uint32_t n_looks, n_bits;
 };
 
 /* Turns a pattern into steps. Call smol_steps_free, also after an error. Errors:

@@ -22,6 +22,7 @@ struct tables {
     uint8_t byte_classes[256];
     uint16_t *starts; /* (n_stages, row) */
     uint16_t *states; /* (n_states, row) */
+    uint16_t *ahead;  /* (n_ahead_states, row) */
 };
 
 /* --- classes -------------------------------------------------------------------------------- */
@@ -57,9 +58,9 @@ static smol_status make_classes(struct tables *t, smol_error *error)
 
 /* --- automata ------------------------------------------------------------------------------- */
 
-static bool looks_behind(const struct automaton *automaton)
+static bool looks_behind(const struct automaton *automaton, uint32_t n_classes)
 {
-    for (uint32_t symbol = 1; symbol < automaton->n_symbols; symbol++)
+    for (uint32_t symbol = 1; symbol <= n_classes; symbol++)
         if (automaton->starts[symbol] != automaton->starts[0])
             return true;
     return false;
@@ -79,20 +80,31 @@ static smol_status make_automata(struct tables *t, const struct scanner_plan *pl
         t->stages[i] = (struct scanner_stage){
             .n_states = automaton->n_states,
             .behaviour = plan->stages[i].behaviour,
-            .flags = plan->stages[i].flags | (looks_behind(automaton) ? STAGE_LOOKBEHIND : 0),
+            .n_ahead_states = automaton->n_ahead_states,
+            .flags = plan->stages[i].flags |
+                     (looks_behind(automaton, t->map.n_classes) ? STAGE_LOOKBEHIND : 0),
         };
+        if (automaton->empty && plan->stages[i].behaviour != SPLIT_ISOLATED &&
+            plan->stages[i].behaviour != SPLIT_REMOVED)
+            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "may match the empty string");
+        t->stages[i].flags |= automaton->empty ? STAGE_EMPTY : 0;
         n_states += automaton->n_states;
-        if (n_states * t->header.row > SCANNER_MAX_ENTRIES)
+        t->header.n_ahead_states += automaton->n_ahead_states;
+        if (automaton->n_looks > t->header.n_looks)
+            t->header.n_looks = automaton->n_looks;
+        while (t->header.row < automaton->n_symbols)
+            t->header.row *= 2;
+        if ((n_states + t->header.n_ahead_states) * t->header.row > SCANNER_MAX_ENTRIES)
             return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "the tables are too large");
     }
     t->header.n_states = (uint32_t)n_states;
     return SMOL_OK;
 }
 
-/* Copies rows of n_symbols into rows of header.row. */
-static uint16_t *copy_rows(const struct tables *t, uint16_t *to, const uint16_t *rows, size_t n)
+/* Copies n rows of n_symbols into rows of header.row. */
+static uint16_t *copy_rows(const struct tables *t, uint16_t *to, const uint16_t *rows, size_t n,
+                           uint32_t n_symbols)
 {
-    uint32_t n_symbols = t->header.n_classes + 1;
     for (size_t i = 0; i < n; i++, to += t->header.row)
         memcpy(to, rows + i * n_symbols, n_symbols * sizeof *rows);
     return to;
@@ -103,12 +115,16 @@ static smol_status make_rows(struct tables *t, smol_error *error)
     size_t row = t->header.row;
     t->starts = calloc(t->header.n_stages * row + 1, sizeof *t->starts);
     t->states = calloc(t->header.n_states * row + 1, sizeof *t->states);
-    if (!t->starts || !t->states)
+    t->ahead = calloc(t->header.n_ahead_states * row + 1, sizeof *t->ahead);
+    if (!t->starts || !t->states || !t->ahead)
         return smol_fail_memory(error, "the scanner's tables");
-    uint16_t *starts = t->starts, *states = t->states;
+    uint16_t *starts = t->starts, *states = t->states, *ahead = t->ahead;
+    const uint32_t n_plain = t->header.n_classes + 1;
     for (uint32_t i = 0; i < t->header.n_stages; i++) {
-        starts = copy_rows(t, starts, t->automata[i].starts, 1);
-        states = copy_rows(t, states, t->automata[i].next, t->automata[i].n_states);
+        const struct automaton *a = &t->automata[i];
+        starts = copy_rows(t, starts, a->starts, 1, n_plain);
+        states = copy_rows(t, states, a->next, a->n_states, a->n_symbols);
+        ahead = copy_rows(t, ahead, a->ahead, a->n_ahead_states, n_plain);
     }
     return SMOL_OK;
 }
@@ -130,17 +146,19 @@ static smol_status lay_out(const struct tables *t, struct scanner_section *secti
         {t->byte_classes, sizeof t->byte_classes},
         {t->starts, (size_t)h->n_stages * h->row * sizeof *t->starts},
         {t->states, (size_t)h->n_states * h->row * sizeof *t->states},
+        {t->ahead, (size_t)h->n_ahead_states * h->row * sizeof *t->ahead},
     };
     enum { N_PARTS = sizeof parts / sizeof parts[0] };
     size_t offsets[N_PARTS], end = 0;
-    for (size_t i = 0; i < N_PARTS; i++) {
+    const size_t n = h->n_ahead_states ? N_PARTS : N_PARTS - 1;
+    for (size_t i = 0; i < n; i++) {
         offsets[i] = (size_t)round_up(end, BLOB_ALIGN);
         end = offsets[i] + parts[i].size;
     }
     if (!(section->data = calloc(end, 1)))
         return smol_fail_memory(error, "the scanner's tables");
     section->size = end;
-    for (size_t i = 0; i < N_PARTS; i++)
+    for (size_t i = 0; i < n; i++)
         memcpy(section->data + offsets[i], parts[i].bytes, parts[i].size);
     return SMOL_OK;
 }
@@ -168,6 +186,7 @@ static void release(struct tables *t)
     free(t->class_blocks);
     free(t->starts);
     free(t->states);
+    free(t->ahead);
     free(t);
 }
 

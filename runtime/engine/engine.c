@@ -83,13 +83,10 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         struct quantized *copy;
         size_t width;
     } copies[] = {
-        {&e->normed_q, m->hidden_size},
-        {&e->query_q, query},
-        {&e->gated_q, e->mlp_width},
-        {&e->convolved_q, convolved},
+        {&e->normed_q, m->hidden_size},    {&e->query_q, query},
+        {&e->gated_q, e->mlp_width},       {&e->convolved_q, convolved},
         {&e->normed_rest, m->hidden_size}, /* from here on: models of embeddings */
-        {&e->query_rest, query},
-        {&e->gated_rest, e->mlp_width},
+        {&e->query_rest, query},           {&e->gated_rest, e->mlp_width},
     };
     bool rests = int8 && e->network->blob->encoder;
     size_t n_copies = !int8 ? 0 : rests ? 7 : 4;

@@ -45,12 +45,12 @@ struct engine {
     /* The activations, (n_rows, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
-    float *x;      /* (hidden_size): the residual stream */
-    float *normed; /* (hidden_size): a block's input, or its output before the addition to x */
-    float *query;  /* (n_heads * head_dim); attention's output replaces it */
-    float *key;    /* (n_kv_heads * head_dim) */
-    float *value;  /* (n_kv_heads * head_dim) */
-    float *gated;  /* (mlp_width): the MLP's activation; unused by int8 blobs */
+    float *x;         /* (hidden_size): the residual stream */
+    float *normed;    /* (hidden_size): a block's input, or its output before the addition to x */
+    float *query;     /* (n_heads * head_dim); attention's output replaces it */
+    float *key;       /* (n_kv_heads * head_dim) */
+    float *value;     /* (n_kv_heads * head_dim) */
+    float *gated;     /* (mlp_width): the MLP's activation; unused by int8 blobs */
     size_t mlp_width; /* of the layer with the widest MLP */
     float *attention_gate; /* (n_heads * head_dim), with BLOCK_ATTENTION_GATE only */
     /* Layers with states only: */

@@ -104,7 +104,7 @@ static ALWAYS_INLINE void convolve_slice(const struct convolution *c, size_t cha
     size_t before = c->taps - 1;
     const float *weight = c->weight + channel;
     float *window = c->window + channel;
-    float next[MAX_TAPS][SLICE_CHANNELS];
+    float next[STATES_MAX_TAPS][SLICE_CHANNELS];
     for (size_t tap = 0; tap < before; tap++) {
         size_t t = n + tap; /* counted from the window's first */
         const float *input = t < before ? window + t * c->stride : x + (t - before) * stride;

@@ -112,10 +112,7 @@ struct kv_range {
  * They run from token to token and keep a state, so each channel has one order of sums, however
  * a text is split. A slice of SLICE_CHANNELS channels of one head has its own state, small enough
  * for the first-level cache, and lanes are channels. */
-enum {
-    SLICE_CHANNELS = 16,
-    MAX_TAPS = 16, /* of a convolution */
-};
+enum { SLICE_CHANNELS = 16 };
 
 /* A causal convolution of each channel with its last inputs (depthwise). */
 struct convolution {

@@ -21,8 +21,8 @@ static inline uint32_t class_at(const struct scan *scan, size_t at, bool bytes, 
     return t->class_blocks[(size_t)t->class_index[code_point / 256] * 256 + code_point % 256];
 }
 
-/* Returns the symbol before text[at]. */
-static uint32_t symbol_before(const struct scan *scan, size_t at)
+/* Returns the symbol before text[at]. Sets *size to its size in bytes. */
+static uint32_t symbol_before(const struct scan *scan, size_t at, size_t *size)
 {
     size_t length, back = 1;
     bool bytes = scan->stage->flags & STAGE_BYTES;
@@ -30,6 +30,7 @@ static uint32_t symbol_before(const struct scan *scan, size_t at)
         return scan->end_symbol;
     while (!bytes && back < UTF8_MAX && back < at && utf8_continues(scan->text[at - back]))
         back++;
+    *size = back;
     return class_at(scan, at - back, bytes, &length);
 }
 
@@ -50,6 +51,8 @@ static inline bool take_step(const struct scan *scan, bool bytes, struct walk *w
     uint32_t symbol = scan->end_symbol;
     if (w->at < scan->size)
         symbol = class_at(scan, w->at, bytes, &length);
+    if (scan->symbols)
+        symbol = scan->symbols[w->at];
     uint32_t entry = scan->states[((size_t)w->state << scan->row_bits) + symbol];
     if (entry & 1) {
         w->end = w->at;
@@ -128,15 +131,27 @@ static smol_status allow_marks(struct scan *scan, smol_error *error)
     return scan->hopeless ? SMOL_OK : smol_fail_memory(error, "cutting a text");
 }
 
+/* Returns whether a match ends at text[at], at < size, where a walk starts. */
+static bool starts_with_match(const struct scan *scan, bool bytes, size_t at, uint32_t start)
+{
+    struct walk w = {at, start, SIZE_MAX, start};
+    take_step(scan, bytes, &w);
+    return w.end == at;
+}
+
 /* Sets *end to the end of the match that starts at text[at], at < size, or to `at` if there is no
- * match. */
-static smol_status find_match(struct scan *scan, size_t at, size_t *end, smol_error *error)
+ * match or an empty one, which sets *empty. */
+static smol_status find_match(struct scan *scan, size_t at, size_t *end, bool *empty,
+                              smol_error *error)
 {
     const bool bytes = scan->stage->flags & STAGE_BYTES;
     uint32_t start = scan->starts[0];
+    size_t length;
     if (scan->stage->flags & STAGE_LOOKBEHIND)
-        start = scan->starts[symbol_before(scan, at)];
+        start = scan->starts[symbol_before(scan, at, &length)];
     struct walk walk = {at, start, at, start};
+    if (scan->stage->flags & STAGE_EMPTY)
+        *empty = starts_with_match(scan, bytes, at, start);
     smol_status status = SMOL_OK;
     while (!status && !(bytes ? walk_near(scan, true, &walk) : walk_near(scan, false, &walk))) {
         status = allow_marks(scan, error);
@@ -145,6 +160,27 @@ static smol_status find_match(struct scan *scan, size_t at, size_t *end, smol_er
     }
     *end = walk.end;
     return status;
+}
+
+/* --- looking ahead -------------------------------------------------------------------------- */
+
+/* Fills scan->symbols: at each place the symbol, and which look-aheads hold there. */
+static smol_status look_ahead(struct scan *scan, smol_error *error)
+{
+    const struct blob_scanner *h = &scan->tables->header;
+    const uint32_t looks = (1u << AHEAD_LOOK_BITS) - 1;
+    if (scan->size == SIZE_MAX || !(scan->symbols = smol_calloc(scan->size + 1, 1)))
+        return smol_fail_memory(error, "cutting a text");
+    uint32_t after = scan->end_symbol; /* the symbol after the place */
+    uint32_t entry = scan->ahead[after];
+    for (size_t at = scan->size, length;; at -= length) {
+        uint32_t before = symbol_before(scan, at, &length);
+        entry = scan->ahead[((size_t)(entry >> AHEAD_LOOK_BITS) << scan->row_bits) + before];
+        scan->symbols[at] = (uint8_t)((entry & looks) * (h->n_classes + 1) + after);
+        if (at == 0)
+            return SMOL_OK;
+        after = before;
+    }
 }
 
 /* --- segments ------------------------------------------------------------------------------- */
@@ -157,9 +193,11 @@ static smol_status next_segment(struct scan *scan, struct scan_segment *segment,
     if (segment->end > segment->start)
         return SMOL_OK;
     size_t start = scan->at, at = start, end = start, length;
+    bool empty = false;
     smol_status status = SMOL_OK;
-    while (!status && at < scan->size && !(status = find_match(scan, at, &end, error)) &&
-           end == at) {
+    /* an empty match right after the last one does not count */
+    while (!status && at < scan->size && !(status = find_match(scan, at, &end, &empty, error)) &&
+           end == at && !(empty && at > start)) {
         class_at(scan, at, scan->stage->flags & STAGE_BYTES, &length);
         end = at += length;
     }
@@ -214,14 +252,17 @@ static bool take_segment(struct scan *scan, const struct scan_segment *segment,
 void smol_scanner_start(struct scan *scan, const struct scanner_tables *tables, uint32_t stage,
                         const uint8_t *text, size_t size)
 {
-    size_t n_before = 0;
-    for (uint32_t i = 0; i < stage; i++)
+    size_t n_before = 0, n_ahead = 0;
+    for (uint32_t i = 0; i < stage; i++) {
         n_before += tables->stages[i].n_states;
+        n_ahead += tables->stages[i].n_ahead_states;
+    }
     *scan = (struct scan){
         .tables = tables,
         .stage = &tables->stages[stage],
         .starts = tables->starts + (size_t)stage * tables->header.row,
         .states = tables->states + n_before * tables->header.row,
+        .ahead = tables->ahead ? tables->ahead + n_ahead * tables->header.row : NULL,
         .ascii = tables->class_blocks + (size_t)tables->class_index[0] * 256,
         .end_symbol = tables->header.n_classes,
         .row_bits = (uint32_t)__builtin_ctz(tables->header.row),
@@ -233,7 +274,9 @@ void smol_scanner_start(struct scan *scan, const struct scanner_tables *tables, 
 smol_status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, smol_error *error)
 {
     struct scan_segment segment, piece;
-    smol_status status;
+    smol_status status = SMOL_OK;
+    if (scan->stage->n_ahead_states && !scan->symbols && (status = look_ahead(scan, error)))
+        return status;
     do {
         if ((status = next_segment(scan, &segment, error)))
             return status;
@@ -250,4 +293,6 @@ void smol_scanner_end(struct scan *scan)
 {
     smol_free(scan->hopeless);
     scan->hopeless = NULL;
+    smol_free(scan->symbols);
+    scan->symbols = NULL;
 }

@@ -18,9 +18,9 @@ struct scan_segment {
 struct scan {
     const struct scanner_tables *tables;
     const struct scanner_stage *stage;
-    const uint16_t *starts, *states; /* of the stage */
-    const uint8_t *ascii;            /* (128): the classes of these characters */
-    uint32_t row_bits;               /* a row has 1 << row_bits symbols */
+    const uint16_t *starts, *states, *ahead; /* of the stage */
+    const uint8_t *ascii;                    /* (128): the classes of these characters */
+    uint32_t row_bits;                       /* a row has 1 << row_bits symbols */
     uint32_t end_symbol;
     const uint8_t *text; /* (size) */
     size_t size;
@@ -29,6 +29,7 @@ struct scan {
     struct scan_segment piece; /* the next segment may extend it; may be empty */
     bool last_was_match;       /* the last segment was a match */
     uint8_t *hopeless;         /* see scanner.c; NULL until it is needed */
+    uint8_t *symbols; /* (size + 1): of a stage that looks ahead; NULL until it is needed */
 };
 
 /* Starts to split text[0..size), UTF-8 (ill-formed parts are safe), with stage number `stage`. */

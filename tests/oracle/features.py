@@ -8,8 +8,10 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
-# whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention
-CALIBRATED = [family for family in CONFIGS if family not in ("granitemoehybrid", "qwen3_5")]
+# Whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention, and not of
+# experts, whose inputs are not measured.
+RECURRENCES, EXPERTS = ("granitemoehybrid", "qwen3_5"), ("olmoe", "qwen3moe", "granitemoe", "granitemoeshared")
+CALIBRATED = [family for family in CONFIGS if family not in RECURRENCES + EXPERTS]
 LLAMA3 = rope(
     "llama3",
     factor=8.0,

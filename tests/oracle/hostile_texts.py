@@ -186,15 +186,17 @@ def scanner_put(place, kind, value, more=0):
 for field, values in [
     ("n_stages", (0, 2, 17, 2**32 - 1)), ("n_class_blocks", (0, 2, 4353, 2**32 - 1)),
     ("n_classes", (0, 1, 3, 256, 2**32 - 1)), ("row", (0, 2, 3, 8, 512, 2**31)),
-    ("n_states", (0, 2, 4, 2**18 + 1, 2**32 - 1)), ("reserved", (1,)),
+    ("n_states", (0, 2, 4, 2**18 + 1, 2**32 - 1)), ("n_ahead_states", (1, 2**32 - 1)), ("n_looks", (1, 4, 2**32 - 1)),
+    ("reserved", (1,)),
 ]:  # fmt: skip
-    at = 4 * "n_stages n_class_blocks n_classes row n_states reserved".split().index(field)
+    at = 4 * "n_stages n_class_blocks n_classes row n_states n_ahead_states n_looks reserved".split().index(field)
     for value in values:
         in_scanner(f"{field} is {value}", scanner_put(at, "I", value), "scanner: ")
 for what, place, kind, value, more in [
     ("a stage with no states", "stage", "I", 0, 0), ("a stage with more states", "stage", "I", 4, 0),
-    ("a behaviour", "stage", "I", 5, 4), ("a flag", "stage", "I", 16, 8),
-    ("a stage's reserved field", "stage", "I", 1, 12), ("a class block", "index", "H", 1, 8702),
+    ("a behaviour", "stage", "I", 5, 4), ("a flag", "stage", "I", 32, 8),
+    ("empty matches without the feature", "stage", "I", 16, 8),
+    ("a stage that reads states backwards that there are not", "stage", "I", 1, 12), ("a class block", "index", "H", 1, 8702),
     ("a class", "block", "B", 2, 255), ("a byte's class", "bytes", "B", 2, 255),
     ("no start", "starts", "H", 0, 2), ("starts that differ", "starts", "H", 2, 2),
     ("a start past the states", "starts", "H", 3, 0), ("a start of no symbol", "starts", "H", 1, 6),

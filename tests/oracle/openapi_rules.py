@@ -16,6 +16,7 @@ RULES = [
     "tools: .*another one has the same name",
     "(regex|grammar|choices|schema): ",
     "chat template: ",
+    "the model has no prompt",
     "arguments: not valid JSON",
 ]
 

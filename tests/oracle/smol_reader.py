@@ -18,7 +18,7 @@ LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDD
 EXPERTS_SECTION, TOKENIZER, WEIGHTS = 15, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
-COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS = 64, 128, 256, 512, 1024, 2048, 4096
+COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
@@ -217,12 +217,15 @@ class Scanner:
     """5.10: the tables, and the rules that keep a reader within them; and how to cut with them."""
 
     def __init__(self, data):
-        need(len(data) >= 64 and not any(data[20:64]), "scanner header")
-        n_stages, n_blocks, self.n_classes, row, n_states = struct.unpack_from("<5I", data)
+        need(len(data) >= 64 and not any(data[28:64]), "scanner header")
+        n_stages, n_blocks, self.n_classes, row, n_states, n_ahead, self.n_looks = struct.unpack_from("<7I", data)
         need(n_stages <= 16 and 1 <= n_blocks <= 4352 and 1 <= self.n_classes <= 255, "scanner")
         need(self.n_classes < row <= 256 and row & (row - 1) == 0, "row")
-        need(n_states * row <= 2**20, "n_states")
+        need(max(n_states, n_ahead) * row <= 2**20, "n_states")
+        need(self.n_looks <= 3 and (self.n_looks > 0) == (n_ahead > 0), "n_looks")
+        need((self.n_classes + 1) << self.n_looks <= row, "row")
         sizes = [n_stages * 16, 8704, n_blocks * 256, 256, n_stages * row * 2, n_states * row * 2]
+        sizes += [n_ahead * row * 2] if n_ahead else []
         tables, end = [], 64
         for size in sizes:
             start = round_up(end, 64)
@@ -230,32 +233,55 @@ class Scanner:
             tables.append(data[start : start + size])
             end = start + size
         need(end == len(data), "scanner size")
-        stages, index, self.blocks, self.byte_classes, starts, states = tables
+        stages, index, self.blocks, self.byte_classes, starts, states, ahead = (*tables, b"")[:7]
         self.stages = list(struct.iter_unpack("<4I", stages))
         self.index = struct.unpack("<4352H", index)
         self.starts = list(struct.iter_unpack(f"<{row}H", starts))
         rows = list(struct.iter_unpack(f"<{row}H", states))
         need(max(self.index) < n_blocks, "class index")
         need(max(self.blocks + self.byte_classes) < self.n_classes, "class")
-        self.states = []
+        ahead = list(struct.iter_unpack(f"<{row}H", ahead))
+        self.states, self.ahead = [], []
         for stage, start in zip(self.stages, self.starts, strict=True):
             self.states.append(rows[: stage[0]])
             rows = rows[stage[0] :]
+            self.ahead.append(ahead[: stage[3]])
+            ahead = ahead[stage[3] :]
+            need(len(self.ahead[-1]) == stage[3], "ahead")
             self.check_stage(stage, start, self.states[-1])
-        need(not rows, "states")
+            self.check_ahead(self.ahead[-1])
+        need(not rows and not ahead, "states")
+        self.looks_ahead = n_ahead > 0 or any(stage[2] & 16 for stage in self.stages)
 
     def check_stage(self, stage, starts, rows):
-        n_states, behaviour, flags, reserved = stage
+        n_states, behaviour, flags, n_ahead = stage
         n, last = self.n_classes, max(starts)
-        need(len(rows) == n_states and behaviour <= 4 and flags < 16 and reserved == 0, "stage")
+        need(len(rows) == n_states and behaviour <= (1 if flags & 16 else 4) and flags < 32, "stage")
+        n_symbols = n + 1 << (self.n_looks if n_ahead else 0)
         need(0 < min(starts[: n + 1]) and last < n_states and not any(starts[n + 1 :]), "starts")
         need(flags & 8 or last == 1, "starts that differ")
         for state, row in enumerate(rows):
-            need(not any(row[n + 1 :]) and row[n] < 2, "row")
+            need(not any(row[n_symbols:]) and max(row[n : n_symbols : n + 1]) < 2, "row")
             need(state > 0 or not any(row), "state 0")
             for entry in row:
                 need(entry < 2 or last < entry >> 1 < n_states, "transition")
-                need(state > last or entry & 1 == 0, "empty match")
+                need(state > last or flags & 16 or entry & 1 == 0, "empty match")
+
+    def check_ahead(self, rows):
+        for row in rows:
+            need(not any(row[self.n_classes + 1 :]), "ahead row")
+            need(all(entry // 8 < len(rows) and entry % 8 < 2**self.n_looks for entry in row), "ahead")
+
+    def seen(self, stage, symbols):
+        """The symbols of a piece and its end, with the looks of the place before each."""
+        end = self.n_classes
+        if not self.ahead[stage]:
+            return [*symbols, end]
+        entry, out = self.ahead[stage][0][end], []
+        for symbol, before in zip([end, *reversed(symbols)], [*reversed(symbols), end], strict=True):
+            entry = self.ahead[stage][entry // 8][before]
+            out.append(entry % 8 * (end + 1) + symbol)
+        return out[::-1]
 
     def symbols(self, stage, piece):
         """What a stage sees of a piece: [(symbol, bytes)]."""
@@ -265,10 +291,10 @@ class Scanner:
         return [(self.blocks[self.index[c // 256] * 256 + c % 256], b) for c, b in characters]
 
     def match(self, stage, symbols, at):
-        """Where the match at a place ends, or that place."""
-        before = symbols[at - 1] if at > 0 else self.n_classes
-        state, end = self.starts[stage][before], at
-        for place, symbol in enumerate([*symbols[at:], self.n_classes], at):
+        """Where the match at a place ends, or None. `symbols` are what seen() returned."""
+        before = symbols[at - 1] % (self.n_classes + 1) if at > 0 else self.n_classes
+        state, end = self.starts[stage][before], None
+        for place, symbol in enumerate(symbols[at:], at):
             entry = self.states[stage][state][symbol]
             end, state = place if entry & 1 else end, entry >> 1
             if state == 0:
@@ -278,12 +304,13 @@ class Scanner:
     def segments(self, stage, symbols):
         """[[start, end, is_match]]"""
         out, at, start = [], 0, 0
+        seen = self.seen(stage, symbols)
         while at < len(symbols):
-            end = self.match(stage, symbols, at)
-            if end == at:
+            end = self.match(stage, seen, at)
+            if end is None or end == at == start:
                 at += 1
                 continue
-            out += [[start, at, False]] * (start < at) + [[at, end, True]]
+            out += [[start, at, False]] * (start < at) + [[at, end, True]] * (at < end)
             at = start = end
         return out + [[start, at, False]] * (start < at)
 
@@ -643,6 +670,7 @@ class Blob:
         need(extended == bool(self.features & VOCABULARY), "vocabulary")
         need(bool(has_text and self.text.clusters) == bool(self.features & CLUSTERS), "clusters")
         self.scanner = Scanner(self.section(SCANNER)) if self.features & SCANNERS else None
+        need(bool(self.scanner and self.scanner.looks_ahead) == bool(self.features & AHEAD), "ahead")
         self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"], self.text)
         need((self.tokenizer.pretokenizer == 4) == (self.scanner is not None), "pretokenizer")
 
@@ -657,7 +685,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")

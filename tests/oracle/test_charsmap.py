@@ -87,11 +87,11 @@ OF_PACKAGE = {
         f"{family} nmt_nfkc": of_package("nmt_nfkc", family, **options)
         for family, options in {
             "XLMRoberta": {}, "Camembert": {}, "Barthez": {}, "XGLM": {}, "Pegasus": {
-                "mask_token_sent": "<mask_1>", "mask_token": "<mask_2>", "offset": 103, "pad_token": "<pad>",
+                "mask_token_sent": "<mask_1>", "mask_token": "<mask_2>", "mask_token_id": 2, "offset": 103, "pad_token": "<pad>",
                 "eos_token": "</s>", "unk_token": "<unk>",
             },
             "Albert": ALBERT_OPTIONS, "XLNet": ALBERT_OPTIONS, "RemBert": ALBERT_OPTIONS,
-            "DebertaV2": {"do_lower_case": True}, "BigBird": {},
+            "DebertaV2": {"do_lower_case": True, "split_by_punct": False}, "BigBird": {},
         }.items()
     },
 }  # fmt: skip

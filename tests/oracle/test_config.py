@@ -108,6 +108,8 @@ class Config(ctypes.Structure):
 
     _fields_ = [
         ("family", ctypes.c_void_p),
+        ("head", ctypes.c_int),
+        ("score", ctypes.c_int),
         ("model", Model),
         ("layers", ctypes.c_uint8 * 1024),
         ("inv_freq", ctypes.c_float * 1024),

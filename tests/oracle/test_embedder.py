@@ -1,7 +1,6 @@
 """Embedding models beyond BERT against transformers: decoders that pool the last token, prompts, dense layers.
 
-The files of sentence-transformers are written as its release 6.2 does; what they ask for is computed here with torch.
-tests/oracle/sentence_models.py does the same with sentence-transformers itself, see the last test."""
+The files of sentence-transformers are written as its release 6.2 does; what they ask for is computed here with torch."""
 
 import json
 import random
@@ -12,8 +11,9 @@ import programs
 import pytest
 import torch
 from blobs import edited, read_blob, section
-from checkpoints import randomize
-from engine import Model, SmolError, convert, kernel_sets
+from checkpoints import make_of, randomize
+from engine import SmolError, convert, kernel_sets
+from features import featured
 from internal import DAMAGED, UNSUPPORTED, USAGE
 from package import smolrun
 from safetensors.torch import save_file
@@ -270,6 +270,23 @@ def test_files_that_are_not_supported_are_refused(made, i, tmp_path):
 def test_a_body_without_modules_is_refused(tmp_path):
     make(tmp_path / "c", lines(20, seed=1))
     with pytest.raises(SmolError, match=r"without the modules\.json"):
+        convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "int6", "int5", "int4"])
+def test_other_dtypes_are_near(made, dtype, tmp_path):
+    """Of random weights, which are harder to quantize than trained ones."""
+    texts = lines(12, seed=8)
+    expected = embed(convert(made[0], tmp_path / "a.smol", "f32"), texts)
+    least = {"bf16": 0.999, "int6": 0.99, "int5": 0.98, "int4": 0.9}[dtype]
+    assert min(map(cosine, embed(convert(made[0], tmp_path / "b.smol", dtype), texts), expected)) >= least
+
+
+@pytest.mark.parametrize("name", ["lfm2", "olmoe"])
+def test_models_with_states_or_experts_are_refused(name, tmp_path):
+    make_of(featured(name), tmp_path / "c")
+    write_modules(tmp_path / "c")
+    with pytest.raises(SmolError, match="states|experts"):
         convert(tmp_path / "c", tmp_path / "a.smol", "f32")
 
 

@@ -1,6 +1,8 @@
 """Mixtures of experts: only the experts that a token uses are read, the layouts of published checkpoints, one
 answer everywhere, and section 15 of a blob, good and bad (FORMAT.md, 5.15)."""
 
+import copy
+import json
 import struct
 import subprocess
 
@@ -10,15 +12,15 @@ import torch
 from blob_images import repair, xxh3
 from checkpoints import edit_config, load_reference, make_of, reference_logits
 from engine import Model, SmolError, convert, kernel_sets
-from features import config_of, featured
+from features import EXPERTS, config_of, featured
 from internal import BUILD, DAMAGED, UNSUPPORTED
 from safetensors.torch import load_file, save_file
 from smol_reader import CHUNK, EXPERTS_SECTION, TENSORS, Blob, Damaged
 from test_determinism import eval_in_parts, random_sizes, same_bits, skip_unless_runs
 from test_families import contents
 from test_logits import check
+from transformers import AutoConfig, AutoModelForCausalLM
 
-FAMILIES = ("olmoe", "qwen3moe", "granitemoe", "granitemoeshared")
 IDS = np.random.default_rng(5).integers(0, 101, 150).tolist()
 
 
@@ -28,7 +30,7 @@ def sections(data):
     return {kind: (at, size) for kind, _, at, size in table}
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=EXPERTS)
 def checkpoint(request, tmp_path_factory):
     return make_of(featured(request.param), tmp_path_factory.mktemp("experts") / "checkpoint", 3)
 
@@ -259,3 +261,40 @@ def test_a_feature_without_its_section_is_refused(olmoe, tmp_path):
     data = bytearray(olmoe)
     data[41] &= ~4
     assert refused(repair(data), tmp_path)
+
+
+# --- descriptions -----------------------------------------------------------------------------
+
+
+def smolconv(*words):
+    return subprocess.run([BUILD / "smolconv", *words], capture_output=True, text=True)
+
+
+def test_inspect_counts_what_a_token_uses(checkpoint, tmp_path):
+    """A token uses all parameters but those of the experts that it does not use: as many as transformers' model has
+    with as many experts as that."""
+    path = convert(checkpoint, tmp_path / "a.smol", "int8")
+    told = json.loads(smolconv("inspect", "--json", path).stdout)["model"]
+    config = AutoConfig.from_pretrained(checkpoint)
+    few = copy.deepcopy(config)
+    n = getattr(config, "num_experts", 0) or config.num_local_experts
+    used = config.num_experts_per_tok
+    setattr(few, "num_experts" if hasattr(config, "num_experts") else "num_local_experts", used)
+    sparse = [i for i in range(2) if i not in getattr(config, "mlp_only_layers", [])]
+    routers = len(sparse) * (n - used) * config.hidden_size  # a token uses the whole router
+    expected = sum(p.numel() for p in AutoModelForCausalLM.from_config(few).parameters()) + routers
+    assert (told["experts"], told["experts_used"], told["expert_layers"]) == (n, used, sparse)
+    assert told["active_parameters"] == expected
+    text = smolconv("inspect", path).stdout
+    assert f"a token uses {used}" in text and "experts " in text
+
+
+def test_diff_tells_settings_of_experts_apart(tmp_path):
+    make_of(featured("olmoe"), tmp_path)
+    left = convert(tmp_path, tmp_path / "a.smol", "f32")
+    edit_config(tmp_path, lambda config: config.update(norm_topk_prob=True, num_experts_per_tok=2, clip_qkv=0.5))
+    right = convert(tmp_path, tmp_path / "b.smol", "f32")
+    told = smolconv("diff", left, right)
+    assert told.returncode != 0
+    for name in ("experts.n_used", "experts.normalizes", "experts.qkv_clip"):
+        assert name in told.stdout

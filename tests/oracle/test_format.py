@@ -421,6 +421,8 @@ class Contents(ctypes.Structure):
         ("scanner", ctypes.c_char_p), ("n_scanner", ctypes.c_size_t),
         ("layers", ctypes.c_char_p), ("text", ctypes.c_char_p), ("n_text", ctypes.c_size_t),
         ("template_section", ctypes.c_char_p), ("n_template", ctypes.c_size_t),
+        ("encoder", ctypes.c_char_p), ("sees_ahead", ctypes.c_bool),
+        ("embedder", ctypes.c_char_p), ("n_embedder", ctypes.c_size_t),
         ("storage", ctypes.c_char_p), ("levels", ctypes.c_char_p), ("n_levels", ctypes.c_size_t),
     ]  # fmt: skip
 
@@ -474,7 +476,7 @@ def example_tensor(shape):
 
 def example_blob(folder, provenance=b"converter: by hand\n", wanted=OK):
     model = struct.pack(
-        "<12IfIIId56x", 1, INT8, 1, 3, 2, 1, 1, 2, 4, 8, 3, 1, 1e-5, 0, 0, 0, 10000.0
+        "<12IfIIId440x", 1, INT8, 1, 3, 2, 1, 1, 2, 4, 8, 3, 1, 1e-5, 0, 0, 0, 10000.0
     )
     contents = Contents(
         model, struct.pack("<f", 1), struct.pack("<I", 3), 1,

@@ -2,6 +2,7 @@
 sequence, its logits are the bits of a new context with the same tokens, and those of transformers."""
 
 import ctypes
+import shutil
 import struct
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 import torch
 from checkpoints import make_of
 from engine import Model, Prefixes, SmolError, check, convert, eval_many, kernel_sets
-from internal import DAMAGED, Error, lib
+from internal import DAMAGED, ROOT, Error, lib
+from programs import smolrun
 from session_reader import digest, edited, read, start_sizes
 from test_determinism import KVS, eval_in_parts, random_sizes, same_bits, skip_unless_runs
 from test_logits import check as check_logits
@@ -162,6 +164,25 @@ def test_several_sequences_in_one_pass(model):
             text.context.close()
 
 
+@pytest.fixture(scope="module")
+def speaking(tmp_path_factory):
+    """A blob with the bundled model's tokenizer, whose output soon repeats itself in part."""
+    folder = tmp_path_factory.mktemp("speaking")
+    make_of(Lfm2Config(**SETTINGS | {"vocab_size": 1990}), folder)
+    for path in (ROOT / "demo/model").glob("tokenizer*.json"):
+        shutil.copy(path, folder)
+    return convert(folder, folder / "int8.smol")
+
+
+@pytest.mark.parametrize("options", [[], ["--ctx", 100, "--slide"], ["--ctx", 300, "--slide", "--temp", 0.7]])
+def test_guesses_and_slides_leave_the_text_as_it_is(speaking, options):
+    """A wrong guess takes the sequence back."""
+    words = [speaking, "the cat sat on the mat. " * 3, "-n", 700, *options]
+    results = [smolrun(*words, *more) for more in ([], ["--lookup"], ["--lookup", "--threads", 3])]
+    assert {result.returncode for result in results} == {0}
+    assert len(results[0].stdout) > 500 and len({result.stdout for result in results}) == 1
+
+
 # --- sessions -----------------------------------------------------------------------------------
 
 
@@ -217,7 +238,6 @@ def chained(saved, replace):
 
 
 def sizes_of(saved):
-    sizes, at = [], 0
     session = read(saved, *SHAPE)
     sizes = start_sizes(session.header)
     sizes.append(16)

@@ -183,15 +183,27 @@ static void places_are_looked_around_at(void **state)
     cuts("\\Ba", "a ba", "|a b|a");
 }
 
+static void longer_texts_are_looked_ahead_at(void **state)
+{
+    (void)state;
+    cuts("a(?=bc)", "abdabc", "|abd|a|bc");
+    cuts("a(?!bc)", "abdabc", "|a|bdabc");
+    cuts("a(?=b{2})|b", "abbab", "|a|b|b|a|b");
+    cuts("\\d{1,3}(?=(?:\\d{3})*\\b)", "1234567x 1234567", "|1234567x |1|234|567");
+    cuts("a(?=(?!bc)b)", "abcabd", "|abc|a|bd");
+    cuts("a(?=\\b)|a(?=a\\B)", "aaa", "|a|a|a");
+    cuts("(?=(\\d{3})+(?!\\d))", "12345678,1234", "|12|345|678,1|234");
+    cuts("x*", "axxb", "|a|xx|b");
+    cuts("", "abc", "|a|b|c");
+}
+
 static void what_cannot_be_followed_is_refused(void **state)
 {
     (void)state;
-    refuses("", "the empty string");
-    refuses("a*", "the empty string");
-    refuses("a||b", "the empty string");
-    refuses("(?=a)", "the empty string");
     refuses("(a)\\1", "escape");
-    refuses("(?=ab)c", "more than one character");
+    refuses("(?<=ab)c", "more than one character");
+    refuses("(?=.{9}a)b", "in too many ways");
+    refuses("(?=ab)a(?=bc)b(?=cd)c(?=de)d", "in too many places");
     refuses("(?:a|ab)++c", "possessive");
     refuses("(?:a?)*b", "empty");
     refuses("(?:a+?)*b", "repetition");
@@ -330,7 +342,7 @@ static void every_rule_is_kept(void **state)
     struct scanner_stage *stage = &CHANGED(struct scanner_stage, f.tables.stages[0]);
     uint16_t *starts = &CHANGED(uint16_t, f.tables.starts[0]);
     uint16_t *states = &CHANGED(uint16_t, f.tables.states[0]);
-    f.header->reserved[10] = 1;
+    f.header->reserved[8] = 1;
     is_refused(&f, "reserved");
     f.header->n_stages = SCANNER_MAX_STAGES + 1;
     is_refused(&f, "too many stages");
@@ -354,11 +366,11 @@ static void every_rule_is_kept(void **state)
     is_refused(&f, "byte 9");
     stage->behaviour = SPLIT_COUNT;
     is_refused(&f, "stage");
-    stage->flags = STAGE_LOOKBEHIND << 1;
+    stage->flags = STAGE_EMPTY << 1;
     is_refused(&f, "stage");
     stage->flags = 0; /* but its start state differs */
     is_refused(&f, "stage");
-    stage->reserved = 1;
+    stage->n_ahead_states = 1;
     is_refused(&f, "stage");
     stage->n_states++;
     is_refused(&f, "stage");
@@ -423,6 +435,7 @@ int main(void)
         cmocka_unit_test(classes_are_what_they_say),
         cmocka_unit_test(case_is_ignored_with_unicode_s_folds),
         cmocka_unit_test(places_are_looked_around_at),
+        cmocka_unit_test(longer_texts_are_looked_ahead_at),
         cmocka_unit_test(what_cannot_be_followed_is_refused),
         cmocka_unit_test(behaviours_make_pieces),
         cmocka_unit_test(bytes_are_seen_as_their_characters),
