@@ -329,6 +329,8 @@ static void a_gate_of_attention_needs_states(void **state)
     (void)state;
     struct blob_model *model = section_data(SECTION_MODEL);
     model->blocks |= BLOCK_ATTENTION_GATE;
+    header()->required_features |= FEATURE_COMPONENTS;
+    header()->minor = BLOB_MINOR_COMPONENTS;
     refuses("a gate of attention needs the states feature");
 }
 
