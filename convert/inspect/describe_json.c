@@ -110,6 +110,10 @@ static void write_states(struct json_out *json, const struct blob_model *m)
     smol_json_member_text(json, "state", smol_state_name(m->states.kind));
     smol_json_member_whole(json, "state_taps", m->states.taps);
     smol_json_member_flag(json, "state_biases", m->states.biases);
+    smol_json_member_whole(json, "state_heads", m->states.n_heads);
+    smol_json_member_whole(json, "state_head_dim", m->states.head_dim);
+    smol_json_member_whole(json, "state_size", m->states.size);
+    smol_json_member_whole(json, "state_groups", m->states.n_groups);
     smol_json_key(json, "state_layers");
     smol_json_open(json, '[');
     for (uint32_t i = 0; i < m->n_layers; i++)

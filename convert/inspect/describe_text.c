@@ -163,8 +163,12 @@ static void print_states(const struct blob_model *m, FILE *out)
 {
     if (!m->states.kind)
         return;
-    fprintf(out, "%-18s %s, %" PRIu32 " taps%s, in layers", "states",
+    fprintf(out, "%-18s %s, %" PRIu32 " taps%s", "states",
             smol_state_name(m->states.kind), m->states.taps, m->states.biases ? ", biases" : "");
+    if (m->states.n_heads)
+        fprintf(out, ", %" PRIu32 " heads of %" PRIu32 " by %" PRIu32 " in %" PRIu32 " groups",
+                m->states.n_heads, m->states.head_dim, m->states.size, m->states.n_groups);
+    fprintf(out, ", in layers");
     for (uint32_t i = 0; i < m->n_layers; i++)
         if (layer_has_state(m, i))
             fprintf(out, " %" PRIu32, i);

@@ -324,6 +324,16 @@ static void states_that_break_a_rule_are_refused(void **state)
     refuses("wrong number of sections");
 }
 
+static void a_gate_of_attention_needs_states(void **state)
+{
+    (void)state;
+    struct blob_model *model = section_data(SECTION_MODEL);
+    model->blocks |= BLOCK_ATTENTION_GATE;
+    header()->required_features |= FEATURE_COMPONENTS;
+    header()->minor = BLOB_MINOR_COMPONENTS;
+    refuses("a gate of attention needs the states feature");
+}
+
 static void sizes_of_recurrences_have_their_ranges(void **state)
 {
     (void)state;
@@ -1750,6 +1760,7 @@ int main(void)
         on_image(nothing_may_follow_the_last_section),
         on_image(states_that_break_a_rule_are_refused),
         cmocka_unit_test(sizes_of_recurrences_have_their_ranges),
+        on_rich_image(a_gate_of_attention_needs_states),
         on_image(front_sections_must_have_the_size_of_their_contents),
         on_image(resized_front_sections_are_refused_even_in_place),
         on_image(hyper_parameters_are_checked_at_open),
