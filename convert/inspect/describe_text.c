@@ -163,8 +163,8 @@ static void print_states(const struct blob_model *m, FILE *out)
 {
     if (!m->states.kind)
         return;
-    fprintf(out, "%-18s %s, %" PRIu32 " taps%s", "states",
-            smol_state_name(m->states.kind), m->states.taps, m->states.biases ? ", biases" : "");
+    fprintf(out, "%-18s %s, %" PRIu32 " taps%s", "states", smol_state_name(m->states.kind),
+            m->states.taps, m->states.biases ? ", biases" : "");
     if (m->states.n_heads)
         fprintf(out, ", %" PRIu32 " heads of %" PRIu32 " by %" PRIu32 " in %" PRIu32 " groups",
                 m->states.n_heads, m->states.head_dim, m->states.size, m->states.n_groups);
