@@ -74,11 +74,12 @@ static void convolve(struct pass *pass, size_t layer, size_t t)
     float *out = pass->e->convolved + t * hidden;
     for (size_t k = 0; k < taps; k++, weights += hidden) {
         size_t back = taps - 1 - k; /* tokens before t */
-        const float *row = pass->e->mixed + (t - back) * 3 * hidden;
-        if (back > i)
+        if (back > i) {
             add_tap(old + (i + k) * hidden, weights, k == 0, hidden, out);
-        else
-            add_gated_tap(row, row + 2 * hidden, weights, k == 0, hidden, out);
+            continue;
+        }
+        const float *row = pass->e->mixed + (t - back) * 3 * hidden;
+        add_gated_tap(row, row + 2 * hidden, weights, k == 0, hidden, out);
     }
     const float *gate = pass->e->mixed + (t * 3 + 1) * hidden;
     for (size_t c = 0; bias && c < hidden; c++)

@@ -119,10 +119,10 @@ static void thin(struct sequence_state *state, const size_t *kept, size_t n_kept
 /* Makes room for one more snapshot. Returns false if there is no memory. */
 static bool make_room(struct sequence_state *state, const size_t *kept, size_t n_kept)
 {
-    const struct state_snapshot *last = state->snapshots + state->n_snapshots - 1;
-    if (state->n_snapshots > 0 && last->position % STATE_INTERVAL &&
-        !is_kept(state, state->n_snapshots - 1, kept, n_kept))
-        remove_at(state, state->n_snapshots - 1); /* those of the interval are near enough */
+    size_t n = state->n_snapshots;
+    if (n > 0 && state->snapshots[n - 1].position % STATE_INTERVAL &&
+        !is_kept(state, n - 1, kept, n_kept))
+        remove_at(state, n - 1); /* those of the interval are near enough */
     if (state->n_snapshots == state->most)
         thin(state, kept, n_kept);
     if (state->n_snapshots < state->room)
