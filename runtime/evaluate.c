@@ -225,7 +225,7 @@ static void drop_passed(smol_context *c)
     smol_kv_drop(&c->kv, c->length, lengths, sizeof lengths / sizeof lengths[0]);
 }
 
-/* Takes a snapshot of the states where one is due. */
+/* Takes a snapshot of the states at every interval and at the end of several tokens. */
 static void keep_state(smol_context *c, const smol_eval_part *part)
 {
     if (c->state.position % STATE_INTERVAL == 0 || (part->n > 1 && n_done(part) == part->n))

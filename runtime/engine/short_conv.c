@@ -31,7 +31,7 @@ static void add_tap(const float *u, const float *weight, bool first, size_t n, f
             out[i] += weight[i] * u[i];
 }
 
-/* The same for the gated input b * x. */
+/* Does the same for the gated input b * x. */
 static void add_gated_tap(const float *b, const float *x, const float *weight, bool first, size_t n,
                           float *out)
 {

@@ -46,7 +46,7 @@ size_t smol_state_bytes(const struct sequence_state *state);
 /* Takes over what a pass of n tokens has written. */
 void smol_state_advance(struct sequence_state *state, size_t n);
 
-/* Returns how many of n more tokens a pass may read, so that it ends where a snapshot is due. */
+/* Returns how many of n more tokens a pass may read: it ends where the next snapshot is taken. */
 size_t smol_state_pass(const struct sequence_state *state, size_t n);
 
 /* Takes a snapshot. Another that is near it or near others may make room, but none at one of
