@@ -19,7 +19,7 @@ enum longrope { LONGROPE_NONE, LONGROPE_SHORT, LONGROPE_LONG };
 
 enum config_file { CONFIG_JSON, GENERATION_JSON, TOKENIZER_CONFIG_JSON, N_CONFIG_FILES };
 
-/* What follows the layers. */
+/* The part of a model after its layers. */
 enum config_head { HEAD_OUTPUT, HEAD_NONE, HEAD_SCORE };
 
 struct config {

@@ -25,7 +25,7 @@ static void pass(struct sequence_state *state, size_t n)
     smol_state_advance(state, n);
 }
 
-/* Reads on to position n, with snapshots where they are due. */
+/* Reads to position n and takes snapshots at every interval. */
 static void read_to(struct sequence_state *state, size_t n, const size_t *kept, size_t n_kept)
 {
     while (state->position < n) {
