@@ -162,8 +162,6 @@ static smol_status split_one(struct split *split, const struct family_fused *par
  * embeddings may. */
 static bool lacks_prefix(const struct family *family, const struct safetensors *all)
 {
-    if (!family->encodes && !family->has_no_output)
-        return false;
     for (size_t i = 0; family->prefix && i < all->n_tensors; i++)
         if (strncmp(all->tensors[i].name, family->prefix, strlen(family->prefix)) == 0)
             return false;
