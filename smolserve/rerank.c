@@ -58,8 +58,7 @@ static smol_status read_document(struct request_reader *r)
     int next = smol_json_peek(&r->json);
     if (next != '"' && next != '{')
         return smol_member_fail(r, "expected strings, or objects with a text");
-    return next == '{' ? read_object(r, prompt)
-                       : smol_member_text(r, &prompt->text, &prompt->size);
+    return next == '{' ? read_object(r, prompt) : smol_member_text(r, &prompt->text, &prompt->size);
 }
 
 static smol_status set_documents(struct request_reader *r)
