@@ -326,6 +326,7 @@ def test_attention_over_a_cache_is_that_of_torch(head_dim, kv_type, kernels, fil
         assert_close(ours, expected.numpy(), 1e-5, absolute=2e-6)
 
 
+@pytest.mark.sample(25)
 @attention_cases
 def test_causal_attention_is_that_of_torch(head_dim, kv_type, kernels, filled_cache, rng):
     """Every position's query, as many at a time as go together."""
