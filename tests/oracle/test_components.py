@@ -223,7 +223,7 @@ class KvCache:
     def __init__(self, kv_type, head_dim, n, address):
         self.address, self.error = address, Error()
         self.memory = ctypes.create_string_buffer(4096)  # more than struct kv_cache needs
-        model = np.zeros(128, np.uint32)  # at least struct blob_model, of which these are the first fields
+        model = np.zeros(256, np.uint32)  # more than struct blob_model, of which these are the first fields
         for name, value in dict(n_layers=2, n_kv_heads=3, head_dim=head_dim).items():
             model[MODEL_FIELDS.index(name)] = value
         status = lib.smol_kv_init(
