@@ -217,12 +217,12 @@ static smol_status check_ahead(const struct source *source, enum blob_dtype dtyp
                                smol_error *error)
 {
     const struct blob_model *model = &source->config.model;
-    if (model->context_length > ENCODER_MAX_LONG)
+    if (model->context_length > ENCODER_MAX_CONTEXT)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s/%s: max_position_embeddings is %u: encoders of at most %d positions "
                          "are supported",
                          source->folder, source->config_name, model->context_length,
-                         ENCODER_MAX_LONG);
+                         ENCODER_MAX_CONTEXT);
     if (dtype > DTYPE_INT8 || source->calibration)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: an encoder: f32, bf16 and int8 are supported, without calibration",

@@ -65,7 +65,7 @@ enum blob_feature {
         1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     FEATURE_AHEAD =
         1 << 13, /* fields of struct blob_scanner from `n_ahead_states` on, STAGE_EMPTY */
-    /* with FEATURE_ENCODER: windows see both sides, and a text may have up to ENCODER_MAX_LONG
+    /* with FEATURE_ENCODER: windows see both sides, and a text may have up to ENCODER_MAX_CONTEXT
      * tokens */
     FEATURE_AROUND = 1 << 15,
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
@@ -271,7 +271,7 @@ enum encoder_pooling {
     ENCODER_LAST, /* FEATURE_EMBEDDER only */
     ENCODER_POOLINGS
 };
-enum { ENCODER_MAX_CONTEXT = 512, ENCODER_MAX_LONG = 8192 };
+enum { ENCODER_SHORT = 512, ENCODER_MAX_CONTEXT = 8192 };
 
 /* A layer between pooling and normalization: activation(matrix * x + bias). */
 struct blob_dense {

@@ -29,7 +29,7 @@ bool smol_model_has_components(const struct blob_model *model)
 
 bool smol_model_needs_around(const struct blob_model *model, bool encodes)
 {
-    return encodes && (model->context_length > ENCODER_MAX_CONTEXT || model->sliding_window > 0);
+    return encodes && (model->context_length > ENCODER_SHORT || model->sliding_window > 0);
 }
 
 /* --- ranges ------------------------------------------------------------------------------- */

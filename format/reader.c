@@ -257,7 +257,7 @@ static bool encoder_is_valid(const struct blob *blob)
            encoder->normalizes <= 1 && encoder->max_length >= 1 &&
            encoder->max_length <= model->context_length &&
            smol_model_needs_around(model, ahead) == around &&
-           (!ahead || model->context_length <= ENCODER_MAX_LONG) &&
+           (!ahead || model->context_length <= ENCODER_MAX_CONTEXT) &&
            !(stream && (!ahead || model->blocks & others)) &&
            all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
 }
