@@ -122,6 +122,20 @@ static smol_status check_dtypes(const struct json_settings *config)
     return status ? status : check_choice(config, "torch_dtype", dtypes, expected, &ignored);
 }
 
+/* Reads whether each token sees the whole text. A model of logits has only causal attention. */
+static smol_status read_direction(const struct json_settings *config, struct config *result)
+{
+    const char *key = result->family->encodes_key;
+    uint32_t encodes = result->family->encodes;
+    smol_status status = key ? smol_setting_flag(config, key, &encodes) : SMOL_OK;
+    result->encodes = encodes;
+    if (!status && key && encodes && result->head != HEAD_NONE)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, smol_setting(config, key),
+                                 "only causal attention is supported, but for a model of "
+                                 "embeddings without an output layer");
+    return status;
+}
+
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     smol_status status = check_dtypes(config);
@@ -529,6 +543,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     smol_status status = check_family(config, &result->family, &result->head);
     if (!status)
         status = check_supported(config, result->family);
+    if (!status)
+        status = read_direction(config, result);
     if (!status)
         status = read_sizes(config, result->family, model);
     if (!status && result->family->adjusts_mlp)

@@ -762,6 +762,9 @@ static const struct family families[] = {
         /* transformers has the key attn_logit_softcapping here too, but does not use it */
         .architecture = "Gemma3ForCausalLM",
         .model_type = "gemma3_text",
+        .body = "Gemma3TextModel",
+        .prefix = "model.",
+        .encodes_key = "use_bidirectional_attention",
         .sizes = {2304, 9216, 26, 8, 4, 256, 262208, 131072},
         .norm_eps = 1e-6,
         .rope_theta = 1000000,
@@ -780,7 +783,6 @@ static const struct family families[] = {
         .scales_by_root = true,
         .query_scalar = {"query_pre_attn_scalar", 256},
         .logit_softcap = {"final_logit_softcapping", 0},
-        .demands = {{"use_bidirectional_attention", false, ONLY_CAUSAL}},
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES},
     },
 };

@@ -164,7 +164,9 @@ struct family {
      * the embedding and of that after each layer, weight and bias; names has that before the layer,
      * which is the one after the layer before. */
     bool encodes;
-    bool scores;        /* it has a score's tensors; set for rerankers */
+    const char *encodes_key; /* makes a model without an output layer an encoder, whose windows see
+                              * half of sliding_window on either side; NULL: none */
+    bool scores;             /* it has a score's tensors; set for rerankers */
     bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings
                          */
     const char *embedding_norm[2], *layer_norm[2];

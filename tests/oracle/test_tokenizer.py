@@ -174,7 +174,7 @@ def texts(reference):
 # --- encoding and decoding --------------------------------------------------------------------
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 def test_ids_are_those_of_the_reference(smol, reference, texts):
     check_encoding(smol, reference, texts)
 
