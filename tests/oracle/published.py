@@ -184,6 +184,17 @@ CONFIGS = {
         rope_parameters={"rope_theta": 1000000.0, "rope_type": "default"}, tie_embedding=True,
         use_cache=True, use_pos_enc=True, vocab_size=65536,
     ),
+    "LFM2 8B A1B": dict(
+        architectures=["Lfm2MoeForCausalLM"], model_type="lfm2_moe", bos_token_id=1, conv_L_cache=3,
+        conv_bias=False, dtype="bfloat16", eos_token_id=7, hidden_size=2048, initializer_range=0.02,
+        intermediate_size=7168,
+        layer_types=["conv", "conv", "full_attention", "conv", "conv", "conv"] * 3
+        + ["full_attention", "conv", "conv", "full_attention", "conv", "conv"],
+        max_position_embeddings=128000, moe_intermediate_size=1792, norm_eps=1e-5, norm_topk_prob=True,
+        num_attention_heads=32, num_dense_layers=2, num_experts=32, num_experts_per_tok=4,
+        num_hidden_layers=24, num_key_value_heads=8, pad_token_id=0, rope_theta=1000000.0,
+        routed_scaling_factor=1.0, use_cache=True, use_expert_bias=True, vocab_size=65536,
+    ),
     "MiniCPM 2B": dict(
         architectures=["MiniCPMForCausalLM"], model_type="minicpm", bos_token_id=1, eos_token_id=2,
         dim_model_base=256, hidden_act="silu", hidden_size=2304, initializer_range=0.1,
