@@ -145,6 +145,7 @@ static const struct family families[] = {
         .model_type = "mistral",
         .body = "MistralModel",
         .prefix = "model.",
+        .nest = "mistral3",
         .sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -283,6 +284,8 @@ static const struct family families[] = {
     {
         .architecture = "Ministral3ForCausalLM",
         .model_type = "ministral3",
+        .prefix = "model.",
+        .nest = "mistral3",
         .sizes = {4096, 14336, 34, 32, 8, 128, 131072, 262144},
         .norm_eps = 1e-5,
         .rope_theta = 1000000,
@@ -464,6 +467,9 @@ static const struct family families[] = {
     {
         .architecture = "Qwen3_5ForCausalLM",
         .model_type = "qwen3_5_text",
+        .prefix = "model.",
+        .nest = "qwen3_5",
+        .predicts_further = true,
         .sizes = {4096, 12288, 32, 16, 4, 256, 248320, 32768},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -810,6 +816,8 @@ static const struct family families[] = {
         /* transformers has the key attn_logit_softcapping here too, but does not use it */
         .architecture = "Gemma3ForCausalLM",
         .model_type = "gemma3_text",
+        .prefix = "model.",
+        .nest = "gemma3",
         .sizes = {2304, 9216, 26, 8, 4, 256, 262208, 131072},
         .norm_eps = 1e-6,
         .rope_theta = 1000000,

@@ -174,6 +174,8 @@ struct family {
     const char *embedding_norm[2], *layer_norm[2];
     const char *types;  /* the embedding of types of tokens, of which all are 0 */
     const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
+    bool predicts_further; /* checkpoints may have mtp.*, which predict further tokens */
 };
 
 /* Returns family `i`, counted from 0, or NULL after the last. */

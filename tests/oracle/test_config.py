@@ -108,6 +108,7 @@ class Config(ctypes.Structure):
 
     _fields_ = [
         ("family", ctypes.c_void_p),
+        ("nest", ctypes.c_char_p),
         ("head", ctypes.c_int),
         ("score", ctypes.c_int),
         ("model", Model),
