@@ -38,7 +38,8 @@ static smol_status read_n(const struct json_settings *config, const struct famil
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: %s and %s differ: correct one of them", config->path, family->n.key,
                          family->n_alias);
-    smol_status status = smol_setting_integer(config, family->n.key, 1, MODEL_MAX_EXPERTS, n);
+    smol_status status = smol_setting_integer(config, family->n.key, family->may_be_none ? 0 : 1,
+                                              MODEL_MAX_EXPERTS, n);
     if (!status && family->n_alias)
         status = smol_setting_integer(config, family->n_alias, 1, MODEL_MAX_EXPERTS, n);
     return status;
@@ -61,9 +62,10 @@ static smol_status read_numbers(const struct json_settings *config, const struct
     experts->width = result->model.intermediate_size;
     experts->scoring = family->scoring;
     smol_status status = read_n(config, family, &experts->n_experts);
-    if (!status)
-        status = smol_setting_integer(config, "num_experts_per_tok", 1, MODEL_MAX_EXPERTS,
-                                      &experts->n_used);
+    if (status || experts->n_experts == 0) /* nothing of the others then counts */
+        return status;
+    status =
+        smol_setting_integer(config, "num_experts_per_tok", 1, MODEL_MAX_EXPERTS, &experts->n_used);
     if (!status && experts->n_used > experts->n_experts)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: num_experts_per_tok %u is above the number of experts, %u: correct "

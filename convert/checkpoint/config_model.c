@@ -289,20 +289,6 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
     return SMOL_OK;
 }
 
-/* Checks that an MLP has no experts. */
-static smol_status check_experts(const struct json_settings *config, const struct family *family)
-{
-    uint32_t n = 8;
-    if (!family->experts_key)
-        return SMOL_OK;
-    smol_status status = smol_setting_integer(config, family->experts_key, 0, UINT32_MAX, &n);
-    if (!status && n > 0)
-        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: %s is %u: experts are not supported in this family", config->path,
-                         family->experts_key, n);
-    return status;
-}
-
 /* Checks what layers with states need: their activation is SiLU. */
 static smol_status check_recurrences(const struct json_settings *config,
                                      const struct blob_model *model)
@@ -580,8 +566,6 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = check_nest(&outer, config, result);
     if (!status)
         status = check_supported(config, result->family);
-    if (!status)
-        status = check_experts(config, result->family);
     if (!status)
         status = read_sizes(config, result->family, model);
     if (!status && result->family->adjusts_mlp)

@@ -63,7 +63,7 @@ enum family_fusion {
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
     FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
 };
-enum { FAMILY_MAX_FUSED = 6, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 8, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
@@ -77,6 +77,7 @@ struct family_fused {
 struct family_experts {
     struct family_count n;     /* 0: the family has no experts */
     const char *n_alias;       /* another key of the same number */
+    bool may_be_none;          /* the number may be 0: a model without experts */
     uint32_t n_used;           /* the default of num_experts_per_tok */
     struct family_count width; /* a key of NULL: intermediate_size */
     struct family_count shared_width;
@@ -125,7 +126,6 @@ struct family {
     float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
     bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
     const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
-    const char *experts_key;  /* the number of experts, which must be 0; 8 by default */
     bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
     bool rotates_parts;       /* partial_rotary_factor may be below 1 */
     double rotary_factor;     /* its default; 0: 1 */

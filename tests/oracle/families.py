@@ -275,15 +275,14 @@ def state_layers(draw, shape):
 def granitemoehybrid(draw):
     config = draw(granite())
     config.pop("mlp_bias")
-    shared = config.pop("intermediate_size")
+    sparse = draw(experts("num_local_experts")) if draw(FLAG) else {"num_local_experts": 0}
     groups = draw(either(1, 2, 3))
     expand = draw(either(2, 1, 3))
     width = expand * config["hidden_size"]
     heads = draw(st.sampled_from([n for n in range(groups, 65, groups) if width % n == 0] or [width]))
     groups = groups if heads % groups == 0 else 1
-    return config | {
-        "shared_intermediate_size": shared,
-        "num_local_experts": 0,
+    return config | sparse | {
+        "shared_intermediate_size": draw(st.integers(8, 89)),
         "layer_types": state_layers(draw, config),
         "position_embedding_type": draw(either(None, "rope")),
         "mamba_n_heads": heads,

@@ -11,7 +11,7 @@ def rope(kind="default", **settings):
 # Whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention, and not of
 # experts, whose inputs are not measured.
 RECURRENCES = ("granitemoehybrid", "qwen3_5")
-EXPERTS = ("lfm2moe", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared")
+EXPERTS = ("lfm2moe", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
 CALIBRATED = [family for family in CONFIGS if family not in RECURRENCES + EXPERTS]
 LLAMA3 = rope(
     "llama3",
@@ -134,8 +134,9 @@ FEATURES = {
     "granitemoehybrid": (
         {
             "layer_types": ["linear_attention", "full_attention"],
-            "num_local_experts": 0,
-            "shared_intermediate_size": 40,
+            "num_local_experts": 5,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 37,
             "position_embedding_type": "rope",
             "mamba_n_heads": 8,
             "mamba_n_groups": 2,
@@ -147,6 +148,10 @@ FEATURES = {
         },
         {
             "rotation": {"position_embedding_type": None},
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the router": LAYER0 + "block_sparse_moe.router.weight",
+            "gates": LAYER1 + "block_sparse_moe.experts.gate_up_proj",
+            "the shared MLP": LAYER0 + "shared_mlp.input_linear.weight",
             "decay": LAYER0 + "mamba.A_log",
             "the bias of the step": LAYER0 + "mamba.dt_bias",
             "skip": LAYER0 + "mamba.D",

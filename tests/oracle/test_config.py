@@ -404,7 +404,7 @@ def check_experts(model, theirs):
 
 
 def intermediate_size_of(theirs):
-    if theirs.model_type == "granitemoehybrid":
+    if theirs.model_type == "granitemoehybrid" and not theirs.num_local_experts:
         return theirs.shared_intermediate_size
     layers = range(theirs.num_hidden_layers)
     if theirs.model_type in ("qwen3_moe", "lfm2_moe") and all(is_sparse(theirs, layer) for layer in layers):
