@@ -305,7 +305,11 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
 static smol_status map_tensors(struct source *source, smol_error *error)
 {
     struct blob_model *model = &source->config.model;
-    smol_status status = smol_fused_split(source->config.family, model, &source->shards.all, error);
+    const struct config *config = &source->config;
+    smol_status status = smol_nested_strip(config->family, config->nest, &source->shards.all,
+                                           &source->skipped, error);
+    if (!status)
+        status = smol_fused_split(config->family, model, &source->shards.all, error);
     if (status)
         return status;
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));

@@ -24,6 +24,8 @@ enum config_head { HEAD_OUTPUT, HEAD_NONE, HEAD_SCORE };
 
 struct config {
     const struct family *family;
+    const char
+        *nest; /* the model_type of the model that contains this one, see nested.h, or NULL */
     enum config_head head;
     enum embedder_score score;        /* of HEAD_SCORE */
     struct blob_model model;          /* .dtype is 0; .tied_embeddings as in config.json */

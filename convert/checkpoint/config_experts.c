@@ -5,6 +5,27 @@
 #include "convert/checkpoint/config_model.h"
 #include "format/experts.h"
 
+/* Reads what becomes of scores. */
+static smol_status read_weighing(const struct json_settings *config,
+                                 const struct family_experts *family, struct blob_experts *experts)
+{
+    double scale = 1;
+    smol_status status = SMOL_OK;
+    experts->normalizes = family->normalizes.fallback;
+    experts->choice_bias = family->choice_bias.fallback;
+    if (family->normalizes.key)
+        status = smol_setting_flag(config, family->normalizes.key, &experts->normalizes);
+    if (!status && family->choice_bias.key)
+        status = smol_setting_flag(config, family->choice_bias.key, &experts->choice_bias);
+    if (!status && family->scale.key) {
+        scale = family->scale.fallback;
+        status = smol_setting_fraction(config, family->scale.key, FLT_MIN, FLT_MAX, &scale);
+    }
+    experts->scale = (float)scale;
+    experts->sum_epsilon = experts->normalizes ? family->sum_epsilon : 0;
+    return status;
+}
+
 /* Reads the number of experts, which has two keys in some families. Which one wins depends on the
  * reference's release, so they must agree. */
 static smol_status read_n(const struct json_settings *config, const struct family_experts *family,
@@ -17,7 +38,8 @@ static smol_status read_n(const struct json_settings *config, const struct famil
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: %s and %s differ: correct one of them", config->path, family->n.key,
                          family->n_alias);
-    smol_status status = smol_setting_integer(config, family->n.key, 1, MODEL_MAX_EXPERTS, n);
+    smol_status status = smol_setting_integer(config, family->n.key, family->may_be_none ? 0 : 1,
+                                              MODEL_MAX_EXPERTS, n);
     if (!status && family->n_alias)
         status = smol_setting_integer(config, family->n_alias, 1, MODEL_MAX_EXPERTS, n);
     return status;
@@ -39,11 +61,11 @@ static smol_status read_numbers(const struct json_settings *config, const struct
     experts->n_used = family->n_used;
     experts->width = result->model.intermediate_size;
     experts->scoring = family->scoring;
-    experts->scale = 1;
     smol_status status = read_n(config, family, &experts->n_experts);
-    if (!status)
-        status = smol_setting_integer(config, "num_experts_per_tok", 1, MODEL_MAX_EXPERTS,
-                                      &experts->n_used);
+    if (status || experts->n_experts == 0) /* nothing of the others then counts */
+        return status;
+    status =
+        smol_setting_integer(config, "num_experts_per_tok", 1, MODEL_MAX_EXPERTS, &experts->n_used);
     if (!status && experts->n_used > experts->n_experts)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: num_experts_per_tok %u is above the number of experts, %u: correct "
@@ -53,9 +75,7 @@ static smol_status read_numbers(const struct json_settings *config, const struct
         status = read_count(config, &family->width, 1, &experts->width);
     if (!status)
         status = read_count(config, &family->shared_width, 0, &experts->shared_width);
-    if (!status && family->normalizes)
-        status = smol_setting_flag(config, family->normalizes, &experts->normalizes);
-    return status;
+    return status ? status : read_weighing(config, family, experts);
 }
 
 static smol_status read_clip(const struct json_settings *config, const char *key, float *clip)
@@ -98,6 +118,20 @@ static smol_status read_dense(const struct json_settings *config, uint32_t n_lay
     return status;
 }
 
+/* Reads how many of the first layers have one MLP instead. */
+static smol_status read_first_dense(const struct json_settings *config,
+                                    const struct family_count *count, uint32_t n_layers,
+                                    struct blob_experts *experts)
+{
+    uint32_t n = count->fallback;
+    if (!count->key)
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, count->key, 0, UINT32_MAX, &n);
+    for (uint32_t i = 0; i < n && i < n_layers; i++)
+        set_dense(experts, i);
+    return status;
+}
+
 /* Brings the model into its only representation: experts that no layer has are dropped, and an
  * intermediate size that no layer has is the experts'. */
 static void settle(struct blob_model *model)
@@ -120,6 +154,8 @@ smol_status smol_config_read_experts(const struct json_settings *config, struct 
         status = read_clip(config, family->qkv_clip, &experts->qkv_clip);
     if (!status && family->has_dense)
         status = read_dense(config, result->model.n_layers, experts);
+    if (!status)
+        status = read_first_dense(config, &family->n_dense, result->model.n_layers, experts);
     if (!status)
         settle(&result->model);
     return status;

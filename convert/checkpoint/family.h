@@ -64,7 +64,7 @@ enum family_fusion {
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
     FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
 };
-enum { FAMILY_MAX_FUSED = 6, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 8, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
@@ -78,13 +78,17 @@ struct family_fused {
 struct family_experts {
     struct family_count n;     /* 0: the family has no experts */
     const char *n_alias;       /* another key of the same number */
+    bool may_be_none;          /* the number may be 0: a model without experts */
     uint32_t n_used;           /* the default of num_experts_per_tok */
     struct family_count width; /* a key of NULL: intermediate_size */
     struct family_count shared_width;
     enum expert_scoring scoring;
-    const char *normalizes;
+    struct family_flag normalizes, choice_bias;
+    float sum_epsilon; /* where weights are normalized */
+    struct family_number scale;
     const char *qkv_clip;
-    bool has_dense; /* config.json may have decoder_sparse_step and mlp_only_layers */
+    bool has_dense;              /* config.json may have decoder_sparse_step and mlp_only_layers */
+    struct family_count n_dense; /* of the first layers */
 };
 
 struct family {
@@ -125,7 +129,6 @@ struct family {
     float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
     bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
     const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
-    const char *experts_key;  /* the number of experts, which must be 0; 8 by default */
     bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
     bool rotates_parts;       /* partial_rotary_factor may be below 1 */
     double rotary_factor;     /* its default; 0: 1 */
@@ -134,6 +137,7 @@ struct family {
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
     bool needs_states;         /* at least one layer must have a state */
+    bool needs_layer_types;    /* config.json must have layer_types */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
     uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
                                   not 0, the key in the rope object has no effect */
@@ -178,6 +182,8 @@ struct family {
                            * use for embeddings; NULL: none */
     const char *types;    /* the embedding of types of tokens, of which all are 0 */
     const char *prefix;   /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *nest;     /* the model_type of models that contain one of this family; NULL: none */
+    bool predicts_further; /* checkpoints may have mtp.*, which predict further tokens */
 };
 
 /* Returns family `i`, counted from 0, or NULL after the last. */
@@ -188,8 +194,8 @@ const struct family *smol_family_at(size_t i);
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 
-/* Returns a family with the model's blocks, with experts if it has some, and an encoder's if it is
- * one, which determines the names of tensors. Returns Llama if there is none. */
+/* Returns a family with the model's blocks, its kind of states, experts if it has some, and an
+ * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
 /* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns

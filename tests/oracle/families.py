@@ -22,6 +22,7 @@ from transformers import (
     GraniteMoeSharedConfig,
     HunYuanDenseV1Config,
     Lfm2Config,
+    Lfm2MoeConfig,
     LlamaConfig,
     Ministral3Config,
     MistralConfig,
@@ -56,6 +57,7 @@ CONFIGS = {
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
     "lfm2": Lfm2Config,
+    "lfm2moe": Lfm2MoeConfig,
     "qwen3_5": Qwen3_5TextConfig,
     "stablelm": StableLmConfig,
     "olmoe": OlmoeConfig,
@@ -273,15 +275,14 @@ def state_layers(draw, shape):
 def granitemoehybrid(draw):
     config = draw(granite())
     config.pop("mlp_bias")
-    shared = config.pop("intermediate_size")
+    sparse = draw(experts("num_local_experts")) if draw(FLAG) else {"num_local_experts": 0}
     groups = draw(either(1, 2, 3))
     expand = draw(either(2, 1, 3))
     width = expand * config["hidden_size"]
     heads = draw(st.sampled_from([n for n in range(groups, 65, groups) if width % n == 0] or [width]))
     groups = groups if heads % groups == 0 else 1
-    return config | {
-        "shared_intermediate_size": shared,
-        "num_local_experts": 0,
+    return config | sparse | {
+        "shared_intermediate_size": draw(st.integers(8, 89)),
         "layer_types": state_layers(draw, config),
         "position_embedding_type": draw(either(None, "rope")),
         "mamba_n_heads": heads,
@@ -473,6 +474,22 @@ def lfm2(draw):
     return draw(scaled(shape)) | config
 
 
+@st.composite
+def lfm2moe(draw):
+    config = {key: value for key, value in draw(lfm2()).items() if not key.startswith(("block_", "full_attn"))}
+    if "layer_types" not in config:
+        n = config["num_hidden_layers"]
+        attends = draw(st.integers(0, n - 1))
+        config["layer_types"] = ["full_attention" if i == attends else "conv" for i in range(n)]
+    return config | draw(experts("num_experts")) | {
+        "moe_intermediate_size": draw(st.integers(4, 70)),
+        "num_dense_layers": draw(either(0, 1, 2, 9)),
+        "norm_topk_prob": draw(FLAG),
+        "use_expert_bias": draw(FLAG),
+        "routed_scaling_factor": draw(either(1.0, 2.5, 0.3)),
+    }
+
+
 def with_layer_norms(shape):
     """The shape of a model with LayerNorms."""
     return {key: value for key, value in shape.items() if key != "rms_norm_eps"} | {
@@ -566,7 +583,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, lfm2, qwen3_5, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
+        exaone4, hunyuandensev1, minicpm, lfm2, lfm2moe, qwen3_5, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
         gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }

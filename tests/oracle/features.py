@@ -10,7 +10,8 @@ def rope(kind="default", **settings):
 
 # Whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention, and not of
 # experts, whose inputs are not measured.
-RECURRENCES, EXPERTS = ("granitemoehybrid", "qwen3_5"), ("olmoe", "qwen3moe", "granitemoe", "granitemoeshared")
+RECURRENCES = ("granitemoehybrid", "qwen3_5")
+EXPERTS = ("lfm2moe", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
 CALIBRATED = [family for family in CONFIGS if family not in RECURRENCES + EXPERTS]
 LLAMA3 = rope(
     "llama3",
@@ -133,8 +134,9 @@ FEATURES = {
     "granitemoehybrid": (
         {
             "layer_types": ["linear_attention", "full_attention"],
-            "num_local_experts": 0,
-            "shared_intermediate_size": 40,
+            "num_local_experts": 5,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 37,
             "position_embedding_type": "rope",
             "mamba_n_heads": 8,
             "mamba_n_groups": 2,
@@ -146,6 +148,10 @@ FEATURES = {
         },
         {
             "rotation": {"position_embedding_type": None},
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the router": LAYER0 + "block_sparse_moe.router.weight",
+            "gates": LAYER1 + "block_sparse_moe.experts.gate_up_proj",
+            "the shared MLP": LAYER0 + "shared_mlp.input_linear.weight",
             "decay": LAYER0 + "mamba.A_log",
             "the bias of the step": LAYER0 + "mamba.dt_bias",
             "skip": LAYER0 + "mamba.D",
@@ -286,6 +292,29 @@ FEATURES = {
             "q norms": LAYER1 + "self_attn.q_layernorm.weight",
             "k norms": LAYER1 + "self_attn.k_layernorm.weight",
             "gate": LAYER1 + "feed_forward.w1.weight",
+        },
+    ),
+    "lfm2moe": (
+        {
+            "layer_types": ["conv", "full_attention"],
+            "conv_L_cache": 4,
+            "conv_bias": True,
+            "num_experts": 6,
+            "num_experts_per_tok": 2,
+            "num_dense_layers": 1,
+            "moe_intermediate_size": 24,
+            "routed_scaling_factor": 1.7,
+        },
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the bias of the choice": {"use_expert_bias": False},
+            "the sum of weights": {"norm_topk_prob": False},
+            "the scale of weights": {"routed_scaling_factor": 1.6},
+            "taps": LAYER0 + "conv.conv.weight",
+            "the dense layer": LAYER0 + "feed_forward.w2.weight",
+            "the router": LAYER1 + "feed_forward.gate.weight",
+            "gates": LAYER1 + "feed_forward.experts.gate_up_proj",
+            "outputs": LAYER1 + "feed_forward.experts.down_proj",
         },
     ),
     "stablelm": (
