@@ -479,6 +479,10 @@ static smol_status read_block(const struct json_settings *config, struct config 
         status = read_activation(config, result->family, model);
     if (!status)
         status = read_biases(config, result->family, model);
+    uint32_t norm_biased = 1;
+    if (!status && result->family->norm_biased.key)
+        status = read_flag(config, &result->family->norm_biased, &norm_biased);
+    result->norm_biased = norm_biased;
     if (!status)
         status = read_flags(config, result->family, model);
     if (!status)

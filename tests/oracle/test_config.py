@@ -118,6 +118,7 @@ class Config(ctypes.Structure):
         ("wanted_context", ctypes.c_uint32),
         ("longrope", ctypes.c_int),
         ("encodes", ctypes.c_bool),
+        ("norm_biased", ctypes.c_bool),
         ("generation", Generation),
         ("stop", ctypes.c_uint32 * 64),
         ("n_stop", ctypes.c_size_t),
