@@ -65,8 +65,8 @@ enum blob_feature {
         1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     FEATURE_AHEAD =
         1 << 13, /* fields of struct blob_scanner from `n_ahead_states` on, STAGE_EMPTY */
-    /* with FEATURE_ENCODER: windows see both sides, and a text may have up to ENCODER_MAX_CONTEXT
-     * tokens */
+    /* with FEATURE_ENCODER: windows see both sides, a text may have up to ENCODER_MAX_CONTEXT
+     * tokens, or struct blob_encoder.norms_embedding is not 0 */
     FEATURE_AROUND = 1 << 15,
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
@@ -262,7 +262,9 @@ struct blob_encoder {
     uint32_t pooling;    /* enum encoder_pooling */
     uint32_t normalizes; /* 1: the embedding is divided by its Euclidean length */
     uint32_t max_length; /* most tokens of a text, with those around it; at most context_length */
-    uint32_t reserved[13];
+    uint32_t norms_embedding; /* FEATURE_AROUND: 1: the first layer's attn_norm is the embedding's:
+                               * the residual stream becomes what it makes */
+    uint32_t reserved[12];
 };
 enum encoder_pooling {
     ENCODER_MEAN,

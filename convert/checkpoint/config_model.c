@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "convert/checkpoint/nested.h"
 #include "format/model.h"
 
 /* ---- the family ---- */
@@ -136,12 +137,17 @@ static smol_status read_direction(const struct json_settings *config, struct con
     return status;
 }
 
+static smol_status check_not_quantized(const struct json_settings *config)
+{
+    return check_absent(config, "quantization_config",
+                        "quantized checkpoints are not supported; convert the original");
+}
+
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     smol_status status = check_dtypes(config);
     if (!status)
-        status = check_absent(config, "quantization_config",
-                              "quantized checkpoints are not supported; convert the original");
+        status = check_not_quantized(config);
     if (!status)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
     if (!status)
@@ -473,6 +479,10 @@ static smol_status read_block(const struct json_settings *config, struct config 
         status = read_activation(config, result->family, model);
     if (!status)
         status = read_biases(config, result->family, model);
+    uint32_t norm_biased = 1;
+    if (!status && result->family->norm_biased.key)
+        status = read_flag(config, &result->family->norm_biased, &norm_biased);
+    result->norm_biased = norm_biased;
     if (!status)
         status = read_flags(config, result->family, model);
     if (!status)
@@ -484,6 +494,33 @@ static smol_status read_block(const struct json_settings *config, struct config 
     if (!status)
         status = smol_config_read_rope(config, result);
     return status;
+}
+
+/* Checks what a model that contains this one must be. */
+static smol_status check_nest(const struct json_settings *outer, const struct json_settings *text,
+                              struct config *result)
+{
+    const struct family *family = result->family;
+    if (!family->nest || strcmp(family->nest, result->nest) != 0)
+        return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, "model_type",
+                                 smol_setting(text, "model_type"),
+                                 "not supported within a model of another kind");
+    smol_status status = check_dtypes(outer);
+    if (!status)
+        status = check_not_quantized(outer);
+    return status;
+}
+
+/* Reads the flag that counts in a model that contains this one. Such a model has no cap on logits
+ * in transformers. */
+static smol_status read_outer_flags(const struct json_settings *outer,
+                                    const struct json_settings *text, struct blob_model *model)
+{
+    static const char key[] = "final_logit_softcapping";
+    if (model->logit_softcap != 0)
+        return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key, smol_setting(text, key),
+                                 "transformers ignores it here: remove it");
+    return smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
 }
 
 /* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
@@ -537,10 +574,14 @@ static const char *const nullable[] = {
 
 smol_status smol_config_read_model(const struct json_settings *file, struct config *result)
 {
-    struct json_settings settings = *file, *config = &settings;
+    struct json_settings settings, outer = *file, *config = &settings;
     struct blob_model *model = &result->model;
-    settings.nullable = nullable;
-    smol_status status = check_family(config, &result->family, &result->head);
+    outer.nullable = nullable;
+    smol_status status = smol_nested_find(&outer, config, &result->nest);
+    if (!status)
+        status = check_family(config, &result->family, &result->head);
+    if (!status && result->nest)
+        status = check_nest(&outer, config, result);
     if (!status)
         status = check_supported(config, result->family);
     if (!status)
@@ -555,6 +596,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = smol_config_read_states(config, result);
     if (!status)
         status = read_block(config, result);
+    if (!status && result->nest)
+        status = read_outer_flags(&outer, config, model);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
     if (!status)

@@ -482,6 +482,14 @@ static void print_longrope(const struct config *config, FILE *out)
             config->model.context_length, config->max_positions);
 }
 
+/* Prints which tensors a blob would not have. */
+static void print_skipped(const struct skipped_tensors *skipped, FILE *out)
+{
+    char text[SKIPPED_TEXT];
+    if (smol_nested_tell(skipped, text))
+        print_line(out, "skipped", text);
+}
+
 static void show_checkpoint(const struct subject *subject, FILE *out)
 {
     print_line(out, "checkpoint", subject->path);
@@ -492,6 +500,7 @@ static void show_checkpoint(const struct subject *subject, FILE *out)
     if (!subject->has_weights)
         return;
     print_weights(subject, out);
+    print_skipped(&subject->source.skipped, out);
     print_names(&subject->config, out);
     if (subject->blob)
         describe_settings(subject->blob, out);

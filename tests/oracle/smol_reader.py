@@ -806,17 +806,21 @@ class Blob:
         self.encoder = self.embedder = None
         ahead = bool(self.features & ENCODER)
         need(ahead or not stream, "an encoder's blocks")
-        around = ahead and (self.model["context_length"] > 512 or self.model["sliding_window"] > 0)
-        need(around == bool(self.features & AROUND), "around")
+        need(ahead or not self.features & AROUND, "around without an encoder")
         if not self.features & (ENCODER | EMBEDDER):
             return
         data = self.section(ENCODER_SECTION)
-        need(len(data) == 64 and not any(data[12:]), "encoder section")
+        need(len(data) == 64 and not any(data[16:]), "encoder section")
         pooling, normalizes, max_length = self.encoder = struct.unpack_from("<3I", data)
+        [self.norms_embedding] = struct.unpack_from("<I", data, 12)
         need(pooling <= (3 if self.features & EMBEDDER else 2) and normalizes <= 1, "pooling")
         need(1 <= max_length <= self.model["context_length"], "max_length")
         need(not ahead or self.model["context_length"] <= 8192, "an encoder's context")
-        need(not stream or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
+        around = self.model["context_length"] > 512 or self.model["sliding_window"] > 0 or self.norms_embedding
+        need(bool(ahead and around) == bool(self.features & AROUND), "around")
+        need(self.norms_embedding <= bool(self.features & AROUND), "the norm of the embedding")
+        need(not (stream and self.norms_embedding), "two ways of norms")
+        need(not stream | self.norms_embedding or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
         if self.features & EMBEDDER:
             self.read_embedder()
 
