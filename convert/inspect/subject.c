@@ -240,7 +240,8 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
         add_need(subject, smol_blob_dtype(subject->blob), subject->blob->file.size);
         return SMOL_OK;
     }
-    for (enum blob_dtype dtype = DTYPE_INT4; !status && dtype >= DTYPE_F32; dtype--)
+    enum blob_dtype first = subject->source.config.encodes ? DTYPE_INT8 : DTYPE_INT4;
+    for (enum blob_dtype dtype = first; !status && dtype >= DTYPE_F32; dtype--)
         status = plan_blob(subject, dtype, error);
     return status;
 }

@@ -106,7 +106,9 @@ def _groups(texts: Iterable[array[int]]) -> Iterator[list[array[int]]]:
         yield group
 
 
-def _embed_group(engine: Engine, group: list[array[int]], size: int, pooling: int, cancel: Cancel | None) -> npt.NDArray[np.float32]:
+def _embed_group(
+    engine: Engine, group: list[array[int]], size: int, pooling: int, cancel: Cancel | None
+) -> npt.NDArray[np.float32]:
     found, parts, error = np.empty((len(group), size), np.float32), (EvalPart * len(group))(), Error()
     with contextlib.ExitStack() as ends:
         for i, ids in enumerate(group):

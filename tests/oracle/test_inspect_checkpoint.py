@@ -113,19 +113,19 @@ def test_states_are_those_of_the_runtime(tmp_path, family):
     folder = make_of(config, tmp_path / "checkpoint", seed=1)
     blob = engine.convert(folder, tmp_path / "out.smol", "int8")
     found = {}
-    for context in (1, 256, 600, 2000):
+    for context in (2, 256, 600, 2000):
         (need,) = [n for n in json.loads(inspect("--json", "--context", context, blob))["memory"] if n["context"] == context]
         assert need["total_bytes"] == need["blob_bytes"] + need["kv_bytes"] + need["state_bytes"]
         with engine.Model(blob) as model, model.context(n_ctx=2000) as c:
-            empty = c.info().state_bytes
             c.eval([5] * context, 1)
             assert c.info().kv_bytes == need["kv_bytes"]
-            found[context] = need["state_bytes"], c.info().state_bytes - empty
-    one = found[1][0] // 3
-    assert one > 400
-    for context, (state, grown) in found.items():
+            before = c.info().state_bytes
+            c.truncate(0)
+            found[context] = need["state_bytes"], before - c.info().state_bytes  # of the snapshots
+    one = found[2][1]
+    for context, (state, snapshots) in found.items():
         n = -(-context // 256)
-        assert state == (2 + n) * one and n * one <= grown < n * one + 400  # and a list of the snapshots
+        assert one > 0 and snapshots == n * one and state == (2 + n) * one
 
 
 def test_what_is_shown_is_what_the_blob_shows(tmp_path, demo_blob):
