@@ -324,7 +324,8 @@ static void write_memory(struct json_out *json, const struct subject *subject)
             smol_json_member_whole(json, "context", subject->contexts[i]);
             smol_json_member_whole(json, "blob_bytes", need->blob);
             smol_json_member_whole(json, "kv_bytes", need->cache[i]);
-            smol_json_member_whole(json, "total_bytes", need->blob + need->cache[i]);
+            smol_json_member_whole(json, "state_bytes", need->states[i]);
+            smol_json_member_whole(json, "total_bytes", need->total[i]);
             smol_json_close(json, '}');
         }
     smol_json_close(json, ']');

@@ -656,7 +656,7 @@ static void print_needs(const struct subject *subject, FILE *out)
         fprintf(out, "%-18s %13" PRIu64 " %11s", smol_dtype_name(need->dtype), need->blob,
                 smol_size_text(need->blob, text));
         for (size_t i = 0; i < subject->n_contexts; i++)
-            fprintf(out, "%*s", widths[i], smol_size_text(need->blob + need->cache[i], text));
+            fprintf(out, "%*s", widths[i], smol_size_text(need->total[i], text));
         fprintf(out, "\n");
     }
 }
