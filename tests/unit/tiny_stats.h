@@ -35,7 +35,7 @@ static inline struct weights tiny_weights(const struct mix *mix, const struct st
             .name = "tiny", .path = "tiny", .dtype = ST_F32, .data = (const uint8_t *)values};
         sources[i] = &tensors[i];
     }
-    return (struct weights){.family = smol_family_of(&odd_model),
+    return (struct weights){.family = smol_family_of(&odd_model, false),
                             .model = &odd_model,
                             .sources = sources,
                             .mix = mix,
