@@ -44,6 +44,7 @@ bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key);
 /* Returns whether a role is within a layer; whether it is one of experts. */
 bool smol_role_is_per_layer(enum tensor_role role);
 bool smol_role_is_per_expert(enum tensor_role role);
+enum { EXPERT_MATRICES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 }; /* of one expert, in a row */
 
 /* Returns the key of a tensor of a table. */
 static inline struct tensor_key tensor_key(const struct blob_tensor *tensor)

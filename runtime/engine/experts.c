@@ -20,8 +20,7 @@ static const struct layer *layer_of(const struct pass *pass, size_t layer)
 static const struct blob_tensor *expert_tensor(const struct pass *pass, size_t layer,
                                                enum tensor_role role, uint32_t expert)
 {
-    enum { N_ROLES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 };
-    return layer_of(pass, layer)->tensor[role] + (size_t)expert * N_ROLES;
+    return layer_of(pass, layer)->tensor[role] + (size_t)expert * EXPERT_MATRICES;
 }
 
 /* --- routing --------------------------------------------------------------------------------- */
@@ -204,6 +203,19 @@ static void activate(struct pass *pass, const void *argument, size_t begin, size
     }
 }
 
+/* Shows the observer an input of each expert that is used. */
+static void observe_uses(const struct worker *w, enum stats_input kind, size_t layer)
+{
+    const struct pass *pass = w->pass;
+    const struct expert_memory *memory = &pass->e->experts;
+    for (size_t i = 0; pass->observer && i < memory->n_uses; i++) {
+        const struct expert_use *use = &memory->uses[i];
+        const struct product_input x =
+            kind == STATS_EXPERT ? input_of(pass, use) : gated_of(pass, use);
+        smol_input_observe(w, (struct stats_place){kind, (uint32_t)layer, use->expert}, &x);
+    }
+}
+
 void smol_experts_read(const struct worker *w, size_t layer)
 {
     struct pass *pass = w->pass;
@@ -218,8 +230,10 @@ void smol_experts_read(const struct worker *w, size_t layer)
         group_rows(pass);
     if (pass->n > 1)
         smol_pass_each_range(w, pass->n * experts->n_used, 4, gather, NULL);
+    observe_uses(w, STATS_EXPERT, layer);
     smol_pass_each_range(w, pass->e->experts.n_uses * count_groups(experts->width), 2, activate,
                          &layer);
+    observe_uses(w, STATS_EXPERT_GATED, layer);
 }
 
 /* --- outputs --------------------------------------------------------------------------------- */

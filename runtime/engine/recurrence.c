@@ -228,7 +228,7 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     struct pass *pass = w->pass;
     struct engine *e = pass->e;
     const struct recurrence r = {layer, e->network->layers[layer].tensor};
-    const struct product_input input = smol_residual_input(pass);
+    const struct product_input input = smol_residual_input(pass), output = output_input(pass);
     bool mamba2 = pass->m->states.kind == STATE_MAMBA2;
     const struct product products[] = {
         {r.tensor[ROLE_MIXER_GATE], NULL, .out = e->convolved},
@@ -238,6 +238,7 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     };
     size_t n_channels = smol_states_channels(pass->m);
     smol_pass_each_token(w, read_input, layer);
+    smol_input_observe(w, (struct stats_place){STATS_ATTENTION, (uint32_t)layer, 0}, &input);
     smol_multiply(w, &input, products, mamba2 ? 3 : 4);
     smol_pass_each_range(w, pass->n_segments * ((n_channels + SLICE_CHANNELS - 1) / SLICE_CHANNELS),
                          2, convolve_blocks, &r);
@@ -246,6 +247,7 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
                          pass->n_segments * pass->m->states.n_heads * smol_states_slices(pass->m),
                          4, run_slices, &r);
     smol_pass_each_token(w, finish_token, layer);
+    smol_input_observe(w, (struct stats_place){STATS_ATTENDED, (uint32_t)layer, 0}, &output);
 }
 
 void smol_recurrence_write(const struct worker *w, size_t layer)

@@ -8,11 +8,7 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
-# Whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention, and not of
-# experts, whose inputs are not measured.
-RECURRENCES = ("granitemoehybrid", "qwen3_5")
 EXPERTS = ("lfm2moe", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
-CALIBRATED = [family for family in CONFIGS if family not in RECURRENCES + EXPERTS]
 LLAMA3 = rope(
     "llama3",
     factor=8.0,

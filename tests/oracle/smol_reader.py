@@ -878,6 +878,7 @@ class Blob:
     def read_experts(self):
         """5.15"""
         self.experts, self.sparse = None, [False] * self.model["n_layers"]
+        self.model |= {"experts": dict.fromkeys(EXPERT_FIELDS, 0), "sparse": []}
         if not self.features & EXPERTS:
             return
         m, data = self.model, self.section(EXPERTS_SECTION)
@@ -894,6 +895,7 @@ class Blob:
         dense = np.unpackbits(np.frombuffer(data[64:], np.uint8), bitorder="little")
         self.sparse = [not bit for bit in dense[: m["n_layers"]]]
         need(not any(dense[m["n_layers"] :]) and any(self.sparse), "dense layers")
+        m |= {"experts": x, "sparse": [i for i, has in enumerate(self.sparse) if has]}
         need(not all(self.sparse) or m["intermediate_size"] == x["width"], "intermediate_size")
 
     def read_small_sections(self):

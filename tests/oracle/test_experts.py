@@ -13,7 +13,7 @@ from blob_images import repair, xxh3
 from checkpoints import edit_config, load_reference, make_of, reference_logits
 from engine import Model, SmolError, convert, kernel_sets
 from features import EXPERTS, config_of, featured
-from internal import BUILD, DAMAGED, UNSUPPORTED
+from internal import BUILD, DAMAGED
 from safetensors.torch import load_file, save_file
 from smol_reader import CHUNK, EXPERTS_SECTION, TENSORS, Blob, Damaged
 from test_determinism import eval_in_parts, random_sizes, same_bits, skip_unless_runs
@@ -188,15 +188,6 @@ def test_contradictions_are_refused_by_name(change, words, tmp_path):
     edit_config(tmp_path, lambda config: config.update(change))
     with pytest.raises(SmolError, match=words):
         convert(tmp_path, tmp_path / "a.smol")
-
-
-def test_calibration_is_refused_by_name(tmp_path):
-    make_of(featured("olmoe"), tmp_path)
-    blob = convert(tmp_path, tmp_path / "a.smol", "f32")
-    (tmp_path / "text.txt").write_text("!'#+" * 100)
-    command = [BUILD / "smolrun", "calibrate", blob, "-o", tmp_path / "stats", tmp_path / "text.txt"]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert ran.returncode == UNSUPPORTED and "has experts" in ran.stderr
 
 
 FIELDS = "n_experts n_used width shared_width scoring normalizes choice_bias".split()
