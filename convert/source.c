@@ -152,7 +152,7 @@ static enum blob_dtype arithmetic_of(enum blob_dtype dtype)
 /* Makes the embedder section, if the model needs one. */
 static smol_status build_embedder(struct source *source, smol_error *error)
 {
-    bool ahead = source->config.family->encodes;
+    bool ahead = source->config.encodes;
     free(source->embedder);
     source->embedder = NULL;
     source->n_embedder = 0;
@@ -254,6 +254,7 @@ static smol_status drop_output(struct source *source, smol_error *error)
     if (status)
         return status;
     source->variant->has_no_output = true;
+    source->variant->lacks_norm_biases = !source->config.norm_biased;
     source->config.model.tied_embeddings = 1;
     return SMOL_OK;
 }
@@ -264,7 +265,7 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
                                  smol_error *error)
 {
     struct config *config = &source->config;
-    bool ahead = config->family->encodes;
+    bool ahead = config->encodes;
     if (reranker)
         config->score = SCORE_LOGISTIC;
     if (reranker &&
@@ -289,8 +290,11 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
         return SMOL_OK;
     }
     limit_length(source);
-    if (!status && !ahead)
+    if (!status)
         status = drop_output(source, error);
+    if (!status)
+        source->encoder.encoder.norms_embedding =
+            ahead && config->family->embedding_norm[0] && !config->family->layer_norm[0];
     if (!status && config->score)
         status = make_variant(source, error);
     if (!status && config->score)
@@ -429,7 +433,7 @@ struct blob_contents smol_source_contents(const struct source *source)
         .template_section = source->template.section.data,
         .n_template = source->template.section.size,
         .encoder = source->embeds ? &source->encoder.encoder : NULL,
-        .sees_ahead = config->family->encodes,
+        .sees_ahead = config->encodes,
         .embedder = source->embedder,
         .n_embedder = source->n_embedder,
         .mix = source->mix,

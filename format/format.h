@@ -65,10 +65,13 @@ enum blob_feature {
         1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     FEATURE_AHEAD =
         1 << 13, /* fields of struct blob_scanner from `n_ahead_states` on, STAGE_EMPTY */
+    /* with FEATURE_ENCODER: windows see both sides, a text may have up to ENCODER_MAX_CONTEXT
+     * tokens, or struct blob_encoder.norms_embedding is not 0 */
+    FEATURE_AROUND = 1 << 15,
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
-                     FEATURE_CLUSTERS | FEATURE_AHEAD,
+                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND,
 };
 
 enum section_kind {
@@ -159,7 +162,8 @@ enum block_bit {
 
 /* Properties of a single layer. */
 enum layer_bit {
-    LAYER_WINDOWED = 1 << 0,     /* attention sees the last sliding_window positions */
+    LAYER_WINDOWED = 1 << 0,     /* attention sees the last sliding_window positions; with
+                                  * FEATURE_AROUND as many of the next ones, its own included */
     LAYER_NO_ROTATION = 1 << 1,  /* queries and keys are not rotated */
     LAYER_SECOND_TABLE = 1 << 2, /* queries and keys are rotated by the second table of inv_freq */
     ALL_LAYER_BITS = (1 << 3) - 1,
@@ -259,7 +263,9 @@ struct blob_encoder {
     uint32_t pooling;    /* enum encoder_pooling */
     uint32_t normalizes; /* 1: the embedding is divided by its Euclidean length */
     uint32_t max_length; /* most tokens of a text, with those around it; at most context_length */
-    uint32_t reserved[13];
+    uint32_t norms_embedding; /* FEATURE_AROUND: 1: the first layer's attn_norm is the embedding's:
+                               * the residual stream becomes what it makes */
+    uint32_t reserved[12];
 };
 enum encoder_pooling {
     ENCODER_MEAN,
@@ -268,7 +274,7 @@ enum encoder_pooling {
     ENCODER_LAST, /* FEATURE_EMBEDDER only */
     ENCODER_POOLINGS
 };
-enum { ENCODER_MAX_CONTEXT = 512 };
+enum { ENCODER_SHORT = 512, ENCODER_MAX_CONTEXT = 8192 };
 
 /* A layer between pooling and normalization: activation(matrix * x + bias). */
 struct blob_dense {

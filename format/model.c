@@ -27,6 +27,12 @@ bool smol_model_has_components(const struct blob_model *model)
            f32_bits(model->query_growth) || model->query_period;
 }
 
+bool smol_encoder_needs_around(const struct blob_model *model, const struct blob_encoder *encoder)
+{
+    return model->context_length > ENCODER_SHORT || model->sliding_window > 0 ||
+           encoder->norms_embedding;
+}
+
 /* --- ranges ------------------------------------------------------------------------------- */
 
 struct range {

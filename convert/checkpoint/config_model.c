@@ -123,6 +123,20 @@ static smol_status check_dtypes(const struct json_settings *config)
     return status ? status : check_choice(config, "torch_dtype", dtypes, expected, &ignored);
 }
 
+/* Reads whether each token sees the whole text. A model of logits has only causal attention. */
+static smol_status read_direction(const struct json_settings *config, struct config *result)
+{
+    const char *key = result->family->encodes_key;
+    uint32_t encodes = result->family->encodes;
+    smol_status status = key ? smol_setting_flag(config, key, &encodes) : SMOL_OK;
+    result->encodes = encodes;
+    if (!status && key && encodes && result->head != HEAD_NONE)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, smol_setting(config, key),
+                                 "only causal attention is supported, but for a model of "
+                                 "embeddings without an output layer");
+    return status;
+}
+
 static smol_status check_not_quantized(const struct json_settings *config)
 {
     return check_absent(config, "quantization_config",
@@ -465,6 +479,10 @@ static smol_status read_block(const struct json_settings *config, struct config 
         status = read_activation(config, result->family, model);
     if (!status)
         status = read_biases(config, result->family, model);
+    uint32_t norm_biased = 1;
+    if (!status && result->family->norm_biased.key)
+        status = read_flag(config, &result->family->norm_biased, &norm_biased);
+    result->norm_biased = norm_biased;
     if (!status)
         status = read_flags(config, result->family, model);
     if (!status)
@@ -566,6 +584,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = check_nest(&outer, config, result);
     if (!status)
         status = check_supported(config, result->family);
+    if (!status)
+        status = read_direction(config, result);
     if (!status)
         status = read_sizes(config, result->family, model);
     if (!status && result->family->adjusts_mlp)

@@ -133,6 +133,7 @@
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
 #define BERT(name) ("bert.encoder.layer.%u." name)
+#define MODERN_BERT(name) ("model.layers.%u." name)
 /* clang-format on */
 
 #define SILU .activation_key = "hidden_act", .activation = ACTIVATION_SILU
@@ -817,6 +818,81 @@ static const struct family families[] = {
                   [ROLE_FINAL_NORM_BIAS] = "bert.encoder.norm.bias"},
     },
     {
+        .architecture = "ModernBertForMaskedLM",
+        .body = "ModernBertModel",
+        .model_type = "modernbert",
+        .sizes = {768, 1152, 22, 12, 0, 0, 50368, 8192},
+        .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "norm_eps",
+        .rope_theta = 160000,
+        .theta_key = "global_rope_theta",
+        .local_theta = {"local_rope_theta", 10000},
+        .bos_id = NO_TOKEN,
+        .eos_id = NO_TOKEN,
+        .tied_embeddings = 1,
+        .activation_key = "hidden_activation",
+        .activation = ACTIVATION_GELU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        .norm_biased = {"norm_bias", false},
+        .blocks = BLOCK_LAYER_NORM,
+        .windows = WINDOWS_AFTER_EACH_N,
+        .sliding_window = 128,
+        .window_key = "local_attention",
+        .windows_n = {"global_attn_every_n_layers", 3},
+        .refused_key = "rope_scaling",
+        .prefix = "model.",
+        .encodes = true,
+        .embedding_norm = {"model.embeddings.norm.weight", "model.embeddings.norm.bias"},
+        .heads = {"head.", "decoder."},
+        .names = {[ROLE_EMBED] = "model.embeddings.tok_embeddings.weight",
+                  [ROLE_ATTN_NORM] = MODERN_BERT("attn_norm.weight"),
+                  [ROLE_ATTN_NORM_BIAS] = MODERN_BERT("attn_norm.bias"),
+                  [ROLE_ATTN_Q] = MODERN_BERT("attn.q.weight"),
+                  [ROLE_ATTN_K] = MODERN_BERT("attn.k.weight"),
+                  [ROLE_ATTN_V] = MODERN_BERT("attn.v.weight"),
+                  [ROLE_ATTN_O] = MODERN_BERT("attn.Wo.weight"),
+                  [ROLE_ATTN_Q_BIAS] = MODERN_BERT("attn.q.bias"),
+                  [ROLE_ATTN_K_BIAS] = MODERN_BERT("attn.k.bias"),
+                  [ROLE_ATTN_V_BIAS] = MODERN_BERT("attn.v.bias"),
+                  [ROLE_ATTN_O_BIAS] = MODERN_BERT("attn.Wo.bias"),
+                  [ROLE_MLP_NORM] = MODERN_BERT("mlp_norm.weight"),
+                  [ROLE_MLP_NORM_BIAS] = MODERN_BERT("mlp_norm.bias"),
+                  [ROLE_MLP_GATE] = MODERN_BERT("mlp.gate.weight"),
+                  [ROLE_MLP_UP] = MODERN_BERT("mlp.up.weight"),
+                  [ROLE_MLP_DOWN] = MODERN_BERT("mlp.Wo.weight"),
+                  [ROLE_MLP_GATE_BIAS] = MODERN_BERT("mlp.gate.bias"),
+                  [ROLE_MLP_UP_BIAS] = MODERN_BERT("mlp.up.bias"),
+                  [ROLE_MLP_DOWN_BIAS] = MODERN_BERT("mlp.Wo.bias"),
+                  [ROLE_FINAL_NORM] = "model.final_norm.weight",
+                  [ROLE_FINAL_NORM_BIAS] = "model.final_norm.bias"},
+        .fused = {{MODERN_BERT("attn.Wqkv.weight"),
+                   {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V},
+                   3,
+                   FUSION_STACKED,
+                   false,
+                   false},
+                  {MODERN_BERT("attn.Wqkv.bias"),
+                   {ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS},
+                   3,
+                   FUSION_STACKED,
+                   false,
+                   false},
+                  {MODERN_BERT("mlp.Wi.weight"),
+                   {ROLE_MLP_GATE, ROLE_MLP_UP},
+                   2,
+                   FUSION_STACKED,
+                   false,
+                   false},
+                  {MODERN_BERT("mlp.Wi.bias"),
+                   {ROLE_MLP_GATE_BIAS, ROLE_MLP_UP_BIAS},
+                   2,
+                   FUSION_STACKED,
+                   false,
+                   false}},
+    },
+    {
         .architecture = "PhiForCausalLM",
         .model_type = "phi",
         .sizes = {2048, 8192, 24, 32, 0, 0, 51200, 2048},
@@ -883,7 +959,9 @@ static const struct family families[] = {
         /* transformers has the key attn_logit_softcapping here too, but does not use it */
         .architecture = "Gemma3ForCausalLM",
         .model_type = "gemma3_text",
+        .body = "Gemma3TextModel",
         .prefix = "model.",
+        .encodes_key = "use_bidirectional_attention",
         .nest = "gemma3",
         .sizes = {2304, 9216, 26, 8, 4, 256, 262208, 131072},
         .norm_eps = 1e-6,
@@ -903,7 +981,6 @@ static const struct family families[] = {
         .scales_by_root = true,
         .query_scalar = {"query_pre_attn_scalar", 256},
         .logit_softcap = {"final_logit_softcapping", 0},
-        .demands = {{"use_bidirectional_attention", false, ONLY_CAUSAL}},
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES},
     },
 };
@@ -932,7 +1009,7 @@ const struct family *smol_family_by_model_type(const char *name)
     return NULL;
 }
 
-const struct family *smol_family_of(const struct blob_model *model)
+const struct family *smol_family_of(const struct blob_model *model, bool encodes)
 {
     bool has_experts = model->experts.n_experts > 0;
     for (size_t i = 0; i < N_FAMILIES; i++) {
@@ -940,7 +1017,8 @@ const struct family *smol_family_of(const struct blob_model *model)
         if ((blocks == model->blocks || (blocks | families[i].parallel_blocks) == model->blocks) &&
             ((families[i].experts.n.fallback > 0) == has_experts ||
              (!has_experts && families[i].experts.may_be_none)) &&
-            families[i].state == model->states.kind)
+            families[i].state == model->states.kind &&
+            (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];
     }
     return &families[0];

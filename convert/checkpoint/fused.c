@@ -20,6 +20,7 @@ struct split {
     bool lacks_prefix; /* the names in `all` lack the family's prefix */
     char *names;       /* MAX_CHECKPOINT_NAME bytes each */
     size_t n_names;
+    const uint8_t *zeros; /* f32[hidden_size], after the names; with family->lacks_norm_biases */
     smol_error *error;
 };
 
@@ -209,7 +210,8 @@ static void move_norm(struct split *split, struct safetensors_tensor *tensor)
     for (size_t i = 0; i < 2; i++) {
         struct tensor_key key = {0};
         bool first = strcmp(tensor->name, family->embedding_norm[i]) == 0;
-        if (!first && !smol_checkpoint_matches(family->layer_norm[i], tensor->name, &key))
+        if (!first && !(family->layer_norm[i] &&
+                        smol_checkpoint_matches(family->layer_norm[i], tensor->name, &key)))
             continue;
         key.layer += !first;
         key.role = key.layer == split->model->n_layers ? last[i] : before[i];
@@ -230,9 +232,35 @@ static void keep_others(struct split *split)
         const char *output = split->family->names[ROLE_OUTPUT];
         if (split->lacks_prefix && !(output && strcmp(tensor->name, output) == 0))
             add_prefix(split, tensor);
-        if (split->family->encodes)
+        if (split->family->embedding_norm[0])
             move_norm(split, tensor);
     }
+}
+
+static uint32_t layers_of(const struct split *split, enum tensor_role role)
+{
+    return smol_role_is_per_layer(role) ? split->model->n_layers : 1;
+}
+
+/* Adds the biases of LayerNorms if the checkpoint has none: zeros. */
+static void add_norm_biases(struct split *split)
+{
+    static const enum tensor_role roles[] = {ROLE_ATTN_NORM_BIAS, ROLE_MLP_NORM_BIAS,
+                                             ROLE_FINAL_NORM_BIAS};
+    uint64_t hidden = split->model->hidden_size;
+    for (size_t i = 0; split->family->lacks_norm_biases && i < 3; i++)
+        for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
+            const struct tensor_key key = {.role = roles[i], .layer = layer};
+            split->tensors[split->n_tensors++] = (struct safetensors_tensor){
+                .name = smol_checkpoint_name(split->family, key, add_name(split)),
+                .path = split->all->path,
+                .dtype = ST_F32,
+                .rank = 1,
+                .shape = {hidden},
+                .data = split->zeros,
+                .size = hidden * sizeof(float),
+            };
+        }
 }
 
 /* Splits the fused tensors `parts` of all layers. */
@@ -260,9 +288,11 @@ static smol_status split_all(struct split *split)
     smol_status status = SMOL_OK;
     for (size_t i = 0; i < FAMILY_MAX_FUSED && split->family->fused[i].name && !status; i++)
         status = split_layers(split, &split->family->fused[i]);
-    if (!status)
-        keep_others(split);
-    return status;
+    if (status)
+        return status;
+    keep_others(split);
+    add_norm_biases(split);
+    return SMOL_OK;
 }
 
 /* Counts the parts of the fused tensors that the checkpoint has. */
@@ -280,10 +310,16 @@ static size_t count_parts(const struct split *split)
 
 static smol_status allocate_table(struct split *split)
 {
-    size_t n_parts = count_parts(split);
+    size_t n_parts = count_parts(split), n_names, n_zeros = 0;
+    if (split->family->lacks_norm_biases) {
+        n_parts += 2 * (size_t)split->model->n_layers + 1;
+        n_zeros = split->model->hidden_size * sizeof(float);
+    }
+    n_names = 2 * n_parts + 2 * split->all->n_tensors + 1;
     split->tensors = calloc(split->all->n_tensors + n_parts + 1, sizeof *split->tensors);
     split->is_fused = calloc(split->all->n_tensors + 1, sizeof *split->is_fused);
-    split->names = calloc(2 * n_parts + 2 * split->all->n_tensors + 1, MAX_CHECKPOINT_NAME);
+    split->names = calloc(n_names * MAX_CHECKPOINT_NAME + n_zeros, 1);
+    split->zeros = (const uint8_t *)split->names + n_names * MAX_CHECKPOINT_NAME;
     return split->tensors && split->is_fused && split->names
                ? SMOL_OK
                : smol_fail_memory(split->error, "the table of tensors");
@@ -312,7 +348,7 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .all = all,
                           .lacks_prefix = lacks_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->encodes && !split.lacks_prefix)
+    if (!family->fused[0].name && !family->embedding_norm[0] && !split.lacks_prefix)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

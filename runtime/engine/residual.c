@@ -1,6 +1,8 @@
 /* Norms and the residual stream, see residual.h. */
 #include "runtime/engine/residual.h"
 
+#include <string.h>
+
 void smol_normalize(struct pass *pass, const struct layer *layer, enum tensor_role role,
                     const float *x, float *out)
 {
@@ -29,6 +31,13 @@ struct product_input smol_residual_input(const struct pass *pass)
         e->normed_rest);
 }
 
+/* Returns whether the first layer's norm is that of the embedding. */
+static bool norms_embedding(const struct pass *pass)
+{
+    const struct blob_encoder *encoder = pass->e->network->blob->encoder;
+    return encoder && encoder->norms_embedding;
+}
+
 void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, size_t t,
                         const char *what)
 {
@@ -39,6 +48,8 @@ void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, 
     if (l->tensor[role])
         smol_normalize(pass, l, role, e->x + t * hidden,
                        (pass->m->blocks & BLOCK_NORM_STREAM ? e->x : e->normed) + t * hidden);
+    if (layer == 0 && role == ROLE_ATTN_NORM && norms_embedding(pass))
+        memcpy(e->x + t * hidden, e->normed + t * hidden, hidden * sizeof *e->x);
     smol_input_prepare(pass, &input, t, what, layer);
 }
 

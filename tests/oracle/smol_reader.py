@@ -19,6 +19,7 @@ EXPERTS_SECTION, TOKENIZER, WEIGHTS = 15, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
+AROUND = 32768
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
@@ -686,7 +687,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
@@ -806,16 +807,21 @@ class Blob:
         self.encoder = self.embedder = None
         ahead = bool(self.features & ENCODER)
         need(ahead or not stream, "an encoder's blocks")
+        need(ahead or not self.features & AROUND, "around without an encoder")
         if not self.features & (ENCODER | EMBEDDER):
             return
         data = self.section(ENCODER_SECTION)
-        need(len(data) == 64 and not any(data[12:]), "encoder section")
+        need(len(data) == 64 and not any(data[16:]), "encoder section")
         pooling, normalizes, max_length = self.encoder = struct.unpack_from("<3I", data)
+        [self.norms_embedding] = struct.unpack_from("<I", data, 12)
         need(pooling <= (3 if self.features & EMBEDDER else 2) and normalizes <= 1, "pooling")
         need(1 <= max_length <= self.model["context_length"], "max_length")
-        need(not ahead or self.model["context_length"] <= 512, "an encoder's context")
-        need(not ahead or not self.model["sliding_window"], "windows of an encoder")
-        need(not stream or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
+        need(not ahead or self.model["context_length"] <= 8192, "an encoder's context")
+        around = self.model["context_length"] > 512 or self.model["sliding_window"] > 0 or self.norms_embedding
+        need(bool(ahead and around) == bool(self.features & AROUND), "around")
+        need(self.norms_embedding <= bool(self.features & AROUND), "the norm of the embedding")
+        need(not (stream and self.norms_embedding), "two ways of norms")
+        need(not stream | self.norms_embedding or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
         if self.features & EMBEDDER:
             self.read_embedder()
 

@@ -118,6 +118,8 @@ class Config(ctypes.Structure):
         ("max_positions", ctypes.c_uint32),
         ("wanted_context", ctypes.c_uint32),
         ("longrope", ctypes.c_int),
+        ("encodes", ctypes.c_bool),
+        ("norm_biased", ctypes.c_bool),
         ("generation", Generation),
         ("stop", ctypes.c_uint32 * 64),
         ("n_stop", ctypes.c_size_t),
