@@ -204,7 +204,8 @@ struct blob_experts {
     float sum_epsilon;     /* added to that sum */
     float scale;           /* the weights are then multiplied by it */
     float qkv_clip;        /* queries, keys and values stay within it and its negative; 0: free */
-    uint8_t reserved[24];
+    uint32_t shared_gate;  /* 1: that MLP's output is multiplied by the sigmoid of a gate */
+    uint8_t reserved[20];
     uint8_t dense[STATES_MAX_LAYERS /
                   8]; /* set of the layers with one MLP of intermediate_size instead */
 };
@@ -389,6 +390,7 @@ enum tensor_role {
     /* of layers that attend, with BLOCK_ATTENTION_GATE */
     ROLE_ATTN_GATE, /* as Q */
     ROLE_ATTN_GATE_BIAS,
+    ROLE_SHARED_GATE, /* (1, hidden_size), f32: per sparse layer, of the MLP beside the experts */
     ROLE_COUNT,
 };
 

@@ -48,6 +48,7 @@ enum presence {
     WITH_STATE_BIAS,
     WITH_EXPERTS,
     WITH_CHOICE_BIAS,
+    WITH_SHARED_GATE,
     WITH_SHORT_CONV_BIAS,
     WITH_RECURRENCE,
     WITH_MAMBA2,
@@ -106,6 +107,7 @@ static const struct role_info {
     [ROLE_MIXER_NORM] = {"mixer_norm", false, true, WITH_RECURRENCE, ONE, MIXER_NORM},
     [ROLE_ROUTER] = {"router", true, true, WITH_EXPERTS, EXPERTS, HIDDEN},
     [ROLE_ROUTER_BIAS] = {"router_bias", false, true, WITH_CHOICE_BIAS, ONE, EXPERTS},
+    [ROLE_SHARED_GATE] = {"shared_gate", true, true, WITH_SHARED_GATE, ONE, HIDDEN},
     [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
     [ROLE_EXPERT_UP] = {"up", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
     [ROLE_EXPERT_DOWN] = {"down", true, true, WITH_EXPERTS, HIDDEN, EXPERT_WIDTH},
@@ -153,7 +155,8 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_MLP_UP_BIAS] = ROLE_MLP_DOWN_BIAS,
     [ROLE_MLP_DOWN_BIAS] = ROLE_ROUTER,
     [ROLE_ROUTER] = ROLE_ROUTER_BIAS,
-    [ROLE_ROUTER_BIAS] = ROLE_EXPERT_GATE,
+    [ROLE_ROUTER_BIAS] = ROLE_SHARED_GATE,
+    [ROLE_SHARED_GATE] = ROLE_EXPERT_GATE,
     [ROLE_EXPERT_GATE] = ROLE_EXPERT_UP,
     [ROLE_EXPERT_UP] = ROLE_EXPERT_DOWN,
     [ROLE_EXPERT_DOWN] = ROLE_MLP_OUT_NORM,
@@ -263,6 +266,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return smol_layer_is_sparse(model, layer);
     case WITH_CHOICE_BIAS:
         return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
+    case WITH_SHARED_GATE:
+        return smol_layer_is_sparse(model, layer) && model->experts.shared_gate;
     case ALWAYS:
         break;
     }

@@ -103,6 +103,33 @@
     [ROLE_OUTPUT] = "lm_head.weight"
 #define LFM2_CONV                                                                                  \
     {LAYER("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
+/* Qwen's layers of gated DeltaNet, and gated attention. */
+#define DELTA(name) ("model.layers.%u.linear_attn." name)
+#define DELTA_NAMES                                                                                \
+    [ROLE_ATTN_GATE] = LAYER("self_attn.gate.weight"),                                             \
+    [ROLE_ATTN_GATE_BIAS] = LAYER("self_attn.gate.bias"),                                          \
+    [ROLE_MIXER_GATE] = DELTA("in_proj_z.weight"),                                                 \
+    [ROLE_MIXER_IN] = DELTA("in_proj_qkv.weight"),                                                 \
+    [ROLE_MIXER_STEP] = DELTA("in_proj_a.weight"),                                                 \
+    [ROLE_MIXER_RATE] = DELTA("in_proj_b.weight"),                                                 \
+    [ROLE_MIXER_CONV] = DELTA("taps.weight"),                                                      \
+    [ROLE_MIXER_STEP_BIAS] = DELTA("dt_bias"),                                                     \
+    [ROLE_MIXER_DECAY] = DELTA("A_log"),                                                           \
+    [ROLE_MIXER_NORM] = DELTA("norm.weight"),                                                      \
+    [ROLE_MIXER_OUT] = DELTA("out_proj.weight")
+#define DELTA_FUSED                                                                                \
+    {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q, ROLE_ATTN_GATE}, 2, FUSION_HEADS,             \
+     false, false},                                                                                \
+    {LAYER("self_attn.q_proj.bias"), {ROLE_ATTN_Q_BIAS, ROLE_ATTN_GATE_BIAS}, 2, FUSION_HEADS,     \
+     false, false},                                                                                \
+    {DELTA("conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
+/* Experts of these, and the MLP beside them, which has names of its own. */
+#define GATED_MOE_NAMES [ROLE_SHARED_GATE] = MOE("shared_expert_gate.weight"), MOE_NAMES
+#define GATED_MOE_FUSED                                                                            \
+    FUSED_EXPERTS(MOE("experts.gate_up_proj"), MOE("experts.down_proj")),                          \
+    {MOE("shared_expert.gate_proj.weight"), {ROLE_MLP_GATE}, 1, FUSION_STACKED, false, true},      \
+    {MOE("shared_expert.up_proj.weight"), {ROLE_MLP_UP}, 1, FUSION_STACKED, false, true},          \
+    {MOE("shared_expert.down_proj.weight"), {ROLE_MLP_DOWN}, 1, FUSION_STACKED, false, true}
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
 #define BERT(name) ("bert.encoder.layer.%u." name)
@@ -476,32 +503,82 @@ static const struct family families[] = {
         .rotates_parts = true,
         .rotary_factor = 0.25,
         .has_sections = true,
-        .names = {SHARED_NAMES, LLAMA_NORM_NAMES,
-                  QK_NORM_NAMES, [ROLE_ATTN_GATE] = LAYER("self_attn.gate.weight"),
-                  [ROLE_ATTN_GATE_BIAS] = LAYER("self_attn.gate.bias"),
-                  [ROLE_MIXER_GATE] = LAYER("linear_attn.in_proj_z.weight"),
-                  [ROLE_MIXER_IN] = LAYER("linear_attn.in_proj_qkv.weight"),
-                  [ROLE_MIXER_STEP] = LAYER("linear_attn.in_proj_a.weight"),
-                  [ROLE_MIXER_RATE] = LAYER("linear_attn.in_proj_b.weight"),
-                  [ROLE_MIXER_CONV] = LAYER("linear_attn.taps.weight"),
-                  [ROLE_MIXER_STEP_BIAS] = LAYER("linear_attn.dt_bias"),
-                  [ROLE_MIXER_DECAY] = LAYER("linear_attn.A_log"),
-                  [ROLE_MIXER_NORM] = LAYER("linear_attn.norm.weight"),
-                  [ROLE_MIXER_OUT] = LAYER("linear_attn.out_proj.weight")},
-        .fused =
-            {{LAYER("self_attn.q_proj.weight"),
-              {ROLE_ATTN_Q, ROLE_ATTN_GATE},
-              2,
-              FUSION_HEADS,
-              false,
-              false},
-             {LAYER("self_attn.q_proj.bias"),
-              {ROLE_ATTN_Q_BIAS, ROLE_ATTN_GATE_BIAS},
-              2,
-              FUSION_HEADS,
-              false,
-              false},
-             {LAYER("linear_attn.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, DELTA_NAMES},
+        .fused = {DELTA_FUSED},
+    },
+    {
+        .architecture = "Qwen3_5MoeForCausalLM",
+        .model_type = "qwen3_5_moe_text",
+        .prefix = "model.",
+        .nest = "qwen3_5_moe",
+        .predicts_further = true,
+        .sizes = {2048, 512, 40, 16, 2, 256, 248320, 32768},
+        .size_keys = {NULL, ""},
+        .unused_size = "intermediate_size",
+        .norm_eps = 1e-6,
+        .rope_theta = 10000,
+        .bos_id = NO_TOKEN,
+        .eos_id = NO_TOKEN,
+        .needs_kv_heads = true,
+        SILU,
+        ATTENTION_BIASES,
+        .state = STATE_DELTA,
+        .needs_states = true,
+        .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE,
+        .norm_offset = 1,
+        .rotates_parts = true,
+        .rotary_factor = 0.25,
+        .has_sections = true,
+        .experts = {.n = {"num_experts", 256},
+                    .n_used = 8,
+                    .width = {"moe_intermediate_size", 512},
+                    .shared_width = {"shared_expert_intermediate_size", 512},
+                    .gates_shared = true,
+                    .normalizes = {NULL, true}},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, DELTA_NAMES, GATED_MOE_NAMES},
+        .fused = {DELTA_FUSED, GATED_MOE_FUSED},
+    },
+    {
+        .architecture = "Qwen3NextForCausalLM",
+        .model_type = "qwen3_next",
+        .prefix = "model.",
+        .predicts_further = true,
+        .sizes = {2048, 5632, 48, 16, 2, 256, 151936, 32768},
+        .norm_eps = 1e-6,
+        .rope_theta = 10000,
+        .bos_id = NO_TOKEN,
+        .eos_id = NO_TOKEN,
+        .needs_kv_heads = true,
+        SILU,
+        ATTENTION_BIASES,
+        .state = STATE_DELTA,
+        .needs_states = true,
+        .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE,
+        .norm_offset = 1,
+        .rotates_parts = true,
+        .rotary_factor = 0.25,
+        .experts = {.n = {"num_experts", 512},
+                    .n_used = 10,
+                    .width = {"moe_intermediate_size", 512},
+                    .shared_width = {"shared_expert_intermediate_size", 512},
+                    .gates_shared = true,
+                    .normalizes = {"norm_topk_prob", true},
+                    .has_dense = true},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, DELTA_NAMES, GATED_MOE_NAMES},
+        .fused = {DELTA_FUSED,
+                  {DELTA("in_proj_qkvz.weight"),
+                   {ROLE_MIXER_IN, ROLE_MIXER_GATE},
+                   2,
+                   FUSION_GROUPS,
+                   false,
+                   false},
+                  {DELTA("in_proj_ba.weight"),
+                   {ROLE_MIXER_RATE, ROLE_MIXER_STEP},
+                   2,
+                   FUSION_GROUPS,
+                   false,
+                   false},
+                  GATED_MOE_FUSED},
     },
     {
         .architecture = "StableLmForCausalLM",
@@ -938,7 +1015,8 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
     for (size_t i = 0; i < N_FAMILIES; i++) {
         uint32_t blocks = families[i].blocks;
         if ((blocks == model->blocks || (blocks | families[i].parallel_blocks) == model->blocks) &&
-            (families[i].experts.n.fallback > 0) == has_experts &&
+            ((families[i].experts.n.fallback > 0) == has_experts ||
+             (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&
             (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];

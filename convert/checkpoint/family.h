@@ -63,8 +63,10 @@ enum family_fusion {
     FUSION_HEADS,   /* one head of each, then the next head of each */
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
     FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
+    FUSION_GROUPS,  /* of each of a state's groups, outputs of each part; ROLE_MIXER_IN has queries,
+                       then keys, then values */
 };
-enum { FAMILY_MAX_FUSED = 8, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 10, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
@@ -82,6 +84,7 @@ struct family_experts {
     uint32_t n_used;           /* the default of num_experts_per_tok */
     struct family_count width; /* a key of NULL: intermediate_size */
     struct family_count shared_width;
+    bool gates_shared; /* the output of that MLP has a gate */
     enum expert_scoring scoring;
     struct family_flag normalizes, choice_bias;
     float sum_epsilon; /* where weights are normalized */

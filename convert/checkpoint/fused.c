@@ -40,6 +40,19 @@ static char *add_name(struct split *split)
     return split->names + MAX_CHECKPOINT_NAME * split->n_names++;
 }
 
+/* Sets where the outputs of a part are that has some of each group of a state's heads. */
+static void place_in_groups(const struct blob_states *states, enum tensor_role role,
+                            uint64_t output, uint64_t total, struct safetensors_tensor *part)
+{
+    part->first_row = output / states->n_groups;
+    part->run = part->shape[0] / states->n_groups;
+    part->run_step = total / states->n_groups;
+    if (role == ROLE_MIXER_IN) {
+        part->pieces[0] = part->pieces[1] = states->size;
+        part->pieces[2] = part->run - 2 * states->size;
+    }
+}
+
 /* Adds part `i`, whose first output is `output` of the `total` if they are stacked. */
 static void add_fused_part(struct split *split, const struct safetensors_tensor *fused,
                            const struct family_fused *parts, size_t i, struct tensor_key key,
@@ -56,6 +69,9 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     part->whole = smol_checkpoint_format(parts->name, key, add_name(split));
     part->whole_rows = total;
     part->first_row = output;
+    part->rank = is_vector ? 1 : 2;
+    part->shape[0] = n;
+    part->shape[1] = is_vector ? 0 : cols;
     switch (parts->fusion) {
     case FUSION_STACKED:
         first = output * cols;
@@ -68,6 +84,12 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->row_step = cols;
         part->col_step = 1;
         break;
+    case FUSION_GROUPS:
+        place_in_groups(&split->model->states, key.role, output, total, part);
+        first = part->first_row * cols;
+        part->row_step = cols;
+        part->col_step = 1;
+        break;
     case FUSION_TURNED:
     case FUSION_CONV:
         first = output;
@@ -76,9 +98,6 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->col_step = total;
         break;
     }
-    part->rank = is_vector ? 1 : 2;
-    part->shape[0] = n;
-    part->shape[1] = is_vector ? 0 : cols;
     uint64_t begin = first / block.elements * block.bytes; /* rows have whole blocks */
     part->data += begin;
     part->begin += begin;

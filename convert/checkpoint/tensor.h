@@ -8,7 +8,17 @@
 /* Returns the output of the whole tensor that row `row` is, counted from first_row. */
 static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, uint64_t row)
 {
-    return tensor->run == 0 ? row : row / tensor->run * tensor->run_step + row % tensor->run;
+    if (tensor->run == 0)
+        return row;
+    if (tensor->pieces[0] == 0)
+        return row / tensor->run * tensor->run_step + row % tensor->run;
+    uint64_t n_runs = tensor->shape[0] / tensor->run, before = 0;
+    size_t piece = 0;
+    while (piece < 2 && row >= tensor->pieces[piece] * n_runs) {
+        row -= tensor->pieces[piece] * n_runs;
+        before += tensor->pieces[piece++];
+    }
+    return row / tensor->pieces[piece] * tensor->run_step + before + row % tensor->pieces[piece];
 }
 
 /* Does what tensor_widen does, for tensors that have blocks, or whose rows are not stored one after

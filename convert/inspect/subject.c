@@ -46,6 +46,7 @@ enum part smol_part_of(const struct model_tensor *tensor)
         return PART_MLP;
     case ROLE_ROUTER:
     case ROLE_ROUTER_BIAS:
+    case ROLE_SHARED_GATE:
     case ROLE_EXPERT_GATE:
     case ROLE_EXPERT_UP:
     case ROLE_EXPERT_DOWN:

@@ -204,6 +204,7 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
         return (struct fold_factors){NULL, inverses_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_GATE:
     case ROLE_ROUTER:
+    case ROLE_SHARED_GATE:
         return (struct fold_factors){NULL, factors_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_UP:
         return (struct fold_factors){inverses_of(fold, STATS_GATED, layer),

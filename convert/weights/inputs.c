@@ -35,6 +35,7 @@ static enum stats_input input_of(enum tensor_role role)
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
     case ROLE_ROUTER:
+    case ROLE_SHARED_GATE:
         return STATS_MLP;
     case ROLE_MLP_DOWN:
         return STATS_GATED;

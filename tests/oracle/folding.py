@@ -75,7 +75,7 @@ class Folding:
             "attn_q": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
             "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last, "mixer_in": attention,
             "attn_gate": attention, "mixer_gate": attention, "mixer_step": attention, "mixer_rate": attention,
-            "router": mlp, "mixer_out": attended,
+            "router": mlp, "shared_gate": mlp, "mixer_out": attended,
         }  # fmt: skip
         vectors = {
             "attn_norm": attention, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,

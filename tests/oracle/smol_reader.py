@@ -77,7 +77,7 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
 # 5.15
 EXPERT_FIELDS = """n_experts n_used width shared_width scoring normalizes choice_bias sum_epsilon scale
-    qkv_clip""".split()
+    qkv_clip shared_gate""".split()
 
 # 5.4
 GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty".split()
@@ -124,6 +124,7 @@ ROLES = [
     (16, "mlp_down_bias", True, "H", "mlp_bias"),
     (34, "router", True, "EH", "sparse"),
     (35, "router_bias", True, "E", "choice_bias"),
+    (48, "shared_gate", True, "1H", "shared_gate"),
     (36, "gate", True, "WH", "expert"),
     (37, "up", True, "WH", "expert"),
     (38, "down", True, "HW", "expert"),
@@ -882,11 +883,12 @@ class Blob:
         if not self.features & EXPERTS:
             return
         m, data = self.model, self.section(EXPERTS_SECTION)
-        need(len(data) == 192 and not any(data[40:64]) and not self.encoder, "experts section")
-        x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3f", data), strict=True))
+        need(len(data) == 192 and not any(data[44:64]) and not self.encoder, "experts section")
+        x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3fI", data), strict=True))
         need(1 <= x["n_used"] <= x["n_experts"] <= 2**10, "n_used or n_experts")
         need(1 <= x["width"] <= 2**22 and x["shared_width"] <= 2**22, "widths")
         need(x["scoring"] <= 2 and max(x["normalizes"], x["choice_bias"]) <= (x["scoring"] != 1), "scoring")
+        need(x["shared_gate"] <= (x["shared_width"] > 0), "shared_gate")
         need(0 < x["scale"] < float("inf"), "scale")
         need(all(0 <= x[name] < float("inf") for name in ("sum_epsilon", "qkv_clip")), "epsilon or clip")
         need(all(np.copysign(1, x[name]) == 1 for name in ("sum_epsilon", "qkv_clip")), "minus zero")
@@ -923,13 +925,14 @@ class Blob:
         return self.model | {
             "I": x["shared_width"] if sparse else self.model["intermediate_size"],
             "sparse": sparse, "expert": sparse, "choice_bias": sparse and x["choice_bias"],
+            "shared_gate": sparse and x["shared_gate"],
         }  # fmt: skip
 
     def expected_tensors(self):
         """7.1: (role, layer, expert, name, shape) in order."""
         m, x = self.model, self.experts or {"n_experts": 0, "width": 0}
         extents = {
-            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "3": 3 * m["hidden_size"], "T": m["taps"],
+            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "1": 1, "3": 3 * m["hidden_size"], "T": m["taps"],
             "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
         }  # fmt: skip
         heads, head_dim, size, groups = m["state_sizes"]
@@ -974,7 +977,7 @@ class Blob:
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
         for entry, (role, layer, expert, name, shape) in zip(table, expected, strict=True):
-            is_vector, is_rows, router = len(shape) == 1, name == "positions" or name.endswith("mixer_conv"), role == 34
+            is_vector, is_rows, router = len(shape) == 1, name == "positions" or name.endswith("mixer_conv"), role in (34, 48)
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
             dtype, levels = F32 if is_vector or is_rows or router else self.model["dtype"], 0

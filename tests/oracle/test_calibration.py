@@ -200,7 +200,7 @@ def estimate(source):
         added, inner = np.zeros(len(y)), np.zeros(0)
         if of + "mlp_up" in weights:
             inner = inner_of("mlp_gate", "mlp_up")
-            added = square(of + "mlp_down") @ inner
+            added = square(of + "mlp_down") @ inner * (0.25 if of + "shared_gate" in weights else 1)
         for expert in range(model["experts"]["n_experts"] if of + "router" in weights else 0):
             place = f"experts.{expert}."
             activation = inner_of(place + "gate", place + "up")

@@ -197,6 +197,7 @@ HOSTILE = [
     ("shared_width", 1), ("shared_width", 2**22 + 1), ("scoring", 3), ("normalizes", 2), ("choice_bias", 1),
     ("choice_bias", 2),
 ]  # fmt: skip
+GATES = [1, 2]  # without an MLP beside the experts, and too large
 NUMBERS = [(28, value) for value in (0.5, -1.0, float("nan"))]
 NUMBERS += [(32, value) for value in (0.0, -1.0, float("inf"), float("nan"))]
 NUMBERS += [(36, value) for value in (-0.0, -1.0, float("inf"), float("nan"))]
@@ -207,7 +208,9 @@ def spoiled_sections():
         yield f"{name} {value}", FIELDS.index(name) * 4, struct.pack("<I", value)
     for at, value in NUMBERS:
         yield f"{value} at {at}", at, struct.pack("<f", value)
-    for at in (40, 63):
+    for value in GATES:
+        yield f"shared_gate {value}", 40, struct.pack("<I", value)
+    for at in (44, 63):
         yield f"reserved {at}", at, b"\1"
     yield "a dense layer that there is not", 64, b"\4"
     yield "the last dense layer", 191, b"\x80"
