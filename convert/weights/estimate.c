@@ -250,8 +250,9 @@ static void feed_forward(const struct estimate *e, uint32_t layer)
     memset(e->added, 0, m->hidden_size * sizeof *e->added);
     if (width > 0)
         multiply(e, ROLE_MLP_DOWN, m->hidden_size, width, e->inner, e->added);
-    for (size_t k = 0; m->experts.shared_gate && width > 0 && k < m->hidden_size; k++)
-        e->added[k] *= 0.25; /* the gate is taken as a half */
+    if (m->experts.shared_gate && smol_layer_is_sparse(m, layer))
+        for (size_t k = 0; k < m->hidden_size; k++)
+            e->added[k] *= 0.25; /* the gate is taken as a half */
 }
 
 /* Adds an expert's share to the output: all are used alike, and have the same weight. */

@@ -20,12 +20,13 @@ from stats_reader import Stats
 DEMO = ROOT / "demo/model"
 INPUTS = (
     ("self_attn.q_proj", "self_attn.qkv_proj", "attention.query_key_value", "attn.c_attn",
-     "conv.in_proj", "mamba.in_proj", "linear_attn.in_proj_qkv"),
+     "conv.in_proj", "mamba.in_proj", "linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"),
     ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj", "self_attn.out_proj",
      "conv.out_proj", "mamba.out_proj", "linear_attn.out_proj"),
     ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1", "feed_forward.w1",
      "shared_mlp.input_linear", "mlp.gate", "block_sparse_moe.router", "feed_forward.gate"),
-    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2", "shared_mlp.output_linear"),
+    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2", "shared_mlp.output_linear",
+     "mlp.shared_expert.down_proj"),
 )
 EXPERTS = ("mlp.experts", "block_sparse_moe.experts", "feed_forward.experts")
 PLACES = ("model.layers.{}.{}", "gpt_neox.layers.{}.{}", "transformer.h.{}.{}")

@@ -59,10 +59,11 @@ def coarse(weights):
 
 
 # whose statistics have minor version 1
-TWELVE = ("olmoe", "qwen3_moe", "granitemoe", "granitemoeshared", "granitemoehybrid", "qwen3_5_text", "lfm2_moe")
+TWELVE = ("olmoe", "qwen3_moe", "granitemoe", "granitemoeshared", "granitemoehybrid", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next",
+          "lfm2_moe")  # fmt: skip
 
 
-def twelve(parameters, place, q, kv):
+def twelve(parameters, place, q, key_heads):
     """The places of a layer of minor version 1, the experts' matrices as one each."""
     there = {name[len(place) :].removesuffix(".weight"): p.data for name, p in parameters.items() if name.startswith(place)}
     there = {name.replace("feed_forward", "mlp").replace("block_sparse_moe", "mlp"): p for name, p in there.items()}
@@ -76,6 +77,11 @@ def twelve(parameters, place, q, kv):
     elif "linear_attn.in_proj_qkv" in there:
         views[:4] = [there[f"linear_attn.{n}"] for n in ("in_proj_qkv", "in_proj_z", "in_proj_a", "out_proj")]
         views[7] = there["linear_attn.in_proj_b"]
+    elif "linear_attn.in_proj_qkvz" in there:  # head of keys by head of keys: q, k, v and z; b and a
+        views[3] = there["linear_attn.out_proj"]
+        whole, n_out = there["linear_attn.in_proj_qkvz"].view(key_heads, -1, views[3].shape[0]), views[3].shape[1] // key_heads
+        views[0], views[1] = whole.split([whole.shape[1] - n_out, n_out], 1)
+        views[7], views[2] = there["linear_attn.in_proj_ba"].view(key_heads, 2, -1, views[3].shape[0]).unbind(1)
     elif "conv.in_proj" in there:
         views[0], views[3] = there["conv.in_proj"], there["conv.out_proj"]
     else:
@@ -87,7 +93,8 @@ def twelve(parameters, place, q, kv):
     if "shared_mlp.input_linear" in there:
         views[4], views[5] = there["shared_mlp.input_linear"].chunk(2)
         views[6] = there["shared_mlp.output_linear"]
-    for names in (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2")):
+    for names in (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"),
+                  ("shared_expert.gate_proj", "shared_expert.up_proj", "shared_expert.down_proj")):  # fmt: skip
         if f"mlp.{names[0]}" in there:
             views[4:7] = [there[f"mlp.{n}"] for n in names]
     if "mlp.experts.down_proj" in there:
@@ -115,7 +122,7 @@ def matrices(model):
     for layer in range(c.num_hidden_layers):
         place = f"model.layers.{layer}."
         if c.model_type in TWELVE:
-            yield from twelve(parameters, place, q, kv)
+            yield from twelve(parameters, place, q, getattr(c, "linear_num_key_heads", 0))
         elif c.model_type == "gpt_neox":
             place = f"gpt_neox.layers.{layer}."
             heads = parameters[place + "attention.query_key_value.weight"].data
