@@ -47,10 +47,8 @@ static void place_in_groups(const struct blob_states *states, enum tensor_role r
     part->first_row = output / states->n_groups;
     part->run = part->shape[0] / states->n_groups;
     part->run_step = total / states->n_groups;
-    if (role == ROLE_MIXER_IN) {
-        part->pieces[0] = part->pieces[1] = states->size;
-        part->pieces[2] = part->run - 2 * states->size;
-    }
+    if (role == ROLE_MIXER_IN)
+        part->piece = states->size;
 }
 
 /* Adds part `i`, whose first output is `output` of the `total` if they are stacked. */

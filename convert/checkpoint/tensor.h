@@ -10,15 +10,16 @@ static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, ui
 {
     if (tensor->run == 0)
         return row;
-    if (tensor->pieces[0] == 0)
+    if (tensor->piece == 0)
         return row / tensor->run * tensor->run_step + row % tensor->run;
-    uint64_t n_runs = tensor->shape[0] / tensor->run, before = 0;
-    size_t piece = 0;
-    while (piece < 2 && row >= tensor->pieces[piece] * n_runs) {
-        row -= tensor->pieces[piece] * n_runs;
-        before += tensor->pieces[piece++];
+    uint64_t n_runs = tensor->shape[0] / tensor->run, length = tensor->piece, before = 0;
+    for (size_t i = 0; i < 2 && row >= tensor->piece * n_runs; i++) {
+        row -= tensor->piece * n_runs;
+        before += tensor->piece;
     }
-    return row / tensor->pieces[piece] * tensor->run_step + before + row % tensor->pieces[piece];
+    if (before == 2 * tensor->piece)
+        length = tensor->run - before;
+    return row / length * tensor->run_step + before + row % length;
 }
 
 /* Does what tensor_widen does, for tensors that have blocks, or whose rows are not stored one after

@@ -133,6 +133,7 @@ def test_gram_matrices_are_those_of_transformers(family, text, tmp_path):
         assert (line == matrix.diagonal()).all()
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_threads_memory_or_kernels(demo, text, tmp_path):
     expected = calibrate(demo, text, tmp_path / "a")
     assert calibrate(demo, text, tmp_path / "b", "--memory", 1, "--threads", 3) == expected

@@ -72,6 +72,7 @@ def test_equal_scores_choose_the_first_experts(tmp_path):
 # --- what is read -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_unused_experts_are_never_read(tmp_path):
     """Chunks that hold only experts which no token uses may be damaged: the answer stays, and `verify` tells."""
     config = config_of("olmoe", num_experts=64, num_experts_per_tok=2, hidden_size=64, intermediate_size=256)
