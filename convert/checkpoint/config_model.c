@@ -263,7 +263,8 @@ static smol_status adjust_mlp(const struct json_settings *config, struct blob_mo
                                    MODEL_MAX_INTERMEDIATE, &factor);
     if (status || !adjusts)
         return status;
-    double scaled = floor(factor * (2 * (uint64_t)*size / 3));
+    uint64_t two_thirds = 2 * (uint64_t)*size / 3;
+    double scaled = floor(factor * (double)two_thirds);
     double rounded = ceil(scaled / multiple) * multiple;
     if (rounded < 1 || rounded > MODEL_MAX_INTERMEDIATE)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,

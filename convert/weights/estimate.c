@@ -323,7 +323,7 @@ static bool start_stats(const struct weights *weights, struct stats_file *stats)
 static size_t most_channels(const struct blob_model *model)
 {
     struct tensor_key key = {.role = ROLE_EMBED};
-    uint64_t most = 0;
+    uint64_t most = 1;
     do {
         const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
         if (smol_role_is_per_layer(key.role)) {

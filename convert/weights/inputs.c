@@ -6,7 +6,7 @@
 /* Returns the largest width of a record. */
 static size_t widest(const struct stats_file *stats)
 {
-    size_t most = 0;
+    size_t most = 1;
     for (size_t i = 0; i < smol_stats_sensitivities(&stats->header); i++) {
         uint32_t width = smol_stats_width(&stats->header, i);
         most = width > most ? width : most;
