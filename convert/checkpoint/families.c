@@ -152,6 +152,13 @@
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
 
+/* What Qwen 3.5 and Qwen3-Next share: gated DeltaNet layers, and attention with a gate. */
+#define DELTA_HYBRID                                                                               \
+    .norm_eps = 1e-6, .rope_theta = 10000, .bos_id = NO_TOKEN, .eos_id = NO_TOKEN,                 \
+    .needs_kv_heads = true, SILU, ATTENTION_BIASES, .state = STATE_DELTA, .needs_states = true,    \
+    .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE, .norm_offset = 1, .rotates_parts = true, \
+    .rotary_factor = 0.25
+
 static const struct family families[] = {
     {
         .architecture = "LlamaForCausalLM",
@@ -489,19 +496,7 @@ static const struct family families[] = {
         .nest = "qwen3_5",
         .predicts_further = true,
         .sizes = {4096, 12288, 32, 16, 4, 256, 248320, 32768},
-        .norm_eps = 1e-6,
-        .rope_theta = 10000,
-        .bos_id = NO_TOKEN,
-        .eos_id = NO_TOKEN,
-        .needs_kv_heads = true,
-        SILU,
-        ATTENTION_BIASES,
-        .state = STATE_DELTA,
-        .needs_states = true,
-        .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE,
-        .norm_offset = 1,
-        .rotates_parts = true,
-        .rotary_factor = 0.25,
+        DELTA_HYBRID,
         .has_sections = true,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, DELTA_NAMES},
         .fused = {DELTA_FUSED},
@@ -515,19 +510,7 @@ static const struct family families[] = {
         .sizes = {2048, 512, 40, 16, 2, 256, 248320, 32768},
         .size_keys = {NULL, ""},
         .unused_size = "intermediate_size",
-        .norm_eps = 1e-6,
-        .rope_theta = 10000,
-        .bos_id = NO_TOKEN,
-        .eos_id = NO_TOKEN,
-        .needs_kv_heads = true,
-        SILU,
-        ATTENTION_BIASES,
-        .state = STATE_DELTA,
-        .needs_states = true,
-        .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE,
-        .norm_offset = 1,
-        .rotates_parts = true,
-        .rotary_factor = 0.25,
+        DELTA_HYBRID,
         .has_sections = true,
         .experts = {.n = {"num_experts", 256},
                     .n_used = 8,
@@ -544,19 +527,7 @@ static const struct family families[] = {
         .prefix = "model.",
         .predicts_further = true,
         .sizes = {2048, 5632, 48, 16, 2, 256, 151936, 32768},
-        .norm_eps = 1e-6,
-        .rope_theta = 10000,
-        .bos_id = NO_TOKEN,
-        .eos_id = NO_TOKEN,
-        .needs_kv_heads = true,
-        SILU,
-        ATTENTION_BIASES,
-        .state = STATE_DELTA,
-        .needs_states = true,
-        .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE,
-        .norm_offset = 1,
-        .rotates_parts = true,
-        .rotary_factor = 0.25,
+        DELTA_HYBRID,
         .experts = {.n = {"num_experts", 512},
                     .n_used = 10,
                     .width = {"moe_intermediate_size", 512},
