@@ -4,6 +4,7 @@
 #ifndef SMOL_CONVERT_SAFETENSORS_H
 #define SMOL_CONVERT_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,8 @@ struct safetensors_tensor {
     /* Not 0: the rows of each group of this many, a head, are stored in another order, see
      * tensor.c. */
     uint64_t paired_rows;
+    /* The elements are -exp(x) of the weights x. */
+    bool negated_exp;
 };
 
 /* One file, or several joined (smol_safetensors_join). */
