@@ -69,8 +69,9 @@ static smol_status take_attending(struct maker *m)
                                  : smol_maker_integer(m, "attention.head_count_kv", &heads);
     if (status || !value)
         return status;
-    if (heads > 0 || !is_list)
-        put_integer(m, "num_key_value_heads", heads);
+    if (is_list && heads == 0) /* no layer attends, which is refused later */
+        heads = smol_maker_setting(m, "num_attention_heads");
+    put_integer(m, "num_key_value_heads", heads);
     if (!mixed || !is_list)
         return SMOL_OK;
     json_t *types = json_array();

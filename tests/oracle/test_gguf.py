@@ -173,7 +173,13 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
 # --- experts and states -----------------------------------------------------------------------------
 
 DEFAULT_ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
-WIDE_EXPERTS = dict(hidden_size=64, intermediate_size=96, moe_intermediate_size=32, head_dim=16)
+WIDE_LAYERS = dict(hidden_size=64, intermediate_size=96, head_dim=16)  # rows of whole blocks
+WIDE_EXPERTS = {
+    "qwen3moe": WIDE_LAYERS | dict(moe_intermediate_size=32),
+    "lfm2": WIDE_LAYERS | dict(conv_bias=False, block_auto_adjust_ff_dim=False),
+    "lfm2moe": WIDE_LAYERS | dict(moe_intermediate_size=32),
+    "granitemoehybrid": WIDE_LAYERS | dict(shared_intermediate_size=32, mamba_d_head=16),
+}
 MIXED = {
     "qwen3moe": dict(mlp_only_layers=[]), "olmoe": dict(clip_qkv=None), "granitemoe": {}, "granitemoeshared": {},
     "lfm2": {}, "lfm2 adjusted": dict(block_multiple_of=32), "lfm2moe": dict(routed_scaling_factor=1.0),
@@ -224,8 +230,8 @@ def test_experts_and_states_are_those_of_the_checkpoint(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["qwen3moe", "lfm2"])
 def test_transformers_reads_the_same_experts_and_states(name, tmp_path):
-    wide = WIDE_EXPERTS | (dict(conv_bias=False, block_auto_adjust_ff_dim=False) if name == "lfm2" else {})
-    folder = write_mixed(tmp_path / "made", name, **wide)
+    ignored = dict(moe_intermediate_size=768) if name == "qwen3moe" else {}  # transformers reads no width
+    folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name] | ignored)
     path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT.Q8_0)
     model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
     with engine.Model(engine.convert(path, tmp_path / "x.smol", "f32")) as ours:
@@ -237,8 +243,7 @@ def test_transformers_reads_the_same_experts_and_states(name, tmp_path):
 @pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe"])
 def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
     """Those of the checkpoint with the numbers that the package reads."""
-    settings = WIDE_EXPERTS | dict(shared_intermediate_size=32, mamba_d_head=16, mamba_n_heads=8)
-    folder = write_mixed(tmp_path / "made", name, **settings)
+    folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name])
     path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[kind])
     known = undo_exp(folder, tmp_path / "known")
     weights = load_file(known / "model.safetensors")
@@ -296,7 +301,7 @@ BAD_LAYERS = {  # the checkpoint, what is wrong, and what the message says
     "a flag that is a number": ("granitemoehybrid", lambda w: w.kv_data[0].__setitem__(HYBRID + "rope.scaling.finetuned", gguf.GGUFValue(1, gguf.GGUFValueType.UINT32)), "a flag"),
     "attention without rotation": ("granitemoe", lambda w: w.add_rope_scaling_finetuned(False), "attention without rotation"),
     "no scale of attention": ("granitemoe", lambda w: w.kv_data[0].pop("granitemoe.attention.scale"), "attention.scale is missing"),
-    "a tensor twice": ("granitemoehybrid", lambda w: w.add_tensor("blk.0.ffn_up.weight", np.zeros((37, 48), np.float32)), "two tensors"),
+    "a tensor twice": ("granitemoehybrid", lambda w: w.add_tensor("blk.0.ffn_up.weight", np.zeros((37, 48), np.float32)), "appears twice"),
     "an expert of its own": ("qwen3moe", lambda w: w.add_tensor("blk.0.ffn_up.0.weight", np.zeros((24, 48), np.float32)), "not part of the model"),
 }  # fmt: skip
 
