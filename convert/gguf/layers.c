@@ -92,10 +92,11 @@ static smol_status take_mamba(struct maker *m)
     if (status)
         return status;
     if (width == 0 || hidden == 0 || width % hidden != 0)
-        return smol_fail(m->error, SMOL_ERROR_DAMAGED,
-                         "%s: %s.ssm.inner_size %llu must be a multiple of %s.embedding_length %llu",
-                         m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
-                         (unsigned long long)hidden);
+        return smol_fail(
+            m->error, SMOL_ERROR_DAMAGED,
+            "%s: %s.ssm.inner_size %llu must be a multiple of %s.embedding_length %llu",
+            m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
+            (unsigned long long)hidden);
     put_integer(m, "mamba_expand", width / hidden);
     return SMOL_OK;
 }
@@ -109,10 +110,11 @@ static smol_status take_rotation(struct maker *m)
     if (value && !smol_gguf_flag(value, &rotates))
         return smol_maker_fail_value(m, value, "a flag");
     if (!rotates && !arch_is(m, "granitehybrid"))
-        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: %s.rope.scaling.finetuned is false: attention without rotation is not "
-                         "supported in %s",
-                         m->gguf->path, m->arch->name, m->arch->name);
+        return smol_fail(
+            m->error, SMOL_ERROR_UNSUPPORTED,
+            "%s: %s.rope.scaling.finetuned is false: attention without rotation is not "
+            "supported in %s",
+            m->gguf->path, m->arch->name, m->arch->name);
     if (arch_is(m, "granitehybrid"))
         smol_maker_put(m, m->object, "position_embedding_type",
                        json_string(rotates ? "rope" : "nope"));
@@ -133,16 +135,15 @@ static smol_status take_shared(struct maker *m)
 
 /* --- experts ------------------------------------------------------------------------------ */
 
-/* The functions that make weights of experts, as the format numbers them. */
-enum { GATING_SOFTMAX = 1, GATING_SIGMOID = 2 };
-
+/* Checks the function that makes weights of experts, by its number in the format. */
 static smol_status take_gating(const struct maker *m)
 {
     const struct gguf_value *value = smol_maker_find(m, "expert_gating_func");
-    uint64_t wanted = arch_is(m, "lfm2moe") ? GATING_SIGMOID : GATING_SOFTMAX, found = 0;
-    if (!value || (smol_gguf_integer(value, &found) && found == wanted))
+    bool sigmoid = arch_is(m, "lfm2moe");
+    uint64_t found = 0;
+    if (!value || (smol_gguf_integer(value, &found) && found == (sigmoid ? 2 : 1)))
         return SMOL_OK;
-    return smol_maker_fail_value(m, value, wanted == GATING_SIGMOID ? "2 (sigmoid)" : "1 (softmax)");
+    return smol_maker_fail_value(m, value, sigmoid ? "2 (sigmoid)" : "1 (softmax)");
 }
 
 /* Sets whether weights are normalized, which llama.cpp's converter leaves out. */

@@ -1,5 +1,5 @@
-/* Reads the keys of a GGUF file that tell how layers differ from Llama's: which of them have states in
- * place of attention, and experts. */
+/* Reads the keys of a GGUF file that tell how layers differ from Llama's: which of them have states
+ * in place of attention, and experts. */
 #ifndef SMOL_CONVERT_GGUF_LAYERS_H
 #define SMOL_CONVERT_GGUF_LAYERS_H
 

@@ -61,7 +61,9 @@ def stack_experts(weights):
             stacks.setdefault((found[1], PARTS[found[3]]), {})[int(found[2])] = values
         else:
             others[name] = values
-    experts = {f"blk.{layer}.ffn_{part}_exps.weight": np.stack([s[i] for i in range(len(s))]) for (layer, part), s in stacks.items()}
+    experts = {
+        f"blk.{layer}.ffn_{part}_exps.weight": np.stack([s[i] for i in range(len(s))]) for (layer, part), s in stacks.items()
+    }
     return experts, others
 
 

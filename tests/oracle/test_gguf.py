@@ -26,11 +26,11 @@ from test_tokenizer import training_texts
 from test_tokenizer_families import BYTE_LEVEL, BYTES, LLAMA3, QWEN2, llama2, of_bytes, replace, sequence, split_by
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
+from transformers.models.qwen3_5.tokenization_qwen3_5 import PRETOKENIZE_REGEX as QWEN35
 from transformers.tokenization_utils_base import generate_merges
 
 BLOCKS = {  # as enum safetensors_dtype of convert/base/element.h numbers them
-    name: 22 + i
-    for i, name in enumerate("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL".split())
+    name: 22 + i for i, name in enumerate("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL".split())
 }
 WIDE = SMALL | dict(hidden_size=256, intermediate_size=256, vocab_size=64, num_hidden_layers=1)
 UPPER, LOWER = (r"[\p{%s}\p{Lm}\p{Lo}\p{M}]" % kinds for kinds in (r"Lu}\p{Lt", "Ll"))
@@ -74,7 +74,9 @@ def test_a_model_of_each_type_is_the_one_that_transformers_reads(name, tmp_path)
     with engine.Model(a) as ours, engine.Model(b) as theirs:
         assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
     for dtype in ("int8", "int4"):  # several rows at once, and columns in the middle of blocks
-        c, d = (engine.convert(source, tmp_path / f"{dtype}{i}.smol", dtype) for i, source in enumerate((path, tmp_path / "theirs")))
+        c, d = (
+            engine.convert(source, tmp_path / f"{dtype}{i}.smol", dtype) for i, source in enumerate((path, tmp_path / "theirs"))
+        )
         with engine.Model(c) as ours, engine.Model(d) as theirs:
             assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
 
@@ -219,6 +221,7 @@ def same_blobs(path, folder, tmp_path, dtype="f32"):
         return ours.logits(IDS)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", MIXED)
 def test_experts_and_states_are_those_of_the_checkpoint(name, tmp_path):
     folder = write_mixed(tmp_path / "made", name)
@@ -228,6 +231,7 @@ def test_experts_and_states_are_those_of_the_checkpoint(name, tmp_path):
     assert np.abs(ours - theirs).max() < 1e-4 * np.ptp(theirs)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["qwen3moe", "lfm2"])
 def test_transformers_reads_the_same_experts_and_states(name, tmp_path):
     ignored = dict(moe_intermediate_size=768) if name == "qwen3moe" else {}  # transformers reads no width
@@ -239,6 +243,7 @@ def test_transformers_reads_the_same_experts_and_states(name, tmp_path):
         assert np.abs(ours.logits(IDS) - theirs).max() < 1e-4 * np.ptp(theirs)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["F16", "Q4_1", "Q8_0"])
 @pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe"])
 def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
@@ -399,6 +404,7 @@ PRES = {
     "gpt-2": {}, "smollm": {"pre_tokenizer": DIGITS}, "refact": {"pre_tokenizer": DIGITS},
     "qwen2": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
     "dbrx": {"pre_tokenizer": split_by(LLAMA3)}, "llama-bpe": {"pre_tokenizer": split_by(LLAMA3)},
+    "lfm2": {"pre_tokenizer": split_by(LLAMA3)}, "qwen35": {"pre_tokenizer": split_by(QWEN35), "normalizer": {"type": "NFC"}},
     "gpt-4o": {"pre_tokenizer": split_by(GPT4O)}, "tekken": {"pre_tokenizer": split_by(TEKKEN)},
 }  # fmt: skip
 
@@ -409,7 +415,7 @@ def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
     folder = make(tmp_path / "made", vocab_size=1200)
     content = of_bytes(texts, ["<|im_start|>", "<|im_end|>"]) | PRES[pre]
     content["model"]["vocab"] |= {token["content"]: token["id"] for token in content["added_tokens"]}
-    if pre in ("llama-bpe", "tekken"):
+    if pre in ("llama-bpe", "lfm2", "tekken"):
         content["model"]["ignore_merges"] = True
     (folder / "tokenizer.json").write_text(json.dumps(content))
     path = gguf_files.write(tmp_path / "x.gguf", folder, tokenizer=lambda w, t, n: gguf_files.add_byte_tokenizer(w, t, n, pre))
