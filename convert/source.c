@@ -332,10 +332,6 @@ static smol_status open_adapter(struct source *source, const struct option_texts
             error, SMOL_ERROR_USAGE,
             "--lora: %zu adapters, but only one can be merged: merge the others with PEFT",
             adapters->n);
-    if (source->config.model.experts.n_experts > 0)
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "--lora: adapters of models with experts are not supported: merge it with "
-                         "PEFT, save the model and convert that");
     size_t n = smol_tensor_count(&source->config.model);
     return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
 }

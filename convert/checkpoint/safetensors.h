@@ -24,7 +24,7 @@ struct safetensors_tensor {
     uint64_t begin, end; /* their place in the data after the header */
     uint64_t size;       /* bytes: end - begin */
     /* For a part of a split tensor (fused.h): the name and the number of outputs of that tensor,
-     * and the output at which the part starts. Otherwise zero. */
+     * and the output at which the part starts. Otherwise, and for an expert's part, zero. */
     const char *whole;
     uint64_t whole_rows, first_row;
     /* For a part that is not stored row by row: of each `run_step` outputs of the whole, counted
