@@ -91,18 +91,13 @@ static smol_status open_stats(struct source *source, const struct source_options
     if (needs && !smol_stats_cover(&source->config.model))
         return smol_fail(
             error, SMOL_ERROR_UNSUPPORTED,
-            "%s: layers with states whose width is not attention's are not calibrated: "
-            "use --dtype int8 or --calibration none",
+            "%s: has experts, or layers with states whose width is not attention's, whose inputs "
+            "are not measured: use --dtype int8 or --calibration none",
             source->shards.all.path);
     if (source_estimates(source))
         return smol_weights_estimate(&weights, &source->stats, error);
     if (!names_stats(options))
         return SMOL_OK;
-    if (source->config.model.experts.n_experts > 0)
-        return smol_fail(
-            error, SMOL_ERROR_UNSUPPORTED,
-            "--calibration: %s has experts, whose inputs are not measured: leave it out",
-            source->folder);
     if (!is_grouped(source->dtype))
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--calibration: has no effect on --dtype %s: use int8, int6, int5 or int4",

@@ -9,7 +9,7 @@
 
 bool smol_stats_cover(const struct blob_model *model)
 {
-    if (model->states.kind > STATE_SHORT_CONV)
+    if (model->experts.n_experts > 0 || model->states.kind > STATE_SHORT_CONV)
         return false;
     return !model->states.kind || model->hidden_size == model->n_heads * model->head_dim;
 }

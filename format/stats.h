@@ -60,8 +60,8 @@ struct stats_header {
 
 _Static_assert(sizeof(struct stats_header) == 64, "header");
 
-/* Returns whether statistics describe the inputs of all of the model's matrices: those after states
- * must be as wide as those after attention. */
+/* Returns whether statistics describe the inputs of all of the model's matrices: it has no experts,
+ * and those after states are as wide as those after attention. */
 bool smol_stats_cover(const struct blob_model *model);
 
 /* Sets the fields that depend on the model alone. model_key is not one of them. */

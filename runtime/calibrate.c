@@ -389,15 +389,10 @@ static smol_status make_header(struct calibration *c)
         status =
             smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
                       "%s: its weights are quantized: calibrate a blob of f32 or bf16", blob->path);
-    if (!status && blob->model->experts.n_experts > 0)
-        status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
-                           "%s: has experts, whose inputs are not measured: convert it without "
-                           "calibration",
-                           blob->path);
     if (!status && !smol_stats_cover(blob->model))
         status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
-                           "%s: layers with states whose width is not attention's cannot be "
-                           "calibrated",
+                           "%s: has experts, or layers with states whose width is not attention's, "
+                           "whose inputs are not measured: convert it without calibration",
                            blob->path);
     if (!status)
         status = check_windows(c);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/base/ending.h"
+
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
 const char *smol_checkpoint_format(const char *pattern, struct tensor_key key,
@@ -90,11 +92,10 @@ float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
 }
 
 /* Returns whether the name ends with one of the n endings, and is longer. */
-static bool ends_with(const char *name, const char *const *ends, size_t n)
+static bool ends_with_one(const char *name, const char *const *ends, size_t n)
 {
-    size_t length = strlen(name);
     for (size_t i = 0; i < n; i++)
-        if (length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0)
+        if (ends_with(name, ends[i]) && strcmp(name, ends[i]) != 0)
             return true;
     return false;
 }
@@ -113,7 +114,7 @@ bool smol_checkpoint_ignores(const char *name)
     for (size_t i = 0; i < sizeof of_gguf / sizeof of_gguf[0]; i++)
         if (strcmp(name, of_gguf[i]) == 0)
             return true;
-    return ends_with(name, ends, sizeof ends / sizeof ends[0]);
+    return ends_with_one(name, ends, sizeof ends / sizeof ends[0]);
 }
 
 /* Writes a shape as "49152, 576". Returns `text`. */
@@ -188,7 +189,7 @@ static int compare_pointers(const void *a, const void *b)
 static bool is_scale(const char *name)
 {
     static const char *const ends[] = {".weight_scale", ".weight_scale_inv", ".input_scale"};
-    return ends_with(name, ends, sizeof ends / sizeof ends[0]);
+    return ends_with_one(name, ends, sizeof ends / sizeof ends[0]);
 }
 
 /* Returns whether `name` is a tensor of a reranker's score. */

@@ -10,16 +10,11 @@
 
 #include "common/checked.h"
 #include "common/file.h"
+#include "convert/base/ending.h"
 #include "convert/base/settings.h"
 #include "convert/checkpoint/gguf_tensors.h"
 
 static const char extension[] = ".safetensors", index_extension[] = ".index.json";
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
 
 bool smol_shards_is_index(const char *path)
 {

@@ -105,6 +105,18 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
     smol_json_member_whole(json, "query_period", m->query_period);
 }
 
+/* Lists the layers for which `has` holds. */
+static void write_layers_that(struct json_out *json, const char *key, const struct blob_model *m,
+                              bool has(const struct blob_model *, uint32_t))
+{
+    smol_json_key(json, key);
+    smol_json_open(json, '[');
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (has(m, i))
+            smol_json_whole(json, i);
+    smol_json_close(json, ']');
+}
+
 static void write_states(struct json_out *json, const struct blob_model *m)
 {
     smol_json_member_text(json, "state", smol_state_name(m->states.kind));
@@ -114,12 +126,7 @@ static void write_states(struct json_out *json, const struct blob_model *m)
     smol_json_member_whole(json, "state_head_dim", m->states.head_dim);
     smol_json_member_whole(json, "state_size", m->states.size);
     smol_json_member_whole(json, "state_groups", m->states.n_groups);
-    smol_json_key(json, "state_layers");
-    smol_json_open(json, '[');
-    for (uint32_t i = 0; i < m->n_layers; i++)
-        if (layer_has_state(m, i))
-            smol_json_whole(json, i);
-    smol_json_close(json, ']');
+    write_layers_that(json, "state_layers", m, layer_has_state);
 }
 
 static void write_experts(struct json_out *json, const struct blob_model *m)
@@ -135,12 +142,7 @@ static void write_experts(struct json_out *json, const struct blob_model *m)
     member_float(json, "expert_scale", x->scale);
     member_float(json, "qkv_clip", x->qkv_clip);
     smol_json_member_whole(json, "active_parameters", smol_experts_active(m));
-    smol_json_key(json, "expert_layers");
-    smol_json_open(json, '[');
-    for (uint32_t i = 0; i < m->n_layers; i++)
-        if (smol_layer_is_sparse(m, i))
-            smol_json_whole(json, i);
-    smol_json_close(json, ']');
+    write_layers_that(json, "expert_layers", m, smol_layer_is_sparse);
 }
 
 static void write_model(struct json_out *json, const struct blob *blob)

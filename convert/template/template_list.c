@@ -10,6 +10,7 @@
 
 #include "common/file.h"
 #include "common/memory.h"
+#include "convert/base/ending.h"
 
 static const char folder_name[] = "additional_chat_templates", ending[] = ".jinja";
 
@@ -64,8 +65,7 @@ fail:
 
 static int is_template(const struct dirent *entry)
 {
-    size_t size = strlen(entry->d_name), n = sizeof ending - 1;
-    return size >= n && strcmp(entry->d_name + size - n, ending) == 0;
+    return ends_with(entry->d_name, ending);
 }
 
 static smol_status list_folder(const char *path, struct template_list *list, smol_error *error)

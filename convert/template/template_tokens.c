@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/base/ending.h"
+
 /* Tokens that every tokenizer of the reference may have. */
 static const char *const known[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                     "pad_token", "cls_token", "mask_token"};
@@ -59,13 +61,6 @@ static smol_status read_known(const struct json_settings *file, struct template_
     return SMOL_OK;
 }
 
-static bool ends_in_token(const char *key)
-{
-    static const char ending[] = "_token";
-    size_t length = strlen(key), n = sizeof ending - 1;
-    return length >= n && strcmp(key + length - n, ending) == 0;
-}
-
 /* Returns whether a key names a token defined by the model. In tokenizer_config.json, an object is
  * a token only if its __type is "AddedToken", because flags also end in _token. */
 static bool is_own(const char *key, const json_t *value, bool is_map)
@@ -77,7 +72,7 @@ static bool is_own(const char *key, const json_t *value, bool is_map)
     for (size_t i = 0; i < N_KNOWN; i++)
         if (strcmp(known[i], key) == 0)
             return false;
-    return is_token && ends_in_token(key);
+    return is_token && ends_with(key, "_token");
 }
 
 static smol_status read_own(const struct json_settings *file, bool is_map,

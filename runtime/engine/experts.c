@@ -96,7 +96,7 @@ static void route(struct pass *pass, size_t layer, size_t t)
     uint32_t *chosen = memory->chosen + t * experts->n_used;
     smol_pass_check_finite(pass, scores, experts->n_experts, "router's output", layer, t);
     for (uint32_t i = 0; experts->scoring == SCORE_SIGMOID && i < experts->n_experts; i++)
-        scores[i] = 1 / (1 + math_exp(-scores[i]));
+        scores[i] = math_sigmoid(scores[i]);
     choose(experts, scores, bias, chosen);
     weigh(experts, scores, chosen, memory->weights + t * experts->n_used);
 }
@@ -275,11 +275,11 @@ static void write_blocks(struct pass *pass, const void *argument, size_t begin, 
     }
 }
 
-bool smol_experts_write(const struct worker *w, size_t layer, const struct product_input *shared)
+void smol_experts_write(const struct worker *w, size_t layer, const struct product_input *shared)
 {
     const struct outputs o = {
         layer, shared,
         smol_residual_product(w->pass, layer_of(w->pass, layer)->tensor[ROLE_MLP_DOWN], NULL)};
     smol_pass_each_range(w, count_blocks(w->pass->m->hidden_size), 2, write_blocks, &o);
-    return o.to.add;
+    smol_residual_finish(w, layer, ROLE_MLP_OUT_NORM);
 }

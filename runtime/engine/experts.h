@@ -10,9 +10,8 @@
  * are ready. */
 void smol_experts_read(const struct worker *w, size_t layer);
 
-/* Adds the experts' outputs, after that of the MLP beside them, to the residual stream or, as
- * smol_residual_product decides, writes them in place of the input. `shared` is that MLP's
- * activation; its width is 0 if there is none. Returns whether they were added. */
-bool smol_experts_write(const struct worker *w, size_t layer, const struct product_input *shared);
+/* Adds the experts' outputs, after that of the MLP beside them, to the residual stream. `shared` is
+ * that MLP's activation; its width is 0 if there is none. */
+void smol_experts_write(const struct worker *w, size_t layer, const struct product_input *shared);
 
 #endif

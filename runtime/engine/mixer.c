@@ -46,11 +46,6 @@ static void finish_attention(struct pass *pass, size_t layer, size_t t)
     smol_input_prepare(pass, &input, t, "attention output", layer);
 }
 
-static void add_attention_output(struct pass *pass, size_t layer, size_t t)
-{
-    smol_residual_add(pass, layer, ROLE_ATTN_OUT_NORM, t);
-}
-
 /* Computes attention's output from the residual stream, up to its last product. */
 static void attention_read(const struct worker *w, size_t layer)
 {
@@ -76,13 +71,8 @@ static void attention_read(const struct worker *w, size_t layer)
 /* Adds attention's output to the residual stream. */
 static void attention_write(const struct worker *w, size_t layer)
 {
-    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input attended = attended_input(w->pass);
-    const struct product output =
-        smol_residual_product(w->pass, tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS]);
-    smol_multiply(w, &attended, &output, 1);
-    if (!output.add)
-        smol_pass_each_token(w, add_attention_output, layer);
+    smol_residual_write(w, layer, &attended, ROLE_ATTN_O, ROLE_ATTN_O_BIAS, ROLE_ATTN_OUT_NORM);
 }
 
 /* Returns the kind of the layer's block: STATE_NONE is attention. */

@@ -150,11 +150,6 @@ static void read_mlp_input(struct pass *pass, size_t layer, size_t t)
     smol_residual_read(pass, layer, ROLE_MLP_NORM, t, "MLP input");
 }
 
-static void add_mlp_output(struct pass *pass, size_t layer, size_t t)
-{
-    smol_residual_add(pass, layer, ROLE_MLP_OUT_NORM, t);
-}
-
 void smol_mlp_read(const struct worker *w, size_t layer)
 {
     const struct product_input normed = smol_residual_input(w->pass);
@@ -171,17 +166,9 @@ void smol_mlp_read(const struct worker *w, size_t layer)
 
 void smol_mlp_write(const struct worker *w, size_t layer)
 {
-    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input gated = gated_input(w->pass, layer);
-    bool added;
-    if (smol_layer_is_sparse(w->pass->m, (uint32_t)layer)) {
-        added = smol_experts_write(w, layer, &gated);
-    } else {
-        const struct product down =
-            smol_residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);
-        smol_multiply(w, &gated, &down, 1);
-        added = down.add;
-    }
-    if (!added)
-        smol_pass_each_token(w, add_mlp_output, layer);
+    if (smol_layer_is_sparse(w->pass->m, (uint32_t)layer))
+        smol_experts_write(w, layer, &gated);
+    else
+        smol_residual_write(w, layer, &gated, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS, ROLE_MLP_OUT_NORM);
 }

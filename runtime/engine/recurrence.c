@@ -92,8 +92,7 @@ static void convolve_blocks(struct pass *pass, const void *argument, size_t begi
     }
 }
 
-/* --- steps -------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 /* Computes what a token does to the states of each head: Mamba2's step and the decay that belongs
  * to it, or DeltaNet's decay and rate of learning. */
@@ -134,8 +133,7 @@ static void prepare_token(struct pass *pass, size_t layer, size_t t)
         normalize_vectors(pass, t);
 }
 
-/* --- the recurrence -----------------------------------------------------------------------------
- */
+/* --- the recurrence --------------------------------------------------------------------------- */
 
 /* Runs slice `slice` of a head for all tokens of a segment. */
 static void run_slice(struct pass *pass, const struct recurrence *r, const struct segment *segment,
@@ -195,8 +193,7 @@ static void run_slices(struct pass *pass, const void *argument, size_t begin, si
                   i % slices);
 }
 
-/* --- output --------------------------------------------------------------------------------------
- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 /* Normalizes row t of the output, in groups of `width`, with the weights of each. */
 static void normalize_output(struct pass *pass, const struct blob_tensor *norm, float *x,
@@ -226,11 +223,6 @@ static void finish_token(struct pass *pass, size_t layer, size_t t)
     smol_input_prepare(pass, &input, t, "mixer output", layer);
 }
 
-static void add_output(struct pass *pass, size_t layer, size_t t)
-{
-    smol_residual_add(pass, layer, ROLE_ATTN_OUT_NORM, t);
-}
-
 void smol_recurrence_read(const struct worker *w, size_t layer)
 {
     struct pass *pass = w->pass;
@@ -258,10 +250,6 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
 
 void smol_recurrence_write(const struct worker *w, size_t layer)
 {
-    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input input = output_input(w->pass);
-    const struct product output = smol_residual_product(w->pass, tensor[ROLE_MIXER_OUT], NULL);
-    smol_multiply(w, &input, &output, 1);
-    if (!output.add)
-        smol_pass_each_token(w, add_output, layer);
+    smol_residual_write(w, layer, &input, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS, ROLE_ATTN_OUT_NORM);
 }

@@ -42,15 +42,22 @@ void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, 
     smol_input_prepare(pass, &input, t, what, layer);
 }
 
+/* Returns whether a block's last product writes its output apart from the residual stream. */
+static bool is_apart(const struct pass *pass)
+{
+    return pass->m->blocks & BLOCK_NORM_OUTPUTS || pass->m->residual_scale != 1;
+}
+
 struct product smol_residual_product(const struct pass *pass, const struct blob_tensor *weight,
                                      const struct blob_tensor *bias)
 {
-    bool apart = pass->m->blocks & BLOCK_NORM_OUTPUTS || pass->m->residual_scale != 1;
+    bool apart = is_apart(pass);
     return (struct product){weight, bias, .out = apart ? pass->e->normed : pass->e->x,
                             .add = !apart};
 }
 
-void smol_residual_add(struct pass *pass, size_t layer, enum tensor_role role, size_t t)
+/* Adds row t of an output that is apart to the residual stream. */
+static void add_output(struct pass *pass, size_t layer, enum tensor_role role, size_t t)
 {
     size_t hidden = pass->m->hidden_size;
     const struct layer *l = &pass->e->network->layers[layer];
@@ -60,4 +67,30 @@ void smol_residual_add(struct pass *pass, size_t layer, enum tensor_role role, s
         smol_normalize(pass, l, role, output, output);
     for (size_t i = 0; i < hidden; i++)
         x[i] += output[i] * scale;
+}
+
+static void add_mixer_output(struct pass *pass, size_t layer, size_t t)
+{
+    add_output(pass, layer, ROLE_ATTN_OUT_NORM, t);
+}
+
+static void add_mlp_output(struct pass *pass, size_t layer, size_t t)
+{
+    add_output(pass, layer, ROLE_MLP_OUT_NORM, t);
+}
+
+void smol_residual_finish(const struct worker *w, size_t layer, enum tensor_role norm)
+{
+    if (is_apart(w->pass))
+        smol_pass_each_token(w, norm == ROLE_ATTN_OUT_NORM ? add_mixer_output : add_mlp_output,
+                             layer);
+}
+
+void smol_residual_write(const struct worker *w, size_t layer, const struct product_input *input,
+                         enum tensor_role weight, enum tensor_role bias, enum tensor_role norm)
+{
+    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
+    const struct product output = smol_residual_product(w->pass, tensor[weight], tensor[bias]);
+    smol_multiply(w, input, &output, 1);
+    smol_residual_finish(w, layer, norm);
 }

@@ -17,13 +17,16 @@ struct product_input smol_residual_input(const struct pass *pass);
 void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, size_t t,
                         const char *what);
 
-/* Returns a block's last product. It adds to the residual stream, or, if !add, writes in place of
- * the block's input, which is no longer needed, and smol_residual_add adds it. */
+/* Adds a block's output to the residual stream: the product of `input` and the layer's matrix
+ * `weight`, with the vector `bias`, after the norm `norm`, if it has them, times the scale. */
+void smol_residual_write(const struct worker *w, size_t layer, const struct product_input *input,
+                         enum tensor_role weight, enum tensor_role bias, enum tensor_role norm);
+
+/* The same in two steps, for a block that computes the product by itself. It adds to the residual
+ * stream, or, if !add, writes in place of the block's input, which is no longer needed, and
+ * smol_residual_finish adds it. */
 struct product smol_residual_product(const struct pass *pass, const struct blob_tensor *weight,
                                      const struct blob_tensor *bias);
-
-/* Adds row t of that output to the residual stream, after the norm `role`, if any, times the
- * scale. */
-void smol_residual_add(struct pass *pass, size_t layer, enum tensor_role role, size_t t);
+void smol_residual_finish(const struct worker *w, size_t layer, enum tensor_role norm);
 
 #endif

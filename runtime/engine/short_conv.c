@@ -97,11 +97,6 @@ static void read_input(struct pass *pass, size_t layer, size_t t)
     smol_residual_read(pass, layer, ROLE_ATTN_NORM, t, "convolution input");
 }
 
-static void add_output(struct pass *pass, size_t layer, size_t t)
-{
-    smol_residual_add(pass, layer, ROLE_ATTN_OUT_NORM, t);
-}
-
 void smol_short_conv_read(const struct worker *w, size_t layer)
 {
     const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
@@ -118,11 +113,7 @@ void smol_short_conv_read(const struct worker *w, size_t layer)
 
 void smol_short_conv_write(const struct worker *w, size_t layer)
 {
-    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input convolved = convolved_input(w->pass);
-    const struct product out =
-        smol_residual_product(w->pass, tensor[ROLE_MIXER_OUT], tensor[ROLE_MIXER_OUT_BIAS]);
-    smol_multiply(w, &convolved, &out, 1);
-    if (!out.add)
-        smol_pass_each_token(w, add_output, layer);
+    smol_residual_write(w, layer, &convolved, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS,
+                        ROLE_ATTN_OUT_NORM);
 }

@@ -87,8 +87,24 @@ static inline float math_normal(float x)
     return x < 0 ? tail : 1.0f - tail;
 }
 
+/* Returns 2 artanh(s), which is ln((1 + s) / (1 - s)), by its Taylor polynomial, for |s| up to 1/3.
+ */
+static inline double math_log_ratio(double s)
+{
+    double z = s * s;
+    double p = 1.0 / 15.0;
+    p = p * z + 1.0 / 13.0;
+    p = p * z + 1.0 / 11.0;
+    p = p * z + 1.0 / 9.0;
+    p = p * z + 1.0 / 7.0;
+    p = p * z + 1.0 / 5.0;
+    p = p * z + 1.0 / 3.0;
+    p = p * z + 1.0;
+    return 2.0 * s * p;
+}
+
 /* Returns ln x, rounded from a double within 2e-11, for a finite x of at least 1: x = 2^n m with m
- * around 1, and ln m = 2 artanh((m - 1) / (m + 1)) by its Taylor polynomial. */
+ * around 1, and m = (1 + s) / (1 - s). */
 static inline float math_log(float x)
 {
     uint32_t bits = f32_bits(x);
@@ -98,33 +114,15 @@ static inline float math_log(float x)
         m *= 0.5;
         n++;
     }
-    double s = (m - 1.0) / (m + 1.0), z = s * s;
-    double p = 1.0 / 15.0;
-    p = p * z + 1.0 / 13.0;
-    p = p * z + 1.0 / 11.0;
-    p = p * z + 1.0 / 9.0;
-    p = p * z + 1.0 / 7.0;
-    p = p * z + 1.0 / 5.0;
-    p = p * z + 1.0 / 3.0;
-    p = p * z + 1.0;
-    return (float)(n * 0x1.62e42fefa39efp-1 + 2.0 * s * p);
+    return (float)(n * 0x1.62e42fefa39efp-1 + math_log_ratio((m - 1.0) / (m + 1.0)));
 }
 
 /* Returns ln(1 + e^x) within 3 units in the last place, 0 below -87.3; NaN for NaN. With t =
- * e^-|x|, ln(1 + t) = 2 artanh(t / (2 + t)), computed in double by its Taylor polynomial. */
+ * e^-|x| and s = t / (2 + t), 1 + t = (1 + s) / (1 - s). */
 static inline float math_softplus(float x)
 {
     double t = math_exp(-f32_from_bits(f32_bits(x) & 0x7fffffffu));
-    double s = t / (2.0 + t), z = s * s;
-    double p = 1.0 / 15.0;
-    p = p * z + 1.0 / 13.0;
-    p = p * z + 1.0 / 11.0;
-    p = p * z + 1.0 / 9.0;
-    p = p * z + 1.0 / 7.0;
-    p = p * z + 1.0 / 5.0;
-    p = p * z + 1.0 / 3.0;
-    p = p * z + 1.0;
-    return (float)((x > 0 ? (double)x : 0.0) + 2.0 * s * p);
+    return (float)((x > 0 ? (double)x : 0.0) + math_log_ratio(t / (2.0 + t)));
 }
 
 static inline float math_sigmoid(float x)
