@@ -10,7 +10,7 @@ def rope(kind="default", **settings):
 
 # Whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention, and not of
 # experts, whose inputs are not measured.
-RECURRENCES = ("granitemoehybrid", "qwen3_5")
+RECURRENCES = ("granitemoehybrid", "falconh1", "qwen3_5")
 EXPERTS = ("olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
 CALIBRATED = [family for family in CONFIGS if family not in RECURRENCES + EXPERTS]
 LLAMA3 = rope(
@@ -158,6 +158,53 @@ FEATURES = {
             "convolution": LAYER0 + "mamba.conv1d.weight",
             "its bias": LAYER0 + "mamba.conv1d.bias",
             "the norm after the gate": LAYER0 + "mamba.norm.weight",
+        },
+    ),
+    "falconh1": (
+        {
+            "attention_bias": True,
+            "mlp_bias": True,
+            "projectors_bias": True,
+            "mamba_proj_bias": True,
+            "mamba_rms_norm": True,
+            "mamba_norm_before_gate": True,
+            "mamba_d_ssm": 64,
+            "mamba_n_heads": 8,
+            "mamba_n_groups": 2,
+            "mamba_d_state": 16,
+            "attention_in_multiplier": 1.5,
+            "attention_out_multiplier": 0.7,
+            "ssm_in_multiplier": 1.25,
+            "ssm_out_multiplier": 0.6,
+            "key_multiplier": 0.8,
+            "embedding_multiplier": 2.0,
+            "lm_head_multiplier": 0.5,
+            "ssm_multipliers": [0.5, 1.5, 0.7, 0.8, 0.9],
+            "mlp_multipliers": [0.7, 0.6],
+        },
+        {
+            "the scale of attention's input": {"attention_in_multiplier": 1.4},
+            "that of its output": {"attention_out_multiplier": 0.8},
+            "that of the state's input": {"ssm_in_multiplier": 1.3},
+            "that of its output ": {"ssm_out_multiplier": 0.7},
+            "that of keys": {"key_multiplier": 0.9},
+            "that of the embedding": {"embedding_multiplier": 1.9},
+            "that of logits": {"lm_head_multiplier": 0.51},
+            **{
+                f"that of {part}": {"ssm_multipliers": [m + (k == i) / 5 for k, m in enumerate((0.5, 1.5, 0.7, 0.8, 0.9))]}
+                for i, part in enumerate(("the gate", "x", "B", "C", "the step"))
+            },
+            "that of the MLP's gate": {"mlp_multipliers": [0.8, 0.6]},
+            "that of the MLP's output": {"mlp_multipliers": [0.7, 0.65]},
+            "the norm's place": {"mamba_norm_before_gate": False},
+            "the norm": LAYER0 + "mamba.norm.weight",
+            "decay": LAYER0 + "mamba.A_log",
+            "skip": LAYER1 + "mamba.D",
+            "convolution": LAYER0 + "mamba.conv1d.weight",
+            "the biases of the state's input": LAYER0 + "mamba.in_proj.bias",
+            "the bias of its output": LAYER1 + "mamba.out_proj.bias",
+            "biases of the MLP": LAYER0 + "feed_forward.gate_proj.bias",
+            "keys": LAYER0 + "self_attn.k_proj.weight",
         },
     ),
     "qwen3_5": (
