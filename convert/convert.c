@@ -240,6 +240,13 @@ static void tell_context(const struct config *config)
                 config->model.context_length);
 }
 
+static void tell_skipped(const struct skipped_tensors *skipped)
+{
+    char text[SKIPPED_TEXT];
+    if (smol_nested_tell(skipped, text))
+        fprintf(stderr, "smolconv: skipped: %s: the blob has the language model alone\n", text);
+}
+
 /* Checks that the output is not a file of the checkpoint or adapter: renaming over it would destroy
  * the source. */
 static smol_status check_output(const struct source *source, const char *output, smol_error *error)
@@ -281,8 +288,10 @@ smol_status smol_convert(const char *input, const char *output,
         status = check_context(&conversion.source.config, options->source.context, error);
     if (!status)
         status = check_output(&conversion.source, output, error);
-    if (!status && !options->quiet)
+    if (!status && !options->quiet) {
         tell_context(&conversion.source.config);
+        tell_skipped(&conversion.source.skipped);
+    }
     if (!status)
         status = write_blob(&conversion, output, options, error);
     status = smol_source_settle(&conversion.source, status, error);

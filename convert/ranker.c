@@ -197,7 +197,7 @@ smol_status smol_ranker_read(struct source *source, smol_error *error)
                          source->folder);
     parts->score = source->config.score;
     smol_status status =
-        source->config.family->encodes ? read_bert(source, error) : read_decoder(source, error);
+        source->config.encodes ? read_bert(source, error) : read_decoder(source, error);
     if (!status && parts->dense[parts->n_dense - 1].outputs != 1)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: a model of %u labels: one is supported, the score", source->folder,

@@ -152,7 +152,7 @@ static enum blob_dtype arithmetic_of(enum blob_dtype dtype)
 /* Makes the embedder section, if the model needs one. */
 static smol_status build_embedder(struct source *source, smol_error *error)
 {
-    bool ahead = source->config.family->encodes;
+    bool ahead = source->config.encodes;
     free(source->embedder);
     source->embedder = NULL;
     source->n_embedder = 0;
@@ -264,7 +264,7 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
                                  smol_error *error)
 {
     struct config *config = &source->config;
-    bool ahead = config->family->encodes;
+    bool ahead = config->encodes;
     if (reranker)
         config->score = SCORE_LOGISTIC;
     if (reranker &&
@@ -289,7 +289,7 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
         return SMOL_OK;
     }
     limit_length(source);
-    if (!status && !ahead)
+    if (!status && (!ahead || config->family->names[ROLE_OUTPUT]))
         status = drop_output(source, error);
     if (!status && config->score)
         status = make_variant(source, error);
@@ -301,7 +301,11 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
 static smol_status map_tensors(struct source *source, smol_error *error)
 {
     struct blob_model *model = &source->config.model;
-    smol_status status = smol_fused_split(source->config.family, model, &source->shards.all, error);
+    const struct config *config = &source->config;
+    smol_status status = smol_nested_strip(config->family, config->nest, &source->shards.all,
+                                           &source->skipped, error);
+    if (!status)
+        status = smol_fused_split(config->family, model, &source->shards.all, error);
     if (status)
         return status;
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
@@ -425,7 +429,7 @@ struct blob_contents smol_source_contents(const struct source *source)
         .template_section = source->template.section.data,
         .n_template = source->template.section.size,
         .encoder = source->embeds ? &source->encoder.encoder : NULL,
-        .sees_ahead = config->family->encodes,
+        .sees_ahead = config->encodes,
         .embedder = source->embedder,
         .n_embedder = source->n_embedder,
         .mix = source->mix,

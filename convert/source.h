@@ -14,6 +14,7 @@
 #include "convert/checkpoint/config.h"
 #include "convert/checkpoint/encoder.h"
 #include "convert/checkpoint/lora.h"
+#include "convert/checkpoint/nested.h"
 #include "convert/checkpoint/shards.h"
 #include "convert/template/template.h"
 #include "convert/tokenizer/tokenizer.h"
@@ -53,6 +54,7 @@ struct source {
     bool embeds;                   /* it is one */
     uint8_t *embedder;             /* (n_embedder), its embedder section, if it needs one */
     size_t n_embedder;
+    struct skipped_tensors skipped;
     const struct safetensors_tensor *types;    /* an encoder's types of tokens, or NULL */
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     struct chat_template template;             /* see template.h */

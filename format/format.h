@@ -65,11 +65,14 @@ enum blob_feature {
         1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     FEATURE_AHEAD =
         1 << 13, /* fields of struct blob_scanner from `n_ahead_states` on, STAGE_EMPTY */
+    /* with FEATURE_ENCODER: windows see both sides, and a text may have up to ENCODER_MAX_CONTEXT
+     * tokens */
+    FEATURE_AROUND = 1 << 15,
     FEATURE_HYBRID = 1 << 16, /* SECTION_HYBRID: layers with a state attend too; with STATES */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
-                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_HYBRID,
+                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID,
 };
 
 enum section_kind {
@@ -161,7 +164,8 @@ enum block_bit {
 
 /* Properties of a single layer. */
 enum layer_bit {
-    LAYER_WINDOWED = 1 << 0,     /* attention sees the last sliding_window positions */
+    LAYER_WINDOWED = 1 << 0,     /* attention sees the last sliding_window positions; with
+                                  * FEATURE_AROUND as many of the next ones, its own included */
     LAYER_NO_ROTATION = 1 << 1,  /* queries and keys are not rotated */
     LAYER_SECOND_TABLE = 1 << 2, /* queries and keys are rotated by the second table of inv_freq */
     ALL_LAYER_BITS = (1 << 3) - 1,
@@ -291,7 +295,7 @@ enum encoder_pooling {
     ENCODER_LAST, /* FEATURE_EMBEDDER only */
     ENCODER_POOLINGS
 };
-enum { ENCODER_MAX_CONTEXT = 512 };
+enum { ENCODER_SHORT = 512, ENCODER_MAX_CONTEXT = 8192 };
 
 /* A layer between pooling and normalization: activation(matrix * x + bias). */
 struct blob_dense {

@@ -27,6 +27,11 @@ bool smol_model_has_components(const struct blob_model *model)
            f32_bits(model->query_growth) || model->query_period;
 }
 
+bool smol_model_needs_around(const struct blob_model *model, bool encodes)
+{
+    return encodes && (model->context_length > ENCODER_SHORT || model->sliding_window > 0);
+}
+
 /* --- ranges ------------------------------------------------------------------------------- */
 
 struct range {

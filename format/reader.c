@@ -252,12 +252,13 @@ static bool encoder_is_valid(const struct blob *blob)
     const struct blob_encoder *encoder = blob->encoder;
     const struct blob_model *model = blob->model;
     bool embedder = blob->header->required_features & FEATURE_EMBEDDER;
+    bool around = blob->header->required_features & FEATURE_AROUND;
     bool ahead = blob_sees_ahead(blob), stream = model->blocks & BLOCK_NORM_STREAM;
     return encoder->pooling < (embedder ? ENCODER_POOLINGS : ENCODER_LAST) &&
            encoder->normalizes <= 1 && encoder->max_length >= 1 &&
            encoder->max_length <= model->context_length &&
+           smol_model_needs_around(model, ahead) == around &&
            (!ahead || model->context_length <= ENCODER_MAX_CONTEXT) &&
-           (!ahead || model->sliding_window == 0) &&
            !(stream && (!ahead || model->blocks & others)) &&
            all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
 }
@@ -281,7 +282,11 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
 static smol_status check_encoder(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
-    if (!(blob->header->required_features & (FEATURE_ENCODER | FEATURE_EMBEDDER)))
+    uint64_t features = blob->header->required_features;
+    if (features & FEATURE_AROUND && !(features & FEATURE_ENCODER))
+        return damaged(blob, error, "the around feature without that of an encoder",
+                       offsetof(struct blob_header, required_features));
+    if (!(features & (FEATURE_ENCODER | FEATURE_EMBEDDER)))
         return blob->model->blocks & BLOCK_NORM_STREAM
                    ? damaged_section(blob, error, SECTION_MODEL,
                                      "its blocks are an encoder's, without that feature",

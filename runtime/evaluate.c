@@ -281,6 +281,7 @@ static smol_status run_passes(struct evaluation *call, smol_error *error)
         pass.e = call->e;
         pass.m = &call->model->network.model;
         pass.segments = segments;
+        pass.segment_of = call->e->segment_of;
         pass.n_segments = pass.n = pass.n_logits = 0;
         pass.observer = call->observer;
         pass.wants_states = call->poolings || (call->observer && call->observer->wants_output);

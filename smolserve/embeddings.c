@@ -52,7 +52,7 @@ static smol_status prepare_embeddings(struct job *job, smol_error *error)
     const char *prompt;
     if (job->generator->info.is_reranker)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "%s: a reranker, which scores pairs of texts and makes no embeddings",
+                         "%s: a reranker, which makes no embeddings: use /v1/rerank",
                          job->generator->name);
     smol_status status = smol_model_prompt(job->generator->model, job->prompt_name, &prompt, error);
     size_t n = status ? 0 : strlen(prompt);
@@ -103,11 +103,7 @@ static void write_embeddings(struct job *job, struct json_out *json)
     }
     smol_json_close(json, ']');
     smol_json_member_text(json, "model", job->generator->name);
-    smol_json_key(json, "usage");
-    smol_json_open(json, '{');
-    smol_json_member_whole(json, "prompt_tokens", smol_job_count(job));
-    smol_json_member_whole(json, "total_tokens", smol_job_count(job));
-    smol_json_close(json, '}');
+    smol_prompts_write_usage(job, json);
     smol_json_close(json, '}');
 }
 

@@ -115,6 +115,8 @@ void smol_job_release(struct job *job)
     free(job->prompts);
     free(job->states);
     free(job->prompt_name);
+    free(job->query);
+    free(job->ranking);
     free(job->instructions);
     free(job->tools);
     smol_request_free(&job->request);

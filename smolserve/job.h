@@ -54,6 +54,12 @@ struct prompt {
     size_t size, n;
 };
 
+/* A text of a reranking, and how well it answers the query. */
+struct ranked_text {
+    float score;
+    size_t index;
+};
+
 /* The work of the model for a job. */
 enum work { WORK_GENERATE, WORK_EMBED, WORK_TOKENS };
 
@@ -85,8 +91,12 @@ struct job {
     char model[256];
     uint32_t n; /* replies to each prompt, the choices of the answer */
     bool stream, include_usage;
-    bool base64;         /* embeddings are written so */
-    char *prompt_name;   /* of embeddings: that to put before each text, or NULL */
+    bool base64;       /* embeddings are written so */
+    char *prompt_name; /* of embeddings: that to put before each text, or NULL */
+    char *query;       /* (n_query), of a reranking, or NULL */
+    size_t n_query;
+    size_t top_n;        /* results of a reranking, 0: all */
+    bool return_texts;   /* a reranking repeats the texts */
     bool logprobs_given; /* the member `logprobs` of a chat is true */
     size_t client;       /* index of the key, 0: none */
     char id[48];
@@ -102,6 +112,7 @@ struct job {
     char *instructions;                /* JSON text of a string, or NULL; where it repeats them */
     char *tools;                       /* JSON text of a list, likewise */
     float *states;                     /* embeddings (n_prompts, embedding_size) */
+    struct ranked_text *ranking;       /* (n_prompts), of a reranking */
     atomic_bool gone;                  /* nobody waits for the answer any more */
     pthread_mutex_t lock;              /* guards the following members */
     struct MHD_Connection *connection; /* or NULL */

@@ -77,10 +77,10 @@ static const struct command_line command = {
              "Prints `listening on http://HOST:PORT` when it is ready.\n",
     .notes =
         "POST /v1/chat/completions, /v1/completions and /v1/responses answer, whole or streamed;\n"
-        "POST /v1/embeddings, /tokenize and /detokenize do what their names say. GET /v1/models "
-        "lists\n"
-        "the models, GET /health says whether requests are accepted, GET /metrics has counters\n"
-        "for Prometheus. A member of a request that is unknown or not supported is an error.\n\n"
+        "POST /v1/embeddings, /v1/rerank, /tokenize and /detokenize do what their names say.\n"
+        "GET /v1/models lists the models, GET /health says whether requests are accepted,\n"
+        "GET /metrics has counters for Prometheus. A member of a request that is unknown or not\n"
+        "supported is an error.\n\n"
         "A line of the file of --api-keys is NAME KEY or NAME KEY LIMIT: who may send requests,\n"
         "and how many at a time. Clients send Authorization: Bearer KEY. If requests wait, those\n"
         "go first whose keys have the fewest in progress.\n\n"

@@ -18,4 +18,7 @@ smol_status smol_prompts_check(const struct job *job, const char *name, size_t m
 /* Tokenizes those that are texts. */
 smol_status smol_prompts_tokenize(struct job *job, smol_error *error);
 
+/* Writes the member `usage` of an answer for which nothing was generated. */
+void smol_prompts_write_usage(const struct job *job, struct json_out *json);
+
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "convert/checkpoint/nested.h"
 
 /* ---- sampling defaults ---- */
 
@@ -164,12 +165,19 @@ static smol_status read_stop(const char *folder, const struct json_settings *con
                              const struct json_settings *tokenizer_config,
                              struct json_settings *tokenizer, struct config *result)
 {
-    smol_status status = add_ids(config, result);
+    struct json_settings text;
+    const char *nest;
+    smol_status status = smol_nested_find(config, &text, &nest);
+    if (!status)
+        status = add_ids(config, result);
+    if (!status)
+        status = add_ids(&text, result);
     if (!status)
         status = add_ids(generation, result);
     if (!status)
         status = add_eos_token(folder, tokenizer_config, tokenizer, result);
-    bool silent = result->n_stop == 0 && !json_object_get(config->object, "eos_token_id");
+    bool silent = result->n_stop == 0 && !json_object_get(config->object, "eos_token_id") &&
+                  !json_object_get(text.object, "eos_token_id");
     if (!status && silent && result->family->eos_id < result->model.vocab_size)
         result->stop[result->n_stop++] = result->family->eos_id;
     return status;

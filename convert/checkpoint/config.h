@@ -24,6 +24,8 @@ enum config_head { HEAD_OUTPUT, HEAD_NONE, HEAD_SCORE };
 
 struct config {
     const struct family *family;
+    const char
+        *nest; /* the model_type of the model that contains this one, see nested.h, or NULL */
     enum config_head head;
     enum embedder_score score;        /* of HEAD_SCORE */
     struct blob_model model;          /* .dtype is 0; .tied_embeddings as in config.json */
@@ -32,6 +34,7 @@ struct config {
     uint32_t max_positions;           /* max_position_embeddings */
     uint32_t wanted_context;          /* --context; 0: none */
     enum longrope longrope;
+    bool encodes; /* each token sees the whole text */
     struct blob_generation generation;
     /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,
      * ascending, without duplicates. */

@@ -5,6 +5,27 @@
 #include "convert/checkpoint/config_model.h"
 #include "format/experts.h"
 
+/* Reads what becomes of scores. */
+static smol_status read_weighing(const struct json_settings *config,
+                                 const struct family_experts *family, struct blob_experts *experts)
+{
+    double scale = 1;
+    smol_status status = SMOL_OK;
+    experts->normalizes = family->normalizes.fallback;
+    experts->choice_bias = family->choice_bias.fallback;
+    if (family->normalizes.key)
+        status = smol_setting_flag(config, family->normalizes.key, &experts->normalizes);
+    if (!status && family->choice_bias.key)
+        status = smol_setting_flag(config, family->choice_bias.key, &experts->choice_bias);
+    if (!status && family->scale.key) {
+        scale = family->scale.fallback;
+        status = smol_setting_fraction(config, family->scale.key, FLT_MIN, FLT_MAX, &scale);
+    }
+    experts->scale = (float)scale;
+    experts->sum_epsilon = experts->normalizes ? family->sum_epsilon : 0;
+    return status;
+}
+
 /* Reads the number of experts, which has two keys in some families. Which one wins depends on the
  * reference's release, so they must agree. */
 static smol_status read_n(const struct json_settings *config, const struct family_experts *family,
@@ -40,7 +61,6 @@ static smol_status read_numbers(const struct json_settings *config, const struct
     experts->n_used = family->n_used;
     experts->width = result->model.intermediate_size;
     experts->scoring = family->scoring;
-    experts->scale = 1;
     smol_status status = read_n(config, family, &experts->n_experts);
     if (status || experts->n_experts == 0) /* nothing of the others then counts */
         return status;
@@ -55,9 +75,7 @@ static smol_status read_numbers(const struct json_settings *config, const struct
         status = read_count(config, &family->width, 1, &experts->width);
     if (!status)
         status = read_count(config, &family->shared_width, 0, &experts->shared_width);
-    if (!status && family->normalizes)
-        status = smol_setting_flag(config, family->normalizes, &experts->normalizes);
-    return status;
+    return status ? status : read_weighing(config, family, experts);
 }
 
 static smol_status read_clip(const struct json_settings *config, const char *key, float *clip)
@@ -100,6 +118,20 @@ static smol_status read_dense(const struct json_settings *config, uint32_t n_lay
     return status;
 }
 
+/* Reads how many of the first layers have one MLP instead. */
+static smol_status read_first_dense(const struct json_settings *config,
+                                    const struct family_count *count, uint32_t n_layers,
+                                    struct blob_experts *experts)
+{
+    uint32_t n = count->fallback;
+    if (!count->key)
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, count->key, 0, UINT32_MAX, &n);
+    for (uint32_t i = 0; i < n && i < n_layers; i++)
+        set_dense(experts, i);
+    return status;
+}
+
 /* Brings the model into its only representation: experts that no layer has are dropped, and an
  * intermediate size that no layer has is the experts'. */
 static void settle(struct blob_model *model)
@@ -122,6 +154,8 @@ smol_status smol_config_read_experts(const struct json_settings *config, struct 
         status = read_clip(config, family->qkv_clip, &experts->qkv_clip);
     if (!status && family->has_dense)
         status = read_dense(config, result->model.n_layers, experts);
+    if (!status)
+        status = read_first_dense(config, &family->n_dense, result->model.n_layers, experts);
     if (!status)
         settle(&result->model);
     return status;

@@ -145,6 +145,8 @@ static smol_status read_sliding_window(const struct json_settings *config, struc
             status = smol_setting_flag(config, "use_sliding_window", &used);
     }
     *window = used ? *window : 0;
+    if (result->encodes && *window > 0)
+        *window = *window / 2 + 1; /* on either side, with the token itself */
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "convert/checkpoint/nested.h"
 #include "format/model.h"
 
 /* ---- the family ---- */
@@ -122,12 +123,31 @@ static smol_status check_dtypes(const struct json_settings *config)
     return status ? status : check_choice(config, "torch_dtype", dtypes, expected, &ignored);
 }
 
+/* Reads whether each token sees the whole text. A model of logits has only causal attention. */
+static smol_status read_direction(const struct json_settings *config, struct config *result)
+{
+    const char *key = result->family->encodes_key;
+    uint32_t encodes = result->family->encodes;
+    smol_status status = key ? smol_setting_flag(config, key, &encodes) : SMOL_OK;
+    result->encodes = encodes;
+    if (!status && key && encodes && result->head != HEAD_NONE)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, smol_setting(config, key),
+                                 "only causal attention is supported, but for a model of "
+                                 "embeddings without an output layer");
+    return status;
+}
+
+static smol_status check_not_quantized(const struct json_settings *config)
+{
+    return check_absent(config, "quantization_config",
+                        "quantized checkpoints are not supported; convert the original");
+}
+
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     smol_status status = check_dtypes(config);
     if (!status)
-        status = check_absent(config, "quantization_config",
-                              "quantized checkpoints are not supported; convert the original");
+        status = check_not_quantized(config);
     if (!status)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
     if (!status)
@@ -474,6 +494,33 @@ static smol_status read_block(const struct json_settings *config, struct config 
     return status;
 }
 
+/* Checks what a model that contains this one must be. */
+static smol_status check_nest(const struct json_settings *outer, const struct json_settings *text,
+                              struct config *result)
+{
+    const struct family *family = result->family;
+    if (!family->nest || strcmp(family->nest, result->nest) != 0)
+        return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, "model_type",
+                                 smol_setting(text, "model_type"),
+                                 "not supported within a model of another kind");
+    smol_status status = check_dtypes(outer);
+    if (!status)
+        status = check_not_quantized(outer);
+    return status;
+}
+
+/* Reads the flag that counts in a model that contains this one. Such a model has no cap on logits
+ * in transformers. */
+static smol_status read_outer_flags(const struct json_settings *outer,
+                                    const struct json_settings *text, struct blob_model *model)
+{
+    static const char key[] = "final_logit_softcapping";
+    if (model->logit_softcap != 0)
+        return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key, smol_setting(text, key),
+                                 "transformers ignores it here: remove it");
+    return smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
+}
+
 /* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
  * otherwise. The key has moved. */
 static smol_status read_score(const struct json_settings *config, enum embedder_score *score)
@@ -525,12 +572,18 @@ static const char *const nullable[] = {
 
 smol_status smol_config_read_model(const struct json_settings *file, struct config *result)
 {
-    struct json_settings settings = *file, *config = &settings;
+    struct json_settings settings, outer = *file, *config = &settings;
     struct blob_model *model = &result->model;
-    settings.nullable = nullable;
-    smol_status status = check_family(config, &result->family, &result->head);
+    outer.nullable = nullable;
+    smol_status status = smol_nested_find(&outer, config, &result->nest);
+    if (!status)
+        status = check_family(config, &result->family, &result->head);
+    if (!status && result->nest)
+        status = check_nest(&outer, config, result);
     if (!status)
         status = check_supported(config, result->family);
+    if (!status)
+        status = read_direction(config, result);
     if (!status)
         status = read_sizes(config, result->family, model);
     if (!status && result->family->adjusts_mlp)
@@ -543,6 +596,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = smol_config_read_states(config, result);
     if (!status)
         status = read_block(config, result);
+    if (!status && result->nest)
+        status = read_outer_flags(&outer, config, model);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
     if (!status)

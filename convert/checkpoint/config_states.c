@@ -108,6 +108,9 @@ static smol_status read_short_conv(const struct json_settings *config, struct co
 {
     struct blob_states *states = &result->model.states;
     json_t *types = smol_setting(config, "layer_types");
+    if (!types && result->family->needs_layer_types)
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
+                         "%s: layer_types is missing: this family needs it", config->path);
     states->taps = 3;
     smol_status status =
         smol_setting_integer(config, "conv_L_cache", 2, STATES_MAX_TAPS, &states->taps);

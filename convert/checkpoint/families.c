@@ -95,6 +95,30 @@
     {LAYER("mamba.in_proj.weight"),                                                                \
      {ROLE_MIXER_GATE, ROLE_MIXER_IN, ROLE_MIXER_STEP}, 3, FUSION_STACKED, false, false},          \
     {LAYER("mamba.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
+/* LFM2's, without those of experts. */
+#define LFM2_NAMES                                                                                 \
+    [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
+    [ROLE_ATTN_NORM] = LAYER("operator_norm.weight"),                                              \
+    [ROLE_ATTN_Q] = LAYER("self_attn.q_proj.weight"),                                              \
+    [ROLE_ATTN_K] = LAYER("self_attn.k_proj.weight"),                                              \
+    [ROLE_ATTN_V] = LAYER("self_attn.v_proj.weight"),                                              \
+    [ROLE_ATTN_O] = LAYER("self_attn.out_proj.weight"),                                            \
+    [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_layernorm.weight"),                                    \
+    [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_layernorm.weight"),                                    \
+    [ROLE_MIXER_IN] = LAYER("conv.in_proj.weight"),                                                \
+    [ROLE_MIXER_IN_BIAS] = LAYER("conv.in_proj.bias"),                                             \
+    [ROLE_MIXER_CONV] = LAYER("conv.taps.weight"),                                                 \
+    [ROLE_MIXER_CONV_BIAS] = LAYER("conv.conv.bias"),                                              \
+    [ROLE_MIXER_OUT] = LAYER("conv.out_proj.weight"),                                              \
+    [ROLE_MIXER_OUT_BIAS] = LAYER("conv.out_proj.bias"),                                           \
+    [ROLE_MLP_NORM] = LAYER("ffn_norm.weight"),                                                    \
+    [ROLE_MLP_GATE] = LAYER("feed_forward.w1.weight"),                                             \
+    [ROLE_MLP_UP] = LAYER("feed_forward.w3.weight"),                                               \
+    [ROLE_MLP_DOWN] = LAYER("feed_forward.w2.weight"),                                             \
+    [ROLE_FINAL_NORM] = "model.embedding_norm.weight",                                             \
+    [ROLE_OUTPUT] = "lm_head.weight"
+#define LFM2_CONV                                                                                  \
+    {LAYER("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
 #define BERT(name) ("bert.encoder.layer.%u." name)
@@ -137,6 +161,7 @@ static const struct family families[] = {
         .model_type = "mistral",
         .body = "MistralModel",
         .prefix = "model.",
+        .nest = "mistral3",
         .sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -275,6 +300,8 @@ static const struct family families[] = {
     {
         .architecture = "Ministral3ForCausalLM",
         .model_type = "ministral3",
+        .prefix = "model.",
+        .nest = "mistral3",
         .sizes = {4096, 14336, 34, 32, 8, 128, 131072, 262144},
         .norm_eps = 1e-5,
         .rope_theta = 1000000,
@@ -370,27 +397,41 @@ static const struct family families[] = {
         .adjusts_mlp = true,
         .activation = ACTIVATION_SILU,
         .blocks = BLOCK_QK_NORM_HEADS,
-        .names = {[ROLE_EMBED] = "model.embed_tokens.weight",
-                  [ROLE_ATTN_NORM] = LAYER("operator_norm.weight"),
-                  [ROLE_ATTN_Q] = LAYER("self_attn.q_proj.weight"),
-                  [ROLE_ATTN_K] = LAYER("self_attn.k_proj.weight"),
-                  [ROLE_ATTN_V] = LAYER("self_attn.v_proj.weight"),
-                  [ROLE_ATTN_O] = LAYER("self_attn.out_proj.weight"),
-                  [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_layernorm.weight"),
-                  [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_layernorm.weight"),
-                  [ROLE_MIXER_IN] = LAYER("conv.in_proj.weight"),
-                  [ROLE_MIXER_IN_BIAS] = LAYER("conv.in_proj.bias"),
-                  [ROLE_MIXER_CONV] = LAYER("conv.taps.weight"),
-                  [ROLE_MIXER_CONV_BIAS] = LAYER("conv.conv.bias"),
-                  [ROLE_MIXER_OUT] = LAYER("conv.out_proj.weight"),
-                  [ROLE_MIXER_OUT_BIAS] = LAYER("conv.out_proj.bias"),
-                  [ROLE_MLP_NORM] = LAYER("ffn_norm.weight"),
-                  [ROLE_MLP_GATE] = LAYER("feed_forward.w1.weight"),
-                  [ROLE_MLP_UP] = LAYER("feed_forward.w3.weight"),
-                  [ROLE_MLP_DOWN] = LAYER("feed_forward.w2.weight"),
-                  [ROLE_FINAL_NORM] = "model.embedding_norm.weight",
-                  [ROLE_OUTPUT] = "lm_head.weight"},
-        .fused = {{LAYER("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}},
+        .names = {LFM2_NAMES},
+        .fused = {LFM2_CONV},
+    },
+    {
+        .architecture = "Lfm2MoeForCausalLM",
+        .model_type = "lfm2_moe",
+        .sizes = {2048, 7168, 32, 32, 8, 0, 65536, 128000},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "norm_eps",
+        .rope_theta = 1000000,
+        .bos_id = 1,
+        .eos_id = 2,
+        .tied_embeddings = 1,
+        .tied_key = "tie_embedding",
+        .needs_kv_heads = true,
+        .state = STATE_SHORT_CONV,
+        .needs_layer_types = true,
+        .activation = ACTIVATION_SILU,
+        .blocks = BLOCK_QK_NORM_HEADS,
+        .experts = {.n = {"num_experts", 32},
+                    .n_used = 4,
+                    .width = {"moe_intermediate_size", 1792},
+                    .scoring = SCORE_SIGMOID,
+                    .normalizes = {"norm_topk_prob", true},
+                    .choice_bias = {"use_expert_bias", true},
+                    .sum_epsilon = 1e-6f,
+                    .scale = {"routed_scaling_factor", 1},
+                    .n_dense = {"num_dense_layers", 2}},
+        .names = {LFM2_NAMES, [ROLE_ROUTER] = LAYER("feed_forward.gate.weight"),
+                  [ROLE_ROUTER_BIAS] = LAYER("feed_forward.expert_bias"),
+                  [ROLE_EXPERT_GATE] = LAYER("feed_forward.experts.%u.w1.weight"),
+                  [ROLE_EXPERT_UP] = LAYER("feed_forward.experts.%u.w3.weight"),
+                  [ROLE_EXPERT_DOWN] = LAYER("feed_forward.experts.%u.w2.weight")},
+        .fused = {LFM2_CONV, FUSED_EXPERTS(LAYER("feed_forward.experts.gate_up_proj"),
+                                           LAYER("feed_forward.experts.down_proj"))},
     },
     {
         .architecture = "GraniteMoeHybridForCausalLM",
@@ -453,6 +494,9 @@ static const struct family families[] = {
     {
         .architecture = "Qwen3_5ForCausalLM",
         .model_type = "qwen3_5_text",
+        .prefix = "model.",
+        .nest = "qwen3_5",
+        .predicts_further = true,
         .sizes = {4096, 12288, 32, 16, 4, 256, 248320, 32768},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -531,7 +575,7 @@ static const struct family families[] = {
         .experts = {.n = {"num_experts", 64},
                     .n_alias = "num_local_experts",
                     .n_used = 8,
-                    .normalizes = "norm_topk_prob",
+                    .normalizes = {"norm_topk_prob", false},
                     .qkv_clip = "clip_qkv"},
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, MOE_NAMES},
         .fused = {FUSED_EXPERTS(MOE("experts.gate_up_proj"), MOE("experts.down_proj"))},
@@ -554,7 +598,7 @@ static const struct family families[] = {
                     .n_alias = "num_local_experts",
                     .n_used = 8,
                     .width = {"moe_intermediate_size", 768},
-                    .normalizes = "norm_topk_prob",
+                    .normalizes = {"norm_topk_prob", false},
                     .has_dense = true},
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, MOE_NAMES},
         .fused = {FUSED_EXPERTS(MOE("experts.gate_up_proj"), MOE("experts.down_proj"))},
@@ -799,6 +843,10 @@ static const struct family families[] = {
         /* transformers has the key attn_logit_softcapping here too, but does not use it */
         .architecture = "Gemma3ForCausalLM",
         .model_type = "gemma3_text",
+        .body = "Gemma3TextModel",
+        .prefix = "model.",
+        .encodes_key = "use_bidirectional_attention",
+        .nest = "gemma3",
         .sizes = {2304, 9216, 26, 8, 4, 256, 262208, 131072},
         .norm_eps = 1e-6,
         .rope_theta = 1000000,
@@ -817,7 +865,6 @@ static const struct family families[] = {
         .scales_by_root = true,
         .query_scalar = {"query_pre_attn_scalar", 256},
         .logit_softcap = {"final_logit_softcapping", 0},
-        .demands = {{"use_bidirectional_attention", false, ONLY_CAUSAL}},
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES},
     },
 };
@@ -852,7 +899,8 @@ const struct family *smol_family_of(const struct blob_model *model)
     for (size_t i = 0; i < N_FAMILIES; i++) {
         uint32_t blocks = families[i].blocks;
         if ((blocks == model->blocks || (blocks | families[i].parallel_blocks) == model->blocks) &&
-            (families[i].experts.n.fallback > 0) == has_experts)
+            (families[i].experts.n.fallback > 0) == has_experts &&
+            families[i].state == model->states.kind)
             return &families[i];
     }
     return &families[0];

@@ -82,9 +82,12 @@ struct family_experts {
     struct family_count width; /* a key of NULL: intermediate_size */
     struct family_count shared_width;
     enum expert_scoring scoring;
-    const char *normalizes;
+    struct family_flag normalizes, choice_bias;
+    float sum_epsilon; /* where weights are normalized */
+    struct family_number scale;
     const char *qkv_clip;
-    bool has_dense; /* config.json may have decoder_sparse_step and mlp_only_layers */
+    bool has_dense;              /* config.json may have decoder_sparse_step and mlp_only_layers */
+    struct family_count n_dense; /* of the first layers */
 };
 
 struct family {
@@ -133,6 +136,7 @@ struct family {
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
     bool needs_states;         /* at least one layer must have a state */
+    bool needs_layer_types;    /* config.json must have layer_types */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
     uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
                                   not 0, the key in the rope object has no effect */
@@ -166,12 +170,16 @@ struct family {
      * the embedding and of that after each layer, weight and bias; names has that before the layer,
      * which is the one after the layer before. */
     bool encodes;
-    bool scores;        /* it has a score's tensors; set for rerankers */
+    const char *encodes_key; /* makes a model without an output layer an encoder, whose windows see
+                              * half of sliding_window on either side; NULL: none */
+    bool scores;             /* it has a score's tensors; set for rerankers */
     bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings
                          */
     const char *embedding_norm[2], *layer_norm[2];
     const char *types;  /* the embedding of types of tokens, of which all are 0 */
     const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
+    bool predicts_further; /* checkpoints may have mtp.*, which predict further tokens */
 };
 
 /* Returns family `i`, counted from 0, or NULL after the last. */
@@ -182,8 +190,8 @@ const struct family *smol_family_at(size_t i);
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 
-/* Returns a family with the model's blocks, and with experts if it has some, which determines the
- * names of tensors. Returns Llama if there is none. */
+/* Returns a family with the model's blocks, its kind of states, and experts if it has some, which
+ * determine the names of tensors. Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model);
 
 /* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns

@@ -408,7 +408,9 @@ static void write_checkpoint(struct json_out *json, const struct subject *subjec
         smol_json_member_text(json, "template_from", subject->template_in);
     if (subject->templates.n > 0)
         write_templates(json, &subject->templates);
-    char quantized[QUANTIZED_TEXT];
+    char quantized[QUANTIZED_TEXT], skipped[SKIPPED_TEXT];
+    if (smol_nested_tell(&subject->source.skipped, skipped))
+        smol_json_member_text(json, "skipped", skipped);
     if (smol_describe_quantized(&subject->source.shards.all, quantized))
         smol_json_member_text(json, "quantized", quantized);
     if (supported && subject->source.config.longrope)

@@ -378,10 +378,11 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks",   "template", "scanner",      "text",
-                                        "mixed",    "tools",    "components",   "vocabulary",
-                                        "encoder",  "states",   "experts",      "embedder",
-                                        "clusters", "ahead",    [16] = "hybrid"};
+    static const char *const names[] = {"blocks",   "template", "scanner",    "text",
+                                        "mixed",    "tools",    "components", "vocabulary",
+                                        "encoder",  "states",   "experts",    "embedder",
+                                        "clusters", "ahead",    "?",          "around",
+                                        [16] = "hybrid"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");
@@ -500,6 +501,14 @@ static void print_longrope(const struct config *config, FILE *out)
             config->model.context_length, config->max_positions);
 }
 
+/* Prints which tensors a blob would not have. */
+static void print_skipped(const struct skipped_tensors *skipped, FILE *out)
+{
+    char text[SKIPPED_TEXT];
+    if (smol_nested_tell(skipped, text))
+        print_line(out, "skipped", text);
+}
+
 static void show_checkpoint(const struct subject *subject, FILE *out)
 {
     print_line(out, "checkpoint", subject->path);
@@ -510,6 +519,7 @@ static void show_checkpoint(const struct subject *subject, FILE *out)
     if (!subject->has_weights)
         return;
     print_weights(subject, out);
+    print_skipped(&subject->source.skipped, out);
     print_names(&subject->config, out);
     if (subject->blob)
         describe_settings(subject->blob, out);

@@ -187,12 +187,18 @@ static size_t first_span(const struct engine *e, size_t layer, size_t position)
 }
 
 /* Returns the position after the last one that row j sees: its own, or in an encoder the last one
- * of the text, which is whole. */
+ * of its window or of the text, which is whole. */
 static size_t end_seen(const struct tile *tile, size_t j)
 {
-    const struct segment *segment = tile->segment;
-    return blob_sees_ahead(tile->e->network->blob) ? segment->position + segment->n
-                                                   : row_position(tile, j) + 1;
+    const struct network *network = tile->e->network;
+    size_t position = row_position(tile, j);
+    size_t end = tile->segment->position + tile->segment->n;
+    if (!blob_sees_ahead(network->blob))
+        return position + 1;
+    if (network->layers[tile->layer].bits & LAYER_WINDOWED &&
+        end - position > network->model.sliding_window)
+        end = position + network->model.sliding_window;
+    return end;
 }
 
 /* Returns the positions that row j sees in the block that begins at `start`. */

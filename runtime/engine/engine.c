@@ -92,6 +92,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
     size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
     e->left_width = rests ? (query > m->hidden_size ? query : m->hidden_size) : 0;
     const struct array arrays[] = {
+        {&e->segment_of, sizeof *e->segment_of},
         {&e->x, m->hidden_size * sizeof(float)},
         {&e->normed, m->hidden_size * sizeof(float)},
         {&e->query, query * sizeof(float)},

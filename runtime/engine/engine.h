@@ -12,8 +12,7 @@
  * that their activations stay in the second-level cache. */
 enum { BATCH = 128 };
 
-/* The most of an encoder, whose texts must be whole. */
-enum { MAX_ROWS = ENCODER_MAX_CONTEXT };
+struct segment;
 
 /* An expert that some rows of a pass use. */
 struct expert_use {
@@ -41,6 +40,7 @@ struct engine {
     struct pool *pool;
     size_t n_contexts; /* contexts that share the engine */
     size_t n_rows;     /* the most of a pass: BATCH, or as many as an encoder's longest text has */
+    struct segment **segment_of; /* (n_rows): of the pass, see pass.h */
 
     /* The activations, (n_rows, ...) each, all within `memory`. */
     void *memory;

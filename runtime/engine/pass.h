@@ -32,8 +32,8 @@ struct pass {
     const struct blob_model *m;
     struct segment *segments; /* (n_segments), in order of rows */
     size_t n_segments;
-    size_t n;                             /* rows, 1 to engine->n_rows */
-    struct segment *segment_of[MAX_ROWS]; /* (n) */
+    size_t n;                    /* rows, 1 to engine->n_rows */
+    struct segment **segment_of; /* (n), in the engine's memory */
     size_t n_logits;
     size_t logits_row[BATCH];        /* (n_logits): rows whose logits are requested, ascending */
     float *logits[BATCH];            /* (n_logits): destinations, (vocab_size) each */

@@ -73,6 +73,7 @@ REQUESTS = {
     "response with calls": ("/v1/responses", call),
     "response with calls streamed": ("/v1/responses", lambda k: call(k) | {"stream": True}),
     "embeddings": ("/v1/embeddings", lambda k: {"input": [f"abc {k}", "ab"]}),
+    "rerank": ("/v1/rerank", lambda k: {"model": "ranker", "query": f"abc {k}", "documents": ["ab", {"text": "ba c"}], "return_documents": True}),
     "tokenize": ("/tokenize", lambda k: {"messages": user(k)}),
     "detokenize": ("/detokenize", lambda k: {"tokens": [5, 6, k % 50]}),
     "refused": (CHAT, lambda k: {"messages": user(k), "temperature": -1}),
@@ -89,13 +90,13 @@ REQUESTS = {
 class Server:
     """smolserve, with the shim if `report` is a file."""
 
-    def __init__(self, program, blob, shim=None, report=None, from_on=False):
+    def __init__(self, program, blobs, shim=None, report=None, from_on=False):
         self.errors = tempfile.TemporaryFile()
         environment = dict(os.environ)
         if report:
             environment |= {"SMOL_FAULT": f"memory {errno.ENOMEM} 0 {int(from_on)}", "SMOL_FAULT_REPORT": str(report)}
             environment |= {"LD_PRELOAD": str(shim)} if shim else {"SMOL_SANDBOX": "off"}
-        command = [program, blob, "--port", "0", "--sequences", "4", "--threads", "1", "--timeout", "60"]
+        command = [program, *blobs, "--port", "0", "--sequences", "4", "--threads", "1", "--timeout", "60"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, env=environment)
         line = self.process.stdout.readline()
         self.port = int(re.fullmatch(rb"listening on http://127\.0\.0\.1:(\d+)\n", line)[1])
@@ -244,16 +245,17 @@ def parse():
     return parser.parse_args()
 
 
-def make_blob(build, folder):
-    """With a template that renders calls as Hermes' models do."""
+def make_blobs(build, folder):
+    """One with a template that renders calls as Hermes' models do, and a reranker."""
     (folder / "template").write_text(
         "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ '<tool_call>\\n' }}{{ c.function | tojson }}"
         "{{ '\\n</tool_call>' }}{% endfor %}{% endfor %}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
     )
     source = tiny.make(folder / "tiny", 32, 0)
-    blob = folder / "chat.smol"
-    subprocess.run([build / "smolconv", "--quiet", "--chat-template", folder / "template", source, blob], check=True)
-    return blob
+    chat, ranker = folder / "chat.smol", folder / "ranker.smol"
+    subprocess.run([build / "smolconv", "--quiet", "--chat-template", folder / "template", source, chat], check=True)
+    subprocess.run([build / "smolconv", "--quiet", tiny.rank(source, folder / "ranker"), ranker], check=True)
+    return chat, ranker
 
 
 def main():
@@ -263,10 +265,10 @@ def main():
     shim = None if options.sanitized else build / "tests/fault.so"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        blob = make_blob(build, folder)
-        clean = Server(build / "smolserve", blob)
+        blobs = make_blobs(build, folder)
+        clean = Server(build / "smolserve", blobs)
         for from_on in (False, True):
-            server = Server(program, blob, shim, folder / "report", from_on)
+            server = Server(program, blobs, shim, folder / "report", from_on)
             try:
                 n, found = sweep_all(server, clean, options)
             finally:

@@ -110,6 +110,22 @@ def retrain(source, folder, size=40000):
     return folder
 
 
+def rank(source, folder):
+    """A reranker with the layers of a checkpoint: a Qwen 3 with a score."""
+    shutil.copytree(source, folder)
+    path = folder / "model.safetensors"
+    ones = struct.pack("<f", 1) * (HIDDEN // HEADS)
+    norms = [(f"model.layers.{i}.self_attn.{name}_norm.weight", [HIDDEN // HEADS], ones) for i in range(LAYERS) for name in "qk"]
+    tensors = list(read_tensors(path))
+    score = ("score.weight", [1, HIDDEN], tensors[0][2][: 4 * HIDDEN])
+    write_tensors(path, [*tensors, *norms, score])
+    settings = json.loads((folder / "config.json").read_text())
+    settings |= {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3", "head_dim": HIDDEN // HEADS}
+    settings |= {"num_labels": 1, "max_position_embeddings": 600}
+    (folder / "config.json").write_text(json.dumps(settings))
+    return folder
+
+
 def make(folder, middle=32, seed=0):
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = TOKENS + ["".join(pair) for pair in MERGES]

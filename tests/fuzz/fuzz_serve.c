@@ -32,6 +32,7 @@ struct way {
 static const struct endpoint *const endpoints[] = {
     &smol_endpoint_chat,       &smol_endpoint_completions, &smol_endpoint_responses,
     &smol_endpoint_embeddings, &smol_endpoint_tokenize,    &smol_endpoint_detokenize,
+    &smol_endpoint_rerank,
 };
 enum { N_ENDPOINTS = sizeof endpoints / sizeof endpoints[0] };
 

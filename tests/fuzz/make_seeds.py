@@ -595,6 +595,7 @@ def clients():
     yield "embeddings", to(4, input=["a", [5]], encoding_format="base64")
     yield "tokenize", to(5, messages=messages, chat_template_kwargs={"enable_thinking": False})
     yield "detokenize", to(6, tokens=[1, 2, 3])
+    yield "rerank", to(7, query="a", documents=["b", {"text": "c"}], top_n=1, return_documents=True, rank_fields=[])
     for name, text in {
         "get": b"GET /v1/models/model?x HTTP/1.1\r\nHost: [::1]:80\r\nAuthorization: Bearer key\r\n\r\nHEAD /metrics HTTP/1.0\r\n\r\n",
         "post": b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Type: application/json;\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",

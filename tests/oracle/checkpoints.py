@@ -61,6 +61,9 @@ def randomize(model, generator):
             if "wpe" in name:
                 values = values * n_inputs**0.5 * 0.7
             parameter.copy_(values)
+        for name, buffer in model.named_buffers():
+            if name.endswith("expert_bias"):
+                buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
 
 
 def byte_tokenizer(vocab_size):

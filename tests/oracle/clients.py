@@ -3,7 +3,7 @@
     python clients.py CLIENT URL MODEL
 
 prints as JSON what the client got: the text of an answer, whole and streamed, an object of a pydantic model, a call of a
-tool, an embedding, and how it names errors. MESSAGES and the settings are those of every client."""
+tool, an embedding, scores, and how it names errors. MESSAGES and the settings are those of every client."""
 
 import json
 import os
@@ -61,6 +61,24 @@ def use_litellm(url, model):
         "errors": errors,
         "embedding": vectors.data[0]["embedding"],
     }
+
+
+def use_rerankers(url, model):
+    """The forms of three services, as litellm speaks them: (index, score, text) of each result, and its errors."""
+    import litellm
+
+    litellm.suppress_debug_info = True
+    bases = {"cohere": url, "jina_ai": url, "hosted_vllm": f"{url}/v1"}
+    found, errors = {}, []
+    for service, base in bases.items():
+        common = {"model": f"{service}/{model}", "api_base": base, "api_key": KEY, "query": "the sea", "max_retries": 0}
+        answer = litellm.rerank(documents=["a hill", {"text": "the sea"}, "one"], top_n=2, return_documents=True, **common)
+        found[service] = [[row["index"], row["relevance_score"], row["document"]["text"]] for row in answer.results]
+        try:
+            litellm.rerank(documents=[], **common)
+        except Exception as error:
+            errors.append(str(error))
+    return {"results": found, "errors": errors}
 
 
 def use_langchain(url, model):
@@ -130,4 +148,4 @@ def use_instructor(url, model):
 
 
 if __name__ == "__main__":
-    print(json.dumps({"litellm": use_litellm, "langchain": use_langchain, "instructor": use_instructor}[sys.argv[1]](*sys.argv[2:])))
+    print(json.dumps({"litellm": use_litellm, "langchain": use_langchain, "instructor": use_instructor, "rerankers": use_rerankers}[sys.argv[1]](*sys.argv[2:])))

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,30 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def pytest_configure(config):
     config.addinivalue_line("markers", "quick: part of `make check`")
     config.addinivalue_line("markers", "slow: only part of `scripts/check --all`")
+    config.addinivalue_line("markers", "sample(n): outside of `scripts/check --all` only n of the test's cases")
+
+
+def sampled_out(items):
+    """Returns what the samples leave out. Which cases are chosen depends on their names alone: the same in every
+    run, and spread over the parameters."""
+    tests = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    out = set()
+    for cases in tests.values():
+        (n,) = cases[0].get_closest_marker("sample").args
+        out.update(sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))[n:])
+    return out
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselects what is slow, unless everything is asked for, or the test by name."""
+    """Deselects what is slow, and what is not of a test's sample, unless everything is asked for, or the test by name."""
     if os.environ.get("SMOL_TEST_ALL") or any("::" in word for word in config.args):
         return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in set(slow)]
+    out = sampled_out(items) | {item for item in items if item.get_closest_marker("slow")}
+    config.hook.pytest_deselected(items=[item for item in items if item in out])
+    items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture(scope="session")

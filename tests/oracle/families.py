@@ -23,6 +23,7 @@ from transformers import (
     GraniteMoeSharedConfig,
     HunYuanDenseV1Config,
     Lfm2Config,
+    Lfm2MoeConfig,
     LlamaConfig,
     Ministral3Config,
     MistralConfig,
@@ -57,6 +58,7 @@ CONFIGS = {
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
     "lfm2": Lfm2Config,
+    "lfm2moe": Lfm2MoeConfig,
     "falconh1": FalconH1Config,
     "qwen3_5": Qwen3_5TextConfig,
     "stablelm": StableLmConfig,
@@ -502,6 +504,22 @@ def lfm2(draw):
     return draw(scaled(shape)) | config
 
 
+@st.composite
+def lfm2moe(draw):
+    config = {key: value for key, value in draw(lfm2()).items() if not key.startswith(("block_", "full_attn"))}
+    if "layer_types" not in config:
+        n = config["num_hidden_layers"]
+        attends = draw(st.integers(0, n - 1))
+        config["layer_types"] = ["full_attention" if i == attends else "conv" for i in range(n)]
+    return config | draw(experts("num_experts")) | {
+        "moe_intermediate_size": draw(st.integers(4, 70)),
+        "num_dense_layers": draw(either(0, 1, 2, 9)),
+        "norm_topk_prob": draw(FLAG),
+        "use_expert_bias": draw(FLAG),
+        "routed_scaling_factor": draw(either(1.0, 2.5, 0.3)),
+    }
+
+
 def with_layer_norms(shape):
     """The shape of a model with LayerNorms."""
     return {key: value for key, value in shape.items() if key != "rms_norm_eps"} | {
@@ -595,7 +613,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, lfm2, qwen3_5, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
+        exaone4, hunyuandensev1, minicpm, lfm2, lfm2moe, qwen3_5, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
         gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }

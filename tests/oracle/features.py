@@ -11,7 +11,7 @@ def rope(kind="default", **settings):
 # Whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention, and not of
 # experts, whose inputs are not measured.
 RECURRENCES = ("granitemoehybrid", "falconh1", "qwen3_5")
-EXPERTS = ("olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
+EXPERTS = ("lfm2moe", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
 CALIBRATED = [family for family in CONFIGS if family not in RECURRENCES + EXPERTS]
 LLAMA3 = rope(
     "llama3",
@@ -339,6 +339,29 @@ FEATURES = {
             "q norms": LAYER1 + "self_attn.q_layernorm.weight",
             "k norms": LAYER1 + "self_attn.k_layernorm.weight",
             "gate": LAYER1 + "feed_forward.w1.weight",
+        },
+    ),
+    "lfm2moe": (
+        {
+            "layer_types": ["conv", "full_attention"],
+            "conv_L_cache": 4,
+            "conv_bias": True,
+            "num_experts": 6,
+            "num_experts_per_tok": 2,
+            "num_dense_layers": 1,
+            "moe_intermediate_size": 24,
+            "routed_scaling_factor": 1.7,
+        },
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the bias of the choice": {"use_expert_bias": False},
+            "the sum of weights": {"norm_topk_prob": False},
+            "the scale of weights": {"routed_scaling_factor": 1.6},
+            "taps": LAYER0 + "conv.conv.weight",
+            "the dense layer": LAYER0 + "feed_forward.w2.weight",
+            "the router": LAYER1 + "feed_forward.gate.weight",
+            "gates": LAYER1 + "feed_forward.experts.gate_up_proj",
+            "outputs": LAYER1 + "feed_forward.experts.down_proj",
         },
     ),
     "stablelm": (

@@ -184,6 +184,17 @@ CONFIGS = {
         rope_parameters={"rope_theta": 1000000.0, "rope_type": "default"}, tie_embedding=True,
         use_cache=True, use_pos_enc=True, vocab_size=65536,
     ),
+    "LFM2 8B A1B": dict(
+        architectures=["Lfm2MoeForCausalLM"], model_type="lfm2_moe", bos_token_id=1, conv_L_cache=3,
+        conv_bias=False, dtype="bfloat16", eos_token_id=7, hidden_size=2048, initializer_range=0.02,
+        intermediate_size=7168,
+        layer_types=["conv", "conv", "full_attention", "conv", "conv", "conv"] * 3
+        + ["full_attention", "conv", "conv", "full_attention", "conv", "conv"],
+        max_position_embeddings=128000, moe_intermediate_size=1792, norm_eps=1e-5, norm_topk_prob=True,
+        num_attention_heads=32, num_dense_layers=2, num_experts=32, num_experts_per_tok=4,
+        num_hidden_layers=24, num_key_value_heads=8, pad_token_id=0, rope_theta=1000000.0,
+        routed_scaling_factor=1.0, use_cache=True, use_expert_bias=True, vocab_size=65536,
+    ),
     "MiniCPM 2B": dict(
         architectures=["MiniCPMForCausalLM"], model_type="minicpm", bos_token_id=1, eos_token_id=2,
         dim_model_base=256, hidden_act="silu", hidden_size=2304, initializer_range=0.1,
@@ -308,6 +319,55 @@ CONFIGS = {
         num_key_value_heads=1, pad_token_id=0, query_pre_attn_scalar=256, rms_norm_eps=1e-6,
         rope_local_base_freq=10000.0, rope_scaling=None, rope_theta=1000000.0, sliding_window=512,
         torch_dtype="bfloat16", use_bidirectional_attention=False, use_cache=True, vocab_size=262144,
+    ),
+}  # fmt: skip
+
+# The same of models that contain the language model, without the keys of their part for pictures.
+NESTED = {
+    "Qwen 3.5 0.8B": dict(
+        architectures=["Qwen3_5ForConditionalGeneration"], model_type="qwen3_5", image_token_id=248056,
+        text_config=dict(
+            attention_bias=False, attention_dropout=0.0, attn_output_gate=True, dtype="bfloat16", eos_token_id=248044,
+            full_attention_interval=4, head_dim=256, hidden_act="silu", hidden_size=1024, initializer_range=0.02,
+            intermediate_size=3584, layer_types=(["linear_attention"] * 3 + ["full_attention"]) * 6,
+            linear_conv_kernel_dim=4, linear_key_head_dim=128, linear_num_key_heads=16, linear_num_value_heads=16,
+            linear_value_head_dim=128, max_position_embeddings=262144, mlp_only_layers=[], model_type="qwen3_5_text",
+            mtp_num_hidden_layers=1, mtp_use_dedicated_embeddings=False, num_attention_heads=8, num_hidden_layers=24,
+            num_key_value_heads=2, rms_norm_eps=1e-6, tie_word_embeddings=True, use_cache=True, vocab_size=248320,
+            mamba_ssm_dtype="float32",
+            rope_parameters={"mrope_interleaved": True, "mrope_section": [11, 11, 10], "rope_type": "default",
+                             "rope_theta": 10000000, "partial_rotary_factor": 0.25},
+        ),
+        tie_word_embeddings=True, transformers_version="4.57.0.dev0", video_token_id=248057,
+        vision_end_token_id=248054, vision_start_token_id=248053,
+    ),
+    "Gemma 3 4B": dict(
+        architectures=["Gemma3ForConditionalGeneration"], model_type="gemma3", boi_token_index=255999,
+        eoi_token_index=256000, eos_token_id=[1, 106], image_token_index=262144, initializer_range=0.02,
+        mm_tokens_per_image=256,
+        text_config=dict(
+            hidden_size=2560, intermediate_size=10240, model_type="gemma3_text", num_hidden_layers=34,
+            rope_scaling={"factor": 8.0, "rope_type": "linear"}, sliding_window=1024,
+        ),
+        torch_dtype="bfloat16", transformers_version="4.50.0.dev0",
+    ),
+    "Ministral 3 3B Instruct": dict(
+        architectures=["Mistral3ForConditionalGeneration"], model_type="mistral3", dtype="bfloat16",
+        image_token_index=10, multimodal_projector_bias=False, projector_hidden_act="gelu", spatial_merge_size=2,
+        text_config={key: value for key, value in CONFIGS["Ministral 3 3B Base, text"].items()
+                     if key != "architectures"},
+        tie_word_embeddings=True, transformers_version="5.0.0.dev0", vision_feature_layer=-1,
+    ),
+    "Mistral Small 3.1": dict(
+        architectures=["Mistral3ForConditionalGeneration"], model_type="mistral3", image_token_index=10,
+        multimodal_projector_bias=False, projector_hidden_act="gelu", spatial_merge_size=2,
+        text_config=dict(
+            attention_dropout=0.0, head_dim=128, hidden_act="silu", hidden_size=5120, initializer_range=0.02,
+            intermediate_size=32768, max_position_embeddings=131072, model_type="mistral", num_attention_heads=32,
+            num_hidden_layers=40, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=1000000000.0,
+            sliding_window=None, use_cache=True, vocab_size=131072,
+        ),
+        torch_dtype="bfloat16", transformers_version="4.50.0.dev0", vision_feature_layer=-1,
     ),
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ EXPERTS_SECTION, HYBRID_SECTION, TOKENIZER, WEIGHTS = 15, 19, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-HYBRID = 65536
+AROUND, HYBRID = 32768, 65536
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
@@ -694,7 +694,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
@@ -831,6 +831,8 @@ class Blob:
         self.encoder = self.embedder = None
         ahead = bool(self.features & ENCODER)
         need(ahead or not stream, "an encoder's blocks")
+        around = ahead and (self.model["context_length"] > 512 or self.model["sliding_window"] > 0)
+        need(around == bool(self.features & AROUND), "around")
         if not self.features & (ENCODER | EMBEDDER):
             return
         data = self.section(ENCODER_SECTION)
@@ -838,8 +840,7 @@ class Blob:
         pooling, normalizes, max_length = self.encoder = struct.unpack_from("<3I", data)
         need(pooling <= (3 if self.features & EMBEDDER else 2) and normalizes <= 1, "pooling")
         need(1 <= max_length <= self.model["context_length"], "max_length")
-        need(not ahead or self.model["context_length"] <= 512, "an encoder's context")
-        need(not ahead or not self.model["sliding_window"], "windows of an encoder")
+        need(not ahead or self.model["context_length"] <= 8192, "an encoder's context")
         need(not stream or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
         if self.features & EMBEDDER:
             self.read_embedder()

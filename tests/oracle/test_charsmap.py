@@ -234,6 +234,7 @@ def test_texts_that_grow_too_much_are_refused(training, tmp_path):
 # --- the format -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_clusters_are_generated_from_this_version():
     assert_written("clusters")
 

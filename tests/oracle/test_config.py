@@ -118,6 +118,7 @@ class Config(ctypes.Structure):
 
     _fields_ = [
         ("family", ctypes.c_void_p),
+        ("nest", ctypes.c_char_p),
         ("head", ctypes.c_int),
         ("score", ctypes.c_int),
         ("model", Model),
@@ -126,6 +127,7 @@ class Config(ctypes.Structure):
         ("max_positions", ctypes.c_uint32),
         ("wanted_context", ctypes.c_uint32),
         ("longrope", ctypes.c_int),
+        ("encodes", ctypes.c_bool),
         ("generation", Generation),
         ("stop", ctypes.c_uint32 * 64),
         ("n_stop", ctypes.c_size_t),
@@ -277,6 +279,7 @@ BLOCKS = {
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
     "lfm2": QK_NORM_HEADS,
+    "lfm2_moe": QK_NORM_HEADS,
     "qwen3_5_text": QK_NORM_HEADS | ATTENTION_GATE,
     "olmoe": QK_NORM_ALL,
     "qwen3_moe": QK_NORM_HEADS,
@@ -366,7 +369,7 @@ def check_states(model, theirs):
         return
     states = model.states
     sizes = (states.n_heads, states.head_dim, states.size, states.n_groups)
-    if theirs.model_type == "lfm2":
+    if theirs.model_type in ("lfm2", "lfm2_moe"):
         assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
         assert sizes == (0, 0, 0, 0)
     elif theirs.model_type in ("granitemoehybrid", "falcon_h1"):
@@ -394,7 +397,9 @@ def check_hybrid(h, theirs):
 
 
 def is_sparse(theirs, layer):
-    """As Qwen3MoeDecoderLayer decides."""
+    """As Qwen3MoeDecoderLayer and Lfm2MoeDecoderLayer decide."""
+    if layer < getattr(theirs, "num_dense_layers", 0):
+        return False
     only_mlp = getattr(theirs, "mlp_only_layers", None) or ()
     return layer not in only_mlp and (layer + 1) % getattr(theirs, "decoder_sparse_step", 1) == 0
 
@@ -409,9 +414,12 @@ def check_experts(model, theirs):
     assert (x.n_experts, x.n_used) == (n, theirs.num_experts_per_tok)
     assert x.width == getattr(theirs, "moe_intermediate_size", theirs.intermediate_size)
     assert x.shared_width == getattr(theirs, "shared_intermediate_size", 0)
-    assert x.scoring == ("granite" in theirs.model_type)
+    has_sigmoids = theirs.model_type == "lfm2_moe"
+    assert x.scoring == (2 if has_sigmoids else "granite" in theirs.model_type)
     assert x.normalizes == getattr(theirs, "norm_topk_prob", False)
-    assert (x.choice_bias, x.sum_epsilon, x.scale) == (0, 0, 1)
+    assert x.choice_bias == getattr(theirs, "use_expert_bias", False)
+    assert x.sum_epsilon == np.float32(1e-6 if has_sigmoids and x.normalizes else 0)
+    assert x.scale == np.float32(getattr(theirs, "routed_scaling_factor", 1))
     assert x.qkv_clip == np.float32(getattr(theirs, "clip_qkv", None) or 0)
     dense = np.unpackbits(np.array(x.dense, np.uint8), bitorder="little")
     assert list(np.flatnonzero(dense)) == [i for i, is_one in enumerate(sparse) if not is_one]
@@ -421,7 +429,7 @@ def intermediate_size_of(theirs):
     if theirs.model_type == "granitemoehybrid" and not theirs.num_local_experts:
         return theirs.shared_intermediate_size
     layers = range(theirs.num_hidden_layers)
-    if theirs.model_type == "qwen3_moe" and all(is_sparse(theirs, layer) for layer in layers):
+    if theirs.model_type in ("qwen3_moe", "lfm2_moe") and all(is_sparse(theirs, layer) for layer in layers):
         return theirs.moe_intermediate_size
     if theirs.model_type != "lfm2":
         wide = getattr(theirs, "n_inner", None) or 4 * theirs.hidden_size  # GPT-2's
@@ -493,6 +501,7 @@ NEEDED = {
     },
     "falcon_h1": {"mamba_d_ssm", "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_expand"},
     "qwen3_5_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
+    "lfm2_moe": {"layer_types"},
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},

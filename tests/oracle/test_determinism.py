@@ -93,6 +93,7 @@ def test_tokens_cross_two_kv_blocks_and_all_of_them_a_span(case):
     assert max(LONG) < model.vocab_size
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("threads", THREADS)
 def test_logits_are_the_same_for_any_number_of_threads(threads, case):
     model, kv, expected = case
@@ -108,6 +109,7 @@ def test_logits_are_the_same_token_by_token(case):
         assert same_bits(eval_in_parts(context, TOKENS, [1] * len(TOKENS)), expected)
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("seed", range(6))
 def test_logits_are_the_same_for_random_splits(seed, case):
     model, kv, expected = case
@@ -123,6 +125,7 @@ def test_logits_are_the_same_however_many_are_asked_for(case):
         assert same_bits(ours, expected[len(TOKENS) - n_logits :])
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
 def test_logits_are_the_same_for_every_instruction_set(isa, case, monkeypatch):
     skip_unless_runs(isa)
@@ -133,6 +136,7 @@ def test_logits_are_the_same_for_every_instruction_set(isa, case, monkeypatch):
         assert same_bits(eval_in_parts(context, TOKENS, [70, 1, 1, 3]), expected)
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
 def test_long_prompt_is_the_same_for_every_set_with_random_threads_and_splits(
     isa, case, monkeypatch
@@ -146,6 +150,7 @@ def test_long_prompt_is_the_same_for_every_set_with_random_threads_and_splits(
         assert same_bits(eval_in_parts(context, LONG, random_sizes(seed, len(LONG))), expected)
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("keep", [0, 1, 63, 64, 65, 100, 128, 149])
 def test_truncated_context_forgets_the_rest(keep, case):
     """What comes after the newest position, here other tokens' keys and values, has no effect."""
@@ -210,6 +215,7 @@ def real_case(request, real_model_dir, real_ids):
 WIDE = [name for name, _, _ in kernel_sets()[1:]]  # scalar ones take minutes on a real model
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("isa", WIDE)
 def test_real_model_gives_the_same_logits_for_random_threads_and_splits(
     isa, real_case, monkeypatch
@@ -254,6 +260,7 @@ def test_real_model_decodes_at_depth_what_it_prefills(kv, real_model_dir, real_i
     assert all(same_bits(other, found[0]) for other in found)
 
 
+@pytest.mark.slow
 def test_real_model_in_f32_decodes_at_depth_what_it_prefills(real_model_dir, real_ids):
     with Model(blob_of(real_model_dir, "f32")) as model:
         logits_at_depths(model, "f32", real_ids, threads=3)
@@ -356,6 +363,7 @@ def logits_in_state(state, model, ids, threads, kv):
     return logits, held_between and held_after
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("state", STATES)
 def test_callers_rounding_and_flushing_change_nothing_and_stay(state, threads, case, faint):
@@ -414,6 +422,7 @@ def odd_checkpoint(tmp_path_factory):
     )
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("dtype", DTYPES + MIXES)
 @pytest.mark.parametrize("source", ["demo", "odd"])
 def test_blob_is_the_same_for_any_number_of_threads(source, dtype, odd_checkpoint, tmp_path):
@@ -431,6 +440,7 @@ def test_blob_does_not_depend_on_where_its_source_lies(tmp_path):
     assert sha256(ours) == sha256(same) == sha256(blob_of(DEMO, "int8"))
 
 
+@pytest.mark.sample(1)
 def test_blob_of_a_real_model_is_the_same_for_any_number_of_threads(real_model_dir, tmp_path):
     digests = {sha256(blob_of(real_model_dir, "int8"))}
     for threads in (1, 3):

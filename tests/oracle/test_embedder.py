@@ -207,6 +207,7 @@ def test_prompts_are_put_before_texts(made, tmp_path):
     assert "default prompt" in shown and "Instruct: find it" in shown and "last token, of 33 values" in shown
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "int8"])
 def test_embeddings_are_the_same_bits_for_any_threads_kernels_and_batch(made, dtype, tmp_path, monkeypatch):
     texts = lines(40, seed=5)

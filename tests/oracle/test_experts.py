@@ -280,8 +280,10 @@ def test_inspect_counts_what_a_token_uses(checkpoint, tmp_path):
     n = getattr(config, "num_experts", 0) or config.num_local_experts
     used = config.num_experts_per_tok
     setattr(few, "num_experts" if hasattr(config, "num_experts") else "num_local_experts", used)
-    sparse = [i for i in range(2) if i not in getattr(config, "mlp_only_layers", [])]
+    n_dense = getattr(config, "num_dense_layers", 0)
+    sparse = [i for i in range(n_dense, 2) if i not in getattr(config, "mlp_only_layers", [])]
     routers = len(sparse) * (n - used) * config.hidden_size  # a token uses the whole router
+    routers += len(sparse) * n * getattr(config, "use_expert_bias", False)  # and biases, which are no parameters there
     expected = sum(p.numel() for p in AutoModelForCausalLM.from_config(few).parameters()) + routers
     assert (told["experts"], told["experts_used"], told["expert_layers"]) == (n, used, sparse)
     assert told["active_parameters"] == expected

@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from test_logits import check, largest_difference, spread
 from transformers import AutoConfig
 
-N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 4))
+N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 8 if os.environ.get("SMOL_TEST_ALL") else 2))
 N_POSITIONS = 150  # past every window and original context, and two borders of KV blocks
 N_GREEDY = 16
 
@@ -128,6 +128,7 @@ def without(folder, family, settings, change):
     return reference_of(folder, config=config)
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_comparison_notices_each_feature(family, tmp_path):
     """With all of them our answer is the reference's; it is not that of a reference that lacks one."""

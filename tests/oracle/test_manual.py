@@ -211,6 +211,7 @@ START = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shell", START)
 def test_the_tab_key_works(tmp_path, shell):
     """In a terminal, as a user has it: bench --de<Tab> 5 is bench --depth 5, and --kv=f1<Tab> --kv=f16."""

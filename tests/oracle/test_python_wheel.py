@@ -203,6 +203,7 @@ def listing(folder):
     return sorted(path for path in folder.rglob("*") if "__pycache__" not in path.parts)
 
 
+@pytest.mark.slow
 def test_a_source_distribution_builds_with_a_compiler_and_make_only(sdist, blob, tmp_path):
     """In a folder with blanks, to which nothing is written, with a private umask, without git, and not with the system's
     jansson, zstd and xxHash."""

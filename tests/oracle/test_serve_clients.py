@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from clients import KEY, MESSAGES, SETTINGS
 from conftest import ROOT
+from engine import convert
+from package import smolrun
 from serving import serving
 from test_jsonl import answers
+from test_rerank import make_bert
+from test_tokenizer import training_texts
 
 pytestmark = pytest.mark.slow
 
@@ -36,10 +40,17 @@ def real(real_model_dir, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(real, tmp_path_factory):
+def reranker(repo_root, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reranker")
+    make_bert(folder / "c", training_texts(repo_root), seed=1)
+    return convert(folder / "c", folder / "reranker.smol", "int8")
+
+
+@pytest.fixture(scope="module")
+def server(real, reranker, tmp_path_factory):
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text(f"tester {KEY}\n")
-    with serving(real, "--ctx", 2048, "--sequences", 4, "--api-keys", keys, api_key=KEY) as server:
+    with serving([real, reranker], "--sequences", 4, "--api-keys", keys, api_key=KEY) as server:
         yield server
 
 
@@ -51,8 +62,8 @@ def python():
 
 @pytest.fixture(scope="module")
 def used(server, python):
-    def use(client):
-        command = [python, ROOT / "tests/oracle/clients.py", client, f"http://127.0.0.1:{server.port}", server.model]
+    def use(client, model=server.model):
+        command = [python, ROOT / "tests/oracle/clients.py", client, f"http://127.0.0.1:{server.port}", model]
         environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "no_proxy": "*"}
         run = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=400)
         assert run.returncode == 0, run.stderr[-3000:]
@@ -77,6 +88,17 @@ def test_a_client_gets_what_smolrun_writes(server, real, used, client):
     assert found["errors"] == [400, 401, 404]
     expected = server.client.embeddings.create(model=server.model, input="The sea").data[0].embedding
     assert np.array_equal(np.float32(found["embedding"]), np.float32(expected))
+
+
+def test_rerankers_of_three_services_score_as_smolrun_does(used, reranker):
+    texts = ["a hill", "the sea", "one"]
+    scores = smolrun.Model(reranker).rerank("the sea", texts)
+    best = sorted(range(3), key=lambda i: -scores[i])[:2]
+    found = used("rerankers", "reranker")
+    assert set(found["results"]) == {"cohere", "jina_ai", "hosted_vllm"}
+    for results in found["results"].values():
+        assert [[i, np.float32(score), text] for i, score, text in results] == [[i, scores[i], texts[i]] for i in best]
+    assert len(found["errors"]) == 3 and all("documents: the list is empty" in error for error in found["errors"])
 
 
 def test_instructor_gets_objects_and_asks_again(used):

@@ -12,7 +12,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from conftest import ROOT
+from engine import convert
 from serving import post_bytes, read_all, serving
+from test_rerank import make_bert
+from test_tokenizer import training_texts
 from test_tools import painter  # noqa: F401 (a fixture)
 
 DESCRIPTION = json.loads((ROOT / "smolserve/openapi.json").read_text())
@@ -20,18 +23,22 @@ KEY = "key-of-the-tests-0123456789"
 
 
 @pytest.fixture(scope="module")
-def server(painter, tmp_path_factory):  # noqa: F811
-    """It has as many sequences as the description allows choices, and asks for a key."""
-    keys = tmp_path_factory.mktemp("keys") / "keys"
+def server(painter, repo_root, tmp_path_factory):  # noqa: F811
+    """It has as many sequences as the description allows choices, a reranker too, and asks for a key."""
+    folder = tmp_path_factory.mktemp("keys")
+    keys = folder / "keys"
     keys.write_text(f"tester {KEY}\n")
-    with serving(painter, "--sequences", 64, "--api-keys", keys, api_key=KEY) as server:
+    make_bert(folder / "reranker", training_texts(repo_root), seed=1)
+    reranker = convert(folder / "reranker", folder / "reranker.smol", "int8")
+    with serving([painter, reranker], "--sequences", 64, "--api-keys", keys, api_key=KEY) as server:
         yield server
 
 
 def described(server):
-    """The description with what only this server knows: its model, and the size of the vocabulary."""
+    """The description with what only this server knows: its models, and the size of the vocabulary."""
     whole = copy.deepcopy(DESCRIPTION)
     whole["components"]["schemas"]["model_name"] = {"const": server.model}
+    whole["components"]["schemas"]["reranker_name"] = {"const": "reranker"}
     whole["components"]["schemas"]["token"]["maximum"] = 1989
     whole["paths"]["/v1/models/{name}"]["get"]["parameters"][0]["schema"] = {"const": server.model}
     return whole

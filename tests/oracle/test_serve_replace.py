@@ -156,7 +156,7 @@ def test_requests_notice_a_blob_that_was_cut_off(live):
     """Before the watcher does: it waits until the file stays the same. Those in progress end."""
     with serving(live) as server:
         body = {"model": server.model, "messages": user("Hi"), "n": 8, "max_tokens": 450, "response_format": LONG}
-        busy = server.socket(post_bytes(ROUTE, body))
+        busy = server.socket(post_bytes(ROUTE, body, Connection="close"))
         server.wait_for("smolserve_sequences", 8)
         os.truncate(live, 65536)
         assert read_all(busy).startswith((b"HTTP/1.1 500", b"HTTP/1.1 200"))  # 200: it was faster

@@ -227,6 +227,7 @@ def test_goals_hold_for_models_of_other_parts(family, tmp_path):
     assert np.corrcoef(found.ravel(), due.ravel())[0, 1] > 0.95
 
 
+@pytest.mark.sample(1)
 def test_goals_hold_and_more_bytes_diverge_less(demo, tmp_path):
     out = tmp_path / "blob"
     last = np.inf

@@ -120,6 +120,7 @@ def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, mo
             assert same_bits(eval_in_parts(context, ids, random_sizes(seed, len(ids))), expected)
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("kv", KVS)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_way_back_leads_to_the_same_bits(model, kv, seed):

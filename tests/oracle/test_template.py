@@ -431,6 +431,7 @@ def draw_expression(rng, depth, leaves):
     return form.replace("_", " ").format(*parts)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("leaves", [LEAVES, SAFE_LEAVES], ids=["plain", "safe"])
 @pytest.mark.parametrize("seed", range(4))
 def test_drawn_expression_equals_reference(seed, leaves):

@@ -573,6 +573,7 @@ def test_normalization_is_generated_from_this_version():
     assert_written("nfc")
 
 
+@pytest.mark.slow
 def test_characters_of_maps_are_generated_from_this_version():
     assert_written("maps")
 

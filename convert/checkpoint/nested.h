@@ -1,0 +1,38 @@
+/* The language model in a checkpoint of more. A model that also reads pictures has the language
+ * model's keys in config.json's object text_config, and its tensors under a longer name. Some
+ * models also have tensors that predict further tokens. What a text does not need is skipped. */
+#ifndef SMOL_CONVERT_NESTED_H
+#define SMOL_CONVERT_NESTED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "convert/base/settings.h"
+#include "convert/checkpoint/family.h"
+#include "convert/checkpoint/safetensors.h"
+
+/* The tensors that were skipped. */
+struct skipped_tensors {
+    size_t n_vision, n_further;
+    uint64_t bytes;
+};
+
+/* Sets *text to the keys of the language model: those of config.json itself, or of its text_config.
+ * *nest is then config.json's model_type, otherwise NULL. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_nested_find(const struct json_settings *config, struct json_settings *text,
+                             const char **nest);
+
+/* Removes from a joined table the tensors that a family's language model does not have, and, where
+ * `nest` is not NULL, what stands before the names of the others. Errors: SMOL_ERROR_DAMAGED (two
+ * spellings of one tensor), SMOL_ERROR_MEMORY. */
+smol_status smol_nested_strip(const struct family *family, const char *nest,
+                              struct safetensors *all, struct skipped_tensors *skipped,
+                              smol_error *error);
+
+/* Describes what was skipped in a line such as "9 tensors of vision, 1.5 MB". Returns false if that
+ * is nothing. */
+enum { SKIPPED_TEXT = 128 };
+bool smol_nested_tell(const struct skipped_tensors *skipped, char text[SKIPPED_TEXT]);
+
+#endif

@@ -1,0 +1,167 @@
+"""Encoders other than BERT against transformers: EmbeddingGemma. SMOL_TEST_ALL has 40 checkpoints of each."""
+
+import json
+import os
+import random
+
+import numpy as np
+import programs
+import pytest
+import torch
+from blobs import edited, read_blob, section
+from checkpoints import randomize
+from engine import Model, SmolError, convert, kernel_sets
+from internal import DAMAGED, UNSUPPORTED
+from smol_reader import AROUND, MODEL, Damaged
+from test_embedder import cosine, embed, embedding_of, tokenizer_of, write_modules
+from test_encoder import lines, states_of
+from test_logits import TOLERANCE, largest_difference
+from transformers import Gemma3TextConfig, Gemma3TextModel
+
+N_CHECKPOINTS = 40 if os.environ.get("SMOL_TEST_ALL") else 2
+DTYPES = ["f32", "bf16", "int8"] if os.environ.get("SMOL_TEST_ALL") else ["int8"]
+
+
+def gemma(r):
+    """A configuration of EmbeddingGemma's kind. Its window counts both sides."""
+    heads, groups, n_layers = r.choice([1, 2, 3]), r.choice([1, 2]), r.randint(1, 4)
+    types = [r.choice(["sliding_attention", "sliding_attention", "full_attention"]) for _ in range(n_layers)]
+    return Gemma3TextConfig(
+        vocab_size=400, hidden_size=heads * groups * r.randint(7, 20), intermediate_size=r.randint(5, 130), num_hidden_layers=n_layers,
+        num_attention_heads=heads * groups, num_key_value_heads=heads, head_dim=r.choice([8, 12, 18]),
+        max_position_embeddings=r.choice([300, 700, 2048]), sliding_window=r.choice([2, 3, 7, 32, 64, 130, 257, 600]),
+        layer_types=types, query_pre_attn_scalar=r.choice([8, 12, 256]), attention_bias=r.random() < 0.3,
+        hidden_activation=r.choice(["gelu_pytorch_tanh", "silu"]), use_bidirectional_attention=True, bos_token_id=None,
+        eos_token_id=0, pad_token_id=None,
+    )  # fmt: skip
+
+
+KINDS = {"embeddinggemma": (gemma, Gemma3TextModel)}
+
+
+def make(folder, kind, seed, change=None):
+    """Writes a checkpoint, whose texts fill all of the positions if need be."""
+    folder.mkdir(exist_ok=True)
+    draw, architecture = KINDS[kind]
+    config = draw(random.Random(seed))
+    for name, value in (change or {}).items():
+        setattr(config, name, value)
+    model = architecture(config).eval()
+    randomize(model, torch.Generator().manual_seed(seed))
+    model.save_pretrained(folder)
+    tokenizer = tokenizer_of(lines(20, seed=1), folder)
+    tokenizer.enable_truncation(config.max_position_embeddings)
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("seed", range(N_CHECKPOINTS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_checkpoints_are_those_of_transformers(kind, seed, tmp_path):
+    """The states of every position of short and long texts, and embeddings through all files of a folder."""
+    r = random.Random(seed)
+    model, tokenizer = make(tmp_path / "c", kind, seed)
+    width, most = model.config.hidden_size, model.config.max_position_embeddings
+    pooling, normalizes = r.choice(["mean_tokens", "mean_tokens", "cls_token", "max_tokens"]), r.random() < 0.7
+    dense = [(r.randint(5, 90), r.choice(["tanh", "identity"]), r.random() < 0.5) for _ in range(r.randint(0, 2))]
+    layers = write_modules(tmp_path / "c", pooling, dense, normalizes, width=width, seed=seed)
+    blob = convert(tmp_path / "c", tmp_path / "f32.smol", "f32")
+    with Model(blob) as smol, smol.context(threads=2) as context:
+        for n in (1, r.randint(2, 100), r.randint(129, 299), most if seed % 4 == 0 else r.randint(129, most)):
+            ids = np.random.default_rng(n).integers(0, model.config.vocab_size, n)
+            context.truncate(0)
+            assert largest_difference(context.embed(ids), states_of(model, ids)) <= TOLERANCE, n
+    texts = lines(4, seed)
+    expected = [embedding_of(model, tokenizer.encode(t).ids, pooling, layers, normalizes) for t in texts]
+    for dtype, least in (("f32", 0.999999), ("bf16", 0.999), ("int8", 0.9995)):
+        rows = embed(convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype, force=True), texts)
+        assert min(map(cosine, rows, expected)) >= least, dtype
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def made(request, tmp_path_factory):
+    """A checkpoint with windows in its first layer, and what it needs in config.json."""
+    folder = tmp_path_factory.mktemp("around") / "checkpoint"
+    types = ["sliding_attention", "full_attention", "sliding_attention"]
+    change = {"num_hidden_layers": 3, "layer_types": types, "sliding_window": 41, "max_position_embeddings": 700}
+    model, tokenizer = make(folder, request.param, 5, change)
+    write_modules(folder, "mean_tokens", width=model.config.hidden_size)
+    return folder, model, tokenizer
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_embeddings_are_the_same_bits_for_any_threads_kernels_and_batch(made, dtype, tmp_path, monkeypatch):
+    texts = lines(12, seed=7)
+    blob = convert(made[0], tmp_path / "a.smol", dtype)
+    together = embed(blob, texts, "--threads", "2")
+    for i in (0, 5):
+        assert embed(blob, [texts[i]], "--threads", "1").tobytes() == together[i].tobytes()
+    ids = np.random.default_rng(5).integers(0, 400, 290)
+    with Model(blob) as smol:
+        with smol.context(threads=1) as context:
+            expected = context.embed(ids)
+        for isa in [name for name, _, runs in kernel_sets() if runs]:
+            monkeypatch.setenv("SMOL_ISA", isa)
+            for threads in (1, 3):
+                with smol.context(threads=threads) as context:
+                    assert context.embed(ids).tobytes() == expected.tobytes(), (isa, threads)
+
+
+def test_one_position_more_or_less_of_the_window_is_seen(made, tmp_path):
+    """Each token of a text is another one in turn: which states change, in one windowed layer."""
+    folder, model, _ = made
+    ids, change = np.arange(100) % 300, {"num_hidden_layers": 1, "layer_types": ["sliding_attention"]}
+    config = json.loads((folder / "config.json").read_text())
+    kind = {"gemma3_text": "embeddinggemma"}[config["model_type"]]
+    reference, _ = make(tmp_path / "c", kind, 5, change | {"sliding_window": 9, "max_position_embeddings": 700})
+    del model
+    with Model(convert(tmp_path / "c", tmp_path / "a.smol", "f32")) as smol, smol.context() as context:
+        before = context.embed(ids)
+        for place in (0, 50, 63, 64, 99):
+            other = np.where(np.arange(100) == place, 350, ids)
+            context.truncate(0)
+            touched = np.flatnonzero((context.embed(other) != before).any(axis=1))
+            expected = np.flatnonzero((states_of(reference, other) != states_of(reference, ids)).any(axis=1))
+            side = read_blob(tmp_path / "a.smol").model["sliding_window"] - 1
+            assert list(touched) == list(range(max(place - side, 0), min(place + side, 99) + 1)) == list(expected)
+
+
+def test_broken_features_are_refused(made, tmp_path):
+    """A window or a context without the feature, the feature without either, and without an encoder."""
+    blob = convert(made[0], tmp_path / "a.smol", "f32")
+    assert read_blob(blob).features & AROUND
+
+    def change(feature, fields, layers=None):
+        def edit(data):
+            required = int.from_bytes(data[40:48], "little")
+            data[40:48] = (required ^ AROUND if feature else required).to_bytes(8, "little")
+            start = section(data, MODEL)[0]
+            for at, value in fields.items():
+                data[start + at : start + at + 4] = value.to_bytes(4, "little")
+            if layers is not None:
+                place, size = section(data, 8)
+                data[place : place + size] = bytes(b & ~1 for b in data[place : place + size]) if layers else b""
+
+        return edit
+
+    for edit in (change(True, {}), change(False, {36: 8193}), change(True, {36: 300}), change(False, {36: 300, 100: 0}, True)):
+        result = programs.smolconv("verify", edited(blob, tmp_path / "b.smol", edit))
+        assert result.returncode == DAMAGED, result.stderr
+        with pytest.raises(Damaged):
+            read_blob(tmp_path / "b.smol")
+
+
+def test_a_model_of_logits_sees_only_what_is_before(tmp_path):
+    """Gemma3ForCausalLM with EmbeddingGemma's key is refused."""
+    make(tmp_path / "c", "embeddinggemma", 1)
+    path = tmp_path / "c/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"architectures": ["Gemma3ForCausalLM"]}))
+    with pytest.raises(SmolError, match="use_bidirectional_attention") as error:
+        convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+    assert error.value.status == UNSUPPORTED
+
+
+def test_an_encoder_of_too_many_positions_is_refused(tmp_path):
+    make(tmp_path / "c", "embeddinggemma", 1, {"max_position_embeddings": 8193})
+    with pytest.raises(SmolError, match="8192 positions") as error:
+        convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+    assert error.value.status == UNSUPPORTED
