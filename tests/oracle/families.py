@@ -613,7 +613,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, lfm2, lfm2moe, qwen3_5, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
+        exaone4, hunyuandensev1, minicpm, lfm2, lfm2moe, falconh1, qwen3_5, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
         gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }
