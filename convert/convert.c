@@ -87,13 +87,6 @@ static smol_status open_stats(struct source *source, const struct source_options
 {
     uint64_t key;
     const struct weights weights = weights_of(source);
-    bool needs = source_estimates(source) || names_stats(options);
-    if (needs && !smol_stats_cover(&source->config.model))
-        return smol_fail(
-            error, SMOL_ERROR_UNSUPPORTED,
-            "%s: has experts, or layers with states whose width is not attention's, whose inputs "
-            "are not measured: use --dtype int8 or --calibration none",
-            source->shards.all.path);
     if (source_estimates(source))
         return smol_weights_estimate(&weights, &source->stats, error);
     if (!names_stats(options))
@@ -240,6 +233,15 @@ static void tell_context(const struct config *config)
                 config->model.context_length);
 }
 
+static void tell_unreached(const struct stats_file *stats)
+{
+    if (stats->n_unreached > 0)
+        fprintf(stderr,
+                "smolconv: %s: %zu of %zu experts were used by no token of the text: what enters "
+                "their layers stands for what would enter them; a longer text reaches more\n",
+                stats->path, stats->n_unreached, smol_stats_experts(&stats->header));
+}
+
 static void tell_skipped(const struct skipped_tensors *skipped)
 {
     char text[SKIPPED_TEXT];
@@ -290,6 +292,7 @@ smol_status smol_convert(const char *input, const char *output,
         status = check_output(&conversion.source, output, error);
     if (!status && !options->quiet) {
         tell_context(&conversion.source.config);
+        tell_unreached(&conversion.source.stats);
         tell_skipped(&conversion.source.skipped);
     }
     if (!status)

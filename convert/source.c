@@ -254,6 +254,7 @@ static smol_status drop_output(struct source *source, smol_error *error)
     if (status)
         return status;
     source->variant->has_no_output = true;
+    source->variant->lacks_norm_biases = !source->config.norm_biased;
     source->config.model.tied_embeddings = 1;
     return SMOL_OK;
 }
@@ -289,8 +290,11 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
         return SMOL_OK;
     }
     limit_length(source);
-    if (!status && (!ahead || config->family->names[ROLE_OUTPUT]))
+    if (!status)
         status = drop_output(source, error);
+    if (!status)
+        source->encoder.encoder.norms_embedding =
+            ahead && config->family->embedding_norm[0] && !config->family->layer_norm[0];
     if (!status && config->score)
         status = make_variant(source, error);
     if (!status && config->score)

@@ -70,8 +70,7 @@ struct source {
  * an estimate. */
 static inline bool source_estimates(const struct source *source)
 {
-    return !source->calibration && source->dtype > DTYPE_INT8 &&
-           source->config.model.experts.n_experts == 0;
+    return !source->calibration && source->dtype > DTYPE_INT8;
 }
 
 /* Opens `input` for a blob of `dtype`. `input` is a checkpoint's folder, a model's folder in the

@@ -63,6 +63,7 @@ static smol_status check_numbers(const struct blob_experts *x, smol_error *error
         {"scoring", x->scoring, 0, SCORE_COUNT - 1},
         {"normalizes", x->normalizes, 0, !of_chosen},
         {"choice_bias", x->choice_bias, 0, !of_chosen},
+        {"shared_gate", x->shared_gate, 0, x->shared_width > 0},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)

@@ -65,10 +65,10 @@ enum blob_feature {
         1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
     FEATURE_AHEAD =
         1 << 13, /* fields of struct blob_scanner from `n_ahead_states` on, STAGE_EMPTY */
-    /* with FEATURE_ENCODER: windows see both sides, and a text may have up to ENCODER_MAX_CONTEXT
-     * tokens */
-    FEATURE_AROUND = 1 << 15,
-    FEATURE_HYBRID = 1 << 16, /* SECTION_HYBRID: layers with a state attend too; with STATES */
+    /* with FEATURE_ENCODER: windows see both sides, a text may have up to ENCODER_MAX_CONTEXT
+     * tokens, or struct blob_encoder.norms_embedding is not 0 */
+    FEATURE_AROUND = 1 << 14,
+    FEATURE_HYBRID = 1 << 15, /* SECTION_HYBRID: layers with a state attend too; with STATES */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
@@ -93,7 +93,7 @@ enum section_kind {
     SECTION_STATES = 14,    /* struct blob_states, FEATURE_STATES */
     SECTION_EXPERTS = 15,   /* struct blob_experts, FEATURE_EXPERTS */
     SECTION_EMBEDDER = 16,  /* struct blob_embedder, then its tables, FEATURE_EMBEDDER */
-    SECTION_HYBRID = 19,    /* struct blob_hybrid, FEATURE_HYBRID */
+    SECTION_HYBRID = 17,    /* struct blob_hybrid, FEATURE_HYBRID */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -227,7 +227,8 @@ struct blob_experts {
     float sum_epsilon;     /* added to that sum */
     float scale;           /* the weights are then multiplied by it */
     float qkv_clip;        /* queries, keys and values stay within it and its negative; 0: free */
-    uint8_t reserved[24];
+    uint32_t shared_gate;  /* 1: that MLP's output is multiplied by the sigmoid of a gate */
+    uint8_t reserved[20];
     uint8_t dense[STATES_MAX_LAYERS /
                   8]; /* set of the layers with one MLP of intermediate_size instead */
 };
@@ -286,7 +287,9 @@ struct blob_encoder {
     uint32_t pooling;    /* enum encoder_pooling */
     uint32_t normalizes; /* 1: the embedding is divided by its Euclidean length */
     uint32_t max_length; /* most tokens of a text, with those around it; at most context_length */
-    uint32_t reserved[13];
+    uint32_t norms_embedding; /* FEATURE_AROUND: 1: the first layer's attn_norm is the embedding's:
+                               * the residual stream becomes what it makes */
+    uint32_t reserved[12];
 };
 enum encoder_pooling {
     ENCODER_MEAN,
@@ -411,9 +414,10 @@ enum tensor_role {
     /* of layers that attend, with BLOCK_ATTENTION_GATE */
     ROLE_ATTN_GATE, /* as Q */
     ROLE_ATTN_GATE_BIAS,
+    ROLE_SHARED_GATE, /* (1, hidden_size), f32: per sparse layer, of the MLP beside the experts */
     /* with FEATURE_HYBRID */
-    ROLE_MIXER_GATE_BIAS = 56, /* (n_heads * head_dim) */
-    ROLE_MIXER_STEP_IN_BIAS,   /* (n_heads): of ROLE_MIXER_STEP's product, before its scale */
+    ROLE_MIXER_GATE_BIAS,    /* (n_heads * head_dim) */
+    ROLE_MIXER_STEP_IN_BIAS, /* (n_heads): of ROLE_MIXER_STEP's product, before its scale */
     ROLE_COUNT,
 };
 

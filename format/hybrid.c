@@ -51,7 +51,7 @@ smol_status smol_hybrid_check(const struct blob_model *model, smol_error *error)
             return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be from %u to %u",
                              ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high);
     if (model->blocks & (BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS | BLOCK_NO_GATE |
-                         BLOCK_PARALLEL | BLOCK_ONE_NORM))
+                         BLOCK_PARALLEL | BLOCK_ONE_NORM | BLOCK_ATTENTION_GATE))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "blocks is %u: not with attention and states side by side", model->blocks);
     return check_scales(h, error);

@@ -52,6 +52,7 @@ enum presence {
     WITH_MIXER_OUT_BIAS,
     WITH_PARTS_BIAS,
     WITH_MIXER_NORM,
+    WITH_SHARED_GATE,
     WITH_RECURRENCE,
     WITH_MAMBA2,
     WITH_DELTA,
@@ -109,6 +110,7 @@ static const struct role_info {
     [ROLE_MIXER_NORM] = {"mixer_norm", false, true, WITH_MIXER_NORM, ONE, MIXER_NORM},
     [ROLE_ROUTER] = {"router", true, true, WITH_EXPERTS, EXPERTS, HIDDEN},
     [ROLE_ROUTER_BIAS] = {"router_bias", false, true, WITH_CHOICE_BIAS, ONE, EXPERTS},
+    [ROLE_SHARED_GATE] = {"shared_gate", true, true, WITH_SHARED_GATE, ONE, HIDDEN},
     [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
     [ROLE_EXPERT_UP] = {"up", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
     [ROLE_EXPERT_DOWN] = {"down", true, true, WITH_EXPERTS, HIDDEN, EXPERT_WIDTH},
@@ -161,7 +163,8 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_MLP_UP_BIAS] = ROLE_MLP_DOWN_BIAS,
     [ROLE_MLP_DOWN_BIAS] = ROLE_ROUTER,
     [ROLE_ROUTER] = ROLE_ROUTER_BIAS,
-    [ROLE_ROUTER_BIAS] = ROLE_EXPERT_GATE,
+    [ROLE_ROUTER_BIAS] = ROLE_SHARED_GATE,
+    [ROLE_SHARED_GATE] = ROLE_EXPERT_GATE,
     [ROLE_EXPERT_GATE] = ROLE_EXPERT_UP,
     [ROLE_EXPERT_UP] = ROLE_EXPERT_DOWN,
     [ROLE_EXPERT_DOWN] = ROLE_MLP_OUT_NORM,
@@ -220,8 +223,6 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
 {
     bool attends = layer_attends(model, layer), has_state = layer_has_state(model, layer);
     const struct blob_hybrid *hybrid = &model->hybrid;
-    if (!roles[role].name)
-        return false; /* a number without a role */
     switch (roles[role].presence) {
     case WITH_INPUT_NORMS:
         return !(model->blocks & BLOCK_NO_INPUT_NORMS);
@@ -283,6 +284,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return smol_layer_is_sparse(model, layer);
     case WITH_CHOICE_BIAS:
         return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
+    case WITH_SHARED_GATE:
+        return smol_layer_is_sparse(model, layer) && model->experts.shared_gate;
     case ALWAYS:
         break;
     }

@@ -48,6 +48,7 @@ bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key);
 /* Returns whether a role is within a layer; whether it is one of experts. */
 bool smol_role_is_per_layer(enum tensor_role role);
 bool smol_role_is_per_expert(enum tensor_role role);
+enum { EXPERT_MATRICES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 }; /* of one expert, in a row */
 
 /* Returns the key of a tensor of a table. */
 static inline struct tensor_key tensor_key(const struct blob_tensor *tensor)
@@ -61,11 +62,12 @@ size_t smol_tensor_count(const struct blob_model *model);
 /* Writes a name such as "layers.3.attn_q" or "embed", for messages and listings. Returns `name`. */
 const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME]);
 
-/* Returns whether a tensor is a matrix whose dtype is the model's, or chosen for it. (The router is
- * f32 in every model.) */
+/* Returns whether a tensor is a matrix whose dtype is the model's, or chosen for it. (The router
+ * and the gate of the MLP beside experts are f32 in every model.) */
 static inline bool has_storage(const struct blob_tensor *tensor)
 {
-    return tensor->layout == LAYOUT_TILES && tensor->role != ROLE_ROUTER;
+    return tensor->layout == LAYOUT_TILES && tensor->role != ROLE_ROUTER &&
+           tensor->role != ROLE_SHARED_GATE;
 }
 
 /* How a matrix is stored, as in struct blob_tensor. */

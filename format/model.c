@@ -27,9 +27,10 @@ bool smol_model_has_components(const struct blob_model *model)
            f32_bits(model->query_growth) || model->query_period;
 }
 
-bool smol_model_needs_around(const struct blob_model *model, bool encodes)
+bool smol_encoder_needs_around(const struct blob_model *model, const struct blob_encoder *encoder)
 {
-    return encodes && (model->context_length > ENCODER_SHORT || model->sliding_window > 0);
+    return model->context_length > ENCODER_SHORT || model->sliding_window > 0 ||
+           encoder->norms_embedding;
 }
 
 /* --- ranges ------------------------------------------------------------------------------- */

@@ -40,9 +40,8 @@ bool smol_model_is_plain(const struct blob_model *model);
 /* Returns whether the model requires FEATURE_COMPONENTS. */
 bool smol_model_has_components(const struct blob_model *model);
 
-/* Returns whether the model requires FEATURE_AROUND; `encodes` is whether it has FEATURE_ENCODER.
- */
-bool smol_model_needs_around(const struct blob_model *model, bool encodes);
+/* Returns whether a model with FEATURE_ENCODER requires FEATURE_AROUND. */
+bool smol_encoder_needs_around(const struct blob_model *model, const struct blob_encoder *encoder);
 
 /* Returns whether model and layers (n_layers, or NULL: all zero) require FEATURE_BLOCKS. If they do
  * not, sets the fields from `blocks` on to zero, so that each model has only one representation. */

@@ -254,12 +254,15 @@ static bool encoder_is_valid(const struct blob *blob)
     bool embedder = blob->header->required_features & FEATURE_EMBEDDER;
     bool around = blob->header->required_features & FEATURE_AROUND;
     bool ahead = blob_sees_ahead(blob), stream = model->blocks & BLOCK_NORM_STREAM;
+    bool normed = encoder->norms_embedding;
     return encoder->pooling < (embedder ? ENCODER_POOLINGS : ENCODER_LAST) &&
            encoder->normalizes <= 1 && encoder->max_length >= 1 &&
            encoder->max_length <= model->context_length &&
-           smol_model_needs_around(model, ahead) == around &&
+           (ahead && smol_encoder_needs_around(model, encoder)) == around &&
+           encoder->norms_embedding <= around &&
            (!ahead || model->context_length <= ENCODER_MAX_CONTEXT) &&
-           !(stream && (!ahead || model->blocks & others)) &&
+           !(stream && (!ahead || normed || model->blocks & others)) &&
+           !(normed && model->blocks & others) &&
            all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
 }
 

@@ -5,24 +5,76 @@
 
 #include "common/hash.h"
 #include "common/number.h"
+#include "format/experts.h"
+#include "format/layout.h"
 #include "format/model.h"
+#include "format/states.h"
 
-bool smol_stats_cover(const struct blob_model *model)
+_Static_assert((int)STATS_LAYERS == (int)MODEL_MAX_LAYERS, "a bit for each layer");
+
+static bool has_bit(const uint8_t *bits, size_t layer)
 {
-    if (model->experts.n_experts > 0 || model->states.kind > STATE_SHORT_CONV)
-        return false;
-    return !model->states.kind || model->hidden_size == model->n_heads * model->head_dim;
+    return bits[layer / 8] >> layer % 8 & 1;
+}
+
+/* Describes layers with states and experts. */
+static void describe_layers(const struct blob_model *model, struct stats_header *header)
+{
+    bool has_states = model->states.kind != STATE_NONE;
+    header->minor = model->hybrid.parallel ? STATS_BESIDE : 1;
+    header->state_width = has_states ? (uint32_t)smol_states_width(model) : 0;
+    header->n_experts = model->experts.n_experts;
+    header->expert_width = model->experts.width;
+    header->shared_width = model->experts.shared_width;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        uint8_t bit = (uint8_t)(1u << i % 8);
+        header->stateful[i / 8] |= layer_has_state(model, i) ? bit : 0;
+        header->sparse[i / 8] |= smol_layer_is_sparse(model, i) ? bit : 0;
+    }
 }
 
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header)
 {
     memcpy(header->magic, STATS_MAGIC, STATS_MAGIC_SIZE);
     header->major = STATS_MAJOR;
-    header->minor = STATS_MINOR;
+    header->minor = 0;
     header->n_layers = model->n_layers;
     header->widths[0] = header->widths[2] = model->hidden_size;
     header->widths[1] = model->n_heads * model->head_dim;
     header->widths[3] = model->intermediate_size;
+    memset(&header->state_width, 0, sizeof *header - offsetof(struct stats_header, state_width));
+    bool is_wide = model->states.kind && smol_states_width(model) != header->widths[1];
+    if (model->experts.n_experts > 0 || model->states.kind > STATE_SHORT_CONV || is_wide ||
+        model->blocks & BLOCK_ATTENTION_GATE)
+        describe_layers(model, header);
+}
+
+/* Returns whether the fields from minor 1 on are in their ranges, and agree with each other. Records
+ * have at most 2^60 bytes in all. */
+static bool layers_fit(const struct stats_header *header)
+{
+    uint32_t n_stateful = 0, n_sparse = 0;
+    const uint32_t widths[] = {header->state_width, header->expert_width, header->shared_width};
+    for (size_t i = 0; i < STATS_LAYERS; i++) {
+        bool stateful = has_bit(header->stateful, i), sparse = has_bit(header->sparse, i);
+        if ((stateful || sparse) && i >= header->n_layers)
+            return false;
+        n_stateful += stateful;
+        n_sparse += sparse;
+    }
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
+        if (widths[i] > MODEL_MAX_INTERMEDIATE)
+            return false;
+    if ((n_stateful > 0) != (header->state_width > 0) || (n_sparse > 0) != (header->n_experts > 0))
+        return false;
+    if (header->minor == STATS_BESIDE && (n_stateful == 0 || n_sparse > 0))
+        return false;
+    if (header->n_experts == 0)
+        return header->expert_width == 0 && header->shared_width == 0;
+    uint64_t hidden = header->widths[0], width = header->expert_width, bytes = 0;
+    bytes = (hidden * (hidden + 1) + width * (width + 1)) / 2 * sizeof(float) + 16;
+    return header->n_experts <= MODEL_MAX_EXPERTS && width > 0 &&
+           bytes <= ((uint64_t)1 << 60) / ((uint64_t)header->n_experts * n_sparse);
 }
 
 smol_status smol_stats_check(const struct stats_header *header, const char *path, smol_error *error)
@@ -31,15 +83,15 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
         return smol_fail(
             error, SMOL_ERROR_UNSUPPORTED,
             "%s: not a file of calibration statistics: make one with smolrun calibrate", path);
-    if (header->major != STATS_MAJOR || header->minor != STATS_MINOR)
+    if (header->major != STATS_MAJOR || header->minor > STATS_MINOR)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: calibration statistics of version %u.%u, this program reads %d.%d: "
-                         "make them again with smolrun calibrate",
+                         "%s: calibration statistics of version %u.%u, this program reads up to "
+                         "%d.%d: make them again with smolrun calibrate",
                          path, header->major, header->minor, STATS_MAJOR, STATS_MINOR);
     bool fits = header->n_layers >= 1 && header->n_layers <= MODEL_MAX_LAYERS;
     for (size_t i = 0; i < STATS_PER_LAYER; i++)
         fits = fits && header->widths[i] >= 1 && header->widths[i] <= MODEL_MAX_INTERMEDIATE;
-    if (!fits || header->widths[0] != header->widths[2] ||
+    if (!fits || header->widths[0] != header->widths[2] || !layers_fit(header) ||
         (header->kind != STATS_GRAM && header->kind != STATS_DIAGONAL) || header->n_tokens == 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: the header has a value out of range (offset 0): make the file again",
@@ -47,30 +99,106 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
     return SMOL_OK;
 }
 
+/* Returns the number of bits that are set before `layer`. */
+static size_t count_before(const uint8_t *bits, size_t layer)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < layer; i++)
+        n += has_bit(bits, i);
+    return n;
+}
+
+size_t smol_stats_experts(const struct stats_header *header)
+{
+    return header->n_experts == 0
+               ? 0
+               : count_before(header->sparse, header->n_layers) * header->n_experts;
+}
+
+/* Returns the number of records after the output layer's that are about inputs. */
+static size_t count_more(const struct stats_header *header)
+{
+    return header->minor == STATS_BESIDE ? count_before(header->stateful, header->n_layers)
+                                         : 2 * smol_stats_experts(header);
+}
+
+size_t smol_stats_sensitivities(const struct stats_header *header)
+{
+    return stats_output(header) + 1 + count_more(header);
+}
+
 size_t smol_stats_count(const struct stats_header *header)
 {
-    return stats_output(header) + 2;
+    return smol_stats_sensitivities(header) + 1;
+}
+
+size_t smol_stats_record(const struct stats_header *header, struct stats_place place)
+{
+    if (place.input < STATS_EXPERT)
+        return stats_record(place.input, place.layer);
+    if (place.input == STATS_STATE)
+        return stats_output(header) + 1 + count_before(header->stateful, place.layer);
+    size_t expert = count_before(header->sparse, place.layer) * header->n_experts + place.expert;
+    return stats_output(header) + 1 + 2 * expert + (place.input == STATS_EXPERT_GATED);
+}
+
+uint32_t smol_stats_layer(const struct stats_header *header, size_t record)
+{
+    uint32_t layer = 0;
+    bool is_state = header->minor == STATS_BESIDE;
+    if (record <= stats_output(header))
+        return (uint32_t)(record / STATS_PER_LAYER);
+    size_t number = record - stats_output(header) - 1;
+    const uint8_t *layers = is_state ? header->stateful : header->sparse;
+    number = is_state ? number : number / 2 / header->n_experts;
+    while (!has_bit(layers, layer) || number-- > 0)
+        layer++;
+    return layer;
+}
+
+static uint32_t matrices_of(const struct stats_header *header)
+{
+    return header->minor == 0 ? STATS_MATRICES : STATS_MATRICES_1;
 }
 
 uint32_t smol_stats_width(const struct stats_header *header, size_t record)
 {
-    if (record > stats_output(header))
-        return header->n_layers * STATS_MATRICES + 2;
-    return header->widths[record == stats_output(header) ? 0 : record % STATS_PER_LAYER];
+    size_t output = stats_output(header), layer = record / STATS_PER_LAYER;
+    enum stats_input input = record % STATS_PER_LAYER;
+    if (record == output)
+        return header->widths[0];
+    if (record > output && record == smol_stats_sensitivities(header))
+        return header->n_layers * matrices_of(header) + 2;
+    if (record > output && header->minor == STATS_BESIDE)
+        return header->state_width;
+    if (record > output)
+        return (record - output) % 2 ? header->widths[0] : header->expert_width;
+    if (input == STATS_ATTENDED && has_bit(header->stateful, layer) &&
+        header->minor != STATS_BESIDE)
+        return header->state_width;
+    if (input == STATS_GATED && has_bit(header->sparse, layer))
+        return header->shared_width;
+    return header->widths[input];
 }
 
-size_t smol_stats_matrix(uint32_t n_layers, enum tensor_role role, uint32_t layer)
+size_t smol_stats_matrix(const struct stats_header *header, enum tensor_role role, uint32_t layer)
 {
     static const unsigned char of_role[ROLE_COUNT] = {
-        [ROLE_ATTN_Q] = 0,   [ROLE_ATTN_K] = 1,   [ROLE_ATTN_V] = 2,
-        [ROLE_ATTN_O] = 3,   [ROLE_MLP_GATE] = 4, [ROLE_MLP_UP] = 5,
-        [ROLE_MLP_DOWN] = 6, [ROLE_MIXER_IN] = 0, [ROLE_MIXER_OUT] = 3,
+        [ROLE_ATTN_Q] = 0,     [ROLE_ATTN_K] = 1,       [ROLE_ATTN_V] = 2,
+        [ROLE_ATTN_O] = 3,     [ROLE_MLP_GATE] = 4,     [ROLE_MLP_UP] = 5,
+        [ROLE_MLP_DOWN] = 6,   [ROLE_MIXER_IN] = 0,     [ROLE_MIXER_OUT] = 3,
+        [ROLE_MIXER_GATE] = 1, [ROLE_MIXER_STEP] = 2,   [ROLE_MIXER_RATE] = 7,
+        [ROLE_ATTN_GATE] = 7,  [ROLE_ROUTER] = 8,       [ROLE_EXPERT_GATE] = 9,
+        [ROLE_EXPERT_UP] = 10, [ROLE_EXPERT_DOWN] = 11,
     };
+    static const unsigned char beside[ROLE_COUNT] = {
+        [ROLE_MIXER_IN] = 7, [ROLE_MIXER_GATE] = 8, [ROLE_MIXER_STEP] = 9, [ROLE_MIXER_OUT] = 10};
+    bool is_beside = header->minor == STATS_BESIDE && beside[role] > 0;
     if (role == ROLE_EMBED)
         return 0;
     if (role == ROLE_OUTPUT)
-        return (size_t)n_layers * STATS_MATRICES + 1;
-    return 1 + (size_t)layer * STATS_MATRICES + of_role[role];
+        return (size_t)header->n_layers * matrices_of(header) + 1;
+    return 1 + (size_t)layer * matrices_of(header) + (is_beside ? beside[role] : of_role[role]);
 }
 
 uint64_t smol_stats_bytes(const struct stats_header *header, size_t record)
@@ -81,8 +209,17 @@ uint64_t smol_stats_bytes(const struct stats_header *header, size_t record)
 
 uint64_t smol_stats_offset(const struct stats_header *header, size_t record)
 {
-    uint64_t offset = sizeof *header + sizeof(uint64_t);
-    for (size_t i = 0; i < record; i++)
+    uint64_t offset = stats_header_size(header) + sizeof(uint64_t), pair = 0;
+    size_t first = stats_output(header) + 1; /* these records come in equal pairs */
+    for (size_t i = 0; i < record && i < first; i++)
+        offset += smol_stats_bytes(header, i) + sizeof(uint64_t);
+    if (record <= first)
+        return offset;
+    size_t n = record < smol_stats_sensitivities(header) ? record - first : count_more(header);
+    for (size_t i = first; n > 0 && i < first + 2; i++)
+        pair += smol_stats_bytes(header, i) + sizeof(uint64_t);
+    offset += n / 2 * pair;
+    for (size_t i = first + n / 2 * 2; i < record; i++) /* the first of a pair, or sensitivities */
         offset += smol_stats_bytes(header, i) + sizeof(uint64_t);
     return offset;
 }
@@ -90,7 +227,8 @@ uint64_t smol_stats_offset(const struct stats_header *header, size_t record)
 uint64_t smol_stats_digest(const struct stats_header *header, size_t record, const void *data,
                            size_t size)
 {
-    const uint64_t parts[] = {smol_digest(header, sizeof *header), record, smol_digest(data, size)};
+    const uint64_t parts[] = {smol_digest(header, stats_header_size(header)), record,
+                              smol_digest(data, size)};
     return smol_digest(parts, sizeof parts);
 }
 

@@ -16,8 +16,11 @@
 enum {
     STATS_MAGIC_SIZE = 8,
     STATS_MAJOR = 1,
-    STATS_MINOR = 0,
-    STATS_MATRICES = 7, /* of a layer: q, k, v, o, gate, up, down */
+    STATS_MINOR = 2,       /* the newest; a header of minor 0 ends with the widths */
+    STATS_BESIDE = 2,      /* layers with a state attend too; otherwise as minor 1 */
+    STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
+    STATS_MATRICES_1 = 12, /* from minor 1 on */
+    STATS_LAYERS = 1 << 10,
 };
 
 enum stats_kind {
@@ -27,23 +30,28 @@ enum stats_kind {
 
 /* The inputs of matrices, in the order in which a layer computes them. Each has a record. */
 enum stats_input {
-    STATS_ATTENTION, /* of q, k and v */
-    STATS_ATTENDED,  /* of o */
-    STATS_MLP,       /* of gate and up */
+    STATS_ATTENTION, /* of q, k and v, and of the first matrices of a layer with a state */
+    STATS_ATTENDED,  /* of o, and of the last matrix of a layer with a state */
+    STATS_MLP,       /* of gate and up, and of the router */
     STATS_GATED,     /* of down */
     STATS_PER_LAYER,
     STATS_OUTPUT = STATS_PER_LAYER, /* of the output layer, of every row */
+    STATS_EXPERT,                   /* of an expert's gate and up: the rows that it gets */
+    STATS_EXPERT_GATED,             /* of its down */
+    STATS_STATE, /* of the last matrix of a state, in a layer that attends too */
 };
 
-/* Returns the number of an input's record. The `layer` of the output layer is the number of
- * layers. */
+/* An input. The layer of the output layer is the number of layers. */
+struct stats_place {
+    enum stats_input input;
+    uint32_t layer, expert;
+};
+
+/* Returns the number of the record about an input of a layer, or of the output layer. */
 static inline size_t stats_record(enum stats_input input, size_t layer)
 {
     return layer * STATS_PER_LAYER + input % STATS_PER_LAYER;
 }
-
-/* Returns the place of a matrix in the record of sensitivities. */
-size_t smol_stats_matrix(uint32_t n_layers, enum tensor_role role, uint32_t layer);
 
 /* The file starts with the header and its XXH3-64. Each record is followed by its digest. */
 struct stats_header {
@@ -56,15 +64,24 @@ struct stats_header {
     uint32_t n_windows;   /* sequences that the tokens were evaluated in */
     uint32_t n_layers;
     uint32_t widths[STATS_PER_LAYER]; /* of the inputs of: q, k and v; o; gate and up; down */
+    /* from here on from minor 1 on, otherwise zero */
+    uint32_t state_width; /* of the last matrix of a state; 0: there is none */
+    uint32_t n_experts, expert_width;
+    uint32_t shared_width;              /* of the fourth input of a layer with experts */
+    uint8_t stateful[STATS_LAYERS / 8]; /* bit i % 8 of byte i / 8: layer i has a state, */
+    uint8_t sparse[STATS_LAYERS / 8];   /* or experts */
 };
 
-_Static_assert(sizeof(struct stats_header) == 64, "header");
+_Static_assert(sizeof(struct stats_header) == 336, "header");
 
-/* Returns whether statistics describe the inputs of all of the model's matrices: it has no experts,
- * and those after states are as wide as those after attention. */
-bool smol_stats_cover(const struct blob_model *model);
+/* Returns the bytes of the header in the file. */
+static inline size_t stats_header_size(const struct stats_header *header)
+{
+    return header->minor > 0 ? sizeof *header : offsetof(struct stats_header, state_width);
+}
 
-/* Sets the fields that depend on the model alone. model_key is not one of them. */
+/* Sets the fields that depend on the model alone. model_key is not one of them. minor is the lowest
+ * that suffices. */
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header);
 
 /* Checks a header whose digest is right. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (not
@@ -72,21 +89,34 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
 smol_status smol_stats_check(const struct stats_header *header, const char *path,
                              smol_error *error);
 
-/* Returns the number of the record about the output layer's input, which follows the layers'. The
- * next one, the last, has the sensitivities. */
+/* Returns the number of the record about the output layer's input, which follows the layers'. Then
+ * come those of experts, two of each, or one for each state of a layer that attends too. */
 static inline size_t stats_output(const struct stats_header *header)
 {
     return stats_record(STATS_OUTPUT, header->n_layers);
 }
 
+/* Returns the number of the experts of all layers. */
+size_t smol_stats_experts(const struct stats_header *header);
+
+/* Returns the number of the record about an input, and the layer that it is of. */
+size_t smol_stats_record(const struct stats_header *header, struct stats_place place);
+uint32_t smol_stats_layer(const struct stats_header *header, size_t record);
+
+/* Returns the number of the last record, which has the sensitivities, and the place of a matrix, or
+ * of this matrix of all experts, in it. */
+size_t smol_stats_sensitivities(const struct stats_header *header);
+size_t smol_stats_matrix(const struct stats_header *header, enum tensor_role role, uint32_t layer);
+
 /* Returns whether a record is a triangle, not a line, of numbers. */
 static inline bool stats_is_gram(const struct stats_header *header, size_t record)
 {
-    return header->kind == STATS_GRAM && record <= stats_output(header);
+    return header->kind == STATS_GRAM && record < smol_stats_sensitivities(header);
 }
 
-/* Returns the number of records, and of one of them its width, its size in bytes without its
- * digest, and its offset. `record` may be their number: the offset is the size of the file. */
+/* Returns the number of records, and of one of them its width, which may be 0, its size in bytes
+ * without its digest, and its offset. `record` may be their number: the offset is the size of the
+ * file. */
 size_t smol_stats_count(const struct stats_header *header);
 uint32_t smol_stats_width(const struct stats_header *header, size_t record);
 uint64_t smol_stats_bytes(const struct stats_header *header, size_t record);

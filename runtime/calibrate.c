@@ -54,9 +54,10 @@ static smol_status read_at(const struct calibration *c, uint64_t offset, void *d
 
 static smol_status write_header(const struct calibration *c)
 {
-    uint64_t digest = smol_digest(&c->header, sizeof c->header);
-    smol_status status = write_at(c, 0, &c->header, sizeof c->header);
-    return status ? status : write_at(c, sizeof c->header, &digest, sizeof digest);
+    size_t size = stats_header_size(&c->header);
+    uint64_t digest = smol_digest(&c->header, size);
+    smol_status status = write_at(c, 0, &c->header, size);
+    return status ? status : write_at(c, size, &digest, sizeof digest);
 }
 
 /* Reads record i and its digest into data. Sets *right to whether they are there and agree. */
@@ -76,9 +77,9 @@ static smol_status find_begin(struct calibration *c)
 {
     struct stats_header header;
     bool right;
-    size_t n = smol_stats_count(&c->header), largest = 0;
-    smol_status status = read_at(c, 0, &header, sizeof header, &right);
-    if (status || !right || memcmp(&header, &c->header, sizeof header) != 0)
+    size_t n = smol_stats_count(&c->header), largest = 0, size = stats_header_size(&c->header);
+    smol_status status = read_at(c, 0, &header, size, &right);
+    if (status || !right || memcmp(&header, &c->header, size) != 0)
         return status;
     for (size_t i = 0; i < n; i++)
         if (smol_stats_bytes(&c->header, i) > largest)
@@ -102,7 +103,7 @@ static size_t range_end(const struct calibration *c, size_t begin)
     bool diagonal = c->params->diagonal;
     uint64_t bytes = smol_gram_bytes(smol_stats_width(&c->header, begin), diagonal);
     size_t end = begin + 1;
-    for (; end <= stats_output(&c->header); end++) {
+    for (; end < smol_stats_sensitivities(&c->header); end++) {
         bytes += smol_gram_bytes(smol_stats_width(&c->header, end), diagonal);
         if (bytes > c->max_bytes)
             break;
@@ -128,37 +129,36 @@ static smol_status allocate_range(struct calibration *c)
         struct gram *gram = &c->grams[i - c->begin];
         *gram = (struct gram){smol_stats_width(&c->header, i), c->params->diagonal, NULL};
         uint64_t bytes = smol_gram_bytes(gram->width, gram->diagonal);
-        gram->sums = bytes <= SIZE_MAX / 2 ? smol_zeros_new((size_t)bytes) : NULL;
-        there = gram->sums;
+        gram->sums = bytes > 0 && bytes <= SIZE_MAX / 2 ? smol_zeros_new((size_t)bytes) : NULL;
+        there = gram->sums || bytes == 0;
     }
     return there ? SMOL_OK : smol_fail_memory(c->error, "the sums of a matrix");
 }
 
 /* Returns the sums for an input, or NULL if they are not in the range. */
-static const struct gram *gram_of(const struct calibration *c, enum stats_input input, size_t layer)
+static const struct gram *gram_of(const struct calibration *c, struct stats_place place)
 {
-    size_t record = stats_record(input, layer);
+    size_t record = smol_stats_record(&c->header, place);
     return record >= c->begin && record < c->end ? &c->grams[record - c->begin] : NULL;
 }
 
-static uint32_t count_parts(void *user, enum stats_input input, size_t layer)
+static uint32_t count_parts(void *user, struct stats_place place)
 {
-    const struct gram *gram = gram_of(user, input, layer);
+    const struct gram *gram = gram_of(user, place);
     return gram ? smol_gram_parts(gram) : 0;
 }
 
-static void look_at_row(void *user, enum stats_input input, size_t layer, const float *x, size_t t)
+static void look_at_row(void *user, struct stats_place place, const float *x, size_t t)
 {
     struct calibration *c = user;
-    size_t width = gram_of(c, input, layer)->width;
+    size_t width = gram_of(c, place)->width;
     c->energies[t] = smol_gram_energy(x + t * width, width);
 }
 
-static void add_part(void *user, enum stats_input input, size_t layer, const float *x, size_t n,
-                     uint32_t part)
+static void add_part(void *user, struct stats_place place, const float *x, size_t n, uint32_t part)
 {
     const struct calibration *c = user;
-    smol_gram_add(gram_of(c, input, layer), x, c->energies, n, part);
+    smol_gram_add(gram_of(c, place), x, c->energies, n, part);
 }
 
 static smol_status report(struct calibration *c, size_t n)
@@ -173,11 +173,13 @@ static smol_status report(struct calibration *c, size_t n)
 /* Evaluates all windows once. */
 static smol_status run_windows(struct calibration *c)
 {
-    size_t n_layers = c->header.n_layers, last = (c->end - 1) / STATS_PER_LAYER;
+    uint32_t n_layers = c->header.n_layers, last = smol_stats_layer(&c->header, c->end - 1);
+    size_t output = stats_output(&c->header);
+    bool wants_output = c->begin <= output && output < c->end;
     const struct observer observer = {
         .user = c,
-        .n_layers = last < n_layers ? last + 1 : n_layers,
-        .wants_output = last == n_layers,
+        .n_layers = wants_output || last == n_layers ? n_layers : last + 1,
+        .wants_output = wants_output,
         .parts = count_parts,
         .look = look_at_row,
         .see = add_part,
@@ -212,11 +214,11 @@ static smol_status write_range(const struct calibration *c)
     smol_status status = SMOL_OK;
     for (size_t i = c->begin; !status && i < c->end; i++) {
         const struct gram *gram = &c->grams[i - c->begin];
-        if (!smol_gram_pack(gram))
+        if (gram->width > 0 && !smol_gram_pack(gram))
             return smol_fail(c->error, SMOL_ERROR_NUMERIC,
-                             "%s: NaN or infinity in the inputs of matrices (layer %zu): the "
+                             "%s: NaN or infinity in the inputs of matrices (layer %u): the "
                              "model's numbers are out of range",
-                             c->context->model->blob.path, i / STATS_PER_LAYER);
+                             c->context->model->blob.path, smol_stats_layer(&c->header, i));
         status = write_record(c, i, gram->sums);
     }
     return status;
@@ -225,7 +227,7 @@ static smol_status write_range(const struct calibration *c)
 static smol_status run_ranges(struct calibration *c)
 {
     smol_status status = SMOL_OK;
-    for (; !status && c->begin <= stats_output(&c->header); c->begin = c->end) {
+    for (; !status && c->begin < smol_stats_sensitivities(&c->header); c->begin = c->end) {
         c->end = range_end(c, c->begin);
         status = allocate_range(c);
         if (!status)
@@ -264,14 +266,14 @@ static struct sensitivity_trial short_trial(const struct calibration *c, uint32_
 {
     size_t n = at_most(c, N_PASSAGES * PASSAGE) / N_PASSAGES;
     n = copy_passages(c, 0, N_PASSAGES, n > 0 ? n : 1, ids);
-    return (struct sensitivity_trial){ids, n, 1};
+    return (struct sensitivity_trial){&c->header, ids, n, 1};
 }
 
 static struct sensitivity_trial long_trial(const struct calibration *c, size_t i, uint32_t *ids)
 {
-    size_t n_matrices = smol_stats_width(&c->header, stats_output(&c->header) + 1);
+    size_t n_matrices = smol_stats_width(&c->header, smol_stats_sensitivities(&c->header));
     size_t n = copy_passages(c, i, 1, at_most(c, LONG_PASSAGE), ids);
-    return (struct sensitivity_trial){ids, n, n_matrices / 8 + 1};
+    return (struct sensitivity_trial){&c->header, ids, n, n_matrices / 8 + 1};
 }
 
 static smol_status report_trial(void *user, size_t n)
@@ -295,7 +297,8 @@ static void scale_sensitivities(float *values, const float *sums, size_t n)
 static smol_status write_sensitivities(struct calibration *c)
 {
     uint32_t ids[BATCH];
-    size_t record = stats_output(&c->header) + 1, n = smol_stats_width(&c->header, record);
+    size_t record = smol_stats_sensitivities(&c->header);
+    size_t n = smol_stats_width(&c->header, record);
     float *values = smol_calloc(n, 2 * sizeof *values);
     if (!values)
         return smol_fail_memory(c->error, "the sensitivities");
@@ -389,11 +392,6 @@ static smol_status make_header(struct calibration *c)
         status =
             smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
                       "%s: its weights are quantized: calibrate a blob of f32 or bf16", blob->path);
-    if (!status && !smol_stats_cover(blob->model))
-        status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
-                           "%s: has experts, or layers with states whose width is not attention's, "
-                           "whose inputs are not measured: convert it without calibration",
-                           blob->path);
     if (!status)
         status = check_windows(c);
     if (status)
@@ -413,10 +411,10 @@ static void count_work(struct calibration *c)
 {
     uint32_t ids[BATCH];
     const struct blob_model *model = &c->context->model->network.model;
-    size_t end = stats_output(&c->header);
-    for (size_t at = c->begin; at <= end; at = range_end(c, at))
+    size_t end = smol_stats_sensitivities(&c->header);
+    for (size_t at = c->begin; at < end; at = range_end(c, at))
         c->total += c->header.n_tokens;
-    if (c->begin > end + 1)
+    if (c->begin > end)
         return;
     struct sensitivity_trial trial = short_trial(c, ids);
     c->total += smol_sensitivity_work(model, &trial);

@@ -27,9 +27,13 @@ struct probe {
     smol_error *error;
 };
 
-static bool is_matrix(const struct blob_tensor *tensor)
+/* Returns whether the trial measures a tensor: the first expert's matrix stands for those of all.
+ */
+static bool is_measured(const struct sensitivity_trial *trial, const struct blob_tensor *tensor,
+                        size_t *number)
 {
-    return tensor->layout == LAYOUT_TILES;
+    *number = smol_stats_matrix(trial->header, tensor->role, tensor->layer);
+    return has_storage(tensor) && tensor->expert == 0 && *number % trial->step == 0;
 }
 
 /* --- a matrix, rounded -------------------------------------------------------------------- */
@@ -54,15 +58,16 @@ static void round_group(enum blob_dtype dtype, const void *block, size_t row, si
     }
 }
 
-/* Writes the rounded matrix to m->rounded. */
-static smol_status round_matrix(const struct probe *m, const struct blob_tensor *tensor)
+/* Writes the rounded matrix to out. */
+static smol_status round_matrix(const struct probe *m, const struct blob_tensor *tensor,
+                                uint8_t *out)
 {
     const struct blob *blob = m->network->blob;
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
     smol_status status = smol_blob_check(blob, tensor->offset, tensor->size, m->error);
     if (status)
         return status;
-    memset(m->rounded, 0, tensor->size);
+    memset(out, 0, tensor->size);
     for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS) {
         uint64_t at = row / TILE_ROWS * bytes;
         const uint8_t *block = blob->file.data + tensor->offset + at;
@@ -70,10 +75,26 @@ static smol_status round_matrix(const struct probe *m, const struct blob_tensor 
             for (size_t col = 0; col < tensor->cols; col += GROUP_INPUTS) {
                 size_t rest = tensor->cols - col;
                 round_group(tensor->dtype, block, r, col, rest < GROUP_INPUTS ? rest : GROUP_INPUTS,
-                            m->rounded + at);
+                            out + at);
             }
     }
     return SMOL_OK;
+}
+
+/* Returns how many tensors a measured one stands for. They are apart by the number of matrices of
+ * an expert. */
+static size_t count_alike(const struct blob_model *model, const struct blob_tensor *tensor)
+{
+    return smol_role_is_per_expert(tensor->role) ? model->experts.n_experts : 1;
+}
+
+/* Writes the matrix, and those that it stands for, rounded to m->rounded. */
+static smol_status round_matrices(const struct probe *m, const struct blob_tensor *tensor)
+{
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; !status && i < count_alike(&m->network->model, tensor); i++)
+        status = round_matrix(m, tensor + i * EXPERT_MATRICES, m->rounded + i * tensor->size);
+    return status;
 }
 
 /* --- what it changes ---------------------------------------------------------------------- */
@@ -163,7 +184,7 @@ static smol_status measure(struct probe *m, const struct blob_tensor *tensor, fl
     if (status)
         return status;
     fpenv_enter(&saved);
-    status = round_matrix(m, tensor);
+    status = round_matrices(m, tensor);
     fpenv_leave(&saved);
     const struct observer observer = {
         .first_layer = layer,
@@ -212,8 +233,8 @@ uint64_t smol_sensitivity_work(const struct blob_model *model,
     uint64_t work = 0;
     do {
         const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
-        size_t number = smol_stats_matrix(model->n_layers, key.role, key.layer);
-        if (is_matrix(&layout) && number % trial->step == 0)
+        size_t number;
+        if (is_measured(trial, &layout, &number))
             work += work_from(model, layer_of(model, &layout), trial->n);
     } while (smol_tensor_next(model, &key));
     return work;
@@ -225,21 +246,23 @@ static smol_status measure_all(struct probe *m, float *sums)
     smol_status status = start(m);
     do {
         const struct blob_tensor *tensor = tensor_of(m->network, key);
-        size_t number = smol_stats_matrix(m->network->model.n_layers, key.role, key.layer);
-        if (!status && is_matrix(tensor) && number % m->of.step == 0)
+        size_t number;
+        if (!status && key.expert == 0 && is_measured(&m->of, tensor, &number))
             status = measure(m, tensor, &sums[number]);
     } while (smol_tensor_next(&m->network->model, &key));
     smol_context_truncate(m->context, 0);
     return status;
 }
 
-/* Returns the bytes of the largest matrix. */
+/* Returns the bytes of the largest matrix, or of that of all experts of a layer. */
 static size_t largest_matrix(const struct blob *blob)
 {
     uint64_t most = 0;
-    for (size_t i = 0; i < blob->n_tensors; i++)
-        most = blob->tensors[i].size > most ? blob->tensors[i].size : most;
-    return (size_t)most;
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        uint64_t size = blob->tensors[i].size * count_alike(blob->model, &blob->tensors[i]);
+        most = size > most ? size : most;
+    }
+    return most <= SIZE_MAX / 2 ? (size_t)most : SIZE_MAX / 2;
 }
 
 smol_status smol_sensitivities(smol_context *context, const struct sensitivity_trial *trial,

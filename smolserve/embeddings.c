@@ -65,6 +65,7 @@ static smol_status prepare_embeddings(struct job *job, smol_error *error)
             return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for a request");
         memcpy(whole, prompt, n);
         memcpy(whole + n, text->text, text->size);
+        whole[n + text->size] = '\0';
         free(text->text);
         text->text = whole;
         text->size += n;

@@ -122,7 +122,9 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->mix.storage ? FEATURE_MIXED : 0) | (has_tools(contents) ? FEATURE_TOOLS : 0) |
            (smol_model_has_components(contents->model) ? FEATURE_COMPONENTS : 0) |
            (contents->sees_ahead ? FEATURE_ENCODER : 0) |
-           (smol_model_needs_around(contents->model, contents->sees_ahead) ? FEATURE_AROUND : 0) |
+           (contents->sees_ahead && smol_encoder_needs_around(contents->model, contents->encoder)
+                ? FEATURE_AROUND
+                : 0) |
            (contents->model->states.kind ? FEATURE_STATES : 0) |
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0) |

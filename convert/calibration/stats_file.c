@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/hash.h"
@@ -13,20 +13,23 @@ static smol_status check_file(struct stats_file *stats, smol_error *error)
 {
     uint64_t digest = 0, size = stats->file.size;
     const uint8_t *data = stats->file.data;
-    const size_t start = sizeof stats->header + sizeof digest;
+    struct stats_header *header = &stats->header;
     bool ours = size >= STATS_MAGIC_SIZE && memcmp(data, STATS_MAGIC, STATS_MAGIC_SIZE) == 0;
+    if (ours && size >= stats_header_size(header)) /* of minor 0 */
+        memcpy(header, data, stats_header_size(header));
+    const size_t start = stats_header_size(header) + sizeof digest;
     if (ours && size < start)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: %" PRIu64 " bytes, expected %zu or more: make the file again",
                          stats->path, size, start);
     if (ours) {
-        memcpy(&stats->header, data, sizeof stats->header);
-        memcpy(&digest, data + sizeof stats->header, sizeof digest);
+        memcpy(header, data, stats_header_size(header));
+        memcpy(&digest, data + stats_header_size(header), sizeof digest);
     }
-    if (ours && digest != smol_digest(&stats->header, sizeof stats->header))
+    if (ours && digest != smol_digest(header, stats_header_size(header)))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: the header's digest is wrong (offset %zu): make the file again",
-                         stats->path, sizeof stats->header);
+                         stats->path, stats_header_size(header));
     smol_status status = smol_stats_check(&stats->header, stats->path, error);
     if (status)
         return status;
@@ -49,7 +52,29 @@ smol_status smol_stats_open(const char *path, struct stats_file *stats, smol_err
     return status;
 }
 
-smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_model *model,
+/* Fills stats->reached. An expert's first record is zero if no token used it. */
+static smol_status find_reached(struct stats_file *stats, smol_error *error)
+{
+    const struct stats_header *header = &stats->header;
+    size_t n = smol_stats_experts(header);
+    smol_status status = SMOL_OK;
+    if (n == 0)
+        return SMOL_OK;
+    stats->reached = calloc(n, sizeof *stats->reached);
+    if (!stats->reached)
+        return smol_fail_memory(error, "the experts of the statistics");
+    for (size_t i = 0; !status && i < n; i++) {
+        const float *values;
+        size_t record = stats_output(header) + 1 + 2 * i;
+        status = smol_stats_read(stats, record, &values, error);
+        for (uint32_t k = 0; !status && k < header->widths[0]; k++)
+            stats->reached[i] |= stats_diagonal(stats, record, values, k) > 0;
+        stats->n_unreached += !stats->reached[i];
+    }
+    return status;
+}
+
+smol_status smol_stats_belong(struct stats_file *stats, const struct blob_model *model,
                               uint64_t model_key, smol_error *error)
 {
     struct stats_header header = stats->header;
@@ -64,7 +89,9 @@ smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_
                          "%s: calibration statistics of a model with other weights: make them from "
                          "a blob of this checkpoint with smolrun calibrate",
                          stats->path);
-    return smol_stats_read(stats, stats_output(&stats->header) + 1, &(const float *){NULL}, error);
+    smol_status status = smol_stats_read(stats, smol_stats_sensitivities(&stats->header),
+                                         &(const float *){NULL}, error);
+    return status ? status : find_reached(stats, error);
 }
 
 /* Returns whether the elements of a record are finite, those of the diagonal (or sensitivities) not
@@ -99,6 +126,14 @@ smol_status smol_stats_read(const struct stats_file *stats, size_t record, const
     return smol_stats_damaged(stats, record, error);
 }
 
+bool smol_stats_reaches(const struct stats_file *stats, struct stats_place place)
+{
+    if (!stats->reached || place.input < STATS_EXPERT)
+        return true;
+    size_t record = smol_stats_record(&stats->header, place);
+    return stats->reached[(record - stats_output(&stats->header) - 1) / 2];
+}
+
 smol_status smol_stats_damaged(const struct stats_file *stats, size_t record, smol_error *error)
 {
     return smol_fail(error, SMOL_ERROR_DAMAGED,
@@ -109,5 +144,6 @@ smol_status smol_stats_damaged(const struct stats_file *stats, size_t record, sm
 void smol_stats_close(struct stats_file *stats)
 {
     smol_file_close(&stats->file);
+    free(stats->reached);
     *stats = (struct stats_file){0};
 }

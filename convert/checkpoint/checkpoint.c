@@ -192,12 +192,15 @@ static bool is_scale(const char *name)
     return ends_with_one(name, ends, sizeof ends / sizeof ends[0]);
 }
 
-/* Returns whether `name` is a tensor of a reranker's score. */
-static bool is_head(const char *name)
+/* Returns whether `name` is a tensor of a reranker's score, or of another use of an encoder. */
+static bool is_head(const struct family *family, const char *name)
 {
     static const char *const names[] = {"score.weight", "classifier.weight", "classifier.bias"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; family->scores && i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
+            return true;
+    for (size_t i = 0; i < 2 && family->heads[i]; i++)
+        if (strncmp(name, family->heads[i], strlen(family->heads[i])) == 0)
             return true;
     return false;
 }
@@ -230,8 +233,7 @@ static smol_status check_extra(const struct safetensors *reader, const struct fa
     for (size_t i = 0; !status && i < reader->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &reader->tensors[i];
         bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
-        if (tied_copy || (family->scores && is_head(tensor->name)) ||
-            smol_checkpoint_ignores(tensor->name) ||
+        if (tied_copy || is_head(family, tensor->name) || smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
         status = fail_extra(tensor, error);

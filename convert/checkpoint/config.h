@@ -34,7 +34,8 @@ struct config {
     uint32_t max_positions;           /* max_position_embeddings */
     uint32_t wanted_context;          /* --context; 0: none */
     enum longrope longrope;
-    bool encodes; /* each token sees the whole text */
+    bool encodes;     /* each token sees the whole text */
+    bool norm_biased; /* LayerNorms have biases in the checkpoint */
     struct blob_generation generation;
     /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,
      * ascending, without duplicates. */

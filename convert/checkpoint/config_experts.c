@@ -74,7 +74,9 @@ static smol_status read_numbers(const struct json_settings *config, const struct
     if (!status)
         status = read_count(config, &family->width, 1, &experts->width);
     if (!status)
-        status = read_count(config, &family->shared_width, 0, &experts->shared_width);
+        status =
+            read_count(config, &family->shared_width, family->gates_shared, &experts->shared_width);
+    experts->shared_gate = family->gates_shared;
     return status ? status : read_weighing(config, family, experts);
 }
 

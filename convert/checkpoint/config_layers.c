@@ -99,6 +99,8 @@ static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
         return result->model.sliding_window > 0 && result->layers[layer] & LAYER_NO_ROTATION;
     case WINDOWS_BUT_EACH_N:
         return (layer + 1) % n != 0;
+    case WINDOWS_AFTER_EACH_N:
+        return layer % n != 0;
     case WINDOWS_ALL:
     case WINDOWS_ALL_IF_USED:
         return result->model.sliding_window > 0;
@@ -115,7 +117,7 @@ static smol_status read_n(const struct json_settings *config, const struct famil
 {
     const char *key = family->windows_n.key;
     bool has_types = smol_setting(config, "layer_types");
-    bool divides = family->windows == WINDOWS_BUT_EACH_N;
+    bool divides = family->windows == WINDOWS_BUT_EACH_N || family->windows == WINDOWS_AFTER_EACH_N;
     *n = family->windows_n.fallback;
     if (!key || (divides && has_types && json_is_string(smol_setting(config, key))))
         return SMOL_OK;
@@ -136,9 +138,13 @@ static bool asks_for_use(const struct family *family)
 static smol_status read_sliding_window(const struct json_settings *config, struct config *result)
 {
     const struct family *family = result->family;
+    const char *usual = "sliding_window", *key = family->window_key ? family->window_key : usual;
     uint32_t *window = &result->model.sliding_window, used = 1;
-    *window = smol_setting_is_null(config, "sliding_window") ? 0 : family->sliding_window;
-    smol_status status = smol_setting_integer(config, "sliding_window", 1, UINT32_MAX, window);
+    *window = smol_setting_is_null(config, key) ? 0 : family->sliding_window;
+    smol_status status = smol_setting_integer(config, key, 1, UINT32_MAX, window);
+    if (!status && key != usual && smol_setting(config, usual))
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, usual, smol_setting(config, usual),
+                                 "this family has another key for it: remove it");
     if (asks_for_use(family)) {
         used = 0;
         if (!status)

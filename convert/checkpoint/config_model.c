@@ -263,7 +263,8 @@ static smol_status adjust_mlp(const struct json_settings *config, struct blob_mo
                                    MODEL_MAX_INTERMEDIATE, &factor);
     if (status || !adjusts)
         return status;
-    double scaled = floor(factor * (2 * (uint64_t)*size / 3));
+    uint64_t two_thirds = 2 * (uint64_t)*size / 3;
+    double scaled = floor(factor * (double)two_thirds);
     double rounded = ceil(scaled / multiple) * multiple;
     if (rounded < 1 || rounded > MODEL_MAX_INTERMEDIATE)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
@@ -479,6 +480,10 @@ static smol_status read_block(const struct json_settings *config, struct config 
         status = read_activation(config, result->family, model);
     if (!status)
         status = read_biases(config, result->family, model);
+    uint32_t norm_biased = 1;
+    if (!status && result->family->norm_biased.key)
+        status = read_flag(config, &result->family->norm_biased, &norm_biased);
+    result->norm_biased = norm_biased;
     if (!status)
         status = read_flags(config, result->family, model);
     if (!status)

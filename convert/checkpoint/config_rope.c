@@ -582,8 +582,10 @@ static smol_status check_new_type(const struct json_settings *config)
 static smol_status read_global(const struct json_settings *config,
                                const struct json_settings *parameters, struct config *result)
 {
-    struct places places = {
-        .config = config, .theta_key = "rope_theta", .theta = result->family->rope_theta};
+    const char *own = result->family->theta_key;
+    struct places places = {.config = config,
+                            .theta_key = own ? own : "rope_theta",
+                            .theta = result->family->rope_theta};
     smol_status status = check_new_type(config);
     if (!status)
         status =
@@ -592,6 +594,8 @@ static smol_status read_global(const struct json_settings *config,
         status = add_object(&places, config, "rope_scaling", "rope_scaling.");
     if (!status)
         status = add_table(&places, result);
+    if (!status && own)
+        status = check_ignored(config, "rope_theta", places.theta);
     result->model.rope_theta = places.theta;
     return status;
 }

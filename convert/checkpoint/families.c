@@ -119,9 +119,37 @@
     [ROLE_OUTPUT] = "lm_head.weight"
 #define LFM2_CONV                                                                                  \
     {LAYER("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
+/* Qwen's layers of gated DeltaNet, and gated attention. */
+#define DELTA(name) ("model.layers.%u.linear_attn." name)
+#define DELTA_NAMES                                                                                \
+    [ROLE_ATTN_GATE] = LAYER("self_attn.gate.weight"),                                             \
+    [ROLE_ATTN_GATE_BIAS] = LAYER("self_attn.gate.bias"),                                          \
+    [ROLE_MIXER_GATE] = DELTA("in_proj_z.weight"),                                                 \
+    [ROLE_MIXER_IN] = DELTA("in_proj_qkv.weight"),                                                 \
+    [ROLE_MIXER_STEP] = DELTA("in_proj_a.weight"),                                                 \
+    [ROLE_MIXER_RATE] = DELTA("in_proj_b.weight"),                                                 \
+    [ROLE_MIXER_CONV] = DELTA("taps.weight"),                                                      \
+    [ROLE_MIXER_STEP_BIAS] = DELTA("dt_bias"),                                                     \
+    [ROLE_MIXER_DECAY] = DELTA("A_log"),                                                           \
+    [ROLE_MIXER_NORM] = DELTA("norm.weight"),                                                      \
+    [ROLE_MIXER_OUT] = DELTA("out_proj.weight")
+#define DELTA_FUSED                                                                                \
+    {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q, ROLE_ATTN_GATE}, 2, FUSION_HEADS,             \
+     false, false},                                                                                \
+    {LAYER("self_attn.q_proj.bias"), {ROLE_ATTN_Q_BIAS, ROLE_ATTN_GATE_BIAS}, 2, FUSION_HEADS,     \
+     false, false},                                                                                \
+    {DELTA("conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
+/* Experts of these, and the MLP beside them, which has names of its own. */
+#define GATED_MOE_NAMES [ROLE_SHARED_GATE] = MOE("shared_expert_gate.weight"), MOE_NAMES
+#define GATED_MOE_FUSED                                                                            \
+    FUSED_EXPERTS(MOE("experts.gate_up_proj"), MOE("experts.down_proj")),                          \
+    {MOE("shared_expert.gate_proj.weight"), {ROLE_MLP_GATE}, 1, FUSION_STACKED, false, true},      \
+    {MOE("shared_expert.up_proj.weight"), {ROLE_MLP_UP}, 1, FUSION_STACKED, false, true},          \
+    {MOE("shared_expert.down_proj.weight"), {ROLE_MLP_DOWN}, 1, FUSION_STACKED, false, true}
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
 #define BERT(name) ("bert.encoder.layer.%u." name)
+#define MODERN_BERT(name) ("model.layers.%u." name)
 /* clang-format on */
 
 #define SILU .activation_key = "hidden_act", .activation = ACTIVATION_SILU
@@ -139,6 +167,13 @@
     .n = {"num_local_experts", 8}, .n_used = 2, .scoring = SCORE_SOFTMAX_CHOSEN
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
+
+/* What Qwen 3.5 and Qwen3-Next share: gated DeltaNet layers, and attention with a gate. */
+#define DELTA_HYBRID                                                                               \
+    .norm_eps = 1e-6, .rope_theta = 10000, .bos_id = NO_TOKEN, .eos_id = NO_TOKEN,                 \
+    .needs_kv_heads = true, SILU, ATTENTION_BIASES, .state = STATE_DELTA, .needs_states = true,    \
+    .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE, .norm_offset = 1, .rotates_parts = true, \
+    .rotary_factor = 0.25
 
 static const struct family families[] = {
     {
@@ -498,46 +533,60 @@ static const struct family families[] = {
         .nest = "qwen3_5",
         .predicts_further = true,
         .sizes = {4096, 12288, 32, 16, 4, 256, 248320, 32768},
-        .norm_eps = 1e-6,
-        .rope_theta = 10000,
-        .bos_id = NO_TOKEN,
-        .eos_id = NO_TOKEN,
-        .needs_kv_heads = true,
-        SILU,
-        ATTENTION_BIASES,
-        .state = STATE_DELTA,
-        .needs_states = true,
-        .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE,
-        .norm_offset = 1,
-        .rotates_parts = true,
-        .rotary_factor = 0.25,
+        DELTA_HYBRID,
         .has_sections = true,
-        .names = {SHARED_NAMES, LLAMA_NORM_NAMES,
-                  QK_NORM_NAMES, [ROLE_ATTN_GATE] = LAYER("self_attn.gate.weight"),
-                  [ROLE_ATTN_GATE_BIAS] = LAYER("self_attn.gate.bias"),
-                  [ROLE_MIXER_GATE] = LAYER("linear_attn.in_proj_z.weight"),
-                  [ROLE_MIXER_IN] = LAYER("linear_attn.in_proj_qkv.weight"),
-                  [ROLE_MIXER_STEP] = LAYER("linear_attn.in_proj_a.weight"),
-                  [ROLE_MIXER_RATE] = LAYER("linear_attn.in_proj_b.weight"),
-                  [ROLE_MIXER_CONV] = LAYER("linear_attn.taps.weight"),
-                  [ROLE_MIXER_STEP_BIAS] = LAYER("linear_attn.dt_bias"),
-                  [ROLE_MIXER_DECAY] = LAYER("linear_attn.A_log"),
-                  [ROLE_MIXER_NORM] = LAYER("linear_attn.norm.weight"),
-                  [ROLE_MIXER_OUT] = LAYER("linear_attn.out_proj.weight")},
-        .fused =
-            {{LAYER("self_attn.q_proj.weight"),
-              {ROLE_ATTN_Q, ROLE_ATTN_GATE},
-              2,
-              FUSION_HEADS,
-              false,
-              false},
-             {LAYER("self_attn.q_proj.bias"),
-              {ROLE_ATTN_Q_BIAS, ROLE_ATTN_GATE_BIAS},
-              2,
-              FUSION_HEADS,
-              false,
-              false},
-             {LAYER("linear_attn.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, DELTA_NAMES},
+        .fused = {DELTA_FUSED},
+    },
+    {
+        .architecture = "Qwen3_5MoeForCausalLM",
+        .model_type = "qwen3_5_moe_text",
+        .prefix = "model.",
+        .nest = "qwen3_5_moe",
+        .predicts_further = true,
+        .sizes = {2048, 512, 40, 16, 2, 256, 248320, 32768},
+        .size_keys = {NULL, ""},
+        .unused_size = "intermediate_size",
+        DELTA_HYBRID,
+        .has_sections = true,
+        .experts = {.n = {"num_experts", 256},
+                    .n_used = 8,
+                    .width = {"moe_intermediate_size", 512},
+                    .shared_width = {"shared_expert_intermediate_size", 512},
+                    .gates_shared = true,
+                    .normalizes = {NULL, true}},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, DELTA_NAMES, GATED_MOE_NAMES},
+        .fused = {DELTA_FUSED, GATED_MOE_FUSED},
+    },
+    {
+        .architecture = "Qwen3NextForCausalLM",
+        .model_type = "qwen3_next",
+        .prefix = "model.",
+        .predicts_further = true,
+        .sizes = {2048, 5632, 48, 16, 2, 256, 151936, 32768},
+        DELTA_HYBRID,
+        .experts = {.n = {"num_experts", 512},
+                    .n_used = 10,
+                    .width = {"moe_intermediate_size", 512},
+                    .shared_width = {"shared_expert_intermediate_size", 512},
+                    .gates_shared = true,
+                    .normalizes = {"norm_topk_prob", true},
+                    .has_dense = true},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, DELTA_NAMES, GATED_MOE_NAMES},
+        .fused = {DELTA_FUSED,
+                  {DELTA("in_proj_qkvz.weight"),
+                   {ROLE_MIXER_IN, ROLE_MIXER_GATE},
+                   2,
+                   FUSION_GROUPS,
+                   false,
+                   false},
+                  {DELTA("in_proj_ba.weight"),
+                   {ROLE_MIXER_RATE, ROLE_MIXER_STEP},
+                   2,
+                   FUSION_GROUPS,
+                   false,
+                   false},
+                  GATED_MOE_FUSED},
     },
     {
         .architecture = "StableLmForCausalLM",
@@ -777,6 +826,81 @@ static const struct family families[] = {
                   [ROLE_FINAL_NORM_BIAS] = "bert.encoder.norm.bias"},
     },
     {
+        .architecture = "ModernBertForMaskedLM",
+        .body = "ModernBertModel",
+        .model_type = "modernbert",
+        .sizes = {768, 1152, 22, 12, 0, 0, 50368, 8192},
+        .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},
+        .norm_eps = 1e-5,
+        .norm_eps_key = "norm_eps",
+        .rope_theta = 160000,
+        .theta_key = "global_rope_theta",
+        .local_theta = {"local_rope_theta", 10000},
+        .bos_id = NO_TOKEN,
+        .eos_id = NO_TOKEN,
+        .tied_embeddings = 1,
+        .activation_key = "hidden_activation",
+        .activation = ACTIVATION_GELU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        .norm_biased = {"norm_bias", false},
+        .blocks = BLOCK_LAYER_NORM,
+        .windows = WINDOWS_AFTER_EACH_N,
+        .sliding_window = 128,
+        .window_key = "local_attention",
+        .windows_n = {"global_attn_every_n_layers", 3},
+        .refused_key = "rope_scaling",
+        .prefix = "model.",
+        .encodes = true,
+        .embedding_norm = {"model.embeddings.norm.weight", "model.embeddings.norm.bias"},
+        .heads = {"head.", "decoder."},
+        .names = {[ROLE_EMBED] = "model.embeddings.tok_embeddings.weight",
+                  [ROLE_ATTN_NORM] = MODERN_BERT("attn_norm.weight"),
+                  [ROLE_ATTN_NORM_BIAS] = MODERN_BERT("attn_norm.bias"),
+                  [ROLE_ATTN_Q] = MODERN_BERT("attn.q.weight"),
+                  [ROLE_ATTN_K] = MODERN_BERT("attn.k.weight"),
+                  [ROLE_ATTN_V] = MODERN_BERT("attn.v.weight"),
+                  [ROLE_ATTN_O] = MODERN_BERT("attn.Wo.weight"),
+                  [ROLE_ATTN_Q_BIAS] = MODERN_BERT("attn.q.bias"),
+                  [ROLE_ATTN_K_BIAS] = MODERN_BERT("attn.k.bias"),
+                  [ROLE_ATTN_V_BIAS] = MODERN_BERT("attn.v.bias"),
+                  [ROLE_ATTN_O_BIAS] = MODERN_BERT("attn.Wo.bias"),
+                  [ROLE_MLP_NORM] = MODERN_BERT("mlp_norm.weight"),
+                  [ROLE_MLP_NORM_BIAS] = MODERN_BERT("mlp_norm.bias"),
+                  [ROLE_MLP_GATE] = MODERN_BERT("mlp.gate.weight"),
+                  [ROLE_MLP_UP] = MODERN_BERT("mlp.up.weight"),
+                  [ROLE_MLP_DOWN] = MODERN_BERT("mlp.Wo.weight"),
+                  [ROLE_MLP_GATE_BIAS] = MODERN_BERT("mlp.gate.bias"),
+                  [ROLE_MLP_UP_BIAS] = MODERN_BERT("mlp.up.bias"),
+                  [ROLE_MLP_DOWN_BIAS] = MODERN_BERT("mlp.Wo.bias"),
+                  [ROLE_FINAL_NORM] = "model.final_norm.weight",
+                  [ROLE_FINAL_NORM_BIAS] = "model.final_norm.bias"},
+        .fused = {{MODERN_BERT("attn.Wqkv.weight"),
+                   {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V},
+                   3,
+                   FUSION_STACKED,
+                   false,
+                   false},
+                  {MODERN_BERT("attn.Wqkv.bias"),
+                   {ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS},
+                   3,
+                   FUSION_STACKED,
+                   false,
+                   false},
+                  {MODERN_BERT("mlp.Wi.weight"),
+                   {ROLE_MLP_GATE, ROLE_MLP_UP},
+                   2,
+                   FUSION_STACKED,
+                   false,
+                   false},
+                  {MODERN_BERT("mlp.Wi.bias"),
+                   {ROLE_MLP_GATE_BIAS, ROLE_MLP_UP_BIAS},
+                   2,
+                   FUSION_STACKED,
+                   false,
+                   false}},
+    },
+    {
         .architecture = "PhiForCausalLM",
         .model_type = "phi",
         .sizes = {2048, 8192, 24, 32, 0, 0, 51200, 2048},
@@ -893,14 +1017,16 @@ const struct family *smol_family_by_model_type(const char *name)
     return NULL;
 }
 
-const struct family *smol_family_of(const struct blob_model *model)
+const struct family *smol_family_of(const struct blob_model *model, bool encodes)
 {
     bool has_experts = model->experts.n_experts > 0;
     for (size_t i = 0; i < N_FAMILIES; i++) {
         uint32_t blocks = families[i].blocks;
         if ((blocks == model->blocks || (blocks | families[i].parallel_blocks) == model->blocks) &&
-            (families[i].experts.n.fallback > 0) == has_experts &&
-            families[i].state == model->states.kind)
+            ((families[i].experts.n.fallback > 0) == has_experts ||
+             (!has_experts && families[i].experts.may_be_none)) &&
+            families[i].state == model->states.kind &&
+            (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];
     }
     return &families[0];

@@ -53,7 +53,8 @@ enum family_windows {
     WINDOWS_ALL_IF_USED, /* the same if use_sliding_window is set */
     WINDOWS_FROM_N,      /* if use_sliding_window is set: layer n (from 0) and later ones */
     WINDOWS_NO_ROPE,     /* if use_sliding_window is set: the layers that do not rotate */
-    WINDOWS_BUT_EACH_N   /* all but every n-th */
+    WINDOWS_BUT_EACH_N,  /* all but every n-th */
+    WINDOWS_AFTER_EACH_N /* all but the first of every n */
 };
 
 /* Matrices, or their biases, that a checkpoint stores in one tensor. */
@@ -62,8 +63,10 @@ enum family_fusion {
     FUSION_HEADS,   /* one head of each, then the next head of each */
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
     FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
+    FUSION_GROUPS,  /* of each of a state's groups, outputs of each part; ROLE_MIXER_IN has queries,
+                       then keys, then values */
 };
-enum { FAMILY_MAX_FUSED = 8, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 10, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
@@ -81,6 +84,7 @@ struct family_experts {
     uint32_t n_used;           /* the default of num_experts_per_tok */
     struct family_count width; /* a key of NULL: intermediate_size */
     struct family_count shared_width;
+    bool gates_shared; /* the output of that MLP has a gate */
     enum expert_scoring scoring;
     struct family_flag normalizes, choice_bias;
     float sum_epsilon; /* where weights are normalized */
@@ -122,7 +126,9 @@ struct family {
     enum activation activation;    /* the default */
     enum bias_kind attention_bias; /* if the flag is set */
     struct family_flag attention_biased, mlp_biased;
-    uint32_t blocks; /* bits of enum block_bit */
+    struct family_flag norm_biased; /* of LayerNorms; a key of NULL: they are */
+    bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
+    uint32_t blocks;                /* bits of enum block_bit */
     struct family_flag parallel;
     uint32_t parallel_blocks; /* the bits with that flag */
     float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
@@ -144,6 +150,7 @@ struct family {
                                          there is none */
     enum family_windows windows;
     uint32_t sliding_window;       /* the default of the key; 0: none */
+    const char *window_key;        /* NULL: sliding_window */
     struct family_count windows_n; /* the n of enum family_windows */
 
     /* Scales that Llama does not have. A softcap of 0 here, or null in config.json, is none. */
@@ -166,19 +173,21 @@ struct family {
      * tensors. */
     const char *names[ROLE_COUNT];
     struct family_fused fused[FAMILY_MAX_FUSED];
-    /* Encoders, whose norms stand after the blocks: BLOCK_NORM_STREAM. The names of the norm after
-     * the embedding and of that after each layer, weight and bias; names has that before the layer,
-     * which is the one after the layer before. */
-    bool encodes;
+    /* Encoders with a norm after the embedding and, with BLOCK_NORM_STREAM, after each layer: their
+     * names, of weight and bias. names has that before the layer, which is the one after the layer
+     * before. */
+    bool encodes;            /* windows see half of the window on either side */
     const char *encodes_key; /* makes a model without an output layer an encoder, whose windows see
                               * half of sliding_window on either side; NULL: none */
     bool scores;             /* it has a score's tensors; set for rerankers */
     bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings
                          */
     const char *embedding_norm[2], *layer_norm[2];
-    const char *types;  /* the embedding of types of tokens, of which all are 0 */
-    const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
-    const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
+    const char *heads[2]; /* beginnings of the names of tensors after the layers, which are of no
+                           * use for embeddings; NULL: none */
+    const char *types;    /* the embedding of types of tokens, of which all are 0 */
+    const char *prefix;   /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *nest;     /* the model_type of models that contain one of this family; NULL: none */
     bool predicts_further; /* checkpoints may have mtp.*, which predict further tokens */
 };
 
@@ -190,9 +199,9 @@ const struct family *smol_family_at(size_t i);
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 
-/* Returns a family with the model's blocks, its kind of states, and experts if it has some, which
- * determine the names of tensors. Returns Llama if there is none. */
-const struct family *smol_family_of(const struct blob_model *model);
+/* Returns a family with the model's blocks, its kind of states, experts if it has some, and an
+ * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
+const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
 /* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns
  * `text`. */

@@ -20,6 +20,7 @@ struct split {
     bool lacks_prefix; /* the names in `all` lack the family's prefix */
     char *names;       /* MAX_CHECKPOINT_NAME bytes each */
     size_t n_names;
+    const uint8_t *zeros; /* f32[hidden_size], after the names; with family->lacks_norm_biases */
     smol_error *error;
 };
 
@@ -39,6 +40,17 @@ static char *add_name(struct split *split)
     return split->names + MAX_CHECKPOINT_NAME * split->n_names++;
 }
 
+/* Sets where the outputs of a part are that has some of each group of a state's heads. */
+static void place_in_groups(const struct blob_states *states, enum tensor_role role,
+                            uint64_t output, uint64_t total, struct safetensors_tensor *part)
+{
+    part->first_row = output / states->n_groups;
+    part->run = part->shape[0] / states->n_groups;
+    part->run_step = total / states->n_groups;
+    if (role == ROLE_MIXER_IN)
+        part->piece = states->size;
+}
+
 /* Adds part `i`, whose first output is `output` of the `total` if they are stacked. */
 static void add_fused_part(struct split *split, const struct safetensors_tensor *fused,
                            const struct family_fused *parts, size_t i, struct tensor_key key,
@@ -55,6 +67,9 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     part->whole = smol_checkpoint_format(parts->name, key, add_name(split));
     part->whole_rows = total;
     part->first_row = output;
+    part->rank = is_vector ? 1 : 2;
+    part->shape[0] = n;
+    part->shape[1] = is_vector ? 0 : cols;
     switch (parts->fusion) {
     case FUSION_STACKED:
         first = output * cols;
@@ -67,6 +82,12 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->row_step = cols;
         part->col_step = 1;
         break;
+    case FUSION_GROUPS:
+        place_in_groups(&split->model->states, key.role, output, total, part);
+        first = part->first_row * cols;
+        part->row_step = cols;
+        part->col_step = 1;
+        break;
     case FUSION_TURNED:
     case FUSION_CONV:
         first = output;
@@ -75,9 +96,6 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->col_step = total;
         break;
     }
-    part->rank = is_vector ? 1 : 2;
-    part->shape[0] = n;
-    part->shape[1] = is_vector ? 0 : cols;
     uint64_t begin = first / block.elements * block.bytes; /* rows have whole blocks */
     part->data += begin;
     part->begin += begin;
@@ -190,7 +208,8 @@ static void move_norm(struct split *split, struct safetensors_tensor *tensor)
     for (size_t i = 0; i < 2; i++) {
         struct tensor_key key = {0};
         bool first = strcmp(tensor->name, family->embedding_norm[i]) == 0;
-        if (!first && !smol_checkpoint_matches(family->layer_norm[i], tensor->name, &key))
+        if (!first && !(family->layer_norm[i] &&
+                        smol_checkpoint_matches(family->layer_norm[i], tensor->name, &key)))
             continue;
         key.layer += !first;
         key.role = key.layer == split->model->n_layers ? last[i] : before[i];
@@ -211,9 +230,35 @@ static void keep_others(struct split *split)
         const char *output = split->family->names[ROLE_OUTPUT];
         if (split->lacks_prefix && !(output && strcmp(tensor->name, output) == 0))
             add_prefix(split, tensor);
-        if (split->family->encodes)
+        if (split->family->embedding_norm[0])
             move_norm(split, tensor);
     }
+}
+
+static uint32_t layers_of(const struct split *split, enum tensor_role role)
+{
+    return smol_role_is_per_layer(role) ? split->model->n_layers : 1;
+}
+
+/* Adds the biases of LayerNorms if the checkpoint has none: zeros. */
+static void add_norm_biases(struct split *split)
+{
+    static const enum tensor_role roles[] = {ROLE_ATTN_NORM_BIAS, ROLE_MLP_NORM_BIAS,
+                                             ROLE_FINAL_NORM_BIAS};
+    uint64_t hidden = split->model->hidden_size;
+    for (size_t i = 0; split->family->lacks_norm_biases && i < 3; i++)
+        for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
+            const struct tensor_key key = {.role = roles[i], .layer = layer};
+            split->tensors[split->n_tensors++] = (struct safetensors_tensor){
+                .name = smol_checkpoint_name(split->family, key, add_name(split)),
+                .path = split->all->path,
+                .dtype = ST_F32,
+                .rank = 1,
+                .shape = {hidden},
+                .data = split->zeros,
+                .size = hidden * sizeof(float),
+            };
+        }
 }
 
 /* Splits the fused tensors `parts` of all layers. */
@@ -241,9 +286,11 @@ static smol_status split_all(struct split *split)
     smol_status status = SMOL_OK;
     for (size_t i = 0; i < FAMILY_MAX_FUSED && split->family->fused[i].name && !status; i++)
         status = split_layers(split, &split->family->fused[i]);
-    if (!status)
-        keep_others(split);
-    return status;
+    if (status)
+        return status;
+    keep_others(split);
+    add_norm_biases(split);
+    return SMOL_OK;
 }
 
 /* Counts the parts of the fused tensors that the checkpoint has. */
@@ -261,10 +308,16 @@ static size_t count_parts(const struct split *split)
 
 static smol_status allocate_table(struct split *split)
 {
-    size_t n_parts = count_parts(split);
+    size_t n_parts = count_parts(split), n_names, n_zeros = 0;
+    if (split->family->lacks_norm_biases) {
+        n_parts += 2 * (size_t)split->model->n_layers + 1;
+        n_zeros = split->model->hidden_size * sizeof(float);
+    }
+    n_names = 2 * n_parts + 2 * split->all->n_tensors + 1;
     split->tensors = calloc(split->all->n_tensors + n_parts + 1, sizeof *split->tensors);
     split->is_fused = calloc(split->all->n_tensors + 1, sizeof *split->is_fused);
-    split->names = calloc(2 * n_parts + 2 * split->all->n_tensors + 1, MAX_CHECKPOINT_NAME);
+    split->names = calloc(n_names * MAX_CHECKPOINT_NAME + n_zeros, 1);
+    split->zeros = (const uint8_t *)split->names + n_names * MAX_CHECKPOINT_NAME;
     return split->tensors && split->is_fused && split->names
                ? SMOL_OK
                : smol_fail_memory(split->error, "the table of tensors");
@@ -293,7 +346,7 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .all = all,
                           .lacks_prefix = lacks_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->encodes && !split.lacks_prefix)
+    if (!family->fused[0].name && !family->embedding_norm[0] && !split.lacks_prefix)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

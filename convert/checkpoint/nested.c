@@ -10,6 +10,7 @@ static const struct {
     const char *architecture, *model_type;
 } nests[] = {
     {"Qwen3_5ForConditionalGeneration", "qwen3_5"},
+    {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"},
     {"Gemma3ForConditionalGeneration", "gemma3"},
     {"Mistral3ForConditionalGeneration", "mistral3"},
 };

@@ -30,6 +30,9 @@ struct safetensors_tensor {
      * from first_row, the first `run` are the part's. Rows are row_step elements apart, and columns
      * col_step. A run of 0: row by row. */
     uint64_t run, run_step, row_step, col_step;
+    /* Not 0: a run has three pieces, the first two of this length, the third with the rest. The
+     * part has the first piece of all runs, then the second of all, then the third. */
+    uint64_t piece;
     /* Not 0: the rows of each group of this many, a head, are stored in another order, see
      * tensor.c. */
     uint64_t paired_rows;

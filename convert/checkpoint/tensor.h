@@ -8,7 +8,18 @@
 /* Returns the output of the whole tensor that row `row` is, counted from first_row. */
 static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, uint64_t row)
 {
-    return tensor->run == 0 ? row : row / tensor->run * tensor->run_step + row % tensor->run;
+    if (tensor->run == 0)
+        return row;
+    if (tensor->piece == 0)
+        return row / tensor->run * tensor->run_step + row % tensor->run;
+    uint64_t n_runs = tensor->shape[0] / tensor->run, length = tensor->piece, before = 0;
+    for (size_t i = 0; i < 2 && row >= tensor->piece * n_runs; i++) {
+        row -= tensor->piece * n_runs;
+        before += tensor->piece;
+    }
+    if (before == 2 * tensor->piece)
+        length = tensor->run - before;
+    return row / length * tensor->run_step + before + row % length;
 }
 
 /* Does what tensor_widen does, for tensors that have blocks, or whose rows are not stored one after

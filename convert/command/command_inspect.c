@@ -36,9 +36,8 @@ static const struct command_line line = {
     .notes =
         "For a checkpoint it shows family and features, tokenizer and chat template, whether it\n"
         "can be converted (if not, the reason; the exit status is still 0), and the exact size of\n"
-        "the blob for each dtype. Memory is that of the blob and its keys and values, for texts "
-        "of\n"
-        "2,048 and 8,192 tokens and of the longest length (see --context).\n\n"
+        "the blob for each dtype. Memory is that of the blob and its keys, values and\n"
+        "states, for texts of 2,048 and 8,192 tokens and of the longest length (see --context).\n\n"
         "--stats reads all elements and shows their mean, variance, minimum, maximum and sum, the\n"
         "number of zeros and of outliers (more than 6 standard deviations from the mean), and, "
         "for\n"

@@ -155,6 +155,7 @@ static void write_experts(struct json_out *json, const struct blob_model *m)
     smol_json_member_whole(json, "experts_used", x->n_used);
     smol_json_member_whole(json, "expert_width", x->width);
     smol_json_member_whole(json, "shared_width", x->shared_width);
+    smol_json_member_flag(json, "shared_gate", x->shared_gate);
     smol_json_member_text(json, "expert_scoring", smol_scoring_name(x->scoring));
     smol_json_member_flag(json, "expert_weights_normalized", x->normalizes);
     smol_json_member_flag(json, "expert_choice_bias", x->choice_bias);
@@ -345,7 +346,8 @@ static void write_memory(struct json_out *json, const struct subject *subject)
             smol_json_member_whole(json, "context", subject->contexts[i]);
             smol_json_member_whole(json, "blob_bytes", need->blob);
             smol_json_member_whole(json, "kv_bytes", need->cache[i]);
-            smol_json_member_whole(json, "total_bytes", need->blob + need->cache[i]);
+            smol_json_member_whole(json, "state_bytes", need->states[i]);
+            smol_json_member_whole(json, "total_bytes", need->total[i]);
             smol_json_close(json, '}');
         }
     smol_json_close(json, ']');

@@ -207,7 +207,8 @@ static void print_experts(const struct blob_model *m, FILE *out)
             x->choice_bias ? ", with a bias for the choice" : "");
     fprintf(out, "%-18s %" PRIu32 " of each expert", "widths", x->width);
     if (x->shared_width)
-        fprintf(out, ", %" PRIu32 " of the shared MLP", x->shared_width);
+        fprintf(out, ", %" PRIu32 " of the shared MLP%s", x->shared_width,
+                x->shared_gate ? ", which has a gate" : "");
     fprintf(out, "\n%-18s %s parameters for each token\n", "active",
             smol_count_text(smol_experts_active(m), active));
     if (x->scale != 1)
@@ -381,8 +382,7 @@ static void print_features(const struct blob_header *header, FILE *out)
     static const char *const names[] = {"blocks",   "template", "scanner",    "text",
                                         "mixed",    "tools",    "components", "vocabulary",
                                         "encoder",  "states",   "experts",    "embedder",
-                                        "clusters", "ahead",    "?",          "around",
-                                        [16] = "hybrid"};
+                                        "clusters", "ahead",    "around",     "hybrid"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");
@@ -675,7 +675,7 @@ static void print_needs(const struct subject *subject, FILE *out)
         fprintf(out, "%-18s %13" PRIu64 " %11s", smol_dtype_name(need->dtype), need->blob,
                 smol_size_text(need->blob, text));
         for (size_t i = 0; i < subject->n_contexts; i++)
-            fprintf(out, "%*s", widths[i], smol_size_text(need->blob + need->cache[i], text));
+            fprintf(out, "%*s", widths[i], smol_size_text(need->total[i], text));
         fprintf(out, "\n");
     }
 }

@@ -169,6 +169,7 @@ static const struct {
     FIELD(experts.scoring, show_id),
     FIELD(experts.normalizes, show_flag),
     FIELD(experts.choice_bias, show_flag),
+    FIELD(experts.shared_gate, show_flag),
 #undef FIELD
 };
 

@@ -41,7 +41,7 @@ static smol_status open_file(struct diff_side *side, smol_error *error)
     if (status || side->kind == DIFF_SAFETENSORS)
         return status;
     const struct blob *blob = &side->file.blob;
-    side->family = smol_family_of(blob->model);
+    side->family = smol_family_of(blob->model, blob_sees_ahead(blob));
     side->model = blob->model;
     side->inv_freq = blob->inv_freq;
     side->layers = blob->layers;

@@ -123,8 +123,9 @@ static void add_memory(struct report *report)
     char text[AMOUNT];
     if (subject->n_needs == 0)
         return;
-    smol_page_add(page, "<h2>Memory</h2>\n<p>The blob, and the keys and values of a text.</p>\n"
-                        "<table>\n<tr><th>matrices</th><th>blob</th>");
+    smol_page_add(page,
+                  "<h2>Memory</h2>\n<p>The blob, and the keys, values and states of a text.</p>\n"
+                  "<table>\n<tr><th>matrices</th><th>blob</th>");
     for (size_t i = 0; i < subject->n_contexts; i++)
         smol_page_print(page, "<th>with %s tokens</th>",
                         smol_count_text(subject->contexts[i], text));
@@ -134,7 +135,7 @@ static void add_memory(struct report *report)
         smol_page_print(page, "<tr><td>%s</td><td>%s</td>", smol_dtype_name(need->dtype),
                         smol_size_text(need->blob, text));
         for (size_t i = 0; i < subject->n_contexts; i++)
-            smol_page_print(page, "<td>%s</td>", smol_size_text(need->blob + need->cache[i], text));
+            smol_page_print(page, "<td>%s</td>", smol_size_text(need->total[i], text));
         smol_page_add(page, "</tr>\n");
     }
     smol_page_add(page, "</table>\n");

@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/convert.h"
+#include "format/states.h"
 
 /* --- tensors ------------------------------------------------------------------------------ */
 
@@ -50,6 +51,7 @@ enum part smol_part_of(const struct model_tensor *tensor)
         return PART_MLP;
     case ROLE_ROUTER:
     case ROLE_ROUTER_BIAS:
+    case ROLE_SHARED_GATE:
     case ROLE_EXPERT_GATE:
     case ROLE_EXPERT_UP:
     case ROLE_EXPERT_DOWN:
@@ -179,6 +181,20 @@ static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint6
     return kept * model->n_kv_heads * channels * (dtype == DTYPE_F32 ? 4 : 2);
 }
 
+/* Returns the bytes of the states of a sequence whose `context` tokens were evaluated at once, as
+ * runtime/engine/state.c keeps them: two copies, and a snapshot after each 256 tokens and at the
+ * end, of which there may be so many. */
+static uint64_t states_size(const struct blob_model *model, uint64_t context)
+{
+    enum { INTERVAL = 256, MOST_BYTES = 64 << 20, LEAST_SNAPSHOTS = 6 };
+    if (!model->states.kind)
+        return 0;
+    uint64_t one = smol_states_count(model) * smol_states_floats(model) * sizeof(float);
+    uint64_t most = MOST_BYTES / one, n = round_up(context, INTERVAL) / INTERVAL;
+    most = most > LEAST_SNAPSHOTS ? most : LEAST_SNAPSHOTS;
+    return (2 + (n < most ? n : most)) * one;
+}
+
 static void add_context(struct subject *subject, uint32_t context)
 {
     size_t i = subject->n_contexts, most = subject->blob->model->context_length;
@@ -197,8 +213,11 @@ static void add_need(struct subject *subject, enum blob_dtype dtype, uint64_t bl
     struct memory_need *need = &subject->needs[subject->n_needs++];
     need->dtype = dtype;
     need->blob = blob;
-    for (size_t i = 0; i < subject->n_contexts; i++)
+    for (size_t i = 0; i < subject->n_contexts; i++) {
         need->cache[i] = cache_size(subject->blob, dtype, subject->contexts[i]);
+        need->states[i] = states_size(subject->blob->model, subject->contexts[i]);
+        need->total[i] = blob + need->cache[i] + need->states[i];
+    }
 }
 
 static smol_status plan_blob(struct subject *subject, enum blob_dtype dtype, smol_error *error)
@@ -227,7 +246,8 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
         add_need(subject, smol_blob_dtype(subject->blob), subject->blob->file.size);
         return SMOL_OK;
     }
-    for (enum blob_dtype dtype = DTYPE_INT4; !status && dtype >= DTYPE_F32; dtype--)
+    enum blob_dtype first = subject->source.config.encodes ? DTYPE_INT8 : DTYPE_INT4;
+    for (enum blob_dtype dtype = first; !status && dtype >= DTYPE_F32; dtype--)
         status = plan_blob(subject, dtype, error);
     return status;
 }

@@ -33,12 +33,13 @@ struct part_sum {
     uint64_t n_tensors, n_parameters, bytes;
 };
 
-/* The bytes of a blob of one dtype, and of keys and values for each length of `contexts`. */
+/* The bytes of a blob of one dtype, and for each length of `contexts` those of keys and values, of
+ * states, and of all. */
 enum { SUBJECT_CONTEXTS = 3 };
 struct memory_need {
     enum blob_dtype dtype;
     uint64_t blob;
-    uint64_t cache[SUBJECT_CONTEXTS];
+    uint64_t cache[SUBJECT_CONTEXTS], states[SUBJECT_CONTEXTS], total[SUBJECT_CONTEXTS];
 };
 
 struct subject {

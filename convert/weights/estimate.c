@@ -12,7 +12,9 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "convert/weights/weight.h"
+#include "format/experts.h"
 #include "format/model.h"
+#include "format/states.h"
 
 /* how much of a value's mean square is left after attention has averaged over positions */
 static const double ATTENTION_SHARE = 0.3;
@@ -21,7 +23,6 @@ struct estimate {
     const struct weights *weights;
     struct blob_model model; /* with the values of the plain block */
     struct stats_file *stats;
-    size_t record;                     /* the next to be written */
     struct weight tensors[ROLE_COUNT]; /* of the current layer, and the others */
     float *row;
     double *stream, *input, *inner, *gate, *added; /* mean squares of channels */
@@ -66,6 +67,12 @@ static void normalize(const struct estimate *e, enum tensor_role role, const dou
         out[k] = (double)e->row[k] * (double)e->row[k] * in[k] * (double)n / sum;
 }
 
+/* Returns the square of a scale of a layer with attention and a state, 1 without such layers. */
+static double squared(const struct estimate *e, float scale)
+{
+    return e->model.hybrid.parallel ? (double)scale * (double)scale : 1;
+}
+
 /* Sets `input` to the input of attention or the MLP. */
 static void enter(const struct estimate *e, enum tensor_role norm, double *input)
 {
@@ -93,14 +100,15 @@ static void leave(const struct estimate *e, enum tensor_role norm, double share)
         e->stream[k] += scale * e->added[k];
 }
 
-/* Appends a record. If weights are not finite, its channels are alike, and the conversion finds the
+/* Writes a record. If weights are not finite, its channels are alike, and the conversion finds the
  * weights. */
-static void write_record(struct estimate *e, const double *squares)
+static void write_record(const struct estimate *e, struct stats_place place, const double *squares)
 {
     struct stats_file *stats = e->stats;
+    size_t record = smol_stats_record(&stats->header, place);
     uint8_t *data =
-        (uint8_t *)(uintptr_t)stats->file.data + smol_stats_offset(&stats->header, e->record);
-    size_t n = smol_stats_width(&stats->header, e->record);
+        (uint8_t *)(uintptr_t)stats->file.data + smol_stats_offset(&stats->header, record);
+    size_t n = smol_stats_width(&stats->header, record);
     bool good = true;
     for (size_t i = 0; i < n; i++)
         good = good && f32_is_finite((float)squares[i]);
@@ -108,7 +116,7 @@ static void write_record(struct estimate *e, const double *squares)
         float value = good ? (float)squares[i] : 1;
         memcpy(data + i * sizeof value, &value, sizeof value);
     }
-    uint64_t digest = smol_stats_digest(&stats->header, e->record++, data, n * sizeof(float));
+    uint64_t digest = smol_stats_digest(&stats->header, record, data, n * sizeof(float));
     memcpy(data + n * sizeof(float), &digest, sizeof digest);
 }
 
@@ -127,61 +135,163 @@ static void embed(const struct estimate *e)
         e->stream[k] *= scale / model->vocab_size;
 }
 
-/* The mean square of a product is taken as the product of the mean squares. */
-static void convolve(struct estimate *e)
+/* Returns the mean square of silu(a) or gelu(a), which is between a quarter of that of a, for small
+ * a, and half of it. */
+static double activated(double square)
 {
-    size_t n = e->model.hidden_size;
-    enter(e, ROLE_ATTN_NORM, e->input);
-    write_record(e, e->input);
-    multiply(e, ROLE_MIXER_IN, 3 * n, n, e->input, e->gate); /* of B, C and x */
+    return 0.25 * square * (1 + square / (1 + square));
+}
+
+/* Sets `inner` to the sums over taps of the squared weights of n channels, from `first` on. */
+static void sum_taps(const struct estimate *e, size_t first, size_t n)
+{
     memset(e->inner, 0, n * sizeof *e->inner);
     for (uint32_t tap = 0; tap < e->model.states.taps; tap++) {
         read_row(e, ROLE_MIXER_CONV, tap);
         for (size_t k = 0; k < n; k++)
-            e->inner[k] += (double)e->row[k] * (double)e->row[k];
+            e->inner[k] += (double)e->row[first + k] * (double)e->row[first + k];
     }
-    for (size_t k = 0; k < n; k++)
-        e->inner[k] *= e->gate[k] * e->gate[n + k] * e->gate[2 * n + k];
-    write_record(e, e->inner);
-    multiply(e, ROLE_MIXER_OUT, n, n, e->inner, e->added);
-    leave(e, ROLE_ATTN_OUT_NORM, 1);
 }
 
-static void attend(struct estimate *e)
+/* The mean square of a product is taken as the product of the mean squares. */
+static void convolve(const struct estimate *e)
+{
+    size_t n = e->model.hidden_size;
+    multiply(e, ROLE_MIXER_IN, 3 * n, n, e->input, e->gate); /* of B, C and x */
+    sum_taps(e, 0, n);
+    for (size_t k = 0; k < n; k++)
+        e->inner[k] *= e->gate[k] * e->gate[n + k] * e->gate[2 * n + k];
+}
+
+/* Gives the groups of `width` channels of `inner` the mean 1, times the squared weights of the
+ * norm. */
+static void normalize_groups(const struct estimate *e, size_t n, size_t width, size_t n_weights)
+{
+    read_row(e, ROLE_MIXER_NORM, 0);
+    for (size_t first = 0; first < n; first += width) {
+        double sum = 0;
+        for (size_t k = first; k < first + width; k++)
+            sum += e->inner[k];
+        for (size_t k = first; k < first + width; k++) {
+            double weight = (double)e->row[k % n_weights];
+            e->inner[k] *= weight * weight * (double)width / sum;
+        }
+    }
+}
+
+/* A state is taken to hold the values that enter it. */
+static void recur(const struct estimate *e)
+{
+    const struct blob_states *s = &e->model.states;
+    size_t width = smol_states_width(&e->model), hidden = e->model.hidden_size;
+    size_t channels = smol_states_channels(&e->model);
+    size_t value = s->kind == STATE_DELTA ? channels - width : 0; /* the first channel */
+    const struct blob_hybrid *h = &e->model.hybrid;
+    double share = squared(e, h->mixer_in * h->x);
+    multiply(e, ROLE_MIXER_IN, channels, hidden, e->input, e->gate);
+    sum_taps(e, value, width);
+    for (size_t k = 0; k < width; k++)
+        e->inner[k] = activated(e->inner[k] * e->gate[value + k] * share);
+    if (s->kind == STATE_DELTA)
+        normalize_groups(e, width, s->head_dim, s->head_dim);
+    else if (h->norm == MIXER_NORM_EARLY)
+        normalize_groups(e, width, width / s->n_groups, width);
+    share = squared(e, h->mixer_in * h->gate);
+    multiply(e, ROLE_MIXER_GATE, width, hidden, e->input, e->gate);
+    for (size_t k = 0; k < width; k++)
+        e->inner[k] *= activated(e->gate[k] * share);
+    if (s->kind == STATE_MAMBA2 && h->norm == MIXER_NORM_LATE)
+        normalize_groups(e, width, width / s->n_groups, width);
+}
+
+/* Works on e->input, as attend does. */
+static void use_state(const struct estimate *e, uint32_t layer)
+{
+    bool is_beside = e->model.hybrid.parallel;
+    if (e->model.states.kind == STATE_SHORT_CONV)
+        convolve(e);
+    else
+        recur(e);
+    write_record(e, (struct stats_place){is_beside ? STATS_STATE : STATS_ATTENDED, layer, 0},
+                 e->inner);
+    multiply(e, ROLE_MIXER_OUT, e->model.hidden_size, smol_states_width(&e->model), e->inner,
+             e->added);
+    leave(e, ROLE_ATTN_OUT_NORM, squared(e, e->model.hybrid.mixer_out));
+}
+
+static void attend(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
     size_t dim = m->head_dim, shared = m->n_heads / m->n_kv_heads, width = m->n_heads * dim;
-    enter(e, ROLE_ATTN_NORM, e->input);
-    write_record(e, e->input);
     multiply(e, ROLE_ATTN_V, m->n_kv_heads * dim, m->hidden_size, e->input, e->gate);
     for (size_t head = 0; head < m->n_heads; head++)
         memcpy(e->inner + head * dim, e->gate + head / shared * dim, dim * sizeof *e->inner);
-    write_record(e, e->inner);
+    write_record(e, (struct stats_place){STATS_ATTENDED, layer, 0}, e->inner);
     multiply(e, ROLE_ATTN_O, m->hidden_size, width, e->inner, e->added);
-    leave(e, ROLE_ATTN_OUT_NORM, ATTENTION_SHARE);
+    leave(e, ROLE_ATTN_OUT_NORM,
+          ATTENTION_SHARE * squared(e, m->hybrid.attention_in * m->hybrid.attention_out));
 }
 
-/* The mean square of silu(a) or gelu(a) is between a quarter of that of a, for small a, and half of
- * it. */
-static void feed_forward(struct estimate *e)
+/* Sets `inner` to the activations of an MLP or of an expert. */
+static void activate(const struct estimate *e, enum tensor_role gate, enum tensor_role up,
+                     size_t width)
+{
+    size_t hidden = e->model.hidden_size;
+    bool has_gate = !(e->model.blocks & BLOCK_NO_GATE);
+    multiply(e, has_gate ? gate : up, width, hidden, e->input, e->gate);
+    if (has_gate)
+        multiply(e, up, width, hidden, e->input, e->inner);
+    for (size_t i = 0; i < width; i++)
+        e->inner[i] = activated(e->gate[i] * squared(e, e->model.hybrid.mlp_gate)) * (has_gate ? e->inner[i] : 1);
+}
+
+/* Sets `added` to the output of the MLP, in a layer with experts of the one beside them. */
+static void feed_forward(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
-    bool has_gate = !(m->blocks & BLOCK_NO_GATE);
+    size_t width = smol_mlp_width(m, layer);
     if (m->blocks & BLOCK_PARALLEL)
         memcpy(e->input, e->ahead, m->hidden_size * sizeof *e->input);
     else
         enter(e, ROLE_MLP_NORM, e->input);
-    write_record(e, e->input);
-    multiply(e, has_gate ? ROLE_MLP_GATE : ROLE_MLP_UP, m->intermediate_size, m->hidden_size,
-             e->input, e->gate);
-    if (has_gate)
-        multiply(e, ROLE_MLP_UP, m->intermediate_size, m->hidden_size, e->input, e->inner);
-    for (size_t i = 0; i < m->intermediate_size; i++)
-        e->inner[i] =
-            0.25 * e->gate[i] * (1 + e->gate[i] / (1 + e->gate[i])) * (has_gate ? e->inner[i] : 1);
-    write_record(e, e->inner);
-    multiply(e, ROLE_MLP_DOWN, m->hidden_size, m->intermediate_size, e->inner, e->added);
-    leave(e, ROLE_MLP_OUT_NORM, 1);
+    write_record(e, (struct stats_place){STATS_MLP, layer, 0}, e->input);
+    if (width > 0)
+        activate(e, ROLE_MLP_GATE, ROLE_MLP_UP, width);
+    write_record(e, (struct stats_place){STATS_GATED, layer, 0}, e->inner);
+    memset(e->added, 0, m->hidden_size * sizeof *e->added);
+    if (width > 0)
+        multiply(e, ROLE_MLP_DOWN, m->hidden_size, width, e->inner, e->added);
+    if (m->experts.shared_gate && smol_layer_is_sparse(m, layer))
+        for (size_t k = 0; k < m->hidden_size; k++)
+            e->added[k] *= 0.25; /* the gate is taken as a half */
+}
+
+/* Adds an expert's share to the output: all are used alike, and have the same weight. */
+static void add_expert(const struct estimate *e, uint32_t layer, uint32_t expert)
+{
+    const struct blob_experts *x = &e->model.experts;
+    size_t hidden = e->model.hidden_size;
+    double share = (double)x->scale * (double)x->scale / ((double)x->n_used * x->n_experts);
+    write_record(e, (struct stats_place){STATS_EXPERT, layer, expert}, e->input);
+    activate(e, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, x->width);
+    write_record(e, (struct stats_place){STATS_EXPERT_GATED, layer, expert}, e->inner);
+    multiply(e, ROLE_EXPERT_DOWN, hidden, x->width, e->inner, e->gate);
+    for (size_t k = 0; k < hidden; k++)
+        e->added[k] += share * e->gate[k];
+}
+
+/* Follows a layer up to its experts or, without any, to what its MLP adds. */
+static void run_layer(const struct estimate *e, uint32_t layer)
+{
+    if (e->model.blocks & BLOCK_PARALLEL)
+        look_ahead(e);
+    enter(e, ROLE_ATTN_NORM, e->input);
+    write_record(e, (struct stats_place){STATS_ATTENTION, layer, 0}, e->input);
+    if (layer_attends(&e->model, layer))
+        attend(e, layer);
+    if (layer_has_state(&e->model, layer))
+        use_state(e, layer);
+    feed_forward(e, layer);
 }
 
 static void run(struct estimate *e)
@@ -194,18 +304,16 @@ static void run(struct estimate *e)
         more = smol_tensor_next(&e->model, &next);
         if (key.role == ROLE_EMBED)
             embed(e);
-        if (next.role == ROLE_FINAL_NORM || next.layer != key.layer) { /* the layer is complete */
-            if (e->model.blocks & BLOCK_PARALLEL)
-                look_ahead(e);
-            if (layer_has_state(&e->model, key.layer))
-                convolve(e);
-            else
-                attend(e);
-            feed_forward(e);
-        }
+        bool is_last = next.role == ROLE_FINAL_NORM || next.layer != key.layer; /* of the layer */
+        if (key.role == ROLE_ROUTER || (is_last && !smol_layer_is_sparse(&e->model, key.layer)))
+            run_layer(e, key.layer);
+        if (key.role == ROLE_EXPERT_DOWN)
+            add_expert(e, key.layer, key.expert);
+        if (is_last)
+            leave(e, ROLE_MLP_OUT_NORM, squared(e, e->model.hybrid.mlp_out));
         if (key.role == ROLE_FINAL_NORM) {
             normalize(e, ROLE_FINAL_NORM, e->stream, e->input);
-            write_record(e, e->input);
+            write_record(e, (struct stats_place){STATS_OUTPUT, e->model.n_layers, 0}, e->input);
         }
     }
 }
@@ -224,16 +332,27 @@ static bool start_stats(const struct weights *weights, struct stats_file *stats)
     return stats->file.data;
 }
 
+/* Returns the most rows or columns of a layer's matrix. */
+static size_t most_channels(const struct blob_model *model)
+{
+    struct tensor_key key = {.role = ROLE_EMBED};
+    uint64_t most = 1;
+    do {
+        const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
+        if (smol_role_is_per_layer(key.role)) {
+            most = layout.rows > most ? layout.rows : most;
+            most = layout.cols > most ? layout.cols : most;
+        }
+    } while (smol_tensor_next(model, &key));
+    return (size_t)most;
+}
+
 smol_status smol_weights_estimate(const struct weights *weights, struct stats_file *stats,
                                   smol_error *error)
 {
     const struct blob_model *model = weights->model;
     struct estimate e = {.weights = weights, .model = *weights->model, .stats = stats};
-    size_t n = model->hidden_size;
-    n = model->intermediate_size > n ? model->intermediate_size : n;
-    n = model->states.kind && 3 * (size_t)model->hidden_size > n ? 3 * (size_t)model->hidden_size
-                                                                 : n;
-    n = model->n_heads * model->head_dim > n ? model->n_heads * model->head_dim : n;
+    size_t n = most_channels(model);
     double *memory = calloc(n, 6 * sizeof *memory);
     e.row = calloc(round_up(n, BLOB_ALIGN), sizeof *e.row); /* the size of a vector is padded */
     bool room = start_stats(weights, stats) && memory && e.row;

@@ -5,30 +5,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the offset of a record's factors. */
+/* Returns whether a record is about the activations of an expert. */
+static bool is_of_expert(const struct fold *fold, size_t record)
+{
+    size_t output = stats_output(fold->header);
+    return fold->header->n_experts > 0 && record > output && (record - output) % 2 == 0;
+}
+
+/* Returns whether a record is about what a state gives. */
+static bool is_of_state(const struct fold *fold, size_t record)
+{
+    const struct blob_model *model = fold->model;
+    if (model->hybrid.parallel)
+        return record > stats_output(fold->header);
+    return record < stats_output(fold->header) && record % STATS_PER_LAYER == STATS_ATTENDED &&
+           layer_has_state(model, smol_stats_layer(fold->header, record));
+}
+
+/* Returns the record about what a layer's state gives. */
+static size_t state_record(const struct fold *fold, uint32_t layer)
+{
+    bool is_beside = fold->model->hybrid.parallel;
+    return smol_stats_record(
+        fold->header, (struct stats_place){is_beside ? STATS_STATE : STATS_ATTENDED, layer, 0});
+}
+
+/* Returns the offset of a record's factors. The inputs of experts have those of their layer. */
 static size_t offset_of(const struct fold *fold, size_t record)
 {
-    size_t offset = 0, of_layer = 0;
-    for (size_t i = 0; i < STATS_PER_LAYER; i++) {
-        size_t width = fold->header->widths[i];
-        of_layer += width;
-        offset += i < record % STATS_PER_LAYER ? width : 0;
-    }
-    return offset + record / STATS_PER_LAYER * of_layer;
+    const struct stats_header *header = fold->header;
+    size_t offset = 0, output = stats_output(header);
+    for (size_t i = 0; i < record && i <= output; i++)
+        offset += smol_stats_width(header, i);
+    if (record > output)
+        offset += fold->model->hybrid.parallel ? (record - output - 1) * header->state_width
+                                               : (record - output - 1) / 2 * header->expert_width;
+    return offset;
+}
+
+/* Returns whether what a state gives can take factors up: one of Mamba2's last steps is a norm with
+ * a weight for each channel. */
+static bool state_folds(const struct blob_model *model)
+{
+    return model->states.kind == STATE_MAMBA2 && model->hybrid.norm != MIXER_NORM_NONE;
 }
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
  * residual stream itself has no norm, a norm for two inputs would have two factors, an activation
- * without a gate is not linear in its input, and a tied embedding is looked up too. What a
- * state gives is left as it is. */
-static bool can_fold(const struct blob_model *model, size_t record)
+ * without a gate is not linear in its input, nor are values that are clipped, and a tied embedding
+ * is looked up too. */
+static bool can_fold(const struct fold *fold, size_t record)
 {
-    if (record == (size_t)model->n_layers * STATS_PER_LAYER)
+    const struct blob_model *model = fold->model;
+    if (is_of_expert(fold, record))
+        return true;
+    if (record == stats_output(fold->header))
         return !model->tied_embeddings;
+    if (is_of_state(fold, record))
+        return state_folds(model);
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
-        return !layer_has_state(model, (uint32_t)(record / STATS_PER_LAYER));
+        return model->experts.qkv_clip <= 0;
     if (record % STATS_PER_LAYER == STATS_GATED)
-        return !(model->blocks & BLOCK_NO_GATE);
+        return !(model->blocks & BLOCK_NO_GATE) && smol_stats_width(fold->header, record) > 0;
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
 }
 
@@ -72,8 +110,8 @@ static smol_status fill_record(const struct stats_file *stats, const struct fold
         return status;
     for (size_t i = 0; i < n; i++)
         fold->factors[offset + i] = stats_diagonal(stats, record, values, i);
-    if (record < (size_t)fold->model->n_layers * STATS_PER_LAYER &&
-        record % STATS_PER_LAYER == STATS_ATTENDED)
+    if (record < stats_output(fold->header) && record % STATS_PER_LAYER == STATS_ATTENDED &&
+        !is_of_state(fold, record))
         share_heads(fold->model, fold->factors + offset);
     make_factors(fold->factors + offset, n, fold->inverses + offset);
     return SMOL_OK;
@@ -87,6 +125,10 @@ static void fill_values(const struct fold *fold)
     float *value = fold->values;
     for (uint32_t layer = 0; layer < model->n_layers; layer++) {
         size_t offset = offset_of(fold, stats_record(STATS_ATTENDED, layer));
+        if (!layer_attends(model, layer)) {
+            value += model->n_kv_heads * dim;
+            continue;
+        }
         for (size_t head = 0; head < model->n_kv_heads; head++, value += dim)
             memcpy(value, fold->inverses + offset + head * shared * dim, dim * sizeof *value);
     }
@@ -96,8 +138,7 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
                            struct fold *fold, smol_error *error)
 {
     *fold = (struct fold){.model = model, .header = &stats->header};
-    size_t output = stats_output(&stats->header);
-    size_t n = offset_of(fold, output) + model->hidden_size;
+    size_t end = smol_stats_sensitivities(&stats->header), n = offset_of(fold, end);
     size_t n_values = (size_t)model->n_layers * model->n_kv_heads * model->head_dim;
     fold->factors = calloc(n, sizeof *fold->factors);
     fold->inverses = calloc(n, sizeof *fold->inverses);
@@ -105,8 +146,9 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
     smol_status status = SMOL_OK;
     if (!fold->factors || !fold->inverses || !fold->values)
         status = smol_fail_memory(error, "the factors of the inputs");
-    for (size_t i = 0; !status && i <= output; i++)
-        if (can_fold(model, i))
+    for (size_t i = 0; !status && i < end; i++)
+        if ((i <= stats_output(&stats->header) || is_of_expert(fold, i) || is_of_state(fold, i)) &&
+            can_fold(fold, i))
             status = fill_record(stats, fold, i, error);
     if (status)
         smol_fold_free(fold);
@@ -115,21 +157,41 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
     return status;
 }
 
+static const float *record_factors(const struct fold *fold, size_t record)
+{
+    return can_fold(fold, record) ? fold->factors + offset_of(fold, record) : NULL;
+}
+
 static const float *factors_of(const struct fold *fold, enum stats_input input, uint32_t layer)
 {
-    size_t record = stats_record(input, layer);
-    return can_fold(fold->model, record) ? fold->factors + offset_of(fold, record) : NULL;
+    return record_factors(fold, stats_record(input, layer));
 }
 
 const float *smol_fold_inverses(const struct fold *fold, size_t record)
 {
-    return fold->model && can_fold(fold->model, record) ? fold->inverses + offset_of(fold, record)
-                                                        : NULL;
+    if (!fold->model)
+        return NULL;
+    if (record > stats_output(fold->header) && !is_of_expert(fold, record) &&
+        !is_of_state(fold, record))
+        record = stats_record(STATS_MLP, smol_stats_layer(fold->header, record));
+    return can_fold(fold, record) ? fold->inverses + offset_of(fold, record) : NULL;
 }
 
 static const float *inverses_of(const struct fold *fold, enum stats_input input, uint32_t layer)
 {
     return smol_fold_inverses(fold, stats_record(input, layer));
+}
+
+/* Returns the factors of an expert's matrices. */
+static struct fold_factors expert_factors(const struct fold *fold, struct tensor_key key)
+{
+    size_t record = smol_stats_record(
+        fold->header, (struct stats_place){STATS_EXPERT_GATED, key.layer, key.expert});
+    size_t offset = offset_of(fold, record);
+    if (key.role == ROLE_EXPERT_DOWN)
+        return (struct fold_factors){NULL, fold->factors + offset};
+    return (struct fold_factors){key.role == ROLE_EXPERT_UP ? fold->inverses + offset : NULL,
+                                 factors_of(fold, STATS_MLP, key.layer)};
 }
 
 struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key key)
@@ -139,25 +201,37 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     if (!fold->model)
         return none;
     const struct blob_model *m = fold->model;
-    const float *values = fold->values + (size_t)layer * m->n_kv_heads * m->head_dim;
+    bool shares_values = can_fold(fold, stats_record(STATS_ATTENDED, layer));
+    const float *values =
+        shares_values ? fold->values + (size_t)layer * m->n_kv_heads * m->head_dim : NULL;
     switch (key.role) {
     case ROLE_ATTN_NORM:
     case ROLE_ATTN_NORM_BIAS:
         return (struct fold_factors){NULL, inverses_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_Q:
     case ROLE_ATTN_K:
+    case ROLE_ATTN_GATE:
     case ROLE_MIXER_IN:
+    case ROLE_MIXER_GATE:
+    case ROLE_MIXER_STEP:
+    case ROLE_MIXER_RATE:
         return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_V:
         return (struct fold_factors){values, factors_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_V_BIAS:
         return (struct fold_factors){NULL, values};
+    case ROLE_MIXER_NORM:
+        return (struct fold_factors){NULL, smol_fold_inverses(fold, state_record(fold, layer))};
+    case ROLE_MIXER_OUT:
+        return (struct fold_factors){NULL, record_factors(fold, state_record(fold, layer))};
     case ROLE_ATTN_O:
         return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENDED, layer)};
     case ROLE_MLP_NORM:
     case ROLE_MLP_NORM_BIAS:
         return (struct fold_factors){NULL, inverses_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_GATE:
+    case ROLE_ROUTER:
+    case ROLE_SHARED_GATE:
         return (struct fold_factors){NULL, factors_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_UP:
         return (struct fold_factors){inverses_of(fold, STATS_GATED, layer),
@@ -171,6 +245,10 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
         return (struct fold_factors){NULL, inverses_of(fold, STATS_OUTPUT, m->n_layers)};
     case ROLE_OUTPUT:
         return (struct fold_factors){NULL, factors_of(fold, STATS_OUTPUT, m->n_layers)};
+    case ROLE_EXPERT_GATE:
+    case ROLE_EXPERT_UP:
+    case ROLE_EXPERT_DOWN:
+        return expert_factors(fold, key);
     default:
         return none;
     }

@@ -6,9 +6,11 @@
 /* Returns the largest width of a record. */
 static size_t widest(const struct stats_file *stats)
 {
-    size_t most = 0;
-    for (size_t i = 0; i < STATS_PER_LAYER; i++)
-        most = stats->header.widths[i] > most ? stats->header.widths[i] : most;
+    size_t most = 1;
+    for (size_t i = 0; i < smol_stats_sensitivities(&stats->header); i++) {
+        uint32_t width = smol_stats_width(&stats->header, i);
+        most = width > most ? width : most;
+    }
     return most;
 }
 
@@ -23,22 +25,46 @@ smol_status smol_inputs_open(struct inputs *inputs, const struct stats_file *sta
                               : smol_fail_memory(error, "the importance of inputs");
 }
 
+/* Returns the input of the matrices of a role. */
+static enum stats_input input_of(const struct blob_model *model, enum tensor_role role)
+{
+    switch (role) {
+    case ROLE_ATTN_O:
+        return STATS_ATTENDED;
+    case ROLE_MIXER_OUT:
+        return model->hybrid.parallel ? STATS_STATE : STATS_ATTENDED;
+    case ROLE_MLP_GATE:
+    case ROLE_MLP_UP:
+    case ROLE_ROUTER:
+    case ROLE_SHARED_GATE:
+        return STATS_MLP;
+    case ROLE_MLP_DOWN:
+        return STATS_GATED;
+    case ROLE_EXPERT_GATE:
+    case ROLE_EXPERT_UP:
+        return STATS_EXPERT;
+    case ROLE_EXPERT_DOWN:
+        return STATS_EXPERT_GATED;
+    default:
+        return STATS_ATTENTION;
+    }
+}
+
 size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor *layout,
                           const struct blob_model *model)
 {
-    static const unsigned char of_role[ROLE_COUNT] = {
-        [ROLE_ATTN_Q] = STATS_ATTENTION,   [ROLE_ATTN_K] = STATS_ATTENTION,
-        [ROLE_ATTN_V] = STATS_ATTENTION,   [ROLE_ATTN_O] = STATS_ATTENDED,
-        [ROLE_MLP_GATE] = STATS_MLP,       [ROLE_MLP_UP] = STATS_MLP,
-        [ROLE_MLP_DOWN] = STATS_GATED,     [ROLE_MIXER_IN] = STATS_ATTENTION,
-        [ROLE_MIXER_OUT] = STATS_ATTENDED,
-    };
+    const struct stats_file *stats = inputs->stats;
+    struct stats_place place = {input_of(model, layout->role), layout->layer, layout->expert};
     bool is_output =
         layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings);
-    if (!inputs->stats || (layout->role == ROLE_EMBED && !is_output))
+    if (!stats || (layout->role == ROLE_EMBED && !is_output))
         return NO_RECORD;
-    return is_output ? stats_output(&inputs->stats->header)
-                     : stats_record(of_role[layout->role], layout->layer);
+    if (is_output)
+        return stats_output(&stats->header);
+    if (smol_stats_reaches(stats, place))
+        return smol_stats_record(&stats->header, place);
+    place.input = STATS_MLP;
+    return layout->role == ROLE_EXPERT_DOWN ? NO_RECORD : smol_stats_record(&stats->header, place);
 }
 
 /* Returns the sum of squares of input i, after folding. */

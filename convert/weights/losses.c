@@ -34,6 +34,8 @@ struct loss_meter {
     struct level_search searches[N_CHOICES]; /* int8 has none */
     struct block_errors *blocks;             /* (n_blocks): of the current matrix */
     size_t n_blocks;
+    bool has_inputs;                /* of the current matrix */
+    double coarse[EXPERT_MATRICES]; /* errors of coarse rounding, over all experts of the layer */
     size_t max_cols;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
@@ -108,7 +110,7 @@ static void add_errors(const struct loss_meter *meter, struct block_errors *bloc
             scratch->errors[i * TILE_ROWS + r] = e;
             block->weights[rounding] += (double)e * (double)e;
         }
-    if (meter->inputs.record != NO_RECORD)
+    if (meter->has_inputs)
         block->products[rounding] = product_errors(&meter->inputs, scratch->errors, cols);
 }
 
@@ -133,7 +135,7 @@ static void round_as(const struct loss_meter *meter, struct block_errors *block,
                      const struct loss_scratch *scratch)
 {
     const struct inputs *inputs = &meter->inputs;
-    bool has_inputs = inputs->record != NO_RECORD;
+    bool has_inputs = meter->has_inputs;
     const struct level_search *search = &meter->searches[choice];
     const struct tile_rule rule = {
         .levels = search,
@@ -172,19 +174,23 @@ static void measure_blocks(void *argument, struct pool_thread *thread)
 
 /* --- one matrix --------------------------------------------------------------------------- */
 
-/* Adds to the losses what a sensitivity and the errors of all blocks, products or weights, imply.
- * Errors overflow only if the statistics are no model's: the matrix is then lost in any dtype. */
-static void add_losses(const struct loss_meter *meter, bool products, double sensitivity,
-                       struct dtype_losses *losses)
+/* Adds up the errors of all blocks, of products or of weights. */
+static void sum_errors(const struct loss_meter *meter, bool products, double errors[N_ROUNDINGS])
 {
-    double errors[N_ROUNDINGS] = {0};
     for (size_t i = 0; i < meter->n_blocks; i++)
         for (size_t k = 0; k < N_ROUNDINGS; k++)
             errors[k] += products ? meter->blocks[i].products[k] : meter->blocks[i].weights[k];
+}
+
+/* Adds to the losses what a sensitivity and errors imply. Errors overflow only if the statistics
+ * are no model's: the matrix is then lost in any dtype. */
+static void add_losses(const double *errors, double coarse, double sensitivity,
+                       struct dtype_losses *losses)
+{
     for (size_t k = 0; k < N_CHOICES; k++) {
-        if (errors[k] <= 0 || errors[COARSE] <= 0)
+        if (errors[k] <= 0 || coarse <= 0)
             continue;
-        double loss = sensitivity * errors[k] / errors[COARSE];
+        double loss = sensitivity * errors[k] / coarse;
         losses->nats[k] += isfinite(loss) && loss < LOST ? loss : LOST;
     }
 }
@@ -198,6 +204,7 @@ static smol_status measure_matrix(struct loss_meter *meter, const struct weights
     smol_status status = smol_inputs_load(&meter->inputs, record, pool, error);
     if (status)
         return status;
+    meter->has_inputs = record != NO_RECORD;
     meter->n_blocks = n;
     for (size_t i = 0; i < n; i++)
         meter->blocks[i] = (struct block_errors){.weight = weight,
@@ -206,30 +213,89 @@ static smol_status measure_matrix(struct loss_meter *meter, const struct weights
     return SMOL_OK;
 }
 
+/* Measures the errors of an expert's matrix, which stand in the place of its losses until those of
+ * all experts of the layer are known. An expert that no token has reached has none. */
+static smol_status measure_expert(struct loss_meter *meter, const struct weights *weights,
+                                  const struct weight *weight, struct pool *pool,
+                                  struct dtype_losses *losses, smol_error *error)
+{
+    const struct blob_tensor *t = &weight->layout;
+    double errors[N_ROUNDINGS] = {0};
+    const struct stats_place place = {STATS_EXPERT, t->layer, t->expert};
+    if (!smol_stats_reaches(weights->stats, place))
+        return SMOL_OK;
+    smol_status status = measure_matrix(meter, weights, weight, pool, error);
+    if (status)
+        return status;
+    sum_errors(meter, true, errors);
+    memcpy(losses->nats, errors, sizeof losses->nats);
+    meter->coarse[t->role - ROLE_EXPERT_GATE] += errors[COARSE];
+    return SMOL_OK;
+}
+
+/* Turns the errors of all experts of a layer into losses. The sensitivities are of a matrix of all
+ * experts, of which each one's errors are a part. */
+static void finish_experts(struct loss_meter *meter, const struct blob_model *model, uint32_t layer,
+                           const float *sensitivities, struct dtype_losses *losses)
+{
+    const struct stats_header *header = &meter->inputs.stats->header;
+    for (size_t i = 0; i < (size_t)model->experts.n_experts * EXPERT_MATRICES; i++) {
+        size_t matrix = i % EXPERT_MATRICES;
+        enum tensor_role role = (enum tensor_role)(ROLE_EXPERT_GATE + matrix);
+        const struct dtype_losses errors = losses[i];
+        losses[i] = (struct dtype_losses){{0}};
+        add_losses(errors.nats, meter->coarse[matrix],
+                   (double)sensitivities[smol_stats_matrix(header, role, layer)], &losses[i]);
+    }
+    memset(meter->coarse, 0, sizeof meter->coarse);
+}
+
 /* --- all matrices ------------------------------------------------------------------------- */
+
+/* Measures a matrix that is no expert's. */
+static smol_status measure_one(struct loss_meter *meter, const struct weights *weights,
+                               const struct weight *weight, const float *sensitivities,
+                               struct pool *pool, struct dtype_losses *losses, smol_error *error)
+{
+    const struct stats_header *header = &weights->stats->header;
+    enum tensor_role role = (enum tensor_role)weight->layout.role;
+    size_t number = smol_stats_matrix(header, role, weight->layout.layer);
+    size_t output = smol_stats_matrix(header, ROLE_OUTPUT, 0);
+    double errors[N_ROUNDINGS] = {0}, looked_up[N_ROUNDINGS] = {0};
+    smol_status status = measure_matrix(meter, weights, weight, pool, error);
+    if (status)
+        return status;
+    sum_errors(meter, true, errors);
+    sum_errors(meter, false, looked_up);
+    if (role != ROLE_EMBED)
+        add_losses(errors, errors[COARSE], (double)sensitivities[number], losses);
+    else
+        add_losses(looked_up, looked_up[COARSE], (double)sensitivities[number], losses);
+    if (role == ROLE_EMBED && weights->model->tied_embeddings)
+        add_losses(errors, errors[COARSE], (double)sensitivities[output], losses);
+    return SMOL_OK;
+}
 
 static smol_status measure_all(struct loss_meter *meter, const struct weights *weights,
                                const float *sensitivities, struct pool *pool,
                                struct dtype_losses *losses, smol_error *error)
 {
     const struct blob_model *model = weights->model;
-    const size_t output = smol_stats_matrix(model->n_layers, ROLE_OUTPUT, 0);
     struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     smol_status status = SMOL_OK;
     do {
         const struct weight weight = smol_weight_get(weights, i, key, &meter->inputs.fold);
-        bool is_embedding = key.role == ROLE_EMBED;
-        size_t number = smol_stats_matrix(model->n_layers, key.role, key.layer);
+        bool is_experts = smol_role_is_per_expert(key.role);
         losses[i] = (struct dtype_losses){{0}};
-        if (weight.layout.layout == LAYOUT_TILES && weight.source) {
-            status = measure_matrix(meter, weights, &weight, pool, error);
-            if (!status)
-                add_losses(meter, !is_embedding, (double)sensitivities[number], &losses[i]);
-            if (!status && is_embedding && model->tied_embeddings)
-                add_losses(meter, true, (double)sensitivities[output], &losses[i]);
-        }
+        if (is_experts)
+            status = measure_expert(meter, weights, &weight, pool, &losses[i], error);
+        else if (has_storage(&weight.layout) && weight.source)
+            status = measure_one(meter, weights, &weight, sensitivities, pool, &losses[i], error);
         i++;
+        if (key.role == ROLE_EXPERT_DOWN && key.expert + 1 == model->experts.n_experts)
+            finish_experts(meter, model, key.layer, sensitivities,
+                           losses + i - (size_t)model->experts.n_experts * EXPERT_MATRICES);
     } while (!status && smol_tensor_next(model, &key));
     return status;
 }
@@ -264,7 +330,7 @@ smol_status smol_losses_measure(const struct weights *weights, struct pool *pool
     }
     smol_status status = smol_inputs_open(&meter->inputs, weights->stats, weights->model, error);
     if (!status)
-        status = smol_stats_read(weights->stats, stats_output(&weights->stats->header) + 1,
+        status = smol_stats_read(weights->stats, smol_stats_sensitivities(&weights->stats->header),
                                  &sensitivities, error);
     if (!status)
         status = allocate(meter, weights->model, pool, error);

@@ -4,6 +4,7 @@ Only this file needs NumPy. Importing NumPy takes longer than loading a model, s
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 from array import array
@@ -14,18 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ._library import Choice, lib, quick
-from ._sequence import watch
-from ._smol_h import POOL, Error
+from ._sequence import attach, watch
+from ._smol_h import POOL, Error, EvalPart
 from .answers import Perplexity, Score, TokenLogprob
 from .errors import ContextFullError, OutOfMemoryError, UsageError, check
 from .settings import whole
 
 if TYPE_CHECKING:
     from ._handles import Handle
-    from ._sequence import Cancel, Report
+    from ._sequence import Cancel, Engine, Report
     from .model import Model
 
 SLICE = 128  # tokens of a pass
+GROUP, GROUP_TOKENS = 32, 4096  # most texts that are embedded together, and most tokens of several
 MAX_BYTES = 32 << 20  # of logits that are only looked at; at least one row
 
 
@@ -82,9 +84,52 @@ def embed(model: Model, ids: array[int], pooling: int, cancel: Cancel | None) ->
     return found
 
 
-def stack(rows: Iterable[npt.NDArray[np.float32]], hidden_size: int) -> npt.NDArray[np.float32]:
-    every = list(rows)
-    return np.stack(every) if every else np.empty((0, hidden_size), np.float32)
+def embed_many(model: Model, texts: Iterable[array[int]], pooling: int, cancel: Cancel | None) -> npt.NDArray[np.float32]:
+    """A row for each text, of which a group is evaluated at once; pooling is not none."""
+    size = model.info.embedding_size if pooling == POOL["MODEL"] else model.info.hidden_size
+    with model._engine() as engine:
+        rows = [_embed_group(engine, group, size, pooling, cancel) for group in _groups(texts)]
+    return np.concatenate(rows) if rows else np.empty((0, size), np.float32)
+
+
+def _groups(texts: Iterable[array[int]]) -> Iterator[list[array[int]]]:
+    """Texts that are evaluated together, in order: some, of not too many tokens, because each has a context until the end."""
+    group: list[array[int]] = []
+    n = 0
+    for ids in texts:
+        if group and (len(group) == GROUP or n + len(ids) > GROUP_TOKENS):
+            yield group
+            group, n = [], 0
+        group.append(ids)
+        n += len(ids)
+    if group:
+        yield group
+
+
+def _embed_group(
+    engine: Engine, group: list[array[int]], size: int, pooling: int, cancel: Cancel | None
+) -> npt.NDArray[np.float32]:
+    found, parts, error = np.empty((len(group), size), np.float32), (EvalPart * len(group))(), Error()
+    with contextlib.ExitStack() as ends:
+        for i, ids in enumerate(group):
+            context = engine.context(i)
+            parts[i].context = ends.enter_context(context)
+            quick.smol_context_truncate(parts[i].context, 0)
+            attach(context, cancel)
+            if cancel is not None:
+                ends.callback(cancel._detach, context)
+            parts[i].ids, parts[i].n, parts[i].logits = ids.buffer_info()[0], len(ids), found[i].ctypes.data
+
+        def call() -> int:
+            return int(lib.smol_embed_many(parts, len(group), pooling, ctypes.byref(error)))
+
+        def stop() -> None:
+            for part in parts:
+                quick.smol_context_cancel(part.context, 1)
+
+        status = call() if sum(map(len, group)) <= SLICE else watch(call, stop, lambda: None)
+        check(status, error)
+    return found
 
 
 def score(model: Model, texts: Iterable[tuple[array[int], int]], cancel: Cancel | None = None) -> Iterator[Score]:

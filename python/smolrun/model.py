@@ -603,16 +603,14 @@ class Model:
             return _likelihood.embed(self, ids_of(text), pool, cancel)
         if pool == POOL["NONE"]:
             raise UsageError("pooling: none is for a single text")
-        size = self.info.embedding_size if pool == POOL["MODEL"] else self.info.hidden_size
-        return _likelihood.stack((_likelihood.embed(self, ids_of(one), pool, cancel) for one in text), size)
+        return _likelihood.embed_many(self, map(ids_of, text), pool, cancel)
 
     def rerank(self, query: str | bytes, texts: Sequence[str | bytes], *, cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
         """Returns a reranker's score of each text: the higher, the better it answers the query."""
         from . import _likelihood
 
-        pool = POOL["MODEL"]
-        rows = (_likelihood.embed(self, self._tokenize_pair(query, text), pool, cancel) for text in texts)
-        return _likelihood.stack(rows, 1)[:, 0]
+        pairs = (self._tokenize_pair(query, text) for text in texts)
+        return _likelihood.embed_many(self, pairs, POOL["MODEL"], cancel)[:, 0]
 
     def _tokenize_pair(self, query: str | bytes, text: str | bytes) -> array[int]:
         first, second = encode(query), encode(text)

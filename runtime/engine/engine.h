@@ -30,6 +30,7 @@ struct expert_memory {
     size_t n_uses;
     uint32_t *rows;       /* (n_rows * n_used): rows of the pass, by expert */
     float *row_weights;   /* (n_rows * n_used) */
+    float *shared_gate;   /* (n_rows): what the output of the MLP beside them is multiplied by */
     float *input, *gated; /* (n_rows * n_used, ...), in that order; unused by int8 blobs, */
     struct quantized input_q, gated_q; /* which have these */
 };

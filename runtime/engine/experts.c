@@ -20,8 +20,7 @@ static const struct layer *layer_of(const struct pass *pass, size_t layer)
 static const struct blob_tensor *expert_tensor(const struct pass *pass, size_t layer,
                                                enum tensor_role role, uint32_t expert)
 {
-    enum { N_ROLES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 };
-    return layer_of(pass, layer)->tensor[role] + (size_t)expert * N_ROLES;
+    return layer_of(pass, layer)->tensor[role] + (size_t)expert * EXPERT_MATRICES;
 }
 
 /* --- routing --------------------------------------------------------------------------------- */
@@ -97,6 +96,10 @@ static void route(struct pass *pass, size_t layer, size_t t)
     smol_pass_check_finite(pass, scores, experts->n_experts, "router's output", layer, t);
     for (uint32_t i = 0; experts->scoring == SCORE_SIGMOID && i < experts->n_experts; i++)
         scores[i] = math_sigmoid(scores[i]);
+    if (experts->shared_gate) {
+        smol_pass_check_finite(pass, memory->shared_gate + t, 1, "shared gate", layer, t);
+        memory->shared_gate[t] = math_sigmoid(memory->shared_gate[t]);
+    }
     choose(experts, scores, bias, chosen);
     weigh(experts, scores, chosen, memory->weights + t * experts->n_used);
 }
@@ -204,22 +207,40 @@ static void activate(struct pass *pass, const void *argument, size_t begin, size
     }
 }
 
+/* Shows the observer an input of each expert that is used. */
+static void observe_uses(const struct worker *w, enum stats_input kind, size_t layer)
+{
+    const struct pass *pass = w->pass;
+    const struct expert_memory *memory = &pass->e->experts;
+    for (size_t i = 0; pass->observer && i < memory->n_uses; i++) {
+        const struct expert_use *use = &memory->uses[i];
+        const struct product_input x =
+            kind == STATS_EXPERT ? input_of(pass, use) : gated_of(pass, use);
+        smol_input_observe(w, (struct stats_place){kind, (uint32_t)layer, use->expert}, &x);
+    }
+}
+
 void smol_experts_read(const struct worker *w, size_t layer)
 {
     struct pass *pass = w->pass;
     const struct blob_experts *experts = &pass->m->experts;
     const struct product_input input = smol_residual_input(pass);
-    const struct product router = {layer_of(pass, layer)->tensor[ROLE_ROUTER],
-                                   .out = pass->e->experts.scores};
-    smol_multiply(w, &input, &router, 1);
+    const struct blob_tensor *const *tensor = layer_of(pass, layer)->tensor;
+    const struct product routes[] = {
+        {tensor[ROLE_ROUTER], .out = pass->e->experts.scores},
+        {tensor[ROLE_SHARED_GATE], .out = pass->e->experts.shared_gate},
+    };
+    smol_multiply(w, &input, routes, tensor[ROLE_SHARED_GATE] ? 2 : 1);
     smol_pass_each_token(w, route, layer);
     struct pool_stage stage = pool_stage(w->thread, 1);
     while (smol_pool_claim(&stage))
         group_rows(pass);
     if (pass->n > 1)
         smol_pass_each_range(w, pass->n * experts->n_used, 4, gather, NULL);
+    observe_uses(w, STATS_EXPERT, layer);
     smol_pass_each_range(w, pass->e->experts.n_uses * count_groups(experts->width), 2, activate,
                          &layer);
+    observe_uses(w, STATS_EXPERT_GATED, layer);
 }
 
 /* --- outputs --------------------------------------------------------------------------------- */
@@ -242,6 +263,9 @@ static void sum_experts(struct pass *pass, const struct outputs *o, size_t begin
         smol_multiply_blocks(pass, o->to.weight, NULL, o->shared, begin, end, sums, width);
     else
         memset(sums, 0, pass->n * width * sizeof *sums);
+    for (size_t t = 0; pass->m->experts.shared_gate && t < pass->n; t++)
+        for (size_t r = 0; r < width; r++)
+            sums[t * width + r] *= memory->shared_gate[t];
     for (size_t i = 0; i < memory->n_uses; i++) {
         const struct expert_use *use = &memory->uses[i];
         const struct product_input gated = gated_of(pass, use);

@@ -176,7 +176,7 @@ static void finish_pass(const struct worker *w)
         const struct product_input states =
             smol_input(e->normed, pass->n, pass->m->hidden_size, e->normed_q);
         smol_pass_each_token(w, finish_state, pass->m->n_layers);
-        smol_input_observe(w, STATS_OUTPUT, pass->m->n_layers, &states);
+        smol_input_observe(w, (struct stats_place){STATS_OUTPUT, pass->m->n_layers, 0}, &states);
     }
     for (size_t done = 0; done < pass->n_logits; done += BATCH / 2) {
         size_t rest = pass->n_logits - done;

@@ -62,12 +62,12 @@ static void attention_read(const struct worker *w, size_t layer)
         {tensor[ROLE_ATTN_GATE], tensor[ROLE_ATTN_GATE_BIAS], .out = e->attention_gate},
     };
     smol_pass_each_token(w, read_attention_input, layer);
-    smol_input_observe(w, STATS_ATTENTION, layer, &input);
+    smol_input_observe(w, (struct stats_place){STATS_ATTENTION, (uint32_t)layer, 0}, &input);
     smol_multiply(w, &input, qkv, tensor[ROLE_ATTN_GATE] ? 4 : 3);
     smol_pass_each_token(w, smol_heads_store, layer);
     smol_attend(w, layer);
     smol_pass_each_token(w, finish_attention, layer);
-    smol_input_observe(w, STATS_ATTENDED, layer, &attended);
+    smol_input_observe(w, (struct stats_place){STATS_ATTENDED, (uint32_t)layer, 0}, &attended);
 }
 
 /* Adds attention's output to the residual stream. */

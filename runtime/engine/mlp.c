@@ -164,10 +164,10 @@ void smol_mlp_read(const struct worker *w, size_t layer)
     const struct product_input gated = gated_input(w->pass, layer);
     if (!(w->pass->m->blocks & BLOCK_ONE_NORM))
         smol_pass_each_token(w, read_mlp_input, layer);
-    smol_input_observe(w, STATS_MLP, layer, &normed);
+    smol_input_observe(w, (struct stats_place){STATS_MLP, (uint32_t)layer, 0}, &normed);
     if (gated.width > 0)
         smol_pass_each_range(w, count_groups(gated.width), 2, activate_slices, &layer);
-    smol_input_observe(w, STATS_GATED, layer, &gated);
+    smol_input_observe(w, (struct stats_place){STATS_GATED, (uint32_t)layer, 0}, &gated);
     if (smol_layer_is_sparse(w->pass->m, (uint32_t)layer))
         smol_experts_read(w, layer);
 }

@@ -16,19 +16,18 @@ struct observer {
     const float *before; /* (n, hidden_size): the residual stream that enters first_layer, or NULL:
                             the embedding */
     float *after;        /* (n, hidden_size): receives what leaves the last layer, or NULL */
-    const struct blob_tensor *replaced; /* a matrix, or NULL: none */
-    const void *replacement;            /* its bytes, instead of the blob's */
+    const struct blob_tensor *replaced; /* a matrix, of all experts if it is one's; NULL: none */
+    const void *replacement;            /* its bytes, one expert's after another's */
     bool wants_output;                  /* STATS_OUTPUT is computed */
     /* Returns the number of parts that the work on this input is divided into; 0: it is not of
      * interest. NULL: no input is. */
-    uint32_t (*parts)(void *user, enum stats_input input, size_t layer);
+    uint32_t (*parts)(void *user, struct stats_place place);
     /* Looks at row t of x (n, width), before the work on it. Threads look at different rows at the
      * same time. */
-    void (*look)(void *user, enum stats_input input, size_t layer, const float *x, size_t t);
+    void (*look)(void *user, struct stats_place place, const float *x, size_t t);
     /* Does part `part` of the work on rows x (n, width). Threads do different parts at the same
      * time. */
-    void (*see)(void *user, enum stats_input input, size_t layer, const float *x, size_t n,
-                uint32_t part);
+    void (*see)(void *user, struct stats_place place, const float *x, size_t n, uint32_t part);
 };
 
 #endif

@@ -43,8 +43,9 @@ const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor,
     const struct blob *blob = pass->e->network->blob;
     const struct observer *observer = pass->observer;
     smol_error error;
-    if (observer && observer->replaced == tensor)
-        return (const uint8_t *)observer->replacement + offset;
+    if (observer && observer->replaced && observer->replaced->role == tensor->role &&
+        observer->replaced->layer == tensor->layer)
+        return (const uint8_t *)observer->replacement + tensor->expert * tensor->size + offset;
     if (smol_blob_check(blob, tensor->offset + offset, size, &error))
         note_error(pass, &error);
     return blob->file.data + tensor->offset + offset;

@@ -58,19 +58,19 @@ void smol_input_prepare(struct pass *pass, const struct product_input *input, si
         prepare_rest(pass, input, t);
 }
 
-void smol_input_observe(const struct worker *w, enum stats_input kind, size_t layer,
+void smol_input_observe(const struct worker *w, struct stats_place place,
                         const struct product_input *input)
 {
     const struct observer *observer = w->pass->observer;
     if (!observer || !observer->parts)
         return;
-    uint32_t n_parts = observer->parts(observer->user, kind, layer);
+    uint32_t n_parts = observer->parts(observer->user, place);
     struct pool_stage stage = pool_stage(w->thread, n_parts ? (uint32_t)input->n : 0);
     while (smol_pool_claim(&stage))
-        observer->look(observer->user, kind, layer, input->x, stage.item);
+        observer->look(observer->user, place, input->x, stage.item);
     stage = pool_stage(w->thread, n_parts);
     while (smol_pool_claim(&stage))
-        observer->see(observer->user, kind, layer, input->x, input->n, stage.item);
+        observer->see(observer->user, place, input->x, input->n, stage.item);
 }
 
 /* to += from, n elements; a constant inner count lets the compiler unroll whole tiles */

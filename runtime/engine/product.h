@@ -35,7 +35,7 @@ void smol_input_prepare(struct pass *pass, const struct product_input *input, si
                         const char *what, size_t layer);
 
 /* Shows an input, whose rows are ready, to the observer, if any, as two stages. */
-void smol_input_observe(const struct worker *w, enum stats_input kind, size_t layer,
+void smol_input_observe(const struct worker *w, struct stats_place place,
                         const struct product_input *input);
 
 /* out (n, rows of weight) = or += input times the transpose of `weight`, plus bias. */

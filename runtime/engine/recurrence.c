@@ -258,7 +258,7 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     struct pass *pass = w->pass;
     struct engine *e = pass->e;
     const struct recurrence r = {layer, e->network->layers[layer].tensor};
-    const struct product_input input = smol_residual_input(pass);
+    const struct product_input input = smol_residual_input(pass), output = output_input(pass);
     bool mamba2 = pass->m->states.kind == STATE_MAMBA2;
     const struct product products[] = {
         {r.tensor[ROLE_MIXER_GATE], r.tensor[ROLE_MIXER_GATE_BIAS], .out = e->convolved},
@@ -269,6 +269,8 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     };
     size_t n_channels = smol_states_channels(pass->m);
     smol_pass_each_token(w, read_input, layer);
+    if (!pass->m->hybrid.parallel) /* attention has shown it */
+        smol_input_observe(w, (struct stats_place){STATS_ATTENTION, (uint32_t)layer, 0}, &input);
     smol_multiply(w, &input, products, mamba2 ? 3 : 4);
     if (pass->m->hybrid.parallel)
         smol_pass_each_token(w, scale_parts, layer);
@@ -279,6 +281,8 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
                          pass->n_segments * pass->m->states.n_heads * smol_states_slices(pass->m),
                          4, run_slices, &r);
     smol_pass_each_token(w, finish_token, layer);
+    enum stats_input place = pass->m->hybrid.parallel ? STATS_STATE : STATS_ATTENDED;
+    smol_input_observe(w, (struct stats_place){place, (uint32_t)layer, 0}, &output);
 }
 
 void smol_recurrence_write(const struct worker *w, size_t layer)

@@ -1,6 +1,8 @@
 /* Norms and the residual stream, see residual.h. */
 #include "runtime/engine/residual.h"
 
+#include <string.h>
+
 void smol_normalize(struct pass *pass, const struct layer *layer, enum tensor_role role,
                     const float *x, float *out)
 {
@@ -29,6 +31,13 @@ struct product_input smol_residual_input(const struct pass *pass)
         e->normed_rest);
 }
 
+/* Returns whether the first layer's norm is that of the embedding. */
+static bool norms_embedding(const struct pass *pass)
+{
+    const struct blob_encoder *encoder = pass->e->network->blob->encoder;
+    return encoder && encoder->norms_embedding;
+}
+
 void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, float scale,
                         size_t t, const char *what)
 {
@@ -41,6 +50,8 @@ void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, 
                        (pass->m->blocks & BLOCK_NORM_STREAM ? e->x : e->normed) + t * hidden);
     for (size_t i = 0; scale != 1 && i < hidden; i++)
         e->normed[t * hidden + i] *= scale;
+    if (layer == 0 && role == ROLE_ATTN_NORM && norms_embedding(pass))
+        memcpy(e->x + t * hidden, e->normed + t * hidden, hidden * sizeof *e->x);
     smol_input_prepare(pass, &input, t, what, layer);
 }
 

@@ -23,9 +23,9 @@ void smol_residual_read(struct pass *pass, size_t layer, enum tensor_role role, 
 void smol_residual_write(const struct worker *w, size_t layer, const struct product_input *input,
                          enum tensor_role weight, enum tensor_role bias);
 
-/* The same in two steps, for a block that computes the product by itself. It adds to the residual
- * stream, or, if !add, writes in place of the block's input, which is no longer needed, and
- * smol_residual_finish adds it. */
+/* Do the same in two steps, for a block that computes the product itself: the product that
+ * smol_residual_product returns adds to the residual stream, or, if !add, writes in place of the
+ * block's input, which is no longer needed, and smol_residual_finish adds it. */
 struct product smol_residual_product(const struct pass *pass, size_t layer, enum tensor_role weight,
                                      enum tensor_role bias);
 void smol_residual_finish(const struct worker *w, size_t layer, enum tensor_role weight);

@@ -105,10 +105,10 @@ void smol_short_conv_read(const struct worker *w, size_t layer)
     const struct product in = {tensor[ROLE_MIXER_IN], tensor[ROLE_MIXER_IN_BIAS],
                                .out = w->pass->e->mixed};
     smol_pass_each_token(w, read_input, layer);
-    smol_input_observe(w, STATS_ATTENTION, layer, &input);
+    smol_input_observe(w, (struct stats_place){STATS_ATTENTION, (uint32_t)layer, 0}, &input);
     smol_multiply(w, &input, &in, 1);
     smol_pass_each_token(w, convolve, layer);
-    smol_input_observe(w, STATS_ATTENDED, layer, &convolved);
+    smol_input_observe(w, (struct stats_place){STATS_ATTENDED, (uint32_t)layer, 0}, &convolved);
 }
 
 void smol_short_conv_write(const struct worker *w, size_t layer)

@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!smol_safetensors_open_view(&view, "fuzz", &reader, &error)) {
         check_tensors(&reader);
         for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT8; dtype++) {
-            convert(&reader, smol_family_of(&tiny), dtype);
+            convert(&reader, smol_family_of(&tiny, false), dtype);
             convert_fused(&reader, dtype);
         }
     }

@@ -38,7 +38,7 @@ QUERIES = ("q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn")
 
 
 def randomize(model, generator):
-    zero_centred = model.config.model_type.startswith(("gemma", "qwen3_5"))
+    zero_centred = model.config.model_type.startswith(("gemma", "qwen3_5", "qwen3_next"))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = torch.randn(parameter.shape, generator=generator)

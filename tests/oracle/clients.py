@@ -68,7 +68,7 @@ def use_rerankers(url, model):
     import litellm
 
     litellm.suppress_debug_info = True
-    bases = {"cohere": url, "jina_ai": url, "hosted_vllm": f"{url}/v1"}
+    bases = {"cohere": f"{url}/v1/rerank", "jina_ai": url, "hosted_vllm": f"{url}/v1"}
     found, errors = {}, []
     for service, base in bases.items():
         common = {"model": f"{service}/{model}", "api_base": base, "api_key": KEY, "query": "the sea", "max_retries": 0}

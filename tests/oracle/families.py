@@ -33,9 +33,11 @@ from transformers import (
     Phi3Config,
     PhiConfig,
     Qwen2Config,
+    Qwen3_5MoeTextConfig,
     Qwen3_5TextConfig,
     Qwen3Config,
     Qwen3MoeConfig,
+    Qwen3NextConfig,
     SmolLM3Config,
     StableLmConfig,
 )
@@ -61,6 +63,8 @@ CONFIGS = {
     "lfm2moe": Lfm2MoeConfig,
     "falconh1": FalconH1Config,
     "qwen3_5": Qwen3_5TextConfig,
+    "qwen3_5moe": Qwen3_5MoeTextConfig,
+    "qwen3next": Qwen3NextConfig,
     "stablelm": StableLmConfig,
     "olmoe": OlmoeConfig,
     "qwen3moe": Qwen3MoeConfig,
@@ -299,10 +303,10 @@ def granitemoehybrid(draw):
 
 @st.composite
 def falconh1(draw):
-    """Attention and Mamba2 side by side."""
+    """Attention and Mamba2 side by side. A norm of a few numbers is little more than their signs: groups have 5 or more."""
     config = draw(scaled(draw(shapes(head_dim=draw(FLAG)))))
     groups = draw(either(1, 2, 3))
-    heads, head_dim = groups * draw(either(1, 2, 3)), draw(either(8, 1, 16, 33))
+    heads, head_dim = groups * draw(either(1, 2, 3)), draw(either(8, 5, 16, 33))
     width = heads * head_dim if draw(FLAG) else None
     if width is None:
         heads, head_dim = groups, 2 * config["hidden_size"] // groups
@@ -347,6 +351,26 @@ def qwen3_5(draw):
         "linear_num_key_heads": keys,
         "linear_num_value_heads": values,
         "rope_parameters": {"rope_type": "default", "rope_theta": draw(THETA), "partial_rotary_factor": turned / head_dim},
+    }
+
+
+@st.composite
+def qwen3_5moe(draw):
+    config = draw(qwen3_5())
+    config.pop("intermediate_size")
+    return config | draw(experts("num_experts")) | {
+        "moe_intermediate_size": draw(st.integers(4, 70)),
+        "shared_expert_intermediate_size": draw(either(20, 33, 64, 1)),
+    }
+
+
+@st.composite
+def qwen3next(draw):
+    return draw(qwen3_5moe()) | {
+        "intermediate_size": draw(st.integers(8, 89)),
+        "norm_topk_prob": draw(FLAG),
+        "decoder_sparse_step": draw(either(1, 2, 3)),
+        "mlp_only_layers": draw(st.none() | st.lists(st.integers(0, 7), max_size=3)),
     }
 
 
@@ -613,7 +637,8 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, lfm2, lfm2moe, falconh1, qwen3_5, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
+        exaone4, hunyuandensev1, minicpm, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
+        granitemoeshared,
         gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }

@@ -8,11 +8,7 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
-# Whose statistics `smolrun calibrate` makes: not of recurrences, which are not as wide as attention, and not of
-# experts, whose inputs are not measured.
-RECURRENCES = ("granitemoehybrid", "falconh1", "qwen3_5")
-EXPERTS = ("lfm2moe", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
-CALIBRATED = [family for family in CONFIGS if family not in RECURRENCES + EXPERTS]
+EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
 LLAMA3 = rope(
     "llama3",
     factor=8.0,
@@ -41,6 +37,19 @@ GEMMA_ROPE = {
     "sliding_attention": rope(rope_theta=100.0),
 }
 LAYER0, LAYER1 = "model.layers.0.", "model.layers.1."
+DELTA_EXPERTS = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "attention_bias": True,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 24,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+    "shared_expert_intermediate_size": 37,
+    "rope_parameters": rope(partial_rotary_factor=0.5),
+}
 
 
 def without(*keys):
@@ -226,6 +235,31 @@ FEATURES = {
             "the norm before the gate": LAYER0 + "linear_attn.norm.weight",
             "queries and their gates": LAYER1 + "self_attn.q_proj.weight",
             "their biases": LAYER1 + "self_attn.q_proj.bias",
+        },
+    ),
+    "qwen3_5moe": (
+        DELTA_EXPERTS,
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "decay": LAYER0 + "linear_attn.A_log",
+            "the router": LAYER1 + "mlp.gate.weight",
+            "the shared MLP": LAYER0 + "mlp.shared_expert.down_proj.weight",
+            "its gate": LAYER1 + "mlp.shared_expert_gate.weight",
+        },
+    ),
+    "qwen3next": (
+        DELTA_EXPERTS | {"mlp_only_layers": [1]},
+        {
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "the sum of weights": {"norm_topk_prob": False},
+            "decay": LAYER0 + "linear_attn.A_log",
+            "queries, keys, values and gates": LAYER0 + "linear_attn.in_proj_qkvz.weight",
+            "rates and steps": LAYER0 + "linear_attn.in_proj_ba.weight",
+            "queries and their gates": LAYER1 + "self_attn.q_proj.weight",
+            "the router": LAYER0 + "mlp.gate.weight",
+            "the shared MLP": LAYER0 + "mlp.shared_expert.down_proj.weight",
+            "its gate": LAYER0 + "mlp.shared_expert_gate.weight",
+            "the dense layer": LAYER1 + "mlp.gate_proj.weight",
         },
     ),
     "phi3": (

@@ -28,38 +28,67 @@ class Folding:
         self.model, self.inverses = model, []
         heads, kv_heads, dim = (model[name] for name in ("n_heads", "n_kv_heads", "head_dim"))
         last = 4 * model["n_layers"]
-        for record in range(last + 1):
+        self.sparse = model["sparse"]
+        for record in range(len(stats.records)):
             squares = squares_of(stats, record)
-            stateful = record // 4 in model["stateful"]  # what a state gives is left as it is
+            if record > last and model["parallel"]:  # of states beside attention, if they have a norm
+                self.inverses.append(inverses_of(squares) if model["hybrid"]["norm"] < 2 else np.ones(len(squares), np.float32))
+                continue
+            if record > last:  # of experts: that of its layer's third record, its own
+                layer = self.sparse[(record - last - 1) // 2 // model["experts"]["n_experts"]]
+                is_input = (record - last) % 2
+                self.inverses.append(self.inverses[4 * layer + MLP] if is_input else inverses_of(squares))
+                continue
+            stateful = record // 4 in model["stateful"] and not model["parallel"]
+            # of what a state gives, only Mamba2's has a norm for each channel; values that are clipped are not linear
+            attended = model["state_kind"] == 2 if stateful else not model["experts"]["qkv_clip"]
             if record < last and record % 4 == ATTENDED and not stateful:
                 shared = squares.reshape(kv_heads, heads // kv_heads, dim)
                 means = shared.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
                 squares = np.broadcast_to(means, shared.shape).reshape(-1)
             own_norm = not model["blocks"] & (NO_INPUT_NORMS | ONE_NORM)
             gated = not model["blocks"] & NO_GATE  # an activation alone is not linear in `up`
-            folds = {ATTENTION: own_norm, ATTENDED: not stateful, MLP: own_norm, GATED: gated}[record % 4]
-            folds = not model["tied_embeddings"] if record == last else folds
+            folds = {ATTENTION: own_norm, ATTENDED: attended, MLP: own_norm, GATED: gated}[record % 4]
+            folds = not model["tied_embeddings"] if record == last else folds and len(squares) > 0
             self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
 
     def value_rows(self, layer):
+        if layer in self.model["stateful"] and not self.model["parallel"]:
+            return None
         kv_heads, dim = self.model["n_kv_heads"], self.model["head_dim"]
         return self.inverses[4 * layer + ATTENDED].reshape(kv_heads, -1, dim)[:, 0].reshape(-1)
+
+    def state_record(self, layer):
+        return 4 * self.model["n_layers"] + 1 + self.model["stateful"].index(layer)
 
     def tensor(self, name, values):
         """The elements of a tensor, folded."""
         *place, kind = name.split(".")
+        if ".experts." in name:
+            layer, expert = int(place[1]), int(place[3])
+            number = self.sparse.index(layer) * self.model["experts"]["n_experts"] + expert
+            inner = self.inverses[4 * self.model["n_layers"] + 2 + 2 * number].astype(np.float64)
+            if kind == "down":
+                return values / inner
+            values = values / self.inverses[4 * layer + MLP].astype(np.float64)
+            return values * inner[:, None] if kind == "up" else values
         layer = 4 * int(place[1]) if place else 0
-        gated, last = self.inverses[layer + GATED], self.inverses[-1]
+        gated, last = self.inverses[layer + GATED], self.inverses[4 * self.model["n_layers"]]
         attention, attended, mlp = (self.inverses[layer + i] for i in (ATTENTION, ATTENDED, MLP))
+        beside = self.model["parallel"] and layer // 4 in self.model["stateful"]
+        given = self.inverses[self.state_record(layer // 4)] if beside else attended
         values_rows = self.value_rows(layer // 4)
         rows = {"attn_v": values_rows, "mlp_up": gated}
         columns = {
             "attn_q": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
             "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last, "mixer_in": attention,
+            "attn_gate": attention, "mixer_gate": attention, "mixer_step": attention, "mixer_rate": attention,
+            "router": mlp, "shared_gate": mlp, "mixer_out": given,
         }  # fmt: skip
         vectors = {
             "attn_norm": attention, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,
             "final_norm": last, "attn_norm_bias": attention, "mlp_norm_bias": mlp, "final_norm_bias": last,
+            "mixer_norm": given if self.model["state_kind"] == 2 else 1,
         }  # fmt: skip
         if kind in vectors:
             return values * vectors[kind]

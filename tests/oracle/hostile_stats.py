@@ -57,6 +57,13 @@ def header(**changes):
     return HEADER.pack(*others, *widths)
 
 
+def extended(layers=tiny.LAYERS, widths=WIDTHS, state=0, experts=0, expert=0, shared=0, stateful=(), sparse=()):
+    """A header of minor version 1, with its digest, and no records."""
+    sets = [sum(1 << i for i in places).to_bytes(128, "little") for places in (stateful, sparse)]
+    head = header(minor=1, layers=layers, widths=widths) + struct.pack("<4I", state, experts, expert, shared) + b"".join(sets)
+    return head + struct.pack("<Q", xxh3(head))
+
+
 def gram(number):
     """A good record, as a whole matrix."""
     width = (*WIDTHS, tiny.HIDDEN)[number]
@@ -143,6 +150,28 @@ for kind in (GRAM, DIAGONAL):
     case(f"widths of 2^22, kind {kind} [23605]", lambda k=kind: statistics(kind=k, widths=(2**22,) * 4), "expected")
 case("1024 layers of widths of 2^22 [53630]", lambda: statistics(layers=1024, widths=(2**22,) * 4), "expected")
 case("2^64 - 1 tokens", lambda: statistics(tokens=2**64 - 1), status=OK)
+
+MINOR_1 = {
+    "a state's width without a layer": {"state": 16},
+    "a state without a width": {"stateful": [0]},
+    "a width of 2^22 + 1": {"stateful": [0], "state": 2**22 + 1},
+    "a layer with a state that is not there": {"stateful": [0, tiny.LAYERS], "state": 16},
+    "a layer with experts that is not there": {"sparse": [0, 1023], "experts": 2, "expert": 8},
+    "experts without a layer": {"experts": 2, "expert": 8},
+    "a layer without experts": {"sparse": [0], "expert": 8},
+    "experts without a width": {"sparse": [0], "experts": 2},
+    "1025 experts": {"sparse": [0], "experts": 1025, "expert": 8},
+    "a width of experts without any": {"expert": 8},
+    "a shared width without experts": {"shared": 8},
+    "more than 2^60 bytes [23605]": {
+        "layers": 1024, "widths": (2**22,) * 4, "sparse": range(1024), "experts": 1024, "expert": 2**22,
+    },
+}  # fmt: skip
+for name, fields in MINOR_1.items():
+    case(f"minor version 1: {name}", lambda f=fields: extended(**f), out)
+case("minor version 1: no records", lambda: extended(sparse=[0], experts=2, expert=8), "expected")
+case("minor version 1: half a header", lambda: extended()[:200], "200 bytes, expected 344 or more")
+case("minor version 1: 2^59 bytes", lambda: extended(widths=(2**16, 8, 2**16, 8), sparse=[0], experts=1, expert=8), "expected")
 
 case("another key", lambda: statistics(key=model_key() ^ 1), "with other weights", status=USAGE)
 

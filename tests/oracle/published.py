@@ -10,6 +10,13 @@ LLAMA3_ROPE = {
 }
 
 CONFIGS = {
+    "SmolLM2 135M Instruct": dict(
+        architectures=["LlamaForCausalLM"], model_type="llama", attention_bias=False, attention_dropout=0.0, bos_token_id=1,
+        eos_token_id=2, hidden_act="silu", hidden_size=576, initializer_range=0.041666666666666664, intermediate_size=1536,
+        is_llama_config=True, max_position_embeddings=8192, mlp_bias=False, num_attention_heads=9, num_hidden_layers=30,
+        num_key_value_heads=3, pad_token_id=2, pretraining_tp=1, rms_norm_eps=1e-5, rope_interleaved=False, rope_scaling=None,
+        rope_theta=100000, tie_word_embeddings=True, torch_dtype="bfloat16", use_cache=True, vocab_size=49152,
+    ),
     "TinyLlama 1.1B Chat": dict(
         architectures=["LlamaForCausalLM"], model_type="llama", attention_bias=False, bos_token_id=1,
         eos_token_id=2, hidden_act="silu", hidden_size=2048, initializer_range=0.02,
@@ -368,6 +375,15 @@ NESTED = {
             sliding_window=None, use_cache=True, vocab_size=131072,
         ),
         torch_dtype="bfloat16", transformers_version="4.50.0.dev0", vision_feature_layer=-1,
+    ),
+}  # fmt: skip
+
+# not causal models, see test_encoder.py
+ENCODERS = {
+    "all-MiniLM-L6-v2": dict(
+        architectures=["BertModel"], model_type="bert", attention_probs_dropout_prob=0.1, hidden_act="gelu", hidden_size=384,
+        intermediate_size=1536, layer_norm_eps=1e-12, max_position_embeddings=512, num_attention_heads=12, num_hidden_layers=6,
+        pad_token_id=0, position_embedding_type="absolute", type_vocab_size=2, vocab_size=30522,
     ),
 }  # fmt: skip
 

@@ -15,11 +15,11 @@ F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
 LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
-EXPERTS_SECTION, HYBRID_SECTION, TOKENIZER, WEIGHTS = 15, 19, 32, 33
+EXPERTS_SECTION, HYBRID_SECTION, TOKENIZER, WEIGHTS = 15, 17, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-AROUND, HYBRID = 32768, 65536
+AROUND, HYBRID = 16384, 32768
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
@@ -78,7 +78,7 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
 # 5.15
 EXPERT_FIELDS = """n_experts n_used width shared_width scoring normalizes choice_bias sum_epsilon scale
-    qkv_clip""".split()
+    qkv_clip shared_gate""".split()
 
 # 5.17
 HYBRID_FIELDS = """parallel norm input_biases output_bias attention_in attention_out mixer_in mixer_out gate x b c step
@@ -106,13 +106,13 @@ ROLES = [
     (46, "attn_gate", True, "QH", lambda m: m["blocks"] & ATTENTION_GATE),
     (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and m["attention_bias"]),
     (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
-    (56, "mixer_gate_bias", True, "M", "input_biases"),
+    (49, "mixer_gate_bias", True, "M", "input_biases"),
     (28, "mixer_in", True, "3H", None),
     (29, "mixer_in_bias", True, "3", lambda m: m["input_biases"] or m["state_biases"] and m["state_kind"] == 1),
     (30, "mixer_conv", True, "TX", None),
     (31, "mixer_conv_bias", True, "X", "state_biases"),
     (40, "mixer_step", True, "hH", lambda m: m["state_kind"] > 1),
-    (57, "mixer_step_in_bias", True, "h", "input_biases"),
+    (50, "mixer_step_in_bias", True, "h", "input_biases"),
     (41, "mixer_rate", True, "hH", lambda m: m["state_kind"] == 3),
     (42, "mixer_step_bias", True, "h", lambda m: m["state_kind"] > 1),
     (43, "mixer_decay", True, "h", lambda m: m["state_kind"] > 1),
@@ -131,6 +131,7 @@ ROLES = [
     (16, "mlp_down_bias", True, "H", "mlp_bias"),
     (34, "router", True, "EH", "sparse"),
     (35, "router_bias", True, "E", "choice_bias"),
+    (48, "shared_gate", True, "1H", "shared_gate"),
     (36, "gate", True, "WH", "expert"),
     (37, "up", True, "WH", "expert"),
     (38, "down", True, "HW", "expert"),
@@ -789,6 +790,7 @@ class Blob:
         """5.17"""
         m = self.model
         m |= {"parallel": 0, "norm": 0, "input_biases": 0, "output_bias": 0}
+        m["hybrid"] = {"norm": 0} | dict.fromkeys(HYBRID_FIELDS[4:15], 1.0)
         if not self.features & HYBRID:
             return
         data = self.section(HYBRID_SECTION)
@@ -797,8 +799,8 @@ class Blob:
         need(h["parallel"] == 1 and h["norm"] <= 2 and not h["reserved"], "hybrid")
         need(max(h["input_biases"], h["output_bias"]) <= 1, "biases of a hybrid")
         need(all(0 < h[name] < float("inf") for name in HYBRID_FIELDS[4:15]), "scales of a hybrid")
-        need(not m["blocks"] & (NORM_OUTPUTS | NO_INPUT_NORMS | NO_GATE | PARALLEL | ONE_NORM), "blocks of a hybrid")
-        m |= h
+        need(not m["blocks"] & (NORM_OUTPUTS | NO_INPUT_NORMS | NO_GATE | PARALLEL | ONE_NORM | ATTENTION_GATE), "blocks of a hybrid")
+        m |= h | {"hybrid": h}
 
     def read_states(self):
         """5.14"""
@@ -831,17 +833,21 @@ class Blob:
         self.encoder = self.embedder = None
         ahead = bool(self.features & ENCODER)
         need(ahead or not stream, "an encoder's blocks")
-        around = ahead and (self.model["context_length"] > 512 or self.model["sliding_window"] > 0)
-        need(around == bool(self.features & AROUND), "around")
+        need(ahead or not self.features & AROUND, "around without an encoder")
         if not self.features & (ENCODER | EMBEDDER):
             return
         data = self.section(ENCODER_SECTION)
-        need(len(data) == 64 and not any(data[12:]), "encoder section")
+        need(len(data) == 64 and not any(data[16:]), "encoder section")
         pooling, normalizes, max_length = self.encoder = struct.unpack_from("<3I", data)
+        [self.norms_embedding] = struct.unpack_from("<I", data, 12)
         need(pooling <= (3 if self.features & EMBEDDER else 2) and normalizes <= 1, "pooling")
         need(1 <= max_length <= self.model["context_length"], "max_length")
         need(not ahead or self.model["context_length"] <= 8192, "an encoder's context")
-        need(not stream or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
+        around = self.model["context_length"] > 512 or self.model["sliding_window"] > 0 or self.norms_embedding
+        need(bool(ahead and around) == bool(self.features & AROUND), "around")
+        need(self.norms_embedding <= bool(self.features & AROUND), "the norm of the embedding")
+        need(not (stream and self.norms_embedding), "two ways of norms")
+        need(not stream | self.norms_embedding or not self.model["blocks"] & (1 | 2 | 256 | 512), "norms of an encoder")
         if self.features & EMBEDDER:
             self.read_embedder()
 
@@ -899,14 +905,16 @@ class Blob:
     def read_experts(self):
         """5.15"""
         self.experts, self.sparse = None, [False] * self.model["n_layers"]
+        self.model |= {"experts": dict.fromkeys(EXPERT_FIELDS, 0), "sparse": []}
         if not self.features & EXPERTS:
             return
         m, data = self.model, self.section(EXPERTS_SECTION)
-        need(len(data) == 192 and not any(data[40:64]) and not self.encoder, "experts section")
-        x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3f", data), strict=True))
+        need(len(data) == 192 and not any(data[44:64]) and not self.encoder, "experts section")
+        x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3fI", data), strict=True))
         need(1 <= x["n_used"] <= x["n_experts"] <= 2**10, "n_used or n_experts")
         need(1 <= x["width"] <= 2**22 and x["shared_width"] <= 2**22, "widths")
         need(x["scoring"] <= 2 and max(x["normalizes"], x["choice_bias"]) <= (x["scoring"] != 1), "scoring")
+        need(x["shared_gate"] <= (x["shared_width"] > 0), "shared_gate")
         need(0 < x["scale"] < float("inf"), "scale")
         need(all(0 <= x[name] < float("inf") for name in ("sum_epsilon", "qkv_clip")), "epsilon or clip")
         need(all(np.copysign(1, x[name]) == 1 for name in ("sum_epsilon", "qkv_clip")), "minus zero")
@@ -915,6 +923,7 @@ class Blob:
         dense = np.unpackbits(np.frombuffer(data[64:], np.uint8), bitorder="little")
         self.sparse = [not bit for bit in dense[: m["n_layers"]]]
         need(not any(dense[m["n_layers"] :]) and any(self.sparse), "dense layers")
+        m |= {"experts": x, "sparse": [i for i, has in enumerate(self.sparse) if has]}
         need(not all(self.sparse) or m["intermediate_size"] == x["width"], "intermediate_size")
 
     def read_small_sections(self):
@@ -942,13 +951,14 @@ class Blob:
         return self.model | {
             "I": x["shared_width"] if sparse else self.model["intermediate_size"],
             "sparse": sparse, "expert": sparse, "choice_bias": sparse and x["choice_bias"],
+            "shared_gate": sparse and x["shared_gate"],
         }  # fmt: skip
 
     def expected_tensors(self):
         """7.1: (role, layer, expert, name, shape) in order."""
         m, x = self.model, self.experts or {"n_experts": 0, "width": 0}
         extents = {
-            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "3": 3 * m["hidden_size"], "T": m["taps"],
+            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "1": 1, "3": 3 * m["hidden_size"], "T": m["taps"],
             "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
         }  # fmt: skip
         heads, head_dim, size, groups = m["state_sizes"]
@@ -994,7 +1004,7 @@ class Blob:
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
         for entry, (role, layer, expert, name, shape) in zip(table, expected, strict=True):
-            is_vector, is_rows, router = len(shape) == 1, name == "positions" or name.endswith("mixer_conv"), role == 34
+            is_vector, is_rows, router = len(shape) == 1, name == "positions" or name.endswith("mixer_conv"), role in (34, 48)
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
             dtype, levels = F32 if is_vector or is_rows or router else self.model["dtype"], 0

@@ -8,6 +8,7 @@ from blobs import xxh3
 HEADER = struct.Struct("<8sHHIQQQII4I")
 MAGIC = b"\x89SMC\r\n\x1a\n"
 KINDS = {1: "gram", 2: "diagonal"}
+LAYERS = struct.Struct("<4I128s128s")  # from minor version 1 on
 
 
 def word(data):
@@ -19,14 +20,15 @@ class Stats:
 
     def __init__(self, data):
         head = data[: HEADER.size]
-        magic, major, minor, kind, self.model_key, self.text_digest, *rest = HEADER.unpack(head)
-        assert (magic, major, minor) == (MAGIC, 1, 0)
-        assert word(data[HEADER.size :]) == xxh3(head)
+        magic, major, self.minor, kind, self.model_key, self.text_digest, *rest = HEADER.unpack(head)
+        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2)
         self.n_tokens, self.n_windows, self.n_layers, *self.widths = rest
         self.kind = KINDS[kind]
         self.records = []
-        at = HEADER.size + 8
-        widths = self.widths * self.n_layers + self.widths[:1] + [7 * self.n_layers + 2]
+        head = data[: HEADER.size + (LAYERS.size if self.minor else 0)]
+        assert word(data[len(head) :]) == xxh3(head)
+        at = len(head) + 8
+        widths = self._widths(head[HEADER.size :])
         for number, width in enumerate(widths):
             last = number == len(widths) - 1
             size = 4 * (width if last or self.kind == "diagonal" else width * (width + 1) // 2)
@@ -41,6 +43,26 @@ class Stats:
                 self.records.append(self._matrix(floats, width))
             at += size + 8
         assert at == len(data)
+
+    def _widths(self, more):
+        """Of all records. stateful, sparse: layers; n_experts: of each of the latter."""
+        fields = LAYERS.unpack(more) if self.minor else (0, 0, 0, 0, b"", b"")
+        state_width, self.n_experts, expert_width, shared_width, *sets = fields
+        bits = [np.unpackbits(np.frombuffer(s, np.uint8), bitorder="little").nonzero()[0].tolist() for s in sets]
+        self.stateful, self.sparse = bits
+        widths = []
+        for layer in range(self.n_layers):
+            hidden, attended, mlp, gated = self.widths
+            attended = state_width if layer in self.stateful and self.minor == 1 else attended
+            widths += [hidden, attended, mlp, shared_width if layer in self.sparse else gated]
+        widths += self.widths[:1] + [self.widths[0], expert_width] * (self.n_experts * len(self.sparse))
+        widths += [state_width] * (len(self.stateful) if self.minor == 2 else 0)
+        self.per_layer = 12 if self.minor else 7  # sensitivities
+        return [*widths, self.per_layer * self.n_layers + 2]
+
+    def expert(self, layer, expert):
+        """The number of the first record of an expert."""
+        return 4 * self.n_layers + 1 + 2 * (self.sparse.index(layer) * self.n_experts + expert)
 
     def _matrix(self, values, width):
         if self.kind == "diagonal":

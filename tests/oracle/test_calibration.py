@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from blobs import read_blob, xxh3
 from checkpoints import make, make_of
-from features import CALIBRATED, featured
+from families import CONFIGS
+from features import featured
 from folding import NO_GATE, NO_INPUT_NORMS, ONE_NORM, PARALLEL, Folding
 from internal import FILE, NO, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
+from smol_reader import F32
 from stats_reader import Stats
 
 DEMO = ROOT / "demo/model"
@@ -59,7 +61,7 @@ def tensors(blob):
     return blob.tensors if isinstance(blob.tensors, dict) else {t.name: t for t in blob.tensors}
 
 
-@pytest.mark.parametrize("family", CALIBRATED)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_folded_tensors_are_those_of_numpy(family, tmp_path):
     """Vectors in each bit, int8 matrices within half a step of the folded weights."""
     make_of(featured(family), tmp_path, 5)
@@ -75,6 +77,8 @@ def test_folded_tensors_are_those_of_numpy(family, tmp_path):
         values = folding.tensor(name, tensors(source)[name].values())
         if tensor.is_vector:
             assert (tensor.values() == values).all(), name
+        elif tensor.dtype == F32:  # routers
+            assert np.allclose(tensor.values(), values, 1e-6, 0), name
         else:
             scales = tensor.steps_and_scales(tensor.rows, tensor.cols)[1].astype(np.float64)
             assert (np.abs(tensor.values() - values) <= 0.501 * scales).all(), name
@@ -131,6 +135,36 @@ def test_feedback_reduces_the_error_of_products(folder, tmp_path):
     assert sums[1] < sums[0] and sums[2] < 0.5 * sums[1], sums
 
 
+def activated(squares):
+    return squares * (1 + squares / (1 + squares)) / 4
+
+
+def entered_state(model, square, of, x):
+    """The mean squares of what a state gives."""
+    mixed, taps = square(of + "mixer_in") @ x, square(of + "mixer_conv").sum(0)
+    if model["state_kind"] == 1:
+        b, c, v = np.split(mixed, 3)
+        return taps * b * v * c
+    heads, head_dim, _, groups = model["state_sizes"]
+    width, delta = heads * head_dim, model["state_kind"] == 3
+    scales = model["hybrid"]
+    norm = scales["norm"]
+    place = slice(len(mixed) - width, None) if delta else slice(width)
+    values = activated((mixed * taps)[place] * (scales["mixer_in"] * scales["x"]) ** 2)
+    gate = activated(square(of + "mixer_gate") @ x * (scales["mixer_in"] * scales["gate"]) ** 2)
+
+    def normed(values, n_groups):
+        values = values.reshape(n_groups, -1)
+        values = values / values.mean(axis=1, keepdims=True)
+        return (values.reshape(-1, square(of + "mixer_norm").size) * square(of + "mixer_norm").reshape(-1)).reshape(-1)
+
+    if delta:
+        return normed(values, heads) * gate
+    if norm == 2:
+        return values * gate
+    return normed(values, groups) * gate if norm else normed(values * gate, groups)
+
+
 def estimate(source):
     """The mean squares that smolconv estimates from the weights, as records of statistics."""
     model, weights = source.model, tensors(source)
@@ -149,31 +183,50 @@ def estimate(source):
         scale = (model["residual_scale"] or 1) ** 2
         return scale * (normed(squares, name) if name in weights else squares)
 
+    after = []  # records after the output's
+    scales = model["hybrid"]
     stream, records = square("embed").mean(0) * (model["embedding_scale"] or 1) ** 2, []
     for layer in range(model["n_layers"]):
         of = f"layers.{layer}."
         x = entered(stream, of + "attn_norm")
         mlp_norm = of + ("attn_norm" if model["blocks"] & ONE_NORM else "mlp_norm")
         before = entered(stream, mlp_norm)
-        if layer in model["stateful"]:
-            b, c, v = np.split(square(of + "mixer_in") @ x, 3)
-            values = square(of + "mixer_conv").sum(0) * b * v * c
-            stream = stream + left(square(of + "mixer_out") @ values, of + "attn_out_norm")
-        else:
+        if layer not in model["stateful"] or model["parallel"]:
             values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
             values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
-            stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3
+            scale = (scales["attention_in"] * scales["attention_out"]) ** 2
+            stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3 * scale
+        if layer in model["stateful"]:
+            given = entered_state(model, square, of, x)
+            stream = stream + left(square(of + "mixer_out") @ given, of + "attn_out_norm") * scales["mixer_out"] ** 2
+            if model["parallel"]:
+                after += [given]
+            else:
+                values = given
         y = before if model["blocks"] & PARALLEL else entered(stream, mlp_norm)
         has_gate = not model["blocks"] & NO_GATE
-        gate = square(of + ("mlp_gate" if has_gate else "mlp_up")) @ y
-        inner = gate * (1 + gate / (1 + gate)) / 4
-        inner = square(of + "mlp_up") @ y * inner if has_gate else inner
-        stream = stream + left(square(of + "mlp_down") @ inner, of + "mlp_out_norm")
+
+        def inner_of(gate, up):
+            inner = activated(square(of + (gate if has_gate else up)) @ y * scales["mlp_gate"] ** 2)
+            return square(of + up) @ y * inner if has_gate else inner
+
+        added, inner = np.zeros(len(y)), np.zeros(0)
+        if of + "mlp_up" in weights:
+            inner = inner_of("mlp_gate", "mlp_up")
+            added = square(of + "mlp_down") @ inner * (0.25 if of + "shared_gate" in weights else 1)
+        for expert in range(model["experts"]["n_experts"] if of + "router" in weights else 0):
+            place = f"experts.{expert}."
+            activation = inner_of(place + "gate", place + "up")
+            share = model["experts"]["scale"] ** 2 / (model["experts"]["n_used"] * model["experts"]["n_experts"])
+            added += share * (square(of + place + "down") @ activation)
+            after += [y, activation]
+        stream = stream + left(added, of + "mlp_out_norm") * scales["mlp_out"] ** 2
         records += [x, values, y, inner]
-    return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm")]]
+    return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm"), *after]]
 
 
-@pytest.mark.parametrize("family", CALIBRATED)
+@pytest.mark.sample(12)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_without_statistics_they_are_estimated_from_the_weights(family, tmp_path):
     make_of(featured(family), tmp_path, 6)
     assert smolconv("--quiet", "--dtype", "f32", tmp_path, tmp_path / "f32.smol").returncode == 0

@@ -48,7 +48,8 @@ class Experts(ctypes.Structure):
         ("sum_epsilon", ctypes.c_float),
         ("scale", ctypes.c_float),
         ("qkv_clip", ctypes.c_float),
-        ("reserved", ctypes.c_uint8 * 24),
+        ("shared_gate", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint8 * 20),
         ("dense", ctypes.c_uint8 * 128),
     ]
 
@@ -128,6 +129,7 @@ class Config(ctypes.Structure):
         ("wanted_context", ctypes.c_uint32),
         ("longrope", ctypes.c_int),
         ("encodes", ctypes.c_bool),
+        ("norm_biased", ctypes.c_bool),
         ("generation", Generation),
         ("stop", ctypes.c_uint32 * 64),
         ("n_stop", ctypes.c_size_t),
@@ -281,6 +283,8 @@ BLOCKS = {
     "lfm2": QK_NORM_HEADS,
     "lfm2_moe": QK_NORM_HEADS,
     "qwen3_5_text": QK_NORM_HEADS | ATTENTION_GATE,
+    "qwen3_5_moe_text": QK_NORM_HEADS | ATTENTION_GATE,
+    "qwen3_next": QK_NORM_HEADS | ATTENTION_GATE,
     "olmoe": QK_NORM_ALL,
     "qwen3_moe": QK_NORM_HEADS,
 }
@@ -412,11 +416,13 @@ def check_experts(model, theirs):
         assert bytes(x) == bytes(ctypes.sizeof(Experts))
         return
     assert (x.n_experts, x.n_used) == (n, theirs.num_experts_per_tok)
-    assert x.width == getattr(theirs, "moe_intermediate_size", theirs.intermediate_size)
-    assert x.shared_width == getattr(theirs, "shared_intermediate_size", 0)
+    assert x.width == (getattr(theirs, "moe_intermediate_size", None) or theirs.intermediate_size)
+    gated = getattr(theirs, "shared_expert_intermediate_size", 0)
+    assert x.shared_width == (gated or getattr(theirs, "shared_intermediate_size", 0))
+    assert x.shared_gate == (gated > 0)
     has_sigmoids = theirs.model_type == "lfm2_moe"
     assert x.scoring == (2 if has_sigmoids else "granite" in theirs.model_type)
-    assert x.normalizes == getattr(theirs, "norm_topk_prob", False)
+    assert x.normalizes == getattr(theirs, "norm_topk_prob", theirs.model_type == "qwen3_5_moe_text")
     assert x.choice_bias == getattr(theirs, "use_expert_bias", False)
     assert x.sum_epsilon == np.float32(1e-6 if has_sigmoids and x.normalizes else 0)
     assert x.scale == np.float32(getattr(theirs, "routed_scaling_factor", 1))
@@ -429,7 +435,8 @@ def intermediate_size_of(theirs):
     if theirs.model_type == "granitemoehybrid" and not theirs.num_local_experts:
         return theirs.shared_intermediate_size
     layers = range(theirs.num_hidden_layers)
-    if theirs.model_type in ("qwen3_moe", "lfm2_moe") and all(is_sparse(theirs, layer) for layer in layers):
+    with_sizes = ("qwen3_moe", "lfm2_moe", "qwen3_next", "qwen3_5_moe_text")
+    if theirs.model_type in with_sizes and all(is_sparse(theirs, layer) for layer in layers):
         return theirs.moe_intermediate_size
     if theirs.model_type != "lfm2":
         wide = getattr(theirs, "n_inner", None) or 4 * theirs.hidden_size  # GPT-2's
@@ -501,6 +508,8 @@ NEEDED = {
     },
     "falcon_h1": {"mamba_d_ssm", "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_expand"},
     "qwen3_5_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
+    "qwen3_5_moe_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
+    "qwen3_next": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "lfm2_moe": {"layer_types"},
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
@@ -524,6 +533,7 @@ def without(keys, dropped):
     return {key: value for key, value in keys.items() if key not in dropped}
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("style", ["as written", "keys missing"])
 @pytest.mark.parametrize("family", CONFIGS)
 def test_every_family_is_read_as_transformers_reads_it(family, style, tmp_path):

@@ -215,7 +215,7 @@ def real_case(request, real_model_dir, real_ids):
 WIDE = [name for name, _, _ in kernel_sets()[1:]]  # scalar ones take minutes on a real model
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("isa", WIDE)
 def test_real_model_gives_the_same_logits_for_random_threads_and_splits(
     isa, real_case, monkeypatch

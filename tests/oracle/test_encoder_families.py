@@ -1,4 +1,4 @@
-"""Encoders other than BERT against transformers: EmbeddingGemma. SMOL_TEST_ALL has 40 checkpoints of each."""
+"""Encoders other than BERT against transformers: EmbeddingGemma and ModernBERT. SMOL_TEST_ALL has 40 checkpoints of each."""
 
 import json
 import os
@@ -12,11 +12,12 @@ from blobs import edited, read_blob, section
 from checkpoints import randomize
 from engine import Model, SmolError, convert, kernel_sets
 from internal import DAMAGED, UNSUPPORTED
-from smol_reader import AROUND, MODEL, Damaged
+from smol_reader import AROUND, ENCODER_SECTION, MODEL, Damaged, Unsupported
 from test_embedder import cosine, embed, embedding_of, tokenizer_of, write_modules
 from test_encoder import lines, states_of
+from test_format import opens
 from test_logits import TOLERANCE, largest_difference
-from transformers import Gemma3TextConfig, Gemma3TextModel
+from transformers import Gemma3TextConfig, Gemma3TextModel, ModernBertConfig, ModernBertForMaskedLM, ModernBertModel
 
 N_CHECKPOINTS = 40 if os.environ.get("SMOL_TEST_ALL") else 2
 DTYPES = ["f32", "bf16", "int8"] if os.environ.get("SMOL_TEST_ALL") else ["int8"]
@@ -36,7 +37,24 @@ def gemma(r):
     )  # fmt: skip
 
 
-KINDS = {"embeddinggemma": (gemma, Gemma3TextModel)}
+def modern(r):
+    heads, n_layers = r.choice([1, 2, 3]), r.randint(1, 4)
+    types = [r.choice(["sliding_attention", "sliding_attention", "full_attention"]) for _ in range(n_layers)]
+    thetas = {kind: {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0, 160000.0])} for kind in set(types)}
+    return ModernBertConfig(
+        vocab_size=400, hidden_size=heads * 2 * r.randint(4, 15), intermediate_size=r.randint(5, 130),
+        num_hidden_layers=n_layers, num_attention_heads=heads, max_position_embeddings=r.choice([300, 700, 2048]),
+        local_attention=r.choice([2, 3, 7, 32, 64, 130, 257, 600]), layer_types=r.choice([None, types]),
+        rope_parameters=r.choice([None, thetas]), attention_bias=r.random() < 0.3, mlp_bias=r.random() < 0.3,
+        norm_bias=r.random() < 0.3, hidden_activation=r.choice(["gelu", "gelu_pytorch_tanh", "silu"]),
+        norm_eps=r.choice([1e-5, 1e-3]), bos_token_id=None, eos_token_id=0, pad_token_id=None, cls_token_id=1, sep_token_id=2,
+    )  # fmt: skip
+
+
+KINDS = {"embeddinggemma": (gemma, Gemma3TextModel), "modernbert": (modern, ModernBertModel)}
+
+
+THETAS = {kind: {"rope_type": "default", "rope_theta": 700.0} for kind in ("full_attention", "sliding_attention")}
 
 
 def make(folder, kind, seed, change=None):
@@ -44,6 +62,8 @@ def make(folder, kind, seed, change=None):
     folder.mkdir(exist_ok=True)
     draw, architecture = KINDS[kind]
     config = draw(random.Random(seed))
+    if kind == "modernbert" and "layer_types" in (change or {}):
+        config.rope_parameters = THETAS
     for name, value in (change or {}).items():
         setattr(config, name, value)
     model = architecture(config).eval()
@@ -111,7 +131,7 @@ def test_one_position_more_or_less_of_the_window_is_seen(made, tmp_path):
     folder, model, _ = made
     ids, change = np.arange(100) % 300, {"num_hidden_layers": 1, "layer_types": ["sliding_attention"]}
     config = json.loads((folder / "config.json").read_text())
-    kind = {"gemma3_text": "embeddinggemma"}[config["model_type"]]
+    kind = {"gemma3_text": "embeddinggemma", "modernbert": "modernbert"}[config["model_type"]]
     reference, _ = make(tmp_path / "c", kind, 5, change | {"sliding_window": 9, "max_position_embeddings": 700})
     del model
     with Model(convert(tmp_path / "c", tmp_path / "a.smol", "f32")) as smol, smol.context() as context:
@@ -123,6 +143,26 @@ def test_one_position_more_or_less_of_the_window_is_seen(made, tmp_path):
             expected = np.flatnonzero((states_of(reference, other) != states_of(reference, ids)).any(axis=1))
             side = read_blob(tmp_path / "a.smol").model["sliding_window"] - 1
             assert list(touched) == list(range(max(place - side, 0), min(place + side, 99) + 1)) == list(expected)
+
+
+def test_both_readers_agree_on_every_bit(made, tmp_path):
+    """Of the section encoder and of the features, with digests that are right."""
+    blob = convert(made[0], tmp_path / "a.smol", "int8")
+    start, size = section(bytearray(blob.read_bytes()), ENCODER_SECTION)
+    n_read = 0
+    for bit in [*range(40 * 8, 48 * 8), *range(start * 8, (start + size) * 8)]:
+
+        def flip(data, bit=bit):
+            data[bit // 8] ^= 1 << bit % 8
+
+        damaged = edited(blob, tmp_path / "b.smol", flip)
+        try:
+            reads = read_blob(damaged) is not None
+        except (Damaged, Unsupported):
+            reads = False
+        assert opens(damaged) == reads, bit
+        n_read += reads
+    assert 5 <= n_read <= 20  # kinds of pooling, and lengths of texts
 
 
 def test_broken_features_are_refused(made, tmp_path):
@@ -148,6 +188,54 @@ def test_broken_features_are_refused(made, tmp_path):
         assert result.returncode == DAMAGED, result.stderr
         with pytest.raises(Damaged):
             read_blob(tmp_path / "b.smol")
+
+
+@pytest.mark.parametrize("settings", [{}, {"classifier_bias": True, "norm_bias": True, "tie_word_embeddings": False}])
+def test_a_masked_model_is_the_same_encoder_as_its_body(settings, tmp_path):
+    """What it has to guess words is not converted."""
+    make(tmp_path / "a", "modernbert", 3, settings)
+    config = ModernBertConfig.from_pretrained(tmp_path / "a")
+    masked = ModernBertForMaskedLM(config).eval()
+    masked.model.load_state_dict(ModernBertModel.from_pretrained(tmp_path / "a").state_dict())
+    masked.save_pretrained(tmp_path / "b")
+    (tmp_path / "b/tokenizer.json").write_text((tmp_path / "a/tokenizer.json").read_text())
+    for name in "ab":
+        write_modules(tmp_path / name, "cls_token", width=config.hidden_size)
+    blobs = [read_blob(convert(tmp_path / name, tmp_path / f"{name}.smol", "int8")) for name in "ab"]
+    assert [t.data for t in blobs[0].tensors.values()] == [t.data for t in blobs[1].tensors.values()]
+
+
+MODERN_CHANGES = [
+    ({"sliding_window": 20}, "sliding_window"), ({"head_dim": 16}, "head_dim"), ({"rope_theta": 5.0}, "rope_theta"),
+    ({"rope_scaling": {"rope_type": "linear", "factor": 2.0}}, "rope_scaling"), ({"local_attention": 0}, "local_attention"),
+    ({"layer_types": None, "global_attn_every_n_layers": 0}, "global_attn_every_n_layers"), ({"norm_bias": True}, "norm.bias"),
+    ({"num_key_value_heads": 1}, "num_key_value_heads"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("i", range(len(MODERN_CHANGES)))
+def test_keys_that_modernbert_does_not_read_are_refused(i, tmp_path):
+    make(tmp_path / "c", "modernbert", 3, {"norm_bias": False})
+    path, (change, named) = tmp_path / "c/config.json", MODERN_CHANGES[i]
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(SmolError, match=named):
+        convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+
+
+def test_the_old_keys_of_modernbert_are_read(tmp_path):
+    """config.json as ModernBERT-base was published with: global_attn_every_n_layers and two thetas."""
+    types = ["full_attention", "sliding_attention"] * 2
+    make(tmp_path / "c", "modernbert", 3, {"num_hidden_layers": 4, "layer_types": types, "rope_parameters": THETAS, "norm_bias": False})
+    path = tmp_path / "c/config.json"
+    config = json.loads(path.read_text())
+    del config["layer_types"], config["rope_parameters"]
+    old = {"global_attn_every_n_layers": 2, "global_rope_theta": 500.0, "local_rope_theta": 100.0, "local_attention": 31}
+    path.write_text(json.dumps(config | old | {"position_embedding_type": "absolute", "layer_norm_eps": 1e-5}))
+    model = ModernBertModel.from_pretrained(tmp_path / "c").eval()
+    assert model.config.layer_types == types
+    ids = np.random.default_rng(1).integers(0, 400, 200)
+    with Model(convert(tmp_path / "c", tmp_path / "a.smol", "f32")) as smol, smol.context() as context:
+        assert largest_difference(context.embed(ids), states_of(model, ids)) <= TOLERANCE
 
 
 def test_a_model_of_logits_sees_only_what_is_before(tmp_path):

@@ -27,7 +27,7 @@ def row(text, name):
 
 
 def sizes(*arguments, context=None):
-    """dtype: bytes of the blob, of keys and values, of both, for the longest text or another."""
+    """dtype: bytes of the blob, of keys and values, of all, for the longest text or another."""
     memory = json.loads(inspect("--json", *arguments))["memory"]
     context = context or max(need["context"] for need in memory)
     return {
@@ -103,6 +103,29 @@ def test_keys_and_values_are_those_of_the_runtime(demo_blob, context):
         with engine.Model(demo_blob(dtype)) as model, model.context(n_ctx=512) as c:
             c.eval([5] * (context or 512), 1)
             assert c.info().kv_bytes == cache
+
+
+@pytest.mark.parametrize("family", ["lfm2", "granitemoehybrid", "qwen3_5"])
+def test_states_are_those_of_the_runtime(tmp_path, family):
+    """Two copies, and a snapshot for each 256 tokens and for the end."""
+    config = featured(family)
+    config.max_position_embeddings = 2000
+    folder = make_of(config, tmp_path / "checkpoint", seed=1)
+    blob = engine.convert(folder, tmp_path / "out.smol", "int8")
+    found = {}
+    for context in (2, 256, 600, 2000):
+        (need,) = [n for n in json.loads(inspect("--json", "--context", context, blob))["memory"] if n["context"] == context]
+        assert need["total_bytes"] == need["blob_bytes"] + need["kv_bytes"] + need["state_bytes"]
+        with engine.Model(blob) as model, model.context(n_ctx=2000) as c:
+            c.eval([5] * context, 1)
+            assert c.info().kv_bytes == need["kv_bytes"]
+            before = c.info().state_bytes
+            c.truncate(0)
+            found[context] = need["state_bytes"], before - c.info().state_bytes  # of the snapshots
+    one = found[2][1]
+    for context, (state, snapshots) in found.items():
+        n = -(-context // 256)
+        assert one > 0 and snapshots == n * one and state == (2 + n) * one
 
 
 def test_what_is_shown_is_what_the_blob_shows(tmp_path, demo_blob):

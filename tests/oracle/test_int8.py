@@ -70,6 +70,7 @@ def test_mean_divergence_of_int8_is_small(measured, record_property):
     assert 0 < measured["mean_kl"] <= MOST_DIVERGENCE
 
 
+@pytest.mark.slow
 def test_int8_mostly_agrees_on_the_most_likely_token(measured):
     assert measured["top1_agreement"] >= LEAST_AGREEMENT
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from test_config import as_set, check_block, check_sizes, load
 from test_families import contents, tokens
 from test_logits import check
-from transformers import AutoConfig, AutoModelForImageTextToText, Gemma3Config, Mistral3Config, Qwen3_5Config
+from transformers import AutoConfig, AutoModelForImageTextToText, Gemma3Config, Mistral3Config, Qwen3_5Config, Qwen3_5MoeConfig
 
 N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 40 if os.environ.get("SMOL_TEST_ALL") else 1))
 # family: the configuration around it, and settings that make its part for pictures small
@@ -29,6 +29,7 @@ QWEN_VISION = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, o
 VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
 NESTS = {
     "qwen3_5": (Qwen3_5Config, QWEN_VISION),
+    "qwen3_5moe": (Qwen3_5MoeConfig, QWEN_VISION),
     "gemma3": (Gemma3Config, VISION | {"model_type": "siglip_vision_model"}),
     "ministral3": (Mistral3Config, VISION | {"model_type": "pixtral", "head_dim": 8}),
     "mistral": (Mistral3Config, VISION | {"model_type": "pixtral", "head_dim": 8}),
@@ -51,7 +52,7 @@ def make_nested(text, family, folder, seed=0):
     randomize(model, torch.Generator().manual_seed(seed))
     model.save_pretrained(folder)
     byte_tokenizer(text.vocab_size).save(str(folder / "tokenizer.json"))
-    if family == "qwen3_5":
+    if family.startswith("qwen3_5"):
         change_tensors(folder, lambda tensors: tensors | FURTHER)
     return model
 

@@ -240,6 +240,26 @@ def test_hidden_states_are_those_of_the_engine(blob, model):
     assert both.shape == (2, model.info.hidden_size) and np.array_equal(both[1], model.embed("a time"))
 
 
+def test_texts_are_embedded_together(model, monkeypatch):
+    """In groups of 32, or of 4,096 tokens, with the bits that each text gets alone."""
+    from smolrun import _likelihood
+
+    sizes, embed_many = [], _likelihood.lib.smol_embed_many
+    monkeypatch.setattr(_likelihood.lib, "smol_embed_many", lambda parts, n, *rest: sizes.append(n) or embed_many(parts, n, *rest))
+    draw = random.Random(8)
+    texts = [" ".join(draw.choice(WORDS) for _ in range(draw.choice([1, 3, 40]))) for _ in range(40)]
+    for pooling in ("mean", "last", "first", "max", "model"):
+        alone = [model.embed(text, pooling=pooling) for text in texts]
+        assert sizes == [] and np.array_equal(model.embed(texts, pooling=pooling), alone)
+        assert sizes == [32, 8]
+        sizes.clear()
+    long = [[5 + i] * 500 for i in range(10)]
+    assert np.array_equal(model.embed(long), [model.embed(ids) for ids in long]) and sizes == [8, 2]
+    with pytest.raises(smolrun.UsageError, match="990000"):
+        model.embed([[5], [990000], [6]])
+    assert np.array_equal(model.embed([[5], [6]])[1], model.embed([6]))
+
+
 def test_scores_and_perplexity_are_those_of_smolrun(blob, model, tmp_path):
     text = " ".join(random.Random(3).choice(WORDS) for _ in range(900))
     (tmp_path / "text").write_text(text)

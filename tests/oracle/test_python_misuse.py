@@ -228,6 +228,12 @@ def test_cancellation_ends_calls_of_any_kind(model):
         with pytest.raises(smolrun.CancelledError):
             call(long, cancel=cancel)
         call(long, cancel=None)
+    cancel = smolrun.Cancel()
+    threading.Timer(0.05, cancel.cancel).start()
+    with pytest.raises(smolrun.CancelledError):
+        model.embed([long] * 2000, cancel=cancel)
+    cancel.reset()
+    assert model.embed([[5], [6]], cancel=cancel).shape[0] == 2
 
 
 # --- garbage, memory, files ------------------------------------------------------------------------

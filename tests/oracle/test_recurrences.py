@@ -2,14 +2,12 @@
 models with such layers: whatever is done to a sequence, its logits are the bits of a new context with the same tokens."""
 
 import ctypes
-import subprocess
 
 import numpy as np
 import pytest
 import torch
 from checkpoints import make_of
 from engine import Model, Prefixes, convert, eval_many, kernel_sets
-from internal import BUILD
 from test_components import POINTER, SIZE, assert_close, kernels, normal, rng  # noqa: F401: fixtures
 from test_determinism import eval_in_parts, random_sizes, same_bits, skip_unless_runs
 from test_states import Text, random_ids
@@ -131,23 +129,6 @@ def model(request, tmp_path_factory):
     folder = make_of(MODELS[kind], tmp_path_factory.mktemp(kind) / "checkpoint")
     with Model(convert(folder, folder / "a.smol", dtype)) as model:
         yield model
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_calibration_is_refused_by_name(kind, tmp_path):
-    folder = make_of(MODELS[kind], tmp_path / "checkpoint")
-    blob = convert(folder, tmp_path / "a.smol", "f32")
-    (tmp_path / "text").write_text("Anna the baker met Otto. " * 20)
-    for command in (
-        ["smolrun", "calibrate", blob, tmp_path / "text", "-o", tmp_path / "stats"],
-        ["smolconv", "--dtype", "int4", folder, tmp_path / "b.smol"],
-    ):
-        done = subprocess.run([BUILD / command[0], *command[1:]], capture_output=True, text=True)
-        assert done.returncode and "layers with states" in done.stderr
-    plain = [BUILD / "smolconv", "--quiet", "--dtype", "int4", "--calibration", "none", folder, tmp_path / "b.smol"]
-    assert subprocess.run(plain).returncode == 0
-    with Model(tmp_path / "b.smol") as model:
-        assert np.isfinite(model.logits(random_ids(np.random.default_rng(0), 20))).all()
 
 
 @pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])

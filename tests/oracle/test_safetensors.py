@@ -41,6 +41,7 @@ class Tensor(ctypes.Structure):
         ("whole_rows", ctypes.c_uint64),
         ("first_row", ctypes.c_uint64),
         ("run", ctypes.c_uint64 * 4),
+        ("piece", ctypes.c_uint64),
         ("paired_rows", ctypes.c_uint64),
     ]
 

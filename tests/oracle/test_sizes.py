@@ -11,7 +11,8 @@ import torch
 from blobs import read_blob, xxh3
 from checkpoints import load_reference, make, make_of
 from engine import Model, kernel_sets
-from features import CALIBRATED, featured
+from families import CONFIGS
+from features import featured
 from folding import Folding
 from internal import DAMAGED, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
@@ -57,6 +58,51 @@ def coarse(weights):
 # --- sensitivities --------------------------------------------------------------------------------
 
 
+# whose statistics have minor version 1
+TWELVE = ("olmoe", "qwen3_moe", "granitemoe", "granitemoeshared", "granitemoehybrid", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next",
+          "lfm2_moe")  # fmt: skip
+
+
+def twelve(parameters, place, q, key_heads):
+    """The places of a layer of minor version 1, the experts' matrices as one each."""
+    there = {name[len(place) :].removesuffix(".weight"): p.data for name, p in parameters.items() if name.startswith(place)}
+    there = {name.replace("feed_forward", "mlp").replace("block_sparse_moe", "mlp"): p for name, p in there.items()}
+    views = [None] * 12
+    if "mamba.in_proj" in there:
+        n_out = there["mamba.out_proj"].shape[1]
+        n_heads = there["mamba.A_log"].shape[0]
+        whole = there["mamba.in_proj"]
+        views[1], views[0], views[2] = whole.split([n_out, len(whole) - n_out - n_heads, n_heads])
+        views[3] = there["mamba.out_proj"]
+    elif "linear_attn.in_proj_qkv" in there:
+        views[:4] = [there[f"linear_attn.{n}"] for n in ("in_proj_qkv", "in_proj_z", "in_proj_a", "out_proj")]
+        views[7] = there["linear_attn.in_proj_b"]
+    elif "linear_attn.in_proj_qkvz" in there:  # head of keys by head of keys: q, k, v and z; b and a
+        views[3] = there["linear_attn.out_proj"]
+        whole, n_out = there["linear_attn.in_proj_qkvz"].view(key_heads, -1, views[3].shape[0]), views[3].shape[1] // key_heads
+        views[0], views[1] = whole.split([whole.shape[1] - n_out, n_out], 1)
+        views[7], views[2] = there["linear_attn.in_proj_ba"].view(key_heads, 2, -1, views[3].shape[0]).unbind(1)
+    elif "conv.in_proj" in there:
+        views[0], views[3] = there["conv.in_proj"], there["conv.out_proj"]
+    else:
+        views[:3] = [there[f"self_attn.{n}_proj"] for n in "qkv"]
+        views[3] = there.get("self_attn.o_proj", there.get("self_attn.out_proj"))
+        if len(views[0]) == 2 * q:  # queries and gates, head by head
+            dim = there["self_attn.q_norm"].shape[0]
+            views[0], views[7] = views[0].view(-1, 2, dim, views[0].shape[1]).unbind(1)
+    if "shared_mlp.input_linear" in there:
+        views[4], views[5] = there["shared_mlp.input_linear"].chunk(2)
+        views[6] = there["shared_mlp.output_linear"]
+    for names in (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"),
+                  ("shared_expert.gate_proj", "shared_expert.up_proj", "shared_expert.down_proj")):  # fmt: skip
+        if f"mlp.{names[0]}" in there:
+            views[4:7] = [there[f"mlp.{n}"] for n in names]
+    if "mlp.experts.down_proj" in there:
+        views[9], views[10] = there["mlp.experts.gate_up_proj"].chunk(2, 1)
+        views[11] = there["mlp.experts.down_proj"]
+    return views
+
+
 def matrices(model):
     """Views of all matrices in the order of the tensor table, rows last but one; None for a gate that there
     is not. A tied output becomes a matrix of its own."""
@@ -75,7 +121,9 @@ def matrices(model):
 
     for layer in range(c.num_hidden_layers):
         place = f"model.layers.{layer}."
-        if c.model_type == "gpt_neox":
+        if c.model_type in TWELVE:
+            yield from twelve(parameters, place, q, getattr(c, "linear_num_key_heads", 0))
+        elif c.model_type == "gpt_neox":
             place = f"gpt_neox.layers.{layer}."
             heads = parameters[place + "attention.query_key_value.weight"].data
             yield from heads.view(c.num_attention_heads, 3, dim, -1).unbind(1)
@@ -91,6 +139,11 @@ def matrices(model):
                 yield from of(place, "conv.in_proj", None, None, "conv.out_proj", *mlp)
             else:
                 yield from of(place, *NAMES.split()[:3], "self_attn.out_proj", *mlp)
+        elif c.model_type == "falcon_h1":
+            yield from of(place, *NAMES.split()[:4], *(f"feed_forward.{name}_proj" for name in ("gate", "up", "down")))
+            sizes = [c.mamba_d_ssm, c.mamba_d_ssm + 2 * c.mamba_n_groups * c.mamba_d_state, c.mamba_n_heads]
+            gate, mixed, step = parameters[place + "mamba.in_proj.weight"].data.split(sizes)
+            yield from (mixed, gate, step, *of(place, "mamba.out_proj"), None)
         elif c.model_type == "phi":
             yield from of(place, *NAMES.split()[:3], "self_attn.dense", None, "mlp.fc1", "mlp.fc2")
         elif (fused := parameters.get(place + "self_attn.qkv_proj.weight")) is not None:
@@ -126,7 +179,8 @@ def divergence(model, view, ids):
     return float((p * (change - (p * change).sum(-1, keepdim=True)) ** 2).sum(-1).mean() / 2)
 
 
-@pytest.mark.parametrize("family, window", [*((family, 512) for family in CALIBRATED), ("llama", 24), ("qwen3", 3)])
+@pytest.mark.sample(10)
+@pytest.mark.parametrize("family, window", [*((family, 512) for family in CONFIGS), ("llama", 24), ("qwen3", 3)])
 def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     make_of(featured(family), tmp_path, 3)
     stats = Stats(calibrated(tmp_path, tmp_path, "--diagonal", "--window", window, size=600).read_bytes())
@@ -140,7 +194,7 @@ def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     n = min(128, len(ids), window)
     later = [divergence(model, views[i], text) for text in passages(ids, n) for i in few]
     expected *= sum(later) / 4 / sum(expected[few])
-    assert len(stats.sensitivities) == len(expected) == 7 * stats.n_layers + 2
+    assert len(stats.sensitivities) == len(expected) == stats.per_layer * stats.n_layers + 2
     np.testing.assert_allclose(stats.sensitivities, expected, rtol=0.02, atol=1e-4 * max(expected))
 
 

@@ -179,7 +179,7 @@ def test_ids_are_those_of_the_reference(smol, reference, texts):
     check_encoding(smol, reference, texts)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 def test_decoding_is_that_of_the_reference(smol, reference, texts):
     ids = [smol.encode(text) for text in (texts if os.environ.get("SMOL_TEST_ALL") else texts[::3])]
     r = random.Random(1)
@@ -196,7 +196,7 @@ def test_every_token_decodes_as_in_the_reference(smol, reference):
             assert smol.decode([i], skip) == reference.decode([i], skip_special_tokens=skip)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @settings(max_examples=400, deadline=None)
 @given(text=st.text())
 def test_ids_of_any_text(smol, reference, text):

@@ -169,7 +169,8 @@ static smol_status map(void)
     if (smol_safetensors_open(temporary_write(&temporary, "model.safetensors", file, header),
                               &c.reader, &error))
         fail_msg("%s", error.message);
-    return smol_checkpoint_map(&c.reader, smol_family_of(&c.model), &c.model, c.sources, &error);
+    return smol_checkpoint_map(&c.reader, smol_family_of(&c.model, false), &c.model, c.sources,
+                               &error);
 }
 
 static void maps(void)

@@ -218,8 +218,8 @@ static void refuses_other_architectures(void **state)
     (void)state;
     does_not_support("{\"architectures\": [\"BloomForCausalLM\"]}",
                      "architectures[0] is \"BloomForCausalLM\": smolconv reads Llama, ");
-    does_not_support("{\"architectures\": [\"Gemma3ForConditionalGeneration\"]}",
-                     "architectures[0] is \"Gemma3ForConditionalGeneration\": smolconv reads "
+    does_not_support("{\"architectures\": [\"LlavaForConditionalGeneration\"]}",
+                     "architectures[0] is \"LlavaForConditionalGeneration\": smolconv reads "
                      "Llama, ");
     does_not_support("{\"architectures\": null, \"model_type\": \"bloom\"}",
                      "model_type is \"bloom\": smolconv reads Llama, ");

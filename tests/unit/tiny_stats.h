@@ -35,7 +35,7 @@ static inline struct weights tiny_weights(const struct mix *mix, const struct st
             .name = "tiny", .path = "tiny", .dtype = ST_F32, .data = (const uint8_t *)values};
         sources[i] = &tensors[i];
     }
-    return (struct weights){.family = smol_family_of(&odd_model),
+    return (struct weights){.family = smol_family_of(&odd_model, false),
                             .model = &odd_model,
                             .sources = sources,
                             .mix = mix,
@@ -45,10 +45,11 @@ static inline struct weights tiny_weights(const struct mix *mix, const struct st
 /* Makes all digests of the file right. */
 static inline void repair_stats(struct tiny_stats *stats)
 {
-    struct stats_header header;
-    memcpy(&header, stats->bytes, sizeof header);
-    uint64_t digest = smol_digest(&header, sizeof header);
-    memcpy(stats->bytes + sizeof header, &digest, sizeof digest);
+    struct stats_header header = {0};
+    size_t start = stats_header_size(&stats->header);
+    memcpy(&header, stats->bytes, start);
+    uint64_t digest = smol_digest(&header, start);
+    memcpy(stats->bytes + start, &digest, sizeof digest);
     for (size_t i = 0; i < smol_stats_count(&stats->header); i++) {
         uint8_t *record = stats->bytes + smol_stats_offset(&stats->header, i);
         size_t size = (size_t)smol_stats_bytes(&stats->header, i);
@@ -79,7 +80,7 @@ static inline void make_stats(enum stats_kind kind, struct tiny_stats *stats)
     if (stats->size > sizeof stats->bytes ||
         smol_weights_key(&weights, &header->model_key, NULL) != SMOL_OK)
         abort();
-    memcpy(stats->bytes, header, sizeof *header);
+    memcpy(stats->bytes, header, stats_header_size(header));
     for (size_t r = 0; r < n; r++) {
         size_t width = smol_stats_width(header, r);
         for (size_t i = 0; i < width; i++)
