@@ -40,10 +40,8 @@ smol_status smol_hybrid_check(const struct blob_model *model, smol_error *error)
         const char *name;
         uint32_t value, low, high;
     } ranges[] = {
-        {"parallel", h->parallel, 1, 1},
-        {"norm", h->norm, 0, MIXER_NORM_COUNT - 1},
-        {"input_biases", h->input_biases, 0, 1},
-        {"output_bias", h->output_bias, 0, 1},
+        {"parallel", h->parallel, 1, 1},         {"norm", h->norm, 0, MIXER_NORM_COUNT - 1},
+        {"input_biases", h->input_biases, 0, 1}, {"output_bias", h->output_bias, 0, 1},
         {"a reserved field", h->reserved, 0, 0},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)

@@ -49,8 +49,8 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
         describe_layers(model, header);
 }
 
-/* Returns whether the fields from minor 1 on are in their ranges, and agree with each other. Records
- * have at most 2^60 bytes in all. */
+/* Returns whether the fields from minor 1 on are in their ranges, and agree with each other.
+ * Records have at most 2^60 bytes in all. */
 static bool layers_fit(const struct stats_header *header)
 {
     uint32_t n_stateful = 0, n_sparse = 0;

@@ -38,7 +38,7 @@ enum stats_input {
     STATS_OUTPUT = STATS_PER_LAYER, /* of the output layer, of every row */
     STATS_EXPERT,                   /* of an expert's gate and up: the rows that it gets */
     STATS_EXPERT_GATED,             /* of its down */
-    STATS_STATE, /* of the last matrix of a state, in a layer that attends too */
+    STATS_STATE,                    /* of the last matrix of a state, in a layer that attends too */
 };
 
 /* An input. The layer of the output layer is the number of layers. */

@@ -242,7 +242,8 @@ static void activate(const struct estimate *e, enum tensor_role gate, enum tenso
     if (has_gate)
         multiply(e, up, width, hidden, e->input, e->inner);
     for (size_t i = 0; i < width; i++)
-        e->inner[i] = activated(e->gate[i] * squared(e, e->model.hybrid.mlp_gate)) * (has_gate ? e->inner[i] : 1);
+        e->inner[i] = activated(e->gate[i] * squared(e, e->model.hybrid.mlp_gate)) *
+                      (has_gate ? e->inner[i] : 1);
 }
 
 /* Sets `added` to the output of the MLP, in a layer with experts of the one beside them. */

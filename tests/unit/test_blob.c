@@ -381,8 +381,9 @@ static void hybrids_that_break_a_rule_are_refused(void **state)
 static void hybrids_have_blocks_one_after_the_other(void **state)
 {
     (void)state;
-    static const uint32_t blocks[] = {BLOCK_NORM_OUTPUTS, BLOCK_NO_INPUT_NORMS, BLOCK_NO_GATE,
-                                      BLOCK_PARALLEL, BLOCK_ONE_NORM, BLOCK_ATTENTION_GATE};
+    static const uint32_t blocks[] = {BLOCK_NORM_OUTPUTS, BLOCK_NO_INPUT_NORMS,
+                                      BLOCK_NO_GATE,      BLOCK_PARALLEL,
+                                      BLOCK_ONE_NORM,     BLOCK_ATTENTION_GATE};
     struct blob_model model = hybrid_model();
     smol_error reason;
     assert_int_equal(smol_hybrid_check(&model, &reason), SMOL_OK);
