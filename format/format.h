@@ -68,10 +68,11 @@ enum blob_feature {
     /* with FEATURE_ENCODER: windows see both sides, a text may have up to ENCODER_MAX_CONTEXT
      * tokens, or struct blob_encoder.norms_embedding is not 0 */
     FEATURE_AROUND = 1 << 14,
+    FEATURE_NORMED = 1 << 18, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
-                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND,
+                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_NORMED,
 };
 
 enum section_kind {
@@ -283,7 +284,12 @@ struct blob_dense {
     uint32_t has_bias;   /* 0 or 1 */
     uint32_t reserved;
 };
-enum dense_activation { DENSE_IDENTITY, DENSE_TANH, DENSE_ACTIVATIONS };
+enum dense_activation {
+    DENSE_IDENTITY,
+    DENSE_TANH,
+    DENSE_GELU_NORM, /* FEATURE_NORMED: GELU, then a LayerNorm without weights */
+    DENSE_ACTIVATIONS
+};
 
 /* The rest of how an embedding is made. It starts with this struct. The tables follow in the order
  * in which they are listed here, each at the first multiple of BLOB_ALIGN after the previous one.

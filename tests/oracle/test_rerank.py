@@ -1,4 +1,4 @@
-"""Rerankers against transformers: BERT with a score, and Qwen3 with a score or with yes and no."""
+"""Rerankers against transformers: BERT and ModernBERT with a score, and Qwen3 with a score or with yes and no."""
 
 import json
 import random
@@ -18,7 +18,15 @@ from test_encoder import lines
 from test_tokenizer import training_texts
 from test_tokenizer_families import bert
 from tokenizers import Tokenizer
-from transformers import BertConfig, BertForSequenceClassification, Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    ModernBertConfig,
+    ModernBertForSequenceClassification,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Qwen3ForSequenceClassification,
+)
 
 QUERY = "how are [SEP] letters <|im_end|> joined?"
 BEFORE = (
@@ -35,7 +43,7 @@ def rank(blob, query, texts, *words):
     return np.array([float(line) for line in out.stdout.split()])
 
 
-def pair_template(content):
+def pair_template(content, typed=True):
     ids = {t["content"]: t["id"] for t in content["added_tokens"]}
 
     def special(token, kind):
@@ -47,7 +55,7 @@ def pair_template(content):
     single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
     tokens = {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in ("[CLS]", "[SEP]")}
     return {
-        "type": "TemplateProcessing", "single": single, "pair": [*single, text("B", 1), special("[SEP]", 1)],
+        "type": "TemplateProcessing", "single": single, "pair": [*single, text("B", int(typed)), special("[SEP]", int(typed))],
         "special_tokens": tokens,
     }  # fmt: skip
 
@@ -102,8 +110,65 @@ def test_bert_scores_as_transformers_does(seed, training, tmp_path):
         expected = 1 / (1 + np.exp(-expected))
     scores = rank(convert(tmp_path / "c", tmp_path / "a.smol", "f32"), query, texts)
     assert np.abs(scores - expected).max() <= 2e-5 * max(1, np.abs(expected).max())
-    scores = rank(convert(tmp_path / "c", tmp_path / "b.smol", "int8"), query, texts)
-    assert np.abs(scores - expected).max() <= 0.03 * max(1, np.abs(expected).max())
+    blob = convert(tmp_path / "c", tmp_path / "b.smol", "int8")
+    assert np.abs(rank(blob, query, texts) - expected).max() <= 0.03 * max(1, np.abs(expected).max())
+    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+
+
+def make_modern(folder, seed, activation=None, **settings):
+    folder.mkdir(exist_ok=True)
+    tokenizer_of(lines(40, seed=1), folder)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    for token in ("[CLS]", "[SEP]"):
+        content["model"]["vocab"][token] = number = len(content["model"]["vocab"])
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        content["added_tokens"].append({"id": number, "content": token, "special": True} | flags)
+    content["post_processor"] = pair_template(content, typed=seed % 2)
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    sizes = {
+        "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 100, "num_labels": 1,
+        "vocab_size": len(content["model"]["vocab"]), "max_position_embeddings": 200, "local_attention": 20, "bos_token_id": None,
+        "eos_token_id": None, "pad_token_id": None, "cls_token_id": None, "sep_token_id": None,
+    }  # fmt: skip
+    model = ModernBertForSequenceClassification(ModernBertConfig(**sizes | settings)).eval()
+    randomize(model, torch.Generator().manual_seed(seed))
+    model.save_pretrained(folder)
+    if activation:
+        change = {"sentence_transformers": {"activation_fn": f"torch.nn.modules.{activation}"}}
+        edit_json(folder / "config.json", **change)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(model.config.max_position_embeddings, strategy="longest_first")
+    return model, tokenizer
+
+
+def modern_score(model, tokenizer, query, text):
+    with torch.inference_mode():
+        return float(model(input_ids=torch.tensor([tokenizer.encode(query, text).ids])).logits[0, 0])
+
+
+@pytest.mark.sample(20)
+@pytest.mark.parametrize("seed", range(40))
+def test_modernbert_scores_as_transformers_does(seed, tmp_path):
+    r = random.Random(seed)
+    heads = r.choice([1, 2, 4])
+    activation = r.choice([None, "linear.Identity", "activation.Sigmoid"])
+    model, tokenizer = make_modern(
+        tmp_path / "c", seed, activation, num_attention_heads=heads, hidden_size=heads * r.choice([8, 12, 30]),
+        num_hidden_layers=r.randint(1, 4), intermediate_size=r.randint(5, 130), local_attention=r.choice([3, 20, 128]),
+        max_position_embeddings=r.choice([60, 200, 900]), classifier_pooling=r.choice(["cls", "mean"]),
+        classifier_bias=r.random() < 0.5, norm_bias=r.random() < 0.5, norm_eps=r.choice([1e-5, 1e-2]),
+    )  # fmt: skip
+    query, *texts = lines(6, seed)
+    expected = np.array([modern_score(model, tokenizer, query, text) for text in texts])
+    if activation != "linear.Identity":
+        expected = 1 / (1 + np.exp(-expected))
+    for dtype, most in (("f32", 2e-5), ("int8", 0.03)):
+        blob = convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype)
+        difference = np.abs(rank(blob, query, texts) - expected).max() / max(1, np.abs(expected).max())
+        print(f"{dtype}: {difference:.1e}")
+        assert difference <= most
+    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
 
 
 def make_qwen(folder, seed, kind, **settings):
