@@ -434,6 +434,10 @@ ENCODERS = {
         torch_dtype="float32", vocab_size=50368,
     ),
 }  # fmt: skip
+ENCODERS["gte-reranker-modernbert-base"] = ENCODERS["ModernBERT base"] | dict(
+    architectures=["ModernBertForSequenceClassification"], _name_or_path="gte-reranker-modernbert-base",
+    id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0},
+)  # fmt: skip
 
 # the outputs of an encoder's Dense layers, which have no bias and no activation; a Normalize follows
 DENSE = {"EmbeddingGemma 300M": (3072, 768)}

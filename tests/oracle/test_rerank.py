@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import programs
+import published
 import pytest
 import torch
 from blobs import edited, read_blob, section
@@ -117,7 +118,8 @@ def test_bert_scores_as_transformers_does(seed, training, tmp_path):
     assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
 
 
-def make_modern(folder, seed, activation=None, **settings):
+def make_modern(folder, seed, activation=None, keys=None, **settings):
+    """keys: config.json, which the settings otherwise make."""
     folder.mkdir(exist_ok=True)
     tokenizer_of(lines(40, seed=1), folder)
     content = json.loads((folder / "tokenizer.json").read_text())
@@ -132,9 +134,12 @@ def make_modern(folder, seed, activation=None, **settings):
         "vocab_size": len(content["model"]["vocab"]), "max_position_embeddings": 200, "local_attention": 20, "bos_token_id": None,
         "eos_token_id": None, "pad_token_id": None, "cls_token_id": None, "sep_token_id": None,
     }  # fmt: skip
-    model = ModernBertForSequenceClassification(ModernBertConfig(**sizes | settings)).eval()
+    config = ModernBertConfig(**keys | {"vocab_size": sizes["vocab_size"]} if keys else sizes | settings)
+    model = ModernBertForSequenceClassification(config).eval()
     randomize(model, torch.Generator().manual_seed(seed))
     model.save_pretrained(folder)
+    if keys:
+        (folder / "config.json").write_text(json.dumps(keys | {"vocab_size": sizes["vocab_size"]}))
     if activation:
         change = {"sentence_transformers": {"activation_fn": f"torch.nn.modules.{activation}"}}
         edit_json(folder / "config.json", **change)
@@ -171,6 +176,16 @@ def test_modernbert_scores_as_transformers_does(seed, tmp_path):
         print(f"{dtype}: {difference:.1e}")
         assert difference <= most
     assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+
+
+def test_published_settings_score_as_transformers_does(tmp_path):
+    """config.json as published, spelling and all, but for sizes."""
+    keys = published.cut(published.ENCODERS["gte-reranker-modernbert-base"], 0)
+    model, tokenizer = make_modern(tmp_path / "c", 1, keys=keys)
+    assert model.config.classifier_pooling == "mean" and model.config.num_labels == 1
+    query, *texts = lines(6, 1)
+    expected = 1 / (1 + np.exp([-modern_score(model, tokenizer, query, text) for text in texts]))
+    assert np.abs(rank(convert(tmp_path / "c", tmp_path / "a.smol", "f32"), query, texts) - expected).max() <= 2e-5
 
 
 def make_qwen(folder, seed, kind, **settings):
