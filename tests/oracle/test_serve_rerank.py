@@ -1,4 +1,4 @@
-"""smolserve's /v1/rerank: the scores of smolrun embed --rerank and of transformers, in the form of Cohere, Jina and vLLM."""
+"""smolserve's /v1/rerank and /v2/rerank: the scores of smolrun embed --rerank and of transformers, in the form of Cohere, Jina and vLLM."""
 
 import json
 import random
@@ -84,6 +84,17 @@ def test_forms_of_a_request(made, server):
         assert rerank(server, name, top_n=n)["results"] == whole[: n or None]
     same = [row["index"] for row in whole if TEXTS[row["index"]] == "same"]
     assert same == [30, 33]
+
+
+def test_the_newer_path_answers_alike(made, server):
+    body = {"model": made[0][0].stem, "query": QUERY, "documents": TEXTS, "top_n": 5}
+    for members in ({}, {"return_documents": True}, {"max_tokens_per_doc": None}):
+        status, answer = server.post("/v2/rerank", body | members)
+        older = server.post(ROUTE, body | members)[1]
+        assert status == 200 and answer.pop("id") != older.pop("id") and answer == older
+        assert all(("document" in row) == bool(members.get("return_documents")) for row in answer["results"])
+    status, answer = server.post("/v2/rerank", body | {"max_tokens_per_doc": 4096})
+    assert (status, answer["error"]["param"]) == (400, "max_tokens_per_doc")
 
 
 def test_requests_at_the_same_time_do_not_change_each_other(made, server):
