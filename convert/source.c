@@ -223,7 +223,8 @@ static smol_status check_ahead(const struct source *source, enum blob_dtype dtyp
                          "are supported",
                          source->folder, source->config_name, model->context_length,
                          ENCODER_MAX_CONTEXT);
-    if (dtype > DTYPE_INT8 || source->calibration)
+    bool calibrated = source->calibration && strcmp(source->calibration, "none") != 0;
+    if (dtype > DTYPE_INT8 || calibrated)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: an encoder: f32, bf16 and int8 are supported, without calibration",
                          source->folder);

@@ -69,10 +69,12 @@ enum blob_feature {
      * tokens, or struct blob_encoder.norms_embedding is not 0 */
     FEATURE_AROUND = 1 << 14,
     FEATURE_HYBRID = 1 << 15, /* SECTION_HYBRID: layers with a state attend too; with STATES */
+    FEATURE_NORMED = 1 << 18, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
-                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID,
+                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
+                     FEATURE_NORMED,
 };
 
 enum section_kind {
@@ -307,7 +309,12 @@ struct blob_dense {
     uint32_t has_bias;   /* 0 or 1 */
     uint32_t reserved;
 };
-enum dense_activation { DENSE_IDENTITY, DENSE_TANH, DENSE_ACTIVATIONS };
+enum dense_activation {
+    DENSE_IDENTITY,
+    DENSE_TANH,
+    DENSE_GELU_NORM, /* FEATURE_NORMED: GELU, then a LayerNorm without weights */
+    DENSE_ACTIVATIONS
+};
 
 /* The rest of how an embedding is made. It starts with this struct. The tables follow in the order
  * in which they are listed here, each at the first multiple of BLOB_ALIGN after the previous one.

@@ -269,8 +269,11 @@ static bool encoder_is_valid(const struct blob *blob)
 static smol_status check_embedder(struct blob *blob, smol_error *error)
 {
     smol_error reason;
+    bool normed = blob->header->required_features & FEATURE_NORMED;
     if (!(blob->header->required_features & FEATURE_EMBEDDER))
-        return SMOL_OK;
+        return normed ? damaged(blob, error, "the normed feature without that of an embedder",
+                                offsetof(struct blob_header, required_features))
+                      : SMOL_OK;
     smol_status status = take(blob, SECTION_EMBEDDER, 1, (const void **)&blob->embedder_section,
                               &blob->n_embedder, error);
     if (status)
@@ -278,6 +281,10 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
     if (smol_embedder_open(blob->embedder_section, blob->n_embedder, blob->model, &blob->embedder,
                            &reason))
         return damaged_section(blob, error, SECTION_EMBEDDER, reason.message,
+                               find_section(blob, SECTION_EMBEDDER)->offset);
+    if (smol_embedder_is_normed(blob->embedder.header) != normed)
+        return damaged_section(blob, error, SECTION_EMBEDDER,
+                               "its activations and the normed feature contradict each other",
                                find_section(blob, SECTION_EMBEDDER)->offset);
     return SMOL_OK;
 }

@@ -550,6 +550,24 @@ static smol_status read_score(const struct json_settings *config, enum embedder_
                               config->path, function);
 }
 
+/* Reads what is between an encoder's last layer and its score. */
+static smol_status read_classifier(const struct json_settings *config, struct config *result)
+{
+    static const enum encoder_pooling kinds[] = {ENCODER_FIRST, ENCODER_MEAN};
+    static const char *const poolings[] = {"cls", "mean", NULL}, *const activations[] = {"gelu",
+                                                                                         NULL};
+    uint32_t chosen = 0, ignored;
+    smol_status status = SMOL_OK;
+    if (result->family->norms_score)
+        status = check_choice(config, "classifier_pooling", poolings, "cls or mean", &chosen);
+    if (!status && result->family->norms_score)
+        status = check_choice(config, "classifier_activation", activations, "gelu", &ignored);
+    if (!status && result->family->norms_score)
+        status = smol_setting_flag(config, "classifier_bias", &result->score_biased);
+    result->score_pooling = kinds[chosen];
+    return status;
+}
+
 /* The keys that may be null, as transformers' classes declare them. Keys that hold objects or lists
  * may be null too. */
 static const char *const nullable[] = {
@@ -605,6 +623,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = read_outer_flags(&outer, config, model);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
+    if (!status && result->head == HEAD_SCORE)
+        status = read_classifier(config, result);
     if (!status)
         status = check_recurrences(config, model);
     if (!status)

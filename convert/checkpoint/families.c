@@ -828,6 +828,8 @@ static const struct family families[] = {
     {
         .architecture = "ModernBertForMaskedLM",
         .body = "ModernBertModel",
+        .scorer = "ModernBertForSequenceClassification",
+        .norms_score = true,
         .model_type = "modernbert",
         .sizes = {768, 1152, 22, 12, 0, 0, 50368, 8192},
         .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},

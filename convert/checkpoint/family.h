@@ -179,7 +179,9 @@ struct family {
     bool encodes;            /* windows see half of the window on either side */
     const char *encodes_key; /* makes a model without an output layer an encoder, whose windows see
                               * half of sliding_window on either side; NULL: none */
-    bool scores;             /* it has a score's tensors; set for rerankers */
+    bool norms_score; /* a scorer has a GELU layer and a norm before its classifier, and config.json
+                       * may have classifier_pooling, _activation and _bias */
+    bool scores;      /* it has a score's tensors; set for rerankers */
     bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings
                          */
     const char *embedding_norm[2], *layer_norm[2];

@@ -379,15 +379,15 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks",   "template", "scanner",    "text",
-                                        "mixed",    "tools",    "components", "vocabulary",
-                                        "encoder",  "states",   "experts",    "embedder",
-                                        "clusters", "ahead",    "around",     "hybrid"};
+    static const char *const names[] = {
+        "blocks",     "template",   "scanner", "text",   "mixed",        "tools",
+        "components", "vocabulary", "encoder", "states", "experts",      "embedder",
+        "clusters",   "ahead",      "around",  "hybrid", [18] = "normed"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (!(header->required_features >> i & 1))
+        if (!names[i] || !(header->required_features >> i & 1))
             continue;
         fprintf(out, "%s%s", before, names[i]);
         before = ", ";

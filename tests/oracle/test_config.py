@@ -122,6 +122,8 @@ class Config(ctypes.Structure):
         ("nest", ctypes.c_char_p),
         ("head", ctypes.c_int),
         ("score", ctypes.c_int),
+        ("score_pooling", ctypes.c_int),
+        ("score_biased", ctypes.c_uint32),
         ("model", Model),
         ("layers", ctypes.c_uint8 * 1024),
         ("inv_freq", ctypes.c_float * 1024),
