@@ -36,6 +36,7 @@ enum extent {
     LATENT_VALUES
 };
 enum presence {
+    NEVER, /* numbers that no role has */
     ALWAYS,
     WITH_ATTENTION,
     WITH_INPUT_NORMS,
@@ -309,6 +310,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
     case WITH_SHARED_GATE:
         return smol_layer_is_sparse(model, layer) && model->experts.shared_gate;
+    case NEVER:
+        return false;
     case ALWAYS:
         break;
     }
