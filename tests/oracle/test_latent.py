@@ -94,7 +94,7 @@ def test_a_cache_of_prefixes_gives_the_same_bits(model):
         for _ in range(2):
             with model.context(1, prefixes=prefixes) as context:
                 assert same_bits(context.eval(ids, 1), expected)
-        assert prefixes.info().n_hits > 0
+        assert prefixes.info().n_reused > 0
 
 
 @pytest.mark.parametrize("kv, size", [("f32", 4), ("f16", 2), ("int8", 1), ("int4", 0.5)])
@@ -149,5 +149,5 @@ def test_calibration_is_refused(checkpoint, tmp_path):
 
 
 def test_adapters_are_refused(checkpoint, tmp_path):
-    done = smolconv(checkpoint, "-o", tmp_path / "out.smol", "--lora", tmp_path)
+    done = smolconv(checkpoint, tmp_path / "out.smol", "--lora", tmp_path)
     assert_refuses(done, UNSUPPORTED, "latent vectors")
