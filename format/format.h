@@ -221,8 +221,9 @@ enum expert_scoring {
 /* Multi-head latent attention (DeepSeek-AI, 2024). All heads share one key, which is the value too:
  * kv_rank channels, the latent vector, then rotary_dim ones, which rotate. n_kv_heads is 1, and
  * head_dim kv_rank + rotary_dim. A head's query has query_dim channels, which ROLE_ATTN_K_UP turns
- * into a query of the latent vector, then those that rotate. ROLE_ATTN_V_UP turns the latent part of
- * attention's output into the value_dim channels of a head. All zero: the model has no latents. */
+ * into a query of the latent vector, then those that rotate. ROLE_ATTN_V_UP turns the latent part
+ * of attention's output into the value_dim channels of a head. All zero: the model has no latents.
+ */
 struct blob_latent {
     uint32_t kv_rank; /* a multiple of TILE_ROWS */
     uint32_t q_rank;  /* inputs of ROLE_ATTN_Q, which ROLE_ATTN_Q_DOWN computes; 0: hidden_size */

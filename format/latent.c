@@ -38,7 +38,8 @@ static smol_status check_sizes(const struct blob_latent *latent, smol_error *err
                              "%s is %u: must be a multiple of %u from %u to %u", sizes[i].name,
                              sizes[i].value, sizes[i].multiple, sizes[i].low, sizes[i].high);
     if (f32_bits(latent->norm_eps) >= f32_bits(1))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "norm_eps is %g: must be at least 0 and below 1",
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "norm_eps is %g: must be at least 0 and below 1",
                          (double)latent->norm_eps);
     for (size_t i = 0; i < sizeof latent->reserved / sizeof latent->reserved[0]; i++)
         if (latent->reserved[i])
@@ -51,16 +52,18 @@ smol_status smol_latent_check(const struct blob_model *m, smol_error *error)
     smol_status status = check_sizes(&m->latent, error);
     if (status)
         return status;
-    if (smol_model_is_plain(m) || m->n_kv_heads != 1 || m->head_dim != m->latent.kv_rank + m->rotary_dim)
+    if (smol_model_is_plain(m) || m->n_kv_heads != 1 ||
+        m->head_dim != m->latent.kv_rank + m->rotary_dim)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "latent vectors need one key head of %u channels, which has rotary_dim %u "
                          "of them after kv_rank %u",
                          m->head_dim, m->rotary_dim, m->latent.kv_rank);
-    if (m->states.kind != STATE_NONE || m->attention_bias != BIAS_NONE || m->query_growth != 0 || m->attention_softcap != 0 ||
-        m->experts.qkv_clip != 0 ||
+    if (m->states.kind != STATE_NONE || m->attention_bias != BIAS_NONE || m->query_growth != 0 ||
+        m->attention_softcap != 0 || m->experts.qkv_clip != 0 ||
         m->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL | BLOCK_ATTENTION_GATE))
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "latent vectors come with no states, and no biases, norms, caps or gates of "
-                         "heads");
+        return smol_fail(
+            error, SMOL_ERROR_DAMAGED,
+            "latent vectors come with no states, and no biases, norms, caps or gates of "
+            "heads");
     return SMOL_OK;
 }

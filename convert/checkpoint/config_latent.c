@@ -40,9 +40,10 @@ static smol_status check_sizes(const struct json_settings *config, const struct 
                          "one of them",
                          config->path, model->hidden_size, model->n_heads);
     if (latent->kv_rank % TILE_ROWS || latent->value_dim % TILE_ROWS || latent->value_dim == 0)
-        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: kv_lora_rank %u and v_head_dim %u: only multiples of %d are supported",
-                         config->path, latent->kv_rank, latent->value_dim, TILE_ROWS);
+        return smol_fail(
+            config->error, SMOL_ERROR_UNSUPPORTED,
+            "%s: kv_lora_rank %u and v_head_dim %u: only multiples of %d are supported",
+            config->path, latent->kv_rank, latent->value_dim, TILE_ROWS);
     if (latent->kv_rank + model->rotary_dim > MAX_HEAD_DIM || latent->value_dim > MAX_HEAD_DIM)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: kv_lora_rank %u with qk_rope_head_dim %u, and v_head_dim %u: at most "

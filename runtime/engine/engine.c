@@ -82,10 +82,9 @@ static uint64_t place_latent(struct engine *e, uint8_t *memory)
     uint64_t bytes = place_arrays(memory, e->n_rows, &down, 1);
     if (e->network->model.dtype != DTYPE_INT8 || latent->kv_rank == 0)
         return bytes;
-    bytes +=
-        place_copy(memory ? memory + bytes : NULL, columns, &e->query_down_q, latent->q_rank);
-    return bytes + place_copy(memory ? memory + bytes : NULL,
-                              columns * e->network->model.n_heads, &e->heads_q, widest);
+    bytes += place_copy(memory ? memory + bytes : NULL, columns, &e->query_down_q, latent->q_rank);
+    return bytes + place_copy(memory ? memory + bytes : NULL, columns * e->network->model.n_heads,
+                              &e->heads_q, widest);
 }
 
 /* Divides `memory` into the activations. The first call measures, with NULL; the second places. */
@@ -107,7 +106,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->normed_q, m->hidden_size},    {&e->query_q, attended},
         {&e->gated_q, e->mlp_width},       {&e->convolved_q, convolved},
         {&e->normed_rest, m->hidden_size}, /* from here on: models of embeddings */
-        {&e->query_rest, attended},           {&e->gated_rest, e->mlp_width},
+        {&e->query_rest, attended},        {&e->gated_rest, e->mlp_width},
     };
     bool rests = int8 && e->network->blob->encoder;
     size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
