@@ -336,10 +336,6 @@ static smol_status open_adapter(struct source *source, const struct option_texts
             error, SMOL_ERROR_USAGE,
             "--lora: %zu adapters, but only one can be merged: merge the others with PEFT",
             adapters->n);
-    if (source->config.model.experts.n_experts > 0)
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "--lora: adapters of models with experts are not supported: merge it with "
-                         "PEFT, save the model and convert that");
     if (source->config.model.latent.kv_rank > 0)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "--lora: adapters of models with latent vectors are not supported: merge "
@@ -464,15 +460,12 @@ smol_status smol_source_tokenizer_config(const struct source *source, struct jso
     return smol_settings_open(source->folder, "tokenizer_config.json", false, config, error);
 }
 
-/* Makes the variant of the family for a GGUF file whose norms already have the family's offset. */
-static smol_status use_stored_norms(struct source *source, smol_error *error)
+/* Makes the variant of the family whose tensors are as GGUF files have them. */
+static smol_status adapt_family(struct source *source, smol_error *error)
 {
-    const struct gguf_arch *arch = smol_gguf_arch(&source->shards.gguf);
-    if (!arch || !arch->adds_offset)
-        return SMOL_OK;
     smol_status status = make_variant(source, error);
     if (!status)
-        source->variant->norm_offset = 0;
+        smol_gguf_adapt(smol_gguf_arch(&source->shards.gguf), source->variant);
     return status;
 }
 
@@ -488,7 +481,7 @@ static smol_status open_gguf_settings(struct source *source, uint32_t context, s
         status = smol_config_read(&config, &source->tokenizer_config, &source->tokenizer_json,
                                   context, &source->config);
     smol_settings_close(&config);
-    return status ? status : use_stored_norms(source, error);
+    return status ? status : adapt_family(source, error);
 }
 
 /* Opens the settings that the model and its tokenizer have. */

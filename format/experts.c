@@ -112,7 +112,7 @@ smol_status smol_experts_check(const struct blob_model *m, smol_error *error)
     for (size_t i = 0; i < sizeof x->reserved; i++)
         if (x->reserved[i])
             return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved byte is not zero");
-    if (m->blocks & (BLOCK_NO_GATE | BLOCK_PARALLEL) || m->mlp_bias)
+    if (m->blocks & (BLOCK_NO_GATE | BLOCK_PARALLEL) || m->mlp_bias || m->hybrid.parallel)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "experts need gates, no biases, and blocks one after the other");
     return check_dense(m, error);

@@ -68,11 +68,13 @@ enum blob_feature {
     /* with FEATURE_ENCODER: windows see both sides, a text may have up to ENCODER_MAX_CONTEXT
      * tokens, or struct blob_encoder.norms_embedding is not 0 */
     FEATURE_AROUND = 1 << 14,
+    FEATURE_HYBRID = 1 << 15, /* SECTION_HYBRID: layers with a state attend too; with STATES */
     FEATURE_LATENT = 1 << 17, /* SECTION_LATENT: attention to latent vectors; with FEATURE_BLOCKS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
-                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_LATENT,
+                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
+                     FEATURE_LATENT,
 };
 
 enum section_kind {
@@ -93,6 +95,7 @@ enum section_kind {
     SECTION_STATES = 14,    /* struct blob_states, FEATURE_STATES */
     SECTION_EXPERTS = 15,   /* struct blob_experts, FEATURE_EXPERTS */
     SECTION_EMBEDDER = 16,  /* struct blob_embedder, then its tables, FEATURE_EMBEDDER */
+    SECTION_HYBRID = 17,    /* struct blob_hybrid, FEATURE_HYBRID */
     SECTION_LATENT = 20,    /* struct blob_latent, FEATURE_LATENT */
     /* data sections */
     SECTION_FIRST_DATA = 32,
@@ -193,6 +196,27 @@ enum state_kind {
 };
 enum { STATES_MAX_TAPS = 16, STATES_MAX_HEADS = 1 << 12, STATES_MAX_SIZE = 1 << 10 };
 
+/* Layers whose attention and state stand side by side (Falcon-H1; Zuo et al., 2025): both read the
+ * same input, and both outputs are added to the residual stream. Parts have scales. All zero: a
+ * state stands in place of attention. */
+struct blob_hybrid {
+    uint32_t parallel;                 /* 1 */
+    uint32_t norm;                     /* enum mixer_norm */
+    uint32_t input_biases;             /* 1: ROLE_MIXER_GATE, _IN and _STEP have biases */
+    uint32_t output_bias;              /* 1: ROLE_MIXER_OUT has a bias */
+    float attention_in, attention_out; /* attention's input and output are multiplied by these, */
+    float mixer_in, mixer_out;         /* and those of what has the state */
+    float gate, x, b, c, step;         /* and the products of the latter's input */
+    float mlp_gate, mlp_out;           /* and the MLP's gate and output */
+    uint32_t reserved;
+};
+enum mixer_norm {
+    MIXER_NORM_LATE,  /* of the gated output */
+    MIXER_NORM_EARLY, /* of the output, before the gate */
+    MIXER_NORM_NONE,
+    MIXER_NORM_COUNT,
+};
+
 /* Mixtures of experts (Shazeer et al., 2017): in a sparse layer a router chooses for each token
  * n_used of n_experts MLPs, whose weighted outputs are added. All zero: the model has none. */
 struct blob_experts {
@@ -272,6 +296,7 @@ struct blob_model {
      * they are zero. */
     struct blob_states states;
     struct blob_experts experts;
+    struct blob_hybrid hybrid;
     struct blob_latent latent;
 };
 enum { MODEL_SECTION_SIZE = 128 };
@@ -386,11 +411,11 @@ enum tensor_role {
     ROLE_OUTPUT_BIAS,     /* (vocab_size) */
     /* per layer with a state, with FEATURE_STATES; FORMAT.md, 14, has their shapes */
     ROLE_MIXER_IN,        /* STATE_SHORT_CONV: B, C and x; others: the convolution's inputs */
-    ROLE_MIXER_IN_BIAS,   /* of STATE_SHORT_CONV */
+    ROLE_MIXER_IN_BIAS,   /* of STATE_SHORT_CONV, or with FEATURE_HYBRID */
     ROLE_MIXER_CONV,      /* (taps, channels): the weights of the oldest input come first */
     ROLE_MIXER_CONV_BIAS, /* (channels) */
     ROLE_MIXER_OUT,       /* (hidden_size, n_heads * head_dim) */
-    ROLE_MIXER_OUT_BIAS,  /* of STATE_SHORT_CONV */
+    ROLE_MIXER_OUT_BIAS,  /* of STATE_SHORT_CONV, or with FEATURE_HYBRID */
     /* per sparse layer, with FEATURE_EXPERTS; its shared MLP has the roles of an MLP */
     ROLE_ROUTER,      /* (n_experts, hidden_size), f32 in blobs of every dtype */
     ROLE_ROUTER_BIAS, /* (n_experts) */
@@ -409,7 +434,10 @@ enum tensor_role {
     ROLE_ATTN_GATE, /* as Q */
     ROLE_ATTN_GATE_BIAS,
     ROLE_SHARED_GATE, /* (1, hidden_size), f32: per sparse layer, of the MLP beside the experts */
-    /* per layer, with FEATURE_LATENT; FORMAT.md, 5.17, has the shapes of other roles with it */
+    /* with FEATURE_HYBRID */
+    ROLE_MIXER_GATE_BIAS,    /* (n_heads * head_dim) */
+    ROLE_MIXER_STEP_IN_BIAS, /* (n_heads): of ROLE_MIXER_STEP's product, before its scale */
+    /* per layer, with FEATURE_LATENT; FORMAT.md, 5.18, has the shapes of other roles with it */
     ROLE_ATTN_Q_DOWN = 58, /* (q_rank, hidden_size) */
     ROLE_ATTN_Q_DOWN_NORM, /* (q_rank) */
     ROLE_ATTN_LATENT_NORM, /* (kv_rank) */

@@ -57,8 +57,11 @@ enum presence {
     WITH_STATE_BIAS,
     WITH_EXPERTS,
     WITH_CHOICE_BIAS,
+    WITH_MIXER_IN_BIAS,
+    WITH_MIXER_OUT_BIAS,
+    WITH_PARTS_BIAS,
+    WITH_MIXER_NORM,
     WITH_SHARED_GATE,
-    WITH_SHORT_CONV_BIAS,
     WITH_RECURRENCE,
     WITH_MAMBA2,
     WITH_DELTA,
@@ -105,24 +108,27 @@ static const struct role_info {
     [ROLE_ATTN_GATE] = {"attn_gate", true, true, WITH_ATTENTION_GATE, QUERY, HIDDEN},
     [ROLE_ATTN_GATE_BIAS] = {"attn_gate_bias", false, true, WITH_ATTENTION_GATE_BIAS, ONE, QUERY},
     [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, MIXER_INPUTS, HIDDEN},
-    [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_SHORT_CONV_BIAS, ONE, MIXER_INPUTS},
+    [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_MIXER_IN_BIAS, ONE, MIXER_INPUTS},
     [ROLE_MIXER_CONV] = {"mixer_conv", false, true, WITH_STATE, TAPS, MIXER_CHANNELS},
     [ROLE_MIXER_CONV_BIAS] = {"mixer_conv_bias", false, true, WITH_STATE_BIAS, ONE, MIXER_CHANNELS},
     [ROLE_MIXER_OUT] = {"mixer_out", true, true, WITH_STATE, HIDDEN, MIXER_WIDTH},
-    [ROLE_MIXER_OUT_BIAS] = {"mixer_out_bias", false, true, WITH_SHORT_CONV_BIAS, ONE, HIDDEN},
+    [ROLE_MIXER_OUT_BIAS] = {"mixer_out_bias", false, true, WITH_MIXER_OUT_BIAS, ONE, HIDDEN},
     [ROLE_MIXER_GATE] = {"mixer_gate", true, true, WITH_RECURRENCE, MIXER_WIDTH, HIDDEN},
     [ROLE_MIXER_STEP] = {"mixer_step", true, true, WITH_RECURRENCE, MIXER_HEADS, HIDDEN},
     [ROLE_MIXER_RATE] = {"mixer_rate", true, true, WITH_DELTA, MIXER_HEADS, HIDDEN},
     [ROLE_MIXER_STEP_BIAS] = {"mixer_step_bias", false, true, WITH_RECURRENCE, ONE, MIXER_HEADS},
     [ROLE_MIXER_DECAY] = {"mixer_decay", false, true, WITH_RECURRENCE, ONE, MIXER_HEADS},
     [ROLE_MIXER_SKIP] = {"mixer_skip", false, true, WITH_MAMBA2, ONE, MIXER_HEADS},
-    [ROLE_MIXER_NORM] = {"mixer_norm", false, true, WITH_RECURRENCE, ONE, MIXER_NORM},
+    [ROLE_MIXER_NORM] = {"mixer_norm", false, true, WITH_MIXER_NORM, ONE, MIXER_NORM},
     [ROLE_ROUTER] = {"router", true, true, WITH_EXPERTS, EXPERTS, HIDDEN},
     [ROLE_ROUTER_BIAS] = {"router_bias", false, true, WITH_CHOICE_BIAS, ONE, EXPERTS},
     [ROLE_SHARED_GATE] = {"shared_gate", true, true, WITH_SHARED_GATE, ONE, HIDDEN},
     [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
     [ROLE_EXPERT_UP] = {"up", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
     [ROLE_EXPERT_DOWN] = {"down", true, true, WITH_EXPERTS, HIDDEN, EXPERT_WIDTH},
+    [ROLE_MIXER_GATE_BIAS] = {"mixer_gate_bias", false, true, WITH_PARTS_BIAS, ONE, MIXER_WIDTH},
+    [ROLE_MIXER_STEP_IN_BIAS] = {"mixer_step_in_bias", false, true, WITH_PARTS_BIAS, ONE,
+                                 MIXER_HEADS},
     [ROLE_ATTN_Q_DOWN] = {"attn_q_down", true, true, WITH_QUERY_RANK, QUERY_RANK, HIDDEN},
     [ROLE_ATTN_Q_DOWN_NORM] = {"attn_q_down_norm", false, true, WITH_QUERY_RANK, ONE, QUERY_RANK},
     [ROLE_ATTN_LATENT_NORM] = {"attn_latent_norm", false, true, WITH_LATENT, ONE, LATENT},
@@ -154,12 +160,14 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_K_NORM] = ROLE_ATTN_GATE,
     [ROLE_ATTN_GATE] = ROLE_ATTN_GATE_BIAS,
     [ROLE_ATTN_GATE_BIAS] = ROLE_MIXER_GATE,
-    [ROLE_MIXER_GATE] = ROLE_MIXER_IN,
+    [ROLE_MIXER_GATE] = ROLE_MIXER_GATE_BIAS,
+    [ROLE_MIXER_GATE_BIAS] = ROLE_MIXER_IN,
     [ROLE_MIXER_IN] = ROLE_MIXER_IN_BIAS,
     [ROLE_MIXER_IN_BIAS] = ROLE_MIXER_CONV,
     [ROLE_MIXER_CONV] = ROLE_MIXER_CONV_BIAS,
     [ROLE_MIXER_CONV_BIAS] = ROLE_MIXER_STEP,
-    [ROLE_MIXER_STEP] = ROLE_MIXER_RATE,
+    [ROLE_MIXER_STEP] = ROLE_MIXER_STEP_IN_BIAS,
+    [ROLE_MIXER_STEP_IN_BIAS] = ROLE_MIXER_RATE,
     [ROLE_MIXER_RATE] = ROLE_MIXER_STEP_BIAS,
     [ROLE_MIXER_STEP_BIAS] = ROLE_MIXER_DECAY,
     [ROLE_MIXER_DECAY] = ROLE_MIXER_SKIP,
@@ -249,7 +257,8 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
 /* Returns whether the layer, or the model if the role is not per layer, has such a tensor. */
 static bool has_role(const struct blob_model *model, enum tensor_role role, uint32_t layer)
 {
-    bool attends = !layer_has_state(model, layer);
+    bool attends = layer_attends(model, layer), has_state = layer_has_state(model, layer);
+    const struct blob_hybrid *hybrid = &model->hybrid;
     switch (roles[role].presence) {
     case WITH_INPUT_NORMS:
         return !(model->blocks & BLOCK_NO_INPUT_NORMS);
@@ -268,22 +277,31 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
     case WITH_QUERY_RANK:
         return attends && model->latent.q_rank;
     case WITH_STATE:
-        return !attends;
+        return has_state;
     case WITH_STATE_BIAS:
-        return !attends && model->states.biases;
-    case WITH_SHORT_CONV_BIAS:
-        return !attends && model->states.biases && model->states.kind == STATE_SHORT_CONV;
+        return has_state && model->states.biases;
+    case WITH_MIXER_IN_BIAS:
+        return has_state && (model->states.kind == STATE_SHORT_CONV ? model->states.biases
+                                                                    : hybrid->input_biases);
+    case WITH_MIXER_OUT_BIAS:
+        return has_state && (model->states.kind == STATE_SHORT_CONV ? model->states.biases
+                                                                    : hybrid->output_bias);
+    case WITH_PARTS_BIAS:
+        return has_state && hybrid->input_biases;
+    case WITH_MIXER_NORM:
+        return has_state && model->states.kind != STATE_SHORT_CONV &&
+               hybrid->norm != MIXER_NORM_NONE;
     case WITH_RECURRENCE:
-        return !attends && model->states.kind != STATE_SHORT_CONV;
+        return has_state && model->states.kind != STATE_SHORT_CONV;
     case WITH_MAMBA2:
-        return !attends && model->states.kind == STATE_MAMBA2;
+        return has_state && model->states.kind == STATE_MAMBA2;
     case WITH_ATTENTION_GATE:
         return attends && model->blocks & BLOCK_ATTENTION_GATE;
     case WITH_ATTENTION_GATE_BIAS:
         return attends && model->blocks & BLOCK_ATTENTION_GATE &&
                model->attention_bias != BIAS_NONE;
     case WITH_DELTA:
-        return !attends && model->states.kind == STATE_DELTA;
+        return has_state && model->states.kind == STATE_DELTA;
     case WITH_QKV_BIAS:
         return attends && model->attention_bias != BIAS_NONE;
     case WITH_O_BIAS:

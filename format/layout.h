@@ -20,10 +20,14 @@ enum {
     MAX_NAME = 64, /* capacity for smol_tensor_name */
 };
 
-/* Returns whether a layer has a state in place of attention. */
+/* Returns whether a layer has a state, and whether it attends. */
 static inline bool layer_has_state(const struct blob_model *model, uint32_t layer)
 {
     return model->states.layers[layer / 8] >> layer % 8 & 1;
+}
+static inline bool layer_attends(const struct blob_model *model, uint32_t layer)
+{
+    return !layer_has_state(model, layer) || model->hybrid.parallel;
 }
 
 /* Identifies a tensor by role and, for roles within a layer, the layer, and for roles of experts,

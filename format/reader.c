@@ -12,6 +12,7 @@
 #include "common/number.h"
 #include "format/delta.h"
 #include "format/experts.h"
+#include "format/hybrid.h"
 #include "format/latent.h"
 #include "format/model.h"
 #include "format/sections.h"
@@ -303,6 +304,27 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
         return damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model",
                                find_section(blob, SECTION_ENCODER)->offset);
     return check_embedder(blob, error);
+}
+
+static smol_status check_hybrid(struct blob *blob, smol_error *error)
+{
+    struct blob_hybrid *hybrid = &blob->model_copy->hybrid;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_HYBRID))
+        return SMOL_OK;
+    smol_status status =
+        take(blob, SECTION_HYBRID, sizeof *hybrid, (const void **)&blob->hybrid_section, &n, error);
+    if (status)
+        return status;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(hybrid, blob->hybrid_section, sizeof *hybrid);
+    if (n == 1 && !(blob->header->required_features & FEATURE_STATES))
+        smol_fail(&reason, SMOL_ERROR_DAMAGED, "it needs the states feature");
+    else if (n == 1 && !smol_hybrid_check(blob->model, &reason))
+        return SMOL_OK;
+    return damaged_section(blob, error, SECTION_HYBRID, reason.message,
+                           find_section(blob, SECTION_HYBRID)->offset);
 }
 
 static smol_status check_states(struct blob *blob, smol_error *error)
@@ -660,6 +682,8 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_model(blob, error);
     if (!status)
         status = check_encoder(blob, error);
+    if (!status)
+        status = check_hybrid(blob, error);
     if (!status)
         status = check_states(blob, error);
     if (!status)

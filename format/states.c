@@ -84,16 +84,18 @@ static smol_status check_short_conv(const struct blob_states *states, smol_error
     return SMOL_OK;
 }
 
-/* Checks the set of layers. */
+/* Checks the set of layers. A state in place of attention leaves no use for attention's bits. */
 static smol_status check_set(const struct blob_model *model, const uint8_t *layers,
                              smol_error *error)
 {
+    bool parallel = model->hybrid.parallel;
     for (uint32_t i = 0; i < STATES_MAX_LAYERS; i++)
-        if (layer_has_state(model, i) && (i >= model->n_layers || (layers && layers[i])))
+        if (layer_has_state(model, i) &&
+            (i >= model->n_layers || (layers && layers[i] && !parallel)))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u has a state, but %s", i,
                              i >= model->n_layers ? "there is no such layer" : "attention's bits");
     uint32_t n = smol_states_count(model);
-    if (n == 0 || n == model->n_layers)
+    if (n == 0 || (n == model->n_layers && !parallel))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "%s layer has a state", n ? "every" : "no");
     return SMOL_OK;
 }
@@ -104,6 +106,10 @@ smol_status smol_states_check(const struct blob_model *model, const uint8_t *lay
     const struct blob_states *states = &model->states;
     if (states->kind < STATE_SHORT_CONV || states->kind > STATE_DELTA)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "kind is %u: unknown", states->kind);
+    if (states->kind != STATE_MAMBA2 && model->hybrid.parallel)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "kind is %u: only Mamba2 stands side by side with attention",
+                         states->kind);
     if (states->taps < 2 || states->taps > STATES_MAX_TAPS)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "taps is %u: must be from 2 to %d",
                          states->taps, STATES_MAX_TAPS);

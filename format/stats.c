@@ -22,7 +22,7 @@ static bool has_bit(const uint8_t *bits, size_t layer)
 static void describe_layers(const struct blob_model *model, struct stats_header *header)
 {
     bool has_states = model->states.kind != STATE_NONE;
-    header->minor = STATS_MINOR;
+    header->minor = model->hybrid.parallel ? STATS_BESIDE : 1;
     header->state_width = has_states ? (uint32_t)smol_states_width(model) : 0;
     header->n_experts = model->experts.n_experts;
     header->expert_width = model->experts.width;
@@ -50,8 +50,8 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
         describe_layers(model, header);
 }
 
-/* Returns whether the fields of minor 1 are in their ranges, and agree with each other. Records
- * have at most 2^60 bytes in all. */
+/* Returns whether the fields from minor 1 on are in their ranges, and agree with each other.
+ * Records have at most 2^60 bytes in all. */
 static bool layers_fit(const struct stats_header *header)
 {
     uint32_t n_stateful = 0, n_sparse = 0;
@@ -67,6 +67,8 @@ static bool layers_fit(const struct stats_header *header)
         if (widths[i] > MODEL_MAX_INTERMEDIATE)
             return false;
     if ((n_stateful > 0) != (header->state_width > 0) || (n_sparse > 0) != (header->n_experts > 0))
+        return false;
+    if (header->minor == STATS_BESIDE && (n_stateful == 0 || n_sparse > 0))
         return false;
     if (header->n_experts == 0)
         return header->expert_width == 0 && header->shared_width == 0;
@@ -98,23 +100,32 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
     return SMOL_OK;
 }
 
-/* Returns the number of layers with experts before `layer`. */
-static size_t sparse_before(const struct stats_header *header, size_t layer)
+/* Returns the number of bits that are set before `layer`. */
+static size_t count_before(const uint8_t *bits, size_t layer)
 {
     size_t n = 0;
     for (size_t i = 0; i < layer; i++)
-        n += has_bit(header->sparse, i);
+        n += has_bit(bits, i);
     return n;
 }
 
 size_t smol_stats_experts(const struct stats_header *header)
 {
-    return header->n_experts == 0 ? 0 : sparse_before(header, header->n_layers) * header->n_experts;
+    return header->n_experts == 0
+               ? 0
+               : count_before(header->sparse, header->n_layers) * header->n_experts;
+}
+
+/* Returns the number of records after the output layer's that are about inputs. */
+static size_t count_more(const struct stats_header *header)
+{
+    return header->minor == STATS_BESIDE ? count_before(header->stateful, header->n_layers)
+                                         : 2 * smol_stats_experts(header);
 }
 
 size_t smol_stats_sensitivities(const struct stats_header *header)
 {
-    return stats_output(header) + 1 + 2 * smol_stats_experts(header);
+    return stats_output(header) + 1 + count_more(header);
 }
 
 size_t smol_stats_count(const struct stats_header *header)
@@ -126,17 +137,22 @@ size_t smol_stats_record(const struct stats_header *header, struct stats_place p
 {
     if (place.input < STATS_EXPERT)
         return stats_record(place.input, place.layer);
-    size_t expert = sparse_before(header, place.layer) * header->n_experts + place.expert;
+    if (place.input == STATS_STATE)
+        return stats_output(header) + 1 + count_before(header->stateful, place.layer);
+    size_t expert = count_before(header->sparse, place.layer) * header->n_experts + place.expert;
     return stats_output(header) + 1 + 2 * expert + (place.input == STATS_EXPERT_GATED);
 }
 
 uint32_t smol_stats_layer(const struct stats_header *header, size_t record)
 {
     uint32_t layer = 0;
+    bool is_state = header->minor == STATS_BESIDE;
     if (record <= stats_output(header))
         return (uint32_t)(record / STATS_PER_LAYER);
-    size_t number = (record - stats_output(header) - 1) / 2 / header->n_experts;
-    while (!has_bit(header->sparse, layer) || number-- > 0)
+    size_t number = record - stats_output(header) - 1;
+    const uint8_t *layers = is_state ? header->stateful : header->sparse;
+    number = is_state ? number : number / 2 / header->n_experts;
+    while (!has_bit(layers, layer) || number-- > 0)
         layer++;
     return layer;
 }
@@ -154,9 +170,12 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
         return header->widths[0];
     if (record > output && record == smol_stats_sensitivities(header))
         return header->n_layers * matrices_of(header) + 2;
+    if (record > output && header->minor == STATS_BESIDE)
+        return header->state_width;
     if (record > output)
         return (record - output) % 2 ? header->widths[0] : header->expert_width;
-    if (input == STATS_ATTENDED && has_bit(header->stateful, layer))
+    if (input == STATS_ATTENDED && has_bit(header->stateful, layer) &&
+        header->minor != STATS_BESIDE)
         return header->state_width;
     if (input == STATS_GATED && has_bit(header->sparse, layer))
         return header->shared_width;
@@ -173,11 +192,14 @@ size_t smol_stats_matrix(const struct stats_header *header, enum tensor_role rol
         [ROLE_ATTN_GATE] = 7,  [ROLE_ROUTER] = 8,       [ROLE_EXPERT_GATE] = 9,
         [ROLE_EXPERT_UP] = 10, [ROLE_EXPERT_DOWN] = 11,
     };
+    static const unsigned char beside[ROLE_COUNT] = {
+        [ROLE_MIXER_IN] = 7, [ROLE_MIXER_GATE] = 8, [ROLE_MIXER_STEP] = 9, [ROLE_MIXER_OUT] = 10};
+    bool is_beside = header->minor == STATS_BESIDE && beside[role] > 0;
     if (role == ROLE_EMBED)
         return 0;
     if (role == ROLE_OUTPUT)
         return (size_t)header->n_layers * matrices_of(header) + 1;
-    return 1 + (size_t)layer * matrices_of(header) + of_role[role];
+    return 1 + (size_t)layer * matrices_of(header) + (is_beside ? beside[role] : of_role[role]);
 }
 
 uint64_t smol_stats_bytes(const struct stats_header *header, size_t record)
@@ -189,13 +211,12 @@ uint64_t smol_stats_bytes(const struct stats_header *header, size_t record)
 uint64_t smol_stats_offset(const struct stats_header *header, size_t record)
 {
     uint64_t offset = stats_header_size(header) + sizeof(uint64_t), pair = 0;
-    size_t first = stats_output(header) + 1; /* the records of experts come in equal pairs */
+    size_t first = stats_output(header) + 1; /* these records come in equal pairs */
     for (size_t i = 0; i < record && i < first; i++)
         offset += smol_stats_bytes(header, i) + sizeof(uint64_t);
     if (record <= first)
         return offset;
-    size_t n =
-        record < smol_stats_sensitivities(header) ? record - first : 2 * smol_stats_experts(header);
+    size_t n = record < smol_stats_sensitivities(header) ? record - first : count_more(header);
     for (size_t i = first; n > 0 && i < first + 2; i++)
         pair += smol_stats_bytes(header, i) + sizeof(uint64_t);
     offset += n / 2 * pair;

@@ -16,9 +16,10 @@
 enum {
     STATS_MAGIC_SIZE = 8,
     STATS_MAJOR = 1,
-    STATS_MINOR = 1,       /* the newest; a header of minor 0 ends with the widths */
+    STATS_MINOR = 2,       /* the newest; a header of minor 0 ends with the widths */
+    STATS_BESIDE = 2,      /* layers with a state attend too; otherwise as minor 1 */
     STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
-    STATS_MATRICES_1 = 12, /* in a file of minor 1 */
+    STATS_MATRICES_1 = 12, /* from minor 1 on */
     STATS_LAYERS = 1 << 10,
 };
 
@@ -37,6 +38,7 @@ enum stats_input {
     STATS_OUTPUT = STATS_PER_LAYER, /* of the output layer, of every row */
     STATS_EXPERT,                   /* of an expert's gate and up: the rows that it gets */
     STATS_EXPERT_GATED,             /* of its down */
+    STATS_STATE,                    /* of the last matrix of a state, in a layer that attends too */
 };
 
 /* An input. The layer of the output layer is the number of layers. */
@@ -62,8 +64,8 @@ struct stats_header {
     uint32_t n_windows;   /* sequences that the tokens were evaluated in */
     uint32_t n_layers;
     uint32_t widths[STATS_PER_LAYER]; /* of the inputs of: q, k and v; o; gate and up; down */
-    /* from here on in files of minor 1, otherwise zero */
-    uint32_t state_width; /* of the second input of a layer with a state; 0: there is none */
+    /* from here on from minor 1 on, otherwise zero */
+    uint32_t state_width; /* of the last matrix of a state; 0: there is none */
     uint32_t n_experts, expert_width;
     uint32_t shared_width;              /* of the fourth input of a layer with experts */
     uint8_t stateful[STATS_LAYERS / 8]; /* bit i % 8 of byte i / 8: layer i has a state, */
@@ -75,11 +77,11 @@ _Static_assert(sizeof(struct stats_header) == 336, "header");
 /* Returns the bytes of the header in the file. */
 static inline size_t stats_header_size(const struct stats_header *header)
 {
-    return header->minor == 1 ? sizeof *header : offsetof(struct stats_header, state_width);
+    return header->minor > 0 ? sizeof *header : offsetof(struct stats_header, state_width);
 }
 
-/* Sets the fields that depend on the model alone. model_key is not one of them. minor is 0 if that
- * suffices. */
+/* Sets the fields that depend on the model alone. model_key is not one of them. minor is the lowest
+ * that suffices. */
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header);
 
 /* Checks a header whose digest is right. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (not
@@ -88,7 +90,7 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
                              smol_error *error);
 
 /* Returns the number of the record about the output layer's input, which follows the layers'. Then
- * come those of experts, two of each. */
+ * come those of experts, two of each, or one for each state of a layer that attends too. */
 static inline size_t stats_output(const struct stats_header *header)
 {
     return stats_record(STATS_OUTPUT, header->n_layers);

@@ -128,6 +128,7 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->model->states.kind ? FEATURE_STATES : 0) |
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0) |
+           (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0) |
            (contents->model->latent.kv_rank > 0 ? FEATURE_LATENT : 0);
 }
 
@@ -177,6 +178,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){&model->states, sizeof model->states};
     case SECTION_EXPERTS:
         return (struct section_data){&model->experts, sizeof model->experts};
+    case SECTION_HYBRID:
+        return (struct section_data){&model->hybrid, sizeof model->hybrid};
     case SECTION_LATENT:
         return (struct section_data){&model->latent, sizeof model->latent};
     case SECTION_EMBEDDER:

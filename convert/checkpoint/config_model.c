@@ -492,6 +492,8 @@ static smol_status read_block(const struct json_settings *config, struct config 
     if (!status)
         status = read_scales(config, result->family, model);
     if (!status)
+        status = smol_config_scale_hybrid(config, result);
+    if (!status)
         status = smol_config_read_experts(config, result);
     if (!status)
         status = smol_config_read_layers(config, result);
@@ -598,6 +600,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = adjust_mlp(config, model);
     if (!status)
         status = derive_sizes(config, model);
+    if (!status)
+        status = smol_config_read_hybrid(config, result);
     if (!status)
         status = smol_config_read_states(config, result);
     if (!status)

@@ -18,6 +18,12 @@ void smol_config_drop_idle_windows(struct config *result);
 /* config_states.c: sets which layers have states. result->model must have its sizes. */
 smol_status smol_config_read_states(const struct json_settings *config, struct config *result);
 
+/* config_hybrid.c: fills result->model.hybrid, and scales of the model, if its family attends
+ * beside states. Call it before smol_config_read_states, and the second function after the other
+ * scales have been read. */
+smol_status smol_config_read_hybrid(const struct json_settings *config, struct config *result);
+smol_status smol_config_scale_hybrid(const struct json_settings *config, struct config *result);
+
 /* config_experts.c: fills result->model.experts. The model must have its sizes. */
 smol_status smol_config_read_experts(const struct json_settings *config, struct config *result);
 

@@ -91,7 +91,7 @@ static smol_status settle(const struct json_settings *config, struct config *res
 {
     struct blob_model *model = &result->model;
     uint32_t n = smol_states_count(model);
-    if (n == model->n_layers)
+    if (n == model->n_layers && !model->hybrid.parallel)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: no layer has attention: at least one must", config->path);
     if (n == 0 && result->family->needs_states)
@@ -174,6 +174,21 @@ static smol_status refuse_flag(const struct json_settings *config, const char *k
     return status;
 }
 
+/* Reads the width of a layer's output. Falcon-H1 has a key for it, whose null is no default. */
+static smol_status read_width(const struct json_settings *config, const struct config *result,
+                              uint32_t expand, uint64_t *width)
+{
+    static const char key[] = "mamba_d_ssm";
+    uint32_t own = 1024;
+    *width = (uint64_t)expand * result->model.hidden_size;
+    if (!result->model.hybrid.parallel || smol_setting_is_null(config, key))
+        return SMOL_OK;
+    smol_status status =
+        smol_setting_integer(config, key, 1, STATES_MAX_HEADS * STATES_MAX_SIZE, &own);
+    *width = own;
+    return status;
+}
+
 /* Reads mamba_d_head, which the other sizes determine. */
 static smol_status read_head_dim(const struct json_settings *config, struct blob_states *states,
                                  uint64_t width)
@@ -183,7 +198,7 @@ static smol_status read_head_dim(const struct json_settings *config, struct blob
     if (states->n_heads == 0 || width % states->n_heads || width / states->n_heads == 0 ||
         width / states->n_heads > STATES_MAX_SIZE)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: mamba_n_heads %u must divide mamba_expand * hidden_size %llu into "
+                         "%s: mamba_n_heads %u must divide the width of states, %llu, into "
                          "heads of 1 to %d",
                          config->path, states->n_heads, (unsigned long long)width, STATES_MAX_SIZE);
     states->head_dim = (uint32_t)(width / states->n_heads);
@@ -191,15 +206,16 @@ static smol_status read_head_dim(const struct json_settings *config, struct blob
     if (value && !is_auto &&
         !(json_is_integer(value) && json_integer_value(value) == (json_int_t)states->head_dim))
         return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, value,
-                                 "mamba_expand * hidden_size / mamba_n_heads is another number");
+                                 "the width of states / mamba_n_heads is another number");
     return SMOL_OK;
 }
 
-/* Reads the keys of Mamba2 layers, with the defaults of Granite 4.0 H. */
+/* Reads the keys of Mamba2 layers, with the defaults of Granite 4.0 H and Falcon-H1. */
 static smol_status read_mamba2(const struct json_settings *config, struct config *result)
 {
     struct blob_states *states = &result->model.states;
     uint32_t expand = 2, ignored;
+    uint64_t width;
     states->taps = 4;
     states->biases = 1;
     states->n_heads = 128;
@@ -213,17 +229,19 @@ static smol_status read_mamba2(const struct json_settings *config, struct config
         {"mamba_expand", 1, 1024, &expand},
         {"mamba_chunk_size", 1, UINT32_MAX, &ignored},
     };
-    json_t *types = smol_setting(config, "layer_types");
+    json_t *types = result->model.hybrid.parallel ? NULL : smol_setting(config, "layer_types");
     smol_status status = read_sizes(config, sizes, sizeof sizes / sizeof sizes[0]);
     if (!status)
         status = smol_setting_flag(config, "mamba_conv_bias", &states->biases);
-    if (!status)
+    if (!status && !result->model.hybrid.parallel)
         status = refuse_flag(config, "mamba_proj_bias",
                              "biases of a state's matrices are not supported");
     if (!status)
         status = check_step_limit(config);
     if (!status)
-        status = read_head_dim(config, states, (uint64_t)expand * result->model.hidden_size);
+        status = read_width(config, result, expand, &width);
+    if (!status)
+        status = read_head_dim(config, states, width);
     if (!status)
         status = check_groups(config, states, "mamba_n_heads", "mamba_n_groups");
     for (uint32_t i = 0; i < result->model.n_layers && !types; i++)

@@ -12,8 +12,7 @@
 
 /* clang-format off */
 /* Tensor names that most families share, without those of the MLP, and these. */
-#define OUTER_NAMES                                                                                \
-    [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
+#define ATTENTION_NAMES                                                                            \
     [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",                                     \
     [ROLE_ATTN_K] = "model.layers.%u.self_attn.k_proj.weight",                                     \
     [ROLE_ATTN_V] = "model.layers.%u.self_attn.v_proj.weight",                                     \
@@ -21,9 +20,10 @@
     [ROLE_ATTN_Q_BIAS] = "model.layers.%u.self_attn.q_proj.bias",                                  \
     [ROLE_ATTN_K_BIAS] = "model.layers.%u.self_attn.k_proj.bias",                                  \
     [ROLE_ATTN_V_BIAS] = "model.layers.%u.self_attn.v_proj.bias",                                  \
-    [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.o_proj.bias",                                  \
-    [ROLE_FINAL_NORM] = "model.norm.weight",                                                       \
-    [ROLE_OUTPUT] = "lm_head.weight"
+    [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.o_proj.bias"
+#define OUTER_NAMES                                                                                \
+    ATTENTION_NAMES, [ROLE_EMBED] = "model.embed_tokens.weight",                                   \
+                     [ROLE_FINAL_NORM] = "model.norm.weight", [ROLE_OUTPUT] = "lm_head.weight"
 #define MLP_NAMES                                                                                  \
     [ROLE_MLP_GATE] = "model.layers.%u.mlp.gate_proj.weight",                                      \
     [ROLE_MLP_UP] = "model.layers.%u.mlp.up_proj.weight",                                          \
@@ -79,6 +79,22 @@
     {"model.layers.%u.shared_mlp.input_linear.weight",                                             \
      {ROLE_MLP_GATE, ROLE_MLP_UP}, 2, FUSION_STACKED, false, false}
 #define LAYER(name) ("model.layers.%u." name)
+/* Mamba2's, whose first matrix holds three. */
+#define MIXER_NAMES                                                                                \
+    [ROLE_MIXER_GATE] = LAYER("mamba.gate.weight"),                                                \
+    [ROLE_MIXER_IN] = LAYER("mamba.in.weight"),                                                    \
+    [ROLE_MIXER_STEP] = LAYER("mamba.step.weight"),                                                \
+    [ROLE_MIXER_CONV] = LAYER("mamba.taps.weight"),                                                \
+    [ROLE_MIXER_CONV_BIAS] = LAYER("mamba.conv1d.bias"),                                           \
+    [ROLE_MIXER_STEP_BIAS] = LAYER("mamba.dt_bias"),                                               \
+    [ROLE_MIXER_DECAY] = LAYER("mamba.A_log"),                                                     \
+    [ROLE_MIXER_SKIP] = LAYER("mamba.D"),                                                          \
+    [ROLE_MIXER_NORM] = LAYER("mamba.norm.weight"),                                                \
+    [ROLE_MIXER_OUT] = LAYER("mamba.out_proj.weight")
+#define MIXER_FUSED                                                                                \
+    {LAYER("mamba.in_proj.weight"),                                                                \
+     {ROLE_MIXER_GATE, ROLE_MIXER_IN, ROLE_MIXER_STEP}, 3, FUSION_STACKED, false, false},          \
+    {LAYER("mamba.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
 /* LFM2's, without those of experts. */
 #define LFM2_NAMES                                                                                 \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
@@ -510,24 +526,45 @@ static const struct family families[] = {
         .experts = {GRANITE_MOE_EXPERTS, .may_be_none = true, .width = {"intermediate_size", 11008},
                     .shared_width = {"shared_intermediate_size", 1024}},
         .refused_key = "layers_block_type",
-        .names = {OUTER_NAMES, LLAMA_NORM_NAMES,
-                  GRANITE_MOE_NAMES, [ROLE_MIXER_GATE] = LAYER("mamba.gate.weight"),
-                  [ROLE_MIXER_IN] = LAYER("mamba.in.weight"),
-                  [ROLE_MIXER_STEP] = LAYER("mamba.step.weight"),
-                  [ROLE_MIXER_CONV] = LAYER("mamba.taps.weight"),
-                  [ROLE_MIXER_CONV_BIAS] = LAYER("mamba.conv1d.bias"),
-                  [ROLE_MIXER_STEP_BIAS] = LAYER("mamba.dt_bias"),
-                  [ROLE_MIXER_DECAY] = LAYER("mamba.A_log"), [ROLE_MIXER_SKIP] = LAYER("mamba.D"),
-                  [ROLE_MIXER_NORM] = LAYER("mamba.norm.weight"),
-                  [ROLE_MIXER_OUT] = LAYER("mamba.out_proj.weight")},
-        .fused = {{LAYER("mamba.in_proj.weight"),
-                   {ROLE_MIXER_GATE, ROLE_MIXER_IN, ROLE_MIXER_STEP},
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES, MIXER_NAMES},
+        .fused = {MIXER_FUSED, GRANITE_MOE_FUSED},
+    },
+    {
+        .architecture = "FalconH1ForCausalLM",
+        .model_type = "falcon_h1",
+        .sizes = {4096, 14336, 32, 32, 8, 0, 128000, 8192},
+        .norm_eps = 1e-5,
+        .rope_theta = 10000,
+        .bos_id = 1,
+        .eos_id = 2,
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        .state = STATE_MAMBA2,
+        .attends_beside = true,
+        .embedding_scale = {"embedding_multiplier", 1},
+        .names =
+            {ATTENTION_NAMES, MIXER_NAMES, [ROLE_EMBED] = "model.embed_tokens.weight",
+             [ROLE_OUTPUT] = "lm_head.weight", [ROLE_ATTN_NORM] = LAYER("input_layernorm.weight"),
+             [ROLE_MIXER_GATE_BIAS] = LAYER("mamba.gate.bias"),
+             [ROLE_MIXER_IN_BIAS] = LAYER("mamba.in.bias"),
+             [ROLE_MIXER_STEP_IN_BIAS] = LAYER("mamba.step.bias"),
+             [ROLE_MIXER_OUT_BIAS] = LAYER("mamba.out_proj.bias"),
+             [ROLE_MLP_NORM] = LAYER("pre_ff_layernorm.weight"),
+             [ROLE_MLP_GATE] = LAYER("feed_forward.gate_proj.weight"),
+             [ROLE_MLP_UP] = LAYER("feed_forward.up_proj.weight"),
+             [ROLE_MLP_DOWN] = LAYER("feed_forward.down_proj.weight"),
+             [ROLE_MLP_GATE_BIAS] = LAYER("feed_forward.gate_proj.bias"),
+             [ROLE_MLP_UP_BIAS] = LAYER("feed_forward.up_proj.bias"),
+             [ROLE_MLP_DOWN_BIAS] = LAYER("feed_forward.down_proj.bias"),
+             [ROLE_FINAL_NORM] = "model.final_layernorm.weight"},
+        .fused = {MIXER_FUSED,
+                  {LAYER("mamba.in_proj.bias"),
+                   {ROLE_MIXER_GATE_BIAS, ROLE_MIXER_IN_BIAS, ROLE_MIXER_STEP_IN_BIAS},
                    3,
                    FUSION_STACKED,
                    false,
-                   false},
-                  {LAYER("mamba.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false},
-                  GRANITE_MOE_FUSED},
+                   false}},
     },
     {
         .architecture = "Qwen3_5ForCausalLM",

@@ -119,6 +119,8 @@ struct family {
     /* The blocks. */
     enum state_kind state; /* of the layers that do not attend, which conv_L_cache, conv_bias and
                               layer_types or full_attn_idxs describe */
+    bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
+                          */
     bool has_latent;       /* attention to latent vectors, which kv_lora_rank and others describe */
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */

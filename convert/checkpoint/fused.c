@@ -78,9 +78,11 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     struct safetensors_tensor *part = &split->tensors[split->n_tensors++];
     *part = *fused;
     part->name = smol_checkpoint_name(split->family, key, add_name(split));
-    part->whole = smol_checkpoint_format(parts->name, key, add_name(split));
-    part->whole_rows = total;
-    part->first_row = output;
+    if (!parts->of_experts) { /* adapters have the names of single experts */
+        part->whole = smol_checkpoint_format(parts->name, key, add_name(split));
+        part->whole_rows = total;
+        part->first_row = output;
+    }
     part->rank = is_vector ? 1 : 2;
     part->shape[0] = n;
     part->shape[1] = is_vector ? 0 : cols;

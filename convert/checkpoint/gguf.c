@@ -482,6 +482,11 @@ bool smol_gguf_integer(const struct gguf_value *value, uint64_t *integer)
     return value->type != GGUF_ARRAY && integer_at(value, 0, integer);
 }
 
+bool smol_gguf_integer_at(const struct gguf_value *value, uint64_t i, uint64_t *integer)
+{
+    return value->type == GGUF_ARRAY && i < value->n && integer_at(value, i, integer);
+}
+
 bool smol_gguf_real(const struct gguf_value *value, double *real)
 {
     uint64_t integer;

@@ -75,6 +75,9 @@ bool smol_gguf_integer(const struct gguf_value *value, uint64_t *integer);
 bool smol_gguf_real(const struct gguf_value *value, double *real);
 bool smol_gguf_flag(const struct gguf_value *value, bool *flag);
 
+/* Reads item `i` of a list, as smol_gguf_integer does. */
+bool smol_gguf_integer_at(const struct gguf_value *value, uint64_t i, uint64_t *integer);
+
 /* Returns the text of a string. Its size is 0 for a value of another type. */
 struct gguf_text smol_gguf_string(const struct gguf_value *value);
 

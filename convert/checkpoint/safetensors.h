@@ -4,6 +4,7 @@
 #ifndef SMOL_CONVERT_SAFETENSORS_H
 #define SMOL_CONVERT_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,7 +24,7 @@ struct safetensors_tensor {
     uint64_t begin, end; /* their place in the data after the header */
     uint64_t size;       /* bytes: end - begin */
     /* For a part of a split tensor (fused.h): the name and the number of outputs of that tensor,
-     * and the output at which the part starts. Otherwise zero. */
+     * and the output at which the part starts. Otherwise, and for an expert's part, zero. */
     const char *whole;
     uint64_t whole_rows, first_row;
     /* For a part that is not stored row by row: of each `run_step` outputs of the whole, counted
@@ -36,6 +37,8 @@ struct safetensors_tensor {
     /* Not 0: the rows of each group of this many, a head, are stored in another order, see
      * tensor.c. */
     uint64_t paired_rows;
+    /* The elements are -exp(x) of the weights x. */
+    bool negated_exp;
 };
 
 /* One file, or several joined (smol_safetensors_join). */

@@ -1,6 +1,8 @@
-/* Elements of tensors with blocks, or whose rows are stored in another order, see tensor.h. */
+/* Elements of tensors with blocks, whose rows are stored in another order, or that hold a function
+ * of the weights, see tensor.h. */
 #include "convert/checkpoint/tensor.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "convert/base/blocks.h"
@@ -54,12 +56,22 @@ static void widen_row(const struct safetensors_tensor *tensor, uint64_t cols, ui
             widen_stored(tensor, start + i * tensor->col_step, 1, out + i);
 }
 
+/* Undoes -exp(x): rounds once, from f64. A value that is not negative becomes one that is not
+ * finite, which the conversion refuses. */
+static void undo_negated_exp(float *values, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        values[i] = (float)log(-(double)values[i]);
+}
+
 void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                         float *out)
 {
     uint64_t cols = tensor->rank == 2 ? tensor->shape[1] : 1;
     if (tensor->paired_rows == 0 && tensor->run == 0) {
         widen_stored(tensor, start, n, out);
+        if (tensor->negated_exp)
+            undo_negated_exp(out, n);
         return;
     }
     while (n > 0) {

@@ -22,8 +22,8 @@ static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, ui
     return row / length * tensor->run_step + before + row % length;
 }
 
-/* Does what tensor_widen does, for tensors that have blocks, or whose rows are not stored one after
- * the other. */
+/* Does what tensor_widen does, for tensors that have blocks, whose rows are not stored one after
+ * the other, or whose elements are a function of the weights. */
 void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                         float *out);
 
@@ -33,7 +33,7 @@ void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start,
 static inline void tensor_widen(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                                 float *out)
 {
-    if (tensor->run > 0 || tensor->paired_rows > 0 ||
+    if (tensor->run > 0 || tensor->paired_rows > 0 || tensor->negated_exp ||
         smol_element_block(tensor->dtype).elements > 1)
         smol_tensor_decode(tensor, start, n, out);
     else

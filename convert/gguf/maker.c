@@ -35,6 +35,26 @@ void smol_maker_put(struct maker *m, json_t *object, const char *key, json_t *va
         m->failed = true;
 }
 
+const struct gguf_value *smol_maker_find(const struct maker *m, const char *key)
+{
+    char whole[96];
+    snprintf(whole, sizeof whole, "%s.%s", m->arch->name, key);
+    return smol_gguf_find(m->gguf, whole);
+}
+
+smol_status smol_maker_integer(const struct maker *m, const char *key, uint64_t *integer)
+{
+    const struct gguf_value *value = smol_maker_find(m, key);
+    if (value && (!smol_gguf_integer(value, integer) || *integer > UINT32_MAX))
+        return smol_maker_fail_value(m, value, "an integer");
+    return SMOL_OK;
+}
+
+uint64_t smol_maker_setting(const struct maker *m, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(m->object, key));
+}
+
 json_t *smol_maker_text(struct maker *m, struct gguf_text text)
 {
     json_t *string = json_stringn(text.data, text.size);

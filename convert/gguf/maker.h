@@ -30,6 +30,15 @@ void smol_maker_put(struct maker *m, json_t *object, const char *key, json_t *va
 /* Returns a new string, or NULL for a text that JSON cannot hold, which is noticed. */
 json_t *smol_maker_text(struct maker *m, struct gguf_text text);
 
+/* Returns the value of a key of the architecture, after its name and a dot, or NULL. */
+const struct gguf_value *smol_maker_find(const struct maker *m, const char *key);
+
+/* Reads an integer below 2^32. *integer stays unchanged if the key is absent. */
+smol_status smol_maker_integer(const struct maker *m, const char *key, uint64_t *integer);
+
+/* Returns an integer of the object, or 0 if it has none of this name. */
+uint64_t smol_maker_setting(const struct maker *m, const char *key);
+
 /* Reads the id of a special token, tokenizer.ggml.NAME_token_id. Errors: SMOL_ERROR_DAMAGED (an id
  * that no token has). */
 smol_status smol_maker_token_id(const struct maker *m, const char *name, uint64_t *id, bool *found);

@@ -7,22 +7,40 @@
 #include <string.h>
 
 #include "convert/checkpoint/gguf_tensors.h"
+#include "convert/gguf/layers.h"
 #include "convert/gguf/maker.h"
 #include "format/format.h"
 
 /* --- keys of the architecture ------------------------------------------------------------- */
 
 /* The architectures that have a key, as bits. */
-enum { OF_GRANITE = 1, OF_GEMMA2 = 2, OF_GEMMA3 = 4, OF_PHI3 = 8, OF_OTHERS = 16, OF_ALL = 31 };
+enum {
+    OF_OTHERS = 1,
+    OF_GRANITE = 2,
+    OF_GEMMA2 = 4,
+    OF_GEMMA3 = 8,
+    OF_PHI3 = 16,
+    OF_LFM2 = 32,
+    OF_LFM2MOE = 64,
+    OF_HYBRID = 128,
+    OF_GRANITEMOE = 256,
+    OF_QWEN3MOE = 512,
+    OF_OLMOE = 1024,
+    OF_ALL = 2047,
+    OF_GRANITES = OF_GRANITE | OF_HYBRID | OF_GRANITEMOE,
+    OF_EXPERTS = OF_LFM2MOE | OF_HYBRID | OF_GRANITEMOE | OF_QWEN3MOE | OF_OLMOE,
+};
 
 enum key_kind {
     KEY_INTEGER, /* becomes `setting` */
     KEY_WINDOW,  /* likewise, but 0 is null */
     KEY_REAL,
-    KEY_USED,    /* read elsewhere in this file */
+    KEY_FLAG,
+    KEY_USED,    /* read elsewhere */
     KEY_IGNORED, /* changes no result */
 };
 
+/* The first entry for a key and an architecture counts. */
 static const struct {
     const char *key; /* after the architecture's name and a dot */
     const char *setting;
@@ -34,26 +52,49 @@ static const struct {
     {"embedding_length", "hidden_size", KEY_INTEGER, OF_ALL},
     {"feed_forward_length", "intermediate_size", KEY_INTEGER, OF_ALL},
     {"attention.head_count", "num_attention_heads", KEY_INTEGER, OF_ALL},
-    {"attention.head_count_kv", "num_key_value_heads", KEY_INTEGER, OF_ALL},
     {"attention.key_length", "head_dim", KEY_INTEGER, OF_ALL},
+    {"attention.layer_norm_rms_epsilon", "norm_eps", KEY_REAL, OF_LFM2 | OF_LFM2MOE},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", KEY_REAL, OF_ALL},
     {"rope.freq_base", "rope_theta", KEY_REAL, OF_ALL},
     {"rope.freq_base_swa", "rope_local_base_freq", KEY_REAL, OF_GEMMA3},
     {"attention.sliding_window", "sliding_window", KEY_WINDOW, OF_GEMMA2 | OF_GEMMA3 | OF_PHI3},
-    {"attention.scale", "attention_multiplier", KEY_REAL, OF_GRANITE},
-    {"embedding_scale", "embedding_multiplier", KEY_REAL, OF_GRANITE},
-    {"residual_scale", "residual_multiplier", KEY_REAL, OF_GRANITE},
-    {"logit_scale", "logits_scaling", KEY_REAL, OF_GRANITE},
+    {"attention.scale", "attention_multiplier", KEY_REAL, OF_GRANITES},
+    {"embedding_scale", "embedding_multiplier", KEY_REAL, OF_GRANITES},
+    {"residual_scale", "residual_multiplier", KEY_REAL, OF_GRANITES},
+    {"logit_scale", "logits_scaling", KEY_REAL, OF_GRANITES},
     {"attn_logit_softcapping", "attn_logit_softcapping", KEY_REAL, OF_GEMMA2 | OF_GEMMA3},
     {"final_logit_softcapping", "final_logit_softcapping", KEY_REAL, OF_GEMMA2 | OF_GEMMA3},
     {"rope.scaling.original_context_length", "original_max_position_embeddings", KEY_INTEGER,
      OF_PHI3},
+    {"expert_count", "num_local_experts", KEY_INTEGER, OF_HYBRID | OF_GRANITEMOE},
+    {"expert_count", "num_experts", KEY_INTEGER, OF_EXPERTS},
+    {"expert_used_count", "num_experts_per_tok", KEY_INTEGER, OF_EXPERTS},
+    {"expert_feed_forward_length", "moe_intermediate_size", KEY_INTEGER, OF_LFM2MOE | OF_QWEN3MOE},
+    {"expert_shared_feed_forward_length", "shared_intermediate_size", KEY_INTEGER, OF_GRANITEMOE},
+    {"expert_weights_norm", "norm_topk_prob", KEY_FLAG, OF_LFM2MOE | OF_QWEN3MOE | OF_OLMOE},
+    {"leading_dense_block_count", "num_dense_layers", KEY_INTEGER, OF_LFM2MOE},
+    {"shortconv.l_cache", "conv_L_cache", KEY_INTEGER, OF_LFM2 | OF_LFM2MOE},
+    {"ssm.conv_kernel", "mamba_d_conv", KEY_INTEGER, OF_HYBRID},
+    {"ssm.state_size", "mamba_d_state", KEY_INTEGER, OF_HYBRID},
+    {"ssm.group_count", "mamba_n_groups", KEY_INTEGER, OF_HYBRID},
+    {"ssm.time_step_rank", "mamba_n_heads", KEY_INTEGER, OF_HYBRID},
+    {"ssm.inner_size", NULL, KEY_USED, OF_HYBRID},
+    {"expert_shared_feed_forward_length", NULL, KEY_USED, OF_GRANITE | OF_HYBRID},
+    {"expert_gating_func", NULL, KEY_USED, OF_EXPERTS},
+    {"rope.scaling.finetuned", NULL, KEY_USED, OF_GRANITES},
+    {"attention.head_count_kv", NULL, KEY_USED, OF_ALL},
     {"rope.scaling.original_context_length", NULL, KEY_USED, OF_ALL},
     {"rope.scaling.type", NULL, KEY_USED, OF_ALL},
     {"rope.scaling.factor", NULL, KEY_USED, OF_ALL},
     {"rope.dimension_count", NULL, KEY_USED, OF_ALL},
     {"attention.value_length", NULL, KEY_USED, OF_ALL},
     {"expert_count", NULL, KEY_USED, OF_ALL},
+    {"ssm.conv_kernel", NULL, KEY_IGNORED,
+     OF_GRANITE | OF_GRANITEMOE}, /* Granite 4.0 whose layers all attend */
+    {"ssm.state_size", NULL, KEY_IGNORED, OF_GRANITE | OF_GRANITEMOE},
+    {"ssm.group_count", NULL, KEY_IGNORED, OF_GRANITE | OF_GRANITEMOE},
+    {"ssm.time_step_rank", NULL, KEY_IGNORED, OF_GRANITE | OF_GRANITEMOE},
+    {"ssm.inner_size", NULL, KEY_IGNORED, OF_GRANITE | OF_GRANITEMOE},
     {"vocab_size", NULL, KEY_IGNORED, OF_ALL},                /* the embedding has as many rows */
     {"rope.scaling.finetuned", NULL, KEY_IGNORED, OF_ALL},    /* about training */
     {"rope.scaling.attn_factor", NULL, KEY_IGNORED, OF_PHI3}, /* follows from the contexts */
@@ -66,35 +107,27 @@ static unsigned bit_of(const struct gguf_arch *arch)
     static const struct {
         const char *name;
         unsigned bit;
-    } bits[] = {
-        {"granite", OF_GRANITE}, {"gemma2", OF_GEMMA2}, {"gemma3", OF_GEMMA3}, {"phi3", OF_PHI3}};
+    } bits[] = {{"granite", OF_GRANITE},
+                {"gemma2", OF_GEMMA2},
+                {"gemma3", OF_GEMMA3},
+                {"phi3", OF_PHI3},
+                {"lfm2", OF_LFM2},
+                {"lfm2moe", OF_LFM2MOE},
+                {"granitehybrid", OF_HYBRID},
+                {"granitemoe", OF_GRANITEMOE},
+                {"qwen3moe", OF_QWEN3MOE},
+                {"olmoe", OF_OLMOE}};
     for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
         if (strcmp(bits[i].name, arch->name) == 0)
             return bits[i].bit;
     return OF_OTHERS;
 }
 
-/* Returns the value of a key of the architecture, or NULL. */
-static const struct gguf_value *find(const struct maker *m, const char *key)
-{
-    char whole[96];
-    snprintf(whole, sizeof whole, "%s.%s", m->arch->name, key);
-    return smol_gguf_find(m->gguf, whole);
-}
-
-/* Reads an integer below 2^32. *integer stays unchanged if the key is absent. */
-static smol_status read_integer(const struct maker *m, const char *key, uint64_t *integer)
-{
-    const struct gguf_value *value = find(m, key);
-    if (value && (!smol_gguf_integer(value, integer) || *integer > UINT32_MAX))
-        return smol_maker_fail_value(m, value, "an integer");
-    return SMOL_OK;
-}
-
 static smol_status take_key(struct maker *m, size_t i, const struct gguf_value *value)
 {
     uint64_t integer;
     double real;
+    bool flag;
     switch (keys[i].kind) {
     case KEY_INTEGER:
     case KEY_WINDOW:
@@ -109,6 +142,11 @@ static smol_status take_key(struct maker *m, size_t i, const struct gguf_value *
         if (!smol_gguf_real(value, &real) || !isfinite(real))
             return smol_maker_fail_value(m, value, "a number");
         smol_maker_put(m, m->object, keys[i].setting, json_real(real));
+        return SMOL_OK;
+    case KEY_FLAG:
+        if (!smol_gguf_flag(value, &flag))
+            return smol_maker_fail_value(m, value, "a flag");
+        smol_maker_put(m, m->object, keys[i].setting, json_boolean(flag));
         return SMOL_OK;
     default:
         return SMOL_OK;
@@ -143,25 +181,21 @@ static smol_status take_keys(struct maker *m)
 
 /* --- what keys state together ------------------------------------------------------------- */
 
-static uint64_t setting(const struct maker *m, const char *key)
-{
-    return (uint64_t)json_integer_value(json_object_get(m->object, key));
-}
-
 /* Reads the size of a head, and the part of it that rotates. */
 static smol_status take_head(struct maker *m)
 {
-    uint64_t heads = setting(m, "num_attention_heads"), size = setting(m, "head_dim");
+    uint64_t heads = smol_maker_setting(m, "num_attention_heads"),
+             size = smol_maker_setting(m, "head_dim");
     uint64_t rotating = 0, of_values = 0;
-    smol_status status = read_integer(m, "rope.dimension_count", &rotating);
+    smol_status status = smol_maker_integer(m, "rope.dimension_count", &rotating);
     if (!status)
-        status = read_integer(m, "attention.value_length", &of_values);
+        status = smol_maker_integer(m, "attention.value_length", &of_values);
     if (status)
         return status;
     if (size == 0)
         size = heads && m->arch->pairs_rows && rotating ? rotating
-               : heads                                  ? setting(m, "hidden_size") / heads
-                                                        : 0;
+               : heads ? smol_maker_setting(m, "hidden_size") / heads
+                       : 0;
     if (rotating == 0)
         rotating = size;
     bool rotates_part = rotating != size && strcmp(m->arch->name, "phi3") == 0;
@@ -181,20 +215,23 @@ static smol_status take_head(struct maker *m)
 /* Reads what llama.cpp knows about an architecture without a key. */
 static smol_status take_unstated(struct maker *m)
 {
-    uint64_t experts = 0, heads = setting(m, "num_attention_heads");
-    smol_status status = read_integer(m, "expert_count", &experts);
-    if (!status && experts > 0)
+    uint64_t experts = 0, heads = smol_maker_setting(m, "num_attention_heads");
+    smol_status status = smol_maker_integer(m, "expert_count", &experts);
+    if (!status && experts > 0 && !(bit_of(m->arch) & OF_EXPERTS))
+        return smol_fail(
+            m->error, SMOL_ERROR_UNSUPPORTED,
+            "%s: %s.expert_count is %llu: mixtures of experts of this architecture are "
+            "not supported",
+            m->gguf->path, m->arch->name, (unsigned long long)experts);
+    if (!status && (bit_of(m->arch) & OF_GRANITES) && !smol_maker_find(m, "attention.scale"))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: %s.expert_count is %llu: mixtures of experts are not supported",
-                         m->gguf->path, m->arch->name, (unsigned long long)experts);
-    if (!status && strcmp(m->arch->name, "granite") == 0 && !find(m, "attention.scale"))
-        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: granite.attention.scale is missing: convert the original checkpoint",
-                         m->gguf->path);
+                         "%s: %s.attention.scale is missing: convert the original checkpoint",
+                         m->gguf->path, m->arch->name);
     if (!status && m->arch->adds_offset && heads > 0) { /* the scale of attention scores */
-        uint64_t layers = setting(m, "num_hidden_layers");
+        uint64_t layers = smol_maker_setting(m, "num_hidden_layers");
         bool largest = layers == (strcmp(m->arch->name, "gemma2") == 0 ? 46 : 62);
-        uint64_t scalar = largest ? setting(m, "hidden_size") / heads : setting(m, "head_dim");
+        uint64_t scalar = largest ? smol_maker_setting(m, "hidden_size") / heads
+                                  : smol_maker_setting(m, "head_dim");
         smol_maker_put(m, m->object, "query_pre_attn_scalar", json_integer((json_int_t)scalar));
     }
     return status;
@@ -210,7 +247,7 @@ static bool text_is(const struct gguf_value *value, const char *text)
 
 static smol_status take_scaling(struct maker *m)
 {
-    const struct gguf_value *type = find(m, "rope.scaling.type"), *value;
+    const struct gguf_value *type = smol_maker_find(m, "rope.scaling.type"), *value;
     uint64_t original = 0;
     double factor = 0;
     json_t *scaling;
@@ -219,10 +256,10 @@ static smol_status take_scaling(struct maker *m)
     bool yarn = text_is(type, "yarn");
     if (!yarn && !text_is(type, "linear"))
         return smol_maker_fail_value(m, type, "none, linear or yarn");
-    value = find(m, "rope.scaling.factor");
+    value = smol_maker_find(m, "rope.scaling.factor");
     if (value && !smol_gguf_real(value, &factor))
         return smol_maker_fail_value(m, value, "a number");
-    smol_status status = read_integer(m, "rope.scaling.original_context_length", &original);
+    smol_status status = smol_maker_integer(m, "rope.scaling.original_context_length", &original);
     if (status)
         return status;
     scaling = json_pack("{s:s, s:f}", "rope_type", yarn ? "yarn" : "linear", "factor", factor);
@@ -274,7 +311,7 @@ static smol_status take_llama3(struct maker *m, const struct safetensors *tensor
     uint64_t n = factors->shape[0];
     double theta = json_real_value(json_object_get(m->object, "rope_theta"));
     double factor = factor_at(factors, n - 1);
-    bool follows = n == setting(m, "head_dim") / 2 && isfinite(factor) && factor >= 1;
+    bool follows = n == smol_maker_setting(m, "head_dim") / 2 && isfinite(factor) && factor >= 1;
     for (uint64_t i = 0; i < n && follows; i++) {
         double due = llama3_factor(theta, factor, i, n), found = factor_at(factors, i);
         follows = fabs(found - due) <= 1e-4 * due;
@@ -322,15 +359,28 @@ static smol_status take_longrope(struct maker *m, const struct safetensors *tens
 
 /* --- config.json -------------------------------------------------------------------------- */
 
-static bool has_tensor(const struct safetensors *tensors, const char *pattern)
+/* Returns whether a layer has a tensor. */
+static bool has_tensor(const struct maker *m, const struct safetensors *tensors, const char *name)
 {
-    char name[128];
-    snprintf(name, sizeof name, "model.layers.0.%s", pattern);
-    return smol_safetensors_find(tensors, name) != NULL;
+    uint64_t n = smol_maker_setting(m, "num_hidden_layers");
+    char whole[128];
+    for (uint64_t i = 0; i < n && i < tensors->n_tensors; i++) {
+        snprintf(whole, sizeof whole, "model.layers.%llu.%s", (unsigned long long)i, name);
+        if (smol_safetensors_find(tensors, whole))
+            return true;
+    }
+    return false;
 }
 
 static smol_status take_tensors(struct maker *m, const struct safetensors *tensors)
 {
+    static const char *const told[][2] = {
+        {"attention_bias", "self_attn.q_proj.bias"},
+        {"mlp_bias", "mlp.gate_proj.bias"},
+        {"conv_bias", "conv.in_proj.bias"},
+        {"mamba_conv_bias", "mamba.conv1d.bias"},
+        {"use_expert_bias", "feed_forward.expert_bias"},
+    };
     const struct safetensors_tensor *embed =
         smol_safetensors_find(tensors, "model.embed_tokens.weight");
     bool tied = !smol_safetensors_find(tensors, "lm_head.weight");
@@ -340,10 +390,9 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
                          m->gguf->path);
     smol_maker_put(m, m->object, "vocab_size", json_integer((json_int_t)embed->shape[0]));
     smol_maker_put(m, m->object, "tie_word_embeddings", json_boolean(tied));
-    smol_maker_put(m, m->object, "attention_bias",
-                   json_boolean(has_tensor(tensors, "self_attn.q_proj.bias")));
-    smol_maker_put(m, m->object, "mlp_bias",
-                   json_boolean(has_tensor(tensors, "mlp.gate_proj.bias")));
+    smol_maker_put(m, m->object, "tie_embedding", json_boolean(tied)); /* LFM2's name of it */
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        smol_maker_put(m, m->object, told[i][0], json_boolean(has_tensor(m, tensors, told[i][1])));
     return SMOL_OK;
 }
 
@@ -376,9 +425,9 @@ static smol_status check_kind(struct maker *m)
         return smol_fail(m->error, SMOL_ERROR_DAMAGED,
                          "%s: general.architecture is missing: download the file again",
                          m->gguf->path);
+    char list[GGUF_ARCH_LIST];
     if (!m->arch)
-        return smol_maker_fail_value(
-            m, name, "llama, qwen2, qwen3, smollm3, granite, phi3, olmo2, gemma2 or gemma3");
+        return smol_maker_fail_value(m, name, smol_gguf_arch_list(list));
     smol_maker_put(m, m->object, "architectures", json_pack("[s]", m->arch->architecture));
     return SMOL_OK;
 }
@@ -390,6 +439,8 @@ smol_status smol_gguf_config(const struct gguf *gguf, const struct safetensors *
     smol_status status = check_kind(&m);
     if (!status)
         status = take_keys(&m);
+    if (!status)
+        status = smol_gguf_take_layers(&m);
     if (!status)
         status = take_head(&m);
     if (!status)

@@ -51,6 +51,15 @@ static const struct pre {
      .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST,
      .whole_words = true,
      .begins = true},
+    {.name = "lfm2",
+     .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST,
+     .whole_words = true,
+     .begins = true},
+    {.name = "qwen35",
+     .pattern =
+         CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+"
+                      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     .nfc = true},
     {.name = "gpt-4o", .pattern = CASED(CONTRACTIONS "?") "\\p{N}{1,3}" CASED_REST},
     {.name = "tekken",
      .pattern = CASED("") "\\p{N}" CASED_REST,
@@ -69,8 +78,8 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
         }
     if (value)
         return smol_maker_fail_value(m, value,
-                                     "gpt-2, smollm, starcoder, refact, qwen2, dbrx, llama-bpe, "
-                                     "gpt-4o or tekken");
+                                     "gpt-2, smollm, starcoder, refact, qwen2, qwen35, dbrx, "
+                                     "llama-bpe, lfm2, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tokenizer.ggml.pre is missing, so it is unknown how text is cut into "
                      "words: take a newer file",

@@ -8,6 +8,7 @@
 #include "convert/inspect/describe.h"
 #include "convert/provenance.h"
 #include "format/experts.h"
+#include "format/hybrid.h"
 #include "format/model.h"
 #include "format/states.h"
 
@@ -129,6 +130,24 @@ static void write_states(struct json_out *json, const struct blob_model *m)
     write_layers_that(json, "state_layers", m, layer_has_state);
 }
 
+static void write_hybrid(struct json_out *json, const struct blob_hybrid *h)
+{
+    smol_json_member_text(json, "mixer_norm", smol_mixer_norm_name(h->norm));
+    smol_json_member_flag(json, "mixer_input_biases", h->input_biases);
+    smol_json_member_flag(json, "mixer_output_bias", h->output_bias);
+    member_float(json, "attention_in_scale", h->attention_in);
+    member_float(json, "attention_out_scale", h->attention_out);
+    member_float(json, "mixer_in_scale", h->mixer_in);
+    member_float(json, "mixer_out_scale", h->mixer_out);
+    member_float(json, "mixer_gate_scale", h->gate);
+    member_float(json, "mixer_x_scale", h->x);
+    member_float(json, "mixer_b_scale", h->b);
+    member_float(json, "mixer_c_scale", h->c);
+    member_float(json, "mixer_step_scale", h->step);
+    member_float(json, "mlp_gate_scale", h->mlp_gate);
+    member_float(json, "mlp_out_scale", h->mlp_out);
+}
+
 static void write_experts(struct json_out *json, const struct blob_model *m)
 {
     const struct blob_experts *x = &m->experts;
@@ -169,6 +188,8 @@ static void write_model(struct json_out *json, const struct blob *blob)
     write_layers(json, "second_table_layers", blob, LAYER_SECOND_TABLE);
     if (model.states.kind)
         write_states(json, &model);
+    if (model.hybrid.parallel)
+        write_hybrid(json, &model.hybrid);
     if (model.experts.n_experts)
         write_experts(json, &model);
     if (model.latent.kv_rank)

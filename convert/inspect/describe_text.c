@@ -10,6 +10,7 @@
 #include "convert/checkpoint/gguf_tensors.h"
 #include "convert/provenance.h"
 #include "format/experts.h"
+#include "format/hybrid.h"
 #include "format/model.h"
 #include "format/states.h"
 
@@ -173,6 +174,22 @@ static void print_states(const struct blob_model *m, FILE *out)
         if (layer_has_state(m, i))
             fprintf(out, " %" PRIu32, i);
     fprintf(out, "\n");
+}
+
+/* Prints the scales of attention and states side by side, if the model has both. */
+static void print_hybrid(const struct blob_model *m, FILE *out)
+{
+    const struct blob_hybrid *h = &m->hybrid;
+    if (!h->parallel)
+        return;
+    fprintf(out, "%-18s attention too, norm %s%s%s\n", "beside states",
+            smol_mixer_norm_name(h->norm), h->input_biases ? ", biases of inputs" : "",
+            h->output_bias ? ", bias of the output" : "");
+    fprintf(out, "%-18s attention %g, %g; state %g, %g; mlp %g, %g\n", "scales in, out",
+            (double)h->attention_in, (double)h->attention_out, (double)h->mixer_in,
+            (double)h->mixer_out, (double)h->mlp_gate, (double)h->mlp_out);
+    fprintf(out, "%-18s gate %g, x %g, b %g, c %g, step %g\n", "scales of a state", (double)h->gate,
+            (double)h->x, (double)h->b, (double)h->c, (double)h->step);
 }
 
 /* Prints what the layers with experts have, if any. */
@@ -339,6 +356,7 @@ static void describe_settings(const struct blob *blob, FILE *out)
     print_model(blob, out);
     print_blocks(blob, out);
     print_states(blob->model, out);
+    print_hybrid(blob->model, out);
     print_experts(blob->model, out);
     print_latent(&blob->model->latent, out);
     print_tokens(blob, out);
@@ -376,10 +394,11 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks",  "template",   "scanner",    "text",    "mixed",
-                                        "tools",   "components", "vocabulary", "encoder", "states",
-                                        "experts", "embedder",   "clusters",   "ahead",   "around",
-                                        NULL,      NULL,         "latent"};
+    static const char *const names[] = {"blocks",   "template", "scanner",    "text",
+                                        "mixed",    "tools",    "components", "vocabulary",
+                                        "encoder",  "states",   "experts",    "embedder",
+                                        "clusters", "ahead",    "around",     "hybrid",
+                                        NULL,       "latent"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");

@@ -96,6 +96,17 @@ static void diff_scales(const struct blob_model *a, const struct blob_model *b,
     row_of_floats(table, "rope_scale[0]", a->rope_scale[0], b->rope_scale[0]);
     row_of_floats(table, "rope_scale[1]", a->rope_scale[1], b->rope_scale[1]);
     row_of_floats(table, "query_growth", a->query_growth, b->query_growth);
+    row_of_floats(table, "hybrid.attention_in", a->hybrid.attention_in, b->hybrid.attention_in);
+    row_of_floats(table, "hybrid.attention_out", a->hybrid.attention_out, b->hybrid.attention_out);
+    row_of_floats(table, "hybrid.mixer_in", a->hybrid.mixer_in, b->hybrid.mixer_in);
+    row_of_floats(table, "hybrid.mixer_out", a->hybrid.mixer_out, b->hybrid.mixer_out);
+    row_of_floats(table, "hybrid.gate", a->hybrid.gate, b->hybrid.gate);
+    row_of_floats(table, "hybrid.x", a->hybrid.x, b->hybrid.x);
+    row_of_floats(table, "hybrid.b", a->hybrid.b, b->hybrid.b);
+    row_of_floats(table, "hybrid.c", a->hybrid.c, b->hybrid.c);
+    row_of_floats(table, "hybrid.step", a->hybrid.step, b->hybrid.step);
+    row_of_floats(table, "hybrid.mlp_gate", a->hybrid.mlp_gate, b->hybrid.mlp_gate);
+    row_of_floats(table, "hybrid.mlp_out", a->hybrid.mlp_out, b->hybrid.mlp_out);
     row_of_floats(table, "experts.scale", a->experts.scale, b->experts.scale);
     row_of_floats(table, "experts.sum_epsilon", a->experts.sum_epsilon, b->experts.sum_epsilon);
     row_of_floats(table, "experts.qkv_clip", a->experts.qkv_clip, b->experts.qkv_clip);
@@ -148,6 +159,10 @@ static const struct {
     FIELD(rotary_dim, show_id),
     FIELD(n_rope_tables, show_id),
     FIELD(query_period, show_id),
+    FIELD(hybrid.parallel, show_flag),
+    FIELD(hybrid.norm, show_id),
+    FIELD(hybrid.input_biases, show_flag),
+    FIELD(hybrid.output_bias, show_flag),
     FIELD(experts.n_experts, show_id),
     FIELD(experts.n_used, show_id),
     FIELD(experts.width, show_id),

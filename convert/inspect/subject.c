@@ -39,6 +39,11 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MIXER_CONV_BIAS:
     case ROLE_MIXER_OUT:
     case ROLE_MIXER_OUT_BIAS:
+    case ROLE_MIXER_GATE:
+    case ROLE_MIXER_STEP:
+    case ROLE_MIXER_RATE:
+    case ROLE_MIXER_GATE_BIAS:
+    case ROLE_MIXER_STEP_IN_BIAS:
         return PART_STATES;
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
@@ -174,7 +179,7 @@ static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint6
     uint64_t windowed = round_up(window + SPARE, POSITIONS) + POSITIONS;
     bool drops = context > window + 2 * SPARE;
     for (uint32_t i = 0; i < model->n_layers; i++)
-        kept += layer_has_state(model, i)                                   ? 0
+        kept += !layer_attends(model, i)                                    ? 0
                 : drops && blob->layers && blob->layers[i] & LAYER_WINDOWED ? windowed
                                                                             : all;
     return kept * model->n_kv_heads * channels * (dtype == DTYPE_F32 ? 4 : 2);

@@ -67,6 +67,12 @@ static void normalize(const struct estimate *e, enum tensor_role role, size_t n,
         out[k] = (double)e->row[k] * (double)e->row[k] * in[k] * (double)n / sum;
 }
 
+/* Returns the square of a scale of a layer with attention and a state, 1 without such layers. */
+static double squared(const struct estimate *e, float scale)
+{
+    return e->model.hybrid.parallel ? (double)scale * (double)scale : 1;
+}
+
 /* Sets `input` to the input of attention or the MLP. */
 static void enter(const struct estimate *e, enum tensor_role norm, double *input)
 {
@@ -180,31 +186,37 @@ static void recur(const struct estimate *e)
     size_t width = smol_states_width(&e->model), hidden = e->model.hidden_size;
     size_t channels = smol_states_channels(&e->model);
     size_t value = s->kind == STATE_DELTA ? channels - width : 0; /* the first channel */
+    const struct blob_hybrid *h = &e->model.hybrid;
+    double share = squared(e, h->mixer_in * h->x);
     multiply(e, ROLE_MIXER_IN, channels, hidden, e->input, e->gate);
     sum_taps(e, value, width);
     for (size_t k = 0; k < width; k++)
-        e->inner[k] = activated(e->inner[k] * e->gate[value + k]);
+        e->inner[k] = activated(e->inner[k] * e->gate[value + k] * share);
     if (s->kind == STATE_DELTA)
         normalize_groups(e, width, s->head_dim, s->head_dim);
+    else if (h->norm == MIXER_NORM_EARLY)
+        normalize_groups(e, width, width / s->n_groups, width);
+    share = squared(e, h->mixer_in * h->gate);
     multiply(e, ROLE_MIXER_GATE, width, hidden, e->input, e->gate);
     for (size_t k = 0; k < width; k++)
-        e->inner[k] *= activated(e->gate[k]);
-    if (s->kind == STATE_MAMBA2)
+        e->inner[k] *= activated(e->gate[k] * share);
+    if (s->kind == STATE_MAMBA2 && h->norm == MIXER_NORM_LATE)
         normalize_groups(e, width, width / s->n_groups, width);
 }
 
+/* Works on e->input, as attend does. */
 static void use_state(const struct estimate *e, uint32_t layer)
 {
-    enter(e, ROLE_ATTN_NORM, e->input);
-    write_record(e, (struct stats_place){STATS_ATTENTION, layer, 0}, e->input);
+    bool is_beside = e->model.hybrid.parallel;
     if (e->model.states.kind == STATE_SHORT_CONV)
         convolve(e);
     else
         recur(e);
-    write_record(e, (struct stats_place){STATS_ATTENDED, layer, 0}, e->inner);
+    write_record(e, (struct stats_place){is_beside ? STATS_STATE : STATS_ATTENDED, layer, 0},
+                 e->inner);
     multiply(e, ROLE_MIXER_OUT, e->model.hidden_size, smol_states_width(&e->model), e->inner,
              e->added);
-    leave(e, ROLE_ATTN_OUT_NORM, 1);
+    leave(e, ROLE_ATTN_OUT_NORM, squared(e, e->model.hybrid.mixer_out));
 }
 
 /* Sets `inner` to what all heads make of values. */
@@ -239,7 +251,8 @@ static void attend(const struct estimate *e, uint32_t layer)
         repeat_values(e);
     write_record(e, (struct stats_place){STATS_ATTENDED, layer, 0}, e->inner);
     multiply(e, ROLE_ATTN_O, m->hidden_size, width, e->inner, e->added);
-    leave(e, ROLE_ATTN_OUT_NORM, ATTENTION_SHARE);
+    leave(e, ROLE_ATTN_OUT_NORM,
+          ATTENTION_SHARE * squared(e, m->hybrid.attention_in * m->hybrid.attention_out));
 }
 
 /* Sets `inner` to the activations of an MLP or of an expert. */
@@ -252,7 +265,8 @@ static void activate(const struct estimate *e, enum tensor_role gate, enum tenso
     if (has_gate)
         multiply(e, up, width, hidden, e->input, e->inner);
     for (size_t i = 0; i < width; i++)
-        e->inner[i] = activated(e->gate[i]) * (has_gate ? e->inner[i] : 1);
+        e->inner[i] = activated(e->gate[i] * squared(e, e->model.hybrid.mlp_gate)) *
+                      (has_gate ? e->inner[i] : 1);
 }
 
 /* Sets `added` to the output of the MLP, in a layer with experts of the one beside them. */
@@ -295,10 +309,12 @@ static void run_layer(const struct estimate *e, uint32_t layer)
 {
     if (e->model.blocks & BLOCK_PARALLEL)
         look_ahead(e);
+    enter(e, ROLE_ATTN_NORM, e->input);
+    write_record(e, (struct stats_place){STATS_ATTENTION, layer, 0}, e->input);
+    if (layer_attends(&e->model, layer))
+        attend(e, layer);
     if (layer_has_state(&e->model, layer))
         use_state(e, layer);
-    else
-        attend(e, layer);
     feed_forward(e, layer);
 }
 
@@ -318,7 +334,7 @@ static void run(struct estimate *e)
         if (key.role == ROLE_EXPERT_DOWN)
             add_expert(e, key.layer, key.expert);
         if (is_last)
-            leave(e, ROLE_MLP_OUT_NORM, 1);
+            leave(e, ROLE_MLP_OUT_NORM, squared(e, e->model.hybrid.mlp_out));
         if (key.role == ROLE_FINAL_NORM) {
             normalize(e, ROLE_FINAL_NORM, e->model.hidden_size, e->stream, e->input);
             write_record(e, (struct stats_place){STATS_OUTPUT, e->model.n_layers, 0}, e->input);

@@ -9,25 +9,45 @@
 static bool is_of_expert(const struct fold *fold, size_t record)
 {
     size_t output = stats_output(fold->header);
-    return record > output && (record - output) % 2 == 0;
+    return fold->header->n_experts > 0 && record > output && (record - output) % 2 == 0;
+}
+
+/* Returns whether a record is about what a state gives. */
+static bool is_of_state(const struct fold *fold, size_t record)
+{
+    const struct blob_model *model = fold->model;
+    if (model->hybrid.parallel)
+        return record > stats_output(fold->header);
+    return record < stats_output(fold->header) && record % STATS_PER_LAYER == STATS_ATTENDED &&
+           layer_has_state(model, smol_stats_layer(fold->header, record));
+}
+
+/* Returns the record about what a layer's state gives. */
+static size_t state_record(const struct fold *fold, uint32_t layer)
+{
+    bool is_beside = fold->model->hybrid.parallel;
+    return smol_stats_record(
+        fold->header, (struct stats_place){is_beside ? STATS_STATE : STATS_ATTENDED, layer, 0});
 }
 
 /* Returns the offset of a record's factors. The inputs of experts have those of their layer. */
 static size_t offset_of(const struct fold *fold, size_t record)
 {
-    size_t offset = 0, output = stats_output(fold->header);
+    const struct stats_header *header = fold->header;
+    size_t offset = 0, output = stats_output(header);
     for (size_t i = 0; i < record && i <= output; i++)
-        offset += smol_stats_width(fold->header, i);
+        offset += smol_stats_width(header, i);
     if (record > output)
-        offset += (record - output - 1) / 2 * fold->header->expert_width;
+        offset += fold->model->hybrid.parallel ? (record - output - 1) * header->state_width
+                                               : (record - output - 1) / 2 * header->expert_width;
     return offset;
 }
 
-/* Returns whether what a layer with a state gives can take factors up: Mamba2's last step is a norm
- * with a weight for each channel. */
+/* Returns whether what a state gives can take factors up: one of Mamba2's last steps is a norm with
+ * a weight for each channel. */
 static bool state_folds(const struct blob_model *model)
 {
-    return model->states.kind == STATE_MAMBA2;
+    return model->states.kind == STATE_MAMBA2 && model->hybrid.norm != MIXER_NORM_NONE;
 }
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
@@ -41,10 +61,10 @@ static bool can_fold(const struct fold *fold, size_t record)
         return true;
     if (record == stats_output(fold->header))
         return !model->tied_embeddings;
+    if (is_of_state(fold, record))
+        return state_folds(model);
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
-        return layer_has_state(model, smol_stats_layer(fold->header, record))
-                   ? state_folds(model)
-                   : model->experts.qkv_clip <= 0 && !model->latent.kv_rank;
+        return model->experts.qkv_clip <= 0 && !model->latent.kv_rank;
     if (record % STATS_PER_LAYER == STATS_GATED)
         return !(model->blocks & BLOCK_NO_GATE) && smol_stats_width(fold->header, record) > 0;
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
@@ -91,7 +111,7 @@ static smol_status fill_record(const struct stats_file *stats, const struct fold
     for (size_t i = 0; i < n; i++)
         fold->factors[offset + i] = stats_diagonal(stats, record, values, i);
     if (record < stats_output(fold->header) && record % STATS_PER_LAYER == STATS_ATTENDED &&
-        !layer_has_state(fold->model, smol_stats_layer(fold->header, record)))
+        !is_of_state(fold, record))
         share_heads(fold->model, fold->factors + offset);
     make_factors(fold->factors + offset, n, fold->inverses + offset);
     return SMOL_OK;
@@ -105,7 +125,7 @@ static void fill_values(const struct fold *fold)
     float *value = fold->values;
     for (uint32_t layer = 0; !model->latent.kv_rank && layer < model->n_layers; layer++) {
         size_t offset = offset_of(fold, stats_record(STATS_ATTENDED, layer));
-        if (layer_has_state(model, layer)) {
+        if (!layer_attends(model, layer)) {
             value += model->n_kv_heads * dim;
             continue;
         }
@@ -127,7 +147,8 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
     if (!fold->factors || !fold->inverses || !fold->values)
         status = smol_fail_memory(error, "the factors of the inputs");
     for (size_t i = 0; !status && i < end; i++)
-        if ((i <= stats_output(&stats->header) || is_of_expert(fold, i)) && can_fold(fold, i))
+        if ((i <= stats_output(&stats->header) || is_of_expert(fold, i) || is_of_state(fold, i)) &&
+            can_fold(fold, i))
             status = fill_record(stats, fold, i, error);
     if (status)
         smol_fold_free(fold);
@@ -136,17 +157,22 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
     return status;
 }
 
+static const float *record_factors(const struct fold *fold, size_t record)
+{
+    return can_fold(fold, record) ? fold->factors + offset_of(fold, record) : NULL;
+}
+
 static const float *factors_of(const struct fold *fold, enum stats_input input, uint32_t layer)
 {
-    size_t record = stats_record(input, layer);
-    return can_fold(fold, record) ? fold->factors + offset_of(fold, record) : NULL;
+    return record_factors(fold, stats_record(input, layer));
 }
 
 const float *smol_fold_inverses(const struct fold *fold, size_t record)
 {
     if (!fold->model)
         return NULL;
-    if (record > stats_output(fold->header) && !is_of_expert(fold, record))
+    if (record > stats_output(fold->header) && !is_of_expert(fold, record) &&
+        !is_of_state(fold, record))
         record = stats_record(STATS_MLP, smol_stats_layer(fold->header, record));
     return can_fold(fold, record) ? fold->inverses + offset_of(fold, record) : NULL;
 }
@@ -199,9 +225,10 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     case ROLE_ATTN_V_BIAS:
         return (struct fold_factors){NULL, values};
     case ROLE_MIXER_NORM:
-        return (struct fold_factors){NULL, inverses_of(fold, STATS_ATTENDED, layer)};
-    case ROLE_ATTN_O:
+        return (struct fold_factors){NULL, smol_fold_inverses(fold, state_record(fold, layer))};
     case ROLE_MIXER_OUT:
+        return (struct fold_factors){NULL, record_factors(fold, state_record(fold, layer))};
+    case ROLE_ATTN_O:
         return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENDED, layer)};
     case ROLE_MLP_NORM:
     case ROLE_MLP_NORM_BIAS:

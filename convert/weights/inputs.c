@@ -26,12 +26,13 @@ smol_status smol_inputs_open(struct inputs *inputs, const struct stats_file *sta
 }
 
 /* Returns the input of the matrices of a role. */
-static enum stats_input input_of(enum tensor_role role)
+static enum stats_input input_of(const struct blob_model *model, enum tensor_role role)
 {
     switch (role) {
     case ROLE_ATTN_O:
-    case ROLE_MIXER_OUT:
         return STATS_ATTENDED;
+    case ROLE_MIXER_OUT:
+        return model->hybrid.parallel ? STATS_STATE : STATS_ATTENDED;
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
     case ROLE_ROUTER:
@@ -53,7 +54,7 @@ size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor 
                           const struct blob_model *model)
 {
     const struct stats_file *stats = inputs->stats;
-    struct stats_place place = {input_of(layout->role), layout->layer, layout->expert};
+    struct stats_place place = {input_of(model, layout->role), layout->layer, layout->expert};
     bool is_output =
         layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings);
     bool is_unknown = layout->role == ROLE_ATTN_K_UP || layout->role == ROLE_ATTN_V_UP ||

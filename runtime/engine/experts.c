@@ -302,8 +302,7 @@ static void write_blocks(struct pass *pass, const void *argument, size_t begin, 
 void smol_experts_write(const struct worker *w, size_t layer, const struct product_input *shared)
 {
     const struct outputs o = {
-        layer, shared,
-        smol_residual_product(w->pass, layer_of(w->pass, layer)->tensor[ROLE_MLP_DOWN], NULL)};
+        layer, shared, smol_residual_product(w->pass, layer, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS)};
     smol_pass_each_range(w, count_blocks(w->pass->m->hidden_size), 2, write_blocks, &o);
-    smol_residual_finish(w, layer, ROLE_MLP_OUT_NORM);
+    smol_residual_finish(w, layer, ROLE_MLP_DOWN);
 }

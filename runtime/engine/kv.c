@@ -66,7 +66,7 @@ static void place_layers(struct kv_cache *cache, const struct blob_model *model,
                          const uint8_t *layers, bool drops)
 {
     for (uint32_t i = 0; i < cache->n_layers; i++) {
-        if (layer_has_state(model, i)) {
+        if (!layer_attends(model, i)) {
             cache->layers[i].absent = true;
             continue;
         }

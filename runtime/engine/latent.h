@@ -1,5 +1,5 @@
 /* Attention to latent vectors (DeepSeek-AI, 2024): what differs from other attention around the
- * cache. FORMAT.md, 5.17, defines what is computed. Keys and values are not expanded: a head's
+ * cache. FORMAT.md, 5.18, defines what is computed. Keys and values are not expanded: a head's
  * query is multiplied by the matrix that would expand keys, and its output by that of values, so
  * that the cache holds one vector for all heads. */
 #ifndef SMOL_RUNTIME_LATENT_H

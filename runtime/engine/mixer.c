@@ -1,4 +1,4 @@
-/* The first block of a layer, see mixer.h: attention, and the choice of another. */
+/* The first block of a layer, see mixer.h: attention, and the choice of others. */
 #include "runtime/engine/mixer.h"
 
 #include "format/latent.h"
@@ -21,7 +21,9 @@ static struct product_input attended_input(const struct pass *pass)
 
 static void read_attention_input(struct pass *pass, size_t layer, size_t t)
 {
-    smol_residual_read(pass, layer, ROLE_ATTN_NORM, t, "attention input");
+    const struct blob_hybrid *h = &pass->m->hybrid;
+    smol_residual_read(pass, layer, ROLE_ATTN_NORM, h->parallel ? h->attention_in : 1, t,
+                       "attention input");
 }
 
 /* Multiplies row t of attention's output by its gate. */
@@ -81,10 +83,10 @@ static void attention_read(const struct worker *w, size_t layer)
 static void attention_write(const struct worker *w, size_t layer)
 {
     const struct product_input attended = attended_input(w->pass);
-    smol_residual_write(w, layer, &attended, ROLE_ATTN_O, ROLE_ATTN_O_BIAS, ROLE_ATTN_OUT_NORM);
+    smol_residual_write(w, layer, &attended, ROLE_ATTN_O, ROLE_ATTN_O_BIAS);
 }
 
-/* Returns the kind of the layer's block: STATE_NONE is attention. */
+/* Returns the kind of the state that the layer has. */
 static enum state_kind kind_of(const struct worker *w, size_t layer)
 {
     const struct blob_model *m = w->pass->m;
@@ -93,9 +95,10 @@ static enum state_kind kind_of(const struct worker *w, size_t layer)
 
 void smol_mixer_read(const struct worker *w, size_t layer)
 {
+    if (layer_attends(w->pass->m, (uint32_t)layer))
+        attention_read(w, layer);
     switch (kind_of(w, layer)) {
     case STATE_NONE:
-        attention_read(w, layer);
         break;
     case STATE_SHORT_CONV:
         smol_short_conv_read(w, layer);
@@ -109,9 +112,10 @@ void smol_mixer_read(const struct worker *w, size_t layer)
 
 void smol_mixer_write(const struct worker *w, size_t layer)
 {
+    if (layer_attends(w->pass->m, (uint32_t)layer))
+        attention_write(w, layer);
     switch (kind_of(w, layer)) {
     case STATE_NONE:
-        attention_write(w, layer);
         break;
     case STATE_SHORT_CONV:
         smol_short_conv_write(w, layer);

@@ -1,4 +1,5 @@
-/* The first block of a layer, which mixes positions: attention, or what has a state instead. */
+/* The first block of a layer, which mixes positions: attention, what has a state
+ * instead, or both, which read the same input. */
 #ifndef SMOL_RUNTIME_MIXER_H
 #define SMOL_RUNTIME_MIXER_H
 

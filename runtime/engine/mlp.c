@@ -103,6 +103,12 @@ static void store_slice(const struct mlp_rows *rows, size_t slice, float *activa
                (rest < SLICE ? rest : SLICE) * sizeof(float));
 }
 
+static void scale_gate(float *gate, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++)
+        gate[i] *= scale;
+}
+
 void smol_mlp_activate(const struct mlp_rows *rows, size_t begin, size_t end)
 {
     struct pass *pass = rows->pass;
@@ -115,6 +121,8 @@ void smol_mlp_activate(const struct mlp_rows *rows, size_t begin, size_t end)
             multiply_slices(pass, rows->gate, rows->gate_bias, &rows->input, slice, next, gate);
         multiply_slices(pass, rows->up, rows->up_bias, &rows->input, slice, next,
                         rows->gate ? up : gate);
+        if (pass->m->hybrid.parallel)
+            scale_gate(gate, (next - slice) * n_values, pass->m->hybrid.mlp_gate);
         activate(gate, rows->gate ? up : NULL, (next - slice) * n_values);
         for (size_t i = slice; i < next; i++)
             store_slice(rows, i, gate + (i - slice) * n_values);
@@ -147,7 +155,7 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
 
 static void read_mlp_input(struct pass *pass, size_t layer, size_t t)
 {
-    smol_residual_read(pass, layer, ROLE_MLP_NORM, t, "MLP input");
+    smol_residual_read(pass, layer, ROLE_MLP_NORM, 1, t, "MLP input");
 }
 
 void smol_mlp_read(const struct worker *w, size_t layer)
@@ -170,5 +178,5 @@ void smol_mlp_write(const struct worker *w, size_t layer)
     if (smol_layer_is_sparse(w->pass->m, (uint32_t)layer))
         smol_experts_write(w, layer, &gated);
     else
-        smol_residual_write(w, layer, &gated, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS, ROLE_MLP_OUT_NORM);
+        smol_residual_write(w, layer, &gated, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS);
 }

@@ -5,7 +5,7 @@
  *
  * The two kinds differ in few places: Mamba2's x, B and C are DeltaNet's value, key and query,
  * which are in another order and normalized; DeltaNet's output is normalized before its gate is
- * applied, Mamba2's after it. */
+ * applied, Mamba2's after it. (With FEATURE_HYBRID Mamba2's may be too, or not at all.) */
 #include "runtime/engine/recurrence.h"
 
 #include <math.h>
@@ -44,7 +44,35 @@ static struct product_input output_input(const struct pass *pass)
 
 static void read_input(struct pass *pass, size_t layer, size_t t)
 {
-    smol_residual_read(pass, layer, ROLE_ATTN_NORM, t, "mixer input");
+    const struct blob_hybrid *h = &pass->m->hybrid;
+    smol_residual_read(pass, layer, ROLE_ATTN_NORM, h->parallel ? h->mixer_in : 1, t,
+                       "mixer input");
+}
+
+/* Multiplies the parts of row t of Mamba2's products by their scales. */
+static void scale_parts(struct pass *pass, size_t layer, size_t t)
+{
+    (void)layer;
+    const struct engine *e = pass->e;
+    const struct blob_hybrid *h = &pass->m->hybrid;
+    const struct places at = places_of(pass->m);
+    size_t width = smol_states_width(pass->m), n_heads = pass->m->states.n_heads;
+    size_t shared = (size_t)pass->m->states.n_groups * pass->m->states.size;
+    float *row = e->mixed + t * smol_states_channels(pass->m);
+    const struct {
+        float *part;
+        size_t n;
+        float scale;
+    } parts[] = {
+        {e->convolved + t * width, width, h->gate},
+        {row + at.value, width, h->x},
+        {row + at.drive, shared, h->b},
+        {row + at.read, shared, h->c},
+        {e->mixer_step + t * n_heads, n_heads, h->step},
+    };
+    for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++)
+        for (size_t i = 0; i < parts[k].n; i++)
+            parts[k].part[i] *= parts[k].scale;
 }
 
 /* --- convolution ------------------------------------------------------------------------------ */
@@ -215,11 +243,13 @@ static void finish_token(struct pass *pass, size_t layer, size_t t)
     float *gate = e->convolved + t * input.width;
     float *output = e->mixed + t * smol_states_channels(pass->m) + places_of(pass->m).value;
     smol_pass_check_finite(pass, output, input.width, "mixer output", layer, t);
-    if (s->kind == STATE_DELTA)
-        normalize_output(pass, norm, output, s->head_dim);
+    size_t part = s->kind == STATE_DELTA ? s->head_dim : input.width / s->n_groups;
+    bool early = s->kind == STATE_DELTA || pass->m->hybrid.norm == MIXER_NORM_EARLY;
+    if (norm && early)
+        normalize_output(pass, norm, output, part);
     e->kernels->swiglu(gate, output, input.width);
-    if (s->kind == STATE_MAMBA2)
-        normalize_output(pass, norm, gate, input.width / s->n_groups);
+    if (norm && !early)
+        normalize_output(pass, norm, gate, part);
     smol_input_prepare(pass, &input, t, "mixer output", layer);
 }
 
@@ -231,15 +261,19 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     const struct product_input input = smol_residual_input(pass), output = output_input(pass);
     bool mamba2 = pass->m->states.kind == STATE_MAMBA2;
     const struct product products[] = {
-        {r.tensor[ROLE_MIXER_GATE], NULL, .out = e->convolved},
-        {r.tensor[ROLE_MIXER_IN], NULL, .out = e->mixed},
-        {r.tensor[ROLE_MIXER_STEP], NULL, .out = mamba2 ? e->mixer_step : e->mixer_decay},
+        {r.tensor[ROLE_MIXER_GATE], r.tensor[ROLE_MIXER_GATE_BIAS], .out = e->convolved},
+        {r.tensor[ROLE_MIXER_IN], r.tensor[ROLE_MIXER_IN_BIAS], .out = e->mixed},
+        {r.tensor[ROLE_MIXER_STEP], r.tensor[ROLE_MIXER_STEP_IN_BIAS],
+         .out = mamba2 ? e->mixer_step : e->mixer_decay},
         {r.tensor[ROLE_MIXER_RATE], NULL, .out = e->mixer_step},
     };
     size_t n_channels = smol_states_channels(pass->m);
     smol_pass_each_token(w, read_input, layer);
-    smol_input_observe(w, (struct stats_place){STATS_ATTENTION, (uint32_t)layer, 0}, &input);
+    if (!pass->m->hybrid.parallel) /* attention has shown it */
+        smol_input_observe(w, (struct stats_place){STATS_ATTENTION, (uint32_t)layer, 0}, &input);
     smol_multiply(w, &input, products, mamba2 ? 3 : 4);
+    if (pass->m->hybrid.parallel)
+        smol_pass_each_token(w, scale_parts, layer);
     smol_pass_each_range(w, pass->n_segments * ((n_channels + SLICE_CHANNELS - 1) / SLICE_CHANNELS),
                          2, convolve_blocks, &r);
     smol_pass_each_token(w, prepare_token, layer);
@@ -247,11 +281,12 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
                          pass->n_segments * pass->m->states.n_heads * smol_states_slices(pass->m),
                          4, run_slices, &r);
     smol_pass_each_token(w, finish_token, layer);
-    smol_input_observe(w, (struct stats_place){STATS_ATTENDED, (uint32_t)layer, 0}, &output);
+    enum stats_input place = pass->m->hybrid.parallel ? STATS_STATE : STATS_ATTENDED;
+    smol_input_observe(w, (struct stats_place){place, (uint32_t)layer, 0}, &output);
 }
 
 void smol_recurrence_write(const struct worker *w, size_t layer)
 {
     const struct product_input input = output_input(w->pass);
-    smol_residual_write(w, layer, &input, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS, ROLE_ATTN_OUT_NORM);
+    smol_residual_write(w, layer, &input, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS);
 }

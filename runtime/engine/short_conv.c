@@ -94,7 +94,7 @@ static void convolve(struct pass *pass, size_t layer, size_t t)
 
 static void read_input(struct pass *pass, size_t layer, size_t t)
 {
-    smol_residual_read(pass, layer, ROLE_ATTN_NORM, t, "convolution input");
+    smol_residual_read(pass, layer, ROLE_ATTN_NORM, 1, t, "convolution input");
 }
 
 void smol_short_conv_read(const struct worker *w, size_t layer)
@@ -114,6 +114,5 @@ void smol_short_conv_read(const struct worker *w, size_t layer)
 void smol_short_conv_write(const struct worker *w, size_t layer)
 {
     const struct product_input convolved = convolved_input(w->pass);
-    smol_residual_write(w, layer, &convolved, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS,
-                        ROLE_ATTN_OUT_NORM);
+    smol_residual_write(w, layer, &convolved, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS);
 }

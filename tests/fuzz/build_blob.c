@@ -295,6 +295,7 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
     case SECTION_ENCODER:
     case SECTION_STATES:
     case SECTION_EXPERTS:
+    case SECTION_HYBRID:
     case SECTION_EMBEDDER:
     case SECTION_DIGESTS:
     case SECTION_TEMPLATE:

@@ -12,6 +12,7 @@ from minicpm import MiniCPMConfig
 from transformers import (
     Ernie4_5Config,
     Exaone4Config,
+    FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
@@ -62,6 +63,7 @@ CONFIGS = {
     "minicpm3": MiniCPM3Config,
     "lfm2": Lfm2Config,
     "lfm2moe": Lfm2MoeConfig,
+    "falconh1": FalconH1Config,
     "qwen3_5": Qwen3_5TextConfig,
     "qwen3_5moe": Qwen3_5MoeTextConfig,
     "qwen3next": Qwen3NextConfig,
@@ -298,6 +300,34 @@ def granitemoehybrid(draw):
         "mamba_expand": expand,
         "mamba_conv_bias": draw(FLAG),
         "mamba_chunk_size": draw(either(256, 16)),
+    }
+
+
+@st.composite
+def falconh1(draw):
+    """Attention and Mamba2 side by side. A norm of a few numbers is little more than their signs: groups have 5 or more."""
+    config = draw(scaled(draw(shapes(head_dim=draw(FLAG)))))
+    groups = draw(either(1, 2, 3))
+    heads, head_dim = groups * draw(either(1, 2, 3)), draw(either(8, 5, 16, 33))
+    width = heads * head_dim if draw(FLAG) else None
+    if width is None:
+        heads, head_dim = groups, 2 * config["hidden_size"] // groups
+        groups, heads, head_dim = (groups, heads, head_dim) if groups < 3 else (1, 1, 2 * config["hidden_size"])
+    scale = either(1.0, 0.25, 1.25, 0.9375, 0.35355339)
+    biases = ("attention_bias", "mlp_bias", "projectors_bias", "mamba_proj_bias", "mamba_conv_bias")
+    one = ("attention_in", "attention_out", "ssm_in", "ssm_out", "key", "embedding", "lm_head")
+    return config | {key: draw(FLAG) for key in biases} | {f"{key}_multiplier": draw(scale) for key in one} | {
+        "mamba_d_ssm": width,
+        "mamba_n_heads": heads,
+        "mamba_d_head": draw(either("auto", head_dim)),
+        "mamba_n_groups": groups,
+        "mamba_d_state": draw(either(8, 16, 1, 33)),
+        "mamba_d_conv": draw(either(4, 2, 3, 7)),
+        "mamba_chunk_size": draw(either(256, 16)),
+        "mamba_rms_norm": draw(FLAG),
+        "mamba_norm_before_gate": draw(FLAG),
+        "ssm_multipliers": draw(st.none() | st.lists(scale, min_size=5, max_size=5)),
+        "mlp_multipliers": draw(st.none() | st.lists(scale, min_size=2, max_size=2)),
     }
 
 
@@ -632,7 +662,8 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe, granitemoeshared,
+        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
+        granitemoeshared,
         gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }

@@ -31,12 +31,15 @@ class Folding:
         self.sparse = model["sparse"]
         for record in range(len(stats.records)):
             squares = squares_of(stats, record)
+            if record > last and model["parallel"]:  # of states beside attention, if they have a norm
+                self.inverses.append(inverses_of(squares) if model["hybrid"]["norm"] < 2 else np.ones(len(squares), np.float32))
+                continue
             if record > last:  # of experts: that of its layer's third record, its own
                 layer = self.sparse[(record - last - 1) // 2 // model["experts"]["n_experts"]]
                 is_input = (record - last) % 2
                 self.inverses.append(self.inverses[4 * layer + MLP] if is_input else inverses_of(squares))
                 continue
-            stateful = record // 4 in model["stateful"]
+            stateful = record // 4 in model["stateful"] and not model["parallel"]
             # of what a state gives, only Mamba2's has a norm for each channel; values that are clipped are not linear,
             # and those of latent vectors are left alone
             plain = not model["experts"]["qkv_clip"] and not model["kv_rank"]
@@ -52,10 +55,13 @@ class Folding:
             self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
 
     def value_rows(self, layer):
-        if layer in self.model["stateful"] or self.model["kv_rank"]:
+        if layer in self.model["stateful"] and not self.model["parallel"] or self.model["kv_rank"]:
             return None
         kv_heads, dim = self.model["n_kv_heads"], self.model["head_dim"]
         return self.inverses[4 * layer + ATTENDED].reshape(kv_heads, -1, dim)[:, 0].reshape(-1)
+
+    def state_record(self, layer):
+        return 4 * self.model["n_layers"] + 1 + self.model["stateful"].index(layer)
 
     def tensor(self, name, values):
         """The elements of a tensor, folded."""
@@ -71,18 +77,20 @@ class Folding:
         layer = 4 * int(place[1]) if place else 0
         gated, last = self.inverses[layer + GATED], self.inverses[4 * self.model["n_layers"]]
         attention, attended, mlp = (self.inverses[layer + i] for i in (ATTENTION, ATTENDED, MLP))
+        beside = self.model["parallel"] and layer // 4 in self.model["stateful"]
+        given = self.inverses[self.state_record(layer // 4)] if beside else attended
         values_rows = self.value_rows(layer // 4)
         rows = {"attn_v": values_rows, "mlp_up": gated}
         columns = {
             "attn_q": 1 if self.model["q_rank"] else attention, "attn_q_down": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
             "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last, "mixer_in": attention,
             "attn_gate": attention, "mixer_gate": attention, "mixer_step": attention, "mixer_rate": attention,
-            "router": mlp, "shared_gate": mlp, "mixer_out": attended,
+            "router": mlp, "shared_gate": mlp, "mixer_out": given,
         }  # fmt: skip
         vectors = {
             "attn_norm": attention, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,
             "final_norm": last, "attn_norm_bias": attention, "mlp_norm_bias": mlp, "final_norm_bias": last,
-            "mixer_norm": attended if self.model["state_kind"] == 2 else 1,
+            "mixer_norm": given if self.model["state_kind"] == 2 else 1,
         }  # fmt: skip
         if kind in vectors:
             return values * vectors[kind]

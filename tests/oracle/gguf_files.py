@@ -1,7 +1,8 @@
 """GGUF files of random checkpoints, written with the package gguf: its names of tensors and keys, and
-the changes that llama.cpp's converter makes to q, k and norms."""
+the changes that llama.cpp's converter makes to q, k, norms, experts and what belongs to states."""
 
 import json
+import re
 
 import gguf
 import numpy as np
@@ -13,8 +14,14 @@ ARCHS = {
     "llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3,
     "smollm3": gguf.MODEL_ARCH.SMOLLM3, "granite": gguf.MODEL_ARCH.GRANITE, "phi3": gguf.MODEL_ARCH.PHI3,
     "olmo2": gguf.MODEL_ARCH.OLMO2, "gemma2": gguf.MODEL_ARCH.GEMMA2, "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
+    "lfm2": gguf.MODEL_ARCH.LFM2, "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE, "granitemoehybrid": gguf.MODEL_ARCH.GRANITE_HYBRID,
+    "olmoe": gguf.MODEL_ARCH.OLMOE, "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
+    "granitemoe": gguf.MODEL_ARCH.GRANITE_MOE, "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
 }  # fmt: skip
-PERMUTED = ("llama", "smollm3", "granite")
+GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
+PERMUTED = ("llama", "smollm3", *GRANITES)
+EXPERT = re.compile(r"model\.layers\.(\d+)\..*experts\.(\d+)\.(gate_proj|up_proj|down_proj|w1|w2|w3)\.weight")
+PARTS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 
 
 def permute(weights, heads):
@@ -26,17 +33,17 @@ def permute(weights, heads):
 def random_blocks(kind, shape, rng):
     """Blocks of any bytes but for their scales, which are finite and small, as rows of bytes."""
     elements, size = gguf.GGML_QUANT_SIZES[kind]
-    blocks = rng.integers(0, 256, (shape[0], shape[1] // elements, size), np.uint8)
+    blocks = rng.integers(0, 256, (*shape[:-1], shape[-1] // elements, size), np.uint8)
     places = {QUANT.Q4_1: (0, 2), QUANT.Q5_1: (0, 2), QUANT.Q2_K: (80, 82), QUANT.Q3_K: (108,),
               QUANT.Q4_K: (0, 2), QUANT.Q5_K: (0, 2), QUANT.Q6_K: (208,)}.get(kind, (0,))  # fmt: skip
     for place in places:
-        scales = (rng.standard_normal(blocks.shape[:2]) * 1e-3).astype(np.float16)
+        scales = (rng.standard_normal(blocks.shape[:-1]) * 1e-3).astype(np.float16)
         blocks[..., place : place + 2] = scales[..., None].view(np.uint8)
-    return blocks.reshape(shape[0], -1)
+    return blocks.reshape(*shape[:-1], -1)
 
 
 def add_weight(writer, name, weights, kind, rng):
-    if kind is None or weights.ndim == 1:
+    if kind is None or weights.ndim == 1 or "ssm_" in name and ("in." not in name and "out." not in name) or ".conv." in name:
         writer.add_tensor(name, weights.astype(np.float32))
     elif kind in (QUANT.Q2_K, QUANT.Q3_K, QUANT.Q4_K, QUANT.Q5_K, QUANT.Q6_K, QUANT.IQ4_NL):
         writer.add_tensor(name, random_blocks(kind, weights.shape, rng), raw_dtype=kind)
@@ -46,19 +53,95 @@ def add_weight(writer, name, weights, kind, rng):
         writer.add_tensor(name, gguf.quantize(weights.astype(np.float32), kind), raw_dtype=kind)
 
 
+def stack_experts(weights):
+    """The experts of each layer in one tensor for each of their matrices, and the other tensors."""
+    stacks, others = {}, {}
+    for name, values in weights.items():
+        if found := EXPERT.fullmatch(name):
+            stacks.setdefault((found[1], PARTS[found[3]]), {})[int(found[2])] = values
+        else:
+            others[name] = values
+    experts = {
+        f"blk.{layer}.ffn_{part}_exps.weight": np.stack([s[i] for i in range(len(s))]) for (layer, part), s in stacks.items()
+    }
+    return experts, others
+
+
+def split_granite(name, values, config):
+    """The fused tensors of Granite's models; None for another one."""
+    layer = name.split(".")[2] if name.startswith("model.layers.") else ""
+    end = "_shexp" if config.get("num_local_experts") else ""
+    if "_linear" not in name:
+        return None
+    end, axis = ("_exps", 1) if "block_sparse_moe" in name else (end, 0)
+    if "output_linear" in name:
+        return {f"blk.{layer}.ffn_down{end}.weight": values}
+    return dict(zip((f"blk.{layer}.ffn_{part}{end}.weight" for part in ("gate", "up")), np.split(values, 2, axis), strict=True))
+
+
+def change(name, values, config):
+    """What becomes of a tensor's values."""
+    family = config["model_type"]
+    if family in PERMUTED and (".q_proj." in name or ".k_proj." in name):
+        return permute(values, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
+    if family.startswith("gemma") and name.endswith("norm.weight"):
+        return values + 1
+    if "conv.weight" in name or "conv1d.weight" in name:
+        return values.squeeze(1)
+    if name.endswith("A_log"):
+        return -np.exp(values)[:, None]
+    if name.endswith("mamba.D"):
+        return values[:, None]
+    if name.endswith("mamba.norm.weight"):
+        return values.reshape(config["mamba_n_groups"], -1)
+    return values
+
+
 def add_tensors(writer, weights, config, kind):
-    family, layers = config["model_type"], config["num_hidden_layers"]
-    names = gguf.get_tensor_name_map(ARCHS[family], layers)
+    names = gguf.get_tensor_name_map(ARCHS[config["model_type"]], config["num_hidden_layers"])
     rng = np.random.default_rng(1)
-    for name, tensor in weights.items():
-        values = tensor.to(torch.float32).numpy()
-        if family in PERMUTED and (".q_proj." in name or ".k_proj." in name):
-            key = "num_attention_heads" if ".q_proj." in name else "num_key_value_heads"
-            values = permute(values, config[key])
-        if family.startswith("gemma") and name.endswith("norm.weight"):
-            values = values + 1
-        base, end = name.rsplit(".", 1)
-        add_weight(writer, f"{names.get_name(base)}.{end}", values, kind, rng)
+    experts, others = stack_experts({name: tensor.to(torch.float32).numpy() for name, tensor in weights.items()})
+    for name, values in others.items():
+        if parts := split_granite(name, values, config):
+            experts |= parts
+            continue
+        base, dot, end = (name.replace(".dt_bias", ".dt_proj.bias").replace("expert_bias", "expert_bias.bias")).rpartition(".")
+        if end not in ("weight", "bias"):
+            base, dot, end = name, "", ""
+        add_weight(writer, f"{names.get_name(base)}{dot}{end}", change(name, values, config), kind, rng)
+    for name, values in experts.items():
+        add_weight(writer, name, values, kind, rng)
+
+
+def add_layers(writer, config):
+    """The keys of experts and states."""
+    attends = [kind in ("full_attention", "attention") for kind in config.get("layer_types") or []]
+    family, states = config["model_type"], family_has_states(config)
+    writer.add_head_count_kv([config["num_key_value_heads"] * a for a in attends] if states else config["num_key_value_heads"])
+    if family.startswith("lfm2"):
+        writer.add_shortconv_l_cache(config["conv_L_cache"])
+    if family == "granitemoehybrid":
+        writer.add_ssm_conv_kernel(config["mamba_d_conv"])
+        writer.add_ssm_state_size(config["mamba_d_state"])
+        writer.add_ssm_group_count(config["mamba_n_groups"])
+        writer.add_ssm_inner_size(config["mamba_expand"] * config["hidden_size"])
+        writer.add_ssm_time_step_rank(config["mamba_n_heads"])
+        writer.add_rope_scaling_finetuned(config["position_embedding_type"] == "rope")
+    experts = config.get("num_local_experts", config.get("num_experts"))
+    if experts is not None:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+    if config.get("moe_intermediate_size"):
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if config.get("shared_intermediate_size"):
+        writer.add_expert_shared_feed_forward_length(config["shared_intermediate_size"])
+    if family == "lfm2_moe":
+        writer.add_leading_dense_block_count(config["num_dense_layers"])
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+
+
+def family_has_states(config):
+    return config["model_type"] in ("lfm2", "lfm2_moe", "granitemoehybrid")
 
 
 def add_settings(writer, config):
@@ -71,13 +154,13 @@ def add_settings(writer, config):
     writer.add_embedding_length(config["hidden_size"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
-    writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    add_layers(writer, config)
+    writer.add_layer_norm_rms_eps(config.get("rms_norm_eps") or config["norm_eps"])
     writer.add_rope_freq_base(theta)
     writer.add_rope_dimension_count(int(head_dim * config.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))))
     writer.add_key_length(head_dim)
     writer.add_value_length(head_dim)
-    if config["model_type"] == "granite":
+    if config["model_type"] in GRANITES:
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
@@ -133,6 +216,10 @@ def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer):
     config = json.loads((folder / "config.json").read_text())
     give_a_merge(folder / "tokenizer.json")
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHS[config["model_type"]]])
+    weights = load_file(folder / "model.safetensors")
+    for name, tensor in weights.items():  # LFM2's may be another one than intermediate_size
+        if name.endswith("layers.0.feed_forward.w1.weight"):
+            config["intermediate_size"] = len(tensor)
     add_settings(writer, config)
     if tokenizer:
         content = json.loads((folder / "tokenizer.json").read_text())
@@ -141,7 +228,7 @@ def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer):
         writer.add_eos_token_id(config["eos_token_id"])
     if edit:
         edit(writer)
-    add_tensors(writer, load_file(folder / "model.safetensors"), config, kind)
+    add_tensors(writer, weights, config, kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

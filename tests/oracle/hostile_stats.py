@@ -57,10 +57,10 @@ def header(**changes):
     return HEADER.pack(*others, *widths)
 
 
-def extended(layers=tiny.LAYERS, widths=WIDTHS, state=0, experts=0, expert=0, shared=0, stateful=(), sparse=()):
-    """A header of minor version 1, with its digest, and no records."""
+def extended(layers=tiny.LAYERS, widths=WIDTHS, state=0, experts=0, expert=0, shared=0, stateful=(), sparse=(), minor=1):
+    """A header of minor version 1 or 2, with its digest, and no records."""
     sets = [sum(1 << i for i in places).to_bytes(128, "little") for places in (stateful, sparse)]
-    head = header(minor=1, layers=layers, widths=widths) + struct.pack("<4I", state, experts, expert, shared) + b"".join(sets)
+    head = header(minor=minor, layers=layers, widths=widths) + struct.pack("<4I", state, experts, expert, shared) + b"".join(sets)
     return head + struct.pack("<Q", xxh3(head))
 
 
@@ -169,6 +169,9 @@ MINOR_1 = {
 }  # fmt: skip
 for name, fields in MINOR_1.items():
     case(f"minor version 1: {name}", lambda f=fields: extended(**f), out)
+case("minor version 2: no state", lambda: extended(minor=2), out)
+case("minor version 2: experts", lambda: extended(minor=2, stateful=[0], state=16, sparse=[0], experts=2, expert=8), out)
+case("minor version 2: no records", lambda: extended(minor=2, stateful=[0], state=16), "expected")
 case("minor version 1: no records", lambda: extended(sparse=[0], experts=2, expert=8), "expected")
 case("minor version 1: half a header", lambda: extended()[:200], "200 bytes, expected 344 or more")
 case("minor version 1: 2^59 bytes", lambda: extended(widths=(2**16, 8, 2**16, 8), sparse=[0], experts=1, expert=8), "expected")

@@ -303,6 +303,20 @@ CONFIGS = {
         num_hidden_layers=26, num_key_value_heads=4, query_pre_attn_scalar=256, rms_norm_eps=1e-6,
         rope_theta=10000.0, sliding_window=4096, vocab_size=256000,
     ),
+    "Falcon-H1 0.5B Instruct": dict(
+        architectures=["FalconH1ForCausalLM"], model_type="falcon_h1", attention_bias=False, attention_dropout=0.0,
+        attention_in_multiplier=1.0, attention_out_multiplier=0.9375, attn_layer_indices=None, bos_token_id=1,
+        embedding_multiplier=5.656854249492381, eos_token_id=11, head_dim=64, hidden_act="silu", hidden_size=1024,
+        initializer_range=0.02, intermediate_size=2048, key_multiplier=0.390625, lm_head_multiplier=0.0390625,
+        mamba_chunk_size=128, mamba_conv_bias=True, mamba_d_conv=4, mamba_d_head=64, mamba_d_ssm=1536, mamba_d_state=128,
+        mamba_expand=2, mamba_n_groups=1, mamba_n_heads=24, mamba_norm_before_gate=False, mamba_proj_bias=False,
+        mamba_rms_norm=False, mamba_use_mlp=True, max_position_embeddings=16384, mlp_bias=False, mlp_expansion_factor=8,
+        mlp_multipliers=[0.8838834764831844, 0.5859375], num_attention_heads=8, num_hidden_layers=36,
+        num_key_value_heads=2, num_logits_to_keep=1, pad_token_id=0, projectors_bias=False, rms_norm_eps=1e-5,
+        rope_scaling=None, rope_theta=100000000000.0, ssm_in_multiplier=1.25,
+        ssm_multipliers=[0.3535533905932738, 0.25, 0.3535533905932738, 0.5, 0.3535533905932738],
+        ssm_out_multiplier=0.23570226039551587, tie_word_embeddings=False, torch_dtype="bfloat16", vocab_size=32784,
+    ),
     "Gemma 3 1B": dict(
         architectures=["Gemma3ForCausalLM"], model_type="gemma3_text", attention_bias=False,
         attn_logit_softcapping=None, bos_token_id=2, cache_implementation="hybrid",
@@ -400,6 +414,7 @@ def cut(config, vocab_size):
         hidden_size=64 if "head_dim" not in config else 48, intermediate_size=96, vocab_size=vocab_size,
         bos_token_id=1, eos_token_id=2, sliding_window=32, max_window_layers=6, n_embd=64, n_head=heads,
         n_layer=n_layers, kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=24, qk_rope_head_dim=16,
+        mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16,
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary

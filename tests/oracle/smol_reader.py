@@ -15,16 +15,16 @@ F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
 LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
-EXPERTS_SECTION, LATENT_SECTION, TOKENIZER, WEIGHTS = 15, 20, 32, 33
+EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, TOKENIZER, WEIGHTS = 15, 17, 20, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-AROUND, LATENT = 16384, 131072
+AROUND, HYBRID, LATENT = 16384, 32768, 131072
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
     ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION, EMBEDDER: EMBEDDER_SECTION,
-    LATENT: LATENT_SECTION,
+    HYBRID: HYBRID_SECTION, LATENT: LATENT_SECTION,
 }  # 3
 
 
@@ -80,6 +80,10 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 EXPERT_FIELDS = """n_experts n_used width shared_width scoring normalizes choice_bias sum_epsilon scale
     qkv_clip shared_gate""".split()
 
+# 5.17
+HYBRID_FIELDS = """parallel norm input_biases output_bias attention_in attention_out mixer_in mixer_out gate x b c step
+    mlp_gate mlp_out reserved""".split()
+
 # 5.4
 GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty".split()
 
@@ -107,18 +111,20 @@ ROLES = [
     (46, "attn_gate", True, "QH", lambda m: m["blocks"] & ATTENTION_GATE),
     (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and m["attention_bias"]),
     (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
+    (49, "mixer_gate_bias", True, "M", "input_biases"),
     (28, "mixer_in", True, "3H", None),
-    (29, "mixer_in_bias", True, "3", lambda m: m["state_biases"] and m["state_kind"] == 1),
+    (29, "mixer_in_bias", True, "3", lambda m: m["input_biases"] or m["state_biases"] and m["state_kind"] == 1),
     (30, "mixer_conv", True, "TX", None),
     (31, "mixer_conv_bias", True, "X", "state_biases"),
     (40, "mixer_step", True, "hH", lambda m: m["state_kind"] > 1),
+    (50, "mixer_step_in_bias", True, "h", "input_biases"),
     (41, "mixer_rate", True, "hH", lambda m: m["state_kind"] == 3),
     (42, "mixer_step_bias", True, "h", lambda m: m["state_kind"] > 1),
     (43, "mixer_decay", True, "h", lambda m: m["state_kind"] > 1),
     (44, "mixer_skip", True, "h", lambda m: m["state_kind"] == 2),
-    (45, "mixer_norm", True, "N", lambda m: m["state_kind"] > 1),
+    (45, "mixer_norm", True, "N", lambda m: m["state_kind"] > 1 and m["norm"] != 2),
     (32, "mixer_out", True, "HM", None),
-    (33, "mixer_out_bias", True, "H", lambda m: m["state_biases"] and m["state_kind"] == 1),
+    (33, "mixer_out_bias", True, "H", lambda m: m["output_bias"] or m["state_biases"] and m["state_kind"] == 1),
     (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
     (25, "mlp_norm_bias", True, "H", lambda m: m["blocks"] & (LAYER_NORM | ONE_NORM) == LAYER_NORM),
@@ -663,6 +669,7 @@ class Blob:
         self.check_sections()
         self.read_model()
         self.read_encoder()
+        self.read_hybrid()
         self.read_states()
         self.read_experts()
         self.read_latent()
@@ -785,6 +792,22 @@ class Blob:
         plain = all(m[name] == value for name, value in self.plain().items())
         need(not plain or m["attention_bias"] == 2 or any(self.layers), "nothing needs blocks")
 
+    def read_hybrid(self):
+        """5.17"""
+        m = self.model
+        m |= {"parallel": 0, "norm": 0, "input_biases": 0, "output_bias": 0}
+        m["hybrid"] = {"norm": 0} | dict.fromkeys(HYBRID_FIELDS[4:15], 1.0)
+        if not self.features & HYBRID:
+            return
+        data = self.section(HYBRID_SECTION)
+        need(len(data) == 64 and self.features & STATES, "hybrid section")
+        h = dict(zip(HYBRID_FIELDS, struct.unpack("<4I11fI", data), strict=True))
+        need(h["parallel"] == 1 and h["norm"] <= 2 and not h["reserved"], "hybrid")
+        need(max(h["input_biases"], h["output_bias"]) <= 1, "biases of a hybrid")
+        need(all(0 < h[name] < float("inf") for name in HYBRID_FIELDS[4:15]), "scales of a hybrid")
+        need(not m["blocks"] & (NORM_OUTPUTS | NO_INPUT_NORMS | NO_GATE | PARALLEL | ONE_NORM | ATTENTION_GATE), "blocks of a hybrid")
+        m |= h | {"hybrid": h}
+
     def read_states(self):
         """5.14"""
         self.stateful = self.model["stateful"] = []
@@ -805,8 +828,10 @@ class Blob:
             need(sizes[0] % sizes[3] == 0, "groups of states")
         self.stateful = self.model["stateful"] = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
         n = self.model["n_layers"]
-        need(0 < len(self.stateful) < n and max(self.stateful) < n, "layers with states")
-        need(not any(self.layers[i] for i in self.stateful), "bits of layers with states")
+        beside = self.model["parallel"]
+        need(0 < len(self.stateful) < n + beside and max(self.stateful) < n, "layers with states")
+        need(beside or not any(self.layers[i] for i in self.stateful), "bits of layers with states")
+        need(kind == 2 or not beside, "kind of a hybrid")
         self.model |= {"state_kind": kind, "taps": taps, "state_biases": biases, "state_sizes": sizes}
 
     def read_encoder(self):
@@ -900,7 +925,7 @@ class Blob:
         need(all(0 <= x[name] < float("inf") for name in ("sum_epsilon", "qkv_clip")), "epsilon or clip")
         need(all(np.copysign(1, x[name]) == 1 for name in ("sum_epsilon", "qkv_clip")), "minus zero")
         need(x["normalizes"] or not x["sum_epsilon"], "epsilon of no sum")
-        need(not m["mlp_bias"] and not m["blocks"] & (NO_GATE | PARALLEL), "blocks of experts")
+        need(not m["mlp_bias"] and not m["blocks"] & (NO_GATE | PARALLEL) and not m["parallel"], "blocks of experts")
         dense = np.unpackbits(np.frombuffer(data[64:], np.uint8), bitorder="little")
         self.sparse = [not bit for bit in dense[: m["n_layers"]]]
         need(not any(dense[m["n_layers"] :]) and any(self.sparse), "dense layers")
@@ -908,7 +933,7 @@ class Blob:
         need(not all(self.sparse) or m["intermediate_size"] == x["width"], "intermediate_size")
 
     def read_latent(self):
-        """5.17"""
+        """5.18"""
         m = self.model
         m |= dict.fromkeys(("kv_rank", "q_rank", "query_dim", "value_dim", "latent_norm_eps"), 0)
         if not self.features & LATENT:
@@ -985,7 +1010,8 @@ class Blob:
 
         order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions")]
         for layer in range(m["n_layers"]):
-            absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46)}
+            absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46), 56, 57}
+            absent = set() if m["parallel"] and layer in self.stateful else absent
             own = [r for r in present(layer) if r[2] and r[0] not in absent]
             of_experts = [r for r in own if r[4] == "expert"]
             last = [r for r in own if r[1] == "mlp_out_norm"]

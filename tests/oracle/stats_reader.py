@@ -8,7 +8,7 @@ from blobs import xxh3
 HEADER = struct.Struct("<8sHHIQQQII4I")
 MAGIC = b"\x89SMC\r\n\x1a\n"
 KINDS = {1: "gram", 2: "diagonal"}
-LAYERS = struct.Struct("<4I128s128s")  # of minor version 1
+LAYERS = struct.Struct("<4I128s128s")  # from minor version 1 on
 
 
 def word(data):
@@ -21,11 +21,11 @@ class Stats:
     def __init__(self, data):
         head = data[: HEADER.size]
         magic, major, self.minor, kind, self.model_key, self.text_digest, *rest = HEADER.unpack(head)
-        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1)
+        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2)
         self.n_tokens, self.n_windows, self.n_layers, *self.widths = rest
         self.kind = KINDS[kind]
         self.records = []
-        head = data[: HEADER.size + self.minor * LAYERS.size]
+        head = data[: HEADER.size + (LAYERS.size if self.minor else 0)]
         assert word(data[len(head) :]) == xxh3(head)
         at = len(head) + 8
         widths = self._widths(head[HEADER.size :])
@@ -53,9 +53,10 @@ class Stats:
         widths = []
         for layer in range(self.n_layers):
             hidden, attended, mlp, gated = self.widths
-            attended = state_width if layer in self.stateful else attended
+            attended = state_width if layer in self.stateful and self.minor == 1 else attended
             widths += [hidden, attended, mlp, shared_width if layer in self.sparse else gated]
         widths += self.widths[:1] + [self.widths[0], expert_width] * (self.n_experts * len(self.sparse))
+        widths += [state_width] * (len(self.stateful) if self.minor == 2 else 0)
         self.per_layer = 12 if self.minor else 7  # sensitivities
         return [*widths, self.per_layer * self.n_layers + 2]
 

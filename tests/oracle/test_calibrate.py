@@ -22,9 +22,9 @@ INPUTS = (
      "conv.in_proj", "mamba.in_proj", "linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"),
     ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj", "self_attn.out_proj",
      "conv.out_proj", "mamba.out_proj", "linear_attn.out_proj"),
-    ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1", "feed_forward.w1",
+    ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1", "feed_forward.w1", "feed_forward.gate_proj",
      "shared_mlp.input_linear", "mlp.gate", "block_sparse_moe.router", "feed_forward.gate"),
-    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2", "shared_mlp.output_linear",
+    ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2", "feed_forward.down_proj", "shared_mlp.output_linear",
      "mlp.shared_expert.down_proj"),
 )
 EXPERTS = ("mlp.experts", "block_sparse_moe.experts", "feed_forward.experts")
@@ -70,6 +70,7 @@ def reference_grams(model, windows, stats):
         return hook
 
     modules = dict(model.named_modules())
+    beside = {layer: 4 * n_layers + 1 + i for i, layer in enumerate(stats.stateful if stats.minor == 2 else ())}
     hooks = [model.get_output_embeddings().register_forward_pre_hook(add_to(4 * n_layers))]
     for layer in range(n_layers):
         for i, names in enumerate(INPUTS):
@@ -77,6 +78,8 @@ def reference_grams(model, windows, stats):
             found = [modules[name] for name in there if name in modules]
             if found:
                 hooks.append(found[0].register_forward_pre_hook(add_to(4 * layer + i)))
+        if layer in beside:
+            hooks.append(modules[f"model.layers.{layer}.mamba.out_proj"].register_forward_pre_hook(add_to(beside[layer])))
         there = [place.format(layer, name) for place in PLACES for name in EXPERTS]
         for module in [modules[name] for name in there if name in modules]:
             hooks.append(module.register_forward_pre_hook(add_experts(layer)))

@@ -147,15 +147,22 @@ def entered_state(model, square, of, x):
         return taps * b * v * c
     heads, head_dim, _, groups = model["state_sizes"]
     width, delta = heads * head_dim, model["state_kind"] == 3
+    scales = model["hybrid"]
+    norm = scales["norm"]
     place = slice(len(mixed) - width, None) if delta else slice(width)
-    values, gate = activated((mixed * taps)[place]), activated(square(of + "mixer_gate") @ x)
+    values = activated((mixed * taps)[place] * (scales["mixer_in"] * scales["x"]) ** 2)
+    gate = activated(square(of + "mixer_gate") @ x * (scales["mixer_in"] * scales["gate"]) ** 2)
 
     def normed(values, n_groups):
         values = values.reshape(n_groups, -1)
         values = values / values.mean(axis=1, keepdims=True)
         return (values.reshape(-1, square(of + "mixer_norm").size) * square(of + "mixer_norm").reshape(-1)).reshape(-1)
 
-    return normed(values, heads) * gate if delta else normed(values * gate, groups)
+    if delta:
+        return normed(values, heads) * gate
+    if norm == 2:
+        return values * gate
+    return normed(values, groups) * gate if norm else normed(values * gate, groups)
 
 
 def estimate(source):
@@ -176,29 +183,35 @@ def estimate(source):
         scale = (model["residual_scale"] or 1) ** 2
         return scale * (normed(squares, name) if name in weights else squares)
 
-    experts = []
+    after = []  # records after the output's
+    scales = model["hybrid"]
     stream, records = square("embed").mean(0) * (model["embedding_scale"] or 1) ** 2, []
     for layer in range(model["n_layers"]):
         of = f"layers.{layer}."
         x = entered(stream, of + "attn_norm")
         mlp_norm = of + ("attn_norm" if model["blocks"] & ONE_NORM else "mlp_norm")
         before = entered(stream, mlp_norm)
-        if layer in model["stateful"]:
-            values = entered_state(model, square, of, x)
-            stream = stream + left(square(of + "mixer_out") @ values, of + "attn_out_norm")
-        else:
+        if layer not in model["stateful"] or model["parallel"]:
             if model["kv_rank"]:
                 latent = normed((square(of + "attn_k") @ x)[: model["kv_rank"]], of + "attn_latent_norm")
                 values = square(of + "attn_v_up") @ latent
             else:
                 values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
                 values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
-            stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3
+            scale = (scales["attention_in"] * scales["attention_out"]) ** 2
+            stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3 * scale
+        if layer in model["stateful"]:
+            given = entered_state(model, square, of, x)
+            stream = stream + left(square(of + "mixer_out") @ given, of + "attn_out_norm") * scales["mixer_out"] ** 2
+            if model["parallel"]:
+                after += [given]
+            else:
+                values = given
         y = before if model["blocks"] & PARALLEL else entered(stream, mlp_norm)
         has_gate = not model["blocks"] & NO_GATE
 
         def inner_of(gate, up):
-            inner = activated(square(of + (gate if has_gate else up)) @ y)
+            inner = activated(square(of + (gate if has_gate else up)) @ y * scales["mlp_gate"] ** 2)
             return square(of + up) @ y * inner if has_gate else inner
 
         added, inner = np.zeros(len(y)), np.zeros(0)
@@ -210,10 +223,10 @@ def estimate(source):
             activation = inner_of(place + "gate", place + "up")
             share = model["experts"]["scale"] ** 2 / (model["experts"]["n_used"] * model["experts"]["n_experts"])
             added += share * (square(of + place + "down") @ activation)
-            experts += [y, activation]
-        stream = stream + left(added, of + "mlp_out_norm")
+            after += [y, activation]
+        stream = stream + left(added, of + "mlp_out_norm") * scales["mlp_out"] ** 2
         records += [x, values, y, inner]
-    return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm"), *experts]]
+    return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm"), *after]]
 
 
 @pytest.mark.sample(12)

@@ -55,6 +55,15 @@ class Experts(ctypes.Structure):
     ]
 
 
+class Hybrid(ctypes.Structure):
+    """struct blob_hybrid of format/format.h."""
+
+    _fields_ = [(name, ctypes.c_uint32) for name in "parallel norm input_biases output_bias".split()] + [
+        (name, ctypes.c_float)
+        for name in "attention_in attention_out mixer_in mixer_out gate x b c step mlp_gate mlp_out".split()
+    ] + [("reserved", ctypes.c_uint32)]
+
+
 class Latent(ctypes.Structure):
     """struct blob_latent of format/format.h."""
 
@@ -92,6 +101,7 @@ class Model(ctypes.Structure):
         ("query_period", ctypes.c_uint32),
         ("states", States),
         ("experts", Experts),
+        ("hybrid", Hybrid),
         ("latent", Latent),
     ]
 
@@ -356,8 +366,8 @@ def scales_of(config):
         if gemma
         else getattr(config, "embedding_multiplier", 1),
         residual_scale=getattr(config, "residual_multiplier", 1),
-        attention_scale=getattr(config, "attention_multiplier", attention),
-        logit_divisor=getattr(config, "logits_scaling", 1),
+        attention_scale=getattr(config, "attention_multiplier", attention) * getattr(config, "key_multiplier", 1),
+        logit_divisor=getattr(config, "logits_scaling", 1 / getattr(config, "lm_head_multiplier", 1)),
         attention_softcap=getattr(config, caps, None) or 0,
         logit_softcap=getattr(config, "final_logit_softcapping", None) or 0,
     )
@@ -376,7 +386,7 @@ def check_rotation(ours, theirs):
 
 
 def check_states(model, theirs):
-    stateful = [kind in ("conv", "linear_attention") for kind in getattr(theirs, "layer_types", None) or ()]
+    stateful = [kind in ("conv", "linear_attention", "hybrid") for kind in getattr(theirs, "layer_types", None) or ()]
     if not any(stateful):
         assert bytes(model.states) == bytes(ctypes.sizeof(States))
         return
@@ -385,7 +395,7 @@ def check_states(model, theirs):
     if theirs.model_type in ("lfm2", "lfm2_moe"):
         assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
         assert sizes == (0, 0, 0, 0)
-    elif theirs.model_type == "granitemoehybrid":
+    elif theirs.model_type in ("granitemoehybrid", "falcon_h1"):
         assert (states.kind, states.taps, states.biases) == (2, theirs.mamba_d_conv, theirs.mamba_conv_bias)
         assert sizes == (theirs.mamba_n_heads, theirs.mamba_d_head, theirs.mamba_d_state, theirs.mamba_n_groups)
     else:
@@ -396,6 +406,17 @@ def check_states(model, theirs):
         )  # fmt: skip
     bits = np.unpackbits(np.array(states.layers, np.uint8), bitorder="little")
     assert list(np.flatnonzero(bits)) == list(np.flatnonzero(stateful))
+
+
+def check_hybrid(h, theirs):
+    if theirs.model_type != "falcon_h1":
+        assert bytes(h) == bytes(ctypes.sizeof(Hybrid))
+        return
+    norm = (0 if not theirs.mamba_norm_before_gate else 1) if theirs.mamba_rms_norm else 2
+    assert (h.parallel, h.norm, h.input_biases, h.output_bias) == (1, norm, theirs.mamba_proj_bias, theirs.projectors_bias)
+    scales = [theirs.attention_in_multiplier, theirs.attention_out_multiplier, theirs.ssm_in_multiplier, theirs.ssm_out_multiplier]
+    scales += theirs.ssm_multipliers + theirs.mlp_multipliers
+    assert [getattr(h, name) for name, _ in Hybrid._fields_[4:15]] == [np.float32(scale) for scale in scales]
 
 
 def is_sparse(theirs, layer):
@@ -464,7 +485,7 @@ def check_block(ours, theirs):
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
@@ -472,6 +493,7 @@ def check_block(ours, theirs):
     assert model.blocks == blocks
     check_states(model, theirs)
     check_experts(model, theirs)
+    check_hybrid(model.hybrid, theirs)
     check_latent(model, theirs)
     keys = ("hidden_activation", "activation_function", "hidden_act")
     activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
@@ -518,6 +540,7 @@ NEEDED = {
         "num_local_experts", "layer_types", "mamba_n_heads", "mamba_d_head", "mamba_expand", "mamba_n_groups",
         "position_embedding_type", "head_dim",
     },
+    "falcon_h1": {"mamba_d_ssm", "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_expand"},
     "qwen3_5_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "qwen3_5_moe_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "qwen3_next": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 from blob_images import xxh3
-from checkpoints import SMALL, make, make_of, reference_logits
+from checkpoints import SMALL, load_reference, make, make_of, reference_logits
 from families import CONFIGS
+from features import FEATURES, config_of
 from gguf_files import QUANT
 from internal import DAMAGED, ROOT, UNSUPPORTED, USAGE, lib
 from programs import smolconv
@@ -25,11 +26,11 @@ from test_tokenizer import training_texts
 from test_tokenizer_families import BYTE_LEVEL, BYTES, LLAMA3, QWEN2, llama2, of_bytes, replace, sequence, split_by
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
+from transformers.models.qwen3_5.tokenization_qwen3_5 import PRETOKENIZE_REGEX as QWEN35
 from transformers.tokenization_utils_base import generate_merges
 
 BLOCKS = {  # as enum safetensors_dtype of convert/base/element.h numbers them
-    name: 22 + i
-    for i, name in enumerate("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL".split())
+    name: 22 + i for i, name in enumerate("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL".split())
 }
 WIDE = SMALL | dict(hidden_size=256, intermediate_size=256, vocab_size=64, num_hidden_layers=1)
 UPPER, LOWER = (r"[\p{%s}\p{Lm}\p{Lo}\p{M}]" % kinds for kinds in (r"Lu}\p{Lt", "Ll"))
@@ -73,7 +74,9 @@ def test_a_model_of_each_type_is_the_one_that_transformers_reads(name, tmp_path)
     with engine.Model(a) as ours, engine.Model(b) as theirs:
         assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
     for dtype in ("int8", "int4"):  # several rows at once, and columns in the middle of blocks
-        c, d = (engine.convert(source, tmp_path / f"{dtype}{i}.smol", dtype) for i, source in enumerate((path, tmp_path / "theirs")))
+        c, d = (
+            engine.convert(source, tmp_path / f"{dtype}{i}.smol", dtype) for i, source in enumerate((path, tmp_path / "theirs"))
+        )
         with engine.Model(c) as ours, engine.Model(d) as theirs:
             assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
 
@@ -169,6 +172,203 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
             assert np.abs(ours.logits(IDS) - theirs).max() < 1e-3 * theirs.std()
 
 
+# --- experts and states -----------------------------------------------------------------------------
+
+DEFAULT_ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+WIDE_LAYERS = dict(hidden_size=64, intermediate_size=96, head_dim=16)  # rows of whole blocks
+WIDE_EXPERTS = {
+    "qwen3moe": WIDE_LAYERS | dict(moe_intermediate_size=32),
+    "lfm2": WIDE_LAYERS | dict(conv_bias=False, block_auto_adjust_ff_dim=False),
+    "lfm2moe": WIDE_LAYERS | dict(moe_intermediate_size=32),
+    "granitemoehybrid": WIDE_LAYERS | dict(shared_intermediate_size=32, mamba_d_head=16),
+}
+MIXED = {
+    "qwen3moe": dict(mlp_only_layers=[]), "olmoe": dict(clip_qkv=None), "granitemoe": {}, "granitemoeshared": {},
+    "lfm2": {}, "lfm2 adjusted": dict(block_multiple_of=32), "lfm2moe": dict(routed_scaling_factor=1.0),
+    "granitemoehybrid": {}, "granitemoehybrid unbiased": dict(mamba_conv_bias=False),
+    "granitemoehybrid dense": dict(num_local_experts=0, intermediate_size=37),
+    "granitemoehybrid unrotated": dict(position_embedding_type="nope", max_position_embeddings=2**20),
+}  # fmt: skip
+
+
+def write_mixed(folder, name, **settings):
+    family = name.split()[0]
+    settings = FEATURES[family][0] | DEFAULT_ROPE | dict(use_sliding_window=False, num_hidden_layers=4) | MIXED[name] | settings
+    if "layer_types" in settings:
+        settings["layer_types"] = [*settings["layer_types"]] * 2
+    return make_of(config_of(family, **settings), folder, seed=7)
+
+
+def undo_exp(folder, out):
+    """The checkpoint whose decays are what can be known of them: the logarithms of the rounded exponentials."""
+    shutil.copytree(folder, out)
+    weights = load_file(out / "model.safetensors")
+    for name in [name for name in weights if name.endswith("A_log")]:
+        known = np.log(np.exp(weights[name].float().numpy()).astype(np.float64)).astype(np.float32)
+        assert np.abs(known - weights[name].float().numpy()).max() < 2**-22
+        weights[name] = torch.from_numpy(known)
+    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+    return out
+
+
+def same_blobs(path, folder, tmp_path, dtype="f32"):
+    a, b = (engine.convert(source, tmp_path / f"{dtype}{i}.smol", dtype) for i, source in enumerate((path, folder)))
+    done = smolconv("diff", a, b)
+    assert done.returncode == 0, done.stdout
+    assert Blob(a.read_bytes(), xxh3).model == Blob(b.read_bytes(), xxh3).model
+    with engine.Model(a) as ours, engine.Model(b) as theirs:
+        assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
+        return ours.logits(IDS)
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("name", MIXED)
+def test_experts_and_states_are_those_of_the_checkpoint(name, tmp_path):
+    folder = write_mixed(tmp_path / "made", name)
+    path = gguf_files.write(tmp_path / "x.gguf", folder)
+    ours = same_blobs(path, undo_exp(folder, tmp_path / "known"), tmp_path)
+    theirs = reference_logits(load_reference(folder), IDS)
+    assert np.abs(ours - theirs).max() < 1e-4 * np.ptp(theirs)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", ["qwen3moe", "lfm2"])
+def test_transformers_reads_the_same_experts_and_states(name, tmp_path):
+    ignored = dict(moe_intermediate_size=768) if name == "qwen3moe" else {}  # transformers reads no width
+    folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name] | ignored)
+    path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT.Q8_0)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
+    with engine.Model(engine.convert(path, tmp_path / "x.smol", "f32")) as ours:
+        theirs = reference_logits(model.eval(), IDS)
+        assert np.abs(ours.logits(IDS) - theirs).max() < 1e-4 * np.ptp(theirs)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("kind", ["F16", "Q4_1", "Q8_0"])
+@pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe"])
+def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
+    """Those of the checkpoint with the numbers that the package reads."""
+    folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name])
+    path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[kind])
+    known = undo_exp(folder, tmp_path / "known")
+    weights = load_file(known / "model.safetensors")
+    for key, tensor in weights.items():
+        if tensor.ndim > 1 and "conv" not in key or "_proj.weight" in key:
+            values = gguf.dequantize(gguf.quantize(tensor.float().numpy(), QUANT[kind]), QUANT[kind])
+            weights[key] = torch.from_numpy(values.astype(np.float32))
+    save_file(weights, known / "model.safetensors", metadata={"format": "pt"})
+    for dtype in ("f32", "int8", "int4"):
+        same_blobs(path, known, tmp_path, dtype)
+
+
+def test_granite_4_whose_layers_all_attend_has_idle_keys_of_states(tmp_path):
+    """llama.cpp's converter calls it granite, or granitemoe, and keeps what it would say of states."""
+    folder = make_of(family_config("granite"), tmp_path / "made")
+    layers = SMALL["num_hidden_layers"]
+
+    def edit(writer):
+        writer.kv_data[0].pop("granite.attention.head_count_kv")
+        writer.add_head_count_kv([SMALL["num_key_value_heads"]] * layers)
+        writer.add_ssm_conv_kernel(4), writer.add_ssm_state_size(16), writer.add_ssm_group_count(1)
+        writer.add_ssm_inner_size(128), writer.add_ssm_time_step_rank(8)
+        writer.add_expert_count(0), writer.add_expert_used_count(0)
+        writer.kv_data[0]["granite.feed_forward_length"].value = 7
+        writer.add_expert_shared_feed_forward_length(SMALL["intermediate_size"])
+        writer.add_rope_scaling_finetuned(True)
+
+    same_blobs(gguf_files.write(tmp_path / "x.gguf", folder, edit=edit), folder, tmp_path)
+
+
+def value_of(writer, key, value):
+    writer.kv_data[0][key].value = value
+
+
+HYBRID = "granitehybrid."
+BAD_LAYERS = {  # the checkpoint, what is wrong, and what the message says
+    "fewer heads than layers": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0, 2, 0]), "has 3 numbers for 4 layers"),
+    "heads that differ": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0, 2, 0, 1]), "differs between layers"),
+    "a negative number": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0, 2, 0, -2]), "an integer for each layer"),
+    "no layer that attends": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0] * 4), "no layer has attention"),
+    "a state where attention is": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [2, 0, 2, 0]), "is missing"),
+    "heads that are numbers": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0.0, 2.0, 0.0, 2.0]), "an integer for each"),
+    "a softmax of experts": ("lfm2moe", lambda w: value_of(w, "lfm2moe.expert_gating_func", 1), "2 (sigmoid)"),
+    "a scale of experts": ("lfm2moe", lambda w: w.add_expert_weights_scale(2.0), "is not supported"),
+    "more experts than there are": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_count", 7), "[7, 24, 48]"),
+    "fewer experts than there are": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_count", 5), "[5, 24, 48]"),
+    "2^32 - 1 experts": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_count", 2**32 - 1), "num_experts"),
+    "more in use than there are": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_used_count", 7), "above the number of experts"),
+    "experts of another width": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_feed_forward_length", 25), "[6, 25, 48]"),
+    "a part of the width": ("granitemoehybrid", lambda w: value_of(w, HYBRID + "ssm.inner_size", 95), "must be a multiple"),
+    "a width of 0": ("granitemoehybrid", lambda w: value_of(w, HYBRID + "ssm.inner_size", 0), "must be a multiple"),
+    "0 heads of states": ("granitemoehybrid", lambda w: value_of(w, HYBRID + "ssm.time_step_rank", 0), "mamba_n_heads"),
+    "2^32 - 1 groups": ("granitemoehybrid", lambda w: value_of(w, HYBRID + "ssm.group_count", 2**32 - 1), "mamba_n_groups"),
+    "an unknown key": ("granitemoehybrid", lambda w: w.add_ssm_dt_b_c_rms(True), "ssm.dt_b_c_rms is not supported"),
+    "a flag that is a number": ("granitemoehybrid", lambda w: w.kv_data[0].__setitem__(HYBRID + "rope.scaling.finetuned", gguf.GGUFValue(1, gguf.GGUFValueType.UINT32)), "a flag"),
+    "attention without rotation": ("granitemoe", lambda w: w.add_rope_scaling_finetuned(False), "attention without rotation"),
+    "no scale of attention": ("granitemoe", lambda w: w.kv_data[0].pop("granitemoe.attention.scale"), "attention.scale is missing"),
+    "a tensor twice": ("granitemoehybrid", lambda w: w.add_tensor("blk.0.ffn_up.weight", np.zeros((37, 48), np.float32)), "appears twice"),
+    "an expert of its own": ("qwen3moe", lambda w: w.add_tensor("blk.0.ffn_up.0.weight", np.zeros((24, 48), np.float32)), "not part of the model"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mixed")
+    return {name: write_mixed(folder / name, name) for name in {case[0] for case in BAD_LAYERS.values()}}
+
+
+@pytest.mark.parametrize("case", BAD_LAYERS)
+def test_bad_keys_of_experts_and_states_are_refused_by_name(case, mixed, tmp_path):
+    name, edit, words = BAD_LAYERS[case]
+    status, message = refused(mixed[name], tmp_path / "x.gguf", edit)
+    assert words in message and status in (DAMAGED, UNSUPPORTED)
+
+
+def tensor_edit(shape, name):
+    """Another shape for a tensor of the file, of the same bytes."""
+
+    def edit(writer):
+        add = writer.add_tensor
+
+        def changed(found, values, *rest, **named):
+            add(found, values.reshape(shape) if found == name else values, *rest, **named)
+
+        writer.add_tensor = changed
+
+    return edit
+
+
+@pytest.mark.parametrize(("name", "tensor", "shape", "words"), [
+    ("qwen3moe", "blk.0.ffn_up_exps.weight", (6 * 24, 48), "[6, 24, 48]"),
+    ("qwen3moe", "blk.0.ffn_up_exps.weight", (24, 6, 48), "[6, 24, 48]"),
+    ("qwen3moe", "blk.1.ffn_down_exps.weight", (6, 24, 48), "[6, 48, 24]"),
+    ("qwen3moe", "blk.1.ffn_down_exps.weight", (1, 6, 48, 24), "[6, 48, 24]"),
+    ("granitemoehybrid", "blk.0.ssm_conv1d.weight", (160, 1, 4), "[160, 4]"),
+    ("granitemoehybrid", "blk.0.ssm_conv1d.weight", (4, 160), "[160, 4]"),
+    ("granitemoehybrid", "blk.0.ssm_in.weight", (48, 264), "[264, 48]"),
+    ("lfm2", "blk.0.shortconv.conv.weight", (4, 48), "[48, 4]"),
+])  # fmt: skip
+def test_tensors_of_other_shapes_are_refused(name, tensor, shape, words, mixed, tmp_path):
+    status, message = refused(mixed[name], tmp_path / "x.gguf", tensor_edit(shape, tensor))
+    assert words in message and status == DAMAGED
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, float("nan"), float("-inf")])
+def test_decays_that_no_logarithm_has_are_refused(value, mixed, tmp_path):
+    def edit(writer):
+        add = writer.add_tensor
+
+        def changed(name, values, *rest, **named):
+            if name == "blk.2.ssm_a":
+                values[3] = value
+            add(name, values, *rest, **named)
+
+        writer.add_tensor = changed
+
+    _, message = refused(mixed["granitemoehybrid"], tmp_path / "x.gguf", edit)
+    assert "A_log" in message and "not finite" in message
+
+
 # --- tokenizers and templates -----------------------------------------------------------------------
 
 TEXTS = ["Hello, world!", " a  b\n\n\tc", "1234567 0.5", "I'm HE'LL don't", "ÀÉ 日本語 🙂👩‍👩‍👧", "<|im_start|>user\nx<|im_end|>",
@@ -204,6 +404,7 @@ PRES = {
     "gpt-2": {}, "smollm": {"pre_tokenizer": DIGITS}, "refact": {"pre_tokenizer": DIGITS},
     "qwen2": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
     "dbrx": {"pre_tokenizer": split_by(LLAMA3)}, "llama-bpe": {"pre_tokenizer": split_by(LLAMA3)},
+    "lfm2": {"pre_tokenizer": split_by(LLAMA3)}, "qwen35": {"pre_tokenizer": split_by(QWEN35), "normalizer": {"type": "NFC"}},
     "gpt-4o": {"pre_tokenizer": split_by(GPT4O)}, "tekken": {"pre_tokenizer": split_by(TEKKEN)},
 }  # fmt: skip
 
@@ -214,7 +415,7 @@ def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
     folder = make(tmp_path / "made", vocab_size=1200)
     content = of_bytes(texts, ["<|im_start|>", "<|im_end|>"]) | PRES[pre]
     content["model"]["vocab"] |= {token["content"]: token["id"] for token in content["added_tokens"]}
-    if pre in ("llama-bpe", "tekken"):
+    if pre in ("llama-bpe", "lfm2", "tekken"):
         content["model"]["ignore_merges"] = True
     (folder / "tokenizer.json").write_text(json.dumps(content))
     path = gguf_files.write(tmp_path / "x.gguf", folder, tokenizer=lambda w, t, n: gguf_files.add_byte_tokenizer(w, t, n, pre))

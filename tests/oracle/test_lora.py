@@ -1,15 +1,18 @@
 """--lora: adapters that PEFT made, merged at conversion, give the weights of PEFT's own merge in float32;
 what would not is refused."""
+
 import json
 import shutil
 from pathlib import Path
 
+import gguf_files
 import numpy as np
 import pytest
 import torch
 from blobs import read_blob, section
 from checkpoints import load_reference, make, make_of
-from features import featured
+from features import FEATURES, config_of, featured
+from internal import UNSUPPORTED
 from peft import LoraConfig, PeftModel, get_peft_model
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
@@ -125,9 +128,7 @@ def test_the_blob_is_that_of_the_merged_weights(tmp_path, base, dtype):
     adapter = adapt(base, tmp_path / "adapter", r=4, target_modules=LINEAR)
     exact = converted(tmp_path / "exact.smol", "--dtype", "f32", "--lora", adapter, base)
     folder = Path(shutil.copytree(base, tmp_path / "merged"))
-    tensors = {
-        name_of(role): torch.from_numpy(tensor.values().copy()) for role, tensor in exact.tensors.items()
-    }
+    tensors = {name_of(role): torch.from_numpy(tensor.values().copy()) for role, tensor in exact.tensors.items()}
     save_file(tensors, folder / "model.safetensors")
     due = converted(tmp_path / "due.smol", "--dtype", dtype, folder)
     for threads in (1, 3):
@@ -167,6 +168,133 @@ def test_fused_matrices_get_their_share(tmp_path):
             due = reference[f"model.layers.{i}.{name}.weight"].numpy()
             found = np.concatenate([blob.tensors[f"layers.{i}.{role}"].values() for role in roles])
             assert np.abs(found - due).max() <= 4e-7 * np.abs(due).max(), name
+
+
+# --- experts and states -----------------------------------------------------------------------------
+
+
+def checkpoint_of(model, base, folder):
+    """A merged model as a checkpoint, in float32."""
+    model.float().save_pretrained(folder)
+    shutil.copy(base / "tokenizer.json", folder)
+    return folder
+
+
+def assert_merged(base, adapter, tmp_path):
+    """The blob with the adapter is that of PEFT's merge, to a rounding or two. Returns the roles that changed."""
+    model = PeftModel.from_pretrained(load_reference(base).double(), adapter).merge_and_unload()
+    theirs = converted(tmp_path / "theirs.smol", "--dtype", "f32", checkpoint_of(model, base, tmp_path / "theirs"))
+    before = converted(tmp_path / "before.smol", "--dtype", "f32", base)
+    ours = converted(tmp_path / "ours.smol", "--dtype", "f32", "--lora", adapter, base)
+    changed = set()
+    assert ours.tensors.keys() == theirs.tensors.keys()
+    for role, tensor in ours.tensors.items():
+        due = theirs.tensors[role].values()
+        assert np.abs(tensor.values() - due).max() <= 4e-7 * np.abs(due).max(), role
+        if tensor.values().tobytes() != before.tensors[role].values().tobytes():
+            changed.add(role)
+    return changed
+
+
+LAYERS = {  # what "all-linear" reaches beside q, k, v and o
+    "granitemoehybrid": {"mixer_gate", "mixer_in", "mixer_step", "mixer_out", "mlp_gate", "mlp_up", "mlp_down"},
+    "lfm2moe": {"mixer_in", "mixer_out", "mlp_gate", "mlp_up", "mlp_down"},
+    "qwen3_5moe": {"attn_gate", "mixer_gate", "mixer_in", "mixer_step", "mixer_rate", "mixer_out", "shared_gate", "mlp_up"},
+    "granitemoe": set(), "granitemoeshared": {"mlp_gate", "mlp_up", "mlp_down"},
+}  # fmt: skip
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("family", LAYERS)
+def test_what_stands_beside_experts_is_merged(family, tmp_path):
+    base = make_of(featured(family), tmp_path / "base", 2)
+    adapter = adapt(base, tmp_path / "adapter", r=3, lora_alpha=5, target_modules="all-linear")
+    changed = {role.rsplit(".", 1)[-1] for role in assert_merged(base, adapter, tmp_path)}
+    assert changed >= LAYERS[family] | {"attn_q", "attn_k", "attn_v", "attn_o"} and not changed & {"gate", "up", "down"}
+
+
+@pytest.mark.slow
+def test_groups_of_a_fused_matrix_get_their_share(tmp_path):
+    """Qwen3-Next has q, k, v and z of a group below those of the group before."""
+    base = make_of(featured("qwen3next"), tmp_path / "base", 2)
+    modules = ["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "o_proj"]
+    adapter = adapt(base, tmp_path / "adapter", r=3, lora_alpha=5, target_modules=modules)
+    changed = {role.rsplit(".", 1)[-1] for role in assert_merged(base, adapter, tmp_path)}
+    assert changed == {"mixer_gate", "mixer_in", "mixer_step", "mixer_rate", "mixer_out", "attn_q", "attn_gate", "attn_o"}
+
+
+OLD_TARGETS = ["q_proj", "v_proj", "gate", "gate_proj", "up_proj", "down_proj"]
+
+
+def adapt_each_expert(base, folder, targets, rank=3):
+    """An adapter as PEFT made it when each expert was a module (transformers 4), which PEFT still reads."""
+    generator = torch.Generator().manual_seed(4)
+    weights = {}
+    for name, tensor in load_file(base / "model.safetensors").items():
+        module = name.removesuffix(".weight")
+        if tensor.ndim == 2 and module.rsplit(".", 1)[-1] in targets and ".layers." in module:
+            rows, cols = tensor.shape
+            for half, shape in (("A", (rank, cols)), ("B", (rows, rank))):
+                key = f"base_model.model.{module}.lora_{half}.weight"
+                weights[key] = 0.2 * torch.randn(shape, generator=generator)
+    folder.mkdir()
+    save_file(weights, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    config = dict(peft_type="LORA", task_type="CAUSAL_LM", r=rank, lora_alpha=5, target_modules=targets, bias="none")
+    (folder / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": str(base)}))
+    return folder
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("family", ["qwen3moe", "olmoe"])
+def test_modules_of_single_experts_are_merged(family, tmp_path):
+    base = make_of(
+        config_of(family, **FEATURES[family][0] | ({"mlp_only_layers": []} if family == "qwen3moe" else {})), tmp_path / "base", 2
+    )
+    adapter = adapt_each_expert(base, tmp_path / "adapter", OLD_TARGETS)
+    changed = assert_merged(base, adapter, tmp_path)
+    n = load_reference(base).config.num_experts
+    assert {f"layers.1.experts.{i}.{part}" for i in range(n) for part in ("gate", "up", "down")} <= changed
+    assert {role.rsplit(".", 1)[-1] for role in changed} == {"attn_q", "attn_v", "router", "gate", "up", "down"}
+
+
+def test_experts_that_a_file_stacks_get_their_modules(tmp_path):
+    """The same adapter and checkpoint, whose experts are in one tensor, as transformers 5 holds them."""
+    base = make_of(config_of("olmoe", num_experts=5, num_experts_per_tok=2), tmp_path / "base", 2)
+    adapter = adapt_each_expert(base, tmp_path / "adapter", OLD_TARGETS)
+    stacked = shutil.copytree(base, tmp_path / "stacked")
+    weights = load_file(base / "model.safetensors")
+    for layer in range(2):
+        prefix = f"model.layers.{layer}.mlp.experts."
+        gate, up, down = ([weights.pop(f"{prefix}{i}.{part}_proj.weight") for i in range(5)] for part in ("gate", "up", "down"))
+        weights[prefix + "gate_up_proj"] = torch.stack([torch.cat(pair) for pair in zip(gate, up, strict=True)])
+        weights[prefix + "down_proj"] = torch.stack(down)
+    save_file(weights, stacked / "model.safetensors", metadata={"format": "pt"})
+    a, b = (
+        converted(tmp_path / f"{i}.smol", "--dtype", "int8", "--lora", adapter, folder) for i, folder in enumerate((base, stacked))
+    )
+    for role, tensor in a.tensors.items():
+        assert tensor.values().tobytes() == b.tensors[role].values().tobytes(), role
+
+
+def test_an_adapter_of_experts_applies_to_a_gguf_file(tmp_path):
+    base = make_of(config_of("olmoe", num_experts=5, num_experts_per_tok=2), tmp_path / "base", 2)
+    adapter = adapt_each_expert(base, tmp_path / "adapter", OLD_TARGETS)
+    sources = (gguf_files.write(tmp_path / "x.gguf", base), base)
+    a, b = (converted(tmp_path / f"{i}.smol", "--dtype", "f32", "--lora", adapter, source) for i, source in enumerate(sources))
+    for role, tensor in a.tensors.items():
+        assert tensor.values().tobytes() == b.tensors[role].values().tobytes(), role
+
+
+def test_adapters_of_stacked_experts_are_refused_by_name(tmp_path):
+    """PEFT's target_parameters, of transformers 5."""
+    base = make_of(config_of("olmoe", num_experts=5, num_experts_per_tok=2), tmp_path / "base", 2)
+    names = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
+    adapter = adapt(base, tmp_path / "adapter", r=3, target_modules=["q_proj"], target_parameters=names)
+    assert_fails(smolconv("--lora", adapter, base, tmp_path / "x.smol"), UNSUPPORTED, "target_parameters", "merge the adapter with PEFT")
+    config = json.loads((adapter / "adapter_config.json").read_text()) | {"target_parameters": None}
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    tensor = "model.layers.0.mlp.experts.base_layer.lora_A.weight"
+    assert_fails(smolconv("--lora", adapter, base, tmp_path / "x.smol"), UNSUPPORTED, tensor)
 
 
 @pytest.mark.parametrize("family", ["gptneox", "gpt2"])
@@ -298,7 +426,9 @@ def test_the_copy_of_the_output_must_be_the_checkpoints(tmp_path, base):
 def test_an_adapter_that_is_none_is_refused(tmp_path, base, adapter):
     refuses(tmp_path, base, tmp_path / "none", 3, "none/adapter_config.json")
     refuses(tmp_path, base, f"{adapter}:two", 3, "adapter:two")
-    assert_fails(smolconv("--lora", adapter, "--lora", adapter, base, tmp_path / "o"), 2, "--lora: 2 adapters, but only one can be merged")
+    assert_fails(
+        smolconv("--lora", adapter, "--lora", adapter, base, tmp_path / "o"), 2, "--lora: 2 adapters, but only one can be merged"
+    )
     path = adapter / "adapter_model.safetensors"
     content = path.read_bytes()
     assert_fails(smolconv("--force", "--lora", adapter, base, path), 2, "the checkpoint itself")

@@ -11,7 +11,7 @@ from engine import Model, Prefixes, convert, eval_many, kernel_sets
 from test_components import POINTER, SIZE, assert_close, kernels, normal, rng  # noqa: F401: fixtures
 from test_determinism import eval_in_parts, random_sizes, same_bits, skip_unless_runs
 from test_states import Text, random_ids
-from transformers import GraniteMoeHybridConfig, Qwen3_5TextConfig
+from transformers import FalconH1Config, GraniteMoeHybridConfig, Qwen3_5TextConfig
 from transformers.models.granitemoehybrid.modeling_granitemoehybrid import (
     causal_conv1d_fn,
     mamba2_chunk_scan,
@@ -109,6 +109,11 @@ SIZES = dict(
 MODELS = {
     "mamba2": GraniteMoeHybridConfig(
         **SIZES, shared_intermediate_size=40, num_local_experts=0, mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=16
+    ),
+    "beside": FalconH1Config(
+        **{key: value for key, value in SIZES.items() if key != "layer_types"}, intermediate_size=40, mamba_d_ssm=40,
+        mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=16, mamba_rms_norm=True, ssm_out_multiplier=0.6, key_multiplier=0.5,
+        ssm_multipliers=[0.5, 1.5, 0.7, 0.8, 0.9],
     ),
     "delta": Qwen3_5TextConfig(
         **SIZES, intermediate_size=40, head_dim=12, linear_key_head_dim=8, linear_value_head_dim=20,

@@ -138,6 +138,11 @@ def matrices(model):
                 yield from of(place, "conv.in_proj", None, None, "conv.out_proj", *mlp)
             else:
                 yield from of(place, *NAMES.split()[:3], "self_attn.out_proj", *mlp)
+        elif c.model_type == "falcon_h1":
+            yield from of(place, *NAMES.split()[:4], *(f"feed_forward.{name}_proj" for name in ("gate", "up", "down")))
+            sizes = [c.mamba_d_ssm, c.mamba_d_ssm + 2 * c.mamba_n_groups * c.mamba_d_state, c.mamba_n_heads]
+            gate, mixed, step = parameters[place + "mamba.in_proj.weight"].data.split(sizes)
+            yield from (mixed, gate, step, *of(place, "mamba.out_proj"), None)
         elif c.model_type == "phi":
             yield from of(place, *NAMES.split()[:3], "self_attn.dense", None, "mlp.fc1", "mlp.fc2")
         elif (fused := parameters.get(place + "self_attn.qkv_proj.weight")) is not None:

@@ -16,6 +16,7 @@
 
 #include "common/checked.h"
 #include "convert/blob/writer.h"
+#include "format/hybrid.h"
 #include "format/latent.h"
 #include "format/model.h"
 #include "format/reader.h"
@@ -200,10 +201,12 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     assert_int_equal(blob.file.hold, use_mmap ? FILE_MAPPED : FILE_ALLOCATED);
     assert_memory_equal(blob.model, model, sizeof *model);
     bool plain = smol_model_is_plain(model), components = smol_model_has_components(model);
-    bool states = model->states.kind, latent = model->latent.kv_rank;
+    bool states = model->states.kind, hybrid = model->hybrid.parallel;
+    bool latent = model->latent.kv_rank;
     assert_int_equal(blob.header->required_features,
                      (plain ? 0 : FEATURE_BLOCKS) | (components ? FEATURE_COMPONENTS : 0) |
-                         (states ? FEATURE_STATES : 0) | (latent ? FEATURE_LATENT : 0));
+                         (states ? FEATURE_STATES : 0) | (hybrid ? FEATURE_HYBRID : 0) |
+                         (latent ? FEATURE_LATENT : 0));
     assert_int_equal(blob.header->minor, states || latent ? 6 : plain ? 0 : components ? 4 : 1);
     if (plain)
         assert_null(blob.layers);
@@ -323,6 +326,75 @@ static void states_that_break_a_rule_are_refused(void **state)
     }
     header()->required_features = 0;
     refuses("wrong number of sections");
+}
+
+static void what_hybrids_say_is_read(void **state)
+{
+    (void)state;
+    for (unsigned variant = 0; variant < 24; variant++) {
+        struct blob_model model = hybrid_model();
+        model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_F32;
+        model.hybrid.input_biases = variant / 2 % 2;
+        model.hybrid.output_bias = variant / 4 % 2;
+        model.hybrid.norm = variant / 8;
+        model.states.layers[0] = variant % 3 + 1; /* one of the layers, or both */
+        make_blob(&model);
+        check_round_trip(&model, true);
+    }
+}
+
+static void hybrids_that_break_a_rule_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t place;
+        uint8_t value;
+        const char *part;
+    } cases[] = {
+        {0, 0, "parallel is 0"},
+        {0, 2, "parallel is 2"},
+        {4, 3, "norm is 3"},
+        {8, 2, "input_biases is 2"},
+        {12, 2, "output_bias is 2"},
+        {60, 1, "a reserved field is 1"},
+        {19, 0xbf, "attention_in is -0.5"},
+        {19, 0, "attention_in is 0"},
+        {23, 0x7f, "attention_out is inf"},
+        {27, 0xff, "mixer_in is"},
+        {59, 0xc0, "mlp_out is"},
+        {4, 2, "wrong number of tensors"},
+        {8, 0, "wrong number of tensors"},
+        {12, 0, "wrong number of tensors"},
+    };
+    struct blob_model model = hybrid_model();
+    unmap_image();
+    make_image(&model);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ((uint8_t *)section_data(SECTION_HYBRID))[cases[i].place] = cases[i].value;
+        refuses(cases[i].part);
+    }
+    ((struct blob_states *)section_data(SECTION_STATES))->kind = STATE_DELTA;
+    refuses("only Mamba2 stands side by side");
+    ((struct blob_states *)section_data(SECTION_STATES))->layers[0] = 0;
+    refuses("no layer has a state");
+    header()->required_features ^= FEATURE_STATES;
+    refuses("wrong number of sections");
+}
+
+static void hybrids_have_blocks_one_after_the_other(void **state)
+{
+    (void)state;
+    static const uint32_t blocks[] = {BLOCK_NORM_OUTPUTS, BLOCK_NO_INPUT_NORMS,
+                                      BLOCK_NO_GATE,      BLOCK_PARALLEL,
+                                      BLOCK_ONE_NORM,     BLOCK_ATTENTION_GATE};
+    struct blob_model model = hybrid_model();
+    smol_error reason;
+    assert_int_equal(smol_hybrid_check(&model, &reason), SMOL_OK);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        model.blocks = blocks[i];
+        assert_int_equal(smol_hybrid_check(&model, &reason), SMOL_ERROR_DAMAGED);
+        assert_non_null(strstr(reason.message, "not with attention and states side by side"));
+    }
 }
 
 static void what_latent_vectors_say_is_read(void **state)
@@ -1819,7 +1891,9 @@ int main(void)
         in_folder(what_is_written_is_read),
         in_folder(what_blocks_say_is_read),
         in_folder(what_states_say_is_read),
+        in_folder(what_hybrids_say_is_read),
         in_folder(what_latent_vectors_say_is_read),
+        cmocka_unit_test(hybrids_have_blocks_one_after_the_other),
         cmocka_unit_test(blocks_that_contradict_themselves_are_refused),
         cmocka_unit_test(a_plain_model_that_is_spelled_out_is_reduced),
         cmocka_unit_test(tensors_come_in_order_and_have_names),
@@ -1842,6 +1916,7 @@ int main(void)
         on_image(bytes_between_sections_must_be_zero),
         on_image(nothing_may_follow_the_last_section),
         on_image(states_that_break_a_rule_are_refused),
+        on_image(hybrids_that_break_a_rule_are_refused),
         on_image(latent_vectors_that_break_a_rule_are_refused),
         cmocka_unit_test(latent_vectors_go_with_few_other_parts),
         cmocka_unit_test(sizes_of_recurrences_have_their_ranges),

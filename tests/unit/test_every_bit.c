@@ -222,8 +222,10 @@ static void no_flipped_bit_of_a_feature_passes(void **state)
 {
     (void)state;
     check_feature(contents_of(&rich_model));
-    const struct blob_model stateful = stateful_model(), latent = latent_model();
+    const struct blob_model stateful = stateful_model(), hybrid = hybrid_model(),
+                            latent = latent_model();
     check_feature(contents_of(&stateful));
+    check_feature(contents_of(&hybrid));
     check_feature(contents_of(&latent));
 }
 

@@ -40,6 +40,40 @@ static inline struct blob_model stateful_model(void)
     return model;
 }
 
+/* Returns one all of whose layers attend and have a state. */
+static inline struct blob_model hybrid_model(void)
+{
+    struct blob_model model = odd_model;
+    model.states = (struct blob_states){
+        .kind = STATE_MAMBA2,
+        .taps = 3,
+        .biases = 1,
+        .n_heads = 4,
+        .head_dim = 5,
+        .size = 3,
+        .n_groups = 2,
+        .layers = {3},
+    };
+    model.hybrid = (struct blob_hybrid){
+        .parallel = 1,
+        .norm = MIXER_NORM_EARLY,
+        .input_biases = 1,
+        .output_bias = 1,
+        .attention_in = 0.5f,
+        .attention_out = 1,
+        .mixer_in = 1.25f,
+        .mixer_out = 2,
+        .gate = 1,
+        .x = 0.75f,
+        .b = 1,
+        .c = 3,
+        .step = 1,
+        .mlp_gate = 0.25f,
+        .mlp_out = 1,
+    };
+    return model;
+}
+
 /* Returns one that attends to latent vectors. */
 static inline struct blob_model latent_model(void)
 {

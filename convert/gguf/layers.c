@@ -1,0 +1,172 @@
+/* Layers with states or experts in a GGUF file, see layers.h. */
+#include "convert/gguf/layers.h"
+
+#include <string.h>
+
+/* The architectures whose layers may have states, with the names of such a layer, and of one that
+ * attends, in config.json's layer_types. */
+static const struct mixed_arch {
+    const char *name, *state, *attention;
+} mixed_archs[] = {
+    {"lfm2", "conv", "full_attention"},
+    {"lfm2moe", "conv", "full_attention"},
+    {"granitehybrid", "mamba", "attention"},
+};
+
+static bool arch_is(const struct maker *m, const char *name)
+{
+    return strcmp(m->arch->name, name) == 0;
+}
+
+static void put_integer(struct maker *m, const char *key, uint64_t value)
+{
+    smol_maker_put(m, m->object, key, json_integer((json_int_t)value));
+}
+
+/* --- layers that attend ------------------------------------------------------------------- */
+
+static const struct mixed_arch *find_mixed(const struct maker *m)
+{
+    for (size_t i = 0; i < sizeof mixed_archs / sizeof mixed_archs[0]; i++)
+        if (arch_is(m, mixed_archs[i].name))
+            return &mixed_archs[i];
+    return NULL;
+}
+
+/* Reads a list of the heads of each layer: 0 in those with a state, and one number in the others.
+ * *n is that number. */
+static smol_status check_heads(const struct maker *m, const struct gguf_value *list, bool may_lack,
+                               uint64_t *n)
+{
+    uint64_t layers = smol_maker_setting(m, "num_hidden_layers"), heads;
+    *n = 0;
+    if (list->n != layers)
+        return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                         "%s: %.*s has %llu numbers for %llu layers: download the file again",
+                         m->gguf->path, smol_maker_shown(list->key), list->key.data,
+                         (unsigned long long)list->n, (unsigned long long)layers);
+    for (uint64_t i = 0; i < list->n; i++) {
+        if (!smol_gguf_integer_at(list, i, &heads) || heads > UINT32_MAX)
+            return smol_maker_fail_value(m, list, "an integer for each layer");
+        if ((heads == 0 && !may_lack) || (heads > 0 && *n > 0 && heads != *n))
+            return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                             "%s: %.*s differs between layers, which is not supported in %s",
+                             m->gguf->path, smol_maker_shown(list->key), list->key.data,
+                             m->arch->name);
+        *n = heads ? heads : *n;
+    }
+    return SMOL_OK;
+}
+
+/* Reads the heads of keys and values: a number, or a list that also tells which layers attend. */
+static smol_status take_attending(struct maker *m)
+{
+    const struct gguf_value *value = smol_maker_find(m, "attention.head_count_kv");
+    const struct mixed_arch *mixed = find_mixed(m);
+    bool is_list = value && value->type == GGUF_ARRAY;
+    uint64_t heads = 0;
+    smol_status status = is_list ? check_heads(m, value, mixed, &heads)
+                                 : smol_maker_integer(m, "attention.head_count_kv", &heads);
+    if (status || !value)
+        return status;
+    if (is_list && heads == 0) /* no layer attends, which is refused later */
+        heads = smol_maker_setting(m, "num_attention_heads");
+    put_integer(m, "num_key_value_heads", heads);
+    if (!mixed || !is_list)
+        return SMOL_OK;
+    json_t *types = json_array();
+    for (uint64_t i = 0; i < value->n && smol_gguf_integer_at(value, i, &heads); i++)
+        if (json_array_append_new(types, json_string(heads ? mixed->attention : mixed->state)))
+            m->failed = true;
+    smol_maker_put(m, m->object, "layer_types", types);
+    return SMOL_OK;
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+/* Reads the width of Mamba2 layers, which config.json states as a multiple of hidden_size. */
+static smol_status take_mamba(struct maker *m)
+{
+    uint64_t width = 0, hidden = smol_maker_setting(m, "hidden_size");
+    smol_status status = smol_maker_integer(m, "ssm.inner_size", &width);
+    if (status)
+        return status;
+    if (width == 0 || hidden == 0 || width % hidden != 0)
+        return smol_fail(
+            m->error, SMOL_ERROR_DAMAGED,
+            "%s: %s.ssm.inner_size %llu must be a multiple of %s.embedding_length %llu",
+            m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
+            (unsigned long long)hidden);
+    put_integer(m, "mamba_expand", width / hidden);
+    return SMOL_OK;
+}
+
+/* Reads whether the attention of Granite's models rotates: a key that elsewhere is about training.
+ */
+static smol_status take_rotation(struct maker *m)
+{
+    const struct gguf_value *value = smol_maker_find(m, "rope.scaling.finetuned");
+    bool rotates = true;
+    if (value && !smol_gguf_flag(value, &rotates))
+        return smol_maker_fail_value(m, value, "a flag");
+    if (!rotates && !arch_is(m, "granitehybrid"))
+        return smol_fail(
+            m->error, SMOL_ERROR_UNSUPPORTED,
+            "%s: %s.rope.scaling.finetuned is false: attention without rotation is not "
+            "supported in %s",
+            m->gguf->path, m->arch->name, m->arch->name);
+    if (arch_is(m, "granitehybrid"))
+        smol_maker_put(m, m->object, "position_embedding_type",
+                       json_string(rotates ? "rope" : "nope"));
+    return SMOL_OK;
+}
+
+/* Reads the width of the MLP that every token uses. In Granite 4.0 it is the only one of models
+ * without experts. */
+static smol_status take_shared(struct maker *m)
+{
+    uint64_t width = 0;
+    smol_status status = smol_maker_integer(m, "expert_shared_feed_forward_length", &width);
+    if (width == 0)
+        width = smol_maker_setting(m, "intermediate_size");
+    put_integer(m, arch_is(m, "granite") ? "intermediate_size" : "shared_intermediate_size", width);
+    return status;
+}
+
+/* --- experts ------------------------------------------------------------------------------ */
+
+/* Checks the function that makes weights of experts, by its number in the format. */
+static smol_status take_gating(const struct maker *m)
+{
+    const struct gguf_value *value = smol_maker_find(m, "expert_gating_func");
+    bool sigmoid = arch_is(m, "lfm2moe");
+    uint64_t found = 0;
+    if (!value || (smol_gguf_integer(value, &found) && found == (sigmoid ? 2 : 1)))
+        return SMOL_OK;
+    return smol_maker_fail_value(m, value, sigmoid ? "2 (sigmoid)" : "1 (softmax)");
+}
+
+/* Sets whether weights are normalized, which llama.cpp's converter leaves out. */
+static void put_norm(struct maker *m)
+{
+    if (!json_object_get(m->object, "norm_topk_prob"))
+        smol_maker_put(m, m->object, "norm_topk_prob", json_boolean(!arch_is(m, "olmoe")));
+}
+
+smol_status smol_gguf_take_layers(struct maker *m)
+{
+    smol_status status = take_attending(m);
+    if (!status && arch_is(m, "lfm2"))
+        smol_maker_put(m, m->object, "block_auto_adjust_ff_dim", json_false());
+    if (!status && arch_is(m, "granitehybrid"))
+        status = take_mamba(m);
+    if (!status && strncmp(m->arch->name, "granite", strlen("granite")) == 0)
+        status = take_rotation(m);
+    if (!status && (arch_is(m, "granitehybrid") || arch_is(m, "granite")))
+        status = take_shared(m);
+    if (!status)
+        status = take_gating(m);
+    if (!status)
+        put_norm(m);
+    return status;
+}
