@@ -13,6 +13,7 @@
 #include "format/delta.h"
 #include "format/experts.h"
 #include "format/hybrid.h"
+#include "format/latent.h"
 #include "format/model.h"
 #include "format/sections.h"
 #include "format/states.h"
@@ -379,6 +380,27 @@ static smol_status check_experts(struct blob *blob, smol_error *error)
                : SMOL_OK;
 }
 
+static smol_status check_latent(struct blob *blob, smol_error *error)
+{
+    struct blob_latent *latent = &blob->model_copy->latent;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_LATENT))
+        return SMOL_OK;
+    smol_status status =
+        take(blob, SECTION_LATENT, sizeof *latent, (const void **)&blob->latent_section, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_LATENT)->offset;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(latent, blob->latent_section, sizeof *latent);
+    if (n != 1 || smol_latent_check(blob->model, &reason))
+        return damaged_section(blob, error, SECTION_LATENT, reason.message, offset);
+    return blob->encoder ? damaged_section(blob, error, SECTION_LATENT,
+                                           "an encoder has no latent vectors", offset)
+                         : SMOL_OK;
+}
+
 static smol_status check_inv_freq(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
@@ -673,6 +695,8 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_states(blob, error);
     if (!status)
         status = check_experts(blob, error);
+    if (!status)
+        status = check_latent(blob, error);
     if (!status)
         status = check_inv_freq(blob, error);
     if (!status)

@@ -138,8 +138,9 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->model->states.kind ? FEATURE_STATES : 0) |
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0) |
-           (has_normed_layer(contents) ? FEATURE_NORMED : 0) |
-           (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0);
+           (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0) |
+           (contents->model->latent.kv_rank > 0 ? FEATURE_LATENT : 0) |
+           (has_normed_layer(contents) ? FEATURE_NORMED : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
@@ -190,6 +191,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){&model->experts, sizeof model->experts};
     case SECTION_HYBRID:
         return (struct section_data){&model->hybrid, sizeof model->hybrid};
+    case SECTION_LATENT:
+        return (struct section_data){&model->latent, sizeof model->latent};
     case SECTION_EMBEDDER:
         return (struct section_data){contents->embedder, contents->n_embedder};
     case SECTION_LEVELS:

@@ -229,7 +229,10 @@ static smol_status read_sizes(const struct json_settings *config, const struct f
     }
     smol_status status =
         read_null(config, "num_key_value_heads", family->needs_kv_heads, &model->n_kv_heads);
-    bool needs_head_dim = family->needs_head_dim || family->sizes.head_dim > 0;
+    bool has_own = family->size_keys[FAMILY_HEAD_DIM]; /* another key for head_dim */
+    bool needs_head_dim = family->needs_head_dim || (family->sizes.head_dim > 0 && !has_own);
+    if (has_own)
+        return status;
     if (!status)
         status = read_null(config, "head_dim", needs_head_dim, &model->head_dim);
     if (!status && needs_head_dim && model->head_dim == 0)
@@ -496,7 +499,7 @@ static smol_status read_block(const struct json_settings *config, struct config 
         status = smol_config_read_layers(config, result);
     if (!status)
         status = smol_config_read_rope(config, result);
-    return status;
+    return status ? status : smol_config_read_latent(config, result);
 }
 
 /* Checks what a model that contains this one must be. */
@@ -581,6 +584,8 @@ static const char *const nullable[] = {
     "use_bidirectional_attention",
     "use_bias",
     "n_inner",
+    "q_lora_rank",
+    "v_head_dim",
     "sliding_window_pattern",
     "num_key_value_heads",
     "head_dim",

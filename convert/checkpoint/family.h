@@ -63,6 +63,7 @@ enum family_fusion {
     FUSION_HEADS,   /* one head of each, then the next head of each */
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
     FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
+    FUSION_LATENT,  /* of each head ROLE_ATTN_K_UP, transposed, then ROLE_ATTN_V_UP */
     FUSION_GROUPS,  /* of each of a state's groups, outputs of each part; ROLE_MIXER_IN has queries,
                        then keys, then values */
 };
@@ -120,6 +121,7 @@ struct family {
                               layer_types or full_attn_idxs describe */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
+    bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
     const char *activation_key;    /* NULL: it is always the default */

@@ -262,6 +262,17 @@ CONFIGS = {
                       "original_max_position_embeddings": 32768},
         scale_depth=1.4, scale_emb=12, torch_dtype="bfloat16", use_cache=True, vocab_size=73448,
     ),
+    "MiniCPM3 4B": dict(
+        architectures=["MiniCPM3ForCausalLM"], model_type="minicpm3", attention_bias=False, attention_dropout=0.0,
+        auto_map={"AutoConfig": "configuration_minicpm.MiniCPM3Config",
+                  "AutoModelForCausalLM": "modeling_minicpm.MiniCPM3ForCausalLM"},
+        bos_token_id=1, eos_token_id=[2, 73440], dim_model_base=256, hidden_act="silu", hidden_size=2560, initializer_range=0.1,
+        intermediate_size=6400, kv_lora_rank=256, max_position_embeddings=32768, num_attention_heads=40, num_hidden_layers=62,
+        num_key_value_heads=40, q_lora_rank=768, qk_nope_head_dim=64, qk_rope_head_dim=32, rms_norm_eps=1e-5,
+        rope_scaling={"type": "longrope", "long_factor": [1 + i / 8 for i in range(16)],
+                      "short_factor": [1 + i / 8 for i in range(16)], "original_max_position_embeddings": 32768},
+        scale_depth=1.4, scale_emb=12, torch_dtype="bfloat16", use_cache=True, vocab_size=73448,
+    ),
     "StableLM 2 1.6B": dict(
         architectures=["StableLmForCausalLM"], model_type="stablelm", bos_token_id=100257,
         eos_token_id=100257, hidden_act="silu", hidden_size=2048, initializer_range=0.02,
@@ -474,6 +485,7 @@ def cut(config, vocab_size):
         n_layer=n_layers, num_experts=16, num_local_experts=16, moe_intermediate_size=24, shared_intermediate_size=40,
         shared_expert_intermediate_size=40, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16,
+        kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=24, qk_rope_head_dim=16,
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
