@@ -81,13 +81,16 @@ static smol_status take_types(struct source *source, smol_error *error)
 static smol_status find_vector(const struct source *source, const char *name,
                                const struct safetensors_tensor **tensor, smol_error *error)
 {
-    smol_status status = find(source, name, tensor, error);
-    if (status || ((*tensor)->rank == 1 && smol_element_is_weight((*tensor)->dtype) &&
-                   (*tensor)->shape[0] == source->config.model.hidden_size))
-        return status;
-    return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%s: tensor %s has a shape or type other than config.json calls for",
-                     (*tensor)->path, name);
+    const struct safetensors_tensor *found = smol_safetensors_find(&source->shards.all, name);
+    if (!found)
+        return find(source, name, tensor, error);
+    *tensor = found;
+    return found->rank == 1 && smol_element_is_weight(found->dtype) &&
+                   found->shape[0] == source->config.model.hidden_size
+               ? SMOL_OK
+               : smol_fail(error, SMOL_ERROR_DAMAGED,
+                           "%s: tensor %s has a shape or type other than config.json calls for",
+                           found->path, name);
 }
 
 /* Merges weight and bias (or NULL) of a norm with the layer after it, which has a bias. */
