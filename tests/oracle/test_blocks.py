@@ -59,14 +59,14 @@ def extents(m):
     query, key = m["n_heads"] * m["head_dim"], m["n_kv_heads"] * m["head_dim"]
     whole = m["blocks"] & QK_NORM_ALL
     return {
-        "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"], "Q": query,
+        "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"], "Q": query, "A": query, "i": m["hidden_size"],
         "C": m["context_length"], "K": key, "q": query if whole else m["head_dim"], "k": key if whole else m["head_dim"],
     }  # fmt: skip
 
 
 def tensors_of(m):
     """7.1: (name, shape), in order."""
-    sizes = extents(m)
+    sizes, m = extents(m), m | {"kv_rank": 0}
     have = [r for r in ROLES if r[0] < 28 and (r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]]))]
     roles = [r for r in have if r[1] in ("embed", "positions")]
     layers = [(f"layers.{i}.{r[1]}", r[3]) for i in range(m["n_layers"]) for r in have if r[2]]
