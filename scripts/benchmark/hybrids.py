@@ -18,12 +18,13 @@ from .gguf_files import settle
 from .paths import BUILD, ROOT, Unmeasured
 
 sys.path.append(str(ROOT / "tests/oracle"))
-import gguf_files  # noqa: E402
-import published  # noqa: E402
+import gguf_files
+import published
 
 FOLDER = BUILD / "hybrids"
 SHAPES = {"lfm2": "LFM2 350M", "granite": "Granite 4.0 H 350M", "qwen": "Qwen 3.5 0.8B"}
 FROM_CHECKPOINT = ("qwen",)
+N_TOKENS = 257  # with a text
 NOT_MATRICES = ("A_log", "mamba.D", "bias")
 
 
@@ -37,7 +38,7 @@ def settings(shape):
         config["layer_types"] = [kinds[i in config["full_attn_idxs"]] for i in range(config["num_hidden_layers"])]
         multiple = config["block_multiple_of"]
         config["intermediate_size"] = math.ceil(int(2 * config["block_ff_dim"] / 3) / multiple) * multiple
-    return config
+    return config | {"eos_token_id": N_TOKENS - 1}  # the published one has no text here
 
 
 # --- names and shapes of tensors, as in checkpoints; ".weight" is left out ------------------------
@@ -146,6 +147,7 @@ def byte_tokenizer():
     """tokenizer.json of BPE with a token for each byte and one merge: a GGUF file must have one."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     texts = [*alphabet, alphabet[0] + alphabet[1]]
+    assert len(texts) == N_TOKENS
     tokenizer = Tokenizer(models.BPE(vocab={text: i for i, text in enumerate(texts)}, merges=[tuple(alphabet[:2])]))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]

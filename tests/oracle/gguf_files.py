@@ -44,7 +44,7 @@ def random_blocks(kind, shape, rng):
 def stays_float(name, weights):
     """What llama.cpp's converter leaves in F32: all but matrices of linear layers."""
     is_matrix = re.search(r"ssm_(in|out|alpha|beta)\.", name)
-    return weights.ndim == 1 or "ssm_" in name and not is_matrix or ".conv." in name
+    return weights.ndim == 1 or ("ssm_" in name and not is_matrix) or ".conv." in name
 
 
 def add_weight(writer, name, weights, kind, rng):
