@@ -125,7 +125,9 @@ def draw(name, shape, rng, centre):
         return 1 + 0.5 * values
     if name.endswith("bias"):
         return 0.5 * values
-    return values if "embed_tokens" in name else values / np.float32(math.sqrt(shape[-1]))
+    if "embed_tokens" in name:
+        return np.float32(0.1) * values  # the layers matter more
+    return values / np.float32(math.sqrt(shape[-1]))
 
 
 def weights(config):
