@@ -346,7 +346,8 @@ families: tests ## compare 40 drawn checkpoints of every family, and every key o
 
 tokenizers: tests ## cut and tokenize 20,000 strings for each kind of pre-tokenizer, and 3,000 drawn patterns
 	SMOL_BUILD="$(abspath $(BUILD))" SMOL_TOKENIZERS=20000 "$$(./scripts/venv)" -m pytest -q \
-		tests/oracle/test_scanner.py tests/oracle/test_tokenizer.py tests/oracle/test_tokenizer_families.py
+		tests/oracle/test_scanner.py tests/oracle/test_tokenizer.py tests/oracle/test_tokenizer_families.py \
+		tests/oracle/test_charsmap.py
 
 perplexity: tests ## compare perplexities with transformers on the real model too
 	SMOL_BUILD="$(abspath $(BUILD))" SMOL_PERPLEXITY=1 "$$(./scripts/venv)" -m pytest -q \

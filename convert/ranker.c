@@ -17,22 +17,24 @@ static smol_status find(const struct source *source, const char *name,
                                source->shards.all.path, name);
 }
 
-/* --- BERT ----------------------------------------------------------------------------------- */
+/* --- encoders ------------------------------------------------------------------------------- */
 
-/* Returns whether a piece of a template is that token, or, if it is NULL, the text `text`. */
+/* Returns whether a piece of a template is that token, or, if it is NULL, the text `text`. A type
+ * below 0 stands for any. */
 static bool is_piece(const json_t *piece, const json_t *token, const char *text, int type)
 {
     const json_t *part = json_object_get(piece, token ? "SpecialToken" : "Sequence");
     const char *id = json_string_value(json_object_get(part, "id"));
     const char *wanted = token ? json_string_value(token) : text;
     return id && wanted && strcmp(id, wanted) == 0 &&
-           json_integer_value(json_object_get(part, "type_id")) == type;
+           (type < 0 || json_integer_value(json_object_get(part, "type_id")) == type);
 }
 
 /* Returns whether the tokenizer puts a pair together as: tokens before, a text, the separator, the
- * other text, the separator, which have type 1 from the other text on. */
+ * other text, the separator, which have type 1 from the other text on if the model has types. */
 static bool pairs_like_bert(const struct source *source)
 {
+    int first = source->types ? 0 : -1, second = source->types ? 1 : -1;
     const struct text_rules *rules = &source->tokenizer_rules.text;
     const json_t *processor = json_object_get(source->tokenizer_json.object, "post_processor");
     const char *type = json_string_value(json_object_get(processor, "type"));
@@ -45,10 +47,10 @@ static bool pairs_like_bert(const struct source *source)
     const json_t *end = json_object_get(
         json_object_get(json_array_get(pieces, n ? n - 1 : 0), "SpecialToken"), "id");
     return strcmp(type, "TemplateProcessing") == 0 && n == rules->n_before + 4 && end &&
-           is_piece(json_array_get(pieces, at), NULL, "A", 0) &&
-           is_piece(json_array_get(pieces, at + 1), end, NULL, 0) &&
-           is_piece(json_array_get(pieces, at + 2), NULL, "B", 1) &&
-           is_piece(json_array_get(pieces, at + 3), end, NULL, 1);
+           is_piece(json_array_get(pieces, at), NULL, "A", first) &&
+           is_piece(json_array_get(pieces, at + 1), end, NULL, first) &&
+           is_piece(json_array_get(pieces, at + 2), NULL, "B", second) &&
+           is_piece(json_array_get(pieces, at + 3), end, NULL, second);
 }
 
 /* Takes what the second text's tokens have instead of the first type. */
@@ -75,31 +77,113 @@ static smol_status take_types(struct source *source, smol_error *error)
     return SMOL_OK;
 }
 
-static smol_status read_bert(struct source *source, smol_error *error)
+/* Finds a vector of hidden_size numbers. */
+static smol_status find_vector(const struct source *source, const char *name,
+                               const struct safetensors_tensor **tensor, smol_error *error)
+{
+    const struct safetensors_tensor *found = smol_safetensors_find(&source->shards.all, name);
+    if (!found)
+        return find(source, name, tensor, error);
+    *tensor = found;
+    return found->rank == 1 && smol_element_is_weight(found->dtype) &&
+                   found->shape[0] == source->config.model.hidden_size
+               ? SMOL_OK
+               : smol_fail(error, SMOL_ERROR_DAMAGED,
+                           "%s: tensor %s has a shape or type other than config.json calls for",
+                           found->path, name);
+}
+
+/* Merges weight and bias (or NULL) of a norm with the layer after it, which has a bias. */
+static smol_status fold_norm(const struct safetensors_tensor *weight,
+                             const struct safetensors_tensor *bias, struct dense_layer *dense,
+                             smol_error *error)
+{
+    bool finite = true;
+    for (size_t row = 0; row < dense->outputs; row++) {
+        double sum = (double)dense->bias[row];
+        for (size_t col = 0; col < dense->inputs; col++) {
+            float *element = &dense->matrix[row * dense->inputs + col], scale, offset = 0;
+            tensor_widen(weight, col, 1, &scale);
+            if (bias)
+                tensor_widen(bias, col, 1, &offset);
+            sum += (double)*element * (double)offset;
+            *element *= scale;
+            finite = finite && f32_is_finite(*element);
+        }
+        dense->bias[row] = (float)sum;
+        finite = finite && f32_is_finite(dense->bias[row]);
+    }
+    return finite ? SMOL_OK
+                  : smol_fail(error, SMOL_ERROR_DAMAGED,
+                              "%s: tensor %s: not finite, or too large: the checkpoint is broken",
+                              weight->path, weight->name);
+}
+
+/* Adds the classifier, whose inputs are those of the layer before. */
+static smol_status add_classifier(struct source *source, smol_error *error)
 {
     struct embedder_parts *parts = &source->encoder.parts;
-    uint32_t hidden = source->config.model.hidden_size;
-    const struct safetensors_tensor *pooler = NULL, *pooler_bias = NULL, *head = NULL, *bias = NULL;
+    const struct safetensors_tensor *weight = NULL, *bias = NULL;
+    smol_status status = find(source, "classifier.weight", &weight, error);
+    if (!status)
+        status = find(source, "classifier.bias", &bias, error);
+    return status ? status
+                  : smol_embedder_add_dense(parts, parts->dense[0].outputs, DENSE_IDENTITY, weight,
+                                            bias, error);
+}
+
+/* BERT: the pooler, whose activation is tanh, and the classifier. */
+static smol_status read_bert(struct source *source, smol_error *error)
+{
+    const struct safetensors_tensor *pooler = NULL, *bias = NULL;
+    smol_status status = find(source, "bert.pooler.dense.weight", &pooler, error);
+    if (!status)
+        status = find(source, "bert.pooler.dense.bias", &bias, error);
+    if (!status)
+        status = smol_embedder_add_dense(&source->encoder.parts, source->config.model.hidden_size,
+                                         DENSE_TANH, pooler, bias, error);
+    if (!status)
+        status = add_classifier(source, error);
+    return status ? status : take_types(source, error);
+}
+
+/* ModernBERT: a layer with GELU and a norm, and the classifier. */
+static smol_status read_modern_bert(struct source *source, smol_error *error)
+{
+    struct embedder_parts *parts = &source->encoder.parts;
+    const struct config *config = &source->config;
+    const struct safetensors_tensor *dense = NULL, *bias = NULL, *norm = NULL, *norm_bias = NULL;
+    smol_status status = find(source, "head.dense.weight", &dense, error);
+    if (!status && config->score_biased)
+        status = find(source, "head.dense.bias", &bias, error);
+    if (!status)
+        status = find_vector(source, "head.norm.weight", &norm, error);
+    if (!status && config->norm_biased)
+        status = find_vector(source, "head.norm.bias", &norm_bias, error);
+    if (!status)
+        status = smol_embedder_add_dense(parts, config->model.hidden_size, DENSE_GELU_NORM, dense,
+                                         bias, error);
+    if (!status && parts->dense[0].outputs != config->model.hidden_size)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: tensor %s has a shape other than config.json calls for", dense->path,
+                         dense->name);
+    if (!status)
+        status = add_classifier(source, error);
+    return status ? status : fold_norm(norm, norm_bias, &parts->dense[1], error);
+}
+
+static smol_status read_encoder(struct source *source, smol_error *error)
+{
+    struct embedder_parts *parts = &source->encoder.parts;
     if (!pairs_like_bert(source))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: post_processor: pairs of texts other than BERT's are not supported",
                          source->tokenizer_json.path);
     parts->pair = PAIR_SEPARATED;
     parts->separator = source->tokenizer_rules.text.after[0];
-    source->encoder.encoder.pooling = ENCODER_FIRST;
-    smol_status status = find(source, "bert.pooler.dense.weight", &pooler, error);
-    if (!status)
-        status = find(source, "bert.pooler.dense.bias", &pooler_bias, error);
-    if (!status)
-        status = find(source, "classifier.weight", &head, error);
-    if (!status)
-        status = find(source, "classifier.bias", &bias, error);
-    if (!status)
-        status = smol_embedder_add_dense(parts, hidden, DENSE_TANH, pooler, pooler_bias, error);
-    if (!status)
-        status = smol_embedder_add_dense(parts, parts->dense[0].outputs, DENSE_IDENTITY, head, bias,
-                                         error);
-    return status ? status : take_types(source, error);
+    source->encoder.encoder.pooling = source->config.score_pooling;
+    return source->config.family->norms_score ? read_modern_bert(source, error)
+                                              : read_bert(source, error);
 }
 
 /* --- decoders that answer yes or no ---------------------------------------------------------- */
@@ -197,7 +281,7 @@ smol_status smol_ranker_read(struct source *source, smol_error *error)
                          source->folder);
     parts->score = source->config.score;
     smol_status status =
-        source->config.encodes ? read_bert(source, error) : read_decoder(source, error);
+        source->config.encodes ? read_encoder(source, error) : read_decoder(source, error);
     if (!status && parts->dense[parts->n_dense - 1].outputs != 1)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: a model of %u labels: one is supported, the score", source->folder,

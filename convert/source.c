@@ -223,7 +223,8 @@ static smol_status check_ahead(const struct source *source, enum blob_dtype dtyp
                          "are supported",
                          source->folder, source->config_name, model->context_length,
                          ENCODER_MAX_CONTEXT);
-    if (dtype > DTYPE_INT8 || source->calibration)
+    bool calibrated = source->calibration && strcmp(source->calibration, "none") != 0;
+    if (dtype > DTYPE_INT8 || calibrated)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: an encoder: f32, bf16 and int8 are supported, without calibration",
                          source->folder);
@@ -246,10 +247,14 @@ static void limit_length(struct source *source)
 static smol_status drop_output(struct source *source, smol_error *error)
 {
     const struct blob_model *model = &source->config.model;
-    if (model->states.kind || model->experts.n_experts > 0)
+    const char *unsupported = model->states.kind             ? "states"
+                              : model->experts.n_experts > 0 ? "experts"
+                              : model->latent.kv_rank > 0    ? "latent vectors"
+                                                             : NULL;
+    if (unsupported)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: a model of embeddings whose layers have %s: not supported",
-                         source->folder, model->states.kind ? "states" : "experts");
+                         source->folder, unsupported);
     smol_status status = make_variant(source, error);
     if (status)
         return status;
@@ -332,6 +337,10 @@ static smol_status open_adapter(struct source *source, const struct option_texts
             error, SMOL_ERROR_USAGE,
             "--lora: %zu adapters, but only one can be merged: merge the others with PEFT",
             adapters->n);
+    if (source->config.model.latent.kv_rank > 0)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "--lora: adapters of models with latent vectors are not supported: merge "
+                         "it with PEFT, save the model and convert that");
     size_t n = smol_tensor_count(&source->config.model);
     return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
 }

@@ -44,6 +44,14 @@ uint32_t smol_embedder_width(const struct embedder *embedder, uint32_t hidden_si
     return header && header->n_dense > 0 ? header->dense[header->n_dense - 1].outputs : hidden_size;
 }
 
+bool smol_embedder_is_normed(const struct blob_embedder *header)
+{
+    bool normed = false;
+    for (size_t i = 0; i < EMBEDDER_MAX_DENSE; i++)
+        normed = normed || header->dense[i].activation == DENSE_GELU_NORM;
+    return normed;
+}
+
 /* --- the header --------------------------------------------------------------------------- */
 
 static bool dense_is_valid(const struct blob_embedder *header, size_t i)

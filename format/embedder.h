@@ -2,6 +2,7 @@
 #ifndef SMOL_FORMAT_EMBEDDER_H
 #define SMOL_FORMAT_EMBEDDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
@@ -42,6 +43,9 @@ struct embedder_layout smol_embedder_layout(const struct blob_embedder *header,
  * Errors: SMOL_ERROR_DAMAGED; the message says what is wrong. */
 smol_status smol_embedder_open(const void *data, uint64_t size, const struct blob_model *model,
                                struct embedder *embedder, smol_error *error);
+
+/* Returns whether a layer has DENSE_GELU_NORM, which FEATURE_NORMED stands for. */
+bool smol_embedder_is_normed(const struct blob_embedder *header);
 
 /* Returns string `i` of those of the section. */
 const char *smol_embedder_string(const struct embedder *embedder, size_t i);

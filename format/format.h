@@ -69,10 +69,13 @@ enum blob_feature {
      * tokens, or struct blob_encoder.norms_embedding is not 0 */
     FEATURE_AROUND = 1 << 14,
     FEATURE_HYBRID = 1 << 15, /* SECTION_HYBRID: layers with a state attend too; with STATES */
+    FEATURE_LATENT = 1 << 16, /* SECTION_LATENT: attention to latent vectors; with FEATURE_BLOCKS */
+    FEATURE_NORMED = 1 << 17, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
-                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID,
+                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
+                     FEATURE_LATENT | FEATURE_NORMED,
 };
 
 enum section_kind {
@@ -94,6 +97,7 @@ enum section_kind {
     SECTION_EXPERTS = 15,   /* struct blob_experts, FEATURE_EXPERTS */
     SECTION_EMBEDDER = 16,  /* struct blob_embedder, then its tables, FEATURE_EMBEDDER */
     SECTION_HYBRID = 17,    /* struct blob_hybrid, FEATURE_HYBRID */
+    SECTION_LATENT = 18,    /* struct blob_latent, FEATURE_LATENT */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -239,6 +243,21 @@ enum expert_scoring {
     SCORE_COUNT,
 };
 
+/* Multi-head latent attention (DeepSeek-AI, 2024). All heads share one key, which is the value too:
+ * kv_rank channels, the latent vector, then rotary_dim ones, which rotate. n_kv_heads is 1, and
+ * head_dim kv_rank + rotary_dim. A head's query has query_dim channels, which ROLE_ATTN_K_UP turns
+ * into a query of the latent vector, then those that rotate. ROLE_ATTN_V_UP turns the latent part
+ * of attention's output into the value_dim channels of a head. All zero: the model has no latents.
+ */
+struct blob_latent {
+    uint32_t kv_rank; /* a multiple of TILE_ROWS */
+    uint32_t q_rank;  /* inputs of ROLE_ATTN_Q, which ROLE_ATTN_Q_DOWN computes; 0: hidden_size */
+    uint32_t query_dim;
+    uint32_t value_dim; /* a multiple of TILE_ROWS */
+    float norm_eps;     /* of the norms of latent vectors and of queries before ROLE_ATTN_Q */
+    uint32_t reserved[11];
+};
+
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
  * is zero and means the plain Llama block (smol_model_fill). Without FEATURE_COMPONENTS
  * query_growth and query_period are zero. */
@@ -279,6 +298,7 @@ struct blob_model {
     struct blob_states states;
     struct blob_experts experts;
     struct blob_hybrid hybrid;
+    struct blob_latent latent;
 };
 enum { MODEL_SECTION_SIZE = 128 };
 
@@ -307,7 +327,12 @@ struct blob_dense {
     uint32_t has_bias;   /* 0 or 1 */
     uint32_t reserved;
 };
-enum dense_activation { DENSE_IDENTITY, DENSE_TANH, DENSE_ACTIVATIONS };
+enum dense_activation {
+    DENSE_IDENTITY,
+    DENSE_TANH,
+    DENSE_GELU_NORM, /* FEATURE_NORMED: GELU, then a LayerNorm without weights */
+    DENSE_ACTIVATIONS
+};
 
 /* The rest of how an embedding is made. It starts with this struct. The tables follow in the order
  * in which they are listed here, each at the first multiple of BLOB_ALIGN after the previous one.
@@ -418,6 +443,12 @@ enum tensor_role {
     /* with FEATURE_HYBRID */
     ROLE_MIXER_GATE_BIAS,    /* (n_heads * head_dim) */
     ROLE_MIXER_STEP_IN_BIAS, /* (n_heads): of ROLE_MIXER_STEP's product, before its scale */
+    /* per layer, with FEATURE_LATENT; FORMAT.md, 5.18, has the shapes of other roles with it */
+    ROLE_ATTN_Q_DOWN,      /* (q_rank, hidden_size) */
+    ROLE_ATTN_Q_DOWN_NORM, /* (q_rank) */
+    ROLE_ATTN_LATENT_NORM, /* (kv_rank) */
+    ROLE_ATTN_K_UP,        /* (n_heads * kv_rank, query_dim) */
+    ROLE_ATTN_V_UP,        /* (n_heads * value_dim, kv_rank) */
     ROLE_COUNT,
 };
 
@@ -741,6 +772,7 @@ _Static_assert(sizeof(struct blob_section) == 24, "section");
 _Static_assert(offsetof(struct blob_model, states) == MODEL_SECTION_SIZE, "model");
 _Static_assert(sizeof(struct blob_states) == 192, "states");
 _Static_assert(sizeof(struct blob_experts) == 192, "experts");
+_Static_assert(sizeof(struct blob_latent) == 64, "latent");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_encoder) == 64, "encoder");

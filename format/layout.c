@@ -5,6 +5,7 @@
 
 #include "common/checked.h"
 #include "format/experts.h"
+#include "format/latent.h"
 #include "format/states.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
@@ -12,6 +13,8 @@ enum extent {
     ONE,
     HIDDEN,
     QUERY,
+    QUERY_INPUT,
+    ATTENDED,
     KEY_VALUE,
     QUERY_NORM,
     KEY_NORM,
@@ -25,7 +28,12 @@ enum extent {
     MIXER_HEADS,
     MIXER_NORM,
     EXPERTS,
-    EXPERT_WIDTH
+    EXPERT_WIDTH,
+    QUERY_RANK,
+    LATENT,
+    LATENT_QUERIES,
+    QUERY_DIM,
+    LATENT_VALUES
 };
 enum presence {
     ALWAYS,
@@ -58,6 +66,9 @@ enum presence {
     WITH_DELTA,
     WITH_ATTENTION_GATE,
     WITH_ATTENTION_GATE_BIAS,
+    WITH_VALUES,
+    WITH_LATENT,
+    WITH_QUERY_RANK,
 };
 static const struct role_info {
     const char *name;
@@ -67,10 +78,10 @@ static const struct role_info {
 } roles[ROLE_COUNT] = {
     [ROLE_EMBED] = {"embed", true, false, ALWAYS, VOCAB, HIDDEN},
     [ROLE_ATTN_NORM] = {"attn_norm", false, true, WITH_INPUT_NORMS, ONE, HIDDEN},
-    [ROLE_ATTN_Q] = {"attn_q", true, true, WITH_ATTENTION, QUERY, HIDDEN},
+    [ROLE_ATTN_Q] = {"attn_q", true, true, WITH_ATTENTION, QUERY, QUERY_INPUT},
     [ROLE_ATTN_K] = {"attn_k", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
-    [ROLE_ATTN_V] = {"attn_v", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
-    [ROLE_ATTN_O] = {"attn_o", true, true, WITH_ATTENTION, HIDDEN, QUERY},
+    [ROLE_ATTN_V] = {"attn_v", true, true, WITH_VALUES, KEY_VALUE, HIDDEN},
+    [ROLE_ATTN_O] = {"attn_o", true, true, WITH_ATTENTION, HIDDEN, ATTENDED},
     [ROLE_ATTN_Q_BIAS] = {"attn_q_bias", false, true, WITH_QKV_BIAS, ONE, QUERY},
     [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
     [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
@@ -117,6 +128,11 @@ static const struct role_info {
     [ROLE_MIXER_GATE_BIAS] = {"mixer_gate_bias", false, true, WITH_PARTS_BIAS, ONE, MIXER_WIDTH},
     [ROLE_MIXER_STEP_IN_BIAS] = {"mixer_step_in_bias", false, true, WITH_PARTS_BIAS, ONE,
                                  MIXER_HEADS},
+    [ROLE_ATTN_Q_DOWN] = {"attn_q_down", true, true, WITH_QUERY_RANK, QUERY_RANK, HIDDEN},
+    [ROLE_ATTN_Q_DOWN_NORM] = {"attn_q_down_norm", false, true, WITH_QUERY_RANK, ONE, QUERY_RANK},
+    [ROLE_ATTN_LATENT_NORM] = {"attn_latent_norm", false, true, WITH_LATENT, ONE, LATENT},
+    [ROLE_ATTN_K_UP] = {"attn_k_up", true, true, WITH_LATENT, LATENT_QUERIES, QUERY_DIM},
+    [ROLE_ATTN_V_UP] = {"attn_v_up", true, true, WITH_LATENT, LATENT_VALUES, LATENT},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
@@ -125,9 +141,14 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_EMBED] = ROLE_POSITIONS,
     [ROLE_POSITIONS] = ROLE_ATTN_NORM,
     [ROLE_ATTN_NORM] = ROLE_ATTN_NORM_BIAS,
-    [ROLE_ATTN_NORM_BIAS] = ROLE_ATTN_Q,
+    [ROLE_ATTN_NORM_BIAS] = ROLE_ATTN_Q_DOWN,
+    [ROLE_ATTN_Q_DOWN] = ROLE_ATTN_Q_DOWN_NORM,
+    [ROLE_ATTN_Q_DOWN_NORM] = ROLE_ATTN_Q,
     [ROLE_ATTN_Q] = ROLE_ATTN_K,
-    [ROLE_ATTN_K] = ROLE_ATTN_V,
+    [ROLE_ATTN_K] = ROLE_ATTN_LATENT_NORM,
+    [ROLE_ATTN_LATENT_NORM] = ROLE_ATTN_K_UP,
+    [ROLE_ATTN_K_UP] = ROLE_ATTN_V_UP,
+    [ROLE_ATTN_V_UP] = ROLE_ATTN_V,
     [ROLE_ATTN_V] = ROLE_ATTN_O,
     [ROLE_ATTN_O] = ROLE_ATTN_Q_BIAS,
     [ROLE_ATTN_Q_BIAS] = ROLE_ATTN_K_BIAS,
@@ -181,7 +202,21 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
     case HIDDEN:
         return model->hidden_size;
     case QUERY:
-        return (uint64_t)model->n_heads * model->head_dim;
+        return smol_query_width(model);
+    case QUERY_INPUT:
+        return model->latent.q_rank ? model->latent.q_rank : model->hidden_size;
+    case ATTENDED:
+        return smol_attended_width(model);
+    case QUERY_RANK:
+        return model->latent.q_rank;
+    case LATENT:
+        return model->latent.kv_rank;
+    case LATENT_QUERIES:
+        return (uint64_t)model->n_heads * model->latent.kv_rank;
+    case QUERY_DIM:
+        return model->latent.query_dim;
+    case LATENT_VALUES:
+        return (uint64_t)model->n_heads * model->latent.value_dim;
     case KEY_VALUE:
         return (uint64_t)model->n_kv_heads * model->head_dim;
     case QUERY_NORM:
@@ -234,6 +269,12 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return attends && model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
     case WITH_ATTENTION:
         return attends;
+    case WITH_VALUES:
+        return attends && !model->latent.kv_rank;
+    case WITH_LATENT:
+        return attends && model->latent.kv_rank;
+    case WITH_QUERY_RANK:
+        return attends && model->latent.q_rank;
     case WITH_STATE:
         return has_state;
     case WITH_STATE_BIAS:

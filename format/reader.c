@@ -13,6 +13,7 @@
 #include "format/delta.h"
 #include "format/experts.h"
 #include "format/hybrid.h"
+#include "format/latent.h"
 #include "format/model.h"
 #include "format/sections.h"
 #include "format/states.h"
@@ -269,8 +270,11 @@ static bool encoder_is_valid(const struct blob *blob)
 static smol_status check_embedder(struct blob *blob, smol_error *error)
 {
     smol_error reason;
+    bool normed = blob->header->required_features & FEATURE_NORMED;
     if (!(blob->header->required_features & FEATURE_EMBEDDER))
-        return SMOL_OK;
+        return normed ? damaged(blob, error, "the normed feature without that of an embedder",
+                                offsetof(struct blob_header, required_features))
+                      : SMOL_OK;
     smol_status status = take(blob, SECTION_EMBEDDER, 1, (const void **)&blob->embedder_section,
                               &blob->n_embedder, error);
     if (status)
@@ -278,6 +282,10 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
     if (smol_embedder_open(blob->embedder_section, blob->n_embedder, blob->model, &blob->embedder,
                            &reason))
         return damaged_section(blob, error, SECTION_EMBEDDER, reason.message,
+                               find_section(blob, SECTION_EMBEDDER)->offset);
+    if (smol_embedder_is_normed(blob->embedder.header) != normed)
+        return damaged_section(blob, error, SECTION_EMBEDDER,
+                               "its activations and the normed feature contradict each other",
                                find_section(blob, SECTION_EMBEDDER)->offset);
     return SMOL_OK;
 }
@@ -370,6 +378,27 @@ static smol_status check_experts(struct blob *blob, smol_error *error)
     return blob->encoder
                ? damaged_section(blob, error, SECTION_EXPERTS, "an encoder has no experts", offset)
                : SMOL_OK;
+}
+
+static smol_status check_latent(struct blob *blob, smol_error *error)
+{
+    struct blob_latent *latent = &blob->model_copy->latent;
+    size_t n = 0;
+    if (!(blob->header->required_features & FEATURE_LATENT))
+        return SMOL_OK;
+    smol_status status =
+        take(blob, SECTION_LATENT, sizeof *latent, (const void **)&blob->latent_section, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_LATENT)->offset;
+    smol_error reason = {.message = "wrong size"};
+    if (n == 1)
+        memcpy(latent, blob->latent_section, sizeof *latent);
+    if (n != 1 || smol_latent_check(blob->model, &reason))
+        return damaged_section(blob, error, SECTION_LATENT, reason.message, offset);
+    return blob->encoder ? damaged_section(blob, error, SECTION_LATENT,
+                                           "an encoder has no latent vectors", offset)
+                         : SMOL_OK;
 }
 
 static smol_status check_inv_freq(struct blob *blob, smol_error *error)
@@ -666,6 +695,8 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_states(blob, error);
     if (!status)
         status = check_experts(blob, error);
+    if (!status)
+        status = check_latent(blob, error);
     if (!status)
         status = check_inv_freq(blob, error);
     if (!status)

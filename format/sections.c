@@ -25,6 +25,7 @@ static const struct {
     {SECTION_EXPERTS, "experts", FEATURE_EXPERTS},
     {SECTION_EMBEDDER, "embedder", FEATURE_EMBEDDER},
     {SECTION_HYBRID, "hybrid", FEATURE_HYBRID},
+    {SECTION_LATENT, "latent", FEATURE_LATENT},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "common/number.h"
 #include "format/experts.h"
+#include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
 #include "format/states.h"
@@ -40,7 +41,7 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
     header->minor = 0;
     header->n_layers = model->n_layers;
     header->widths[0] = header->widths[2] = model->hidden_size;
-    header->widths[1] = model->n_heads * model->head_dim;
+    header->widths[1] = (uint32_t)smol_attended_width(model);
     header->widths[3] = model->intermediate_size;
     memset(&header->state_width, 0, sizeof *header - offsetof(struct stats_header, state_width));
     bool is_wide = model->states.kind && smol_states_width(model) != header->widths[1];

@@ -392,6 +392,11 @@ static smol_status make_header(struct calibration *c)
         status =
             smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
                       "%s: its weights are quantized: calibrate a blob of f32 or bf16", blob->path);
+    if (!status && blob->model->latent.kv_rank > 0)
+        status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
+                           "%s: calibration of models with latent vectors is not supported: "
+                           "convert without statistics, which are then estimated from the weights",
+                           blob->path);
     if (!status)
         status = check_windows(c);
     if (status)

@@ -55,6 +55,7 @@ smol_status smol_pooling_init(struct pooling *pooling, const smol_model *model, 
     smol_status status = SMOL_OK;
     if (kind == SMOL_POOL_MODEL) {
         resolve(pooling, model->blob.encoder);
+        pooling->norm_eps = model->blob.model->rms_norm_eps;
         status = begin_layers(pooling, &model->blob.embedder, error);
     }
     if (status || pooling->kind != SMOL_POOL_MEAN)
@@ -103,10 +104,35 @@ void smol_pooling_add(struct pooling *pooling, const float *states, size_t n)
     pooling->n += n;
 }
 
+/* Replaces x (n) with what GELU and a LayerNorm make of it. The sums run in order. */
+static void gelu_norm(float *x, size_t n, float eps)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        x[i] *= math_normal(x[i]);
+        sum += (double)x[i];
+    }
+    double mean = sum / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+    double root = sqrt(squares / (double)n + (double)eps);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(((double)x[i] - mean) / root);
+}
+
+static void activate(float *x, const struct blob_dense *dense, float norm_eps)
+{
+    if (dense->activation == DENSE_GELU_NORM)
+        gelu_norm(x, dense->outputs, norm_eps);
+    for (size_t i = 0; dense->activation == DENSE_TANH && i < dense->outputs; i++)
+        x[i] = math_tanh(x[i]);
+}
+
 /* Computes dense layer i of x (inputs) into out (padded outputs). */
-static void apply_layer(const struct embedder *embedder, const struct kernels *kernels, size_t i,
+static void apply_layer(const struct pooling *pooling, const struct kernels *kernels, size_t i,
                         const float *x, size_t inputs, float *out)
 {
+    const struct embedder *embedder = pooling->embedder;
     const struct blob_dense *dense = &embedder->header->dense[i];
     size_t blocks = count_blocks(dense->outputs), stride = blocks * TILE_ROWS;
     if (embedder->dtype == DTYPE_F32)
@@ -115,8 +141,7 @@ static void apply_layer(const struct embedder *embedder, const struct kernels *k
         kernels->matmul_bf16(embedder->matrix[i], blocks, inputs, x, inputs, 1, out, stride);
     for (size_t j = 0; embedder->bias[i] && j < dense->outputs; j++)
         out[j] += embedder->bias[i][j];
-    for (size_t j = 0; dense->activation == DENSE_TANH && j < dense->outputs; j++)
-        out[j] = math_tanh(out[j]);
+    activate(out, dense, pooling->norm_eps);
 }
 
 static float score_of(enum embedder_score kind, float x)
@@ -131,7 +156,7 @@ static void apply_layers(struct pooling *pooling, const struct kernels *kernels)
     const float *x = pooling->work;
     float *out = pooling->work + padded(pooling->width);
     for (size_t i = 0; i < header->n_dense; i++) {
-        apply_layer(pooling->embedder, kernels, i, x, pooling->width, out);
+        apply_layer(pooling, kernels, i, x, pooling->width, out);
         x = out;
         out += padded(header->dense[i].outputs);
         pooling->width = header->dense[i].outputs;

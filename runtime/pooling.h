@@ -17,6 +17,7 @@ struct pooling {
     double *sums;      /* (width), owned, for the mean: its bits do not depend on the passes */
     /* With dense layers: */
     const struct embedder *embedder; /* or NULL */
+    float norm_eps;                  /* of DENSE_GELU_NORM */
     float *work;                     /* owned: the pooled state, and the layers' outputs */
     float *result;                   /* as smol_embed returns it; without layers that is `out` */
 };

@@ -24,8 +24,8 @@ enum {
 
 static const struct endpoint *const endpoints[] = {
     &smol_endpoint_chat,       &smol_endpoint_completions, &smol_endpoint_responses,
-    &smol_endpoint_embeddings, &smol_endpoint_rerank,      &smol_endpoint_tokenize,
-    &smol_endpoint_detokenize,
+    &smol_endpoint_embeddings, &smol_endpoint_rerank,      &smol_endpoint_rerank_v2,
+    &smol_endpoint_tokenize,   &smol_endpoint_detokenize,
 };
 
 /* A request, from its headers until its answer has been sent. */

@@ -1,4 +1,5 @@
-/* POST /v1/rerank, in the form that clients of Cohere, Jina and vLLM share. */
+/* POST /v1/rerank, in the form that clients of Cohere, Jina and vLLM share, and /v2/rerank, which
+ * is the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,16 @@ static void write_rerank(struct job *job, struct json_out *json)
 
 const struct endpoint smol_endpoint_rerank = {
     .path = "/v1/rerank",
+    .id_prefix = "rerank-",
+    .work = WORK_EMBED,
+    .read = read_rerank,
+    .prepare = prepare_rerank,
+    .write = write_rerank,
+};
+
+/* Where newer clients of Cohere send rankings. */
+const struct endpoint smol_endpoint_rerank_v2 = {
+    .path = "/v2/rerank",
     .id_prefix = "rerank-",
     .work = WORK_EMBED,
     .read = read_rerank,

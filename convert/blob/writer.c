@@ -8,6 +8,7 @@
 #include "common/checked.h"
 #include "common/hash.h"
 #include "common/memory.h"
+#include "format/embedder.h"
 #include "format/layout.h"
 #include "format/model.h"
 #include "format/scanner.h"
@@ -112,6 +113,15 @@ static bool looks_ahead(const struct blob_contents *contents)
            smol_scanner_looks_ahead(&tables);
 }
 
+static bool has_normed_layer(const struct blob_contents *contents)
+{
+    struct blob_embedder header;
+    if (contents->n_embedder == 0)
+        return false;
+    memcpy(&header, contents->embedder, sizeof header);
+    return smol_embedder_is_normed(&header);
+}
+
 /* Returns the features that a reader of the contents needs, as bits of enum blob_feature. */
 static uint64_t features_of(const struct blob_contents *contents)
 {
@@ -128,7 +138,9 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->model->states.kind ? FEATURE_STATES : 0) |
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0) |
-           (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0);
+           (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0) |
+           (contents->model->latent.kv_rank > 0 ? FEATURE_LATENT : 0) |
+           (has_normed_layer(contents) ? FEATURE_NORMED : 0);
 }
 
 /* Returns the lowest minor version that defines the features. */
@@ -179,6 +191,8 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){&model->experts, sizeof model->experts};
     case SECTION_HYBRID:
         return (struct section_data){&model->hybrid, sizeof model->hybrid};
+    case SECTION_LATENT:
+        return (struct section_data){&model->latent, sizeof model->latent};
     case SECTION_EMBEDDER:
         return (struct section_data){contents->embedder, contents->n_embedder};
     case SECTION_LEVELS:

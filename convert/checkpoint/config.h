@@ -27,7 +27,9 @@ struct config {
     const char
         *nest; /* the model_type of the model that contains this one, see nested.h, or NULL */
     enum config_head head;
-    enum embedder_score score;        /* of HEAD_SCORE */
+    enum embedder_score score; /* of HEAD_SCORE, with the next two of an encoder's */
+    enum encoder_pooling score_pooling;
+    uint32_t score_biased;            /* the layer before the classifier has a bias */
     struct blob_model model;          /* .dtype is 0; .tied_embeddings as in config.json */
     uint8_t layers[MODEL_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
     float inv_freq[MAX_HEAD_DIM];     /* (n_rope_tables, rotary_dim / 2) */

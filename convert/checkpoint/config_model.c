@@ -229,7 +229,10 @@ static smol_status read_sizes(const struct json_settings *config, const struct f
     }
     smol_status status =
         read_null(config, "num_key_value_heads", family->needs_kv_heads, &model->n_kv_heads);
-    bool needs_head_dim = family->needs_head_dim || family->sizes.head_dim > 0;
+    bool has_own = family->size_keys[FAMILY_HEAD_DIM]; /* another key for head_dim */
+    bool needs_head_dim = family->needs_head_dim || (family->sizes.head_dim > 0 && !has_own);
+    if (has_own)
+        return status;
     if (!status)
         status = read_null(config, "head_dim", needs_head_dim, &model->head_dim);
     if (!status && needs_head_dim && model->head_dim == 0)
@@ -496,7 +499,7 @@ static smol_status read_block(const struct json_settings *config, struct config 
         status = smol_config_read_layers(config, result);
     if (!status)
         status = smol_config_read_rope(config, result);
-    return status;
+    return status ? status : smol_config_read_latent(config, result);
 }
 
 /* Checks what a model that contains this one must be. */
@@ -550,6 +553,24 @@ static smol_status read_score(const struct json_settings *config, enum embedder_
                               config->path, function);
 }
 
+/* Reads what is between an encoder's last layer and its score. */
+static smol_status read_classifier(const struct json_settings *config, struct config *result)
+{
+    static const enum encoder_pooling kinds[] = {ENCODER_FIRST, ENCODER_MEAN};
+    static const char *const poolings[] = {"cls", "mean", NULL}, *const activations[] = {"gelu",
+                                                                                         NULL};
+    uint32_t chosen = 0, ignored;
+    smol_status status = SMOL_OK;
+    if (result->family->norms_score)
+        status = check_choice(config, "classifier_pooling", poolings, "cls or mean", &chosen);
+    if (!status && result->family->norms_score)
+        status = check_choice(config, "classifier_activation", activations, "gelu", &ignored);
+    if (!status && result->family->norms_score)
+        status = smol_setting_flag(config, "classifier_bias", &result->score_biased);
+    result->score_pooling = kinds[chosen];
+    return status;
+}
+
 /* The keys that may be null, as transformers' classes declare them. Keys that hold objects or lists
  * may be null too. */
 static const char *const nullable[] = {
@@ -563,6 +584,8 @@ static const char *const nullable[] = {
     "use_bidirectional_attention",
     "use_bias",
     "n_inner",
+    "q_lora_rank",
+    "v_head_dim",
     "sliding_window_pattern",
     "num_key_value_heads",
     "head_dim",
@@ -605,6 +628,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = read_outer_flags(&outer, config, model);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
+    if (!status && result->head == HEAD_SCORE)
+        status = read_classifier(config, result);
     if (!status)
         status = check_recurrences(config, model);
     if (!status)

@@ -27,6 +27,10 @@ smol_status smol_config_scale_hybrid(const struct json_settings *config, struct 
 /* config_experts.c: fills result->model.experts. The model must have its sizes. */
 smol_status smol_config_read_experts(const struct json_settings *config, struct config *result);
 
+/* config_latent.c: fills result->model.latent, and sets the model's sizes to those of its cache, if
+ * its family attends to latent vectors. Call it after smol_config_read_rope. */
+smol_status smol_config_read_latent(const struct json_settings *config, struct config *result);
+
 /* config_rope.c: fills the tables of rotary embedding. result->layers must be filled. */
 smol_status smol_config_read_rope(const struct json_settings *config, struct config *result);
 

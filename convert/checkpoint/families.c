@@ -417,6 +417,46 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {
+        .architecture = "MiniCPM3ForCausalLM",
+        .model_type = "minicpm3",
+        .sizes = {2560, 6400, 62, 40, 40, 32, 73448, 32768},
+        .size_keys = {[FAMILY_HEAD_DIM] = "qk_rope_head_dim"},
+        .unused_size = "head_dim",
+        .norm_eps = 1e-5,
+        .rope_theta = 10000,
+        .bos_id = 1,
+        .eos_id = 2,
+        .tied_embeddings = 1,
+        SILU,
+        .mlp_biased = {"mlp_bias", false},
+        .has_latent = true,
+        .embedding_scale = {"scale_emb", 12},
+        .depth_scale = {"scale_depth", 1.4},
+        .base_width = {"dim_model_base", 256},
+        .demands = {{"attention_bias", false, "biases of attention are not supported here"}},
+        .names = {[ROLE_EMBED] = "model.embed_tokens.weight",
+                  [ROLE_ATTN_Q_DOWN] = LAYER("self_attn.q_a_proj.weight"),
+                  [ROLE_ATTN_Q_DOWN_NORM] = LAYER("self_attn.q_a_layernorm.weight"),
+                  [ROLE_ATTN_Q] = LAYER("self_attn.q_b_proj.weight"),
+                  [ROLE_ATTN_K] = LAYER("self_attn.kv_a_proj_with_mqa.weight"),
+                  [ROLE_ATTN_LATENT_NORM] = LAYER("self_attn.kv_a_layernorm.weight"),
+                  [ROLE_ATTN_K_UP] = LAYER("self_attn.k_b_proj.weight"),
+                  [ROLE_ATTN_V_UP] = LAYER("self_attn.v_b_proj.weight"),
+                  [ROLE_ATTN_O] = LAYER("self_attn.o_proj.weight"),
+                  MLP_NAMES,
+                  LLAMA_NORM_NAMES,
+                  [ROLE_FINAL_NORM] = "model.norm.weight",
+                  [ROLE_OUTPUT] = "lm_head.weight"},
+        .fused =
+            {{LAYER("self_attn.kv_b_proj.weight"),
+              {ROLE_ATTN_V_UP, ROLE_ATTN_K_UP},
+              2,
+              FUSION_LATENT,
+              false,
+              false},
+             {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q}, 1, FUSION_STACKED, false, true}},
+    },
+    {
         .architecture = "Lfm2ForCausalLM",
         .model_type = "lfm2",
         .sizes = {2560, 12288, 32, 32, 8, 0, 65536, 128000},
@@ -828,6 +868,8 @@ static const struct family families[] = {
     {
         .architecture = "ModernBertForMaskedLM",
         .body = "ModernBertModel",
+        .scorer = "ModernBertForSequenceClassification",
+        .norms_score = true,
         .model_type = "modernbert",
         .sizes = {768, 1152, 22, 12, 0, 0, 50368, 8192},
         .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},
@@ -1026,6 +1068,7 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
             ((families[i].experts.n.fallback > 0) == has_experts ||
              (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&
+            families[i].has_latent == (model->latent.kv_rank > 0) &&
             (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];
     }

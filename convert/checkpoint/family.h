@@ -63,6 +63,7 @@ enum family_fusion {
     FUSION_HEADS,   /* one head of each, then the next head of each */
     FUSION_TURNED,  /* side by side, each transposed: a column for each output */
     FUSION_CONV,    /* transposed, with a dimension of 1 between: depthwise convolutions */
+    FUSION_LATENT,  /* of each head ROLE_ATTN_K_UP, transposed, then ROLE_ATTN_V_UP */
     FUSION_GROUPS,  /* of each of a state's groups, outputs of each part; ROLE_MIXER_IN has queries,
                        then keys, then values */
 };
@@ -120,6 +121,7 @@ struct family {
                               layer_types or full_attn_idxs describe */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
+    bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
     const char *activation_key;    /* NULL: it is always the default */
@@ -179,7 +181,9 @@ struct family {
     bool encodes;            /* windows see half of the window on either side */
     const char *encodes_key; /* makes a model without an output layer an encoder, whose windows see
                               * half of sliding_window on either side; NULL: none */
-    bool scores;             /* it has a score's tensors; set for rerankers */
+    bool norms_score; /* a scorer has a GELU layer and a norm before its classifier, and config.json
+                       * may have classifier_pooling, _activation and _bias */
+    bool scores;      /* it has a score's tensors; set for rerankers */
     bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings
                          */
     const char *embedding_norm[2], *layer_norm[2];

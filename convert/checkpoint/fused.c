@@ -51,6 +51,20 @@ static void place_in_groups(const struct blob_states *states, enum tensor_role r
         part->piece = states->size;
 }
 
+/* Sets where the outputs of a part are that has some of each head. Returns the first element. */
+static uint64_t place_in_heads(const struct blob_latent *latent, enum tensor_role role,
+                               struct safetensors_tensor *part)
+{
+    uint64_t rows = latent->query_dim + latent->value_dim, rank = latent->kv_rank;
+    bool turned = role == ROLE_ATTN_K_UP;
+    part->first_row = turned ? 0 : latent->query_dim;
+    part->run = turned ? rank : latent->value_dim;
+    part->run_step = turned ? rows * rank : rows;
+    part->row_step = turned ? 1 : rank;
+    part->col_step = turned ? rank : 1;
+    return part->first_row * rank;
+}
+
 /* Adds part `i`, whose first output is `output` of the `total` if they are stacked. */
 static void add_fused_part(struct split *split, const struct safetensors_tensor *fused,
                            const struct family_fused *parts, size_t i, struct tensor_key key,
@@ -83,6 +97,9 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->run_step = parts->n * dim;
         part->row_step = cols;
         part->col_step = 1;
+        break;
+    case FUSION_LATENT:
+        first = place_in_heads(&split->model->latent, key.role, part);
         break;
     case FUSION_GROUPS:
         place_in_groups(&split->model->states, key.role, output, total, part);
@@ -167,6 +184,9 @@ static smol_status split_one(struct split *split, const struct family_fused *par
         outputs[i] = outputs_of(&layout);
         total += outputs[i];
     }
+    if (parts->fusion == FUSION_LATENT) /* a part is transposed */
+        total = (uint64_t)split->model->n_heads *
+                (split->model->latent.query_dim + split->model->latent.value_dim);
     smol_status status = check_shape(split, fused, parts, &first, n, total);
     split->is_fused[fused - split->all->tensors] = true;
     for (; key.expert < n && !status; key.expert++)

@@ -165,6 +165,15 @@ static void write_experts(struct json_out *json, const struct blob_model *m)
     write_layers_that(json, "expert_layers", m, smol_layer_is_sparse);
 }
 
+static void write_latent(struct json_out *json, const struct blob_latent *latent)
+{
+    smol_json_member_whole(json, "kv_rank", latent->kv_rank);
+    smol_json_member_whole(json, "q_rank", latent->q_rank);
+    smol_json_member_whole(json, "query_dim", latent->query_dim);
+    smol_json_member_whole(json, "value_dim", latent->value_dim);
+    member_float(json, "latent_norm_eps", latent->norm_eps);
+}
+
 static void write_model(struct json_out *json, const struct blob *blob)
 {
     struct blob_model model = *blob->model;
@@ -183,6 +192,8 @@ static void write_model(struct json_out *json, const struct blob *blob)
         write_hybrid(json, &model.hybrid);
     if (model.experts.n_experts)
         write_experts(json, &model);
+    if (model.latent.kv_rank)
+        write_latent(json, &model.latent);
     smol_json_close(json, '}');
 }
 

@@ -337,6 +337,20 @@ static void print_generation(const struct blob *blob, FILE *out)
     fprintf(out, "\n");
 }
 
+/* Prints what attention to latent vectors has. */
+static void print_latent(const struct blob_latent *latent, FILE *out)
+{
+    if (latent->kv_rank == 0)
+        return;
+    fprintf(out,
+            "%-18s %" PRIu32 " channels, queries of %" PRIu32 ", values of %" PRIu32 ", norms %g",
+            "latent vectors", latent->kv_rank, latent->query_dim, latent->value_dim,
+            (double)latent->norm_eps);
+    if (latent->q_rank)
+        fprintf(out, ", queries by way of %" PRIu32, latent->q_rank);
+    fprintf(out, "\n");
+}
+
 static void describe_settings(const struct blob *blob, FILE *out)
 {
     print_model(blob, out);
@@ -344,6 +358,7 @@ static void describe_settings(const struct blob *blob, FILE *out)
     print_states(blob->model, out);
     print_hybrid(blob->model, out);
     print_experts(blob->model, out);
+    print_latent(&blob->model->latent, out);
     print_tokens(blob, out);
     print_template(blob, out);
     print_embedder(blob, out);
@@ -379,15 +394,15 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks",   "template", "scanner",    "text",
-                                        "mixed",    "tools",    "components", "vocabulary",
-                                        "encoder",  "states",   "experts",    "embedder",
-                                        "clusters", "ahead",    "around",     "hybrid"};
+    static const char *const names[] = {"blocks",  "template",   "scanner",    "text",    "mixed",
+                                        "tools",   "components", "vocabulary", "encoder", "states",
+                                        "experts", "embedder",   "clusters",   "ahead",   "around",
+                                        "hybrid",  "latent",     "normed"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (!(header->required_features >> i & 1))
+        if (!names[i] || !(header->required_features >> i & 1))
             continue;
         fprintf(out, "%s%s", before, names[i]);
         before = ", ";

@@ -110,6 +110,7 @@ static void diff_scales(const struct blob_model *a, const struct blob_model *b,
     row_of_floats(table, "experts.scale", a->experts.scale, b->experts.scale);
     row_of_floats(table, "experts.sum_epsilon", a->experts.sum_epsilon, b->experts.sum_epsilon);
     row_of_floats(table, "experts.qkv_clip", a->experts.qkv_clip, b->experts.qkv_clip);
+    row_of_floats(table, "latent.norm_eps", a->latent.norm_eps, b->latent.norm_eps);
     smol_diff_end_group(table);
 }
 
@@ -170,6 +171,10 @@ static const struct {
     FIELD(experts.normalizes, show_flag),
     FIELD(experts.choice_bias, show_flag),
     FIELD(experts.shared_gate, show_flag),
+    FIELD(latent.kv_rank, show_id),
+    FIELD(latent.q_rank, show_id),
+    FIELD(latent.query_dim, show_id),
+    FIELD(latent.value_dim, show_id),
 #undef FIELD
 };
 

@@ -29,6 +29,9 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_ATTN_K_BIAS:
     case ROLE_ATTN_V_BIAS:
     case ROLE_ATTN_O_BIAS:
+    case ROLE_ATTN_Q_DOWN:
+    case ROLE_ATTN_K_UP:
+    case ROLE_ATTN_V_UP:
         return PART_ATTENTION;
     case ROLE_MIXER_IN:
     case ROLE_MIXER_IN_BIAS:
@@ -164,13 +167,14 @@ static void add_up(struct subject *subject)
 /* --- memory -------------------------------------------------------------------------------- */
 
 /* Returns the bytes of keys and values for `context` positions, as runtime/engine/kv.c keeps them.
- * Positions are rounded up to blocks of 64, and channels of values to a multiple of 16. Elements
- * have 32 bits for an f32 blob, otherwise 16. */
+ * Positions are rounded up to blocks of 64, and channels of values to a multiple of 16. Latent
+ * vectors are kept once. Elements have 32 bits for an f32 blob, otherwise 16. */
 static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint64_t context)
 {
     enum { POSITIONS = 64, CHANNELS = 16, SPARE = 256 };
     const struct blob_model *model = blob->model;
-    uint64_t channels = model->head_dim + round_up(model->head_dim, CHANNELS);
+    uint64_t channels = model->head_dim;
+    channels += model->latent.kv_rank ? 0 : round_up(channels, CHANNELS);
     uint64_t window = model->sliding_window, all = round_up(context, POSITIONS), kept = 0;
     uint64_t windowed = round_up(window + SPARE, POSITIONS) + POSITIONS;
     bool drops = context > window + 2 * SPARE;

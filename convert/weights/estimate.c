@@ -13,6 +13,7 @@
 #include "common/number.h"
 #include "convert/weights/weight.h"
 #include "format/experts.h"
+#include "format/latent.h"
 #include "format/model.h"
 #include "format/states.h"
 
@@ -54,11 +55,10 @@ static void multiply(const struct estimate *e, enum tensor_role role, uint64_t r
     }
 }
 
-/* Sets out[0..hidden_size), which may be `in`, to those of a norm of in[0..hidden_size). */
-static void normalize(const struct estimate *e, enum tensor_role role, const double *in,
+/* Sets out[0..n), which may be `in`, to those of a norm of in[0..n). */
+static void normalize(const struct estimate *e, enum tensor_role role, size_t n, const double *in,
                       double *out)
 {
-    size_t n = e->model.hidden_size;
     double sum = 0;
     for (size_t k = 0; k < n; k++)
         sum += in[k];
@@ -80,7 +80,7 @@ static void enter(const struct estimate *e, enum tensor_role norm, double *input
     if (model->blocks & BLOCK_NO_INPUT_NORMS)
         memcpy(input, e->stream, model->hidden_size * sizeof *input);
     else
-        normalize(e, norm, e->stream, input);
+        normalize(e, norm, model->hidden_size, e->stream, input);
 }
 
 /* Sets e->ahead to the MLP's input before attention adds to the residual stream. */
@@ -95,7 +95,7 @@ static void leave(const struct estimate *e, enum tensor_role norm, double share)
     const struct blob_model *model = &e->model;
     double scale = share * (double)model->residual_scale * (double)model->residual_scale;
     if (model->blocks & BLOCK_NORM_OUTPUTS)
-        normalize(e, norm, e->added, e->added);
+        normalize(e, norm, model->hidden_size, e->added, e->added);
     for (size_t k = 0; k < model->hidden_size; k++)
         e->stream[k] += scale * e->added[k];
 }
@@ -219,13 +219,36 @@ static void use_state(const struct estimate *e, uint32_t layer)
     leave(e, ROLE_ATTN_OUT_NORM, squared(e, e->model.hybrid.mixer_out));
 }
 
-static void attend(const struct estimate *e, uint32_t layer)
+/* Sets `inner` to what all heads make of values. */
+static void repeat_values(const struct estimate *e)
 {
     const struct blob_model *m = &e->model;
-    size_t dim = m->head_dim, shared = m->n_heads / m->n_kv_heads, width = m->n_heads * dim;
+    size_t dim = m->head_dim, shared = m->n_heads / m->n_kv_heads;
     multiply(e, ROLE_ATTN_V, m->n_kv_heads * dim, m->hidden_size, e->input, e->gate);
     for (size_t head = 0; head < m->n_heads; head++)
         memcpy(e->inner + head * dim, e->gate + head / shared * dim, dim * sizeof *e->inner);
+}
+
+/* Sets `inner` to what heads make of latent vectors. */
+static void expand_values(const struct estimate *e)
+{
+    const struct blob_model *m = &e->model;
+    size_t rank = m->latent.kv_rank;
+    multiply(e, ROLE_ATTN_K, rank, m->hidden_size, e->input, e->gate);
+    normalize(e, ROLE_ATTN_LATENT_NORM, rank, e->gate, e->gate);
+    multiply(e, ROLE_ATTN_V_UP, smol_attended_width(m), rank, e->gate, e->inner);
+}
+
+static void attend(const struct estimate *e, uint32_t layer)
+{
+    const struct blob_model *m = &e->model;
+    size_t width = smol_attended_width(m);
+    enter(e, ROLE_ATTN_NORM, e->input);
+    write_record(e, (struct stats_place){STATS_ATTENTION, layer, 0}, e->input);
+    if (model_has_latent(m))
+        expand_values(e);
+    else
+        repeat_values(e);
     write_record(e, (struct stats_place){STATS_ATTENDED, layer, 0}, e->inner);
     multiply(e, ROLE_ATTN_O, m->hidden_size, width, e->inner, e->added);
     leave(e, ROLE_ATTN_OUT_NORM,
@@ -313,7 +336,7 @@ static void run(struct estimate *e)
         if (is_last)
             leave(e, ROLE_MLP_OUT_NORM, squared(e, e->model.hybrid.mlp_out));
         if (key.role == ROLE_FINAL_NORM) {
-            normalize(e, ROLE_FINAL_NORM, e->stream, e->input);
+            normalize(e, ROLE_FINAL_NORM, e->model.hidden_size, e->stream, e->input);
             write_record(e, (struct stats_place){STATS_OUTPUT, e->model.n_layers, 0}, e->input);
         }
     }

@@ -52,8 +52,8 @@ static bool state_folds(const struct blob_model *model)
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
  * residual stream itself has no norm, a norm for two inputs would have two factors, an activation
- * without a gate is not linear in its input, nor are values that are clipped, and a tied embedding
- * is looked up too. */
+ * without a gate is not linear in its input, nor are values that are clipped, a tied embedding is
+ * looked up too, and values of latent vectors are left alone. */
 static bool can_fold(const struct fold *fold, size_t record)
 {
     const struct blob_model *model = fold->model;
@@ -64,7 +64,7 @@ static bool can_fold(const struct fold *fold, size_t record)
     if (is_of_state(fold, record))
         return state_folds(model);
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
-        return model->experts.qkv_clip <= 0;
+        return model->experts.qkv_clip <= 0 && !model->latent.kv_rank;
     if (record % STATS_PER_LAYER == STATS_GATED)
         return !(model->blocks & BLOCK_NO_GATE) && smol_stats_width(fold->header, record) > 0;
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
@@ -123,7 +123,7 @@ static void fill_values(const struct fold *fold)
     const struct blob_model *model = fold->model;
     size_t dim = model->head_dim, shared = model->n_heads / model->n_kv_heads;
     float *value = fold->values;
-    for (uint32_t layer = 0; layer < model->n_layers; layer++) {
+    for (uint32_t layer = 0; !model->latent.kv_rank && layer < model->n_layers; layer++) {
         size_t offset = offset_of(fold, stats_record(STATS_ATTENDED, layer));
         if (!layer_attends(model, layer)) {
             value += model->n_kv_heads * dim;
@@ -209,6 +209,10 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     case ROLE_ATTN_NORM_BIAS:
         return (struct fold_factors){NULL, inverses_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_Q:
+        if (m->latent.q_rank > 0)
+            return none;
+        return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENTION, layer)};
+    case ROLE_ATTN_Q_DOWN:
     case ROLE_ATTN_K:
     case ROLE_ATTN_GATE:
     case ROLE_MIXER_IN:

@@ -57,7 +57,9 @@ size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor 
     struct stats_place place = {input_of(model, layout->role), layout->layer, layout->expert};
     bool is_output =
         layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings);
-    if (!stats || (layout->role == ROLE_EMBED && !is_output))
+    bool is_unknown = layout->role == ROLE_ATTN_K_UP || layout->role == ROLE_ATTN_V_UP ||
+                      (layout->role == ROLE_ATTN_Q && model->latent.q_rank > 0);
+    if (!stats || is_unknown || (layout->role == ROLE_EMBED && !is_output))
         return NO_RECORD;
     if (is_output)
         return stats_output(&stats->header);

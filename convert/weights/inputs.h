@@ -28,7 +28,8 @@ smol_status smol_inputs_open(struct inputs *inputs, const struct stats_file *sta
                              const struct blob_model *model, smol_error *error);
 
 /* Returns the number of the record that describes the inputs of a matrix, or NO_RECORD: there are
- * no statistics, or it is an embedding that is not the output layer too. An expert that no token
+ * no statistics, or it is an embedding that is not the output layer too, or its inputs are parts of
+ * attention to latent vectors, which statistics do not describe. An expert that no token
  * has reached takes the inputs of all tokens for its own, and nothing is known of its activations.
  */
 size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor *layout,

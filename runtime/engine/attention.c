@@ -39,12 +39,19 @@ static size_t state_floats(const struct engine *e, size_t n)
     return n * (value_stride(e) + 16) + round_up(n, 16);
 }
 
-/* Returns the number of floats in one thread's working memory: a tile's queries and scores, and two
- * states. */
+/* Returns the number of floats of a block's values where the cache has none. */
+static size_t spread_floats(const struct engine *e)
+{
+    return e->network->model.latent.kv_rank ? KV_BLOCK * value_stride(e) : 0;
+}
+
+/* Returns the number of floats in one thread's working memory: a tile's queries and scores, two
+ * states, and a block's values. */
 static size_t thread_floats(const struct engine *e)
 {
     size_t dim = e->network->model.head_dim;
-    return round_up(QUERY_TILE * (dim + KV_BLOCK) + 2 * state_floats(e, QUERY_TILE), 16);
+    return round_up(QUERY_TILE * (dim + KV_BLOCK) + 2 * state_floats(e, QUERY_TILE), 16) +
+           spread_floats(e);
 }
 
 /* Points `a` at the states of `n` queries in `memory`. */
@@ -150,6 +157,7 @@ struct tile {
     const struct segment *segment;
     size_t layer, kv_head;
     size_t row, n_rows;
+    void *values; /* room for a block's values where the cache has none */
 };
 
 static size_t heads_per_kv(const struct engine *e)
@@ -238,6 +246,8 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
         for (size_t j = 0; j < tile->n_rows; j++)
             seen[j] = seen_range(tile, j, block * KV_BLOCK);
         struct kv_block view = smol_kv_block(kv, tile->layer, tile->kv_head, block);
+        if (!view.v)
+            smol_kv_spread(kv, &view, tile->values);
         tile->e->kernels->attend[kv->type](a, &view, seen);
     }
 }
@@ -372,6 +382,7 @@ static void attend_item(struct engine *e, const struct segment *segment, const s
         .kv_head = rest / cut->n_tiles,
         .row = row,
         .n_rows = rows < QUERY_TILE ? rows : QUERY_TILE,
+        .values = e->attention.threads + (thread + 1) * thread_floats(e) - spread_floats(e),
     };
     if (segment->n == 1)
         attend_partly(&tile, cut->first_span + span, thread);

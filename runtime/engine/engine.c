@@ -6,6 +6,7 @@
 #include "common/checked.h"
 #include "common/memory.h"
 #include "format/experts.h"
+#include "format/latent.h"
 #include "format/model.h"
 #include "format/states.h"
 #include "runtime/engine/product.h"
@@ -71,6 +72,21 @@ static uint64_t place_experts(struct engine *e, uint8_t *memory)
     return bytes + place_copy(memory ? memory + bytes : NULL, columns, &x->gated_q, experts->width);
 }
 
+/* Places the memory of attention to latent vectors likewise. */
+static uint64_t place_latent(struct engine *e, uint8_t *memory)
+{
+    const struct blob_latent *latent = &e->network->model.latent;
+    const struct array down = {&e->query_down, latent->q_rank * sizeof(float)};
+    size_t widest = latent->query_dim > latent->kv_rank ? latent->query_dim : latent->kv_rank;
+    size_t columns = smol_quantized_stride(e->n_rows);
+    uint64_t bytes = place_arrays(memory, e->n_rows, &down, 1);
+    if (e->network->model.dtype != DTYPE_INT8 || latent->kv_rank == 0)
+        return bytes;
+    bytes += place_copy(memory ? memory + bytes : NULL, columns, &e->query_down_q, latent->q_rank);
+    return bytes + place_copy(memory ? memory + bytes : NULL, columns * e->network->model.n_heads,
+                              &e->heads_q, widest);
+}
+
 /* Divides `memory` into the activations. The first call measures, with NULL; the second places. */
 static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
@@ -80,25 +96,28 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
     size_t mixed = has_states ? smol_states_inputs(m) : 0;
     size_t convolved = has_states ? smol_states_width(m) : 0;
     size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
+    size_t attended = smol_attended_width(m), value = key;
+    if (m->latent.kv_rank)
+        value = smol_query_width(m) > attended ? smol_query_width(m) : attended;
     const struct {
         struct quantized *copy;
         size_t width;
     } copies[] = {
-        {&e->normed_q, m->hidden_size},    {&e->query_q, query},
+        {&e->normed_q, m->hidden_size},    {&e->query_q, attended},
         {&e->gated_q, e->mlp_width},       {&e->convolved_q, convolved},
         {&e->normed_rest, m->hidden_size}, /* from here on: models of embeddings */
-        {&e->query_rest, query},           {&e->gated_rest, e->mlp_width},
+        {&e->query_rest, attended},        {&e->gated_rest, e->mlp_width},
     };
     bool rests = int8 && e->network->blob->encoder;
     size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
-    e->left_width = rests ? (query > m->hidden_size ? query : m->hidden_size) : 0;
+    e->left_width = rests ? (attended > m->hidden_size ? attended : m->hidden_size) : 0;
     const struct array arrays[] = {
         {&e->segment_of, sizeof *e->segment_of},
         {&e->x, m->hidden_size * sizeof(float)},
         {&e->normed, m->hidden_size * sizeof(float)},
         {&e->query, query * sizeof(float)},
         {&e->key, key * sizeof(float)},
-        {&e->value, key * sizeof(float)},
+        {&e->value, value * sizeof(float)},
         {&e->attention_gate, m->blocks & BLOCK_ATTENTION_GATE ? query * sizeof(float) : 0},
         {&e->mixed, mixed * sizeof(float)},
         {&e->convolved, convolved * sizeof(float)},
@@ -115,6 +134,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
                            copies[i].copy, copies[i].width);
     }
     used += place_experts(e, memory ? memory + used : NULL);
+    used += place_latent(e, memory ? memory + used : NULL);
     return used;
 }
 

@@ -50,10 +50,11 @@ struct engine {
     float *normed;    /* (hidden_size): a block's input, or its output before the addition to x */
     float *query;     /* (n_heads * head_dim); attention's output replaces it */
     float *key;       /* (n_kv_heads * head_dim) */
-    float *value;     /* (n_kv_heads * head_dim) */
+    float *value;     /* (n_kv_heads * head_dim); with latent vectors heads' queries, then values */
     float *gated;     /* (mlp_width): the MLP's activation; unused by int8 blobs */
     size_t mlp_width; /* of the layer with the widest MLP */
     float *attention_gate; /* (n_heads * head_dim), with BLOCK_ATTENTION_GATE only */
+    float *query_down;     /* (latent.q_rank) */
     /* Layers with states only: */
     float *mixed;     /* (smol_states_inputs): the convolution's inputs, or B, C and x */
     float *convolved; /* (smol_states_width): the output before the last product; gates before */
@@ -61,6 +62,8 @@ struct engine {
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query, the MLP's activation and convolved, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q, convolved_q;
+    /* With latent vectors only: of query_down, and of each head's input, one after the other. */
+    struct quantized query_down_q, heads_q;
     /* Int8 encoders only: what their rounding left, and room for it before it is quantized. */
     struct quantized normed_rest, query_rest, gated_rest;
     float *left; /* (left_width) */

@@ -133,15 +133,21 @@ void smol_heads_store(struct pass *pass, size_t layer, size_t t)
     size_t dim = m->head_dim;
     float *query = e->query + t * m->n_heads * dim, *key = e->key + t * m->n_kv_heads * dim;
     float *value = e->value + t * m->n_kv_heads * dim;
+    size_t latent = m->latent.kv_rank; /* the channels before those that rotate */
     const struct kv_cache *kv = pass->segment_of[t]->kv;
-    turn_heads(pass, layer, t, tensor[ROLE_ATTN_Q_NORM], query, m->n_heads);
-    turn_heads(pass, layer, t, tensor[ROLE_ATTN_K_NORM], key, m->n_kv_heads);
+    if (latent > 0)
+        e->kernels->rms_norm(key, smol_pass_vector(pass, tensor[ROLE_ATTN_LATENT_NORM]), latent,
+                             m->latent.norm_eps, key);
+    turn_heads(pass, layer, t, tensor[ROLE_ATTN_Q_NORM], query + latent, m->n_heads);
+    turn_heads(pass, layer, t, tensor[ROLE_ATTN_K_NORM], key + latent, m->n_kv_heads);
     grow_queries(pass, t, query);
-    clip(pass, layer, t, value, m->n_kv_heads * dim);
+    if (latent == 0)
+        clip(pass, layer, t, value, m->n_kv_heads * dim);
     if (kv->type == KV_INT4) {
         smol_hadamard_inverse(query, m->n_heads, dim);
         smol_hadamard(key, m->n_kv_heads, dim);
-        smol_hadamard(value, m->n_kv_heads, dim);
+        if (latent == 0)
+            smol_hadamard(value, m->n_kv_heads, dim);
     }
     check_scores(pass, layer, t, query, key);
     for (size_t head = 0; head < m->n_kv_heads; head++)

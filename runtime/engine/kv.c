@@ -40,7 +40,8 @@ static size_t v_bytes(enum kv_type type, size_t head_dim)
 
 static size_t head_bytes(const struct kv_cache *cache)
 {
-    return cache->k_bytes + cache->v_bytes + 2 * cache->scale_bytes;
+    size_t values = cache->shares ? 0 : cache->v_bytes + cache->scale_bytes;
+    return cache->k_bytes + cache->scale_bytes + values;
 }
 
 static size_t group_block_bytes(const struct kv_cache *cache, const struct kv_group *group)
@@ -100,6 +101,7 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct
         .k_bytes = KV_BLOCK * k_bytes(type, model->head_dim),
         .v_bytes = KV_BLOCK * v_bytes(type, model->head_dim),
         .scale_bytes = has_scales(type) ? KV_BLOCK * sizeof(float) : 0,
+        .shares = model->latent.kv_rank > 0,
         .window = model->sliding_window,
         .layers = smol_calloc(model->n_layers, sizeof *cache->layers),
     };
@@ -287,12 +289,13 @@ struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t
     const uint8_t *data =
         group->slabs[slab] +
         (row * group->slab_blocks + index % group->slab_blocks) * head_bytes(cache);
-    const uint8_t *scales = data + cache->k_bytes + cache->v_bytes;
+    const uint8_t *scales = data + cache->k_bytes + (cache->shares ? 0 : cache->v_bytes);
     bool scaled = has_scales(cache->type);
+    size_t of_values = cache->shares ? 0 : cache->scale_bytes;
     return (struct kv_block){
         .k = data,
-        .v = data + cache->k_bytes,
+        .v = cache->shares ? NULL : data + cache->k_bytes,
         .k_scale = scaled ? (const float *)scales : NULL,
-        .v_scale = scaled ? (const float *)(scales + cache->scale_bytes) : NULL,
+        .v_scale = scaled ? (const float *)(scales + of_values) : NULL,
     };
 }

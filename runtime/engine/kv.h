@@ -37,6 +37,7 @@ struct kv_cache {
     size_t n_layers, n_kv_heads, head_dim;
     /* bytes of K, of V, and of the scales of each, in one block of one head */
     size_t k_bytes, v_bytes, scale_bytes;
+    bool shares;             /* keys are the values too, and are kept once */
     size_t window;           /* positions that a windowed layer sees, or 0 */
     struct kv_layer *layers; /* (n_layers) */
     struct kv_group groups[KV_GROUPS];
@@ -92,13 +93,16 @@ smol_status smol_kv_own_last(struct kv_cache *cache, smol_error *error);
 /* Returns all borrowed blocks but the first n, and frees every block after those. */
 void smol_kv_return(struct kv_cache *cache, size_t n);
 
-/* Returns the block of positions [index * KV_BLOCK, (index + 1) * KV_BLOCK). */
+/* Returns the block of positions [index * KV_BLOCK, (index + 1) * KV_BLOCK). Without values of its
+ * own, block.v is NULL: smol_kv_spread writes them to `values` (v_bytes), whose padding is zero,
+ * and sets it. */
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head,
                               size_t index);
+void smol_kv_spread(const struct kv_cache *cache, struct kv_block *block, void *values);
 
-/* Stores k and v (head_dim each) of one position. int8 rounds each to steps of amax / 127,
- * ties to even; int4 rounds these steps to the nearest of smol_kv_levels. Threads may store
- * different positions and heads at the same time. */
+/* Stores k and v (head_dim each) of one position; v is not read if keys are the values. int8 rounds
+ * each to steps of amax / 127, ties to even; int4 rounds these steps to the nearest of
+ * smol_kv_levels. Threads may store different positions and heads at the same time. */
 void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
                    size_t head, size_t position, const float *k, const float *v);
 

@@ -117,25 +117,30 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
     if (cache->type == KV_F32) {
         for (size_t c = 0; c < dim; c++)
             ((float *)k_out)[c * KV_BLOCK + slot] = k[c];
-        memcpy((float *)v_out + v_index, v, dim * sizeof *v);
+        if (v_out)
+            memcpy((float *)v_out + v_index, v, dim * sizeof *v);
     } else if (cache->type == KV_F16) {
         uint16_t halves[MAX_HEAD_DIM];
         kernels->to_f16(k, dim, halves);
         for (size_t c = 0; c < dim; c++)
             ((uint16_t *)k_out)[c * KV_BLOCK + slot] = halves[c];
-        kernels->to_f16(v, dim, (uint16_t *)v_out + v_index);
+        if (v_out)
+            kernels->to_f16(v, dim, (uint16_t *)v_out + v_index);
     } else if (cache->type == KV_INT8) {
         int8_t steps[MAX_HEAD_DIM];
         ((float *)(uintptr_t)block.k_scale)[slot] = quantize_vector(k, dim, steps);
         for (size_t c = 0; c < dim; c++)
             ((int8_t *)k_out)[c * KV_BLOCK + slot] = steps[c];
-        ((float *)(uintptr_t)block.v_scale)[slot] =
-            quantize_vector(v, dim, (int8_t *)v_out + v_index);
+        if (v_out)
+            ((float *)(uintptr_t)block.v_scale)[slot] =
+                quantize_vector(v, dim, (int8_t *)v_out + v_index);
     } else {
         struct codes codes;
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): int4 has scales */
         ((float *)(uintptr_t)block.k_scale)[slot] = quantize_codes(k, dim, &codes);
         put_k_codes(&block, dim, slot, &codes);
+        if (!v_out)
+            return;
         ((float *)(uintptr_t)block.v_scale)[slot] = quantize_codes(v, dim, &codes);
         put_v_codes(&block, dim, slot, &codes);
     }
@@ -145,12 +150,19 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
 
 /* Sessions store the cache's numbers by position: keys in rows (n, head_dim), values in rows (n,
  * head_dim), and for int8 and int4 the scales of the keys (n) and of the values (n). A session
- * therefore does not depend on the layout of blocks. A byte of int4 has two neighbours of a row. */
+ * therefore does not depend on the layout of blocks. A byte of int4 has two neighbours of a row.
+ * Where keys are the values too, these and their scales are left out. */
+
+/* Returns how many vectors a position has: a key and a value, or one that is both. */
+static size_t count_vectors(const struct kv_cache *cache)
+{
+    return cache->shares ? 1 : 2;
+}
 
 size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n)
 {
-    size_t scales = has_scales(cache) ? 2 * sizeof(float) : 0;
-    return n * (2 * row_bytes(cache) + scales);
+    size_t scale = has_scales(cache) ? sizeof(float) : 0;
+    return n * count_vectors(cache) * (row_bytes(cache) + scale);
 }
 
 /* Transposes `in` (rows, columns), whose rows are in_stride elements apart, into `out` (columns,
@@ -176,6 +188,20 @@ static void transpose(uint8_t *out, size_t out_stride, const uint8_t *in, size_t
         transpose_elements(out, out_stride, in, in_stride, rows, columns, 1);
 }
 
+void smol_kv_spread(const struct kv_cache *cache, struct kv_block *block, void *values)
+{
+    size_t dim = cache->head_dim, size = row_bytes(cache) / dim; /* 0 for int4 */
+    struct codes codes;
+    block->v = values;
+    if (cache->type != KV_INT4)
+        transpose(values, cache->v_bytes / KV_BLOCK / size, block->k, KV_BLOCK, dim, KV_BLOCK,
+                  size);
+    for (size_t i = 0; cache->type == KV_INT4 && i < KV_BLOCK; i++) {
+        get_k_codes(block, dim, i, &codes);
+        put_v_codes(block, dim, i, &codes);
+    }
+}
+
 /* Writes dim codes to a row of dim / 2 bytes, or reads them. */
 static void pack_codes(const struct codes *codes, size_t dim, uint8_t *row)
 {
@@ -197,6 +223,8 @@ static void get_int4_rows(const struct kv_block *block, size_t dim, size_t n, ui
     for (size_t i = 0; i < n; i++) {
         get_k_codes(block, dim, i, &codes);
         pack_codes(&codes, dim, rows + i * row);
+        if (!block->v)
+            continue;
         get_v_codes(block, dim, i, &codes);
         pack_codes(&codes, dim, rows + (n + i) * row);
     }
@@ -209,6 +237,8 @@ static void put_int4_rows(const struct kv_block *block, size_t dim, size_t n, co
     for (size_t i = 0; i < n; i++) {
         unpack_codes(rows + i * row, dim, &codes);
         put_k_codes(block, dim, i, &codes);
+        if (!block->v)
+            continue;
         unpack_codes(rows + (n + i) * row, dim, &codes);
         put_v_codes(block, dim, i, &codes);
     }
@@ -224,14 +254,14 @@ void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, s
         get_int4_rows(&block, cache->head_dim, n, rows);
     } else { /* in a block, keys have the shape (head_dim, KV_BLOCK) */
         transpose(rows, cache->head_dim, block.k, KV_BLOCK, cache->head_dim, n, size);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; block.v && i < n; i++)
             memcpy(rows + (n + i) * row, (const uint8_t *)block.v + i * stride, row);
     }
-    rows += 2 * n * row;
-    if (has_scales(cache)) {
+    rows += count_vectors(cache) * n * row;
+    if (has_scales(cache))
         memcpy(rows, block.k_scale, n * sizeof(float));
+    if (has_scales(cache) && block.v)
         memcpy(rows + n * sizeof(float), block.v_scale, n * sizeof(float));
-    }
 }
 
 void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
@@ -246,14 +276,14 @@ void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, s
     } else {
         transpose((uint8_t *)(uintptr_t)block.k, KV_BLOCK, rows, cache->head_dim, n,
                   cache->head_dim, size);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; block.v && i < n; i++)
             memcpy((uint8_t *)(uintptr_t)block.v + i * stride, rows + (n + i) * row, row);
     }
-    rows += 2 * n * row;
-    if (has_scales(cache)) {
+    rows += count_vectors(cache) * n * row;
+    if (has_scales(cache))
         memcpy((float *)(uintptr_t)block.k_scale, rows, n * sizeof(float));
+    if (has_scales(cache) && block.v)
         memcpy((float *)(uintptr_t)block.v_scale, rows + n * sizeof(float), n * sizeof(float));
-    }
 }
 
 /* --- validation -------------------------------------------------------------------------- */
@@ -299,12 +329,12 @@ static bool good_scales(const uint8_t *data, size_t n)
 
 bool smol_kv_rows_valid(const struct kv_cache *cache, size_t n, const uint8_t *rows)
 {
-    size_t elements = 2 * n * cache->head_dim;
+    size_t n_vectors = count_vectors(cache) * n, elements = n_vectors * cache->head_dim;
     if (cache->type == KV_F32)
         return finite_f32(rows, elements);
     if (cache->type == KV_F16)
         return finite_f16(rows, elements);
     if (cache->type == KV_INT8)
-        return good_steps(rows, elements) && good_scales(rows + elements, 2 * n);
-    return good_scales(rows + elements / 2, 2 * n); /* every int4 code is in use */
+        return good_steps(rows, elements) && good_scales(rows + elements, n_vectors);
+    return good_scales(rows + elements / 2, n_vectors); /* every int4 code is in use */
 }

@@ -1,19 +1,22 @@
 /* The first block of a layer, see mixer.h: attention, and the choice of others. */
 #include "runtime/engine/mixer.h"
 
+#include "format/latent.h"
 #include "runtime/engine/attention.h"
 #include "runtime/engine/heads.h"
+#include "runtime/engine/latent.h"
 #include "runtime/engine/recurrence.h"
 #include "runtime/engine/residual.h"
 #include "runtime/engine/short_conv.h"
 #include "runtime/kernels/math.h"
 
-/* Returns attention's output, which replaces the queries. */
+/* Returns attention's output, which replaces the queries, or what latent vectors make of it. */
 static struct product_input attended_input(const struct pass *pass)
 {
-    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
-    return smol_input_with_rest(smol_input(pass->e->query, pass->n, width, pass->e->query_q),
-                                pass->e->query_rest);
+    const struct engine *e = pass->e;
+    const float *output = model_has_latent(pass->m) ? e->value : e->query;
+    return smol_input_with_rest(
+        smol_input(output, pass->n, smol_attended_width(pass->m), e->query_q), e->query_rest);
 }
 
 static void read_attention_input(struct pass *pass, size_t layer, size_t t)
@@ -39,7 +42,8 @@ static void gate_attention(const struct pass *pass, size_t t)
 static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
     const struct product_input input = attended_input(pass);
-    smol_attention_finish(pass, layer, t);
+    if (!model_has_latent(pass->m))
+        smol_attention_finish(pass, layer, t);
     if (pass->m->blocks & BLOCK_ATTENTION_GATE)
         gate_attention(pass, t);
     if (pass->e->network->layers[layer].bits & LAYER_WINDOWED)
@@ -63,9 +67,14 @@ static void attention_read(const struct worker *w, size_t layer)
     };
     smol_pass_each_token(w, read_attention_input, layer);
     smol_input_observe(w, (struct stats_place){STATS_ATTENTION, (uint32_t)layer, 0}, &input);
-    smol_multiply(w, &input, qkv, tensor[ROLE_ATTN_GATE] ? 4 : 3);
+    if (model_has_latent(w->pass->m))
+        smol_latent_read(w, layer, &input);
+    else
+        smol_multiply(w, &input, qkv, tensor[ROLE_ATTN_GATE] ? 4 : 3);
     smol_pass_each_token(w, smol_heads_store, layer);
     smol_attend(w, layer);
+    if (model_has_latent(w->pass->m))
+        smol_latent_attended(w, layer);
     smol_pass_each_token(w, finish_attention, layer);
     smol_input_observe(w, (struct stats_place){STATS_ATTENDED, (uint32_t)layer, 0}, &attended);
 }

@@ -154,6 +154,10 @@ def converted(data, family, **options):
     """The tokenizer.json that transformers' converter makes of a model, as text. `options` are attributes of the slow
     tokenizer that it was written for."""
     proto = read_model(data)
+    if family == "Pegasus":  # whose models begin with <pad>, </s> and <unk>; ours with <unk>, <s> and </s>
+        unknown, begin, end, *rest = proto.pieces
+        proto.pieces = [begin, end, unknown, *rest]
+        proto.trainer_spec.unk_id = 2
     ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
     slow = SimpleNamespace(convert_tokens_to_ids=lambda token: ids.get(token, 0), **options)
     base = getattr(converters, family + "Converter")

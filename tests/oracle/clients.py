@@ -64,14 +64,16 @@ def use_litellm(url, model):
 
 
 def use_rerankers(url, model):
-    """The forms of three services, as litellm speaks them: (index, score, text) of each result, and its errors."""
+    """The forms of three services, one of which has two, as litellm speaks them: (index, score, text) of each result, and its errors."""
     import litellm
 
     litellm.suppress_debug_info = True
-    bases = {"cohere": f"{url}/v1/rerank", "jina_ai": url, "hosted_vllm": f"{url}/v1"}
+    bases = {
+        "cohere": f"{url}/v1/rerank", "cohere v2": f"{url}/v2/rerank", "jina_ai": url, "hosted_vllm": f"{url}/v1",
+    }  # fmt: skip
     found, errors = {}, []
     for service, base in bases.items():
-        common = {"model": f"{service}/{model}", "api_base": base, "api_key": KEY, "query": "the sea", "max_retries": 0}
+        common = {"model": f"{service.split()[0]}/{model}", "api_base": base, "api_key": KEY, "query": "the sea", "max_retries": 0}
         answer = litellm.rerank(documents=["a hill", {"text": "the sea"}, "one"], top_n=2, return_documents=True, **common)
         found[service] = [[row["index"], row["relevance_score"], row["document"]["text"]] for row in answer.results]
         try:

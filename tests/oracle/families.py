@@ -25,6 +25,7 @@ from transformers import (
     Lfm2Config,
     Lfm2MoeConfig,
     LlamaConfig,
+    MiniCPM3Config,
     Ministral3Config,
     MistralConfig,
     Olmo2Config,
@@ -59,6 +60,7 @@ CONFIGS = {
     "exaone4": Exaone4Config,
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
+    "minicpm3": MiniCPM3Config,
     "lfm2": Lfm2Config,
     "lfm2moe": Lfm2MoeConfig,
     "falconh1": FalconH1Config,
@@ -510,6 +512,29 @@ def minicpm(draw):
 
 
 @st.composite
+def minicpm3(draw):
+    heads = draw(either(4, 1, 3, 5))
+    shape = draw(shapes()) | {
+        "hidden_size": heads * 2 * draw(st.integers(2, 12)),
+        "num_attention_heads": heads,
+        "num_key_value_heads": draw(either(heads, None)),
+        "head_dim": 2 * draw(st.integers(1, 10)),
+        "q_lora_rank": draw(either(24, 7, 33, None)),
+        "kv_lora_rank": draw(either(16, 48, 64)),
+        "qk_nope_head_dim": draw(either(8, 1, 33, 20)),
+        "v_head_dim": draw(either(16, 32, 48)),
+        "hidden_act": draw(either("silu", "gelu_pytorch_tanh")),
+        "mlp_bias": draw(FLAG),
+        "scale_emb": draw(either(12, 1, 0.5)),
+        "scale_depth": draw(either(1.4, 1, 2.5)),
+        "dim_model_base": draw(either(16, 1, 256)),
+    }
+    settings = draw(scaled(shape))
+    settings["rope_parameters"].pop("mscale_all_dim", None)  # it is not supported
+    return settings | {"qk_rope_head_dim": settings.pop("head_dim")}
+
+
+@st.composite
 def lfm2(draw):
     shape = draw(shapes(head_dim=draw(FLAG)))
     n = shape["num_hidden_layers"]
@@ -637,7 +662,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
+        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
         granitemoeshared,
         gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip

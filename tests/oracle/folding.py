@@ -40,9 +40,11 @@ class Folding:
                 self.inverses.append(self.inverses[4 * layer + MLP] if is_input else inverses_of(squares))
                 continue
             stateful = record // 4 in model["stateful"] and not model["parallel"]
-            # of what a state gives, only Mamba2's has a norm for each channel; values that are clipped are not linear
-            attended = model["state_kind"] == 2 if stateful else not model["experts"]["qkv_clip"]
-            if record < last and record % 4 == ATTENDED and not stateful:
+            # of what a state gives, only Mamba2's has a norm for each channel; values that are clipped are not linear,
+            # and those of latent vectors are left alone
+            plain = not model["experts"]["qkv_clip"] and not model["kv_rank"]
+            attended = model["state_kind"] == 2 if stateful else plain
+            if record < last and record % 4 == ATTENDED and not stateful and not model["kv_rank"]:
                 shared = squares.reshape(kv_heads, heads // kv_heads, dim)
                 means = shared.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
                 squares = np.broadcast_to(means, shared.shape).reshape(-1)
@@ -53,7 +55,7 @@ class Folding:
             self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
 
     def value_rows(self, layer):
-        if layer in self.model["stateful"] and not self.model["parallel"]:
+        if layer in self.model["stateful"] and not self.model["parallel"] or self.model["kv_rank"]:
             return None
         kv_heads, dim = self.model["n_kv_heads"], self.model["head_dim"]
         return self.inverses[4 * layer + ATTENDED].reshape(kv_heads, -1, dim)[:, 0].reshape(-1)
@@ -80,7 +82,7 @@ class Folding:
         values_rows = self.value_rows(layer // 4)
         rows = {"attn_v": values_rows, "mlp_up": gated}
         columns = {
-            "attn_q": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
+            "attn_q": 1 if self.model["q_rank"] else attention, "attn_q_down": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
             "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last, "mixer_in": attention,
             "attn_gate": attention, "mixer_gate": attention, "mixer_step": attention, "mixer_rate": attention,
             "router": mlp, "shared_gate": mlp, "mixer_out": given,
@@ -93,7 +95,7 @@ class Folding:
         if kind in vectors:
             return values * vectors[kind]
         if kind in columns:
-            values = values / columns[kind].astype(np.float64)
+            values = values / np.asarray(columns[kind], np.float64)
         return values * rows[kind][:, None] if kind in rows else values
 
     def gram(self, stats, record):

@@ -202,6 +202,47 @@ CONFIGS = {
         num_hidden_layers=24, num_key_value_heads=8, pad_token_id=0, rope_theta=1000000.0,
         routed_scaling_factor=1.0, use_cache=True, use_expert_bias=True, vocab_size=65536,
     ),
+    "OLMoE 1B 7B": dict(
+        architectures=["OlmoeForCausalLM"], model_type="olmoe", attention_bias=False, attention_dropout=0.0, clip_qkv=None,
+        eos_token_id=50279, hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=1024,
+        max_position_embeddings=4096, norm_topk_prob=False, num_attention_heads=16, num_experts=64, num_experts_per_tok=8,
+        num_hidden_layers=16, num_key_value_heads=16, output_router_logits=False, pad_token_id=1, rms_norm_eps=1e-5,
+        rope_scaling=None, rope_theta=10000.0, router_aux_loss_coef=0.01, tie_word_embeddings=False, torch_dtype="bfloat16",
+        use_cache=True, vocab_size=50304,
+    ),
+    "Qwen 3 30B A3B": dict(
+        architectures=["Qwen3MoeForCausalLM"], model_type="qwen3_moe", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=151643, decoder_sparse_step=1, eos_token_id=151645, head_dim=128, hidden_act="silu", hidden_size=2048,
+        initializer_range=0.02, intermediate_size=6144, max_position_embeddings=40960, max_window_layers=48, mlp_only_layers=[],
+        moe_intermediate_size=768, norm_topk_prob=True, num_attention_heads=32, num_experts=128, num_experts_per_tok=8,
+        num_hidden_layers=48, num_key_value_heads=4, output_router_logits=False, rms_norm_eps=1e-6, rope_scaling=None,
+        rope_theta=1000000.0, router_aux_loss_coef=0.001, sliding_window=None, tie_word_embeddings=False,
+        torch_dtype="bfloat16", use_cache=True, use_sliding_window=False, vocab_size=151936,
+    ),
+    "Granite 4.0 H Tiny": dict(
+        architectures=["GraniteMoeHybridForCausalLM"], model_type="granitemoehybrid", attention_bias=False,
+        attention_dropout=0.0, attention_multiplier=0.0078125, bos_token_id=100257, embedding_multiplier=12,
+        eos_token_id=100257, hidden_act="silu", hidden_size=1536, initializer_range=0.1, intermediate_size=512,
+        layer_types=["mamba"] * 5 + (["attention"] + ["mamba"] * 9) * 3 + ["attention"] + ["mamba"] * 4, logits_scaling=6,
+        mamba_chunk_size=256, mamba_conv_bias=True, mamba_d_conv=4, mamba_d_head=64, mamba_d_state=128, mamba_expand=2,
+        mamba_n_groups=1, mamba_n_heads=48, mamba_proj_bias=False, max_position_embeddings=131072,
+        normalization_function="rmsnorm", num_attention_heads=12, num_experts_per_tok=6, num_hidden_layers=40,
+        num_key_value_heads=4, num_local_experts=64, output_router_logits=False, pad_token_id=100256,
+        position_embedding_type="nope", residual_multiplier=0.22, rms_norm_eps=1e-5, rope_scaling=None, rope_theta=10000,
+        router_aux_loss_coef=0.0, shared_intermediate_size=1024, tie_word_embeddings=True, torch_dtype="bfloat16",
+        use_cache=True, vocab_size=100352,
+    ),
+    "Qwen3-Next 80B A3B": dict(
+        architectures=["Qwen3NextForCausalLM"], model_type="qwen3_next", attention_dropout=0.0, bos_token_id=151643,
+        decoder_sparse_step=1, eos_token_id=151645, full_attention_interval=4, head_dim=256, hidden_act="silu",
+        hidden_size=2048, initializer_range=0.02, intermediate_size=5120, linear_conv_kernel_dim=4, linear_key_head_dim=128,
+        linear_num_key_heads=16, linear_num_value_heads=32, linear_value_head_dim=128, max_position_embeddings=262144,
+        mlp_only_layers=[], moe_intermediate_size=512, norm_topk_prob=True, num_attention_heads=16, num_experts=512,
+        num_experts_per_tok=10, num_hidden_layers=48, num_key_value_heads=2, output_router_logits=False,
+        partial_rotary_factor=0.25, rms_norm_eps=1e-6, rope_scaling=None, rope_theta=10000000, router_aux_loss_coef=0.001,
+        shared_expert_intermediate_size=512, tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True,
+        use_sliding_window=False, vocab_size=151936,
+    ),
     "MiniCPM 2B": dict(
         architectures=["MiniCPMForCausalLM"], model_type="minicpm", bos_token_id=1, eos_token_id=2,
         dim_model_base=256, hidden_act="silu", hidden_size=2304, initializer_range=0.1,
@@ -219,6 +260,17 @@ CONFIGS = {
         rope_scaling={"rope_type": "longrope", "long_factor": [1 + i / 8 for i in range(32)],
                       "short_factor": [1 + i / 8 for i in range(32)],
                       "original_max_position_embeddings": 32768},
+        scale_depth=1.4, scale_emb=12, torch_dtype="bfloat16", use_cache=True, vocab_size=73448,
+    ),
+    "MiniCPM3 4B": dict(
+        architectures=["MiniCPM3ForCausalLM"], model_type="minicpm3", attention_bias=False, attention_dropout=0.0,
+        auto_map={"AutoConfig": "configuration_minicpm.MiniCPM3Config",
+                  "AutoModelForCausalLM": "modeling_minicpm.MiniCPM3ForCausalLM"},
+        bos_token_id=1, eos_token_id=[2, 73440], dim_model_base=256, hidden_act="silu", hidden_size=2560, initializer_range=0.1,
+        intermediate_size=6400, kv_lora_rank=256, max_position_embeddings=32768, num_attention_heads=40, num_hidden_layers=62,
+        num_key_value_heads=40, q_lora_rank=768, qk_nope_head_dim=64, qk_rope_head_dim=32, rms_norm_eps=1e-5,
+        rope_scaling={"type": "longrope", "long_factor": [1 + i / 8 for i in range(16)],
+                      "short_factor": [1 + i / 8 for i in range(16)], "original_max_position_embeddings": 32768},
         scale_depth=1.4, scale_emb=12, torch_dtype="bfloat16", use_cache=True, vocab_size=73448,
     ),
     "StableLM 2 1.6B": dict(
@@ -392,14 +444,42 @@ NESTED = {
     ),
 }  # fmt: skip
 
-# not causal models, see test_encoder.py
+# not causal models, see test_encoder.py and test_encoder_families.py
 ENCODERS = {
     "all-MiniLM-L6-v2": dict(
         architectures=["BertModel"], model_type="bert", attention_probs_dropout_prob=0.1, hidden_act="gelu", hidden_size=384,
         intermediate_size=1536, layer_norm_eps=1e-12, max_position_embeddings=512, num_attention_heads=12, num_hidden_layers=6,
         pad_token_id=0, position_embedding_type="absolute", type_vocab_size=2, vocab_size=30522,
     ),
+    "EmbeddingGemma 300M": dict(
+        architectures=["Gemma3TextModel"], model_type="gemma3_text", _sliding_window_pattern=6, attention_bias=False,
+        attention_dropout=0.0, attn_logit_softcapping=None, bos_token_id=2, dtype="float32", eos_token_id=1,
+        final_logit_softcapping=None, head_dim=256, hidden_activation="gelu_pytorch_tanh", hidden_size=768,
+        initializer_range=0.02, intermediate_size=1152, layer_types=(["sliding_attention"] * 5 + ["full_attention"]) * 4,
+        max_position_embeddings=2048, num_attention_heads=3, num_hidden_layers=24, num_key_value_heads=1, pad_token_id=0,
+        query_pre_attn_scalar=256, rms_norm_eps=1e-6, rope_local_base_freq=10000.0, rope_scaling=None, rope_theta=1000000.0,
+        sliding_window=512, use_bidirectional_attention=True, use_cache=True, vocab_size=262144,
+    ),
+    "ModernBERT base": dict(
+        architectures=["ModernBertForMaskedLM"], model_type="modernbert", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=50281, classifier_activation="gelu", classifier_bias=False, classifier_dropout=0.0,
+        classifier_pooling="mean", cls_token_id=50281, decoder_bias=True, deterministic_flash_attn=False,
+        embedding_dropout=0.0, eos_token_id=50282, global_attn_every_n_layers=3, global_rope_theta=160000.0,
+        gradient_checkpointing=False, hidden_activation="gelu", hidden_size=768, initializer_cutoff_factor=2.0,
+        initializer_range=0.02, intermediate_size=1152, layer_norm_eps=1e-5, local_attention=128, local_rope_theta=10000.0,
+        max_position_embeddings=8192, mlp_bias=False, mlp_dropout=0.0, norm_bias=False, norm_eps=1e-5,
+        num_attention_heads=12, num_hidden_layers=22, pad_token_id=50283, position_embedding_type="absolute",
+        reference_compile=True, sep_token_id=50282, sparse_pred_ignore_index=-100, sparse_prediction=False,
+        torch_dtype="float32", vocab_size=50368,
+    ),
 }  # fmt: skip
+ENCODERS["gte-reranker-modernbert-base"] = ENCODERS["ModernBERT base"] | dict(
+    architectures=["ModernBertForSequenceClassification"], _name_or_path="gte-reranker-modernbert-base",
+    id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0},
+)  # fmt: skip
+
+# the outputs of an encoder's Dense layers, which have no bias and no activation; a Normalize follows
+DENSE = {"EmbeddingGemma 300M": (3072, 768)}
 
 
 def family_of(config):
@@ -407,7 +487,7 @@ def family_of(config):
 
 
 def cut(config, vocab_size):
-    """The same keys with small numbers: 8 layers, heads of 16 (or fewer elements that rotate), windows
+    """The same keys with small numbers: 8 layers, heads of 16 (or fewer elements that rotate), 16 small experts, windows
     that a short text goes past. What the keys say of each other stays as it is."""
     heads, n_layers = 4, 8
     n_heads = config.get("num_attention_heads", heads)
@@ -416,7 +496,10 @@ def cut(config, vocab_size):
         num_hidden_layers=n_layers, num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=16,
         hidden_size=64 if "head_dim" not in config else 48, intermediate_size=96, vocab_size=vocab_size,
         bos_token_id=1, eos_token_id=2, sliding_window=32, max_window_layers=6, n_embd=64, n_head=heads,
-        n_layer=n_layers, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16, shared_intermediate_size=96,
+        n_layer=n_layers, num_experts=16, num_local_experts=16, moe_intermediate_size=24, shared_intermediate_size=40,
+        shared_expert_intermediate_size=40, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16,
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16,
+        kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=24, qk_rope_head_dim=16,
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
@@ -429,8 +512,10 @@ def cut(config, vocab_size):
         n = 16 * config.get("partial_rotary_factor", 1) / 2
         lists = {key: config["rope_scaling"][key][: int(n)] for key in ("long_factor", "short_factor")}
         small["rope_scaling"] = config["rope_scaling"] | lists
-    if config["model_type"] == "granitemoehybrid":
-        small["mamba_n_heads"] = 8  # heads of 16 are mamba_expand * hidden_size wide
+    if config.get("num_local_experts") == 0:
+        small["num_local_experts"] = 0
+    if "mamba_expand" in config and "mamba_d_ssm" not in config:
+        small["mamba_n_heads"] = config["mamba_expand"] * small["hidden_size"] // small["mamba_d_head"]
     if config["model_type"] == "phi":
         small["partial_rotary_factor"] = 0.5  # of a head of 16, an even number
     return small

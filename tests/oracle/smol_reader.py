@@ -15,16 +15,16 @@ F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
 LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
-EXPERTS_SECTION, HYBRID_SECTION, TOKENIZER, WEIGHTS = 15, 17, 32, 33
+EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, TOKENIZER, WEIGHTS = 15, 17, 18, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-AROUND, HYBRID = 16384, 32768
+AROUND, HYBRID, LATENT, NORMED = 16384, 32768, 65536, 131072
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
     ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION, EMBEDDER: EMBEDDER_SECTION,
-    HYBRID: HYBRID_SECTION,
+    HYBRID: HYBRID_SECTION, LATENT: LATENT_SECTION,
 }  # 3
 
 
@@ -93,10 +93,15 @@ ROLES = [
     (23, "positions", False, "CH", lambda m: m["blocks"] & POSITIONS),
     (1, "attn_norm", True, "H", lambda m: not m["blocks"] & NO_INPUT_NORMS),
     (24, "attn_norm_bias", True, "H", lambda m: m["blocks"] & LAYER_NORM),
-    (2, "attn_q", True, "QH", None),
+    (51, "attn_q_down", True, "RH", "q_rank"),
+    (52, "attn_q_down_norm", True, "R", "q_rank"),
+    (2, "attn_q", True, "Qi", None),
     (3, "attn_k", True, "KH", None),
-    (4, "attn_v", True, "KH", None),
-    (5, "attn_o", True, "HQ", None),
+    (53, "attn_latent_norm", True, "L", "kv_rank"),
+    (54, "attn_k_up", True, "ud", "kv_rank"),
+    (55, "attn_v_up", True, "AL", "kv_rank"),
+    (4, "attn_v", True, "KH", lambda m: not m["kv_rank"]),
+    (5, "attn_o", True, "HA", None),
     (6, "attn_q_bias", True, "Q", "attention_bias"),
     (7, "attn_k_bias", True, "K", "attention_bias"),
     (8, "attn_v_bias", True, "K", "attention_bias"),
@@ -667,6 +672,7 @@ class Blob:
         self.read_hybrid()
         self.read_states()
         self.read_experts()
+        self.read_latent()
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
@@ -695,7 +701,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND):
+        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
@@ -834,6 +840,7 @@ class Blob:
         ahead = bool(self.features & ENCODER)
         need(ahead or not stream, "an encoder's blocks")
         need(ahead or not self.features & AROUND, "around without an encoder")
+        need(self.features & EMBEDDER or not self.features & NORMED, "normed without an embedder")
         if not self.features & (ENCODER | EMBEDDER):
             return
         data = self.section(ENCODER_SECTION)
@@ -880,7 +887,7 @@ class Blob:
             if i >= n_dense:
                 need(not outputs | activation | has_bias | reserved, "a layer that is none")
                 continue
-            need(1 <= outputs <= 2**16 and activation <= 1 and has_bias <= 1 and not reserved, "dense")
+            need(1 <= outputs <= 2**16 and activation <= 2 and has_bias <= 1 and not reserved, "dense")
             rows = round_up(outputs, 16)
             cols = width if dtype == F32 else round_up(width, 2)
             raw = np.frombuffer(table(rows * cols * (4 if dtype == F32 else 2)), "<u4" if dtype == F32 else "<u2")
@@ -895,6 +902,7 @@ class Blob:
         types = np.frombuffer(table(4 * self.model["hidden_size"] * has_types), "<f4")
         need(np.isfinite(types).all() and end == len(data), "the end of the section")
         need(score == 0 or (layers and width == 1), "a score")
+        need(any(layer[2] == 2 for layer in layers) == bool(self.features & NORMED), "normed")
         texts = [s.decode() for s in strings]
         self.embedder = {
             "prompts": dict(zip(texts[: 2 * n_prompts : 2], texts[1 : 2 * n_prompts : 2], strict=True)),
@@ -925,6 +933,26 @@ class Blob:
         need(not any(dense[m["n_layers"] :]) and any(self.sparse), "dense layers")
         m |= {"experts": x, "sparse": [i for i, has in enumerate(self.sparse) if has]}
         need(not all(self.sparse) or m["intermediate_size"] == x["width"], "intermediate_size")
+
+    def read_latent(self):
+        """5.18"""
+        m = self.model
+        m |= dict.fromkeys(("kv_rank", "q_rank", "query_dim", "value_dim", "latent_norm_eps"), 0)
+        if not self.features & LATENT:
+            return
+        data = self.section(LATENT_SECTION)
+        need(len(data) == 64 and not any(data[20:]), "latent section")
+        need(self.features & BLOCKS and not self.encoder and not self.features & STATES, "features of latent vectors")
+        kv_rank, q_rank, query_dim, value_dim, epsilon = struct.unpack_from("<4If", data)
+        need(all(n % 16 == 0 and 16 <= n <= 2**10 for n in (kv_rank, value_dim)), "kv_rank or value_dim")
+        need(q_rank <= 2**20 and 1 <= query_dim <= 2**10, "q_rank or query_dim")
+        need(0 <= epsilon < 1 and np.copysign(1, epsilon) == 1, "norm_eps")
+        need(m["n_kv_heads"] == 1 and m["head_dim"] == kv_rank + m["rotary_dim"], "the key of all heads")
+        need(not m["attention_bias"] and not m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL), "biases or norms of heads")
+        need(not m["query_growth"] and not m["attention_softcap"], "growth or caps with latent vectors")
+        need(not self.experts or not self.experts["qkv_clip"], "clipped latent vectors")
+        m |= {"kv_rank": kv_rank, "q_rank": q_rank, "query_dim": query_dim, "value_dim": value_dim}
+        m |= {"latent_norm_eps": epsilon}
 
     def read_small_sections(self):
         self.stop = [i for (i,) in self.entries(STOP, "<I")]
@@ -961,6 +989,12 @@ class Blob:
             "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "1": 1, "3": 3 * m["hidden_size"], "T": m["taps"],
             "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
         }  # fmt: skip
+        extents |= {"A": extents["Q"], "i": m["q_rank"] or m["hidden_size"], "R": m["q_rank"], "L": m["kv_rank"]}
+        if m["kv_rank"]:
+            extents |= {
+                "Q": m["n_heads"] * (m["query_dim"] + m["rotary_dim"]), "A": m["n_heads"] * m["value_dim"],
+                "u": m["n_heads"] * m["kv_rank"], "d": m["query_dim"],
+            }  # fmt: skip
         heads, head_dim, size, groups = m["state_sizes"]
         width = heads * head_dim if heads else m["hidden_size"]
         extents |= {"M": width, "X": width + 2 * groups * size, "h": heads, "N": head_dim if m["state_kind"] == 3 else width}
@@ -978,7 +1012,7 @@ class Blob:
 
         order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions")]
         for layer in range(m["n_layers"]):
-            absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46), 56, 57}
+            absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46), 49, 50}
             absent = set() if m["parallel"] and layer in self.stateful else absent
             own = [r for r in present(layer) if r[2] and r[0] not in absent]
             of_experts = [r for r in own if r[4] == "expert"]

@@ -11,8 +11,7 @@ import pytest
 import torch
 from checkpoints import load_reference, make_of
 from engine import blob_of, convert, kernel_sets
-from families import CONFIGS
-from features import featured
+from features import CALIBRATED, featured
 from internal import BUILD, FILE, ROOT, UNSUPPORTED, USAGE
 from programs import assert_fails, smolrun
 from stats_reader import Stats
@@ -116,7 +115,7 @@ def demo():
 
 
 @pytest.mark.sample(12)
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", CALIBRATED)
 def test_gram_matrices_are_those_of_transformers(family, text, tmp_path):
     make_of(featured(family), tmp_path, 3)
     blob = convert(tmp_path, tmp_path / "f32.smol", "f32")

@@ -9,7 +9,7 @@ import pytest
 from blobs import read_blob, xxh3
 from checkpoints import make, make_of
 from families import CONFIGS
-from features import featured
+from features import CALIBRATED, featured
 from folding import NO_GATE, NO_INPUT_NORMS, ONE_NORM, PARALLEL, Folding
 from internal import FILE, NO, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
@@ -61,7 +61,7 @@ def tensors(blob):
     return blob.tensors if isinstance(blob.tensors, dict) else {t.name: t for t in blob.tensors}
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", CALIBRATED)
 def test_folded_tensors_are_those_of_numpy(family, tmp_path):
     """Vectors in each bit, int8 matrices within half a step of the folded weights."""
     make_of(featured(family), tmp_path, 5)
@@ -192,8 +192,12 @@ def estimate(source):
         mlp_norm = of + ("attn_norm" if model["blocks"] & ONE_NORM else "mlp_norm")
         before = entered(stream, mlp_norm)
         if layer not in model["stateful"] or model["parallel"]:
-            values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
-            values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
+            if model["kv_rank"]:
+                latent = normed((square(of + "attn_k") @ x)[: model["kv_rank"]], of + "attn_latent_norm")
+                values = square(of + "attn_v_up") @ latent
+            else:
+                values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
+                values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
             scale = (scales["attention_in"] * scales["attention_out"]) ** 2
             stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3 * scale
         if layer in model["stateful"]:

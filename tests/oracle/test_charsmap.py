@@ -88,7 +88,7 @@ OF_PACKAGE = {
         for family, options in {
             "XLMRoberta": {}, "Camembert": {}, "Barthez": {}, "XGLM": {}, "Pegasus": {
                 "mask_token_sent": "<mask_1>", "mask_token": "<mask_2>", "mask_token_id": 2, "offset": 103, "pad_token": "<pad>",
-                "eos_token": "</s>", "unk_token": "<unk>",
+                "eos_token": "</s>", "eos_token_id": 1, "unk_token": "<unk>",
             },
             "Albert": ALBERT_OPTIONS, "XLNet": ALBERT_OPTIONS, "RemBert": ALBERT_OPTIONS,
             "DebertaV2": {"do_lower_case": True, "split_by_punct": False}, "BigBird": {},

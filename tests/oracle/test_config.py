@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig, GenerationConfig, LlamaConfig
 from transformers.models.lfm2.modeling_lfm2 import Lfm2MLP
+from transformers.models.minicpm3.modeling_minicpm3 import MiniCPM3Attention
 
 from internal import DAMAGED, OK, Error, Settings, lib
 
@@ -63,6 +64,15 @@ class Hybrid(ctypes.Structure):
     ] + [("reserved", ctypes.c_uint32)]
 
 
+class Latent(ctypes.Structure):
+    """struct blob_latent of format/format.h."""
+
+    _fields_ = [(name, ctypes.c_uint32) for name in "kv_rank q_rank query_dim value_dim".split()] + [
+        ("norm_eps", ctypes.c_float),
+        ("reserved", ctypes.c_uint32 * 11),
+    ]
+
+
 class Model(ctypes.Structure):
     """struct blob_model of format/format.h."""
 
@@ -92,6 +102,7 @@ class Model(ctypes.Structure):
         ("states", States),
         ("experts", Experts),
         ("hybrid", Hybrid),
+        ("latent", Latent),
     ]
 
 
@@ -122,6 +133,8 @@ class Config(ctypes.Structure):
         ("nest", ctypes.c_char_p),
         ("head", ctypes.c_int),
         ("score", ctypes.c_int),
+        ("score_pooling", ctypes.c_int),
+        ("score_biased", ctypes.c_uint32),
         ("model", Model),
         ("layers", ctypes.c_uint8 * 1024),
         ("inv_freq", ctypes.c_float * 1024),
@@ -297,7 +310,8 @@ ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1,
 def rotary_of(config):
     """The reference's tables, (inv_freq, scale), of layers that are not windowed and of those that
     are."""
-    name = config.model_type.removesuffix("_text").replace("minicpm", "granite")
+    name = config.model_type.removesuffix("_text")
+    name = "granite" if name == "minicpm" else name  # which has no module of its own
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding") and "Vision" not in n)
     rotary = getattr(module, kind)(config)
@@ -341,6 +355,13 @@ def scales_of(config):
     attention = head_dim**-0.5
     if gemma:
         attention = config.query_pre_attn_scalar**-0.5
+    if config.model_type == "minicpm3":
+        return dict(
+            embedding_scale=config.scale_emb,
+            residual_scale=config.scale_depth / config.num_hidden_layers**0.5,
+            attention_scale=config.qk_head_dim**-0.5,
+            logit_divisor=config.logits_scaling,
+        )
     caps = "attn_logit_softcapping" if config.model_type == "gemma2" else ""
     return dict(
         embedding_scale=config.hidden_size**0.5
@@ -431,6 +452,18 @@ def check_experts(model, theirs):
     assert list(np.flatnonzero(dense)) == [i for i, is_one in enumerate(sparse) if not is_one]
 
 
+def check_latent(model, theirs):
+    latent = model.latent
+    if theirs.model_type != "minicpm3":
+        assert bytes(latent) == bytes(ctypes.sizeof(Latent))
+        return
+    attention = MiniCPM3Attention(theirs, 0)
+    assert latent.kv_rank == attention.kv_lora_rank and latent.q_rank == (attention.q_lora_rank or 0)
+    assert (latent.query_dim, latent.value_dim) == (attention.qk_nope_head_dim, attention.v_head_dim)
+    assert model.rotary_dim == attention.qk_rope_head_dim
+    assert latent.norm_eps == np.float32(attention.kv_a_layernorm.variance_epsilon)
+
+
 def intermediate_size_of(theirs):
     if theirs.model_type == "granitemoehybrid" and not theirs.num_local_experts:
         return theirs.shared_intermediate_size
@@ -454,7 +487,7 @@ def check_block(ours, theirs):
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "falcon_h1")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
@@ -463,6 +496,7 @@ def check_block(ours, theirs):
     check_states(model, theirs)
     check_experts(model, theirs)
     check_hybrid(model.hybrid, theirs)
+    check_latent(model, theirs)
     keys = ("hidden_activation", "activation_function", "hidden_act")
     activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
@@ -480,8 +514,10 @@ def check_block(ours, theirs):
 
 def check_sizes(model, theirs):
     head_dim = getattr(theirs, "head_dim", None)
-    assert model.head_dim == (head_dim or theirs.hidden_size // theirs.num_attention_heads)
-    assert model.n_kv_heads == getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
+    latent = getattr(theirs, "kv_lora_rank", 0)  # all heads share a key, which has it before the head's channels
+    assert model.head_dim == latent + (head_dim or theirs.hidden_size // theirs.num_attention_heads)
+    heads = 1 if latent else getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
+    assert model.n_kv_heads == heads
     assert model.hidden_size == theirs.hidden_size
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
@@ -517,6 +553,7 @@ NEEDED = {
     "stablelm": {"rope_parameters"},
     "gpt_neox": {"rope_parameters"},
     "phi": {"head_dim", "rope_parameters"},
+    "minicpm3": {"v_head_dim", "qk_rope_head_dim", "rope_parameters"},
 }
 
 

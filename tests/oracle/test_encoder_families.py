@@ -6,8 +6,10 @@ import random
 
 import numpy as np
 import programs
+import published
 import pytest
 import torch
+import transformers
 from blobs import edited, read_blob, section
 from checkpoints import randomize
 from engine import Model, SmolError, convert, kernel_sets
@@ -17,7 +19,7 @@ from test_embedder import cosine, embed, embedding_of, tokenizer_of, write_modul
 from test_encoder import lines, states_of
 from test_format import opens
 from test_logits import TOLERANCE, largest_difference
-from transformers import Gemma3TextConfig, Gemma3TextModel, ModernBertConfig, ModernBertForMaskedLM, ModernBertModel
+from transformers import AutoConfig, Gemma3TextConfig, Gemma3TextModel, ModernBertConfig, ModernBertForMaskedLM, ModernBertModel
 
 N_CHECKPOINTS = 40 if os.environ.get("SMOL_TEST_ALL") else 2
 DTYPES = ["f32", "bf16", "int8"] if os.environ.get("SMOL_TEST_ALL") else ["int8"]
@@ -236,6 +238,24 @@ def test_the_old_keys_of_modernbert_are_read(tmp_path):
     ids = np.random.default_rng(1).integers(0, 400, 200)
     with Model(convert(tmp_path / "c", tmp_path / "a.smol", "f32")) as smol, smol.context() as context:
         assert largest_difference(context.embed(ids), states_of(model, ids)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["EmbeddingGemma 300M", "ModernBERT base"])
+def test_published_settings_answer_as_transformers_does(name, tmp_path):
+    """config.json as published, spelling and all, but for sizes."""
+    keys = json.dumps(published.cut(published.ENCODERS[name], 400))
+    (tmp_path / "config.json").write_text(keys)
+    config = AutoConfig.from_pretrained(tmp_path)
+    model = getattr(transformers, config.architectures[0])(config).eval()
+    randomize(model, torch.Generator().manual_seed(1))
+    model.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(keys)
+    tokenizer_of(lines(20, seed=1), tmp_path)
+    body = getattr(model, "model", model)
+    assert set(body.config.layer_types) == {"full_attention", "sliding_attention"}
+    ids = np.random.default_rng(1).integers(0, 400, 200)
+    with Model(convert(tmp_path, tmp_path / "a.smol", "f32")) as smol, smol.context() as context:
+        assert largest_difference(context.embed(ids), states_of(body, ids)) <= TOLERANCE
 
 
 def test_a_model_of_logits_sees_only_what_is_before(tmp_path):

@@ -1,24 +1,35 @@
-"""Rerankers against transformers: BERT with a score, and Qwen3 with a score or with yes and no."""
+"""Rerankers against transformers: BERT and ModernBERT with a score, and Qwen3 with a score or with yes and no."""
 
 import json
 import random
 
 import numpy as np
 import programs
+import published
 import pytest
 import torch
-from blobs import read_blob
+from blobs import edited, read_blob, section
 from checkpoints import randomize
 from engine import SmolError, convert
-from internal import UNSUPPORTED, USAGE
+from internal import DAMAGED, UNSUPPORTED, USAGE
 from package import smolrun
 from safetensors.torch import load_file, save_file
+from smol_reader import EMBEDDER_SECTION, NORMED, Damaged, Unsupported
 from test_embedder import embed, tokenizer_of
 from test_encoder import lines
+from test_format import opens
 from test_tokenizer import training_texts
 from test_tokenizer_families import bert
 from tokenizers import Tokenizer
-from transformers import BertConfig, BertForSequenceClassification, Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    ModernBertConfig,
+    ModernBertForSequenceClassification,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Qwen3ForSequenceClassification,
+)
 
 QUERY = "how are [SEP] letters <|im_end|> joined?"
 BEFORE = (
@@ -35,7 +46,7 @@ def rank(blob, query, texts, *words):
     return np.array([float(line) for line in out.stdout.split()])
 
 
-def pair_template(content):
+def pair_template(content, typed=True):
     ids = {t["content"]: t["id"] for t in content["added_tokens"]}
 
     def special(token, kind):
@@ -47,7 +58,7 @@ def pair_template(content):
     single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
     tokens = {t: {"id": t, "ids": [ids[t]], "tokens": [t]} for t in ("[CLS]", "[SEP]")}
     return {
-        "type": "TemplateProcessing", "single": single, "pair": [*single, text("B", 1), special("[SEP]", 1)],
+        "type": "TemplateProcessing", "single": single, "pair": [*single, text("B", int(typed)), special("[SEP]", int(typed))],
         "special_tokens": tokens,
     }  # fmt: skip
 
@@ -102,8 +113,79 @@ def test_bert_scores_as_transformers_does(seed, training, tmp_path):
         expected = 1 / (1 + np.exp(-expected))
     scores = rank(convert(tmp_path / "c", tmp_path / "a.smol", "f32"), query, texts)
     assert np.abs(scores - expected).max() <= 2e-5 * max(1, np.abs(expected).max())
-    scores = rank(convert(tmp_path / "c", tmp_path / "b.smol", "int8"), query, texts)
-    assert np.abs(scores - expected).max() <= 0.03 * max(1, np.abs(expected).max())
+    blob = convert(tmp_path / "c", tmp_path / "b.smol", "int8")
+    assert np.abs(rank(blob, query, texts) - expected).max() <= 0.03 * max(1, np.abs(expected).max())
+    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+
+
+def make_modern(folder, seed, activation=None, keys=None, **settings):
+    """keys: config.json, which the settings otherwise make."""
+    folder.mkdir(exist_ok=True)
+    tokenizer_of(lines(40, seed=1), folder)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    for token in ("[CLS]", "[SEP]"):
+        content["model"]["vocab"][token] = number = len(content["model"]["vocab"])
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        content["added_tokens"].append({"id": number, "content": token, "special": True} | flags)
+    content["post_processor"] = pair_template(content, typed=seed % 2)
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    sizes = {
+        "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 100, "num_labels": 1,
+        "vocab_size": len(content["model"]["vocab"]), "max_position_embeddings": 200, "local_attention": 20, "bos_token_id": None,
+        "eos_token_id": None, "pad_token_id": None, "cls_token_id": None, "sep_token_id": None,
+    }  # fmt: skip
+    config = ModernBertConfig(**keys | {"vocab_size": sizes["vocab_size"]} if keys else sizes | settings)
+    model = ModernBertForSequenceClassification(config).eval()
+    randomize(model, torch.Generator().manual_seed(seed))
+    model.save_pretrained(folder)
+    if keys:
+        (folder / "config.json").write_text(json.dumps(keys | {"vocab_size": sizes["vocab_size"]}))
+    if activation:
+        change = {"sentence_transformers": {"activation_fn": f"torch.nn.modules.{activation}"}}
+        edit_json(folder / "config.json", **change)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(model.config.max_position_embeddings, strategy="longest_first")
+    return model, tokenizer
+
+
+def modern_score(model, tokenizer, query, text):
+    with torch.inference_mode():
+        return float(model(input_ids=torch.tensor([tokenizer.encode(query, text).ids])).logits[0, 0])
+
+
+@pytest.mark.sample(10)
+@pytest.mark.parametrize("seed", range(40))
+def test_modernbert_scores_as_transformers_does(seed, tmp_path):
+    r = random.Random(seed)
+    heads = r.choice([1, 2, 4])
+    activation = r.choice([None, "linear.Identity", "activation.Sigmoid"])
+    model, tokenizer = make_modern(
+        tmp_path / "c", seed, activation, num_attention_heads=heads, hidden_size=heads * r.choice([8, 12, 30]),
+        num_hidden_layers=r.randint(1, 4), intermediate_size=r.randint(5, 130), local_attention=r.choice([3, 20, 128]),
+        max_position_embeddings=r.choice([60, 200, 900]), classifier_pooling=r.choice(["cls", "mean"]),
+        classifier_bias=r.random() < 0.5, norm_bias=r.random() < 0.5, norm_eps=r.choice([1e-5, 1e-2]),
+    )  # fmt: skip
+    query, *texts = lines(6, seed)
+    expected = np.array([modern_score(model, tokenizer, query, text) for text in texts])
+    if activation != "linear.Identity":
+        expected = 1 / (1 + np.exp(-expected))
+    for dtype, most in (("f32", 2e-5), ("int8", 0.05)):
+        blob = convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype)
+        difference = np.abs(rank(blob, query, texts) - expected).max() / max(1, np.abs(expected).max())
+        print(f"{dtype}: {difference:.1e}")
+        assert difference <= most
+    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+
+
+def test_published_settings_score_as_transformers_does(tmp_path):
+    """config.json as published, spelling and all, but for sizes."""
+    keys = published.cut(published.ENCODERS["gte-reranker-modernbert-base"], 0)
+    model, tokenizer = make_modern(tmp_path / "c", 1, keys=keys)
+    assert model.config.classifier_pooling == "mean" and model.config.num_labels == 1
+    query, *texts = lines(6, 1)
+    expected = 1 / (1 + np.exp([-modern_score(model, tokenizer, query, text) for text in texts]))
+    assert np.abs(rank(convert(tmp_path / "c", tmp_path / "a.smol", "f32"), query, texts) - expected).max() <= 2e-5
 
 
 def make_qwen(folder, seed, kind, **settings):
@@ -162,10 +244,11 @@ def test_qwen3_scores_as_transformers_does(seed, tmp_path):
     assert programs.smolconv("verify", blob, "--source", folder).returncode == 0
 
 
-@pytest.fixture(scope="module")
-def made(training, tmp_path_factory):
+@pytest.fixture(scope="module", params=["bert", "modernbert"])
+def made(request, training, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rerank") / "checkpoint"
-    return folder, *make_bert(folder, training, seed=3)
+    made = make_bert(folder, training, seed=3) if request.param == "bert" else make_modern(folder, 3, classifier_bias=True)
+    return folder, *made
 
 
 def test_special_tokens_in_a_text_are_text(made, tmp_path):
@@ -242,3 +325,65 @@ def test_checkpoints_that_are_not_supported_are_refused(training, tmp_path):
     (folder / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(SmolError, match="pairs of texts"):
         convert(folder, tmp_path / "a.smol", "f32")
+
+
+# a change of config.json, or of the tensors, and what the refusal says
+HEADS = [
+    ({"classifier_activation": "relu"}, "classifier_activation"), ({"classifier_pooling": "max"}, "classifier_pooling"),
+    ({"classifier_bias": True}, r"head\.dense\.bias is missing"), ({"classifier_bias": 1}, "classifier_bias"),
+    ({"head.norm.weight": None}, r"head\.norm\.weight is missing"), ({"head.norm.weight": torch.ones(47)}, r"head\.norm\.weight has a shape"),
+    ({"head.norm.weight": torch.full((48,), np.inf)}, "not finite"), ({"head.dense.weight": torch.ones(30, 48)}, r"head\.dense\.weight has a shape"),
+    ({"head.dense.weight": torch.ones(48, 47)}, r"head\.dense\.weight: not a layer of 48 inputs"), ({"classifier.bias": None}, r"classifier\.bias is missing"),
+    ({"classifier.weight": torch.ones(2, 48), "classifier.bias": torch.ones(2)}, "2 labels"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("i", range(len(HEADS)))
+def test_heads_of_modernbert_that_are_not_supported_are_refused(i, tmp_path):
+    folder = tmp_path / "c"
+    make_modern(folder, 1)
+    change, message = HEADS[i]
+    edit_json(folder / "config.json", **{k: v for k, v in change.items() if "." not in k})
+    weights = load_file(folder / "model.safetensors") | {k: v for k, v in change.items() if "." in k}
+    save_file({k: v for k, v in weights.items() if v is not None}, folder / "model.safetensors")
+    with pytest.raises(SmolError, match=message):
+        convert(folder, tmp_path / "a.smol", "f32")
+
+
+def test_both_readers_agree_on_every_bit_of_a_normed_layer(tmp_path):
+    """Of the features and of the fields, with digests that are right."""
+    make_modern(tmp_path / "c", 1)
+    blob = convert(tmp_path / "c", tmp_path / "a.smol", "int8")
+    assert read_blob(blob).features & NORMED and [layer[2] for layer in read_blob(blob).embedder["dense"]] == [2, 0]
+    start = section(bytearray(blob.read_bytes()), EMBEDDER_SECTION)[0]
+    n_read = 0
+    for bit in [*range(40 * 8, 48 * 8), *range(start * 8, (start + 64) * 8)]:
+
+        def flip(data, bit=bit):
+            data[bit // 8] ^= 1 << bit % 8
+
+        damaged = edited(blob, tmp_path / "b.smol", flip)
+        try:
+            reads = read_blob(damaged) is not None
+        except (Damaged, Unsupported):
+            reads = False
+        assert opens(damaged) == reads, bit
+        n_read += reads
+    assert 1 <= n_read <= 20  # separators, and kinds of score
+
+
+@pytest.mark.parametrize("feature", [True, False])
+def test_the_feature_and_the_activation_come_together(feature, tmp_path):
+    make_modern(tmp_path / "c", 1)
+    blob = convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+
+    def edit(data):
+        if feature:
+            data[40:48] = (int.from_bytes(data[40:48], "little") ^ NORMED).to_bytes(8, "little")
+        else:
+            data[section(data, EMBEDDER_SECTION)[0] + 36] = 0
+
+    result = programs.smolconv("verify", edited(blob, tmp_path / "b.smol", edit))
+    assert result.returncode == DAMAGED and b"normed" in result.stderr.encode()
+    with pytest.raises(Damaged):
+        read_blob(tmp_path / "b.smol")

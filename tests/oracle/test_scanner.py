@@ -172,6 +172,24 @@ def test_published_patterns_cut_alike(name):
         assert ours.pieces(text) == reference_pieces(theirs, text), repr(text)
 
 
+def numbers(n, seed):
+    """Runs of digits of any length, of several scripts, between what may end or continue them."""
+    draw = random.Random(seed)
+    for _ in range(n):
+        yield "".join(
+            "".join(draw.choice("0123456789٣") for _ in range(draw.randrange(1, 12))) + draw.choice(ALPHABET)
+            for _ in range(draw.randrange(1, 6))
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, pattern in PUBLISHED.items() if "(?=" in pattern or "(?!" in pattern])
+def test_look_ahead_cuts_20000_strings_alike(name):
+    ours, theirs = Smol(split(PUBLISHED[name])), reference(PUBLISHED[name])
+    for text in [*strings(10_000, name + " long"), *numbers(10_000, name)]:
+        assert ours.pieces(text) == reference_pieces(theirs, text), repr(text)
+
+
 @pytest.mark.slow
 def test_every_code_point_is_cut_alike():
     """Between letters, digits and spaces, where a character's own classes decide."""

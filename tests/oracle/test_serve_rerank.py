@@ -1,4 +1,4 @@
-"""smolserve's /v1/rerank: the scores of smolrun embed --rerank and of transformers, in the form of Cohere, Jina and vLLM."""
+"""smolserve's /v1/rerank and /v2/rerank: the scores of smolrun embed --rerank and of transformers, in the form of Cohere, Jina and vLLM."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from engine import convert
 from package import smolrun
 from serving import post_bytes, serving
 from test_encoder import lines
-from test_rerank import QUERY, bert_score, make_bert, make_qwen
+from test_rerank import QUERY, bert_score, make_bert, make_modern, make_qwen
 from test_tokenizer import training_texts
 from transformers import Qwen3ForSequenceClassification
 
@@ -22,11 +22,13 @@ TEXTS = [*lines(30, seed=5), "same", "a [SEP] b", "", "same", "\u00e9\U0001f600 
 
 @pytest.fixture(scope="module")
 def made(repo_root, tmp_path_factory):
-    """Two rerankers, and what makes the reference's scores of the first."""
+    """Three rerankers, and what makes the reference's scores of the first."""
     folder = tmp_path_factory.mktemp("rerank")
     model, tokenizer = make_bert(folder / "b", training_texts(repo_root), seed=3, activation="linear.Identity")
     make_qwen(folder / "q", 1, Qwen3ForSequenceClassification)
-    blobs = [convert(folder / "b", folder / "bert.smol", "f32"), convert(folder / "q", folder / "qwen.smol", "int8")]
+    make_modern(folder / "m", 1)
+    kinds = {"bert": "f32", "qwen": "int8", "modern": "int8"}
+    blobs = [convert(folder / name[0], folder / f"{name}.smol", dtype) for name, dtype in kinds.items()]
     return blobs, model, tokenizer
 
 
@@ -64,7 +66,7 @@ def test_scores_are_those_of_smolrun(made, server):
 
 
 def test_scores_are_those_of_transformers(made, server):
-    (blob, _), model, tokenizer = made
+    (blob, *_), model, tokenizer = made
     expected = np.array([bert_score(model, tokenizer, "a query", text) for text in TEXTS[:12]])
     found = {row["index"]: row["relevance_score"] for row in rerank(server, blob.stem, TEXTS[:12], "a query")["results"]}
     assert np.abs([found[i] - expected[i] for i in range(12)]).max() <= 2e-5 * np.abs(expected).max()
@@ -84,8 +86,19 @@ def test_forms_of_a_request(made, server):
     assert same == [30, 33]
 
 
+def test_the_newer_path_answers_alike(made, server):
+    body = {"model": made[0][0].stem, "query": QUERY, "documents": TEXTS, "top_n": 5}
+    for members in ({}, {"return_documents": True}, {"max_tokens_per_doc": None}):
+        status, answer = server.post("/v2/rerank", body | members)
+        older = server.post(ROUTE, body | members)[1]
+        assert status == 200 and answer.pop("id") != older.pop("id") and answer == older
+        assert all(("document" in row) == bool(members.get("return_documents")) for row in answer["results"])
+    status, answer = server.post("/v2/rerank", body | {"max_tokens_per_doc": 4096})
+    assert (status, answer["error"]["param"]) == (400, "max_tokens_per_doc")
+
+
 def test_requests_at_the_same_time_do_not_change_each_other(made, server):
-    """Two models, and a chat with a third."""
+    """Three models, and a chat with a fourth."""
     rng = random.Random(1)
     jobs = [(rng.choice(made[0]).stem, rng.sample(TEXTS, 9)) for _ in range(12)]
     expected = [rerank(server, *job)["results"] for job in jobs]

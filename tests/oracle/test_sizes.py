@@ -11,8 +11,7 @@ import torch
 from blobs import read_blob, xxh3
 from checkpoints import load_reference, make, make_of
 from engine import Model, kernel_sets
-from families import CONFIGS
-from features import featured
+from features import CALIBRATED, featured
 from folding import Folding
 from internal import DAMAGED, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
@@ -180,7 +179,7 @@ def divergence(model, view, ids):
 
 
 @pytest.mark.sample(10)
-@pytest.mark.parametrize("family, window", [*((family, 512) for family in CONFIGS), ("llama", 24), ("qwen3", 3)])
+@pytest.mark.parametrize("family, window", [*((family, 512) for family in CALIBRATED), ("llama", 24), ("qwen3", 3)])
 def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     make_of(featured(family), tmp_path, 3)
     stats = Stats(calibrated(tmp_path, tmp_path, "--diagonal", "--window", window, size=600).read_bytes())

@@ -17,6 +17,7 @@
 #include "common/checked.h"
 #include "convert/blob/writer.h"
 #include "format/hybrid.h"
+#include "format/latent.h"
 #include "format/model.h"
 #include "format/reader.h"
 #include "format/states.h"
@@ -201,10 +202,12 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     assert_memory_equal(blob.model, model, sizeof *model);
     bool plain = smol_model_is_plain(model), components = smol_model_has_components(model);
     bool states = model->states.kind, hybrid = model->hybrid.parallel;
+    bool latent = model->latent.kv_rank;
     assert_int_equal(blob.header->required_features,
                      (plain ? 0 : FEATURE_BLOCKS) | (components ? FEATURE_COMPONENTS : 0) |
-                         (states ? FEATURE_STATES : 0) | (hybrid ? FEATURE_HYBRID : 0));
-    assert_int_equal(blob.header->minor, states ? 6 : plain ? 0 : components ? 4 : 1);
+                         (states ? FEATURE_STATES : 0) | (hybrid ? FEATURE_HYBRID : 0) |
+                         (latent ? FEATURE_LATENT : 0));
+    assert_int_equal(blob.header->minor, states || latent ? 6 : plain ? 0 : components ? 4 : 1);
     if (plain)
         assert_null(blob.layers);
     else
@@ -392,6 +395,87 @@ static void hybrids_have_blocks_one_after_the_other(void **state)
         assert_int_equal(smol_hybrid_check(&model, &reason), SMOL_ERROR_DAMAGED);
         assert_non_null(strstr(reason.message, "not with attention and states side by side"));
     }
+}
+
+static void what_latent_vectors_say_is_read(void **state)
+{
+    (void)state;
+    for (unsigned variant = 0; variant < 4; variant++) {
+        struct blob_model model = latent_model();
+        model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_F32;
+        model.latent.q_rank *= variant / 2;
+        make_blob(&model);
+        check_round_trip(&model, true);
+    }
+}
+
+static void latent_vectors_that_break_a_rule_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t place;
+        uint8_t value;
+        const char *part;
+    } cases[] = {
+        {0, 0, "kv_rank is 0: must be a multiple of 16 from 16 to 1024"},
+        {0, 8, "kv_rank is 8"},
+        {0, 24, "kv_rank is 24"},
+        {1, 5, "kv_rank is 1296"},
+        {0, 32, "latent vectors need one key head"},
+        {7, 1, "q_rank is 16777221"},
+        {8, 0, "query_dim is 0"},
+        {9, 5, "query_dim is 1283"},
+        {12, 0, "value_dim is 0"},
+        {12, 33, "value_dim is 33"},
+        {19, 0x80, "norm_eps is"},
+        {19, 0x7f, "norm_eps is"},
+        {20, 1, "a reserved field is not zero"},
+        {63, 1, "a reserved field is not zero"},
+        {4, 4, "tensor layers.0.attn_q_down does not match the model"},
+        {4, 0, "wrong number of tensors"},
+        {8, 4, "tensor layers.0.attn_q does not match the model"},
+        {12, 16, "tensor layers.0.attn_v_up does not match the model"},
+    };
+    struct blob_model model = latent_model();
+    unmap_image();
+    make_image(&model);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ((uint8_t *)section_data(SECTION_LATENT))[cases[i].place] = cases[i].value;
+        refuses(cases[i].part);
+    }
+    header()->required_features ^= FEATURE_LATENT;
+    refuses("wrong number of sections");
+}
+
+static void latent_vectors_go_with_few_other_parts(void **state)
+{
+    (void)state;
+    struct blob_model models[8];
+    smol_error reason;
+    for (size_t i = 0; i < 8; i++) {
+        models[i] = latent_model();
+        assert_int_equal(smol_latent_check(&models[i], &reason), SMOL_OK);
+    }
+    models[0].states = stateful_model().states;
+    models[1].attention_bias = BIAS_QKVO;
+    models[2].query_growth = 1;
+    models[3].attention_softcap = 1;
+    models[4].experts.qkv_clip = 1;
+    models[5].blocks = BLOCK_QK_NORM_HEADS;
+    models[6].blocks = BLOCK_QK_NORM_ALL;
+    models[7].blocks = BLOCK_ATTENTION_GATE;
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(smol_latent_check(&models[i], &reason), SMOL_ERROR_DAMAGED);
+        assert_non_null(strstr(reason.message, "latent vectors come with no"));
+    }
+    models[0] = latent_model();
+    models[0].n_kv_heads = 3;
+    assert_int_equal(smol_latent_check(&models[0], &reason), SMOL_ERROR_DAMAGED);
+    struct blob_model plain = odd_model;
+    plain.attention_bias = BIAS_NONE;
+    plain.head_dim = 16;
+    plain.latent = latent_model().latent;
+    assert_int_equal(smol_latent_check(&plain, &reason), SMOL_ERROR_DAMAGED);
 }
 
 static void a_gate_of_attention_needs_states(void **state)
@@ -1808,6 +1892,7 @@ int main(void)
         in_folder(what_blocks_say_is_read),
         in_folder(what_states_say_is_read),
         in_folder(what_hybrids_say_is_read),
+        in_folder(what_latent_vectors_say_is_read),
         cmocka_unit_test(hybrids_have_blocks_one_after_the_other),
         cmocka_unit_test(blocks_that_contradict_themselves_are_refused),
         cmocka_unit_test(a_plain_model_that_is_spelled_out_is_reduced),
@@ -1832,6 +1917,8 @@ int main(void)
         on_image(nothing_may_follow_the_last_section),
         on_image(states_that_break_a_rule_are_refused),
         on_image(hybrids_that_break_a_rule_are_refused),
+        on_image(latent_vectors_that_break_a_rule_are_refused),
+        cmocka_unit_test(latent_vectors_go_with_few_other_parts),
         cmocka_unit_test(sizes_of_recurrences_have_their_ranges),
         on_rich_image(a_gate_of_attention_needs_states),
         on_image(front_sections_must_have_the_size_of_their_contents),

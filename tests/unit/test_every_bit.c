@@ -222,9 +222,11 @@ static void no_flipped_bit_of_a_feature_passes(void **state)
 {
     (void)state;
     check_feature(contents_of(&rich_model));
-    const struct blob_model stateful = stateful_model(), hybrid = hybrid_model();
+    const struct blob_model stateful = stateful_model(), hybrid = hybrid_model(),
+                            latent = latent_model();
     check_feature(contents_of(&stateful));
     check_feature(contents_of(&hybrid));
+    check_feature(contents_of(&latent));
 }
 
 static void no_flipped_bit_of_a_mix_passes(void **state)

@@ -74,6 +74,22 @@ static inline struct blob_model hybrid_model(void)
     return model;
 }
 
+/* Returns one that attends to latent vectors. */
+static inline struct blob_model latent_model(void)
+{
+    struct blob_model model = odd_model;
+    model.attention_bias = BIAS_NONE;
+    model.head_dim = 20;
+    model.embedding_scale = model.residual_scale = model.attention_scale = model.logit_divisor = 1;
+    model.sliding_window = 2;
+    model.rotary_dim = 4;
+    model.n_rope_tables = 2;
+    model.rope_scale[0] = model.rope_scale[1] = 1;
+    model.latent = (struct blob_latent){
+        .kv_rank = 16, .q_rank = 5, .query_dim = 3, .value_dim = 32, .norm_eps = 1e-6f};
+    return model;
+}
+
 /* Adds the features of FEATURE_BLOCKS, as many as can be combined. */
 static const struct blob_model rich_model = {
     ODD_SHAPE,

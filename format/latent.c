@@ -1,0 +1,69 @@
+/* Attention to latent vectors, see latent.h. */
+#include "format/latent.h"
+
+#include <math.h>
+
+#include "common/number.h"
+#include "format/layout.h"
+#include "format/model.h"
+
+uint64_t smol_query_width(const struct blob_model *model)
+{
+    uint64_t dim = model_has_latent(model) ? (uint64_t)model->latent.query_dim + model->rotary_dim
+                                           : model->head_dim;
+    return model->n_heads * dim;
+}
+
+uint64_t smol_attended_width(const struct blob_model *model)
+{
+    return (uint64_t)model->n_heads *
+           (model_has_latent(model) ? model->latent.value_dim : model->head_dim);
+}
+
+static smol_status check_sizes(const struct blob_latent *latent, smol_error *error)
+{
+    const struct {
+        const char *name;
+        uint32_t value, low, high, multiple;
+    } sizes[] = {
+        {"kv_rank", latent->kv_rank, TILE_ROWS, MAX_HEAD_DIM, TILE_ROWS},
+        {"q_rank", latent->q_rank, 0, MODEL_MAX_HIDDEN, 1},
+        {"query_dim", latent->query_dim, 1, MAX_HEAD_DIM, 1},
+        {"value_dim", latent->value_dim, TILE_ROWS, MAX_HEAD_DIM, TILE_ROWS},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (sizes[i].value < sizes[i].low || sizes[i].value > sizes[i].high ||
+            sizes[i].value % sizes[i].multiple)
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
+                             "%s is %u: must be a multiple of %u from %u to %u", sizes[i].name,
+                             sizes[i].value, sizes[i].multiple, sizes[i].low, sizes[i].high);
+    if (f32_bits(latent->norm_eps) >= f32_bits(1))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "norm_eps is %g: must be at least 0 and below 1",
+                         (double)latent->norm_eps);
+    for (size_t i = 0; i < sizeof latent->reserved / sizeof latent->reserved[0]; i++)
+        if (latent->reserved[i])
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
+    return SMOL_OK;
+}
+
+smol_status smol_latent_check(const struct blob_model *m, smol_error *error)
+{
+    smol_status status = check_sizes(&m->latent, error);
+    if (status)
+        return status;
+    if (smol_model_is_plain(m) || m->n_kv_heads != 1 ||
+        m->head_dim != m->latent.kv_rank + m->rotary_dim)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "latent vectors need one key head of %u channels, which has rotary_dim %u "
+                         "of them after kv_rank %u",
+                         m->head_dim, m->rotary_dim, m->latent.kv_rank);
+    if (m->states.kind != STATE_NONE || m->attention_bias != BIAS_NONE || m->query_growth != 0 ||
+        m->attention_softcap != 0 || m->experts.qkv_clip != 0 ||
+        m->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL | BLOCK_ATTENTION_GATE))
+        return smol_fail(
+            error, SMOL_ERROR_DAMAGED,
+            "latent vectors come with no states, and no biases, norms, caps or gates of "
+            "heads");
+    return SMOL_OK;
+}
