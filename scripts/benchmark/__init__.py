@@ -4,6 +4,7 @@ paths.py     paths and common sizes
 smol.py      libsmol through ctypes
 peer.py      llama.cpp through ctypes; gguf_files.py writes the files that it reads
 fork.py      ik_llama.cpp's speed
+hybrids.py   both sides' files of hybrids with random weights, for scripts/measure-hybrids
 same.py      checks that both compute the same
 limits.py    the limits of the machine
 measure.py   cases, rounds, medians; crowd.py: load from other processes

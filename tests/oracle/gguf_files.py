@@ -6,8 +6,6 @@ import re
 
 import gguf
 import numpy as np
-import torch
-from safetensors.torch import load_file
 
 QUANT = gguf.GGMLQuantizationType
 ARCHS = {
@@ -17,6 +15,7 @@ ARCHS = {
     "lfm2": gguf.MODEL_ARCH.LFM2, "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE, "granitemoehybrid": gguf.MODEL_ARCH.GRANITE_HYBRID,
     "olmoe": gguf.MODEL_ARCH.OLMOE, "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
     "granitemoe": gguf.MODEL_ARCH.GRANITE_MOE, "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
+    "qwen3_5_text": gguf.MODEL_ARCH.QWEN35,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
 PERMUTED = ("llama", "smollm3", *GRANITES)
@@ -42,8 +41,14 @@ def random_blocks(kind, shape, rng):
     return blocks.reshape(*shape[:-1], -1)
 
 
+def stays_float(name, weights):
+    """What llama.cpp's converter leaves in F32: all but matrices of linear layers."""
+    is_matrix = re.search(r"ssm_(in|out|alpha|beta)\.", name)
+    return weights.ndim == 1 or ("ssm_" in name and not is_matrix) or ".conv." in name
+
+
 def add_weight(writer, name, weights, kind, rng):
-    if kind is None or weights.ndim == 1 or "ssm_" in name and ("in." not in name and "out." not in name) or ".conv." in name:
+    if kind is None or stays_float(name, weights):
         writer.add_tensor(name, weights.astype(np.float32))
     elif kind in (QUANT.Q2_K, QUANT.Q3_K, QUANT.Q4_K, QUANT.Q5_K, QUANT.Q6_K, QUANT.IQ4_NL):
         writer.add_tensor(name, random_blocks(kind, weights.shape, rng), raw_dtype=kind)
@@ -86,10 +91,12 @@ def change(name, values, config):
         return permute(values, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
     if family.startswith("gemma") and name.endswith("norm.weight"):
         return values + 1
+    if family == "qwen3_5_text" and name.endswith("norm.weight") and "linear_attn" not in name:
+        return values + 1
     if "conv.weight" in name or "conv1d.weight" in name:
         return values.squeeze(1)
     if name.endswith("A_log"):
-        return -np.exp(values)[:, None]
+        return -np.exp(values) if family == "qwen3_5_text" else -np.exp(values)[:, None]
     if name.endswith("mamba.D"):
         return values[:, None]
     if name.endswith("mamba.norm.weight"):
@@ -98,9 +105,10 @@ def change(name, values, config):
 
 
 def add_tensors(writer, weights, config, kind):
+    """`weights`: arrays in float32 by their names in the checkpoint."""
     names = gguf.get_tensor_name_map(ARCHS[config["model_type"]], config["num_hidden_layers"])
     rng = np.random.default_rng(1)
-    experts, others = stack_experts({name: tensor.to(torch.float32).numpy() for name, tensor in weights.items()})
+    experts, others = stack_experts(weights)
     for name, values in others.items():
         if parts := split_granite(name, values, config):
             experts |= parts
@@ -116,8 +124,8 @@ def add_tensors(writer, weights, config, kind):
 def add_layers(writer, config):
     """The keys of experts and states."""
     attends = [kind in ("full_attention", "attention") for kind in config.get("layer_types") or []]
-    family, states = config["model_type"], family_has_states(config)
-    writer.add_head_count_kv([config["num_key_value_heads"] * a for a in attends] if states else config["num_key_value_heads"])
+    family, listed = config["model_type"], config["model_type"] in ("lfm2", "lfm2_moe", "granitemoehybrid")
+    writer.add_head_count_kv([config["num_key_value_heads"] * a for a in attends] if listed else config["num_key_value_heads"])
     if family.startswith("lfm2"):
         writer.add_shortconv_l_cache(config["conv_L_cache"])
     if family == "granitemoehybrid":
@@ -127,6 +135,8 @@ def add_layers(writer, config):
         writer.add_ssm_inner_size(config["mamba_expand"] * config["hidden_size"])
         writer.add_ssm_time_step_rank(config["mamba_n_heads"])
         writer.add_rope_scaling_finetuned(config["position_embedding_type"] == "rope")
+    if family == "qwen3_5_text":
+        add_delta(writer, config)
     experts = config.get("num_local_experts", config.get("num_experts"))
     if experts is not None:
         writer.add_expert_count(experts)
@@ -140,8 +150,16 @@ def add_layers(writer, config):
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 
 
-def family_has_states(config):
-    return config["model_type"] in ("lfm2", "lfm2_moe", "granitemoehybrid")
+def add_delta(writer, config):
+    """The keys of Qwen 3.5. With more heads of values than of keys, the converter would also sort rows."""
+    assert config["linear_num_value_heads"] == config["linear_num_key_heads"]
+    writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
+    writer.add_ssm_state_size(config["linear_key_head_dim"])
+    writer.add_ssm_group_count(config["linear_num_key_heads"])
+    writer.add_ssm_time_step_rank(config["linear_num_value_heads"])
+    writer.add_ssm_inner_size(config["linear_value_head_dim"] * config["linear_num_value_heads"])
+    writer.add_full_attention_interval(config["layer_types"].index("full_attention") + 1)
+    writer.add_rope_dimension_sections([*config["rope_parameters"]["mrope_section"], 0])
 
 
 def add_settings(writer, config):
@@ -210,19 +228,31 @@ def give_a_merge(path):
         path.write_text(json.dumps(content))
 
 
+def read_weights(folder):
+    import torch  # only here: scripts/measure-hybrids, which has its weights as arrays, runs without it
+    from safetensors.torch import load_file
+
+    return {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(folder / "model.safetensors").items()}
+
+
 def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer):
     """The GGUF file of a checkpoint's folder. `kind`: of the matrices (None: F32); `edit` gets the
     writer before the file is written."""
     config = json.loads((folder / "config.json").read_text())
     give_a_merge(folder / "tokenizer.json")
-    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHS[config["model_type"]]])
-    weights = load_file(folder / "model.safetensors")
-    for name, tensor in weights.items():  # LFM2's may be another one than intermediate_size
+    weights = read_weights(folder)
+    for name, values in weights.items():  # LFM2's may be another one than intermediate_size
         if name.endswith("layers.0.feed_forward.w1.weight"):
-            config["intermediate_size"] = len(tensor)
+            config["intermediate_size"] = len(values)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    return compose(path, config, content, weights, kind, edit, tokenizer)
+
+
+def compose(path, config, content, weights, kind=None, edit=None, tokenizer=add_byte_tokenizer):
+    """The GGUF file of a checkpoint's parts: config.json, tokenizer.json, and the weights as arrays in float32."""
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHS[config["model_type"]]])
     add_settings(writer, config)
     if tokenizer:
-        content = json.loads((folder / "tokenizer.json").read_text())
         tokenizer(writer, content, config["vocab_size"])
     if config.get("eos_token_id") is not None:
         writer.add_eos_token_id(config["eos_token_id"])

@@ -344,6 +344,20 @@ CONFIGS = {
         num_hidden_layers=26, num_key_value_heads=4, query_pre_attn_scalar=256, rms_norm_eps=1e-6,
         rope_theta=10000.0, sliding_window=4096, vocab_size=256000,
     ),
+    "Granite 4.0 H 350M": dict(
+        architectures=["GraniteMoeHybridForCausalLM"], model_type="granitemoehybrid", attention_bias=False,
+        attention_dropout=0.0, attention_multiplier=0.015625, bos_token_id=100257, dtype="bfloat16", embedding_multiplier=12,
+        eos_token_id=100257, hidden_act="silu", hidden_size=768, init_method="mup", initializer_range=0.1,
+        intermediate_size=2048,
+        layer_types=["attention" if i in (10, 13, 17, 27) else "mamba" for i in range(32)],
+        logits_scaling=3, mamba_chunk_size=256, mamba_conv_bias=True, mamba_d_conv=4, mamba_d_head=32, mamba_d_state=128,
+        mamba_expand=2, mamba_n_groups=1, mamba_n_heads=48, mamba_proj_bias=False, max_position_embeddings=32768,
+        normalization_function="rmsnorm", num_attention_heads=12, num_experts_per_tok=0, num_hidden_layers=32,
+        num_key_value_heads=4, num_local_experts=0, output_router_logits=False, pad_token_id=100256,
+        position_embedding_type="nope", residual_multiplier=0.246, rms_norm_eps=1e-5,
+        rope_parameters={"rope_theta": 10000, "rope_type": "default"}, router_aux_loss_coef=0.01,
+        shared_intermediate_size=2048, tie_word_embeddings=True, use_cache=True, vocab_size=100352,
+    ),
     "Falcon-H1 0.5B Instruct": dict(
         architectures=["FalconH1ForCausalLM"], model_type="falcon_h1", attention_bias=False, attention_dropout=0.0,
         attention_in_multiplier=1.0, attention_out_multiplier=0.9375, attn_layer_indices=None, bos_token_id=1,
@@ -491,11 +505,15 @@ def cut(config, vocab_size):
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
     for key in ("layer_types", "no_rope_layers"):
         if key in config:
-            small[key] = config[key][:n_layers]
+            attends = next((i for i, kind in enumerate(config[key]) if "attention" in str(kind)), 0)
+            start = max(0, attends + 1 - n_layers)  # one of them attends
+            small[key] = config[key][start : start + n_layers]
     if "long_factor" in (config.get("rope_scaling") or {}):
         n = 16 * config.get("partial_rotary_factor", 1) / 2
         lists = {key: config["rope_scaling"][key][: int(n)] for key in ("long_factor", "short_factor")}
         small["rope_scaling"] = config["rope_scaling"] | lists
+    if config.get("num_local_experts") == 0:
+        small["num_local_experts"] = 0
     if "mamba_expand" in config and "mamba_d_ssm" not in config:
         small["mamba_n_heads"] = config["mamba_expand"] * small["hidden_size"] // small["mamba_d_head"]
     if config["model_type"] == "phi":
