@@ -464,9 +464,10 @@ smol_status smol_source_tokenizer_config(const struct source *source, struct jso
 /* Makes the variant of the family whose tensors are as GGUF files have them. */
 static smol_status adapt_family(struct source *source, smol_error *error)
 {
+    const struct gguf_arch *arch = smol_gguf_arch(&source->shards.gguf);
     smol_status status = make_variant(source, error);
-    if (!status)
-        smol_gguf_adapt(smol_gguf_arch(&source->shards.gguf), source->variant);
+    if (!status && arch) /* NULL: the file has changed since, which is reported later */
+        smol_gguf_adapt(arch, source->variant);
     return status;
 }
 

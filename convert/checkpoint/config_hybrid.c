@@ -19,7 +19,7 @@ static smol_status read_scales(const struct json_settings *config, const char *k
 {
     char expected[64];
     json_t *list = smol_setting(config, key);
-    snprintf(expected, sizeof expected, "a list of %zu numbers above 0", n);
+    snprintf(expected, sizeof expected, "a list of %zu numbers above 0 with a decimal point", n);
     for (size_t i = 0; i < n; i++)
         *scales[i] = 1;
     if (list && json_array_size(list) != n)

@@ -416,12 +416,19 @@ static smol_status read_derived_scales(const struct json_settings *config,
 {
     double depth = family->depth_scale.fallback;
     uint32_t width = family->base_width.fallback;
-    if (!family->depth_scale.key)
+    const char *depth_key = family->depth_scale.key, *width_key = family->base_width.key;
+    bool may_be_null = family->has_latent; /* which is a scale of 1 */
+    smol_status status = SMOL_OK;
+    if (!depth_key)
         return SMOL_OK;
-    smol_status status =
-        smol_setting_real(config, family->depth_scale.key, FLT_MIN, FLT_MAX, &depth);
-    if (!status)
-        status = smol_setting_integer(config, family->base_width.key, 1, MODEL_MAX_HIDDEN, &width);
+    if (may_be_null && smol_setting_is_null(config, depth_key))
+        depth = sqrt(model->n_layers);
+    else
+        status = smol_setting_real(config, depth_key, FLT_MIN, FLT_MAX, &depth);
+    if (!status && may_be_null && smol_setting_is_null(config, width_key))
+        width = model->hidden_size;
+    else if (!status)
+        status = smol_setting_integer(config, width_key, 1, MODEL_MAX_HIDDEN, &width);
     model->residual_scale = (float)(depth / sqrt(model->n_layers));
     model->logit_divisor = (float)((double)model->hidden_size / width);
     return status;

@@ -1069,6 +1069,7 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
              (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&
             families[i].has_latent == (model->latent.kv_rank > 0) &&
+            families[i].attends_beside == (model->hybrid.parallel > 0) &&
             (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];
     }

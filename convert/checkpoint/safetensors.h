@@ -18,7 +18,8 @@ struct safetensors_tensor {
     const char *name; /* UTF-8, owned by the reader */
     const char *path; /* the file that contains it; not owned */
     enum safetensors_dtype dtype;
-    unsigned rank; /* 0: a scalar */
+    uint16_t rank;    /* 0: a scalar */
+    bool negated_exp; /* the elements are -exp(x) of the weights x */
     uint64_t shape[SAFETENSORS_MAX_RANK];
     const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
     uint64_t begin, end; /* their place in the data after the header */
@@ -37,8 +38,6 @@ struct safetensors_tensor {
     /* Not 0: the rows of each group of this many, a head, are stored in another order, see
      * tensor.c. */
     uint64_t paired_rows;
-    /* The elements are -exp(x) of the weights x. */
-    bool negated_exp;
 };
 
 /* One file, or several joined (smol_safetensors_join). */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "format/model.h"
+
 /* The architectures whose layers may have states, with the names of such a layer, and of one that
  * attends, in config.json's layer_types. */
 static const struct mixed_arch {
@@ -47,7 +49,7 @@ static smol_status check_heads(const struct maker *m, const struct gguf_value *l
                          (unsigned long long)list->n, (unsigned long long)layers);
     for (uint64_t i = 0; i < list->n; i++) {
         if (!smol_gguf_integer_at(list, i, &heads) || heads > UINT32_MAX)
-            return smol_maker_fail_value(m, list, "an integer for each layer");
+            return smol_maker_fail_value(m, list, "a list of whole numbers, 0 or more");
         if ((heads == 0 && !may_lack) || (heads > 0 && *n > 0 && heads != *n))
             return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: %.*s differs between layers, which is not supported in %s",
@@ -72,7 +74,7 @@ static smol_status take_attending(struct maker *m)
     if (is_list && heads == 0) /* no layer attends, which is refused later */
         heads = smol_maker_setting(m, "num_attention_heads");
     put_integer(m, "num_key_value_heads", heads);
-    if (!mixed || !is_list)
+    if (!mixed || !is_list || value->n > MODEL_MAX_LAYERS) /* so many are refused later */
         return SMOL_OK;
     json_t *types = json_array();
     for (uint64_t i = 0; i < value->n && smol_gguf_integer_at(value, i, &heads); i++)

@@ -402,7 +402,7 @@ static void print_features(const struct blob_header *header, FILE *out)
     const char *before = "";
     fprintf(out, "%-18s ", "features");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (!names[i] || !(header->required_features >> i & 1))
+        if (!(header->required_features >> i & 1))
             continue;
         fprintf(out, "%s%s", before, names[i]);
         before = ", ";

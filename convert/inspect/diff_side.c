@@ -183,15 +183,26 @@ static smol_status list_safetensors(struct diff_side *side, const struct safeten
     return status;
 }
 
-/* Returns the family that fuses matrices into one tensor as the file does, or NULL. */
-static const struct family *fused_family(const struct safetensors *reader)
+/* Returns whether the file has the first of the tensors that hold several of the family's matrices.
+ */
+static bool fuses_like(const struct safetensors *reader, const struct family *family)
 {
     char name[MAX_CHECKPOINT_NAME];
-    const struct family *family;
+    return family->fused[0].name &&
+           smol_safetensors_find(
+               reader, smol_checkpoint_format(family->fused[0].name, (struct tensor_key){0}, name));
+}
+
+/* Returns the family that fuses matrices into one tensor as the file does, if possible that of the
+ * other side, or NULL. */
+static const struct family *fused_family(const struct safetensors *reader,
+                                         const struct diff_side *like)
+{
+    const struct family *family = like->family;
+    if (family && fuses_like(reader, family))
+        return family;
     for (size_t i = 0; (family = smol_family_at(i)); i++)
-        if (family->fused[0].name &&
-            smol_safetensors_find(reader, smol_checkpoint_format(family->fused[0].name,
-                                                                 (struct tensor_key){0}, name)))
+        if (fuses_like(reader, family))
             break;
     return family;
 }
@@ -202,7 +213,7 @@ static smol_status list_file(struct diff_side *side, const struct diff_side *lik
                              smol_error *error)
 {
     const struct safetensors *file = &side->file.safetensors;
-    const struct family *family = like->model ? fused_family(file) : NULL;
+    const struct family *family = like->model ? fused_family(file, like) : NULL;
     if (!family)
         return list_safetensors(side, file, like, error);
     smol_error misfit;

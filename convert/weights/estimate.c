@@ -243,8 +243,6 @@ static void attend(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
     size_t width = smol_attended_width(m);
-    enter(e, ROLE_ATTN_NORM, e->input);
-    write_record(e, (struct stats_place){STATS_ATTENTION, layer, 0}, e->input);
     if (model_has_latent(m))
         expand_values(e);
     else

@@ -94,8 +94,8 @@ smol_status smol_kv_own_last(struct kv_cache *cache, smol_error *error);
 void smol_kv_return(struct kv_cache *cache, size_t n);
 
 /* Returns the block of positions [index * KV_BLOCK, (index + 1) * KV_BLOCK). Without values of its
- * own, block.v is NULL: smol_kv_spread writes them to `values` (v_bytes), whose padding is zero,
- * and sets it. */
+ * own, block.v is NULL: smol_kv_spread writes them to `values` (v_bytes) and sets
+ * it. Padding keeps what it was. */
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head,
                               size_t index);
 void smol_kv_spread(const struct kv_cache *cache, struct kv_block *block, void *values);

@@ -287,10 +287,10 @@ HYBRID = "granitehybrid."
 BAD_LAYERS = {  # the checkpoint, what is wrong, and what the message says
     "fewer heads than layers": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0, 2, 0]), "has 3 numbers for 4 layers"),
     "heads that differ": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0, 2, 0, 1]), "differs between layers"),
-    "a negative number": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0, 2, 0, -2]), "an integer for each layer"),
+    "a negative number": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0, 2, 0, -2]), "a list of whole numbers"),
     "no layer that attends": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0] * 4), "no layer has attention"),
     "a state where attention is": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [2, 0, 2, 0]), "is missing"),
-    "heads that are numbers": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0.0, 2.0, 0.0, 2.0]), "an integer for each"),
+    "heads that are numbers": ("lfm2", lambda w: value_of(w, "lfm2.attention.head_count_kv", [0.0, 2.0, 0.0, 2.0]), "a list of whole numbers"),
     "a softmax of experts": ("lfm2moe", lambda w: value_of(w, "lfm2moe.expert_gating_func", 1), "2 (sigmoid)"),
     "a scale of experts": ("lfm2moe", lambda w: w.add_expert_weights_scale(2.0), "is not supported"),
     "more experts than there are": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_count", 7), "[7, 24, 48]"),
