@@ -77,7 +77,9 @@ _Static_assert(sizeof(struct stats_header) == 336, "header");
 /* Returns the bytes of the header in the file. */
 static inline size_t stats_header_size(const struct stats_header *header)
 {
-    return header->minor > 0 ? sizeof *header : offsetof(struct stats_header, state_width);
+    return header->minor > 0 && header->minor <= STATS_MINOR
+               ? sizeof *header
+               : offsetof(struct stats_header, state_width);
 }
 
 /* Sets the fields that depend on the model alone. model_key is not one of them. minor is the lowest

@@ -25,7 +25,7 @@ def families(blob):
     """name -> family, after a few requests."""
     with serving(blob) as server:
         for _ in range(2):
-            server.chat("Hello", max_tokens=5)
+            server.chat("Hello", max_tokens=5, temperature=0)
         assert server.post("/v1/chat/completions", {})[0] == 400
         _, headers, data = server.http("GET", "/metrics")
     assert headers["Content-Type"] == "text/plain; version=0.0.4"
