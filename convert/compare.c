@@ -6,6 +6,7 @@
 
 #include "common/checked.h"
 #include "convert/provenance.h"
+#include "format/latent.h"
 #include "format/model.h"
 
 static smol_status fail_at(const struct blob *blob, uint64_t offset, smol_error *error)
@@ -54,7 +55,7 @@ smol_status smol_compare_contents(const struct blob *blob, const struct blob_con
          made->model->hybrid.parallel ? sizeof made->model->hybrid : 0},
         {blob->latent_section ? blob->latent_section : blob->front,
          blob->latent_section ? sizeof made->model->latent : 0, &made->model->latent,
-         made->model->latent.kv_rank ? sizeof made->model->latent : 0},
+         model_has_latent(made->model) ? sizeof made->model->latent : 0},
         {blob->inv_freq, smol_inv_freq_count(blob->model) * sizeof(float), made->inv_freq,
          smol_inv_freq_count(made->model) * sizeof(float)},
         {blob->layers ? blob->layers : blob->front, blob->layers ? blob->model->n_layers : 0,

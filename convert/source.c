@@ -17,6 +17,7 @@
 #include "convert/checkpoint/hub.h"
 #include "convert/gguf/settings.h"
 #include "convert/ranker.h"
+#include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
 
@@ -249,7 +250,7 @@ static smol_status drop_output(struct source *source, smol_error *error)
     const struct blob_model *model = &source->config.model;
     const char *unsupported = model->states.kind             ? "states"
                               : model->experts.n_experts > 0 ? "experts"
-                              : model->latent.kv_rank > 0    ? "latent vectors"
+                              : model_has_latent(model)      ? "latent vectors"
                                                              : NULL;
     if (unsupported)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
@@ -337,7 +338,7 @@ static smol_status open_adapter(struct source *source, const struct option_texts
             error, SMOL_ERROR_USAGE,
             "--lora: %zu adapters, but only one can be merged: merge the others with PEFT",
             adapters->n);
-    if (source->config.model.latent.kv_rank > 0)
+    if (model_has_latent(&source->config.model))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "--lora: adapters of models with latent vectors are not supported: merge "
                          "it with PEFT, save the model and convert that");

@@ -772,6 +772,7 @@ _Static_assert(sizeof(struct blob_section) == 24, "section");
 _Static_assert(offsetof(struct blob_model, states) == MODEL_SECTION_SIZE, "model");
 _Static_assert(sizeof(struct blob_states) == 192, "states");
 _Static_assert(sizeof(struct blob_experts) == 192, "experts");
+_Static_assert(sizeof(struct blob_hybrid) == 64, "hybrid");
 _Static_assert(sizeof(struct blob_latent) == 64, "latent");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");

@@ -1,12 +1,7 @@
 /* Attention and states side by side, see hybrid.h. */
 #include "format/hybrid.h"
 
-#include <math.h>
-#include <stddef.h>
-
 #include "common/number.h"
-
-_Static_assert(sizeof(struct blob_hybrid) == 64, "as FORMAT.md has it");
 
 static smol_status check_scales(const struct blob_hybrid *h, smol_error *error)
 {

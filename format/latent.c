@@ -1,8 +1,6 @@
 /* Attention to latent vectors, see latent.h. */
 #include "format/latent.h"
 
-#include <math.h>
-
 #include "common/number.h"
 #include "format/layout.h"
 #include "format/model.h"

@@ -270,9 +270,9 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
     case WITH_ATTENTION:
         return attends;
     case WITH_VALUES:
-        return attends && !model->latent.kv_rank;
+        return attends && !model_has_latent(model);
     case WITH_LATENT:
-        return attends && model->latent.kv_rank;
+        return attends && model_has_latent(model);
     case WITH_QUERY_RANK:
         return attends && model->latent.q_rank;
     case WITH_STATE:

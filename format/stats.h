@@ -82,6 +82,12 @@ static inline size_t stats_header_size(const struct stats_header *header)
                : offsetof(struct stats_header, state_width);
 }
 
+/* Returns the input of the last matrix of a layer's state. */
+static inline enum stats_input stats_state_input(const struct blob_model *model)
+{
+    return model->hybrid.parallel ? STATS_STATE : STATS_ATTENDED;
+}
+
 /* Sets the fields that depend on the model alone. model_key is not one of them. minor is the lowest
  * that suffices. */
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header);

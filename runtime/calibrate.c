@@ -6,6 +6,7 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "common/number.h"
+#include "format/latent.h"
 #include "format/stats.h"
 #include "runtime/calibrate/gram.h"
 #include "runtime/context.h"
@@ -392,7 +393,7 @@ static smol_status make_header(struct calibration *c)
         status =
             smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
                       "%s: its weights are quantized: calibrate a blob of f32 or bf16", blob->path);
-    if (!status && blob->model->latent.kv_rank > 0)
+    if (!status && model_has_latent(blob->model))
         status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
                            "%s: calibration of models with latent vectors is not supported: "
                            "convert without statistics, which are then estimated from the weights",

@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "format/embedder.h"
+#include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
 #include "format/scanner.h"
@@ -139,7 +140,7 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0) |
            (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0) |
-           (contents->model->latent.kv_rank > 0 ? FEATURE_LATENT : 0) |
+           (model_has_latent(contents->model) ? FEATURE_LATENT : 0) |
            (has_normed_layer(contents) ? FEATURE_NORMED : 0);
 }
 

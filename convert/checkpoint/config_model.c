@@ -564,18 +564,18 @@ static smol_status read_score(const struct json_settings *config, enum embedder_
 static smol_status read_classifier(const struct json_settings *config, struct config *result)
 {
     static const enum encoder_pooling kinds[] = {ENCODER_FIRST, ENCODER_MEAN};
-    static const char *const poolings[] = {"cls", "mean", NULL}, *const activations[] = {"gelu",
-                                                                                         NULL};
+    static const char *const poolings[] = {"cls", "mean", NULL};
+    static const char *const activations[] = {"gelu", NULL};
     uint32_t chosen = 0, ignored;
-    smol_status status = SMOL_OK;
-    if (result->family->norms_score)
-        status = check_choice(config, "classifier_pooling", poolings, "cls or mean", &chosen);
-    if (!status && result->family->norms_score)
-        status = check_choice(config, "classifier_activation", activations, "gelu", &ignored);
-    if (!status && result->family->norms_score)
-        status = smol_setting_flag(config, "classifier_bias", &result->score_biased);
+    result->score_pooling = ENCODER_FIRST;
+    if (!result->family->norms_score)
+        return SMOL_OK;
+    smol_status status =
+        check_choice(config, "classifier_pooling", poolings, "cls or mean", &chosen);
     result->score_pooling = kinds[chosen];
-    return status;
+    if (!status)
+        status = check_choice(config, "classifier_activation", activations, "gelu", &ignored);
+    return status ? status : smol_setting_flag(config, "classifier_bias", &result->score_biased);
 }
 
 /* The keys that may be null, as transformers' classes declare them. Keys that hold objects or lists

@@ -6,6 +6,7 @@
  * and features.py of tests/oracle. If the fields of an entry cannot describe it, it needs a new
  * part of the block: see docs/families.md. */
 #include "convert/checkpoint/family.h"
+#include "format/latent.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -1068,7 +1069,7 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
             ((families[i].experts.n.fallback > 0) == has_experts ||
              (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&
-            families[i].has_latent == (model->latent.kv_rank > 0) &&
+            families[i].has_latent == model_has_latent(model) &&
             families[i].attends_beside == (model->hybrid.parallel > 0) &&
             (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];

@@ -176,7 +176,7 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family)
         family->norm_offset = 0;
 }
 
-/* Returns the pattern of the checkpoint's name for a tensor called `name` here, or NULL. */
+/* Returns what find_pattern does, of these names. */
 static const char *find_in(const struct gguf_name *names, const struct family *family,
                            const char *name, struct tensor_key *key)
 {
@@ -191,6 +191,7 @@ static const char *find_in(const struct gguf_name *names, const struct family *f
     return NULL;
 }
 
+/* Returns the pattern of the checkpoint's name for a tensor called `name` here, or NULL. */
 static const char *find_pattern(const struct gguf_arch *arch, const struct family *family,
                                 const char *name, struct tensor_key *key)
 {

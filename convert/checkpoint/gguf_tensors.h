@@ -27,8 +27,8 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family);
 
 /* Renames the tensors of `reader`, which smol_gguf_read has filled, to those of the family, and
  * marks those whose rows are in another order, or whose elements are a function of the weights. A
- * tensor that the family does not have keeps its
- * name. Does nothing if the architecture is not supported. */
+ * tensor that the family does not have keeps its name. Does nothing if the architecture is not
+ * supported. */
 void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader);
 
 /* Writes "211 of 272 tensors: 166 Q5_0, 45 Q4_K": the tensors that were quantized already. Returns

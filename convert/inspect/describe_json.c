@@ -9,6 +9,7 @@
 #include "convert/provenance.h"
 #include "format/experts.h"
 #include "format/hybrid.h"
+#include "format/latent.h"
 #include "format/model.h"
 #include "format/states.h"
 
@@ -192,7 +193,7 @@ static void write_model(struct json_out *json, const struct blob *blob)
         write_hybrid(json, &model.hybrid);
     if (model.experts.n_experts)
         write_experts(json, &model);
-    if (model.latent.kv_rank)
+    if (model_has_latent(&model))
         write_latent(json, &model.latent);
     smol_json_close(json, '}');
 }

@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/convert.h"
+#include "format/latent.h"
 #include "format/states.h"
 
 /* --- tensors ------------------------------------------------------------------------------ */
@@ -174,7 +175,7 @@ static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint6
     enum { POSITIONS = 64, CHANNELS = 16, SPARE = 256 };
     const struct blob_model *model = blob->model;
     uint64_t channels = model->head_dim;
-    channels += model->latent.kv_rank ? 0 : round_up(channels, CHANNELS);
+    channels += model_has_latent(model) ? 0 : round_up(channels, CHANNELS);
     uint64_t window = model->sliding_window, all = round_up(context, POSITIONS), kept = 0;
     uint64_t windowed = round_up(window + SPARE, POSITIONS) + POSITIONS;
     bool drops = context > window + 2 * SPARE;

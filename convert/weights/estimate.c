@@ -207,13 +207,11 @@ static void recur(const struct estimate *e)
 /* Works on e->input, as attend does. */
 static void use_state(const struct estimate *e, uint32_t layer)
 {
-    bool is_beside = e->model.hybrid.parallel;
     if (e->model.states.kind == STATE_SHORT_CONV)
         convolve(e);
     else
         recur(e);
-    write_record(e, (struct stats_place){is_beside ? STATS_STATE : STATS_ATTENDED, layer, 0},
-                 e->inner);
+    write_record(e, (struct stats_place){stats_state_input(&e->model), layer, 0}, e->inner);
     multiply(e, ROLE_MIXER_OUT, e->model.hidden_size, smol_states_width(&e->model), e->inner,
              e->added);
     leave(e, ROLE_ATTN_OUT_NORM, squared(e, e->model.hybrid.mixer_out));

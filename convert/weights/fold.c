@@ -1,5 +1,6 @@
 /* Folding, see fold.h. */
 #include "convert/weights/fold.h"
+#include "format/latent.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,9 +26,8 @@ static bool is_of_state(const struct fold *fold, size_t record)
 /* Returns the record about what a layer's state gives. */
 static size_t state_record(const struct fold *fold, uint32_t layer)
 {
-    bool is_beside = fold->model->hybrid.parallel;
-    return smol_stats_record(
-        fold->header, (struct stats_place){is_beside ? STATS_STATE : STATS_ATTENDED, layer, 0});
+    const struct stats_place place = {stats_state_input(fold->model), layer, 0};
+    return smol_stats_record(fold->header, place);
 }
 
 /* Returns the offset of a record's factors. The inputs of experts have those of their layer. */
@@ -64,7 +64,7 @@ static bool can_fold(const struct fold *fold, size_t record)
     if (is_of_state(fold, record))
         return state_folds(model);
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
-        return model->experts.qkv_clip <= 0 && !model->latent.kv_rank;
+        return model->experts.qkv_clip <= 0 && !model_has_latent(model);
     if (record % STATS_PER_LAYER == STATS_GATED)
         return !(model->blocks & BLOCK_NO_GATE) && smol_stats_width(fold->header, record) > 0;
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
@@ -123,7 +123,7 @@ static void fill_values(const struct fold *fold)
     const struct blob_model *model = fold->model;
     size_t dim = model->head_dim, shared = model->n_heads / model->n_kv_heads;
     float *value = fold->values;
-    for (uint32_t layer = 0; !model->latent.kv_rank && layer < model->n_layers; layer++) {
+    for (uint32_t layer = 0; !model_has_latent(model) && layer < model->n_layers; layer++) {
         size_t offset = offset_of(fold, stats_record(STATS_ATTENDED, layer));
         if (!layer_attends(model, layer)) {
             value += model->n_kv_heads * dim;

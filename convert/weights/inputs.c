@@ -32,7 +32,7 @@ static enum stats_input input_of(const struct blob_model *model, enum tensor_rol
     case ROLE_ATTN_O:
         return STATS_ATTENDED;
     case ROLE_MIXER_OUT:
-        return model->hybrid.parallel ? STATS_STATE : STATS_ATTENDED;
+        return stats_state_input(model);
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
     case ROLE_ROUTER:

@@ -15,6 +15,7 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
+#include "format/latent.h"
 #include "runtime/engine/hadamard.h"
 #include "runtime/engine/pass.h"
 #include "runtime/kernels/math.h"
@@ -42,7 +43,7 @@ static size_t state_floats(const struct engine *e, size_t n)
 /* Returns the number of floats of a block's values where the cache has none. */
 static size_t spread_floats(const struct engine *e)
 {
-    return e->network->model.latent.kv_rank ? KV_BLOCK * value_stride(e) : 0;
+    return model_has_latent(&e->network->model) ? KV_BLOCK * value_stride(e) : 0;
 }
 
 /* Returns the number of floats in one thread's working memory: a tile's queries and scores, two

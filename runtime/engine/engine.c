@@ -97,7 +97,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
     size_t convolved = has_states ? smol_states_width(m) : 0;
     size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
     size_t attended = smol_attended_width(m), value = key;
-    if (m->latent.kv_rank)
+    if (model_has_latent(m))
         value = smol_query_width(m) > attended ? smol_query_width(m) : attended;
     const struct {
         struct quantized *copy;

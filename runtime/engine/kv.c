@@ -5,6 +5,7 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
+#include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
 
@@ -101,7 +102,7 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct
         .k_bytes = KV_BLOCK * k_bytes(type, model->head_dim),
         .v_bytes = KV_BLOCK * v_bytes(type, model->head_dim),
         .scale_bytes = has_scales(type) ? KV_BLOCK * sizeof(float) : 0,
-        .shares = model->latent.kv_rank > 0,
+        .shares = model_has_latent(model),
         .window = model->sliding_window,
         .layers = smol_calloc(model->n_layers, sizeof *cache->layers),
     };

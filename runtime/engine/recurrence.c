@@ -281,8 +281,8 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
                          pass->n_segments * pass->m->states.n_heads * smol_states_slices(pass->m),
                          4, run_slices, &r);
     smol_pass_each_token(w, finish_token, layer);
-    enum stats_input place = pass->m->hybrid.parallel ? STATS_STATE : STATS_ATTENDED;
-    smol_input_observe(w, (struct stats_place){place, (uint32_t)layer, 0}, &output);
+    const struct stats_place place = {stats_state_input(pass->m), (uint32_t)layer, 0};
+    smol_input_observe(w, place, &output);
 }
 
 void smol_recurrence_write(const struct worker *w, size_t layer)
