@@ -1,15 +1,10 @@
 /* Tests of the search for added tokens, compared with a search that tries every token at every
  * position. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/tokenizer/added.h"
+#include "tests/unit/unit.h"
 
 enum { MAX_TOKENS = 64, MAX_POOL = MAX_TOKENS * ADDED_TOKEN_MAX, MAX_SIZE = 4 * ADDED_BLOCK };
 
@@ -21,14 +16,6 @@ struct tokens {
     struct added_token added[MAX_TOKENS];
     uint8_t pool[MAX_POOL];
 };
-
-static uint32_t random_state = 1;
-
-static uint32_t pick(uint32_t n)
-{
-    random_state = random_state * 1664525 + 1013904223;
-    return (random_state >> 16) % n;
-}
 
 static uint8_t *pool_of_sort;
 
@@ -86,11 +73,11 @@ static struct tokens *random_tokens(void)
 {
     struct tokens *t = new_tokens();
     char text[12];
-    for (uint32_t n = 1 + pick(MAX_TOKENS); n > 0; n--) {
-        size_t length = 1 + pick(sizeof text);
+    for (uint32_t n = 1 + random_below(MAX_TOKENS); n > 0; n--) {
+        size_t length = 1 + random_below(sizeof text);
         for (size_t i = 0; i < length; i++)
-            text[i] = "aaab"[pick(4)];
-        add_token(t, text, length, pick(2) ? ADDED_SPECIAL : 0);
+            text[i] = "aaab"[random_below(4)];
+        add_token(t, text, length, random_below(2) ? ADDED_SPECIAL : 0);
     }
     finish_tokens(t);
     return t;
@@ -143,23 +130,21 @@ static void check_search(const struct tokens *t, const struct mixed_text *mixed)
     assert_false(smol_added_next(&search, &match));
 }
 
-static void tokens_are_found_leftmost_then_longest(void **state)
+TEST(tokens_are_found_leftmost_then_longest)
 {
-    (void)state;
     static char text[MAX_SIZE];
     for (unsigned round = 0; round < 300; round++) {
         struct tokens *t = random_tokens();
-        struct mixed_text mixed = {.text = text, .size = pick(round % 10 ? 64 : MAX_SIZE)};
+        struct mixed_text mixed = {.text = text, .size = random_below(round % 10 ? 64 : MAX_SIZE)};
         for (size_t i = 0; i < mixed.size; i++)
-            text[i] = "aaaaabc"[pick(7)];
+            text[i] = "aaaaabc"[random_below(7)];
         check_search(t, &mixed);
         free_tokens(t);
     }
 }
 
-static void arguments_forge_no_token(void **state)
+TEST(arguments_forge_no_token)
 {
-    (void)state;
     static char text[MAX_SIZE];
     static uint8_t arguments[MAX_SIZE];
     static const uint8_t literals[] = "aabaaba";
@@ -167,12 +152,12 @@ static void arguments_forge_no_token(void **state)
         struct tokens *t = random_tokens();
         struct mixed_text mixed = {.text = text,
                                    .arguments = arguments,
-                                   .size = pick(round % 10 ? 64 : MAX_SIZE),
+                                   .size = random_below(round % 10 ? 64 : MAX_SIZE),
                                    .literals = literals,
                                    .n_literals = sizeof literals - 1};
         for (size_t i = 0; i < mixed.size; i++) {
-            text[i] = "aaaaabc"[pick(7)];
-            arguments[i] = i > 0 && pick(6) ? arguments[i - 1] : (uint8_t)pick(2);
+            text[i] = "aaaaabc"[random_below(7)];
+            arguments[i] = i > 0 && random_below(6) ? arguments[i - 1] : (uint8_t)random_below(2);
         }
         check_search(t, &mixed);
         free_tokens(t);
@@ -195,9 +180,8 @@ static struct tokens *long_tokens(void)
     return t;
 }
 
-static void tokens_longer_than_a_block_are_found(void **state)
+TEST(tokens_longer_than_a_block_are_found)
 {
-    (void)state;
     static char text[MAX_SIZE];
     struct tokens *t = long_tokens();
     for (size_t end = ADDED_TOKEN_MAX - 60; end < MAX_SIZE; end += 97) {
@@ -212,9 +196,8 @@ static void tokens_longer_than_a_block_are_found(void **state)
 /* Reading a byte makes a state's string at most one byte longer, and a failure makes it shorter, so
  * there are no more failures than bytes. The states are in order of the lengths of their
  * strings. */
-static void failures_lead_to_shorter_strings(void **state)
+TEST(failures_lead_to_shorter_strings)
 {
-    (void)state;
     struct tokens *t = long_tokens();
     const struct added_automaton *automaton = &t->automata.kinds[0];
     uint32_t *length = calloc(t->tables.header.n_text_bytes + 1, sizeof *length), n = 1;
@@ -235,11 +218,5 @@ static void failures_lead_to_shorter_strings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens_are_found_leftmost_then_longest),
-        cmocka_unit_test(arguments_forge_no_token),
-        cmocka_unit_test(tokens_longer_than_a_block_are_found),
-        cmocka_unit_test(failures_lead_to_shorter_strings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("added", NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* Tests of a program's own allocator (smol_set_allocator): the library takes all of its memory from
  * it, with the alignment that it requests, frees all of it and nothing else, and reports the
  * failure of any allocation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
+#include "tests/unit/unit.h"
 
 /* --- an allocator that counts ------------------------------------------------------------- */
 
@@ -181,15 +176,13 @@ static void try_all(const smol_model_params *params)
         try(params, failing_call);
 }
 
-static void a_mapped_models_memory_is_the_callers_and_all_given_back(void **state)
+TEST(a_mapped_models_memory_is_the_callers_and_all_given_back)
 {
-    (void)state;
     try_all(NULL);
 }
 
-static void so_is_that_of_a_model_in_memory(void **state)
+TEST(so_is_that_of_a_model_in_memory)
 {
-    (void)state;
     const smol_model_params params = {.no_mmap = 1};
     try_all(&params);
 }
@@ -214,7 +207,7 @@ static void follow(smol_model *model, smol_constraint *constraint)
     smol_matcher_free(matcher);
 }
 
-static void a_constraint_states_the_memory_that_it_takes(void **state)
+TEST(a_constraint_states_the_memory_that_it_takes)
 {
     static const char *const schemas[] = {
         "{\"type\":\"integer\"}",
@@ -224,7 +217,6 @@ static void a_constraint_states_the_memory_that_it_takes(void **state)
     struct books books = {0};
     const smol_allocator allocator = {allocate, resize, release, &books};
     smol_model *model;
-    (void)state;
     smol_set_allocator(&allocator);
     assert_int_equal(smol_model_open(demo_blob, NULL, &model, NULL), SMOL_OK);
     for (size_t i = 0, before; i < sizeof schemas / sizeof schemas[0]; i++) {
@@ -260,9 +252,8 @@ static void take_logits(float *logits, size_t *n)
     smol_model_close(model);
 }
 
-static void logits_are_the_same_wherever_memory_comes_from(void **state)
+TEST(logits_are_the_same_wherever_memory_comes_from)
 {
-    (void)state;
     static float expected[1 << 16], got[1 << 16];
     struct books books = {0};
     const smol_allocator allocator = {allocate, resize, release, &books};
@@ -277,11 +268,5 @@ static void logits_are_the_same_wherever_memory_comes_from(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mapped_models_memory_is_the_callers_and_all_given_back),
-        cmocka_unit_test(so_is_that_of_a_model_in_memory),
-        cmocka_unit_test(a_constraint_states_the_memory_that_it_takes),
-        cmocka_unit_test(logits_are_the_same_wherever_memory_comes_from),
-    };
-    return cmocka_run_group_tests(tests, make_demo_blob, remove_demo_blob);
+    return run_all_tests("allocator", make_demo_blob, remove_demo_blob);
 }

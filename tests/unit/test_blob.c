@@ -1,12 +1,5 @@
 /* Tests of blobs: the reader returns what the writer wrote, and refuses every violation of a rule
  * of FORMAT.md, even if the digests are correct. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -25,6 +18,7 @@
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 #define STRIDE (samples_only() ? 61 : 1)
 
@@ -161,6 +155,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define IN_FOLDER(name) TEST_WITH(name, set_up, tear_down)
+
 static int set_up_image(void **state)
 {
     set_up(state);
@@ -189,6 +185,10 @@ static int tear_down_image(void **state)
     unmap_image();
     return tear_down(state);
 }
+
+#define ON_RICH_IMAGE(name) TEST_WITH(name, set_up_rich_image, tear_down_image)
+#define ON_MIXED_IMAGE(name) TEST_WITH(name, set_up_mixed_image, tear_down_image)
+#define ON_IMAGE(name) TEST_WITH(name, set_up_image, tear_down_image)
 
 /* --- round trip ------------------------------------------------------------------------------- */
 
@@ -237,9 +237,8 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     smol_blob_close(&blob);
 }
 
-static void what_is_written_is_read(void **state)
+IN_FOLDER(what_is_written_is_read)
 {
-    (void)state;
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
     for (unsigned variant = 0; variant < 12; variant++) {
         struct blob_model model = odd_model;
@@ -252,9 +251,8 @@ static void what_is_written_is_read(void **state)
     }
 }
 
-static void what_blocks_say_is_read(void **state)
+IN_FOLDER(what_blocks_say_is_read)
 {
-    (void)state;
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
     static const uint32_t blocks[] = {0,
                                       BLOCK_NO_INPUT_NORMS,
@@ -277,9 +275,8 @@ static void what_blocks_say_is_read(void **state)
     }
 }
 
-static void what_states_say_is_read(void **state)
+IN_FOLDER(what_states_say_is_read)
 {
-    (void)state;
     for (unsigned variant = 0; variant < 8; variant++) {
         struct blob_model model = stateful_model();
         model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_BF16;
@@ -290,9 +287,8 @@ static void what_states_say_is_read(void **state)
     }
 }
 
-static void states_that_break_a_rule_are_refused(void **state)
+ON_IMAGE(states_that_break_a_rule_are_refused)
 {
-    (void)state;
     static const struct {
         size_t place;
         uint8_t value;
@@ -328,9 +324,8 @@ static void states_that_break_a_rule_are_refused(void **state)
     refuses("wrong number of sections");
 }
 
-static void what_hybrids_say_is_read(void **state)
+IN_FOLDER(what_hybrids_say_is_read)
 {
-    (void)state;
     for (unsigned variant = 0; variant < 24; variant++) {
         struct blob_model model = hybrid_model();
         model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_F32;
@@ -343,9 +338,8 @@ static void what_hybrids_say_is_read(void **state)
     }
 }
 
-static void hybrids_that_break_a_rule_are_refused(void **state)
+ON_IMAGE(hybrids_that_break_a_rule_are_refused)
 {
-    (void)state;
     static const struct {
         size_t place;
         uint8_t value;
@@ -381,9 +375,8 @@ static void hybrids_that_break_a_rule_are_refused(void **state)
     refuses("wrong number of sections");
 }
 
-static void hybrids_have_blocks_one_after_the_other(void **state)
+TEST(hybrids_have_blocks_one_after_the_other)
 {
-    (void)state;
     static const uint32_t blocks[] = {BLOCK_NORM_OUTPUTS, BLOCK_NO_INPUT_NORMS,
                                       BLOCK_NO_GATE,      BLOCK_PARALLEL,
                                       BLOCK_ONE_NORM,     BLOCK_ATTENTION_GATE};
@@ -397,9 +390,8 @@ static void hybrids_have_blocks_one_after_the_other(void **state)
     }
 }
 
-static void what_latent_vectors_say_is_read(void **state)
+IN_FOLDER(what_latent_vectors_say_is_read)
 {
-    (void)state;
     for (unsigned variant = 0; variant < 4; variant++) {
         struct blob_model model = latent_model();
         model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_F32;
@@ -409,9 +401,8 @@ static void what_latent_vectors_say_is_read(void **state)
     }
 }
 
-static void latent_vectors_that_break_a_rule_are_refused(void **state)
+ON_IMAGE(latent_vectors_that_break_a_rule_are_refused)
 {
-    (void)state;
     static const struct {
         size_t place;
         uint8_t value;
@@ -447,9 +438,8 @@ static void latent_vectors_that_break_a_rule_are_refused(void **state)
     refuses("wrong number of sections");
 }
 
-static void latent_vectors_go_with_few_other_parts(void **state)
+TEST(latent_vectors_go_with_few_other_parts)
 {
-    (void)state;
     struct blob_model models[8];
     smol_error reason;
     for (size_t i = 0; i < 8; i++) {
@@ -478,9 +468,8 @@ static void latent_vectors_go_with_few_other_parts(void **state)
     assert_int_equal(smol_latent_check(&plain, &reason), SMOL_ERROR_DAMAGED);
 }
 
-static void a_gate_of_attention_needs_states(void **state)
+ON_RICH_IMAGE(a_gate_of_attention_needs_states)
 {
-    (void)state;
     struct blob_model *model = section_data(SECTION_MODEL);
     model->blocks |= BLOCK_ATTENTION_GATE;
     header()->required_features |= FEATURE_COMPONENTS;
@@ -488,9 +477,8 @@ static void a_gate_of_attention_needs_states(void **state)
     refuses("a gate of attention needs the states feature");
 }
 
-static void sizes_of_recurrences_have_their_ranges(void **state)
+TEST(sizes_of_recurrences_have_their_ranges)
 {
-    (void)state;
     static const struct {
         uint32_t n_heads, head_dim, size, n_groups;
         const char *part; /* NULL: accepted */
@@ -522,9 +510,8 @@ static void sizes_of_recurrences_have_their_ranges(void **state)
 }
 
 /* Bits of `blocks` that exclude each other, or need another. */
-static void blocks_that_contradict_themselves_are_refused(void **state)
+TEST(blocks_that_contradict_themselves_are_refused)
 {
-    (void)state;
     static const struct {
         uint32_t blocks;
         const char *reason;
@@ -547,9 +534,8 @@ static void blocks_that_contradict_themselves_are_refused(void **state)
     }
 }
 
-static void a_plain_model_that_is_spelled_out_is_reduced(void **state)
+TEST(a_plain_model_that_is_spelled_out_is_reduced)
 {
-    (void)state;
     struct blob_model model = odd_model, full;
     static const uint8_t layers[2];
     assert_true(smol_model_is_plain(&model));
@@ -575,9 +561,8 @@ static void a_plain_model_that_is_spelled_out_is_reduced(void **state)
     assert_memory_equal(&model, &rich_model, sizeof model);
 }
 
-static void tensors_come_in_order_and_have_names(void **state)
+TEST(tensors_come_in_order_and_have_names)
 {
-    (void)state;
     static const char *const names[] = {
         "embed",           "layers.0.attn_norm", "layers.0.attn_q",   "layers.0.attn_k",
         "layers.0.attn_v", "layers.0.attn_o",    "layers.0.mlp_norm", "layers.0.mlp_gate",
@@ -602,9 +587,8 @@ static void tensors_come_in_order_and_have_names(void **state)
     assert_false(smol_tensor_next(&model, &key));
 }
 
-static void norms_stand_where_a_layer_uses_them(void **state)
+TEST(norms_stand_where_a_layer_uses_them)
 {
-    (void)state;
     static const char *const names[] = {"layers.1.attn_norm",
                                         "layers.1.attn_q",
                                         "layers.1.attn_k",
@@ -642,9 +626,8 @@ static void norms_stand_where_a_layer_uses_them(void **state)
     assert_int_equal(key.role, ROLE_ATTN_Q);
 }
 
-static void sections_may_be_empty_where_the_model_has_nothing(void **state)
+IN_FOLDER(sections_may_be_empty_where_the_model_has_nothing)
 {
-    (void)state;
     struct blob_contents contents = contents_of(&odd_model);
     contents.stop = NULL, contents.n_stop = 0;
     contents.provenance = NULL, contents.n_provenance = 0;
@@ -656,9 +639,8 @@ static void sections_may_be_empty_where_the_model_has_nothing(void **state)
     smol_blob_close(&blob);
 }
 
-static void data_starts_at_the_next_64_kib_and_padding_is_zero(void **state)
+ON_IMAGE(data_starts_at_the_next_64_kib_and_padding_is_zero)
 {
-    (void)state;
     assert_int_equal(image.data_offset, 65536);
     assert_int_equal(section(SECTION_TOKENIZER)->offset, 65536);
     assert_int_equal(section(SECTION_WEIGHTS)->offset, 131072);
@@ -670,9 +652,8 @@ static void data_starts_at_the_next_64_kib_and_padding_is_zero(void **state)
 
 /* --- damage ------------------------------------------------------------------------------- */
 
-static void every_truncation_is_refused(void **state)
+ON_IMAGE(every_truncation_is_refused)
 {
-    (void)state;
     size_t steps = 0;
     for (size_t size = image.size; size-- > 0; steps++) {
         if (size > 4096 && steps % STRIDE)
@@ -682,18 +663,16 @@ static void every_truncation_is_refused(void **state)
     }
 }
 
-static void appended_bytes_are_refused(void **state)
+ON_IMAGE(appended_bytes_are_refused)
 {
-    (void)state;
     for (size_t extra = 1; extra <= 70000; extra += 9999) {
         assert_int_equal(truncate(path, (off_t)(image.size + extra)), 0);
         complains(try_open(true, VERIFY_OFF), SMOL_ERROR_DAMAGED, "bytes appended");
     }
 }
 
-static void a_spoilt_tokenizer_is_refused_at_open_by_its_digest(void **state)
+ON_IMAGE(a_spoilt_tokenizer_is_refused_at_open_by_its_digest)
 {
-    (void)state;
     image.bytes[image.data_offset + offsetof(__typeof__(tokenizer), text)] ^= 1;
     complains(try_open(true, VERIFY_FIRST_USE), SMOL_ERROR_DAMAGED,
               "data damaged (section tokenizer");
@@ -708,9 +687,8 @@ static void refuses_file(const void *bytes, size_t size, smol_status status, con
     complains(try_open(true, VERIFY_OFF), status, part);
 }
 
-static void other_kinds_of_file_are_named(void **state)
+IN_FOLDER(other_kinds_of_file_are_named)
 {
-    (void)state;
     static const char zeros[4096];
     refuses_file("\x28\xb5\x2f\xfd....", 8, SMOL_ERROR_UNSUPPORTED, "zstd");
     refuses_file("GGUF\3\0\0\0........", 16, SMOL_ERROR_UNSUPPORTED, "GGUF");
@@ -727,9 +705,8 @@ static void other_kinds_of_file_are_named(void **state)
     refuses_file("", 0, SMOL_ERROR_DAMAGED, "not a .smol blob");
 }
 
-static void line_ends_changed_by_a_text_transfer_are_recognised(void **state)
+IN_FOLDER(line_ends_changed_by_a_text_transfer_are_recognised)
 {
-    (void)state;
     static char file[4096];
     static const char *const damaged[] = {"\x89SML\n\x1a\n", "\x89SML\r\n\x1a\r\n",
                                           "\x89SML\r\r\n\x1a\r\n", "\x89SML\r\r\x1a\r"};
@@ -740,9 +717,8 @@ static void line_ends_changed_by_a_text_transfer_are_recognised(void **state)
     refuses_file("\x89SML\r\n", 6, SMOL_ERROR_DAMAGED, "truncated"); /* cut at the control-Z */
 }
 
-static void what_is_no_file_is_refused(void **state)
+IN_FOLDER(what_is_no_file_is_refused)
 {
-    (void)state;
     complains(try_open(true, VERIFY_OFF), SMOL_ERROR_FILE, "cannot open");
     assert_int_equal(mkdir(path, 0700), 0);
     complains(try_open(false, VERIFY_OFF), SMOL_ERROR_FILE, "a folder");
@@ -750,9 +726,8 @@ static void what_is_no_file_is_refused(void **state)
 
 /* --- rules of the header ------------------------------------------------------------------ */
 
-static void newer_versions_and_unknown_needs_are_unsupported(void **state)
+ON_IMAGE(newer_versions_and_unknown_needs_are_unsupported)
 {
-    (void)state;
     header()->major = 2;
     refuses_with(SMOL_ERROR_UNSUPPORTED, "format version 2.0, this program reads 1.x");
     header()->major = 0;
@@ -765,18 +740,16 @@ static void newer_versions_and_unknown_needs_are_unsupported(void **state)
     refuses_with(SMOL_ERROR_UNSUPPORTED, "needs features 0x100000");
 }
 
-static void newer_minor_versions_and_optional_features_are_read(void **state)
+ON_IMAGE(newer_minor_versions_and_optional_features_are_read)
 {
-    (void)state;
     header()->minor = 7;
     header()->optional_features = 0x8000000000000001;
     repair_digests();
     assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
 }
 
-static void the_headers_rules_are_checked(void **state)
+ON_IMAGE(the_headers_rules_are_checked)
 {
-    (void)state;
     header()->file_size++;
     refuses("truncated");
     header()->file_size--;
@@ -796,9 +769,8 @@ static void the_headers_rules_are_checked(void **state)
     refuses("wrong number of sections");
 }
 
-static void the_data_must_start_where_the_header_says(void **state)
+ON_IMAGE(the_data_must_start_where_the_header_says)
 {
-    (void)state;
     header()->data_offset = 131072; /* the front would extend to the weights */
     image.data_offset = 131072;
     refuses("data sections do not start at data_offset");
@@ -807,9 +779,8 @@ static void the_data_must_start_where_the_header_says(void **state)
 
 /* --- rules of the section table ----------------------------------------------------------- */
 
-static void sections_must_be_the_known_ones_in_order(void **state)
+ON_IMAGE(sections_must_be_the_known_ones_in_order)
 {
-    (void)state;
     static const uint32_t kinds[] = {0, 8, 31, 34, UINT32_MAX}; /* 8, 34: not used yet */
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         section(SECTION_STOP)->kind = kinds[i];
@@ -824,9 +795,8 @@ static void sections_must_be_the_known_ones_in_order(void **state)
     refuses("section model: unexpected entry in its place (offset 64)");
 }
 
-static void sections_must_lie_one_after_the_other(void **state)
+ON_IMAGE(sections_must_lie_one_after_the_other)
 {
-    (void)state;
     static const struct {
         enum section_kind kind;
         const char *part;
@@ -847,9 +817,8 @@ static void sections_must_lie_one_after_the_other(void **state)
         }
 }
 
-static void sections_must_lie_within_their_part_of_the_file(void **state)
+ON_IMAGE(sections_must_lie_within_their_part_of_the_file)
 {
-    (void)state;
     static const uint64_t sizes[] = {65536, 1ull << 40, UINT64_MAX, UINT64_MAX - 65535};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         section(SECTION_MODEL)->size = sizes[i];
@@ -862,9 +831,8 @@ static void sections_must_lie_within_their_part_of_the_file(void **state)
     }
 }
 
-static void bytes_between_sections_must_be_zero(void **state)
+ON_IMAGE(bytes_between_sections_must_be_zero)
 {
-    (void)state;
     image.bytes[sizeof(struct blob_header) + 9 * sizeof(struct blob_section)] = 1;
     refuses("section model: the padding before it is not zero");
     image.bytes[section(SECTION_STOP)->offset - 1] = 1;
@@ -875,9 +843,8 @@ static void bytes_between_sections_must_be_zero(void **state)
     refuses("section tokenizer: the padding after it is not zero");
 }
 
-static void nothing_may_follow_the_last_section(void **state)
+ON_IMAGE(nothing_may_follow_the_last_section)
 {
-    (void)state;
     section(SECTION_WEIGHTS)->size -= 64;
     refuses("bytes after the last section");
 }
@@ -891,9 +858,8 @@ static void shrink(enum section_kind kind, uint64_t size)
     section(kind)->size = size;
 }
 
-static void front_sections_must_have_the_size_of_their_contents(void **state)
+ON_IMAGE(front_sections_must_have_the_size_of_their_contents)
 {
-    (void)state;
     shrink(SECTION_MODEL, 127);
     refuses("section model: its size is not a whole number of elements");
     shrink(SECTION_INV_FREQ, 8);
@@ -933,9 +899,8 @@ static void resize(enum section_kind kind, int delta)
     image.digests_offset += (uint64_t)delta;
 }
 
-static void resized_front_sections_are_refused_even_in_place(void **state)
+ON_IMAGE(resized_front_sections_are_refused_even_in_place)
 {
-    (void)state;
     static const struct {
         enum section_kind kind;
         int delta;
@@ -960,9 +925,8 @@ static void resized_front_sections_are_refused_even_in_place(void **state)
     assert_int_equal(try_open(true, VERIFY_OFF), SMOL_OK);
 }
 
-static void hyper_parameters_are_checked_at_open(void **state)
+ON_IMAGE(hyper_parameters_are_checked_at_open)
 {
-    (void)state;
     struct blob_model *model = section_data(SECTION_MODEL);
     model->n_kv_heads = 2;
     refuses("n_heads is 3: not a multiple of n_kv_heads 2");
@@ -982,9 +946,8 @@ static void hyper_parameters_are_checked_at_open(void **state)
     refuses("section model: its fields do not match the blocks feature");
 }
 
-static void inv_freq_must_be_between_0_and_1(void **state)
+ON_IMAGE(inv_freq_must_be_between_0_and_1)
 {
-    (void)state;
     static const float bad[] = {-1e-30f, 1.0000001f, INFINITY, NAN};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ((float *)section_data(SECTION_INV_FREQ))[2] = bad[i];
@@ -992,9 +955,8 @@ static void inv_freq_must_be_between_0_and_1(void **state)
     }
 }
 
-static void stop_ids_must_ascend_within_the_vocabulary(void **state)
+ON_IMAGE(stop_ids_must_ascend_within_the_vocabulary)
 {
-    (void)state;
     static const uint32_t bad[][3] = {{0, 0, 18}, {2, 1, 18}, {0, 2, 19}, {0, 2, NO_TOKEN}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         memcpy(section_data(SECTION_STOP), bad[i], sizeof bad[i]);
@@ -1002,9 +964,8 @@ static void stop_ids_must_ascend_within_the_vocabulary(void **state)
     }
 }
 
-static void generation_defaults_must_be_what_they_say(void **state)
+ON_IMAGE(generation_defaults_must_be_what_they_say)
 {
-    (void)state;
     struct blob_generation *g = section_data(SECTION_GENERATION);
     g->present |= 1 << 6;
     refuses("section generation: malformed generation defaults");
@@ -1025,9 +986,8 @@ static void generation_defaults_must_be_what_they_say(void **state)
     refuses("section generation: malformed generation defaults");
 }
 
-static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **state)
+ON_IMAGE(every_field_of_every_tensor_must_be_what_the_model_calls_for)
 {
-    (void)state;
     size_t n = section(SECTION_TENSORS)->size / sizeof(struct blob_tensor);
     assert_int_equal(n, smol_tensor_count(&odd_model));
     struct tensor_key key = {.role = ROLE_EMBED};
@@ -1045,9 +1005,8 @@ static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **
     }
 }
 
-static void a_model_of_another_size_does_not_fit_the_tensors(void **state)
+ON_IMAGE(a_model_of_another_size_does_not_fit_the_tensors)
 {
-    (void)state;
     struct blob_model *model = section_data(SECTION_MODEL);
     model->n_layers = 3;
     refuses("wrong number of tensors");
@@ -1061,9 +1020,8 @@ static void a_model_of_another_size_does_not_fit_the_tensors(void **state)
     refuses("tensor embed does not match the model");
 }
 
-static void the_tensors_must_fill_the_weights_section(void **state)
+ON_IMAGE(the_tensors_must_fill_the_weights_section)
 {
-    (void)state;
     image.size += 64;
     unmap_image();
     assert_int_equal(truncate(path, (off_t)image.size), 0);
@@ -1073,9 +1031,8 @@ static void the_tensors_must_fill_the_weights_section(void **state)
     refuses("the tensors do not fill the weights section");
 }
 
-static void the_tokenizers_rules_are_checked(void **state)
+ON_IMAGE(the_tokenizers_rules_are_checked)
 {
-    (void)state;
     struct blob_tokenizer *t = section_data(SECTION_TOKENIZER);
     t->n_tokens = 20;
     refuses("more tokens than the model's vocabulary");
@@ -1111,9 +1068,8 @@ static bool accepts_value(size_t offset, uint32_t value)
     return !status;
 }
 
-static void every_hyper_parameter_has_its_range(void **state)
+TEST(every_hyper_parameter_has_its_range)
 {
-    (void)state;
     static const struct limits limits[] = {
         LIMITS(family, 1, 1),
         LIMITS(n_layers, 1, 1024),
@@ -1154,9 +1110,8 @@ static bool accepts_model(const struct blob_model *model)
     return !status;
 }
 
-static void fields_of_blocks_have_their_ranges(void **state)
+TEST(fields_of_blocks_have_their_ranges)
 {
-    (void)state;
     static const struct limits limits[] = {
         LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 2), LIMITS(sliding_window, 0, 1 << 24),
         LIMITS(n_rope_tables, 2, 2), /* the scale applies to both */
@@ -1183,9 +1138,8 @@ static void fields_of_blocks_have_their_ranges(void **state)
     }
 }
 
-static void scales_and_caps_are_finite_and_not_negative(void **state)
+TEST(scales_and_caps_are_finite_and_not_negative)
 {
-    (void)state;
     static const size_t places[] = {
         offsetof(struct blob_model, embedding_scale),   offsetof(struct blob_model, residual_scale),
         offsetof(struct blob_model, attention_scale),   offsetof(struct blob_model, logit_divisor),
@@ -1214,9 +1168,8 @@ static void scales_and_caps_are_finite_and_not_negative(void **state)
     assert_true(accepts_model(&model));
 }
 
-static void layers_must_fit_the_model(void **state)
+ON_RICH_IMAGE(layers_must_fit_the_model)
 {
-    (void)state;
     uint8_t *layers = section_data(SECTION_LAYERS);
     struct blob_model *model = section_data(SECTION_MODEL);
     layers[1] = 8;
@@ -1240,9 +1193,8 @@ static void layers_must_fit_the_model(void **state)
     refuses("wrong number of sections");
 }
 
-static void a_feature_must_be_needed(void **state)
+ON_RICH_IMAGE(a_feature_must_be_needed)
 {
-    (void)state;
     struct blob_model *model = section_data(SECTION_MODEL);
     const size_t start = offsetof(struct blob_model, blocks);
     memset(section_data(SECTION_LAYERS), 0, 2);
@@ -1267,9 +1219,8 @@ static struct blob_tensor *entry_of(enum tensor_role role)
     return entry;
 }
 
-static void a_mix_is_read_as_it_was_written(void **state)
+ON_MIXED_IMAGE(a_mix_is_read_as_it_was_written)
 {
-    (void)state;
     struct blob blob;
     char text[MAX_MIX];
     assert_int_equal(smol_blob_open(path, true, VERIFY_AT_OPEN, &blob, &error), SMOL_OK);
@@ -1291,9 +1242,8 @@ static void a_mix_is_read_as_it_was_written(void **state)
     smol_blob_close(&blob);
 }
 
-static void the_storage_of_a_matrix_is_checked(void **state)
+ON_MIXED_IMAGE(the_storage_of_a_matrix_is_checked)
 {
-    (void)state;
     static const uint32_t bad_dtypes[] = {0, DTYPE_F32, DTYPE_BF16, 7, UINT32_MAX};
     for (size_t i = 0; i < sizeof bad_dtypes / sizeof bad_dtypes[0]; i++) {
         entry_of(ROLE_ATTN_Q)->dtype = bad_dtypes[i];
@@ -1313,9 +1263,8 @@ static void the_storage_of_a_matrix_is_checked(void **state)
     refuses("tensor layers.0.attn_o does not match the model");
 }
 
-static void a_mix_must_be_of_an_int8_model_and_needed(void **state)
+ON_MIXED_IMAGE(a_mix_must_be_of_an_int8_model_and_needed)
 {
-    (void)state;
     ((struct blob_model *)section_data(SECTION_MODEL))->dtype = DTYPE_BF16;
     refuses("section model: its dtype does not match the mixed feature");
     header()->required_features = 0;
@@ -1335,9 +1284,8 @@ static void a_mix_must_be_of_an_int8_model_and_needed(void **state)
               "section levels: no matrix needs the mixed feature");
 }
 
-static void levels_ascend_within_127_and_zeros_follow(void **state)
+ON_MIXED_IMAGE(levels_ascend_within_127_and_zeros_follow)
 {
-    (void)state;
     struct blob_levels *levels = section_data(SECTION_LEVELS);
     levels[1].values[16] = 105;
     refuses("tensor layers.0.attn_q has levels that are malformed");
@@ -1355,9 +1303,8 @@ static void levels_ascend_within_127_and_zeros_follow(void **state)
     restore();
 }
 
-static void epsilon_and_theta_have_ranges_that_exclude_nan(void **state)
+TEST(epsilon_and_theta_have_ranges_that_exclude_nan)
 {
-    (void)state;
     static const float bad_epsilon[] = {-1e-9f, 1, INFINITY, NAN};
     static const double bad_theta[] = {0.999, 0, -1, 1.0001e30, INFINITY, NAN};
     for (size_t i = 0; i < sizeof bad_epsilon / sizeof bad_epsilon[0]; i++) {
@@ -1393,9 +1340,8 @@ static struct blob_model largest_model(enum blob_dtype dtype)
     return model;
 }
 
-static void no_size_overflows_even_for_the_largest_model(void **state)
+TEST(no_size_overflows_even_for_the_largest_model)
 {
-    (void)state;
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
     for (size_t i = 0; i < 3; i++) {
         struct blob_model model = largest_model(dtypes[i]);
@@ -1418,9 +1364,8 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
     }
 }
 
-static void the_largest_model_in_a_tiny_file_is_refused(void **state)
+ON_IMAGE(the_largest_model_in_a_tiny_file_is_refused)
 {
-    (void)state;
     struct blob_model largest = largest_model(DTYPE_F32);
     memcpy(section_data(SECTION_MODEL), &largest, MODEL_SECTION_SIZE);
     refuses("section inv_freq: its size does not match the model");
@@ -1450,9 +1395,8 @@ static void fails_verification(void)
     restore();
 }
 
-static void verification_wants_zeros_wherever_there_is_no_weight(void **state)
+ON_IMAGE(verification_wants_zeros_wherever_there_is_no_weight)
 {
-    (void)state;
     uint64_t gate = tensor(ROLE_MLP_GATE)->offset; /* (35, 7): one group, 25 of 32 inputs unused */
     uint64_t down = tensor(ROLE_MLP_DOWN)->offset; /* (7, 35): two groups, 7 of 16 rows used */
     image.bytes[gate + 64 + 64 + 3] = 1;           /* row 0, input 7 */
@@ -1469,9 +1413,8 @@ static void verification_wants_zeros_wherever_there_is_no_weight(void **state)
     fails_verification();
 }
 
-static void verification_wants_numbers_that_the_format_allows(void **state)
+ON_IMAGE(verification_wants_numbers_that_the_format_allows)
 {
-    (void)state;
     uint64_t gate = tensor(ROLE_MLP_GATE)->offset;
     static const uint16_t bad[] = {0x7c00, 0x7e00, 0x8000, 0xfc00};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -1498,9 +1441,8 @@ static void only_zero_is_valid(uint64_t offset)
     }
 }
 
-static void verification_knows_the_padding_of_codes(void **state)
+ON_MIXED_IMAGE(verification_knows_the_padding_of_codes)
 {
-    (void)state;
     uint64_t up = tensor(ROLE_MLP_UP)->offset;     /* int4, (35, 7): inputs 7 to 31 are missing */
     uint64_t gate = tensor(ROLE_MLP_GATE)->offset; /* int5, (35, 7) */
     uint64_t o = tensor(ROLE_ATTN_O)->offset;      /* int6, (7, 18): rows 7 to 15 are missing */
@@ -1520,9 +1462,8 @@ static void verification_knows_the_padding_of_codes(void **state)
     fails_verification();
 }
 
-static void verification_wants_finite_scales_of_codes(void **state)
+ON_MIXED_IMAGE(verification_wants_finite_scales_of_codes)
 {
-    (void)state;
     uint64_t up = tensor(ROLE_MLP_UP)->offset;
     static const uint16_t bad[] = {0x7c00, 0x7e00, 0x8000, 0xfc00, 0xffff};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -1535,9 +1476,8 @@ static void verification_wants_finite_scales_of_codes(void **state)
     assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
 }
 
-static void verification_knows_f32_tiles_too(void **state)
+ON_IMAGE(verification_knows_f32_tiles_too)
 {
-    (void)state;
     struct blob_model model = odd_model;
     model.dtype = DTYPE_F32;
     unmap_image();
@@ -1551,9 +1491,8 @@ static void verification_knows_f32_tiles_too(void **state)
     fails_verification();
 }
 
-static void verification_knows_bf16_tiles_too(void **state)
+ON_IMAGE(verification_knows_bf16_tiles_too)
 {
-    (void)state;
     struct blob_model model = odd_model;
     model.dtype = DTYPE_BF16;
     unmap_image();
@@ -1585,9 +1524,8 @@ static void spoil(uint8_t *matrix, enum blob_dtype dtype, uint64_t row, uint64_t
             0x80;
 }
 
-static void verification_looks_at_each_weight(void **state)
+ON_IMAGE(verification_looks_at_each_weight)
 {
-    (void)state;
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
     for (size_t i = 0; i < 3; i++) {
         struct blob_model model = odd_model;
@@ -1622,9 +1560,8 @@ static smol_status use(const struct blob *blob, enum tensor_role role)
     return smol_blob_check(blob, t->offset, t->size, &error);
 }
 
-static void a_damaged_tensor_is_reported_by_name_when_it_is_used(void **state)
+ON_IMAGE(a_damaged_tensor_is_reported_by_name_when_it_is_used)
 {
-    (void)state;
     struct blob_model model = wide_model();
     struct blob blob;
     unmap_image();
@@ -1663,9 +1600,8 @@ static void name_tensors(const struct blob_model *model, uint64_t begin, uint64_
         snprintf(text, size, "data damaged (weights, tensor %s to %s, bytes", first, last);
 }
 
-static void damage_is_reported_with_all_tensors_of_the_chunk_and_its_bytes(void **state)
+ON_IMAGE(damage_is_reported_with_all_tensors_of_the_chunk_and_its_bytes)
 {
-    (void)state;
     for (uint32_t tied = 0; tied < 2; tied++) {
         struct blob_model model = wide_model();
         model.tied_embeddings = tied;
@@ -1688,9 +1624,8 @@ static void damage_is_reported_with_all_tensors_of_the_chunk_and_its_bytes(void 
     }
 }
 
-static void with_checking_off_damage_is_reported_by_verify_only(void **state)
+ON_IMAGE(with_checking_off_damage_is_reported_by_verify_only)
 {
-    (void)state;
     struct blob blob;
     image.bytes[tensor(ROLE_OUTPUT)->offset + 64] ^= 1;
     assert_int_equal(smol_blob_open(path, true, VERIFY_OFF, &blob, &error), SMOL_OK);
@@ -1699,9 +1634,8 @@ static void with_checking_off_damage_is_reported_by_verify_only(void **state)
     smol_blob_close(&blob);
 }
 
-static void a_chunk_found_right_is_not_read_again_but_by_verify(void **state)
+ON_IMAGE(a_chunk_found_right_is_not_read_again_but_by_verify)
 {
-    (void)state;
     struct blob blob;
     assert_int_equal(smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, &error), SMOL_OK);
     assert_int_equal(use(&blob, ROLE_OUTPUT), SMOL_OK);
@@ -1711,9 +1645,8 @@ static void a_chunk_found_right_is_not_read_again_but_by_verify(void **state)
     smol_blob_close(&blob);
 }
 
-static void a_blob_read_into_memory_does_not_see_later_damage(void **state)
+ON_IMAGE(a_blob_read_into_memory_does_not_see_later_damage)
 {
-    (void)state;
     struct blob blob;
     assert_int_equal(smol_blob_open(path, false, VERIFY_FIRST_USE, &blob, &error), SMOL_OK);
     memset(image.bytes, 0xff, image.size);
@@ -1722,9 +1655,8 @@ static void a_blob_read_into_memory_does_not_see_later_damage(void **state)
     smol_blob_close(&blob);
 }
 
-static void using_nothing_is_fine(void **state)
+ON_IMAGE(using_nothing_is_fine)
 {
-    (void)state;
     struct blob blob;
     assert_int_equal(smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, &error), SMOL_OK);
     memset(image.bytes + image.data_offset, 0xff, image.size - image.data_offset);
@@ -1744,9 +1676,8 @@ static bool file_is(const char *text)
     return n == strlen(text) && memcmp(bytes, text, n) == 0;
 }
 
-static void the_same_contents_give_the_same_bytes(void **state)
+ON_IMAGE(the_same_contents_give_the_same_bytes)
 {
-    (void)state;
     make_blob(&odd_model); /* again, while the first one is mapped */
     struct file_view view;
     assert_int_equal(smol_file_read(path, SIZE_MAX, &view, &error), SMOL_OK);
@@ -1755,9 +1686,8 @@ static void the_same_contents_give_the_same_bytes(void **state)
     smol_file_close(&view);
 }
 
-static void the_pieces_that_data_comes_in_do_not_matter(void **state)
+ON_IMAGE(the_pieces_that_data_comes_in_do_not_matter)
 {
-    (void)state;
     const struct blob_contents contents = contents_of(&odd_model);
     struct blob_writer *writer;
     const uint8_t *data = image.pristine + section(SECTION_WEIGHTS)->offset;
@@ -1771,9 +1701,8 @@ static void the_pieces_that_data_comes_in_do_not_matter(void **state)
     check_round_trip(&odd_model, true);
 }
 
-static void blobs_larger_than_the_writers_buffer_are_whole(void **state)
+IN_FOLDER(blobs_larger_than_the_writers_buffer_are_whole)
 {
-    (void)state;
     struct blob_model model = wide_model();
     model.vocab_size = 900;
     model.intermediate_size = 900; /* about 1.2 MiB */
@@ -1781,9 +1710,8 @@ static void blobs_larger_than_the_writers_buffer_are_whole(void **state)
     check_round_trip(&model, true);
 }
 
-static void an_existing_file_is_kept_without_force(void **state)
+IN_FOLDER(an_existing_file_is_kept_without_force)
 {
-    (void)state;
     const struct blob_contents contents = contents_of(&odd_model);
     temporary_write_text(&temporary, "tiny.smol", "old");
     complains(write_blob(path, false, &contents, &error), SMOL_ERROR_FILE, "exists already");
@@ -1793,9 +1721,8 @@ static void an_existing_file_is_kept_without_force(void **state)
     assert_int_equal(temporary_count(&temporary), 1);
 }
 
-static void giving_up_leaves_nothing_behind(void **state)
+IN_FOLDER(giving_up_leaves_nothing_behind)
 {
-    (void)state;
     const struct blob_contents contents = contents_of(&odd_model);
     struct blob_writer *writer;
     assert_int_equal(smol_writer_open(path, false, &contents, &writer, &error), SMOL_OK);
@@ -1818,9 +1745,8 @@ static smol_status write_within(rlim_t limit, const struct blob_contents *conten
     return status;
 }
 
-static void a_failing_write_keeps_the_old_file_and_leaves_nothing_behind(void **state)
+IN_FOLDER(a_failing_write_keeps_the_old_file_and_leaves_nothing_behind)
 {
-    (void)state;
     struct blob_model model = wide_model(); /* larger than the writer's buffer of 1 MiB */
     model.intermediate_size = 1800;
     const struct blob_contents contents = contents_of(&model);
@@ -1837,9 +1763,8 @@ static void a_failing_write_keeps_the_old_file_and_leaves_nothing_behind(void **
 }
 
 /* A failure while data is written must not be forgotten when the disk has space again. */
-static void appending_reports_a_failing_write_itself(void **state)
+IN_FOLDER(appending_reports_a_failing_write_itself)
 {
-    (void)state;
     static const uint8_t data[3 << 20];
     struct blob_model model = wide_model();
     model.vocab_size = 1 << 16; /* 17 MiB, of which these are the first */
@@ -1858,18 +1783,16 @@ static void appending_reports_a_failing_write_itself(void **state)
     assert_int_equal(temporary_count(&temporary), 0);
 }
 
-static void a_folder_that_is_missing_is_reported(void **state)
+IN_FOLDER(a_folder_that_is_missing_is_reported)
 {
-    (void)state;
     const struct blob_contents contents = contents_of(&odd_model);
     char missing[256];
     snprintf(missing, sizeof missing, "%s/no/tiny.smol", temporary.folder);
     complains(write_blob(missing, false, &contents, &error), SMOL_ERROR_FILE, "cannot create");
 }
 
-static void the_umask_is_honoured(void **state)
+IN_FOLDER(the_umask_is_honoured)
 {
-    (void)state;
     struct stat info;
     mode_t old = umask(027);
     make_blob(&odd_model);
@@ -1878,93 +1801,7 @@ static void the_umask_is_honoured(void **state)
     assert_int_equal(info.st_mode & 07777, 0640);
 }
 
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-#define on_image(test) cmocka_unit_test_setup_teardown(test, set_up_image, tear_down_image)
-#define on_mixed_image(test)                                                                       \
-    cmocka_unit_test_setup_teardown(test, set_up_mixed_image, tear_down_image)
-#define on_rich_image(test)                                                                        \
-    cmocka_unit_test_setup_teardown(test, set_up_rich_image, tear_down_image)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        in_folder(what_is_written_is_read),
-        in_folder(what_blocks_say_is_read),
-        in_folder(what_states_say_is_read),
-        in_folder(what_hybrids_say_is_read),
-        in_folder(what_latent_vectors_say_is_read),
-        cmocka_unit_test(hybrids_have_blocks_one_after_the_other),
-        cmocka_unit_test(blocks_that_contradict_themselves_are_refused),
-        cmocka_unit_test(a_plain_model_that_is_spelled_out_is_reduced),
-        cmocka_unit_test(tensors_come_in_order_and_have_names),
-        cmocka_unit_test(norms_stand_where_a_layer_uses_them),
-        in_folder(sections_may_be_empty_where_the_model_has_nothing),
-        on_image(data_starts_at_the_next_64_kib_and_padding_is_zero),
-        on_image(every_truncation_is_refused),
-        on_image(appended_bytes_are_refused),
-        on_image(a_spoilt_tokenizer_is_refused_at_open_by_its_digest),
-        in_folder(other_kinds_of_file_are_named),
-        in_folder(line_ends_changed_by_a_text_transfer_are_recognised),
-        in_folder(what_is_no_file_is_refused),
-        on_image(newer_versions_and_unknown_needs_are_unsupported),
-        on_image(newer_minor_versions_and_optional_features_are_read),
-        on_image(the_headers_rules_are_checked),
-        on_image(the_data_must_start_where_the_header_says),
-        on_image(sections_must_be_the_known_ones_in_order),
-        on_image(sections_must_lie_one_after_the_other),
-        on_image(sections_must_lie_within_their_part_of_the_file),
-        on_image(bytes_between_sections_must_be_zero),
-        on_image(nothing_may_follow_the_last_section),
-        on_image(states_that_break_a_rule_are_refused),
-        on_image(hybrids_that_break_a_rule_are_refused),
-        on_image(latent_vectors_that_break_a_rule_are_refused),
-        cmocka_unit_test(latent_vectors_go_with_few_other_parts),
-        cmocka_unit_test(sizes_of_recurrences_have_their_ranges),
-        on_rich_image(a_gate_of_attention_needs_states),
-        on_image(front_sections_must_have_the_size_of_their_contents),
-        on_image(resized_front_sections_are_refused_even_in_place),
-        on_image(hyper_parameters_are_checked_at_open),
-        on_image(inv_freq_must_be_between_0_and_1),
-        on_image(stop_ids_must_ascend_within_the_vocabulary),
-        on_image(generation_defaults_must_be_what_they_say),
-        on_image(every_field_of_every_tensor_must_be_what_the_model_calls_for),
-        on_image(a_model_of_another_size_does_not_fit_the_tensors),
-        on_image(the_tensors_must_fill_the_weights_section),
-        on_image(the_tokenizers_rules_are_checked),
-        cmocka_unit_test(every_hyper_parameter_has_its_range),
-        cmocka_unit_test(fields_of_blocks_have_their_ranges),
-        cmocka_unit_test(scales_and_caps_are_finite_and_not_negative),
-        on_rich_image(layers_must_fit_the_model),
-        on_rich_image(a_feature_must_be_needed),
-        on_mixed_image(a_mix_is_read_as_it_was_written),
-        on_mixed_image(the_storage_of_a_matrix_is_checked),
-        on_mixed_image(a_mix_must_be_of_an_int8_model_and_needed),
-        on_mixed_image(levels_ascend_within_127_and_zeros_follow),
-        on_mixed_image(verification_knows_the_padding_of_codes),
-        on_mixed_image(verification_wants_finite_scales_of_codes),
-        cmocka_unit_test(epsilon_and_theta_have_ranges_that_exclude_nan),
-        cmocka_unit_test(no_size_overflows_even_for_the_largest_model),
-        on_image(the_largest_model_in_a_tiny_file_is_refused),
-        on_image(verification_wants_zeros_wherever_there_is_no_weight),
-        on_image(verification_wants_numbers_that_the_format_allows),
-        on_image(verification_looks_at_each_weight),
-        on_image(verification_knows_f32_tiles_too),
-        on_image(verification_knows_bf16_tiles_too),
-        on_image(a_damaged_tensor_is_reported_by_name_when_it_is_used),
-        on_image(damage_is_reported_with_all_tensors_of_the_chunk_and_its_bytes),
-        on_image(with_checking_off_damage_is_reported_by_verify_only),
-        on_image(a_chunk_found_right_is_not_read_again_but_by_verify),
-        on_image(a_blob_read_into_memory_does_not_see_later_damage),
-        on_image(using_nothing_is_fine),
-        on_image(the_same_contents_give_the_same_bytes),
-        on_image(the_pieces_that_data_comes_in_do_not_matter),
-        in_folder(blobs_larger_than_the_writers_buffer_are_whole),
-        in_folder(an_existing_file_is_kept_without_force),
-        in_folder(giving_up_leaves_nothing_behind),
-        in_folder(a_failing_write_keeps_the_old_file_and_leaves_nothing_behind),
-        in_folder(appending_reports_a_failing_write_itself),
-        in_folder(a_folder_that_is_missing_is_reported),
-        in_folder(the_umask_is_honoured),
-    };
-    return cmocka_run_group_tests_name("blob", tests, NULL, NULL);
+    return run_all_tests("blob", NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* Tests of models whose blocks use all of FEATURE_BLOCKS and FEATURE_COMPONENTS: any number of
  * threads, any split into batches and any kernels compute the same bits, with windows that end
  * within a block, beyond one, and beyond a span. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "runtime/kernels/kernels.h"
 #include "smol.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 enum { N_IDS = SLOW ? 150 : 330, MAX_VOCABULARY = 19 };
 
@@ -92,25 +86,22 @@ static struct blob_model model_with(uint32_t blocks, uint32_t sliding_window, en
     return model;
 }
 
-static void f32_blobs_give_one_answer(void **state)
+TEST(f32_blobs_give_one_answer)
 {
-    (void)state;
     const struct blob_model model =
         model_with(BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS, 5, DTYPE_F32);
     check_model(&model);
 }
 
-static void bf16_blobs_give_one_answer(void **state)
+TEST(bf16_blobs_give_one_answer)
 {
-    (void)state;
     const struct blob_model model =
         model_with(BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS | BLOCK_QK_NORM_ALL, 100, DTYPE_BF16);
     check_model(&model);
 }
 
-static void int8_blobs_give_one_answer(void **state)
+TEST(int8_blobs_give_one_answer)
 {
-    (void)state;
     const struct blob_model model =
         model_with(BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_ALL, N_IDS - 40, DTYPE_INT8);
     check_model(&model);
@@ -126,33 +117,29 @@ static void check_components(uint32_t blocks, enum activation activation, enum b
     check_model(&model);
 }
 
-static void parallel_blocks_give_one_answer(void **state)
+TEST(parallel_blocks_give_one_answer)
 {
-    (void)state;
     check_components(BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_PARALLEL | BLOCK_ONE_NORM |
                          BLOCK_OUTPUT_BIAS,
                      ACTIVATION_GELU_TANH, DTYPE_INT8);
 }
 
-static void learned_positions_give_one_answer(void **state)
+TEST(learned_positions_give_one_answer)
 {
-    (void)state;
     check_components(BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_POSITIONS, ACTIVATION_GELU,
                      DTYPE_BF16);
 }
 
-static void late_norms_of_neighbours_give_one_answer(void **state)
+TEST(late_norms_of_neighbours_give_one_answer)
 {
-    (void)state;
     check_components(BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_LATE | BLOCK_ROTATE_NEIGHBOURS |
                          BLOCK_PARALLEL | BLOCK_NORM_OUTPUTS,
                      ACTIVATION_GELU, DTYPE_F32);
 }
 
 /* A cap would make these logits finite again. */
-static void a_cap_does_not_hide_infinity(void **state)
+TEST(a_cap_does_not_hide_infinity)
 {
-    (void)state;
     struct blob_model model = model_with(0, 5, DTYPE_F32);
     const struct blob_contents contents = contents_of(&model);
     static logits_t logits;
@@ -193,15 +180,13 @@ static void overflows_in(const char *what, float softcap)
     smol_model_close(handle);
 }
 
-static void a_window_does_not_hide_infinity(void **state)
+TEST(a_window_does_not_hide_infinity)
 {
-    (void)state;
     overflows_in("NaN or infinity in the attention output (layer 0, ", 0);
 }
 
-static void a_cap_of_scores_does_not_hide_infinity(void **state)
+TEST(a_cap_of_scores_does_not_hide_infinity)
 {
-    (void)state;
     overflows_in("NaN or infinity in the keys (layer 0, ", 5);
 }
 
@@ -217,16 +202,5 @@ static int set_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f32_blobs_give_one_answer),
-        cmocka_unit_test(bf16_blobs_give_one_answer),
-        cmocka_unit_test(int8_blobs_give_one_answer),
-        cmocka_unit_test(parallel_blocks_give_one_answer),
-        cmocka_unit_test(learned_positions_give_one_answer),
-        cmocka_unit_test(late_norms_of_neighbours_give_one_answer),
-        cmocka_unit_test(a_cap_does_not_hide_infinity),
-        cmocka_unit_test(a_window_does_not_hide_infinity),
-        cmocka_unit_test(a_cap_of_scores_does_not_hide_infinity),
-    };
-    return cmocka_run_group_tests_name("blocks", tests, set_up, temporary_tear_down);
+    return run_all_tests("blocks", set_up, temporary_tear_down);
 }

@@ -1,14 +1,8 @@
 /* Tests of the assignment of a checkpoint's tensors to the model's roles: every tensor that does
  * not fit is refused by name, and the data decides whether the output is tied. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "convert/checkpoint/checkpoint.h"
 #include "tests/unit/temporary.h"
+#include "tests/unit/unit.h"
 
 static struct temporary temporary;
 static smol_error error;
@@ -114,6 +108,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define IN_FOLDER(name) TEST_WITH(name, set_up, tear_down)
+
 static struct entry *find(const char *name)
 {
     for (size_t i = 0; i < c.n_entries; i++)
@@ -207,9 +203,8 @@ static void is_source(enum tensor_role role, uint32_t layer, const char *name)
     assert_string_equal(source_of(role, layer)->name, name);
 }
 
-static void every_role_finds_its_tensor(void **state)
+IN_FOLDER(every_role_finds_its_tensor)
 {
-    (void)state;
     c.model.attention_bias = c.model.mlp_bias = 1;
     add_biases(0);
     add_biases(1);
@@ -236,18 +231,16 @@ static void every_role_finds_its_tensor(void **state)
     assert_int_equal(c.model.tied_embeddings, 0);
 }
 
-static void the_three_float_types_may_be_mixed(void **state)
+IN_FOLDER(the_three_float_types_may_be_mixed)
 {
-    (void)state;
     find("model.norm.weight")->dtype = "BF16";
     find("model.embed_tokens.weight")->dtype = "F16";
     maps();
     assert_int_equal(source_of(ROLE_FINAL_NORM, 0)->dtype, ST_BF16);
 }
 
-static void rope_buffers_of_old_checkpoints_are_skipped(void **state)
+IN_FOLDER(rope_buffers_of_old_checkpoints_are_skipped)
 {
-    (void)state;
     add("model.layers.0.self_attn.rotary_emb.inv_freq", "[1]", 1);
     add("model.rotary_emb.inv_freq", "[1]", 1)->dtype = "I64";
     maps();
@@ -255,9 +248,8 @@ static void rope_buffers_of_old_checkpoints_are_skipped(void **state)
 
 /* --- checkpoints that do not fit ------------------------------------------------------------- */
 
-static void every_missing_tensor_is_named(void **state)
+IN_FOLDER(every_missing_tensor_is_named)
 {
-    (void)state;
     c.model.attention_bias = c.model.mlp_bias = 1;
     add_biases(0);
     add_biases(1);
@@ -271,17 +263,15 @@ static void every_missing_tensor_is_named(void **state)
     maps();
 }
 
-static void tensors_that_the_model_does_not_have_are_named(void **state)
+IN_FOLDER(tensors_that_the_model_does_not_have_are_named)
 {
-    (void)state;
     add("model.layers.0.self_attn.q_norm.weight", "[6]", 6);
     refuses(SMOL_ERROR_DAMAGED, "model.layers.0.self_attn.q_norm.weight",
             "is not part of the model");
 }
 
-static void weights_that_need_scales_are_named(void **state)
+IN_FOLDER(weights_that_need_scales_are_named)
 {
-    (void)state;
     static const char *const names[] = {"q_proj.weight_scale_inv", "q_proj.weight_scale",
                                         "q_proj.input_scale"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -293,23 +283,20 @@ static void weights_that_need_scales_are_named(void **state)
     }
 }
 
-static void a_layer_too_many_is_named(void **state)
+IN_FOLDER(a_layer_too_many_is_named)
 {
-    (void)state;
     add_layer(2);
     refuses(SMOL_ERROR_DAMAGED, "model.layers.2.", "is not part of the model");
 }
 
-static void biases_that_the_configuration_denies_are_named(void **state)
+IN_FOLDER(biases_that_the_configuration_denies_are_named)
 {
-    (void)state;
     add("model.layers.1.mlp.up_proj.bias", "[5]", 5);
     refuses(SMOL_ERROR_DAMAGED, "model.layers.1.mlp.up_proj.bias", "is not part of the model");
 }
 
-static void tensors_of_another_shape_are_named_with_both_shapes(void **state)
+IN_FOLDER(tensors_of_another_shape_are_named_with_both_shapes)
 {
-    (void)state;
     static const struct {
         const char *name, *shape, *found, *expected;
         size_t n_elements;
@@ -333,9 +320,8 @@ static void tensors_of_another_shape_are_named_with_both_shapes(void **state)
     }
 }
 
-static void tensors_that_are_no_floats_are_named_with_their_type(void **state)
+IN_FOLDER(tensors_that_are_no_floats_are_named_with_their_type)
 {
-    (void)state;
     static const char *const dtypes[] = {"I8", "I32", "I64", "F64"};
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         find("model.layers.1.self_attn.o_proj.weight")->dtype = dtypes[i];
@@ -345,9 +331,8 @@ static void tensors_that_are_no_floats_are_named_with_their_type(void **state)
 
 /* --- the head -------------------------------------------------------------------------------- */
 
-static void a_tied_head_may_be_absent(void **state)
+IN_FOLDER(a_tied_head_may_be_absent)
 {
-    (void)state;
     c.model.tied_embeddings = 1;
     drop("lm_head.weight");
     maps();
@@ -355,16 +340,14 @@ static void a_tied_head_may_be_absent(void **state)
     assert_int_equal(c.model.tied_embeddings, 1);
 }
 
-static void an_untied_head_may_not_be_absent(void **state)
+IN_FOLDER(an_untied_head_may_not_be_absent)
 {
-    (void)state;
     drop("lm_head.weight");
     refuses(SMOL_ERROR_DAMAGED, "lm_head.weight", "is missing");
 }
 
-static void a_head_that_equals_the_embedding_is_stored_once(void **state)
+IN_FOLDER(a_head_that_equals_the_embedding_is_stored_once)
 {
-    (void)state;
     find("lm_head.weight")->fill = find("model.embed_tokens.weight")->fill;
     for (uint32_t tied = 0; tied < 2; tied++) { /* independent of the configuration */
         c.model.tied_embeddings = tied;
@@ -374,9 +357,8 @@ static void a_head_that_equals_the_embedding_is_stored_once(void **state)
     }
 }
 
-static void a_head_that_differs_is_not_tied_whatever_the_configuration_says(void **state)
+IN_FOLDER(a_head_that_differs_is_not_tied_whatever_the_configuration_says)
 {
-    (void)state;
     for (uint32_t tied = 0; tied < 2; tied++) {
         c.model.tied_embeddings = tied;
         maps();
@@ -385,9 +367,8 @@ static void a_head_that_differs_is_not_tied_whatever_the_configuration_says(void
     }
 }
 
-static void a_head_of_another_type_is_not_tied(void **state)
+IN_FOLDER(a_head_of_another_type_is_not_tied)
 {
-    (void)state;
     struct entry *head = find("lm_head.weight");
     head->fill = find("model.embed_tokens.weight")->fill;
     head->dtype = "BF16";
@@ -396,26 +377,7 @@ static void a_head_of_another_type_is_not_tied(void **state)
     assert_int_equal(c.model.tied_embeddings, 0);
 }
 
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        in_folder(every_role_finds_its_tensor),
-        in_folder(the_three_float_types_may_be_mixed),
-        in_folder(rope_buffers_of_old_checkpoints_are_skipped),
-        in_folder(every_missing_tensor_is_named),
-        in_folder(tensors_that_the_model_does_not_have_are_named),
-        in_folder(weights_that_need_scales_are_named),
-        in_folder(a_layer_too_many_is_named),
-        in_folder(biases_that_the_configuration_denies_are_named),
-        in_folder(tensors_of_another_shape_are_named_with_both_shapes),
-        in_folder(tensors_that_are_no_floats_are_named_with_their_type),
-        in_folder(a_tied_head_may_be_absent),
-        in_folder(an_untied_head_may_not_be_absent),
-        in_folder(a_head_that_equals_the_embedding_is_stored_once),
-        in_folder(a_head_that_differs_is_not_tied_whatever_the_configuration_says),
-        in_folder(a_head_of_another_type_is_not_tied),
-    };
-    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
+    return run_all_tests("checkpoint", NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* Tests of the comparison of a blob with its checkpoint: a change anywhere is found and named, even
  * if the digests are correct; and the sink receives exactly the bytes of a file. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "convert/blob/writer.h"
 #include "convert/provenance.h"
 #include "tests/unit/demo_copy.h"
+#include "tests/unit/unit.h"
 
 /* Compares the copy, which verifies as a blob, with the checkpoint. */
 static smol_status compare(bool *same_release)
@@ -37,17 +31,15 @@ static void differs_at(uint64_t offset, const char *place)
 
 /* --- differences ----------------------------------------------------------------------------- */
 
-static void a_blob_comes_from_its_checkpoint(void **state)
+TEST_WITH(a_blob_comes_from_its_checkpoint, restore, NULL)
 {
-    (void)state;
     bool same_release = false;
     assert_int_equal(compare(&same_release), SMOL_OK);
     assert_true(same_release);
 }
 
-static void each_section_is_compared_and_named(void **state)
+TEST_WITH(each_section_is_compared_and_named, restore, NULL)
 {
-    (void)state;
     static const struct {
         int section;
         uint64_t byte; /* a byte whose lowest bit may change without breaking a rule */
@@ -60,12 +52,12 @@ static void each_section_is_compared_and_named(void **state)
         {8, 64 + 6, "section tokenizer"}, /* whether token 0 is special */
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        restore(state);
+        restore(NULL);
         uint64_t offset = sections()[changes[i].section].offset + changes[i].byte;
         copy[offset] ^= 1;
         differs_at(offset, changes[i].place);
     }
-    restore(state);
+    restore(NULL);
     uint64_t offset = sections()[3].offset;
     struct blob_generation *generation = (void *)(copy + offset);
     generation->present |= GENERATION_TOP_K;
@@ -73,13 +65,12 @@ static void each_section_is_compared_and_named(void **state)
     differs_at(offset, "section generation");
 }
 
-static void the_first_and_the_last_weight_are_compared(void **state)
+TEST_WITH(the_first_and_the_last_weight_are_compared, restore, NULL)
 {
-    (void)state;
     uint64_t start = sections()[9].offset;
     copy[start + 64] ^= 1; /* a step of the first group */
     differs_at(start + 64, "weights, tensor embed");
-    restore(state);
+    restore(NULL);
     uint64_t last = start + sections()[9].size - 704 + 167 * 4; /* an element of the last vector */
     copy[last] ^= 1;
     differs_at(last, "weights, tensor final_norm");
@@ -87,19 +78,17 @@ static void the_first_and_the_last_weight_are_compared(void **state)
     differs_at(start + 64, "weights, tensor embed");
 }
 
-static void the_header_is_compared(void **state)
+TEST_WITH(the_header_is_compared, restore, NULL)
 {
-    (void)state;
     header()->minor = 2;
     differs_at(18, "header");
-    restore(state);
+    restore(NULL);
     header()->optional_features = 1 << 8;
     differs_at(49, "header");
 }
 
-static void another_release_is_told_apart_from_another_source(void **state)
+TEST_WITH(another_release_is_told_apart_from_another_source, restore, NULL)
 {
-    (void)state;
     bool same_release = true;
     char *provenance = (char *)copy + sections()[4].offset;
     provenance[20] ^= 1; /* the first character of the release */
@@ -110,9 +99,8 @@ static void another_release_is_told_apart_from_another_source(void **state)
     assert_non_null(strstr(error.message, "expected \"dtype: int8\""));
 }
 
-static void another_converter_is_a_difference(void **state)
+TEST_WITH(another_converter_is_a_difference, restore, NULL)
 {
-    (void)state;
     bool same_release = true;
     copy[sections()[4].offset + 11] = 'S'; /* converter: Smolconv */
     assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
@@ -120,9 +108,8 @@ static void another_converter_is_a_difference(void **state)
     assert_false(same_release);
 }
 
-static void missing_and_additional_lines_are_differences(void **state)
+TEST_WITH(missing_and_additional_lines_are_differences, restore, NULL)
 {
-    (void)state;
     bool same_release;
     struct blob_section *section = &sections()[4];
     const char *last = strrchr((char *)copy + section->offset, '\n');
@@ -138,7 +125,7 @@ static void missing_and_additional_lines_are_differences(void **state)
     section->size -= n;
     assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
     assert_non_null(strstr(error.message, "expected \"source: tokenizer_config.json"));
-    restore(state);
+    restore(NULL);
     n = round_up(end, 64) - end;
     memset(copy + end, 'x', n);
     section->size += n;
@@ -146,9 +133,8 @@ static void missing_and_additional_lines_are_differences(void **state)
     assert_true(!n || strstr(error.message, "expected \"\""));
 }
 
-static void only_a_whole_first_line_names_a_release(void **state)
+TEST(only_a_whole_first_line_names_a_release)
 {
-    (void)state;
     size_t n = 0;
     static const char good[] = "converter: smolconv 0.1.0\nx";
     assert_ptr_equal(smol_provenance_release(good, sizeof good - 1, &n), good + 20);
@@ -222,9 +208,8 @@ static smol_status rebuild(struct collector *collector)
     return status;
 }
 
-static void a_sink_gets_the_bytes_of_a_file(void **state)
+TEST(a_sink_gets_the_bytes_of_a_file)
 {
-    (void)state;
     struct collector collector = {.bytes = copy};
     memset(copy, 0xee, original.size);
     assert_int_equal(rebuild(&collector), SMOL_OK);
@@ -232,9 +217,8 @@ static void a_sink_gets_the_bytes_of_a_file(void **state)
     assert_memory_equal(copy, original.data, original.size);
 }
 
-static void an_error_of_the_sink_ends_the_blob(void **state)
+TEST(an_error_of_the_sink_ends_the_blob)
 {
-    (void)state;
     struct collector whole = {.bytes = copy};
     assert_int_equal(rebuild(&whole), SMOL_OK);
     for (int n = 1; n <= whole.n_calls; n++) {
@@ -247,9 +231,8 @@ static void an_error_of_the_sink_ends_the_blob(void **state)
 
 /* --- locations ------------------------------------------------------------------------------- */
 
-static void every_byte_has_a_place(void **state)
+TEST_WITH(every_byte_has_a_place, restore, NULL)
 {
-    (void)state;
     static const char *const names[] = {"model",      "inv_freq", "stop",    "generation",
                                         "provenance", "tensors",  "digests", "template",
                                         "tokenizer",  "weights"};
@@ -279,18 +262,5 @@ static void every_byte_has_a_place(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_blob_comes_from_its_checkpoint, restore),
-        cmocka_unit_test_setup(each_section_is_compared_and_named, restore),
-        cmocka_unit_test_setup(the_first_and_the_last_weight_are_compared, restore),
-        cmocka_unit_test_setup(the_header_is_compared, restore),
-        cmocka_unit_test_setup(another_release_is_told_apart_from_another_source, restore),
-        cmocka_unit_test_setup(another_converter_is_a_difference, restore),
-        cmocka_unit_test_setup(missing_and_additional_lines_are_differences, restore),
-        cmocka_unit_test(only_a_whole_first_line_names_a_release),
-        cmocka_unit_test(a_sink_gets_the_bytes_of_a_file),
-        cmocka_unit_test(an_error_of_the_sink_ends_the_blob),
-        cmocka_unit_test_setup(every_byte_has_a_place, restore),
-    };
-    return cmocka_run_group_tests_name("compare", tests, make_demo_copy, remove_demo_copy);
+    return run_all_tests("compare", make_demo_copy, remove_demo_copy);
 }

@@ -1,17 +1,12 @@
 /* Tests of smol_config_open, which resolves or refuses settings, and of the JSON reader that it
  * uses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <unistd.h>
 
 #include "convert/base/json.h"
 #include "convert/checkpoint/config.h"
 #include "format/model.h"
 #include "tests/unit/temporary_fixture.h"
+#include "tests/unit/unit.h"
 
 static struct config config;
 static uint32_t context; /* value of --context */
@@ -99,9 +94,8 @@ static void remove_other(const char *name)
 
 /* ---- the model ---- */
 
-static void reads_a_model(void **state)
+TEST(reads_a_model)
 {
-    (void)state;
     accepts("{}");
     const struct blob_model *model = &config.model;
     assert_int_equal(model->family, FAMILY_LLAMA);
@@ -125,9 +119,8 @@ static void reads_a_model(void **state)
     assert_int_equal(config.generation.present, 0);
 }
 
-static void takes_the_references_defaults(void **state)
+TEST(takes_the_references_defaults)
 {
-    (void)state;
     write_other("config.json", "{\"model_type\": \"llama\"}");
     assert_int_equal(load(), SMOL_OK);
     const struct blob_model *model = &config.model;
@@ -147,27 +140,24 @@ static void takes_the_references_defaults(void **state)
     assert_int_equal(config.stop[0], 2);
 }
 
-static void takes_null_where_the_reference_does(void **state)
+TEST(takes_null_where_the_reference_does)
 {
-    (void)state;
     accepts("{\"num_key_value_heads\": null, \"head_dim\": null,"
             " \"rope_parameters\": null, \"quantization_config\": null, \"torch_dtype\": null}");
     assert_int_equal(config.model.n_kv_heads, 6);
     assert_int_equal(config.model.head_dim, 8);
 }
 
-static void takes_head_dim_apart_from_hidden_size(void **state)
+TEST(takes_head_dim_apart_from_hidden_size)
 {
-    (void)state;
     accepts("{\"head_dim\": 32}");
     assert_int_equal(config.model.head_dim, 32);
     accepts("{\"head_dim\": 32, \"hidden_size\": 50}");
     assert_int_equal(config.model.hidden_size, 50);
 }
 
-static void reads_flags(void **state)
+TEST(reads_flags)
 {
-    (void)state;
     accepts("{\"attention_bias\": true, \"mlp_bias\": true, \"tie_word_embeddings\": false}");
     assert_int_equal(config.model.attention_bias, 1);
     assert_int_equal(config.model.mlp_bias, 1);
@@ -179,9 +169,8 @@ static void reads_flags(void **state)
             "tie_word_embeddings must be true or false, found a list");
 }
 
-static void refuses_sizes_out_of_range(void **state)
+TEST(refuses_sizes_out_of_range)
 {
-    (void)state;
     static const struct {
         const char *key;
         unsigned max;
@@ -202,9 +191,8 @@ static void refuses_sizes_out_of_range(void **state)
     }
 }
 
-static void refuses_sizes_that_do_not_divide(void **state)
+TEST(refuses_sizes_that_do_not_divide)
 {
-    (void)state;
     refuses("{\"num_key_value_heads\": 4}",
             "num_attention_heads 6 is not a multiple of num_key_value_heads 4");
     refuses("{\"hidden_size\": 50}", "hidden_size 50 is not a multiple of num_attention_heads 6");
@@ -213,9 +201,8 @@ static void refuses_sizes_that_do_not_divide(void **state)
     does_not_support("{\"hidden_size\": 12288}", "head_dim 2048 (hidden_size 12288");
 }
 
-static void refuses_other_architectures(void **state)
+TEST(refuses_other_architectures)
 {
-    (void)state;
     does_not_support("{\"architectures\": [\"BloomForCausalLM\"]}",
                      "architectures[0] is \"BloomForCausalLM\": smolconv reads Llama, ");
     does_not_support("{\"architectures\": [\"LlavaForConditionalGeneration\"]}",
@@ -237,9 +224,8 @@ static void refuses_other_architectures(void **state)
     accepts_without("model_type");
 }
 
-static void refuses_what_would_compute_something_else(void **state)
+TEST(refuses_what_would_compute_something_else)
 {
-    (void)state;
     does_not_support(
         "{\"hidden_act\": \"relu\"}",
         "hidden_act must be silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh, found \"relu\"");
@@ -259,18 +245,16 @@ static void refuses_what_would_compute_something_else(void **state)
     accepts("{\"dtype\": \"float32\"}");
 }
 
-static void ignores_what_the_reference_ignores(void **state)
+TEST(ignores_what_the_reference_ignores)
 {
-    (void)state;
     accepts("{\"pretraining_tp\": 8, \"sliding_window\": 16, \"use_cache\": false,"
             " \"something_new\": {\"a\": [1]}}");
 }
 
 /* ---- rotary embedding ---- */
 
-static void finds_theta_in_each_of_its_places(void **state)
+TEST(finds_theta_in_each_of_its_places)
 {
-    (void)state;
     accepts("{\"rope_theta\": 500000.5}");
     assert_true(config.model.rope_theta == 500000.5);
     accepts("{\"rope_theta\": null, \"rope_parameters\": {\"rope_theta\": 5000}}");
@@ -285,9 +269,8 @@ static void finds_theta_in_each_of_its_places(void **state)
     assert_true(config.model.rope_theta == 10000);
 }
 
-static void refuses_thetas_that_differ(void **state)
+TEST(refuses_thetas_that_differ)
 {
-    (void)state;
     refuses("{\"rope_parameters\": {\"rope_theta\": 10000.5}}",
             "rope_theta is 100000, but rope_parameters.rope_theta is 10000.5: correct one of them");
     refuses(
@@ -296,9 +279,8 @@ static void refuses_thetas_that_differ(void **state)
         "rope_parameters.rope_theta is 1, but rope_scaling.rope_theta is 2: correct one of them");
 }
 
-static void refuses_thetas_that_are_no_positive_float(void **state)
+TEST(refuses_thetas_that_are_no_positive_float)
 {
-    (void)state;
     static const char *const bad[] = {"0", "-1", "0.0", "1e39", "1e-60", "\"1e4\"", "true", "[]"};
     char changes[128];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -326,9 +308,8 @@ static void rope_complains(smol_status expected, const char *object, const char 
 
 /* The reference reads only rope_scaling, and uses the default for keys that only rope_parameters
  * has. */
-static void refuses_what_only_one_of_two_objects_says(void **state)
+TEST(refuses_what_only_one_of_two_objects_says)
 {
-    (void)state;
     refuses("{\"rope_theta\": null, \"rope_parameters\": {\"rope_theta\": 7000},"
             " \"rope_scaling\": {\"rope_type\": \"default\"}}",
             "rope_theta is in rope_parameters, but not in rope_scaling: keep one of these objects");
@@ -340,9 +321,8 @@ static void refuses_what_only_one_of_two_objects_says(void **state)
             "these objects");
 }
 
-static void refuses_other_rotary_embeddings(void **state)
+TEST(refuses_other_rotary_embeddings)
 {
-    (void)state;
     static const smol_status damaged = SMOL_ERROR_DAMAGED, unsupported = SMOL_ERROR_UNSUPPORTED;
     rope_complains(unsupported, "{\"rope_type\": \"dynamic\", \"factor\": 2}",
                    ".rope_type is \"dynamic\": its rotation depends on the length of the prompt");
@@ -361,9 +341,8 @@ static void refuses_other_rotary_embeddings(void **state)
     accepts("{\"partial_rotary_factor\": 1.0}");
 }
 
-static void refuses_rotary_embeddings_that_lack_something(void **state)
+TEST(refuses_rotary_embeddings_that_lack_something)
 {
-    (void)state;
     static const smol_status damaged = SMOL_ERROR_DAMAGED;
     rope_complains(damaged, "{\"type\": \"linear\"}", ".factor is missing: this type");
     rope_complains(damaged, "{\"type\": \"linear\", \"factor\": 0}",
@@ -388,9 +367,8 @@ static void refuses_rotary_embeddings_that_lack_something(void **state)
                      "rotary embedding: frequency 0 is 2: must be 0 to 1");
 }
 
-static void refuses_rotary_embeddings_that_contradict_each_other(void **state)
+TEST(refuses_rotary_embeddings_that_contradict_each_other)
 {
-    (void)state;
     refuses("{\"rope_parameters\": {\"rope_type\": \"default\"},"
             " \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
             "rope_parameters. and rope_scaling. describe different rotary embeddings");
@@ -443,9 +421,8 @@ static void same(const char *changes, const char *others)
     "\"architectures\": [\"Gemma3ForCausalLM\"], \"model_type\": \"gemma3_text\","                 \
     " \"rope_theta\": 1000000, "
 
-static void old_and_new_spellings_are_the_same(void **state)
+TEST(old_and_new_spellings_are_the_same)
 {
-    (void)state;
     same("{\"rope_theta\": null, \"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 4,"
          " \"rope_theta\": 7000}}",
          "{\"rope_theta\": 7000, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4.0}}");
@@ -469,9 +446,8 @@ static void old_and_new_spellings_are_the_same(void **state)
          " \"layer_types\": [\"sliding_attention\", \"full_attention\"]}");
 }
 
-static void plain_blocks_of_any_family_need_no_feature(void **state)
+TEST(plain_blocks_of_any_family_need_no_feature)
 {
-    (void)state;
     struct reading llama = read_changed("{}");
     static const char *const others[] = {
         "{" MISTRAL "\"sliding_window\": null}",
@@ -496,9 +472,8 @@ static void layers_are(uint8_t first, uint8_t second)
     assert_int_equal(config.layers[1], second);
 }
 
-static void reads_which_layers_rotate(void **state)
+TEST(reads_which_layers_rotate)
 {
-    (void)state;
     accepts("{" SMOLLM3 "\"no_rope_layers\": [0, 1]}");
     layers_are(LAYER_NO_ROTATION, 0);
     accepts("{" SMOLLM3 "\"no_rope_layer_interval\": 2}");
@@ -516,9 +491,8 @@ static void reads_which_layers_rotate(void **state)
             "no_rope_layer_interval must be an integer from 1 to 4294967295, found 0");
 }
 
-static void reads_which_layers_are_windowed(void **state)
+TEST(reads_which_layers_are_windowed)
 {
-    (void)state;
     accepts("{" QWEN2 "\"use_sliding_window\": true, \"sliding_window\": 8,"
             " \"max_window_layers\": 1}");
     layers_are(0, LAYER_WINDOWED);
@@ -545,9 +519,8 @@ static void reads_which_layers_are_windowed(void **state)
     layers_are(LAYER_SECOND_TABLE, 0); /* no text exceeds the window */
 }
 
-static void refuses_null_where_the_reference_does(void **state)
+TEST(refuses_null_where_the_reference_does)
 {
-    (void)state;
     refuses("{\"hidden_act\": null}", "hidden_act must be a string, found null");
     refuses("{\"rms_norm_eps\": null}",
             "rms_norm_eps must be a number from 1.17549e-38 to 1, found null");
@@ -564,9 +537,8 @@ static void refuses_null_where_the_reference_does(void **state)
     refuses("{\"is_causal\": null}", "is_causal must be true or false, found null");
 }
 
-static void refuses_integers_where_the_reference_does(void **state)
+TEST(refuses_integers_where_the_reference_does)
 {
-    (void)state;
     refuses("{\"rms_norm_eps\": 1}", "rms_norm_eps must be a number with a decimal point, found 1");
     refuses("{" GEMMA2 "\"final_logit_softcapping\": 30}",
             "final_logit_softcapping must be a number with a decimal point, found 30");
@@ -575,9 +547,8 @@ static void refuses_integers_where_the_reference_does(void **state)
             "query_pre_attn_scalar must be an integer from 1 to 4294967295, found 24.0");
 }
 
-static void refuses_windows_that_make_no_sense(void **state)
+TEST(refuses_windows_that_make_no_sense)
 {
-    (void)state;
     refuses(
         "{" QWEN2 "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
         "layers have sliding_attention, but use_sliding_window is not set: correct one of them");
@@ -601,9 +572,8 @@ static void refuses_windows_that_make_no_sense(void **state)
             "sliding_window_pattern must be an integer from 1 to 4294967295, found 0");
 }
 
-static void reads_scales_and_caps(void **state)
+TEST(reads_scales_and_caps)
 {
-    (void)state;
     accepts("{" GRANITE "\"embedding_multiplier\": 12, \"attention_multiplier\": 0.0078125,"
             " \"residual_multiplier\": 0.25, \"logits_scaling\": 8}");
     assert_true(config.model.embedding_scale == 12 && config.model.attention_scale == 0.0078125f);
@@ -621,9 +591,8 @@ static void reads_scales_and_caps(void **state)
             "final_logit_softcapping must be a number with a decimal point, found -1");
 }
 
-static void refuses_what_a_family_alone_can_ask_for(void **state)
+TEST(refuses_what_a_family_alone_can_ask_for)
 {
-    (void)state;
     does_not_support("{" GEMMA2 "\"use_bidirectional_attention\": true}",
                      "use_bidirectional_attention is true: only causal attention is supported");
     accepts("{" GEMMA3 "\"use_bidirectional_attention\": false}");
@@ -642,9 +611,8 @@ static void refuses_what_a_family_alone_can_ask_for(void **state)
             "of them");
 }
 
-static void phi3_rotates_parts_of_heads(void **state)
+TEST(phi3_rotates_parts_of_heads)
 {
-    (void)state;
     accepts("{" PHI3 "\"partial_rotary_factor\": 0.5}");
     assert_int_equal(config.model.rotary_dim, 4);
     accepts("{" PHI3 "\"rope_scaling\": {\"type\": \"default\", \"partial_rotary_factor\": 0.75}}");
@@ -663,9 +631,8 @@ static void phi3_rotates_parts_of_heads(void **state)
             "correct one of them");
 }
 
-static void phi3_has_names_of_its_own_for_longrope(void **state)
+TEST(phi3_has_names_of_its_own_for_longrope)
 {
-    (void)state;
     char changes[512];
     static const char *const names[] = {"su", "yarn", "longrope"};
     for (int i = 0; i < 3; i++) {
@@ -684,9 +651,8 @@ static void phi3_has_names_of_its_own_for_longrope(void **state)
         "rope_scaling.type is \"su\": smolconv reads default, linear, llama3, yarn, longrope");
 }
 
-static void longrope_goes_by_the_context(void **state)
+TEST(longrope_goes_by_the_context)
 {
-    (void)state;
     static const char longrope[] =
         "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2, 4, 8],"
         " \"long_factor\": [9, 9, 9, 9], \"original_max_position_embeddings\": 16}}";
@@ -706,9 +672,8 @@ static void longrope_goes_by_the_context(void **state)
     context = 0;
 }
 
-static void refuses_norm_epsilons_that_are_no_positive_float(void **state)
+TEST(refuses_norm_epsilons_that_are_no_positive_float)
 {
-    (void)state;
     static const char *const bad[] = {"0", "-1e-5", "1e-60", "2", "\"1e-5\"", "false"};
     char changes[128];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -719,9 +684,8 @@ static void refuses_norm_epsilons_that_are_no_positive_float(void **state)
 
 /* ---- token ids ---- */
 
-static void tells_no_bos_from_the_default(void **state)
+TEST(tells_no_bos_from_the_default)
 {
-    (void)state;
     accepts("{\"bos_token_id\": null}");
     assert_int_equal(config.model.bos_id, NO_TOKEN);
     accepts("{\"bos_token_id\": 0}");
@@ -735,9 +699,8 @@ static void tells_no_bos_from_the_default(void **state)
             "bos_token_id must be an integer from 0 to 4294967294, found -1");
 }
 
-static void reads_one_stop_id_or_many(void **state)
+TEST(reads_one_stop_id_or_many)
 {
-    (void)state;
     accepts("{\"eos_token_id\": [7, 3, 99, 3]}");
     assert_int_equal(config.n_stop, 3);
     assert_int_equal(config.stop[0], 3);
@@ -752,9 +715,8 @@ static void reads_one_stop_id_or_many(void **state)
     assert_int_equal(config.stop[0], 2);
 }
 
-static void refuses_stop_ids_that_are_no_tokens(void **state)
+TEST(refuses_stop_ids_that_are_no_tokens)
 {
-    (void)state;
     static const char *const bad[] = {"100",  "-1",      "2.0",   "\"2\"",
                                       "true", "[2,100]", "[[2]]", "{}"};
     char changes[128];
@@ -764,9 +726,8 @@ static void refuses_stop_ids_that_are_no_tokens(void **state)
     }
 }
 
-static void refuses_more_stop_ids_than_it_has_room_for(void **state)
+TEST(refuses_more_stop_ids_than_it_has_room_for)
 {
-    (void)state;
     char changes[512] = "{\"eos_token_id\": [0";
     for (int i = 1; i < CONFIG_MAX_STOP; i++)
         sprintf(changes + strlen(changes), ",%d", i);
@@ -778,9 +739,8 @@ static void refuses_more_stop_ids_than_it_has_room_for(void **state)
     does_not_support(changes, "more than 64 tokens");
 }
 
-static void stops_at_the_ids_of_all_files(void **state)
+TEST(stops_at_the_ids_of_all_files)
 {
-    (void)state;
     write_other("generation_config.json", "{\"eos_token_id\": [9, 2]}");
     write_other("tokenizer_config.json", "{\"eos_token\": \"<end>\"}");
     write_other("tokenizer.json",
@@ -803,9 +763,8 @@ static void stops_at_the_ids_of_all_files(void **state)
     remove_other("tokenizer.json");
 }
 
-static void looks_eos_tokens_up(void **state)
+TEST(looks_eos_tokens_up)
 {
-    (void)state;
     write_other("tokenizer.json",
                 "{\"added_tokens\": [7, {}, {\"id\": 100, \"content\": \"<far>\"}],"
                 " \"model\": {\"vocab\": {\"</s>\": 8}}}");
@@ -833,9 +792,8 @@ static void looks_eos_tokens_up(void **state)
 
 /* ---- sampling defaults ---- */
 
-static void reads_sampling_defaults(void **state)
+TEST(reads_sampling_defaults)
 {
-    (void)state;
     write_other("generation_config.json",
                 "{\"do_sample\": true, \"temperature\": 0.6, \"top_k\": 50, \"top_p\": 0.9,"
                 " \"min_p\": 0.05, \"repetition_penalty\": 1.1}");
@@ -856,9 +814,8 @@ static void reads_sampling_defaults(void **state)
     remove_other("generation_config.json");
 }
 
-static void refuses_sampling_defaults_that_mean_nothing(void **state)
+TEST(refuses_sampling_defaults_that_mean_nothing)
 {
-    (void)state;
     static const char *const bad[] = {"\"do_sample\": 1",
                                       "\"temperature\": -1",
                                       "\"temperature\": \"1\"",
@@ -883,17 +840,15 @@ static void refuses_sampling_defaults_that_mean_nothing(void **state)
 
 /* ---- the files ---- */
 
-static void says_when_config_json_is_missing(void **state)
+TEST(says_when_config_json_is_missing)
 {
-    (void)state;
     accepts("{}");
     remove_other("config.json");
     complains(load(), SMOL_ERROR_FILE, "/config.json: ");
 }
 
-static void refuses_optional_files_that_are_damaged(void **state)
+TEST(refuses_optional_files_that_are_damaged)
 {
-    (void)state;
     static const char *const names[] = {"generation_config.json", "tokenizer_config.json"};
     for (int i = 0; i < 2; i++) {
         char path[512];
@@ -915,9 +870,8 @@ static void refuses_optional_files_that_are_damaged(void **state)
               "config.json/within: ");
 }
 
-static void says_where_json_is_damaged(void **state)
+TEST(says_where_json_is_damaged)
 {
-    (void)state;
     static const struct {
         const char *text, *part;
     } bad[] = {
@@ -945,9 +899,8 @@ static void says_where_json_is_damaged(void **state)
 
 /* An integer beyond 64 bits is reported as an error of its own key, and other keys are
  * unaffected. */
-static void blames_the_key_of_an_integer_beyond_64_bits(void **state)
+TEST(blames_the_key_of_an_integer_beyond_64_bits)
 {
-    (void)state;
     static const char *const large[] = {"9223372036854775808", "-9223372036854775809",
                                         "18446744073709551615", "1000000000000000019884624838656"};
     static const char *const keys[] = {"hidden_size", "intermediate_size",
@@ -984,9 +937,8 @@ static void blames_the_key_of_an_integer_beyond_64_bits(void **state)
 }
 
 /* The tokenizer_config.json of a model without a limit contains such an integer. */
-static void reads_files_with_huge_integers(void **state)
+TEST(reads_files_with_huge_integers)
 {
-    (void)state;
     write_other("tokenizer.json", "{\"model\": {\"vocab\": {\"</s>\": 8}}}");
     write_other("tokenizer_config.json",
                 "{\"model_max_length\": 1000000000000000019884624838656, \"eos_token\": \"</s>\"}");
@@ -999,16 +951,14 @@ static void reads_files_with_huge_integers(void **state)
             "hidden_size must be an integer from 1 to 1048576, found 1e30");
 }
 
-static void refuses_bytes_after_json(void **state)
+TEST(refuses_bytes_after_json)
 {
-    (void)state;
     temporary_write(&temporary, "config.json", "{\"model_type\": \"llama\"}\0", 24);
     complains(load(), SMOL_ERROR_DAMAGED, "not valid JSON");
 }
 
-static void survives_deeply_nested_json(void **state)
+TEST(survives_deeply_nested_json)
 {
-    (void)state;
     size_t size = 1 << 20;
     char *text = malloc(size);
     assert_non_null(text);
@@ -1019,17 +969,15 @@ static void survives_deeply_nested_json(void **state)
     free(text);
 }
 
-static void refuses_json_over_the_limit(void **state)
+TEST(refuses_json_over_the_limit)
 {
-    (void)state;
     temporary_write_text(&temporary, "config.json", "{}");
     assert_int_equal(truncate(temporary.path, (64 << 20) + 1), 0);
     complains(load(), SMOL_ERROR_DAMAGED, "too large for JSON (67108865 bytes, at most 67108864)");
 }
 
-static void cuts_long_values_in_messages(void **state)
+TEST(cuts_long_values_in_messages)
 {
-    (void)state;
     char changes[512] = "{\"hidden_act\": \"";
     memset(changes + strlen(changes), 'x', 300);
     strcat(changes, "\"}");
@@ -1040,54 +988,5 @@ static void cuts_long_values_in_messages(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_model),
-        cmocka_unit_test(takes_the_references_defaults),
-        cmocka_unit_test(takes_null_where_the_reference_does),
-        cmocka_unit_test(refuses_null_where_the_reference_does),
-        cmocka_unit_test(refuses_integers_where_the_reference_does),
-        cmocka_unit_test(takes_head_dim_apart_from_hidden_size),
-        cmocka_unit_test(reads_flags),
-        cmocka_unit_test(refuses_sizes_out_of_range),
-        cmocka_unit_test(refuses_sizes_that_do_not_divide),
-        cmocka_unit_test(refuses_other_architectures),
-        cmocka_unit_test(refuses_what_would_compute_something_else),
-        cmocka_unit_test(ignores_what_the_reference_ignores),
-        cmocka_unit_test(finds_theta_in_each_of_its_places),
-        cmocka_unit_test(refuses_thetas_that_differ),
-        cmocka_unit_test(refuses_thetas_that_are_no_positive_float),
-        cmocka_unit_test(refuses_what_only_one_of_two_objects_says),
-        cmocka_unit_test(refuses_other_rotary_embeddings),
-        cmocka_unit_test(refuses_rotary_embeddings_that_lack_something),
-        cmocka_unit_test(refuses_rotary_embeddings_that_contradict_each_other),
-        cmocka_unit_test(old_and_new_spellings_are_the_same),
-        cmocka_unit_test(plain_blocks_of_any_family_need_no_feature),
-        cmocka_unit_test(reads_which_layers_rotate),
-        cmocka_unit_test(reads_which_layers_are_windowed),
-        cmocka_unit_test(refuses_windows_that_make_no_sense),
-        cmocka_unit_test(reads_scales_and_caps),
-        cmocka_unit_test(refuses_what_a_family_alone_can_ask_for),
-        cmocka_unit_test(phi3_rotates_parts_of_heads),
-        cmocka_unit_test(phi3_has_names_of_its_own_for_longrope),
-        cmocka_unit_test(longrope_goes_by_the_context),
-        cmocka_unit_test(refuses_norm_epsilons_that_are_no_positive_float),
-        cmocka_unit_test(tells_no_bos_from_the_default),
-        cmocka_unit_test(reads_one_stop_id_or_many),
-        cmocka_unit_test(refuses_stop_ids_that_are_no_tokens),
-        cmocka_unit_test(refuses_more_stop_ids_than_it_has_room_for),
-        cmocka_unit_test(stops_at_the_ids_of_all_files),
-        cmocka_unit_test(looks_eos_tokens_up),
-        cmocka_unit_test(reads_sampling_defaults),
-        cmocka_unit_test(refuses_sampling_defaults_that_mean_nothing),
-        cmocka_unit_test(says_when_config_json_is_missing),
-        cmocka_unit_test(refuses_optional_files_that_are_damaged),
-        cmocka_unit_test(says_where_json_is_damaged),
-        cmocka_unit_test(blames_the_key_of_an_integer_beyond_64_bits),
-        cmocka_unit_test(reads_files_with_huge_integers),
-        cmocka_unit_test(refuses_bytes_after_json),
-        cmocka_unit_test(survives_deeply_nested_json),
-        cmocka_unit_test(refuses_json_over_the_limit),
-        cmocka_unit_test(cuts_long_values_in_messages),
-    };
-    return cmocka_run_group_tests_name("config", tests, temporary_set_up, temporary_tear_down);
+    return run_all_tests("config", temporary_set_up, temporary_tear_down);
 }

@@ -1,14 +1,9 @@
 /* Tests of processor features: the detected ones are those that the kernel reports. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "common/cpu.h"
+#include "tests/unit/unit.h"
 
 /* Returns whether /proc/cpuinfo contains each of `names`, with a space before and after it, in the
  * first line that starts with `key`. */
@@ -30,9 +25,8 @@ static bool kernel_says(const char *key, const char *const *names)
     return true;
 }
 
-static void features_are_the_kernels(void **state)
+TEST(features_are_the_kernels)
 {
-    (void)state;
 #if defined(__x86_64__)
     static const char *const avx2[] = {" avx2 ", " fma ", " f16c ", NULL};
     static const char *const avx512[] = {" avx512f ",  " avx512bw ",    " avx512dq ",
@@ -64,6 +58,5 @@ static void features_are_the_kernels(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(features_are_the_kernels)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("cpu", NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* Tests of deltas: decoding returns the coded bytes, and a delta with a flipped bit, truncation or
  * appended byte is refused. A flipped bit under a repaired digest is refused too, unless the result
  * is the same blob. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <sys/mman.h>
 
 #include "common/hash.h"
@@ -18,6 +11,7 @@
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 #define BIT_STRIDE (samples_only() ? 7 : 1)
 
@@ -79,6 +73,8 @@ static int tear_down(void **state)
     return temporary_tear_down(state);
 }
 
+#define WITH_DELTA(name) TEST_WITH(name, set_up, tear_down)
+
 /* Applies a delta with these bytes. */
 static smol_status apply(const void *data, size_t size)
 {
@@ -97,9 +93,8 @@ static uint8_t *copy_of_delta(void)
     return copy;
 }
 
-static void the_result_is_the_new_blob_and_in_its_place(void **state)
+WITH_DELTA(the_result_is_the_new_blob_and_in_its_place)
 {
-    (void)state;
     struct file_view new_file, result;
     assert_int_equal(smol_patch(old_path, delta_path, result_path, false, &error), SMOL_OK);
     assert_int_equal(smol_file_map(new_path, &new_file, &error), SMOL_OK);
@@ -112,9 +107,8 @@ static void the_result_is_the_new_blob_and_in_its_place(void **state)
 
 /* --- damage ----------------------------------------------------------------------------------- */
 
-static void every_flipped_bit_is_refused(void **state)
+WITH_DELTA(every_flipped_bit_is_refused)
 {
-    (void)state;
     uint8_t *copy = copy_of_delta();
     assert_int_equal(apply(copy, delta.size), SMOL_OK);
     for (size_t bit = 0; bit < delta.size * 8; bit += BIT_STRIDE) {
@@ -133,17 +127,15 @@ static void every_flipped_bit_is_refused(void **state)
     free(copy);
 }
 
-static void every_truncation_is_refused(void **state)
+WITH_DELTA(every_truncation_is_refused)
 {
-    (void)state;
     for (size_t size = 0; size < delta.size; size++)
         if (apply(delta.data, size) != SMOL_ERROR_DAMAGED)
             fail_msg("%zu of %zu bytes", size, delta.size);
 }
 
-static void appended_bytes_are_refused(void **state)
+WITH_DELTA(appended_bytes_are_refused)
 {
-    (void)state;
     uint8_t *longer = calloc(2, delta.size);
     assert_non_null(longer);
     memcpy(longer, delta.data, delta.size);
@@ -175,9 +167,8 @@ static void repair(uint8_t *data, size_t size)
 
 /* Flips may only be accepted in unused fields, in alternative encodings of a frame, and in the
  * amount of history that it declares. */
-static void a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_difference(void **state)
+WITH_DELTA(a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_difference)
 {
-    (void)state;
     size_t n_taken = 0, n_header = 0;
     for (size_t bit = 0; bit < delta.size * 8; bit += BIT_STRIDE) {
         uint8_t *copy = copy_of_delta();
@@ -197,9 +188,8 @@ static void a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_differenc
     assert_true(n_taken < n_header + delta.size * 8 / 50);
 }
 
-static void bytes_at_random_after_right_digests_are_refused_or_make_no_difference(void **state)
+WITH_DELTA(bytes_at_random_after_right_digests_are_refused_or_make_no_difference)
 {
-    (void)state;
     uint64_t random = 1;
     for (int round = 0; round < 20000 / (samples_only() ? 10 : 1); round++) {
         uint8_t *copy = copy_of_delta();
@@ -248,9 +238,8 @@ static void comes_back(enum delta_method method, const uint8_t *bytes, size_t n,
     free(record);
 }
 
-static void whatever_is_coded_comes_back(void **state)
+TEST(whatever_is_coded_comes_back)
 {
-    (void)state;
     static const size_t sizes[] = {1, 2, 3, 4, 64, 65, 1000, 65536, 300001};
     enum { MOST = 400000 };
     uint8_t *bytes = malloc(MOST), *old = malloc(MOST);
@@ -271,9 +260,8 @@ static void whatever_is_coded_comes_back(void **state)
 }
 
 /* Codes all differences of 16 bits, from several numbers. */
-static void every_difference_of_halves_comes_back(void **state)
+TEST(every_difference_of_halves_comes_back)
 {
-    (void)state;
     static const uint16_t starts[] = {0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff, 0x3c00};
     static uint16_t old[65536], to[65536];
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
@@ -287,9 +275,8 @@ static void every_difference_of_halves_comes_back(void **state)
 
 /* --- other failures --------------------------------------------------------------------------- */
 
-static void another_blob_than_the_delta_is_for_is_wrong_usage(void **state)
+WITH_DELTA(another_blob_than_the_delta_is_for_is_wrong_usage)
 {
-    (void)state;
     struct blob new_blob;
     struct blob right = old_blob;
     assert_int_equal(smol_blob_open(new_path, true, VERIFY_FIRST_USE, &new_blob, &error), SMOL_OK);
@@ -306,9 +293,8 @@ static void another_blob_than_the_delta_is_for_is_wrong_usage(void **state)
     old_blob = right;
 }
 
-static void an_input_that_cannot_be_read_is_a_failing_file(void **state)
+WITH_DELTA(an_input_that_cannot_be_read_is_a_failing_file)
 {
-    (void)state;
     struct input input = {.fd = -1, .name = "gone"};
     assert_int_equal(smol_delta_apply(&old_blob, &input, NULL, &error), SMOL_ERROR_FILE);
     assert_non_null(strstr(error.message, "gone: cannot read"));
@@ -318,18 +304,5 @@ static void an_input_that_cannot_be_read_is_a_failing_file(void **state)
 
 int main(void)
 {
-#define with_delta(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        with_delta(the_result_is_the_new_blob_and_in_its_place),
-        with_delta(every_flipped_bit_is_refused),
-        with_delta(every_truncation_is_refused),
-        with_delta(appended_bytes_are_refused),
-        with_delta(a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_difference),
-        with_delta(bytes_at_random_after_right_digests_are_refused_or_make_no_difference),
-        cmocka_unit_test(whatever_is_coded_comes_back),
-        cmocka_unit_test(every_difference_of_halves_comes_back),
-        with_delta(another_blob_than_the_delta_is_for_is_wrong_usage),
-        with_delta(an_input_that_cannot_be_read_is_a_failing_file),
-    };
-    return cmocka_run_group_tests_name("delta", tests, NULL, NULL);
+    return run_all_tests("delta", NULL, NULL);
 }

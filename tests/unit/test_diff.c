@@ -1,12 +1,5 @@
 /* Tests of the comparison of models: elements of every type as numbers, text output, and every kind
  * of difference between two blobs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
 
@@ -16,6 +9,7 @@
 #include "convert/inspect/diff_rows.h"
 #include "tests/unit/demo_copy.h"
 #include "tests/unit/guarded.h"
+#include "tests/unit/unit.h"
 
 /* --- elements -------------------------------------------------------------------------------- */
 
@@ -117,9 +111,8 @@ static void check_pair(const struct vector *a, const struct vector *b)
     assert_true(fabs(found.mean - sum / N_ELEMENTS) <= 1e-12 * sum);
 }
 
-static void elements_of_every_pair_of_types_are_compared_as_numbers(void **state)
+TEST(elements_of_every_pair_of_types_are_compared_as_numbers)
 {
-    (void)state;
     static struct vector a, b;
     for (int i = 0; i < N_NUMBERS * N_NUMBERS; i++) {
         make(&a, i % N_NUMBERS, 100);
@@ -130,9 +123,8 @@ static void elements_of_every_pair_of_types_are_compared_as_numbers(void **state
     }
 }
 
-static void wide_integers_and_small_floats_are_no_numbers_here(void **state)
+TEST(wide_integers_and_small_floats_are_no_numbers_here)
 {
-    (void)state;
     for (int dtype = ST_BOOL; dtype <= ST_U64; dtype++) {
         const struct safetensors_tensor raw = {.dtype = (enum safetensors_dtype)dtype};
         const struct model_tensor tensor = {.raw = &raw};
@@ -151,9 +143,8 @@ static struct diff_values compare_doubles(const double *a, const double *b, uint
     return smol_diff_values(&left, &right);
 }
 
-static void what_is_not_finite_is_counted_apart(void **state)
+TEST(what_is_not_finite_is_counted_apart)
 {
-    (void)state;
     const double a[] = {NAN, 0.0, INFINITY, INFINITY, 1, NAN, 5, -INFINITY};
     const double b[] = {-NAN, -0.0, INFINITY, -INFINITY, NAN, 2, 7, 1};
     struct diff_values found = compare_doubles(a, b, 8);
@@ -171,9 +162,8 @@ static void what_is_not_finite_is_counted_apart(void **state)
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-static void quoted_text_steers_nothing_and_loses_nothing(void **state)
+TEST(quoted_text_steers_nothing_and_loses_nothing)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t size;
@@ -198,9 +188,8 @@ static void quoted_text_steers_nothing_and_loses_nothing(void **state)
     }
 }
 
-static void long_text_is_cut_with_its_size(void **state)
+TEST(long_text_is_cut_with_its_size)
 {
-    (void)state;
     char text[300];
     for (size_t size = 0; size <= sizeof text; size++) {
         struct guarded out = guarded_new(100, 1);
@@ -214,9 +203,8 @@ static void long_text_is_cut_with_its_size(void **state)
     }
 }
 
-static void widths_count_characters(void **state)
+TEST(widths_count_characters)
 {
-    (void)state;
     assert_int_equal(smol_text_width(""), 0);
     assert_int_equal(smol_text_width("caf\xc3\xa9 \xf0\x9f\x98\x80"), 6);
 }
@@ -271,23 +259,21 @@ static void differs(const char *line, const char *counted)
         fail_msg("%s | %s: %s", line, counted, text);
 }
 
-static void a_copy_is_the_same(void **state)
+TEST_WITH(a_copy_is_the_same, restore, NULL)
 {
-    (void)state;
     assert_int_equal(compare(), SMOL_OK);
     assert_non_null(strstr(text, "\n\nthe same\n"));
 }
 
-static void another_provenance_is_shown_and_does_not_count(void **state)
+TEST_WITH(another_provenance_is_shown_and_does_not_count, restore, NULL)
 {
-    (void)state;
     copy[sections()[4].offset + 20] = 'X';
     assert_int_equal(compare(), SMOL_OK);
     assert_non_null(strstr(text, "\n B converter: smolconv X.1.0\n"));
     assert_non_null(strstr(text, "\nthe same except for the provenance\n"));
 }
 
-static void every_setting_is_compared(void **state)
+TEST_WITH(every_setting_is_compared, restore, NULL)
 {
     struct blob_model *model = (void *)(copy + sections()[0].offset);
     struct blob_generation *generation = (void *)(copy + sections()[3].offset);
@@ -301,7 +287,7 @@ static void every_setting_is_compared(void **state)
     model->rms_norm_eps = 2e-6f;
     differs("\n rope_theta 10000 12345.678\n", "settings 4,");
     differs("\n rms_norm_eps 1e-05 2e-06\n", "settings 4,");
-    restore(state);
+    restore(NULL);
     inv_freq[3] = 0.5f;
     differs("\n inv_freq[3] ", "settings 1,");
     stop[1] = 7;
@@ -310,7 +296,7 @@ static void every_setting_is_compared(void **state)
     generation->present |= GENERATION_TOP_P;
     generation->top_p = 0.9f;
     differs("\n top_p - 0.9\n", "settings 4,");
-    restore(state);
+    restore(NULL);
     header()->minor = 7;
     header()->optional_features = 3;
     differs("\n format 1.1 1.7\n", "settings 2,");
@@ -335,35 +321,35 @@ static struct blob_tokenizer *tokenizer_header(void)
 
 #define WRITABLE(type, pointer) ((type *)(uintptr_t)(pointer))
 
-static void every_table_of_the_tokenizer_is_compared(void **state)
+TEST_WITH(every_table_of_the_tokenizer_is_compared, restore, NULL)
 {
     struct tokenizer_tables t = open_tokenizer();
     struct token_span *spans = WRITABLE(struct token_span, t.spans);
     WRITABLE(uint8_t, t.text)[spans[500].start] = '\n';
     differs("\n token 500 \"", "tokenizer ");
     assert_non_null(strstr(text, "\"\\n"));
-    restore(state);
+    restore(NULL);
     spans[300].flags ^= TOKEN_SPECIAL;
     differs("\" special\n", "tokenizer 1,");
-    restore(state);
+    restore(NULL);
     spans[700] = (struct token_span){0, 0, TOKEN_UNUSED};
     differs("unused\n", "tokenizer 1,");
-    restore(state);
+    restore(NULL);
     WRITABLE(uint32_t, t.byte_tokens)[0x41] = 5;
     differs("\n token of byte 41 ", "tokenizer 1,");
-    restore(state);
+    restore(NULL);
     WRITABLE(struct added_token, t.added)[0].id = 9;
     differs("\n added \"", "tokenizer 1,");
-    restore(state);
+    restore(NULL);
     tokenizer_header()->pretokenizer ^= PRETOKENIZE_DIGITS;
     differs("\n splitting as GPT-2, single digits as GPT-2\n", "tokenizer 1,");
-    restore(state);
+    restore(NULL);
     uint8_t *classes = WRITABLE(uint8_t, t.class_blocks) + t.class_index[0] * 256;
     classes['a'] = CLASS_NUMBER;
     differs("\n classes of U+0061 1 2\n", "tokenizer 1,");
 }
 
-static void merges_are_compared_as_pairs(void **state)
+TEST_WITH(merges_are_compared_as_pairs, restore, NULL)
 {
     struct tokenizer_tables t = open_tokenizer();
     struct token_merge *merges = WRITABLE(struct token_merge, t.merges);
@@ -376,22 +362,20 @@ static void merges_are_compared_as_pairs(void **state)
     merges[slot].rank = merges[other].rank;
     merges[other].rank = rank;
     differs("\n merge ranks 2 of those in both\n", "tokenizer 1,");
-    restore(state);
+    restore(NULL);
     merges[slot].merged ^= 1;
     differs("\n merge \"", "tokenizer 1,");
     assert_non_null(strstr(text, ", gives "));
 }
 
-static void what_is_laid_out_in_another_way_is_told(void **state)
+TEST_WITH(what_is_laid_out_in_another_way_is_told, restore, NULL)
 {
-    (void)state;
     tokenizer_header()->max_probe++; /* a longer search finds the same tokens */
     differs("\n tables same contents, other layout\n", "tokenizer 1,");
 }
 
-static void a_long_list_is_cut_and_counted(void **state)
+TEST_WITH(a_long_list_is_cut_and_counted, restore, NULL)
 {
-    (void)state;
     struct tokenizer_tables t = open_tokenizer();
     for (uint32_t id = 1000; id < 1100; id++)
         WRITABLE(struct token_span, t.spans)[id].flags ^= TOKEN_SPECIAL;
@@ -400,13 +384,13 @@ static void a_long_list_is_cut_and_counted(void **state)
     assert_null(strstr(text, "\n token 1010 "));
 }
 
-static void one_changed_weight_is_found_with_its_place_and_chunk(void **state)
+TEST_WITH(one_changed_weight_is_found_with_its_place_and_chunk, restore, NULL)
 {
     uint64_t start = sections()[9].offset;
     copy[start + 64 + 4 * 3 + 2] ^= 3; /* group 0: row 3, input 2 */
     differs("\n embed 1 334320 ", "tensors 1 of 57, chunks 1 of 43");
     assert_non_null(strstr(text, " [3, 2] 1 of 7\n"));
-    restore(state);
+    restore(NULL);
     float *last = (void *)(copy + original.size - 704);
     last[167] += 1;
     differs("\n final_norm 1 168 1 0.00595238 [167] ", "tensors 1 of 57, chunks 1 of 43");
@@ -415,9 +399,8 @@ static void one_changed_weight_is_found_with_its_place_and_chunk(void **state)
     differs("\n final_norm 3 168 ", "tensors 1 of 57");
 }
 
-static void the_same_numbers_in_other_bytes_are_a_difference(void **state)
+TEST_WITH(the_same_numbers_in_other_bytes_are_a_difference, restore, NULL)
 {
-    (void)state;
     uint64_t start = sections()[9].offset;
     for (int quad = 0; quad < 8; quad++) /* a scale without steps: all of group 1 is zero */
         memset(copy + start + 64 + 512 + quad * 64, 0, 4);
@@ -431,9 +414,8 @@ static void the_same_numbers_in_other_bytes_are_a_difference(void **state)
     assert_non_null(strstr(text, "tensors 1 of 57, chunks 1 of 43"));
 }
 
-static void damage_is_refused_before_anything_is_shown(void **state)
+TEST_WITH(damage_is_refused_before_anything_is_shown, restore, NULL)
 {
-    (void)state;
     char path[512];
     FILE *out = fmemopen(text, sizeof text, "w");
     memset(text, 0, sizeof text);
@@ -449,23 +431,5 @@ static void damage_is_refused_before_anything_is_shown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elements_of_every_pair_of_types_are_compared_as_numbers),
-        cmocka_unit_test(wide_integers_and_small_floats_are_no_numbers_here),
-        cmocka_unit_test(what_is_not_finite_is_counted_apart),
-        cmocka_unit_test(quoted_text_steers_nothing_and_loses_nothing),
-        cmocka_unit_test(long_text_is_cut_with_its_size),
-        cmocka_unit_test(widths_count_characters),
-        cmocka_unit_test_setup(a_copy_is_the_same, restore),
-        cmocka_unit_test_setup(another_provenance_is_shown_and_does_not_count, restore),
-        cmocka_unit_test_setup(every_setting_is_compared, restore),
-        cmocka_unit_test_setup(every_table_of_the_tokenizer_is_compared, restore),
-        cmocka_unit_test_setup(merges_are_compared_as_pairs, restore),
-        cmocka_unit_test_setup(what_is_laid_out_in_another_way_is_told, restore),
-        cmocka_unit_test_setup(a_long_list_is_cut_and_counted, restore),
-        cmocka_unit_test_setup(one_changed_weight_is_found_with_its_place_and_chunk, restore),
-        cmocka_unit_test_setup(the_same_numbers_in_other_bytes_are_a_difference, restore),
-        cmocka_unit_test_setup(damage_is_refused_before_anything_is_shown, restore),
-    };
-    return cmocka_run_group_tests_name("diff", tests, make_demo_copy, remove_demo_copy);
+    return run_all_tests("diff", make_demo_copy, remove_demo_copy);
 }

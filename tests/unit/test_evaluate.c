@@ -1,12 +1,5 @@
 /* Tests of sequences that are evaluated together: each gets the same bits as alone, whatever shares
  * its passes, and a failure in one does not affect the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <fenv.h>
 #include <unistd.h>
@@ -17,6 +10,7 @@
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 enum { N_SEQUENCES = 6, N_IDS = SLOW ? 150 : 330, N_VOCABULARY = 19 };
 
@@ -152,21 +146,18 @@ static void check_model(uint32_t blocks, uint32_t sliding_window, enum blob_dtyp
     smol_model_close(model);
 }
 
-static void sequences_of_f32_blobs_share_passes(void **state)
+TEST(sequences_of_f32_blobs_share_passes)
 {
-    (void)state;
     check_model(BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS, 5, DTYPE_F32);
 }
 
-static void sequences_of_bf16_blobs_share_passes(void **state)
+TEST(sequences_of_bf16_blobs_share_passes)
 {
-    (void)state;
     check_model(BLOCK_NO_INPUT_NORMS | BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_ALL, 100, DTYPE_BF16);
 }
 
-static void sequences_of_int8_blobs_share_passes(void **state)
+TEST(sequences_of_int8_blobs_share_passes)
 {
-    (void)state;
     check_model(BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_ALL, N_IDS - 40, DTYPE_INT8);
 }
 
@@ -179,9 +170,8 @@ static smol_eval_part part_of(smol_context *context, const uint32_t *tokens, siz
         .context = context, .ids = tokens, .n = n, .n_logits = logits != NULL, .logits = logits};
 }
 
-static void parts_that_make_no_sense_fail_alone(void **state)
+TEST(parts_that_make_no_sense_fail_alone)
 {
-    (void)state;
     static const uint32_t unknown[] = {N_VOCABULARY};
     float logits[2][N_VOCABULARY];
     smol_error failure;
@@ -217,9 +207,8 @@ static void parts_that_make_no_sense_fail_alone(void **state)
     smol_model_close(model);
 }
 
-static void contexts_share_with_their_like_only(void **state)
+TEST(contexts_share_with_their_like_only)
 {
-    (void)state;
     smol_model *one = open_blob(&odd_model), *two = open_blob(NULL);
     smol_context *a = new_context(one, (smol_context_params){.n_threads = 2}), *b;
     const smol_context_params of_another = {.share = a}, threads = {.share = a, .n_threads = 3};
@@ -274,9 +263,8 @@ static void check_beside_failure(const smol_model *model, const float *expected,
     smol_context_free(b);
 }
 
-static void infinity_in_one_sequence_spares_the_others(void **state)
+TEST(infinity_in_one_sequence_spares_the_others)
 {
-    (void)state;
     static const uint32_t quiet[] = {4, 5, 6};
     struct blob_model blob_model = rich_model;
     float expected[N_VOCABULARY];
@@ -301,9 +289,8 @@ static void infinity_in_one_sequence_spares_the_others(void **state)
 }
 
 /* For a plain block, the attention scale is computed when the model is opened. */
-static void the_rounding_mode_at_open_does_not_matter(void **state)
+TEST(the_rounding_mode_at_open_does_not_matter)
 {
-    (void)state;
     static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     float logits[2][N_VOCABULARY];
     smol_model_close(open_blob(&odd_model));
@@ -333,14 +320,5 @@ static int set_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequences_of_f32_blobs_share_passes),
-        cmocka_unit_test(sequences_of_bf16_blobs_share_passes),
-        cmocka_unit_test(sequences_of_int8_blobs_share_passes),
-        cmocka_unit_test(parts_that_make_no_sense_fail_alone),
-        cmocka_unit_test(contexts_share_with_their_like_only),
-        cmocka_unit_test(infinity_in_one_sequence_spares_the_others),
-        cmocka_unit_test(the_rounding_mode_at_open_does_not_matter),
-    };
-    return cmocka_run_group_tests_name("evaluate", tests, set_up, temporary_tear_down);
+    return run_all_tests("evaluate", set_up, temporary_tear_down);
 }

@@ -1,12 +1,5 @@
 /* Tests of damage to small blobs, exhaustively: no flipped bit, truncation or appended byte passes
  * verification, and running a damaged blob computes the same logits or returns an error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -17,6 +10,7 @@
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 #define BIT_STRIDE (samples_only() ? 509 : 1)
 #define BYTE_STRIDE (samples_only() ? 127 : 1)
@@ -84,9 +78,8 @@ static smol_status verify(const void *data, size_t size)
     return status;
 }
 
-static void every_flipped_bit_is_refused_by_verification(void **state)
+TEST(every_flipped_bit_is_refused_by_verification)
 {
-    (void)state;
     const size_t version = offsetof(struct blob_header, major);
     assert_int_equal(verify(image.bytes, image.size), SMOL_OK);
     for (size_t bit = 0; bit < image.size * 8; bit += BIT_STRIDE) {
@@ -101,9 +94,8 @@ static void every_flipped_bit_is_refused_by_verification(void **state)
 }
 
 /* The remaining bytes end less than 64 bytes before inaccessible memory. */
-static void every_truncation_is_refused_by_verification(void **state)
+TEST(every_truncation_is_refused_by_verification)
 {
-    (void)state;
     struct guarded room = guarded_new(image.size, BLOB_ALIGN);
     for (size_t size = image.size; size-- > 0;) {
         size_t left = round_up(size, BLOB_ALIGN);
@@ -116,9 +108,8 @@ static void every_truncation_is_refused_by_verification(void **state)
     guarded_free(&room);
 }
 
-static void every_number_of_appended_bytes_is_refused_by_verification(void **state)
+TEST(every_number_of_appended_bytes_is_refused_by_verification)
 {
-    (void)state;
     static const uint8_t fillings[] = {0, 0xff};
     enum { MOST = 2 * BLOB_CHUNK_SIZE + 1 };
     for (size_t i = 0; i < sizeof fillings; i++) {
@@ -176,9 +167,8 @@ static void run_flipped(size_t bit, const logits_t expected, size_t n, struct ou
         fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
 }
 
-static void no_flipped_bit_of_header_or_tables_changes_what_is_run(void **state)
+TEST(no_flipped_bit_of_header_or_tables_changes_what_is_run)
 {
-    (void)state;
     static logits_t expected;
     struct outcome outcome = {0};
     assert_int_equal(run(expected), SMOL_OK);
@@ -187,9 +177,8 @@ static void no_flipped_bit_of_header_or_tables_changes_what_is_run(void **state)
     assert_int_equal(outcome.harmless, 0); /* a digest covers every bit */
 }
 
-static void no_flip_after_the_tables_changes_what_is_run(void **state)
+TEST(no_flip_after_the_tables_changes_what_is_run)
 {
-    (void)state;
     static logits_t expected;
     struct outcome outcome = {0};
     assert_int_equal(run(expected), SMOL_OK);
@@ -218,9 +207,8 @@ static void check_feature(struct blob_contents contents)
     assert_int_equal(outcome.harmless, 0);
 }
 
-static void no_flipped_bit_of_a_feature_passes(void **state)
+TEST(no_flipped_bit_of_a_feature_passes)
 {
-    (void)state;
     check_feature(contents_of(&rich_model));
     const struct blob_model stateful = stateful_model(), hybrid = hybrid_model(),
                             latent = latent_model();
@@ -229,9 +217,8 @@ static void no_flipped_bit_of_a_feature_passes(void **state)
     check_feature(contents_of(&latent));
 }
 
-static void no_flipped_bit_of_a_mix_passes(void **state)
+TEST(no_flipped_bit_of_a_mix_passes)
 {
-    (void)state;
     static logits_t expected;
     struct outcome outcome = {0};
     check_feature(mixed_contents_of(&odd_model));
@@ -246,9 +233,8 @@ static void no_flipped_bit_of_a_mix_passes(void **state)
 }
 
 /* Here, rows of the embedding that the prompt does not use are in chunks of their own. */
-static void flips_in_chunks_that_are_not_used_change_nothing(void **state)
+TEST(flips_in_chunks_that_are_not_used_change_nothing)
 {
-    (void)state;
     static logits_t expected;
     struct outcome outcome = {0};
     struct blob_model model = odd_model;
@@ -265,15 +251,5 @@ static void flips_in_chunks_that_are_not_used_change_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flipped_bit_is_refused_by_verification),
-        cmocka_unit_test(every_truncation_is_refused_by_verification),
-        cmocka_unit_test(every_number_of_appended_bytes_is_refused_by_verification),
-        cmocka_unit_test(no_flipped_bit_of_header_or_tables_changes_what_is_run),
-        cmocka_unit_test(no_flip_after_the_tables_changes_what_is_run),
-        cmocka_unit_test(no_flipped_bit_of_a_feature_passes),
-        cmocka_unit_test(no_flipped_bit_of_a_mix_passes),
-        cmocka_unit_test(flips_in_chunks_that_are_not_used_change_nothing),
-    };
-    return cmocka_run_group_tests_name("every bit", tests, set_up, tear_down);
+    return run_all_tests("every bit", set_up, tear_down);
 }

@@ -1,15 +1,8 @@
 /* Tests of files: which are read and which are refused, and outputs that appear completely or not
  * at all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,6 +10,9 @@
 #include "cli/output.h"
 #include "common/file.h"
 #include "tests/unit/temporary_fixture.h"
+#include "tests/unit/unit.h"
+
+#define IN_FOLDER(name) TEST_WITH(name, temporary_set_up, temporary_tear_down)
 
 static smol_error error;
 
@@ -52,9 +48,8 @@ static smol_status open_view(bool map, const char *path, struct file_view *view)
 
 /* ---- reading ---- */
 
-static void mapping_and_reading_give_the_bytes(void **state)
+IN_FOLDER(mapping_and_reading_give_the_bytes)
 {
-    (void)state;
     static uint8_t bytes[200001];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 7 + i / 256);
@@ -74,9 +69,8 @@ static void mapping_and_reading_give_the_bytes(void **state)
     }
 }
 
-static void an_empty_file_has_data_that_may_be_pointed_at(void **state)
+IN_FOLDER(an_empty_file_has_data_that_may_be_pointed_at)
 {
-    (void)state;
     const char *path = temporary_write(&temporary, "empty", "", 0);
     for (int map = 0; map < 2; map++) {
         struct file_view view;
@@ -87,9 +81,8 @@ static void an_empty_file_has_data_that_may_be_pointed_at(void **state)
     }
 }
 
-static void a_zeroed_view_may_be_closed(void **state)
+TEST(a_zeroed_view_may_be_closed)
 {
-    (void)state;
     struct file_view view = {0};
     smol_file_close(&view);
     assert_null(view.data);
@@ -109,21 +102,18 @@ static void refuses(const char *path, const char *part)
     }
 }
 
-static void a_missing_file_is_named(void **state)
+IN_FOLDER(a_missing_file_is_named)
 {
-    (void)state;
     refuses(path_of("missing"), "No such file");
 }
 
-static void a_folder_is_no_file(void **state)
+IN_FOLDER(a_folder_is_no_file)
 {
-    (void)state;
     refuses(temporary.folder, "a folder");
 }
 
-static void a_pipe_without_a_writer_is_refused_at_once(void **state)
+IN_FOLDER(a_pipe_without_a_writer_is_refused_at_once)
 {
-    (void)state;
     assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
     alarm(10); /* a read that waits for a writer would never end */
     refuses(temporary.path, "pipe");
@@ -156,9 +146,8 @@ static bool has_huge_pages(void)
     return line[0] && !strstr(line, "[never]");
 }
 
-static void a_large_file_is_read_into_huge_pages(void **state)
+IN_FOLDER(a_large_file_is_read_into_huge_pages)
 {
-    (void)state;
     const size_t size = 32 << 20;
     struct file_view view;
     if (!has_huge_pages()) {
@@ -174,15 +163,13 @@ static void a_large_file_is_read_into_huge_pages(void **state)
     smol_file_close(&view);
 }
 
-static void a_device_is_no_file(void **state)
+TEST(a_device_is_no_file)
 {
-    (void)state;
     refuses("/dev/zero", "a device");
 }
 
-static void reading_stops_at_the_limit_and_not_before(void **state)
+IN_FOLDER(reading_stops_at_the_limit_and_not_before)
 {
-    (void)state;
     struct file_view view;
     const char *path = temporary_write(&temporary, "file", "12345", 5);
     assert_int_equal(smol_file_read(path, 5, &view, &error), SMOL_OK);
@@ -191,9 +178,8 @@ static void reading_stops_at_the_limit_and_not_before(void **state)
     assert_null(view.data);
 }
 
-static void symbolic_links_are_followed(void **state)
+IN_FOLDER(symbolic_links_are_followed)
 {
-    (void)state;
     struct file_view view;
     temporary_write(&temporary, "file", "abc", 3);
     assert_int_equal(symlink("file", path_of("link")), 0);
@@ -202,9 +188,8 @@ static void symbolic_links_are_followed(void **state)
     smol_file_close(&view);
 }
 
-static void names_are_split_and_joined(void **state)
+TEST(names_are_split_and_joined)
 {
-    (void)state;
     assert_string_equal(smol_base_name("a/b/c.smol"), "c.smol");
     assert_string_equal(smol_base_name("c.smol"), "c.smol");
     assert_string_equal(smol_base_name("a/"), "");
@@ -245,9 +230,8 @@ static void write_text(struct output *output, uint64_t offset, const char *text)
     assert_int_equal(smol_output_write(output, offset, text, strlen(text), &error), SMOL_OK);
 }
 
-static void an_output_appears_when_it_is_committed_and_not_before(void **state)
+IN_FOLDER(an_output_appears_when_it_is_committed_and_not_before)
 {
-    (void)state;
     int before = open_descriptors();
     const char *path = path_of("out");
     struct output output = start(path, false);
@@ -262,9 +246,8 @@ static void an_output_appears_when_it_is_committed_and_not_before(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void a_discarded_output_leaves_nothing_behind(void **state)
+IN_FOLDER(a_discarded_output_leaves_nothing_behind)
 {
-    (void)state;
     int before = open_descriptors();
     struct output output = start(path_of("out"), false);
     write_text(&output, 0, "abc");
@@ -274,9 +257,8 @@ static void a_discarded_output_leaves_nothing_behind(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void an_existing_file_is_replaced_only_by_force(void **state)
+IN_FOLDER(an_existing_file_is_replaced_only_by_force)
 {
-    (void)state;
     struct output output;
     const char *path = temporary_write_text(&temporary, "out", "old");
     complains(smol_output_open(path, false, &output, &error), SMOL_ERROR_FILE, "--force");
@@ -290,9 +272,8 @@ static void an_existing_file_is_replaced_only_by_force(void **state)
     assert_int_equal(temporary_count(&temporary), 1);
 }
 
-static void a_dangling_link_counts_as_existing_and_is_replaced_itself(void **state)
+IN_FOLDER(a_dangling_link_counts_as_existing_and_is_replaced_itself)
 {
-    (void)state;
     struct output output;
     assert_int_equal(symlink("nowhere", path_of("out")), 0);
     complains(smol_output_open(temporary.path, false, &output, &error), SMOL_ERROR_FILE, "exists");
@@ -305,9 +286,8 @@ static void a_dangling_link_counts_as_existing_and_is_replaced_itself(void **sta
     assert_int_not_equal(access(path_of("nowhere"), F_OK), 0);
 }
 
-static void a_folder_is_never_overwritten(void **state)
+IN_FOLDER(a_folder_is_never_overwritten)
 {
-    (void)state;
     struct output output;
     assert_int_equal(mkdir(path_of("out"), 0700), 0);
     for (int force = 0; force < 2; force++) /* the file must not be removed either */
@@ -316,26 +296,23 @@ static void a_folder_is_never_overwritten(void **state)
     assert_int_equal(temporary_count(&temporary), 1);
 }
 
-static void a_target_without_a_name_is_refused(void **state)
+IN_FOLDER(a_target_without_a_name_is_refused)
 {
-    (void)state;
     struct output output;
     complains(smol_output_open("", true, &output, &error), SMOL_ERROR_FILE, "empty name");
     complains(smol_output_open("-", true, &output, &error), SMOL_ERROR_FILE, "name a file");
 }
 
-static void a_target_in_a_missing_folder_is_refused(void **state)
+IN_FOLDER(a_target_in_a_missing_folder_is_refused)
 {
-    (void)state;
     struct output output;
     complains(smol_output_open(path_of("no/out"), false, &output, &error), SMOL_ERROR_FILE,
               "cannot create (No such file");
     smol_output_discard(&output);
 }
 
-static void the_mode_is_what_the_umask_leaves(void **state)
+IN_FOLDER(the_mode_is_what_the_umask_leaves)
 {
-    (void)state;
     static const mode_t masks[] = {0, 022, 027, 077};
     for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
         mode_t old = umask(masks[i]);
@@ -348,9 +325,8 @@ static void the_mode_is_what_the_umask_leaves(void **state)
     }
 }
 
-static void a_failing_write_keeps_the_old_file_whole(void **state)
+IN_FOLDER(a_failing_write_keeps_the_old_file_whole)
 {
-    (void)state;
     static const char text[4096];
     const char *path = temporary_write_text(&temporary, "out", "old");
     struct rlimit old, small;
@@ -369,9 +345,8 @@ static void a_failing_write_keeps_the_old_file_whole(void **state)
     assert_int_equal(temporary_count(&temporary), 1);
 }
 
-static void a_failing_commit_keeps_the_old_file_whole(void **state)
+IN_FOLDER(a_failing_commit_keeps_the_old_file_whole)
 {
-    (void)state;
     const char *path = temporary_write_text(&temporary, "out", "old");
     struct output output = start(path, true);
     write_text(&output, 0, "new");
@@ -381,9 +356,8 @@ static void a_failing_commit_keeps_the_old_file_whole(void **state)
     assert_int_equal(temporary_count(&temporary), 1);
 }
 
-static void two_writers_of_one_file_do_not_mix(void **state)
+IN_FOLDER(two_writers_of_one_file_do_not_mix)
 {
-    (void)state;
     const char *path = path_of("out");
     struct output a = start(path, false), b = start(path, true);
     write_text(&a, 0, "aaaa");
@@ -395,9 +369,8 @@ static void two_writers_of_one_file_do_not_mix(void **state)
     assert_int_equal(temporary_count(&temporary), 1);
 }
 
-static void a_file_that_appears_meanwhile_is_kept_without_force(void **state)
+IN_FOLDER(a_file_that_appears_meanwhile_is_kept_without_force)
 {
-    (void)state;
     struct output output = start(path_of("out"), false);
     write_text(&output, 0, "new");
     const char *path = temporary_write_text(&temporary, "out", "another's");
@@ -407,9 +380,8 @@ static void a_file_that_appears_meanwhile_is_kept_without_force(void **state)
 }
 
 /* Runs in a process of its own, which a signal ends while two outputs are open. */
-static void a_signal_removes_the_temporaries_and_ends_the_process(void **state)
+IN_FOLDER(a_signal_removes_the_temporaries_and_ends_the_process)
 {
-    (void)state;
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     const char *path = temporary_write_text(&temporary, "out", "old");
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
@@ -431,9 +403,8 @@ static void a_signal_removes_the_temporaries_and_ends_the_process(void **state)
     }
 }
 
-static void an_ignored_signal_stays_ignored(void **state)
+TEST(an_ignored_signal_stays_ignored)
 {
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         signal(SIGHUP, SIG_IGN); /* nohup */
@@ -446,36 +417,7 @@ static void an_ignored_signal_stays_ignored(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, temporary_set_up, temporary_tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        in_folder(mapping_and_reading_give_the_bytes),
-        in_folder(an_empty_file_has_data_that_may_be_pointed_at),
-        cmocka_unit_test(a_zeroed_view_may_be_closed),
-        in_folder(a_missing_file_is_named),
-        in_folder(a_folder_is_no_file),
-        in_folder(a_pipe_without_a_writer_is_refused_at_once),
-        in_folder(a_large_file_is_read_into_huge_pages),
-        cmocka_unit_test(a_device_is_no_file),
-        in_folder(reading_stops_at_the_limit_and_not_before),
-        in_folder(symbolic_links_are_followed),
-        cmocka_unit_test(names_are_split_and_joined),
-        in_folder(an_output_appears_when_it_is_committed_and_not_before),
-        in_folder(a_discarded_output_leaves_nothing_behind),
-        in_folder(an_existing_file_is_replaced_only_by_force),
-        in_folder(a_dangling_link_counts_as_existing_and_is_replaced_itself),
-        in_folder(a_folder_is_never_overwritten),
-        in_folder(a_target_without_a_name_is_refused),
-        in_folder(a_target_in_a_missing_folder_is_refused),
-        in_folder(the_mode_is_what_the_umask_leaves),
-        in_folder(a_failing_write_keeps_the_old_file_whole),
-        in_folder(a_failing_commit_keeps_the_old_file_whole),
-        in_folder(two_writers_of_one_file_do_not_mix),
-        in_folder(a_file_that_appears_meanwhile_is_kept_without_force),
-        in_folder(a_signal_removes_the_temporaries_and_ends_the_process),
-        cmocka_unit_test(an_ignored_signal_stays_ignored),
-    };
-    return cmocka_run_group_tests_name("file", tests, NULL, NULL);
+    return run_all_tests("file", NULL, NULL);
 }

@@ -1,17 +1,12 @@
 /* Tests of the generation loop through the public header, with the bundled model. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
+#include "tests/unit/unit.h"
 
 static smol_model *model;
 
@@ -82,9 +77,8 @@ static smol_status generate(const char *prompt, size_t n_ctx, smol_generate_para
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-static void at_most_max_tokens_are_generated(void **state)
+TEST(at_most_max_tokens_are_generated)
 {
-    (void)state;
     for (size_t most = 0; most < 4; most++) {
         struct recording r = {0};
         smol_generate_params params = {.max_tokens = most, .prompt_only = most == 0};
@@ -96,9 +90,8 @@ static void at_most_max_tokens_are_generated(void **state)
     }
 }
 
-static void a_stop_token_ends_the_text_and_is_not_reported(void **state)
+TEST(a_stop_token_ends_the_text_and_is_not_reported)
 {
-    (void)state;
     struct recording r = {0};
     smol_generate_params params = {.show_special = 1};
     assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
@@ -107,9 +100,8 @@ static void a_stop_token_ends_the_text_and_is_not_reported(void **state)
     assert_true(r.size > 0 && r.n_ids == r.result.n_generated);
 }
 
-static void stop_tokens_are_told_from_others(void **state)
+TEST(stop_tokens_are_told_from_others)
 {
-    (void)state;
     size_t n, n_found = 0;
     const uint32_t *stop = smol_model_stop_ids(model, &n);
     assert_true(n > 0);
@@ -121,9 +113,8 @@ static void stop_tokens_are_told_from_others(void **state)
     assert_int_equal(smol_model_is_stop_id(model, SMOL_NO_TOKEN), 0);
 }
 
-static void the_text_is_that_of_the_tokens(void **state)
+TEST(the_text_is_that_of_the_tokens)
 {
-    (void)state;
     struct recording r = {0};
     assert_int_equal(generate("Once upon a time", 0, (smol_generate_params){.max_tokens = 60}, &r),
                      SMOL_OK);
@@ -140,9 +131,8 @@ static void the_text_is_that_of_the_tokens(void **state)
     assert_memory_equal(r.text, text, used);
 }
 
-static void a_stop_string_ends_the_text_before_it(void **state)
+TEST(a_stop_string_ends_the_text_before_it)
 {
-    (void)state;
     struct recording whole = {0}, r = {0};
     smol_generate_params params = {.max_tokens = 60};
     assert_int_equal(generate("Once upon a time", 0, params, &whole), SMOL_OK);
@@ -158,9 +148,8 @@ static void a_stop_string_ends_the_text_before_it(void **state)
     assert_true(r.n_ids < whole.n_ids);
 }
 
-static void text_that_was_held_back_comes_at_the_end(void **state)
+TEST(text_that_was_held_back_comes_at_the_end)
 {
-    (void)state;
     struct recording whole = {0}, r = {0};
     smol_generate_params params = {.max_tokens = 20};
     assert_int_equal(generate("Once upon a time", 0, params, &whole), SMOL_OK);
@@ -175,9 +164,8 @@ static void text_that_was_held_back_comes_at_the_end(void **state)
     assert_string_equal(r.text, whole.text);
 }
 
-static void the_callback_can_cancel(void **state)
+TEST(the_callback_can_cancel)
 {
-    (void)state;
     struct recording r = {.cancel_at = 3};
     smol_generate_params params = {.max_tokens = 60};
     assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
@@ -186,9 +174,8 @@ static void the_callback_can_cancel(void **state)
     assert_int_equal(r.n_last, 0);
 }
 
-static void a_full_context_ends_the_text(void **state)
+TEST(a_full_context_ends_the_text)
 {
-    (void)state;
     struct recording r = {0};
     smol_generate_params params = {0};
     assert_int_equal(generate("Once upon a time", 10, params, &r), SMOL_OK);
@@ -202,9 +189,8 @@ static void a_full_context_ends_the_text(void **state)
     assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
 }
 
-static void a_prompt_that_does_not_fit_changes_nothing(void **state)
+TEST(a_prompt_that_does_not_fit_changes_nothing)
 {
-    (void)state;
     struct recording r = {0};
     smol_generate_params params = {.max_tokens = 5};
     assert_int_equal(generate("Once upon a time", 2, params, &r), SMOL_ERROR_CONTEXT_FULL);
@@ -213,9 +199,8 @@ static void a_prompt_that_does_not_fit_changes_nothing(void **state)
     assert_int_equal(r.result.n_prompt, 0);
 }
 
-static void times_add_up(void **state)
+TEST(times_add_up)
 {
-    (void)state;
     struct recording r = {0};
     smol_generate_params params = {.max_tokens = 5};
     assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
@@ -224,9 +209,8 @@ static void times_add_up(void **state)
     assert_true(r.result.decode_seconds > 0);
 }
 
-static void an_empty_prompt_and_bad_stop_strings_are_wrong_usage(void **state)
+TEST(an_empty_prompt_and_bad_stop_strings_are_wrong_usage)
 {
-    (void)state;
     struct recording r = {0};
     smol_generate_params params = {.max_tokens = 5};
     assert_int_equal(generate("", 0, params, &r), SMOL_ERROR_USAGE);
@@ -283,9 +267,8 @@ static size_t continue_anew(uint32_t *ids, size_t n, uint32_t *out)
     return n_cuts;
 }
 
-static void a_context_that_slides_goes_on_as_a_new_one_would(void **state)
+TEST(a_context_that_slides_goes_on_as_a_new_one_would)
 {
-    (void)state;
     uint32_t expected[SLIDE_TOKENS], text[SLIDE_CTX + 2], *ids;
     size_t n;
     struct recording r = {0};
@@ -331,9 +314,8 @@ static void check_ids(const smol_context *context, const uint32_t *expected, siz
     assert_memory_equal(ids, expected, n * sizeof *ids);
 }
 
-static void what_stays_is_the_start_and_the_newest_half(void **state)
+TEST(what_stays_is_the_start_and_the_newest_half)
 {
-    (void)state;
     static const struct {
         size_t n_keep, n_room, kept, newest;
     } cases[] = {
@@ -362,9 +344,8 @@ static void what_stays_is_the_start_and_the_newest_half(void **state)
     free(anew);
 }
 
-static void a_context_with_room_does_not_slide_and_one_without_any_says_so(void **state)
+TEST(a_context_with_room_does_not_slide_and_one_without_any_says_so)
 {
-    (void)state;
     smol_error error;
     uint32_t ids[SLIDE_CTX];
     smol_context *context = full_context(ids);
@@ -381,9 +362,8 @@ static void a_context_with_room_does_not_slide_and_one_without_any_says_so(void 
     smol_context_free(context);
 }
 
-static void a_prompt_gets_room_in_a_full_context_that_may_slide(void **state)
+TEST(a_prompt_gets_room_in_a_full_context_that_may_slide)
 {
-    (void)state;
     uint32_t ids[SLIDE_CTX], expected[4 + 18 + 12];
     const smol_sampler_params greedy = {0};
     smol_generate_params params = {.prompt_only = 1, .slide = 1, .n_keep = 4};
@@ -448,9 +428,8 @@ static const char *draw_prompt(size_t i)
     return text;
 }
 
-static void generations_in_step_are_as_if_alone(void **state)
+TEST(generations_in_step_are_as_if_alone)
 {
-    (void)state;
     static struct recording alone[N_TOGETHER], together[N_TOGETHER];
     smol_context *contexts[N_TOGETHER];
     smol_sampler *samplers[N_TOGETHER];
@@ -492,9 +471,8 @@ static void generations_in_step_are_as_if_alone(void **state)
 
 /* A prompt that is read in pieces, because another sequence generates, and then cancelled leaves
  * nothing in its context and does not affect the other. */
-static void a_prompt_that_is_cancelled_leaves_nothing(void **state)
+TEST(a_prompt_that_is_cancelled_leaves_nothing)
 {
-    (void)state;
     static struct recording one, other;
     smol_context *contexts[2];
     smol_sampler *samplers[2];
@@ -572,9 +550,8 @@ static void guess_or_not(size_t i, const char *story, int lookup, struct recordi
     smol_context_free(context);
 }
 
-static void guesses_save_passes_and_change_nothing(void **state)
+TEST(guesses_save_passes_and_change_nothing)
 {
-    (void)state;
     static struct recording plain, guessed;
     char story[sizeof plain.text + 100];
     uint64_t n_guessed = 0, n_right = 0;
@@ -608,9 +585,8 @@ static smol_context *new_context(uint32_t n_ctx)
 }
 
 /* A cancelled call loses nothing, with or without a pending token. */
-static void going_on_that_is_cancelled_changes_nothing(void **state)
+TEST(going_on_that_is_cancelled_changes_nothing)
 {
-    (void)state;
     const uint32_t prompt[] = {5, 6, 7};
     const smol_generate_params params = {.max_tokens = 4};
     smol_context *context = new_context(0);
@@ -655,9 +631,8 @@ static int cancel_at(void *user, const char *text, size_t size, uint32_t id)
 }
 
 /* The token that fills the context is generated, but the context does not slide. */
-static void a_slide_that_is_cancelled_loses_no_token(void **state)
+TEST(a_slide_that_is_cancelled_loses_no_token)
 {
-    (void)state;
     const uint32_t prompt[] = {5, 6, 7, 8};
     struct canceller canceller = {.context = new_context(12), .at = 9};
     const smol_generate_params params = {
@@ -681,9 +656,8 @@ static void a_slide_that_is_cancelled_loses_no_token(void **state)
 }
 
 /* A slide that keeps only the first tokens evaluates nothing: the newest token still follows. */
-static void a_token_is_pending_after_a_slide(void **state)
+TEST(a_token_is_pending_after_a_slide)
 {
-    (void)state;
     const uint32_t prompt[] = {5, 6, 7, 8};
     struct canceller canceller = {.context = new_context(4), .at = 1};
     const smol_generate_params params = {
@@ -701,9 +675,8 @@ static void a_token_is_pending_after_a_slide(void **state)
 
 /* A context may become longer or shorter between the creation of a generation and its first
  * step. */
-static void a_generation_begins_with_the_context_of_its_first_step(void **state)
+TEST(a_generation_begins_with_the_context_of_its_first_step)
 {
-    (void)state;
     const uint32_t prompt[] = {5, 6};
     uint32_t filler[100];
     for (size_t i = 0; i < 100; i++)
@@ -758,9 +731,8 @@ static int save_at_third(void *user, const char *text, size_t size, uint32_t id)
     return 0;
 }
 
-static void what_a_callback_saves_goes_on_after_its_token(void **state)
+TEST(what_a_callback_saves_goes_on_after_its_token)
 {
-    (void)state;
     const uint32_t prompt[] = {5, 6};
     static struct saver s;
     static struct recording again;
@@ -789,30 +761,5 @@ static void what_a_callback_saves_goes_on_after_its_token(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generations_in_step_are_as_if_alone),
-        cmocka_unit_test(a_prompt_that_is_cancelled_leaves_nothing),
-        cmocka_unit_test(guesses_save_passes_and_change_nothing),
-        cmocka_unit_test(at_most_max_tokens_are_generated),
-        cmocka_unit_test(a_stop_token_ends_the_text_and_is_not_reported),
-        cmocka_unit_test(stop_tokens_are_told_from_others),
-        cmocka_unit_test(the_text_is_that_of_the_tokens),
-        cmocka_unit_test(a_stop_string_ends_the_text_before_it),
-        cmocka_unit_test(text_that_was_held_back_comes_at_the_end),
-        cmocka_unit_test(the_callback_can_cancel),
-        cmocka_unit_test(a_full_context_ends_the_text),
-        cmocka_unit_test(a_prompt_that_does_not_fit_changes_nothing),
-        cmocka_unit_test(times_add_up),
-        cmocka_unit_test(an_empty_prompt_and_bad_stop_strings_are_wrong_usage),
-        cmocka_unit_test(a_context_that_slides_goes_on_as_a_new_one_would),
-        cmocka_unit_test(what_stays_is_the_start_and_the_newest_half),
-        cmocka_unit_test(a_context_with_room_does_not_slide_and_one_without_any_says_so),
-        cmocka_unit_test(a_prompt_gets_room_in_a_full_context_that_may_slide),
-        cmocka_unit_test(going_on_that_is_cancelled_changes_nothing),
-        cmocka_unit_test(a_slide_that_is_cancelled_loses_no_token),
-        cmocka_unit_test(a_token_is_pending_after_a_slide),
-        cmocka_unit_test(a_generation_begins_with_the_context_of_its_first_step),
-        cmocka_unit_test(what_a_callback_saves_goes_on_after_its_token),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return run_all_tests("generate", open_model, close_model);
 }

@@ -1,13 +1,6 @@
 /* Tests of blobs that arrive in pieces: for any sizes of the pieces, each chunk is accepted or
  * refused as soon as it is complete, and the intake neither waits for nor allocates bytes that only
  * a header promises. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <malloc.h>
 
 #include "common/hash.h"
@@ -16,6 +9,7 @@
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 #define STRIDE (samples_only() ? 61 : 1)
 
@@ -69,6 +63,9 @@ static int tear_down(void **state)
     return temporary_tear_down(state);
 }
 
+#define ON_SMALL_BLOB(name) TEST_WITH(name, set_up_small, tear_down)
+#define ON_LARGE_BLOB(name) TEST_WITH(name, set_up, tear_down)
+
 static struct intake *new_intake(void)
 {
     struct intake *intake;
@@ -111,9 +108,8 @@ static void refuses(size_t n, smol_status expected, const char *part)
 
 /* --- arriving --------------------------------------------------------------------------------- */
 
-static void every_byte_by_itself_is_missed_until_it_comes(void **state)
+ON_LARGE_BLOB(every_byte_by_itself_is_missed_until_it_comes)
 {
-    (void)state;
     struct intake *intake = new_intake();
     complains(smol_intake_finish(intake, &error), SMOL_ERROR_DAMAGED, "ends within the front");
     for (size_t n = 1; n <= size; n++) {
@@ -128,9 +124,8 @@ static void every_byte_by_itself_is_missed_until_it_comes(void **state)
     smol_intake_close(intake);
 }
 
-static void what_is_missing_is_counted(void **state)
+ON_LARGE_BLOB(what_is_missing_is_counted)
 {
-    (void)state;
     char part[64];
     for (size_t n = header()->data_offset; n < size; n += 9973) {
         struct intake *intake = new_intake();
@@ -141,9 +136,8 @@ static void what_is_missing_is_counted(void **state)
     }
 }
 
-static void every_split_is_taken(void **state)
+ON_SMALL_BLOB(every_split_is_taken)
 {
-    (void)state;
     for (size_t n = 0; n <= size; n += STRIDE) {
         struct intake *intake = new_intake();
         assert_int_equal(smol_intake_take(intake, bytes, n, &error), SMOL_OK);
@@ -155,9 +149,8 @@ static void every_split_is_taken(void **state)
     }
 }
 
-static void pieces_of_any_size_are_taken(void **state)
+ON_LARGE_BLOB(pieces_of_any_size_are_taken)
 {
-    (void)state;
     static const size_t steps[] = {2, 63, 64, 65, 4095, 65535, 65536, 65537, 131073, 1 << 20};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         struct intake *intake = new_intake();
@@ -173,9 +166,8 @@ static void pieces_of_any_size_are_taken(void **state)
     }
 }
 
-static void bytes_after_the_end_are_refused(void **state)
+ON_LARGE_BLOB(bytes_after_the_end_are_refused)
 {
-    (void)state;
     for (size_t whole = 0; whole < 2; whole++) {
         struct intake *intake = new_intake();
         uint8_t *longer = malloc(size + 1);
@@ -205,9 +197,8 @@ static void names_the_chunk(size_t chunk_start)
     complains(error.status, SMOL_ERROR_DAMAGED, part);
 }
 
-static void every_damaged_byte_is_refused_and_nothing_after_it_is_good(void **state)
+ON_SMALL_BLOB(every_damaged_byte_is_refused_and_nothing_after_it_is_good)
 {
-    (void)state;
     size_t front = header()->data_offset;
     for (size_t i = 0; i < size; i += STRIDE) {
         struct intake *intake = new_intake();
@@ -226,9 +217,8 @@ static void every_damaged_byte_is_refused_and_nothing_after_it_is_good(void **st
 }
 
 /* A damaged chunk is refused at its last byte, not earlier or later. */
-static void damage_is_noticed_as_soon_as_the_chunk_is_whole(void **state)
+ON_LARGE_BLOB(damage_is_noticed_as_soon_as_the_chunk_is_whole)
 {
-    (void)state;
     size_t start = header()->data_offset + BLOB_CHUNK_SIZE, end = start + BLOB_CHUNK_SIZE;
     struct intake *intake = new_intake();
     bytes[start] ^= 0x80;
@@ -256,9 +246,8 @@ static void repair_front(void)
     set_header(changed);
 }
 
-static void a_front_that_cannot_be_is_refused_with_the_header(void **state)
+ON_LARGE_BLOB(a_front_that_cannot_be_is_refused_with_the_header)
 {
-    (void)state;
     const struct blob_header good = *header();
     const uint64_t offsets[] = {
         0,
@@ -290,9 +279,8 @@ static void a_front_that_cannot_be_is_refused_with_the_header(void **state)
 }
 
 /* Sizes in the header are compared with the tables, even if the digest is correct. */
-static void a_file_size_that_the_tables_contradict_is_refused_with_the_front(void **state)
+ON_LARGE_BLOB(a_file_size_that_the_tables_contradict_is_refused_with_the_front)
 {
-    (void)state;
     const struct blob_header good = *header();
     const uint64_t sizes[] = {good.data_offset, size - 1,   size + 1,      size + 65536,
                               1ull << 40,       1ull << 63, ~0ull - 65535, ~0ull};
@@ -307,9 +295,8 @@ static void a_file_size_that_the_tables_contradict_is_refused_with_the_front(voi
     set_header(good);
 }
 
-static void what_is_only_promised_is_not_allocated(void **state)
+ON_LARGE_BLOB(what_is_only_promised_is_not_allocated)
 {
-    (void)state;
     if (SANITIZED)
         skip(); /* its allocator does not count */
     const struct blob_header good = *header();
@@ -332,9 +319,8 @@ static void what_is_only_promised_is_not_allocated(void **state)
     set_header(good);
 }
 
-static void what_is_no_blob_is_refused_with_the_header(void **state)
+ON_LARGE_BLOB(what_is_no_blob_is_refused_with_the_header)
 {
-    (void)state;
     const struct blob_header good = *header();
     struct blob_header bad = good;
     bad.major = 2;
@@ -355,23 +341,7 @@ static void what_is_no_blob_is_refused_with_the_header(void **state)
     set_header(good);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-#define SMALL(function) cmocka_unit_test_setup_teardown(function, set_up_small, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(every_byte_by_itself_is_missed_until_it_comes),
-        TEST(what_is_missing_is_counted),
-        SMALL(every_split_is_taken),
-        TEST(pieces_of_any_size_are_taken),
-        TEST(bytes_after_the_end_are_refused),
-        SMALL(every_damaged_byte_is_refused_and_nothing_after_it_is_good),
-        TEST(damage_is_noticed_as_soon_as_the_chunk_is_whole),
-        TEST(a_front_that_cannot_be_is_refused_with_the_header),
-        TEST(a_file_size_that_the_tables_contradict_is_refused_with_the_front),
-        TEST(what_is_only_promised_is_not_allocated),
-        TEST(what_is_no_blob_is_refused_with_the_header),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("intake", NULL, NULL);
 }

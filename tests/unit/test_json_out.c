@@ -1,16 +1,11 @@
 /* Tests of the JSON writer: a strict parser reads back what was written, for arbitrary bytes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "cli/json_out.h"
+#include "tests/unit/unit.h"
 
 struct written {
     struct json_out json;
@@ -47,16 +42,14 @@ static void text_becomes(const char *bytes, size_t size, const char *expected, s
     json_decref(value);
 }
 
-static void every_ascii_character_comes_back(void **state)
+TEST(every_ascii_character_comes_back)
 {
-    (void)state;
     for (int c = 0; c < 128; c++)
         text_becomes((char[]){(char)c, 'x'}, 2, (char[]){(char)c, 'x'}, 2);
 }
 
-static void no_control_character_is_written_as_it_is(void **state)
+TEST(no_control_character_is_written_as_it_is)
 {
-    (void)state;
     for (int c = 0; c < 0xa0; c++) {
         struct written w;
         const unsigned char text[] = {(unsigned char)(c < 0x80 ? c : 0xc2), (unsigned char)c};
@@ -73,23 +66,20 @@ static void no_control_character_is_written_as_it_is(void **state)
     }
 }
 
-static void wide_characters_come_back(void **state)
+TEST(wide_characters_come_back)
 {
-    (void)state;
     static const char text[] = "\u00e9\u2028\uffff\U0001f600";
     text_becomes(text, sizeof text - 1, text, sizeof text - 1);
     text_becomes("", 0, "", 0);
 }
 
-static void ill_formed_bytes_become_replacement_characters(void **state)
+TEST(ill_formed_bytes_become_replacement_characters)
 {
-    (void)state;
     text_becomes("a\xff\xe2\x82z", 5, "a\xef\xbf\xbd\xef\xbf\xbdz", 8);
 }
 
-static void every_pair_of_bytes_gives_valid_json(void **state)
+TEST(every_pair_of_bytes_gives_valid_json)
 {
-    (void)state;
     for (int c = 0; c < 65536; c++) {
         struct written w;
         start(&w);
@@ -98,9 +88,8 @@ static void every_pair_of_bytes_gives_valid_json(void **state)
     }
 }
 
-static void commas_stand_between_members_and_elements(void **state)
+TEST(commas_stand_between_members_and_elements)
 {
-    (void)state;
     struct written w;
     start(&w);
     smol_json_open(&w.json, '{');
@@ -121,9 +110,8 @@ static void commas_stand_between_members_and_elements(void **state)
     free(w.text);
 }
 
-static void reals_read_back_as_the_same_double(void **state)
+TEST(reals_read_back_as_the_same_double)
 {
-    (void)state;
     static const double values[] = {0,       -0.0,        1,       0.1,      1.0 / 3, 1e300,
                                     DBL_MAX, DBL_MIN / 8, 12345.6, 1e-5 / 3, 1e22,    -2.5};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -138,9 +126,8 @@ static void reals_read_back_as_the_same_double(void **state)
     }
 }
 
-static void reals_that_are_not_finite_are_null(void **state)
+TEST(reals_that_are_not_finite_are_null)
 {
-    (void)state;
     static const double values[] = {INFINITY, -INFINITY, NAN};
     for (size_t i = 0; i < 3; i++) {
         struct written w;
@@ -154,9 +141,8 @@ static void reals_that_are_not_finite_are_null(void **state)
     }
 }
 
-static void values_are_repeated_without_control_characters(void **state)
+TEST(values_are_repeated_without_control_characters)
 {
-    (void)state;
     static const struct {
         const char *value, *expected;
     } cases[] = {
@@ -178,9 +164,8 @@ static void values_are_repeated_without_control_characters(void **state)
     }
 }
 
-static void flags_and_null_come_back(void **state)
+TEST(flags_and_null_come_back)
 {
-    (void)state;
     struct written w;
     start(&w);
     smol_json_open(&w.json, '{');
@@ -199,17 +184,5 @@ static void flags_and_null_come_back(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_ascii_character_comes_back),
-        cmocka_unit_test(no_control_character_is_written_as_it_is),
-        cmocka_unit_test(wide_characters_come_back),
-        cmocka_unit_test(ill_formed_bytes_become_replacement_characters),
-        cmocka_unit_test(every_pair_of_bytes_gives_valid_json),
-        cmocka_unit_test(commas_stand_between_members_and_elements),
-        cmocka_unit_test(reals_read_back_as_the_same_double),
-        cmocka_unit_test(reals_that_are_not_finite_are_null),
-        cmocka_unit_test(values_are_repeated_without_control_characters),
-        cmocka_unit_test(flags_and_null_come_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("json_out", NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* Tests of the selection of kernels. tests/kernels tests their results. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/kernels/kernels.h"
+#include "tests/unit/unit.h"
 
 static smol_status select_as(const char *name, const struct kernels **kernels, smol_error *error)
 {
@@ -19,9 +14,8 @@ static smol_status select_as(const char *name, const struct kernels **kernels, s
     return status;
 }
 
-static void every_set_is_found_by_name_where_it_runs_and_refused_elsewhere(void **state)
+TEST(every_set_is_found_by_name_where_it_runs_and_refused_elsewhere)
 {
-    (void)state;
     smol_error error;
     bool runs;
     const struct kernels *set, *found;
@@ -33,9 +27,8 @@ static void every_set_is_found_by_name_where_it_runs_and_refused_elsewhere(void 
     }
 }
 
-static void the_strongest_set_that_runs_is_the_default(void **state)
+TEST(the_strongest_set_that_runs_is_the_default)
 {
-    (void)state;
     smol_error error;
     bool runs;
     const struct kernels *set, *strongest = NULL, *found;
@@ -48,9 +41,8 @@ static void the_strongest_set_that_runs_is_the_default(void **state)
     assert_ptr_equal(found, strongest);
 }
 
-static void unknown_instruction_sets_are_refused_by_name(void **state)
+TEST(unknown_instruction_sets_are_refused_by_name)
 {
-    (void)state;
     smol_error error;
     const struct kernels *found;
     assert_int_equal(select_as("mmx", &found, &error), SMOL_ERROR_USAGE);
@@ -59,10 +51,5 @@ static void unknown_instruction_sets_are_refused_by_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_set_is_found_by_name_where_it_runs_and_refused_elsewhere),
-        cmocka_unit_test(the_strongest_set_that_runs_is_the_default),
-        cmocka_unit_test(unknown_instruction_sets_are_refused_by_name),
-    };
-    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+    return run_all_tests("kernels", NULL, NULL);
 }

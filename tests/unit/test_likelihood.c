@@ -1,13 +1,8 @@
 /* Tests of log-probabilities, compared with the C library's functions in long double. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "cli/request/likelihood.h"
+#include "tests/unit/unit.h"
 
 static uint64_t state = 1;
 
@@ -18,9 +13,8 @@ static double uniform(double low, double high)
     return low + (high - low) * (double)(state >> 11) * 0x1p-53;
 }
 
-static void exponentials_are_within_two_units(void **unused)
+TEST(exponentials_are_within_two_units)
 {
-    (void)unused;
     double worst = 0;
     for (int i = 0; i < 1000000; i++) {
         double x = i % 2 ? uniform(-708, 709) : uniform(-30, 1);
@@ -42,9 +36,8 @@ static long double expected_sum(const float *logits, size_t n)
     return logits[0] + logl(sum);
 }
 
-static void sums_are_those_of_long_doubles(void **unused)
+TEST(sums_are_those_of_long_doubles)
 {
-    (void)unused;
     static float logits[50000];
     for (size_t n = 1; n <= 50000; n = n < 40 ? n + 1 : n * 5)
         for (int spread = 1; spread <= 1000; spread *= 10) {
@@ -56,27 +49,24 @@ static void sums_are_those_of_long_doubles(void **unused)
         }
 }
 
-static void nothing_overflows(void **unused)
+TEST(nothing_overflows)
 {
-    (void)unused;
     const float huge[] = {3e38f, -3e38f, 3e38f}, small[] = {-3e38f, -3e38f};
     assert_true(smol_log_sum_exp(huge, 3) == (double)3e38f);
     assert_true(smol_log_sum_exp(small, 2) == (double)-3e38f);
     assert_true(smol_log_sum_exp(huge, 1) == (double)3e38f);
 }
 
-static void the_lowest_of_the_largest_is_the_top(void **unused)
+TEST(the_lowest_of_the_largest_is_the_top)
 {
-    (void)unused;
     const float logits[] = {-5, 2, 1, 2, -7};
     assert_int_equal(smol_top_token(logits, 5), 1);
     assert_int_equal(smol_top_token(logits, 1), 0);
     assert_int_equal(smol_top_token(logits + 2, 3), 1);
 }
 
-static void the_largest_come_in_order_of_equals_the_lowest_first(void **unused)
+TEST(the_largest_come_in_order_of_equals_the_lowest_first)
 {
-    (void)unused;
     const float logits[] = {-5, 2, 1, 2, -7, 3, 1};
     const uint32_t order[] = {5, 1, 3, 2, 6, 0, 4};
     for (size_t n = 0; n <= 9; n++) {
@@ -87,9 +77,8 @@ static void the_largest_come_in_order_of_equals_the_lowest_first(void **unused)
     }
 }
 
-static void means_have_their_standard_error(void **unused)
+TEST(means_have_their_standard_error)
 {
-    (void)unused;
     struct tally tally = {0};
     const double values[] = {1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16};
     tally_add(&tally, values[0]);
@@ -102,13 +91,5 @@ static void means_have_their_standard_error(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials_are_within_two_units),
-        cmocka_unit_test(sums_are_those_of_long_doubles),
-        cmocka_unit_test(nothing_overflows),
-        cmocka_unit_test(the_lowest_of_the_largest_is_the_top),
-        cmocka_unit_test(the_largest_come_in_order_of_equals_the_lowest_first),
-        cmocka_unit_test(means_have_their_standard_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("likelihood", NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* Tests of the messages to a program's log. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
+#include "tests/unit/unit.h"
 
 /* --- a log -------------------------------------------------------------------------------- */
 
@@ -63,9 +58,8 @@ static smol_context *context_of(const smol_model *model, const smol_context_para
 
 /* --- lines -------------------------------------------------------------------------------- */
 
-static void opening_says_how(void **state)
+TEST(opening_says_how)
 {
-    (void)state;
     struct log log = {0};
     smol_model *model = open_logged((smol_model_params){0}, &log);
     check_line(&log, SMOL_LOG_INFO, "mapped, digests checked at first use");
@@ -77,9 +71,8 @@ static void opening_says_how(void **state)
     assert_int_equal(log.n, 0);
 }
 
-static void what_is_refused_is_no_line(void **state)
+TEST(what_is_refused_is_no_line)
 {
-    (void)state;
     struct log log = {0};
     const smol_model_params params = {.on_log = keep, .user = &log};
     smol_model *model;
@@ -94,9 +87,8 @@ static void what_is_refused_is_no_line(void **state)
     smol_model_close(model);
 }
 
-static void contexts_say_what_they_run_on(void **state)
+TEST(contexts_say_what_they_run_on)
 {
-    (void)state;
     struct log log = {0};
     smol_model *model = open_logged((smol_model_params){0}, &log);
     const smol_context_params params = {.n_ctx = 77, .n_threads = 2, .kv = SMOL_KV_INT8};
@@ -113,9 +105,8 @@ static void contexts_say_what_they_run_on(void **state)
 }
 
 /* A pause that the program did not request is logged before it begins. */
-static void a_slide_says_what_it_keeps(void **state)
+TEST(a_slide_says_what_it_keeps)
 {
-    (void)state;
     struct log log = {0};
     smol_model *model = open_logged((smol_model_params){0}, &log);
     smol_context *context = context_of(model, &(smol_context_params){.n_ctx = 16});
@@ -134,9 +125,8 @@ static void a_slide_says_what_it_keeps(void **state)
     smol_model_close(model);
 }
 
-static void sessions_are_told(void **state)
+TEST(sessions_are_told)
 {
-    (void)state;
     struct log log = {0};
     smol_model *model = open_logged((smol_model_params){0}, &log);
     smol_context *context = context_of(model, NULL);
@@ -165,9 +155,8 @@ static void tokenize(const smol_model *model, const char *text, size_t size)
     smol_free(ids);
 }
 
-static void text_that_is_not_utf8_is_a_warning(void **state)
+TEST(text_that_is_not_utf8_is_a_warning)
 {
-    (void)state;
     struct log log = {0};
     smol_model *model = open_logged((smol_model_params){0}, &log);
     log.n = 0;
@@ -179,9 +168,8 @@ static void text_that_is_not_utf8_is_a_warning(void **state)
     smol_model_close(model);
 }
 
-static void so_is_a_message_of_such_text(void **state)
+TEST(so_is_a_message_of_such_text)
 {
-    (void)state;
     struct log log = {0};
     smol_model *model = open_logged((smol_model_params){0}, &log);
     smol_chat_message messages[] = {{"user", "hello", 5}, {"user", "caf\xe9", 4}};
@@ -206,14 +194,5 @@ static void so_is_a_message_of_such_text(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_says_how),
-        cmocka_unit_test(what_is_refused_is_no_line),
-        cmocka_unit_test(contexts_say_what_they_run_on),
-        cmocka_unit_test(a_slide_says_what_it_keeps),
-        cmocka_unit_test(sessions_are_told),
-        cmocka_unit_test(text_that_is_not_utf8_is_a_warning),
-        cmocka_unit_test(so_is_a_message_of_such_text),
-    };
-    return cmocka_run_group_tests(tests, make_demo_blob, remove_demo_blob);
+    return run_all_tests("log", make_demo_blob, remove_demo_blob);
 }

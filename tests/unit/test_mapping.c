@@ -1,11 +1,5 @@
 /* Tests of the guard: a process whose mapped files become unreadable. Signal handlers apply to a
  * whole process, so each test runs in its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,6 +15,7 @@
 #include "common/file.h"
 #include "common/pool.h"
 #include "tests/unit/temporary_fixture.h"
+#include "tests/unit/unit.h"
 
 /* --- child processes ------------------------------------------------------------------------ */
 
@@ -140,9 +135,8 @@ static void read_after_the_end(void)
     EXPECT(byte_at(&other, end) == 1 && is_well(&other));
 }
 
-static void aFileThatGivesWayIsZerosAndAnError(void **state)
+TEST(aFileThatGivesWayIsZerosAndAnError)
 {
-    (void)state;
     assert_int_equal(run_child(read_after_the_end), 0);
 }
 
@@ -159,9 +153,8 @@ static void shorten_within_the_last_page(void)
     }
 }
 
-static void aLostByteThatIsNeverReadIsAnErrorToo(void **state)
+TEST(aLostByteThatIsNeverReadIsAnErrorToo)
 {
-    (void)state;
     assert_int_equal(run_child(shorten_within_the_last_page), 0);
 }
 
@@ -179,9 +172,8 @@ static void change_files(void)
     EXPECT(unlink(removed.path) == 0 && chmod(grown.path, 0400) == 0 && is_well(&removed));
 }
 
-static void aFileThatIsWrittenToIsAnErrorButAReplacedOneIsNot(void **state)
+TEST(aFileThatIsWrittenToIsAnErrorButAReplacedOneIsNot)
 {
-    (void)state;
     assert_int_equal(run_child(change_files), 0);
 }
 
@@ -195,9 +187,8 @@ static void fail_by_disk(void)
     EXPECT(complains_of(&file, 5, failing));
 }
 
-static void aDiskThatFailsIsNamedAndTheFirstPlaceIsKept(void **state)
+TEST(aDiskThatFailsIsNamedAndTheFirstPlaceIsKept)
 {
-    (void)state;
     assert_int_equal(run_child(fail_by_disk), 0);
 }
 
@@ -211,9 +202,8 @@ static void read_unguarded(void)
     byte_at(&file, page_size());
 }
 
-static void withoutTheGuardTheProcessDies(void **state)
+TEST(withoutTheGuardTheProcessDies)
 {
-    (void)state;
     assert_int_equal(run_child(read_unguarded), -SIGBUS);
 }
 
@@ -241,9 +231,8 @@ static void map_many(void)
         EXPECT(i % 7 ? is_well(&files[i]) : complains_of(&files[i], (size_t)i, shorter));
 }
 
-static void anyNumberOfFilesIsGuarded(void **state)
+TEST(anyNumberOfFilesIsGuarded)
 {
-    (void)state;
     assert_int_equal(run_child(map_many), 0);
 }
 
@@ -255,9 +244,8 @@ static void close_one(void)
     fake_fault(BUS_ADRERR, &closed, 0);
 }
 
-static void aClosedFileIsGuardedNoMore(void **state)
+TEST(aClosedFileIsGuardedNoMore)
 {
-    (void)state;
     assert_int_equal(run_child(close_one), -SIGBUS);
 }
 
@@ -288,9 +276,8 @@ static void fault_in_threads(void)
     }
 }
 
-static void faultsMayComeOnAnyThread(void **state)
+TEST(faultsMayComeOnAnyThread)
 {
-    (void)state;
     assert_int_equal(run_child(fault_in_threads), 0);
 }
 
@@ -326,9 +313,8 @@ static void fault_meanwhile(void)
     EXPECT(byte_at(&calm, 4321) == 1 && is_well(&calm));
 }
 
-static void filesMayComeAndGoMeanwhile(void **state)
+TEST(filesMayComeAndGoMeanwhile)
 {
-    (void)state;
     assert_int_equal(run_child(fault_meanwhile), 0);
 }
 
@@ -370,9 +356,8 @@ static void fault_by_misalignment(void)
     fake_fault(BUS_ADRALN, &file, 1);
 }
 
-static void anyOtherSigbusEndsTheProcess(void **state)
+TEST(anyOtherSigbusEndsTheProcess)
 {
-    (void)state;
     assert_int_equal(run_child(fault_elsewhere), -SIGBUS);
     assert_int_equal(run_child(fault_elsewhere_when_ignored), -SIGBUS);
     assert_int_equal(run_child(send), -SIGBUS);
@@ -389,9 +374,8 @@ static void send_ignored(void)
     EXPECT(byte_at(&file, 0) == 0 && complains_of(&file, 0, shorter));
 }
 
-static void aSigbusThatWasIgnoredStaysIgnored(void **state)
+TEST(aSigbusThatWasIgnoredStaysIgnored)
 {
-    (void)state;
     assert_int_equal(run_child(send_ignored), 0);
 }
 
@@ -444,28 +428,13 @@ static void chain_to_plain(void)
     expect_chain(&(struct sigaction){.sa_handler = plain_handler}, false);
 }
 
-static void anEarlierHandlerGetsWhatIsNotOurs(void **state)
+TEST(anEarlierHandlerGetsWhatIsNotOurs)
 {
-    (void)state;
     assert_int_equal(run_child(chain_to_detailed), 0);
     assert_int_equal(run_child(chain_to_plain), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(aFileThatGivesWayIsZerosAndAnError),
-        cmocka_unit_test(aLostByteThatIsNeverReadIsAnErrorToo),
-        cmocka_unit_test(aFileThatIsWrittenToIsAnErrorButAReplacedOneIsNot),
-        cmocka_unit_test(aDiskThatFailsIsNamedAndTheFirstPlaceIsKept),
-        cmocka_unit_test(withoutTheGuardTheProcessDies),
-        cmocka_unit_test(anyNumberOfFilesIsGuarded),
-        cmocka_unit_test(aClosedFileIsGuardedNoMore),
-        cmocka_unit_test(faultsMayComeOnAnyThread),
-        cmocka_unit_test(filesMayComeAndGoMeanwhile),
-        cmocka_unit_test(anyOtherSigbusEndsTheProcess),
-        cmocka_unit_test(aSigbusThatWasIgnoredStaysIgnored),
-        cmocka_unit_test(anEarlierHandlerGetsWhatIsNotOurs),
-    };
-    return cmocka_run_group_tests(tests, temporary_set_up, temporary_tear_down);
+    return run_all_tests("mapping", temporary_set_up, temporary_tear_down);
 }

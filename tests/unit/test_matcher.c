@@ -1,18 +1,13 @@
 /* Tests of constraints, matchers and generation under them, through the public header, with the
  * bundled model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <regex.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
+#include "tests/unit/unit.h"
 
 static smol_model *model;
 static uint32_t vocab_size;
@@ -51,14 +46,6 @@ static smol_matcher *match(smol_constraint *constraint)
 static bool has(const uint64_t *mask, uint32_t id)
 {
     return mask[id / 64] >> id % 64 & 1;
-}
-
-static uint64_t random_state = 0x6a09e667f3bcc909u;
-
-static uint32_t random_below(uint32_t n)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33) % n;
 }
 
 /* --- masks ------------------------------------------------------------------------------------ */
@@ -122,9 +109,8 @@ static void check_random_text(smol_constraint_kind kind, const char *text)
     free(mask);
 }
 
-static void a_mask_has_exactly_the_tokens_that_are_accepted(void **state)
+TEST(a_mask_has_exactly_the_tokens_that_are_accepted)
 {
-    (void)state;
     for (int round = 0; round < 4; round++) {
         for (size_t i = 0; i < sizeof expressions / sizeof expressions[0]; i++)
             check_random_text(SMOL_CONSTRAINT_REGEX, expressions[i]);
@@ -133,13 +119,12 @@ static void a_mask_has_exactly_the_tokens_that_are_accepted(void **state)
     }
 }
 
-static void matchers_share_a_constraint_and_copies_go_their_own_way(void **state)
+TEST(matchers_share_a_constraint_and_copies_go_their_own_way)
 {
     smol_constraint *constraint = compile(SMOL_CONSTRAINT_CHOICES, "[\"aa\", \"ab\"]");
     smol_matcher *one = match(constraint), *other = NULL;
     uint32_t *ids, a, b;
     size_t n;
-    (void)state;
     assert_int_equal(smol_tokenize(model, "a", 1, NULL, &ids, &n, NULL), SMOL_OK);
     a = ids[0];
     smol_free(ids);
@@ -160,14 +145,13 @@ static void matchers_share_a_constraint_and_copies_go_their_own_way(void **state
     smol_constraint_free(constraint);
 }
 
-static void forced_tokens_are_the_only_way_on(void **state)
+TEST(forced_tokens_are_the_only_way_on)
 {
     smol_constraint *constraint = compile(SMOL_CONSTRAINT_REGEX, "The only possible text: [0-9]");
     smol_matcher *matcher = match(constraint);
     uint32_t ids[64], rest[64];
     size_t n, n_rest;
     char text[256] = "";
-    (void)state;
     assert_int_equal(smol_matcher_forced(matcher, ids, 64, &n, NULL), SMOL_OK);
     assert_true(n > 1);
     for (size_t i = 0; i < n; i++) {
@@ -191,7 +175,7 @@ static void forced_tokens_are_the_only_way_on(void **state)
 /* --- refusals -----------------------------------------------------------------------------------
  */
 
-static void what_cannot_be_compiled_is_refused_in_words(void **state)
+TEST(what_cannot_be_compiled_is_refused_in_words)
 {
     const struct {
         smol_constraint_kind kind;
@@ -203,7 +187,6 @@ static void what_cannot_be_compiled_is_refused_in_words(void **state)
         {SMOL_CONSTRAINT_CHOICES, "{}", "choices: "},
         {(smol_constraint_kind)9, "a", "kind 9"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const smol_constraint_params params = {
             .kind = cases[i].kind, .text = cases[i].text, .size = strlen(cases[i].text)};
@@ -278,11 +261,10 @@ static smol_generate_result generate(const char *expression, uint64_t seed, size
 static const char form[] =
     "\\{\"name\":\"[A-Za-z ]{1,12}\",\"colour\":\"(red|green|blue)\",\"size\":[1-9][0-9]?\\}";
 
-static void answers_match_whatever_is_sampled(void **state)
+TEST(answers_match_whatever_is_sampled)
 {
     regex_t compiled;
     struct output out;
-    (void)state;
     assert_int_equal(regcomp(&compiled,
                              "^\\{\"name\":\"[A-Za-z ]{1,12}\",\"colour\":\"(red|green|blue)\","
                              "\"size\":[1-9][0-9]?\\}$",
@@ -297,10 +279,9 @@ static void answers_match_whatever_is_sampled(void **state)
     regfree(&compiled);
 }
 
-static void answers_do_not_depend_on_threads_and_limits_cut_them(void **state)
+TEST(answers_do_not_depend_on_threads_and_limits_cut_them)
 {
     struct output one, two, cut;
-    (void)state;
     smol_generate_result whole = generate(form, 7, 200, 1, 0, &one);
     generate(form, 7, 200, 2, 0, &two);
     assert_string_equal(one.text, two.text);
@@ -312,7 +293,7 @@ static void answers_do_not_depend_on_threads_and_limits_cut_them(void **state)
     }
 }
 
-static void guesses_change_no_constrained_answer(void **state)
+TEST(guesses_change_no_constrained_answer)
 {
     static const char *const repeating[] = {
         "(\\{\"name\":\"(Rosa|Zoe|Ben)\",\"size\":[1-9]\\},){9}",
@@ -321,7 +302,6 @@ static void guesses_change_no_constrained_answer(void **state)
     };
     struct output plain, guessed;
     uint64_t n_right = 0;
-    (void)state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         smol_generate_result one = generate(repeating[seed % 3], seed, 150, 1, 0, &plain);
         smol_generate_result two = generate(repeating[seed % 3], seed, 150, 1, 1, &guessed);
@@ -336,14 +316,5 @@ static void guesses_change_no_constrained_answer(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mask_has_exactly_the_tokens_that_are_accepted),
-        cmocka_unit_test(matchers_share_a_constraint_and_copies_go_their_own_way),
-        cmocka_unit_test(forced_tokens_are_the_only_way_on),
-        cmocka_unit_test(what_cannot_be_compiled_is_refused_in_words),
-        cmocka_unit_test(answers_match_whatever_is_sampled),
-        cmocka_unit_test(answers_do_not_depend_on_threads_and_limits_cut_them),
-        cmocka_unit_test(guesses_change_no_constrained_answer),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return run_all_tests("matcher", open_model, close_model);
 }

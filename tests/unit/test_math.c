@@ -1,13 +1,8 @@
 /* Tests of smol's exp, tanh, sine and cosine, compared with the C library's in double. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "runtime/kernels/math.h"
+#include "tests/unit/unit.h"
 
 /* Returns the distance of `got` from `want` in units of the last place of want as a float. */
 static double ulps(double want, float got)
@@ -17,9 +12,8 @@ static double ulps(double want, float got)
     return fabs(got - want) / ldexp(1, exponent - 24);
 }
 
-static void exp_is_within_two_units_of_the_c_library(void **state)
+TEST(exp_is_within_two_units_of_the_c_library)
 {
-    (void)state;
     for (float x = -87.3f; x < 88.3f; x += 0.0037f)
         assert_true(ulps(exp((double)x), math_exp(x)) < 2);
     assert_true(math_exp(-INFINITY) == 0 && math_exp(-87.4f) == 0);
@@ -27,9 +21,8 @@ static void exp_is_within_two_units_of_the_c_library(void **state)
     assert_true(isnan(math_exp(NAN)));
 }
 
-static void tanh_is_within_three_units_of_the_c_library(void **state)
+TEST(tanh_is_within_three_units_of_the_c_library)
 {
-    (void)state;
     for (float x = 0x1p-140f; x < 100; x = x * 1.00003f + 0x1p-149f) {
         float y = math_tanh(x);
         assert_true(ulps(tanh((double)x), y) < 3);
@@ -40,9 +33,8 @@ static void tanh_is_within_three_units_of_the_c_library(void **state)
     assert_true(isnan(math_tanh(NAN)) && isnan(math_tanh(-NAN)));
 }
 
-static void normal_is_near_the_c_library(void **state)
+TEST(normal_is_near_the_c_library)
 {
-    (void)state;
     for (float x = 0; x < 13; x += 0.00037f) {
         double tail = 0.5 * erfc((double)x * sqrt(0.5));
         assert_true(fabs((double)math_normal(x) - (1 - tail)) < 3e-7);
@@ -53,17 +45,15 @@ static void normal_is_near_the_c_library(void **state)
     assert_true(isnan(math_normal(NAN)));
 }
 
-static void log_is_rounded_like_the_c_library(void **state)
+TEST(log_is_rounded_like_the_c_library)
 {
-    (void)state;
     for (float x = 1; x < 0x1p25f; x = x * 1.00003f + 0x1p-10f)
         assert_true(ulps(log((double)x), math_log(x)) <= 0.51);
     assert_true(math_log(1) == 0 && math_log(2) == (float)log(2));
 }
 
-static void softplus_and_sigmoid_are_near_the_c_library(void **state)
+TEST(softplus_and_sigmoid_are_near_the_c_library)
 {
-    (void)state;
     for (float x = -87.2f; x < 100; x += 0.0037f) {
         assert_true(ulps(log1p(exp(-fabs((double)x))) + fmax((double)x, 0), math_softplus(x)) < 3);
         assert_true(ulps(1 / (1 + exp(-(double)x)), math_sigmoid(x)) < 4);
@@ -72,9 +62,8 @@ static void softplus_and_sigmoid_are_near_the_c_library(void **state)
     assert_true(isnan(math_softplus(NAN)) && isnan(math_sigmoid(NAN)));
 }
 
-static void sine_and_cosine_are_rounded_correctly(void **state)
+TEST(sine_and_cosine_are_rounded_correctly)
 {
-    (void)state;
     for (float x = 0; x < 131072; x = x * 1.0003f + 0.001f) {
         float s, c;
         math_sincos(x, &s, &c);
@@ -86,13 +75,5 @@ static void sine_and_cosine_are_rounded_correctly(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_is_within_two_units_of_the_c_library),
-        cmocka_unit_test(tanh_is_within_three_units_of_the_c_library),
-        cmocka_unit_test(normal_is_near_the_c_library),
-        cmocka_unit_test(log_is_rounded_like_the_c_library),
-        cmocka_unit_test(softplus_and_sigmoid_are_near_the_c_library),
-        cmocka_unit_test(sine_and_cosine_are_rounded_correctly),
-    };
-    return cmocka_run_group_tests_name("math", tests, NULL, NULL);
+    return run_all_tests("math", NULL, NULL);
 }

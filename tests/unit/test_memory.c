@@ -1,15 +1,9 @@
 /* Tests of the library without enough memory: each allocation of each call fails in turn. The call
  * must report it and leave everything unchanged: repeated, it computes the same bits. The address
  * sanitizer finds leaks of failed calls. The linker replaces the allocation functions (--wrap). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +13,7 @@
 #include "runtime/tokenizer/scanner.h"
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
+#include "tests/unit/unit.h"
 
 /* --- allocations that fail ---------------------------------------------------------------- */
 
@@ -367,9 +362,8 @@ static smol_status compile_and_cut(uint8_t *place, smol_error *error)
     return status;
 }
 
-static void patterns_that_run_out_of_memory_say_so(void **state)
+TEST(patterns_that_run_out_of_memory_say_so)
 {
-    (void)state;
     smol_error error;
     uint8_t *place = aligned_alloc(64, 1 << 20);
     for (unsigned n = 0;; n++) {
@@ -388,9 +382,8 @@ static void patterns_that_run_out_of_memory_say_so(void **state)
 }
 
 /* A cache that runs out of memory for a block goes on without it: then the call succeeds. */
-static void a_cache_of_prefixes_without_memory_changes_nothing(void **state)
+TEST(a_cache_of_prefixes_without_memory_changes_nothing)
 {
-    (void)state;
     struct session expected = go(false), got = go(false);
     size_t n_bytes = 3 * smol_model_get_info(got.model).vocab_size * sizeof(float);
     unsigned n_refused = 0, n_without = 0;
@@ -418,9 +411,8 @@ static void a_cache_of_prefixes_without_memory_changes_nothing(void **state)
     end(&got);
 }
 
-static void every_call_can_be_repeated_after_it_ran_out_of_memory(void **state)
+TEST(every_call_can_be_repeated_after_it_ran_out_of_memory)
 {
-    (void)state;
     struct session expected = go(false), got = go(true);
     assert_int_equal(got.n, expected.n);
     assert_memory_equal(got.ids, expected.ids, got.n * sizeof *got.ids);
@@ -437,10 +429,5 @@ static void every_call_can_be_repeated_after_it_ran_out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_that_run_out_of_memory_say_so),
-        cmocka_unit_test(a_cache_of_prefixes_without_memory_changes_nothing),
-        cmocka_unit_test(every_call_can_be_repeated_after_it_ran_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, make_demo_blob, remove_demo_blob);
+    return run_all_tests("memory", make_demo_blob, remove_demo_blob);
 }

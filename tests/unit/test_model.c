@@ -1,11 +1,5 @@
 /* Tests of models from a path, a descriptor and memory, and of the rules that all structs and
  * statuses of the interface follow. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +11,7 @@
 #include "common/file.h"
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
+#include "tests/unit/unit.h"
 
 enum { MAX_VOCABULARY = 1 << 16 };
 
@@ -50,9 +45,8 @@ static void is_the_demo(smol_model *model)
 
 /* --- descriptors -------------------------------------------------------------------------- */
 
-static void a_descriptor_stays_the_callers(void **state)
+TEST(a_descriptor_stays_the_callers)
 {
-    (void)state;
     for (int no_mmap = 0; no_mmap < 2; no_mmap++) {
         const smol_model_params params = {.no_mmap = no_mmap, .verify = SMOL_VERIFY_OPEN};
         smol_model *model;
@@ -67,9 +61,8 @@ static void a_descriptor_stays_the_callers(void **state)
     }
 }
 
-static void a_descriptor_survives_its_name(void **state)
+TEST(a_descriptor_survives_its_name)
 {
-    (void)state;
     char path[160];
     struct file_view view;
     smol_model *model;
@@ -88,9 +81,8 @@ static void a_descriptor_survives_its_name(void **state)
     is_the_demo(model);
 }
 
-static void a_bad_descriptor_is_an_error(void **state)
+TEST(a_bad_descriptor_is_an_error)
 {
-    (void)state;
     int ends[2];
     smol_model *model;
     smol_error error;
@@ -110,9 +102,8 @@ static void a_bad_descriptor_is_an_error(void **state)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-static void memory_is_used_in_place_and_verified(void **state)
+TEST(memory_is_used_in_place_and_verified)
 {
-    (void)state;
     const smol_model_params verify = {.verify = SMOL_VERIFY_OPEN};
     struct file_view view;
     smol_model *model;
@@ -146,9 +137,8 @@ static void memory_is_used_in_place_and_verified(void **state)
     smol_file_close(&view);
 }
 
-static void a_required_digest_holds_for_memory_too(void **state)
+TEST(a_required_digest_holds_for_memory_too)
 {
-    (void)state;
     char digest[65];
     memset(digest, 'a', 64);
     digest[64] = '\0';
@@ -178,9 +168,8 @@ static void is_newer(smol_status status, const smol_error *error)
     assert_non_null(strstr(error->message, "reserved"));
 }
 
-static void members_of_newer_releases_are_refused(void **state)
+TEST(members_of_newer_releases_are_refused)
 {
-    (void)state;
     smol_error error;
     smol_model *model, *none;
     smol_context *context, *no_context;
@@ -216,9 +205,8 @@ static void members_of_newer_releases_are_refused(void **state)
     smol_model_close(model);
 }
 
-static void success_clears_the_error(void **state)
+TEST(success_clears_the_error)
 {
-    (void)state;
     smol_model *model;
     smol_error error;
     assert_int_equal(smol_model_open("/nowhere", NULL, &model, &error), SMOL_ERROR_FILE);
@@ -229,9 +217,8 @@ static void success_clears_the_error(void **state)
     smol_model_close(model);
 }
 
-static void every_status_has_a_text_of_its_own(void **state)
+TEST(every_status_has_a_text_of_its_own)
 {
-    (void)state;
     for (int i = SMOL_OK; i <= SMOL_ERROR_CANCELLED; i++)
         for (int j = i + 1; j <= SMOL_ERROR_CANCELLED + 1; j++)
             assert_string_not_equal(smol_status_text((smol_status)i),
@@ -239,9 +226,8 @@ static void every_status_has_a_text_of_its_own(void **state)
     assert_string_equal(smol_status_text((smol_status)99), "unknown status");
 }
 
-static void the_version_is_that_of_the_header(void **state)
+TEST(the_version_is_that_of_the_header)
 {
-    (void)state;
     char text[64];
     snprintf(text, sizeof text, "%d.%d.%d", SMOL_VERSION_MAJOR, SMOL_VERSION_MINOR,
              SMOL_VERSION_PATCH);
@@ -249,9 +235,8 @@ static void the_version_is_that_of_the_header(void **state)
     assert_string_equal(smol_version(), text);
 }
 
-static void ids_out_of_range_are_named(void **state)
+TEST(ids_out_of_range_are_named)
 {
-    (void)state;
     smol_model *model;
     smol_error error;
     const char *text;
@@ -274,17 +259,5 @@ static void ids_out_of_range_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_descriptor_stays_the_callers),
-        cmocka_unit_test(a_descriptor_survives_its_name),
-        cmocka_unit_test(a_bad_descriptor_is_an_error),
-        cmocka_unit_test(memory_is_used_in_place_and_verified),
-        cmocka_unit_test(a_required_digest_holds_for_memory_too),
-        cmocka_unit_test(members_of_newer_releases_are_refused),
-        cmocka_unit_test(success_clears_the_error),
-        cmocka_unit_test(every_status_has_a_text_of_its_own),
-        cmocka_unit_test(the_version_is_that_of_the_header),
-        cmocka_unit_test(ids_out_of_range_are_named),
-    };
-    return cmocka_run_group_tests_name("model", tests, make_demo_blob, remove_demo_blob);
+    return run_all_tests("model", make_demo_blob, remove_demo_blob);
 }

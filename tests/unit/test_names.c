@@ -1,18 +1,13 @@
 /* Tests of models that look words up by name: their rules in a text section, and their words.
  * tests/oracle/test_tokenizer_families.py compares real ones with the reference. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "common/checked.h"
 #include "convert/tokenizer/tokenizer.h"
 #include "format/text.h"
 #include "runtime/tokenizer/tokenizer.h"
+#include "tests/unit/unit.h"
 
 enum { VOCAB_SIZE = 32 };
 
@@ -288,10 +283,9 @@ static char *clusters_json(void)
     return json;
 }
 
-static void everyBrokenRuleIsRefused(void **state)
+TEST(everyBrokenRuleIsRefused)
 {
     char *clusters = clusters_json();
-    (void)state;
     refuse_all(clusters, of_clusters, sizeof of_clusters / sizeof of_clusters[0]);
     refuse_all(clusters, of_both, sizeof of_both / sizeof of_both[0]);
     free(clusters);
@@ -301,9 +295,8 @@ static void everyBrokenRuleIsRefused(void **state)
     refuse_all(unigram_json, of_unigram, sizeof of_unigram / sizeof of_unigram[0]);
 }
 
-static void everyOtherSizeIsRefused(void **state)
+TEST(everyOtherSizeIsRefused)
 {
-    (void)state;
     struct compiled c;
     assert_int_equal(try_to_compile(unigram_json, &c), SMOL_OK);
     for (size_t size = 0; size < c.section.text.size; size++)
@@ -314,7 +307,7 @@ static void everyOtherSizeIsRefused(void **state)
 
 /* --- files ---------------------------------------------------------------------------------- */
 
-static void brokenFilesAreRefused(void **state)
+TEST(brokenFilesAreRefused)
 {
     static const struct {
         const char *model;
@@ -342,7 +335,6 @@ static void brokenFilesAreRefused(void **state)
          SMOL_ERROR_DAMAGED},
         {"\"WordLevel\", \"vocab\": {\"a\": 0}", SMOL_ERROR_UNSUPPORTED},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         bool unigram = strncmp(files[i].model, "\"Unigram", 8) == 0;
         char json[512];
@@ -372,9 +364,8 @@ static void check_ids(struct compiled *c, const char *text, const uint32_t *expe
     check_ids(&c, text, (const uint32_t[]){__VA_ARGS__},                                           \
               sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-static void wordPieceTakesTheLongestName(void **state)
+TEST(wordPieceTakesTheLongestName)
 {
-    (void)state;
     struct compiled c;
     assert_int_equal(try_to_compile(wordpiece_json, &c), SMOL_OK);
     assert_int_equal(open_all(&c), SMOL_OK);
@@ -390,9 +381,8 @@ static void wordPieceTakesTheLongestName(void **state)
     smol_tokenizer_section_free(&c.section);
 }
 
-static void unigramTakesTheBestSum(void **state)
+TEST(unigramTakesTheBestSum)
 {
-    (void)state;
     struct compiled c;
     assert_int_equal(try_to_compile(unigram_json, &c), SMOL_OK);
     assert_int_equal(open_all(&c), SMOL_OK);
@@ -405,10 +395,5 @@ static void unigramTakesTheBestSum(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everyBrokenRuleIsRefused), cmocka_unit_test(everyOtherSizeIsRefused),
-        cmocka_unit_test(brokenFilesAreRefused),    cmocka_unit_test(wordPieceTakesTheLongestName),
-        cmocka_unit_test(unigramTakesTheBestSum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("names", NULL, NULL);
 }

@@ -1,26 +1,12 @@
 /* Tests of the 16-bit floating-point conversions, compared with their definition (a table of all
  * values in double) and, if the processor has F16C, with its instructions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 
 #include "common/cpu.h"
 #include "common/number.h"
+#include "tests/unit/unit.h"
 
 enum { INFINITE = 0x7c00, N_HALVES = 0x10000, RANDOM_ROUNDS = 2000000 };
-
-static uint64_t random_state = 0x6a09e667f3bcc909u;
-
-static uint32_t random_bits(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 32);
-}
 
 /* Returns the value of a half >= 0 by definition. The value that would follow 65504 represents
  * infinity, because rounding treats the range as unbounded. */
@@ -59,9 +45,8 @@ static void check_narrowing(float magnitude)
 
 /* ---- widening ---- */
 
-static void widens_every_finite_half_exactly(void **state)
+TEST(widens_every_finite_half_exactly)
 {
-    (void)state;
     for (unsigned half = 0; half < INFINITE; half++) {
         float plus = f32_from_f16((uint16_t)half), minus = f32_from_f16((uint16_t)(half | 0x8000u));
         if ((double)plus != value_of(half) || f32_bits(minus) != (f32_bits(plus) | 0x80000000u))
@@ -69,9 +54,8 @@ static void widens_every_finite_half_exactly(void **state)
     }
 }
 
-static void widens_infinities_and_nans_with_their_payload(void **state)
+TEST(widens_infinities_and_nans_with_their_payload)
 {
-    (void)state;
     for (unsigned half = INFINITE; half < 0x8000; half++)
         for (unsigned sign = 0; sign < 2; sign++) {
             uint32_t want = sign << 31 | 0x7f800000u | (half & 0x3ff) << 13;
@@ -79,9 +63,8 @@ static void widens_infinities_and_nans_with_their_payload(void **state)
         }
 }
 
-static void widens_every_bf16_to_its_own_bits(void **state)
+TEST(widens_every_bf16_to_its_own_bits)
 {
-    (void)state;
     for (unsigned half = 0; half < N_HALVES; half++)
         assert_int_equal(f32_bits(f32_from_bf16((uint16_t)half)), half << 16);
 }
@@ -96,9 +79,8 @@ static double value_of_byte(unsigned byte, int fraction_bits, int bias)
     return byte & 0x80 ? -value : value;
 }
 
-static void widens_every_byte_of_both_formats_exactly(void **state)
+TEST(widens_every_byte_of_both_formats_exactly)
 {
-    (void)state;
     for (unsigned byte = 0; byte < 256; byte++) {
         float e4m3 = f32_from_f8_e4m3((uint8_t)byte), e5m2 = f32_from_f8_e5m2((uint8_t)byte);
         assert_int_equal(signbit(e4m3) != 0, byte >> 7);
@@ -116,18 +98,16 @@ static void widens_every_byte_of_both_formats_exactly(void **state)
 
 /* ---- narrowing ---- */
 
-static void every_half_survives_the_round_trip(void **state)
+TEST(every_half_survives_the_round_trip)
 {
-    (void)state;
     for (unsigned half = 0; half < N_HALVES; half++) {
         unsigned quiet = (half & 0x7fff) > INFINITE ? 0x200u : 0; /* NaN becomes quiet */
         assert_int_equal(f16_from_f32(f32_from_f16((uint16_t)half)), half | quiet);
     }
 }
 
-static void rounds_halfway_cases_to_even_and_their_neighbours_to_the_nearest(void **state)
+TEST(rounds_halfway_cases_to_even_and_their_neighbours_to_the_nearest)
 {
-    (void)state;
     for (unsigned half = 0; half < INFINITE; half++) {
         float middle = (float)((value_of(half) + value_of(half + 1)) / 2);
         check_narrowing(middle);
@@ -136,9 +116,8 @@ static void rounds_halfway_cases_to_even_and_their_neighbours_to_the_nearest(voi
     }
 }
 
-static void rounds_random_floats_to_the_nearest(void **state)
+TEST(rounds_random_floats_to_the_nearest)
 {
-    (void)state;
     for (int round = 0; round < RANDOM_ROUNDS; round++) {
         uint32_t bits = random_bits() & 0x7fffffffu;
         if (round % 2) /* within the range of f16, including subnormals */
@@ -148,9 +127,8 @@ static void rounds_random_floats_to_the_nearest(void **state)
     }
 }
 
-static void too_large_becomes_infinity_and_nan_stays_nan(void **state)
+TEST(too_large_becomes_infinity_and_nan_stays_nan)
 {
-    (void)state;
     assert_int_equal(f16_from_f32(65504.0f), 0x7bff);
     assert_int_equal(f16_from_f32(nextafterf(65520.0f, 0)), 0x7bff);
     assert_int_equal(f16_from_f32(65520.0f), INFINITE);
@@ -181,9 +159,8 @@ static void check_bf16(float magnitude)
                  minus, want);
 }
 
-static void rounds_to_the_nearest_bf16_ties_to_even(void **state)
+TEST(rounds_to_the_nearest_bf16_ties_to_even)
 {
-    (void)state;
     for (uint32_t half = 0; half < 0x7f80; half++) {
         check_bf16(f32_from_bits(half << 16));
         check_bf16(f32_from_bits(half << 16 | 0x7fff));
@@ -212,9 +189,8 @@ __attribute__((target("f16c"))) static float widen_by_f16c(uint16_t half)
     return _cvtsh_ss(half);
 }
 
-static void agrees_with_the_processors_own_conversions(void **state)
+TEST(agrees_with_the_processors_own_conversions)
 {
-    (void)state;
     if (!smol_cpu_has_avx2()) {
         print_message("SKIPPED: this machine has no F16C\n");
         skip();
@@ -232,9 +208,8 @@ static void agrees_with_the_processors_own_conversions(void **state)
     }
 }
 #else
-static void agrees_with_the_processors_own_conversions(void **state)
+TEST(agrees_with_the_processors_own_conversions)
 {
-    (void)state;
     print_message("SKIPPED: no F16C on this kind of processor\n");
     skip();
 }
@@ -242,9 +217,8 @@ static void agrees_with_the_processors_own_conversions(void **state)
 
 /* ---- rounding up ---- */
 
-static void rounds_up_to_the_smallest_half_that_is_not_below(void **state)
+TEST(rounds_up_to_the_smallest_half_that_is_not_below)
 {
-    (void)state;
     for (unsigned half = 0; half < INFINITE; half++) {
         float exact = f32_from_f16((uint16_t)half);
         assert_int_equal(f16_from_f32_up(exact), half);
@@ -256,9 +230,8 @@ static void rounds_up_to_the_smallest_half_that_is_not_below(void **state)
     assert_int_equal(f16_from_f32_up(0x1p-149f), 1);
 }
 
-static void rounds_random_floats_up(void **state)
+TEST(rounds_random_floats_up)
 {
-    (void)state;
     for (int round = 0; round < RANDOM_ROUNDS; round++) {
         float value = f32_from_bits(random_bits() % 0x477fe001u); /* up to 65504 */
         unsigned half = f16_from_f32_up(value);
@@ -269,9 +242,8 @@ static void rounds_random_floats_up(void **state)
 
 /* ---- to integers ---- */
 
-static void rounds_to_integers_like_rint(void **state)
+TEST(rounds_to_integers_like_rint)
 {
-    (void)state;
     const float limit = 0x1p22f;
     for (int i = 0; i < 1 << 22; i += i < 1000 ? 1 : 997) {
         float tie = (float)i + 0.5f;
@@ -288,9 +260,8 @@ static void rounds_to_integers_like_rint(void **state)
     }
 }
 
-static void tells_finite_from_not(void **state)
+TEST(tells_finite_from_not)
 {
-    (void)state;
     assert_true(f32_is_finite(0) && f32_is_finite(-FLT_MAX) && f32_is_finite(0x1p-149f));
     assert_false(f32_is_finite(INFINITY) || f32_is_finite(-INFINITY) || f32_is_finite(NAN));
     assert_false(f32_is_finite(f32_from_bits(0xff800001u)));
@@ -298,21 +269,5 @@ static void tells_finite_from_not(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widens_every_finite_half_exactly),
-        cmocka_unit_test(widens_infinities_and_nans_with_their_payload),
-        cmocka_unit_test(widens_every_bf16_to_its_own_bits),
-        cmocka_unit_test(widens_every_byte_of_both_formats_exactly),
-        cmocka_unit_test(every_half_survives_the_round_trip),
-        cmocka_unit_test(rounds_halfway_cases_to_even_and_their_neighbours_to_the_nearest),
-        cmocka_unit_test(rounds_random_floats_to_the_nearest),
-        cmocka_unit_test(too_large_becomes_infinity_and_nan_stays_nan),
-        cmocka_unit_test(rounds_to_the_nearest_bf16_ties_to_even),
-        cmocka_unit_test(agrees_with_the_processors_own_conversions),
-        cmocka_unit_test(rounds_up_to_the_smallest_half_that_is_not_below),
-        cmocka_unit_test(rounds_random_floats_up),
-        cmocka_unit_test(rounds_to_integers_like_rint),
-        cmocka_unit_test(tells_finite_from_not),
-    };
-    return cmocka_run_group_tests_name("number", tests, NULL, NULL);
+    return run_all_tests("number", NULL, NULL);
 }

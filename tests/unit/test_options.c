@@ -1,18 +1,12 @@
 /* Tests of command lines: which values parse, and to what. tests/oracle/test_cli_run.py tests
  * refusals from outside; this file tests only numbers, which have many edge cases. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <float.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/numerals.h"
 #include "smolrun/settings.h"
+#include "tests/unit/unit.h"
 
 static const char *const verify_words[] = {"first", "open", "off", NULL};
 
@@ -57,9 +51,8 @@ static struct settings parse(char *line)
     return settings;
 }
 
-static void options_may_stand_anywhere(void **state)
+TEST(options_may_stand_anywhere)
 {
-    (void)state;
     char line[] = "-n 5 file --temp 0.5 text --ids";
     struct settings s = parse(line);
     assert_string_equal(s.model, "file");
@@ -70,9 +63,8 @@ static void options_may_stand_anywhere(void **state)
     assert_int_equal(s.json, 0);
 }
 
-static void values_may_be_joined_to_their_options(void **state)
+TEST(values_may_be_joined_to_their_options)
 {
-    (void)state;
     char line[] = "file --temp=0.25 -n-1 -ik7 --seed=18446744073709551615";
     struct settings s = parse(line);
     assert_true(s.sampler.temperature == 0.25f);
@@ -82,9 +74,8 @@ static void values_may_be_joined_to_their_options(void **state)
     assert_true(s.sampler.seed == UINT64_MAX);
 }
 
-static void two_dashes_end_the_options(void **state)
+TEST(two_dashes_end_the_options)
 {
-    (void)state;
     char line[] = "--ids -- file --json";
     struct settings s = parse(line);
     assert_string_equal(s.model, "file");
@@ -92,18 +83,16 @@ static void two_dashes_end_the_options(void **state)
     assert_int_equal(s.json, 0);
 }
 
-static void a_dash_is_a_word(void **state)
+TEST(a_dash_is_a_word)
 {
-    (void)state;
     char line[] = "file - -n 3";
     struct settings s = parse(line);
     assert_string_equal(s.text, "-");
     assert_int_equal(s.max_tokens, 3);
 }
 
-static void stop_strings_add_up(void **state)
+TEST(stop_strings_add_up)
 {
-    (void)state;
     char line[] = "file --stop a --stop -b";
     struct settings s = parse(line);
     assert_int_equal(s.stop.n, 2);
@@ -111,9 +100,8 @@ static void stop_strings_add_up(void **state)
     assert_string_equal(s.stop.items[1], "-b");
 }
 
-static void choices_have_names(void **state)
+TEST(choices_have_names)
 {
-    (void)state;
     char line[] = "file --kv int8 --verify open --threads 3";
     struct settings s = parse(line);
     assert_int_equal(s.context.kv, SMOL_KV_INT8);
@@ -121,18 +109,16 @@ static void choices_have_names(void **state)
     assert_int_equal(s.context.n_threads, 3);
 }
 
-static void the_environment_does_not_change_the_order(void **state)
+TEST(the_environment_does_not_change_the_order)
 {
-    (void)state;
     setenv("POSIXLY_CORRECT", "1", 1);
     char line[] = "file text --ids";
     assert_int_equal(parse(line).ids, 1);
     unsetenv("POSIXLY_CORRECT");
 }
 
-static void whole_numbers_are_digits_within_their_range(void **state)
+TEST(whole_numbers_are_digits_within_their_range)
 {
-    (void)state;
     static const char *const good[] = {"1", "007", "10"};
     static const char *const bad[] = {
         "",    "0",   "11",  "-1",  "+1", " 1",       "1 ",
@@ -152,9 +138,8 @@ static void whole_numbers_are_digits_within_their_range(void **state)
     assert_true(value == UINT64_MAX);
 }
 
-static void reals_are_decimal_and_within_their_range(void **state)
+TEST(reals_are_decimal_and_within_their_range)
 {
-    (void)state;
     static const char *const good[] = {"0", "1", "0.5", ".5", "5e-1", "+1", "1.", "-0"};
     static const char *const bad[] = {"",  "1.1", "-0.1", "nan", "inf", "0x1",  "0,5", " 1",
                                       ".", "1e",  "1f",   "e",   "-",   "1e99", "1 ",  "0.5.5"};
@@ -169,9 +154,8 @@ static void reals_are_decimal_and_within_their_range(void **state)
                          SMOL_ERROR_USAGE);
 }
 
-static void messages_about_reals_say_what_is_wrong_and_what_would_be_right(void **state)
+TEST(messages_about_reals_say_what_is_wrong_and_what_would_be_right)
 {
-    (void)state;
     float value;
     smol_error error;
     smol_parse_real("--temp", "x", 0, FLT_MAX, &value, &error);
@@ -184,17 +168,5 @@ static void messages_about_reals_say_what_is_wrong_and_what_would_be_right(void 
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_may_stand_anywhere),
-        cmocka_unit_test(values_may_be_joined_to_their_options),
-        cmocka_unit_test(two_dashes_end_the_options),
-        cmocka_unit_test(a_dash_is_a_word),
-        cmocka_unit_test(stop_strings_add_up),
-        cmocka_unit_test(choices_have_names),
-        cmocka_unit_test(the_environment_does_not_change_the_order),
-        cmocka_unit_test(whole_numbers_are_digits_within_their_range),
-        cmocka_unit_test(reals_are_decimal_and_within_their_range),
-        cmocka_unit_test(messages_about_reals_say_what_is_wrong_and_what_would_be_right),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("options", NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Tests of packing and unpacking from inside: the seek table's bytes, the journal, and cuts and
  * damage anywhere in a packed file. tests/oracle/test_pack.py tests separate processes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <sys/stat.h>
 
 #include "common/file.h"
@@ -18,6 +11,7 @@
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 #define STRIDE (samples_only() ? 37 : 1)
 
@@ -56,6 +50,8 @@ static int tear_down(void **state)
     return temporary_tear_down(state);
 }
 
+#define IN_FOLDER(name) TEST_WITH(name, set_up, tear_down)
+
 static bool exists(const char *path)
 {
     struct stat info;
@@ -90,9 +86,8 @@ static void complains(smol_status status, const char *text)
 
 /* --- the seek table --------------------------------------------------------------------------- */
 
-static void the_seek_table_has_the_bytes_of_the_published_format(void **state)
+IN_FOLDER(the_seek_table_has_the_bytes_of_the_published_format)
 {
-    (void)state;
     static const uint8_t expected[] = {
         0x5e, 0x2a, 0x4d, 0x18, 33, 0, 0, 0, /* skippable frame, 33 bytes */
         0x01, 0x02, 0,    0,    0,  0, 4, 0, /* 513 bytes hold 262144 */
@@ -115,9 +110,8 @@ static void the_seek_table_has_the_bytes_of_the_published_format(void **state)
     smol_seek_table_free(&table);
 }
 
-static void a_seek_table_grows_and_is_cut(void **state)
+IN_FOLDER(a_seek_table_grows_and_is_cut)
 {
-    (void)state;
     struct seek_table table = {0};
     uint64_t ends[1001] = {0};
     for (uint32_t i = 0; i < 1000; i++) {
@@ -160,9 +154,8 @@ static void journal_holds(const struct output *out, const struct blob_header *of
     smol_seek_table_free(&table);
 }
 
-static void a_journal_is_read_up_to_the_first_entry_that_is_cut_or_damaged(void **state)
+IN_FOLDER(a_journal_is_read_up_to_the_first_entry_that_is_cut_or_damaged)
 {
-    (void)state;
     struct output out = write_journal();
     journal_holds(&out, &header, N_SIZES);
     for (size_t i = 0; i < N_SIZES * ENTRY * 8; i++) {
@@ -181,9 +174,8 @@ static void a_journal_is_read_up_to_the_first_entry_that_is_cut_or_damaged(void 
     smol_output_discard(&out);
 }
 
-static void the_journal_of_another_blob_is_empty(void **state)
+IN_FOLDER(the_journal_of_another_blob_is_empty)
 {
-    (void)state;
     struct output out = write_journal();
     struct blob_header other = header;
     other.front_digest ^= 1;
@@ -196,9 +188,8 @@ static void the_journal_of_another_blob_is_empty(void **state)
 
 /* --- cut and damaged -------------------------------------------------------------------------- */
 
-static void every_truncation_is_refused_and_leaves_nothing(void **state)
+IN_FOLDER(every_truncation_is_refused_and_leaves_nothing)
 {
-    (void)state;
     struct unpack_rest rest;
     for (size_t size = 0; size < packed.size; size += STRIDE) {
         smol_status status = unpack(packed.data, size, false, &rest);
@@ -210,9 +201,8 @@ static void every_truncation_is_refused_and_leaves_nothing(void **state)
     restored();
 }
 
-static void every_byte_that_is_appended_is_refused(void **state)
+IN_FOLDER(every_byte_that_is_appended_is_refused)
 {
-    (void)state;
     struct unpack_rest rest;
     uint8_t *longer = calloc(1, packed.size + 256);
     memcpy(longer, packed.data, packed.size);
@@ -227,9 +217,8 @@ static void every_byte_that_is_appended_is_refused(void **state)
 }
 
 /* Some bits of zstd's format are unused: a flip there must not change the blob. */
-static void every_flipped_bit_is_refused_or_changes_nothing(void **state)
+IN_FOLDER(every_flipped_bit_is_refused_or_changes_nothing)
 {
-    (void)state;
     size_t harmless = 0;
     struct unpack_rest rest;
     uint8_t *bytes = malloc(packed.size);
@@ -266,18 +255,16 @@ static void goes_on_after(size_t size)
     restored();
 }
 
-static void a_file_that_is_cut_anywhere_goes_on(void **state)
+IN_FOLDER(a_file_that_is_cut_anywhere_goes_on)
 {
-    (void)state;
     for (size_t size = 0; size < packed.size; size += samples_only() ? 499 : 97)
         goes_on_after(size);
     goes_on_after(packed.size - 1);
 }
 
 /* Damaged or incomplete bytes in the kept part must not get into the blob. */
-static void a_kept_part_that_is_damaged_anywhere_is_continued_from_what_is_good(void **state)
+IN_FOLDER(a_kept_part_that_is_damaged_anywhere_is_continued_from_what_is_good)
 {
-    (void)state;
     struct unpack_rest rest;
     struct file_view kept;
     assert_int_equal(unpack(packed.data, packed.size - 30, true, &rest), SMOL_ERROR_DAMAGED);
@@ -306,18 +293,16 @@ static void a_kept_part_that_is_damaged_anywhere_is_continued_from_what_is_good(
 }
 
 /* Cutting off the journal is the last step before the rename. */
-static void a_part_that_lacks_only_its_name_gets_it(void **state)
+IN_FOLDER(a_part_that_lacks_only_its_name_gets_it)
 {
-    (void)state;
     struct unpack_rest rest;
     temporary_write(&temporary, "out.smol.part", blob.data, blob.size);
     assert_int_equal(unpack("", 0, true, &rest), SMOL_OK);
     restored();
 }
 
-static void a_part_that_is_not_ours_is_refused_and_left(void **state)
+IN_FOLDER(a_part_that_is_not_ours_is_refused_and_left)
 {
-    (void)state;
     struct unpack_rest rest;
     temporary_write(&temporary, "out.smol.part", packed.data, packed.size); /* by another program */
     assert_int_equal(unpack(packed.data, packed.size, true, &rest), SMOL_ERROR_FILE);
@@ -326,22 +311,7 @@ static void a_part_that_is_not_ours_is_refused_and_left(void **state)
     assert_true(exists(part));
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(the_seek_table_has_the_bytes_of_the_published_format),
-        TEST(a_seek_table_grows_and_is_cut),
-        TEST(a_journal_is_read_up_to_the_first_entry_that_is_cut_or_damaged),
-        TEST(the_journal_of_another_blob_is_empty),
-        TEST(every_truncation_is_refused_and_leaves_nothing),
-        TEST(every_byte_that_is_appended_is_refused),
-        TEST(every_flipped_bit_is_refused_or_changes_nothing),
-        TEST(a_file_that_is_cut_anywhere_goes_on),
-        TEST(a_kept_part_that_is_damaged_anywhere_is_continued_from_what_is_good),
-        TEST(a_part_that_lacks_only_its_name_gets_it),
-        TEST(a_part_that_is_not_ours_is_refused_and_left),
-    };
-    return cmocka_run_group_tests_name("pack", tests, NULL, NULL);
+    return run_all_tests("pack", NULL, NULL);
 }

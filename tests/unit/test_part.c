@@ -1,12 +1,5 @@
 /* Tests of outputs that are kept while unfinished: their contents survive the end of the writer,
  * and two processes never write the same one at a time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -17,6 +10,7 @@
 #include "cli/output.h"
 #include "common/file.h"
 #include "tests/unit/temporary_fixture.h"
+#include "tests/unit/unit.h"
 
 static smol_error error;
 static char target[128], part[128];
@@ -28,6 +22,8 @@ static int set_up(void **state)
     snprintf(part, sizeof part, "%s/out.part", temporary.folder);
     return 0;
 }
+
+#define IN_FOLDER(name) TEST_WITH(name, set_up, temporary_tear_down)
 
 static bool exists(const char *path)
 {
@@ -68,9 +64,8 @@ static void refuses(bool force, const char *reason)
 
 /* --- one writer after another ----------------------------------------------------------------- */
 
-static void what_is_unfinished_is_kept_read_and_finished(void **state)
+IN_FOLDER(what_is_unfinished_is_kept_read_and_finished)
 {
-    (void)state;
     struct output output = go_on(false);
     write_text(&output, 0, "begun");
     assert_string_equal(smol_output_temporary(&output), part);
@@ -93,18 +88,16 @@ static void what_is_unfinished_is_kept_read_and_finished(void **state)
     assert_false(exists(part));
 }
 
-static void what_is_forgotten_goes(void **state)
+IN_FOLDER(what_is_forgotten_goes)
 {
-    (void)state;
     struct output output = go_on(false);
     smol_output_forget(&output);
     smol_output_discard(&output);
     assert_false(exists(part) || exists(target));
 }
 
-static void a_target_that_exists_is_replaced_only_by_force(void **state)
+IN_FOLDER(a_target_that_exists_is_replaced_only_by_force)
 {
-    (void)state;
     temporary_write_text(&temporary, "out", "old");
     refuses(false, "exists already");
     assert_false(exists(part));
@@ -115,9 +108,8 @@ static void a_target_that_exists_is_replaced_only_by_force(void **state)
     holds(target, "new");
 }
 
-static void a_part_is_kept_when_the_target_appears_meanwhile(void **state)
+IN_FOLDER(a_part_is_kept_when_the_target_appears_meanwhile)
 {
-    (void)state;
     struct output output = go_on(false);
     write_text(&output, 0, "mine");
     temporary_write_text(&temporary, "out", "theirs");
@@ -126,9 +118,8 @@ static void a_part_is_kept_when_the_target_appears_meanwhile(void **state)
     holds(part, "mine");
 }
 
-static void a_part_that_is_no_file_is_refused_and_left(void **state)
+IN_FOLDER(a_part_that_is_no_file_is_refused_and_left)
 {
-    (void)state;
     char other[128];
     snprintf(other, sizeof other, "%s/other", temporary.folder);
     temporary_write_text(&temporary, "other", "precious");
@@ -146,9 +137,8 @@ static void a_part_that_is_no_file_is_refused_and_left(void **state)
 
 /* --- concurrent writers ------------------------------------------------------------------ */
 
-static void a_part_that_is_being_written_is_refused(void **state)
+IN_FOLDER(a_part_that_is_being_written_is_refused)
 {
-    (void)state;
     struct output output = go_on(false);
     write_text(&output, 0, "mine");
     refuses(false, "another process is writing it");
@@ -170,9 +160,8 @@ int flock(int fd, int operation)
     return (int)syscall(SYS_flock, fd, operation);
 }
 
-static void a_part_that_was_finished_a_moment_ago_is_not_written(void **state)
+IN_FOLDER(a_part_that_was_finished_a_moment_ago_is_not_written)
 {
-    (void)state;
     temporary_write_text(&temporary, "out.part", "theirs");
     finish_before_flock = true;
     struct output output = go_on(false);
@@ -182,9 +171,8 @@ static void a_part_that_was_finished_a_moment_ago_is_not_written(void **state)
     smol_output_discard(&output);
 }
 
-static void a_signal_keeps_the_part(void **state)
+IN_FOLDER(a_signal_keeps_the_part)
 {
-    (void)state;
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGKILL};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         pid_t child = fork();
@@ -234,9 +222,8 @@ static void holds_one_letter(void)
     smol_file_close(&view);
 }
 
-static void two_processes_never_mix(void **state)
+IN_FOLDER(two_processes_never_mix)
 {
-    (void)state;
     int status, running = 2;
     for (int i = 0; i < 2; i++)
         if (fork() == 0)
@@ -253,20 +240,7 @@ static void two_processes_never_mix(void **state)
     assert_false(exists(part));
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, temporary_tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_unfinished_is_kept_read_and_finished),
-        TEST(what_is_forgotten_goes),
-        TEST(a_target_that_exists_is_replaced_only_by_force),
-        TEST(a_part_is_kept_when_the_target_appears_meanwhile),
-        TEST(a_part_that_is_no_file_is_refused_and_left),
-        TEST(a_part_that_is_being_written_is_refused),
-        TEST(a_part_that_was_finished_a_moment_ago_is_not_written),
-        TEST(a_signal_keeps_the_part),
-        TEST(two_processes_never_mix),
-    };
-    return cmocka_run_group_tests_name("part", tests, NULL, NULL);
+    return run_all_tests("part", NULL, NULL);
 }

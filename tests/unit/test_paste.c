@@ -1,17 +1,11 @@
 /* Tests of text pasted at a terminal: its end, and the part of it that is kept. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/memory.h"
 #include "smolrun/chat/entry.h"
 #include "smolrun/chat/keys.h"
+#include "tests/unit/unit.h"
 
 /* Adds all bytes. Returns whether the last one ended the paste; no earlier byte may end it. */
 static bool add(struct paste *paste, const char *bytes, size_t size)
@@ -38,44 +32,39 @@ static void check(const char *bytes, size_t size, const wchar_t *expected)
 
 #define CHECK(bytes, expected) check(bytes, sizeof(bytes) - 1, expected)
 
-static void text_is_kept(void **state)
+TEST(text_is_kept)
 {
-    (void)state;
     CHECK("", L"");
     CHECK("a\tb", L"a\tb");
     CHECK("Zo\xc3\xab \xe2\x98\x83 \xf0\x9f\x98\x80", L"Zo\xeb \u2603 \U0001f600");
     CHECK("\xff\xe2\x98x\xed\xa0\x80", L"\ufffd\ufffdx\ufffd\ufffd\ufffd");
 }
 
-static void line_breaks_are_line_feeds(void **state)
+TEST(line_breaks_are_line_feeds)
 {
-    (void)state;
     CHECK("a\rb\r\rc\r", L"a\nb\n\nc\n");
     CHECK("a\nb\n\nc\n", L"a\nb\n\nc\n");
     CHECK("a\r\nb\r\n\r\nc\r\n", L"a\nb\n\nc\n");
     CHECK("a\n\rb\n\r\n\rc\n\r", L"a\nb\n\nc\n"); /* a terminal that exchanges them */
 }
 
-static void control_characters_are_left_out(void **state)
+TEST(control_characters_are_left_out)
 {
-    (void)state;
     CHECK("\0\1\2\3\4\5\6\7\10\13\14\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37\177",
           L"");
     CHECK("\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0", L"\xa0");
     CHECK("\033[31mred\033]0;title\a", L"[31mred]0;title");
 }
 
-static void only_its_mark_ends_it(void **state)
+TEST(only_its_mark_ends_it)
 {
-    (void)state;
     CHECK("\033[201", L"[201");
     CHECK("\033\033[20\033[200~\033[20", L"[20[200~[20");
     CHECK("[201~", L"[201~");
 }
 
-static void there_is_a_limit(void **state)
+TEST(there_is_a_limit)
 {
-    (void)state;
     for (int more = -1; more <= 9; more++) {
         struct paste paste = {0};
         for (int i = 0; i < MAX_MESSAGE + more; i++)
@@ -107,11 +96,10 @@ static void release(void *user, void *memory)
 }
 
 /* The end of the paste is found even without memory. */
-static void what_there_is_no_memory_for_ends_too(void **state)
+TEST(what_there_is_no_memory_for_ends_too)
 {
     const struct memory_source none = {no_memory, no_more_memory, release, NULL};
     struct paste paste = {0};
-    (void)state;
     smol_memory_use(&none);
     bool ends = add(&paste, "abc" PASTE_END, 3 + strlen(PASTE_END));
     wchar_t *text = smol_paste_text(&paste);
@@ -121,13 +109,5 @@ static void what_there_is_no_memory_for_ends_too(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_kept),
-        cmocka_unit_test(line_breaks_are_line_feeds),
-        cmocka_unit_test(control_characters_are_left_out),
-        cmocka_unit_test(only_its_mark_ends_it),
-        cmocka_unit_test(there_is_a_limit),
-        cmocka_unit_test(what_there_is_no_memory_for_ends_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("paste", NULL, NULL);
 }

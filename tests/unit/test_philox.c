@@ -1,12 +1,7 @@
 /* Tests of Philox4x32-10 against the known answers that its authors publish (Random123,
  * kat_vectors). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "runtime/philox.h"
+#include "tests/unit/unit.h"
 
 static void block_is(struct philox_block counter, uint64_t key, struct philox_block expected)
 {
@@ -15,9 +10,8 @@ static void block_is(struct philox_block counter, uint64_t key, struct philox_bl
         assert_int_equal(block.word[i], expected.word[i]);
 }
 
-static void gives_the_published_answers(void **state)
+TEST(gives_the_published_answers)
 {
-    (void)state;
     block_is((struct philox_block){{0, 0, 0, 0}}, 0,
              (struct philox_block){{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}});
     block_is((struct philox_block){{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}}, UINT64_MAX,
@@ -27,16 +21,14 @@ static void gives_the_published_answers(void **state)
              (struct philox_block){{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}});
 }
 
-static void uniform_numbers_take_53_bits_of_the_block(void **state)
+TEST(uniform_numbers_take_53_bits_of_the_block)
 {
-    (void)state;
     uint64_t words = (uint64_t)0xe169c58d << 32 | 0x6627e8d5;
     assert_true(philox_uniform(0, 0) == (double)(words >> 11) / 9007199254740992.0);
 }
 
-static void uniform_numbers_lie_below_1_and_spread_evenly(void **state)
+TEST(uniform_numbers_lie_below_1_and_spread_evenly)
 {
-    (void)state;
     enum { N = 100000, BINS = 20 };
     unsigned count[BINS] = {0};
     for (uint64_t k = 0; k < N; k++) {
@@ -54,10 +46,5 @@ static void uniform_numbers_lie_below_1_and_spread_evenly(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_the_published_answers),
-        cmocka_unit_test(uniform_numbers_take_53_bits_of_the_block),
-        cmocka_unit_test(uniform_numbers_lie_below_1_and_spread_evenly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("philox", NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* Tests of the thread pool: every item is done once, stages order writes, and pools can be created
  * and freed repeatedly. The variables are plain and ordered only by the pool, so that the thread
  * sanitizer can check it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,6 +14,7 @@
 
 #include "common/pool.h"
 #include "tests/unit/sanitized.h"
+#include "tests/unit/unit.h"
 
 static const unsigned sizes[] = {1, 2, 3, 7, 64};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0], N_ITEMS = 1000 };
@@ -37,9 +31,8 @@ static struct pool *make_pool(unsigned n_threads)
 
 /* ---- shares ---- */
 
-static void shares_cover_every_item_once_in_order_and_evenly(void **state)
+TEST(shares_cover_every_item_once_in_order_and_evenly)
 {
-    (void)state;
     for (size_t n = 0; n < 200; n++)
         for (unsigned n_threads = 1; n_threads <= 70; n_threads++) {
             size_t next = 0;
@@ -54,9 +47,8 @@ static void shares_cover_every_item_once_in_order_and_evenly(void **state)
         }
 }
 
-static void shares_of_huge_counts_do_not_overflow(void **state)
+TEST(shares_of_huge_counts_do_not_overflow)
 {
-    (void)state;
     size_t begin, end;
     pool_share(SIZE_MAX, POOL_MAX_THREADS - 1, POOL_MAX_THREADS, &begin, &end);
     assert_true(end == SIZE_MAX);
@@ -111,9 +103,8 @@ static void run_relay(struct pool *pool)
         assert_int_equal(relay.slots[i], STAGES);
 }
 
-static void every_item_is_done_once_and_seen_in_the_next_stage(void **state)
+TEST(every_item_is_done_once_and_seen_in_the_next_stage)
 {
-    (void)state;
     for (size_t s = 0; s < N_SIZES; s++) {
         struct pool *pool = make_pool(sizes[s]);
         assert_int_equal(smol_pool_size(pool), sizes[s]);
@@ -139,9 +130,8 @@ static void call_roll(void *argument, struct pool_thread *thread)
         roll->n_threads = thread->n_threads;
 }
 
-static void the_caller_is_thread_0_and_nobody_takes_part_twice(void **state)
+TEST(the_caller_is_thread_0_and_nobody_takes_part_twice)
 {
-    (void)state;
     enum { RUNS = 200 };
     struct pool *pool = make_pool(7);
     struct roll roll = {.n_threads = 0};
@@ -156,9 +146,8 @@ static void the_caller_is_thread_0_and_nobody_takes_part_twice(void **state)
     smol_pool_destroy(pool);
 }
 
-static void a_worker_that_never_comes_holds_up_nothing(void **state)
+TEST(a_worker_that_never_comes_holds_up_nothing)
 {
-    (void)state;
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     CPU_ZERO(&one);
@@ -187,9 +176,8 @@ static void add_one(void *argument, struct pool_thread *thread)
         sum->parts[thread->index]++;
 }
 
-static void the_last_of_many_short_runs_is_as_good_as_the_first(void **state)
+TEST(the_last_of_many_short_runs_is_as_good_as_the_first)
 {
-    (void)state;
     enum { RUNS = 20000 };
     struct pool *pool = make_pool(3);
     struct sum sum = {{0}};
@@ -226,9 +214,8 @@ static void wait_until_others_sleep(void)
     }
 }
 
-static void workers_that_slept_wake_for_the_next_run(void **state)
+TEST(workers_that_slept_wake_for_the_next_run)
 {
-    (void)state;
     struct pool *pool = make_pool(4);
     for (uint32_t run = 1; run <= 5; run++) {
         wait_until_others_sleep();
@@ -252,9 +239,8 @@ static void dawdle(void *argument, struct pool_thread *thread)
             abort();
 }
 
-static void threads_sleep_while_they_wait_for_a_long_item(void **state)
+TEST(threads_sleep_while_they_wait_for_a_long_item)
 {
-    (void)state;
     struct pool *pool = make_pool(4);
     for (int run = 0; run < 3; run++) {
         uint32_t value = 0;
@@ -266,9 +252,8 @@ static void threads_sleep_while_they_wait_for_a_long_item(void **state)
 
 /* ---- creating and freeing ---- */
 
-static void teams_come_and_go_used_or_not(void **state)
+TEST(teams_come_and_go_used_or_not)
 {
-    (void)state;
     for (int round = 0; round < 60; round++) {
         struct pool *pool = make_pool(sizes[round % 4]);
         if (round % 3)
@@ -278,9 +263,8 @@ static void teams_come_and_go_used_or_not(void **state)
     smol_pool_destroy(NULL);
 }
 
-static void two_teams_do_not_disturb_each_other(void **state)
+TEST(two_teams_do_not_disturb_each_other)
 {
-    (void)state;
     struct pool *a = make_pool(3), *b = make_pool(2);
     for (int round = 0; round < 20; round++) {
         run_relay(a);
@@ -291,9 +275,8 @@ static void two_teams_do_not_disturb_each_other(void **state)
     smol_pool_destroy(b);
 }
 
-static void refuses_no_threads_and_too_many(void **state)
+TEST(refuses_no_threads_and_too_many)
 {
-    (void)state;
     struct pool *pool = (struct pool *)&error;
     assert_int_equal(smol_pool_create(0, &pool, &error), SMOL_ERROR_USAGE);
     assert_null(pool);
@@ -313,9 +296,8 @@ static int create_without_memory_for_stacks(void)
     return smol_pool_create(2, &pool, &error) ? 3 : (smol_pool_destroy(pool), 0);
 }
 
-static void a_team_that_the_system_refuses_leaves_no_threads_behind(void **state)
+TEST(a_team_that_the_system_refuses_leaves_no_threads_behind)
 {
-    (void)state;
     if (SANITIZED) {
         print_message("SKIPPED: sanitizers need more address space than this test leaves\n");
         skip();
@@ -331,19 +313,5 @@ static void a_team_that_the_system_refuses_leaves_no_threads_behind(void **state
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_cover_every_item_once_in_order_and_evenly),
-        cmocka_unit_test(shares_of_huge_counts_do_not_overflow),
-        cmocka_unit_test(every_item_is_done_once_and_seen_in_the_next_stage),
-        cmocka_unit_test(the_caller_is_thread_0_and_nobody_takes_part_twice),
-        cmocka_unit_test(a_worker_that_never_comes_holds_up_nothing),
-        cmocka_unit_test(the_last_of_many_short_runs_is_as_good_as_the_first),
-        cmocka_unit_test(workers_that_slept_wake_for_the_next_run),
-        cmocka_unit_test(threads_sleep_while_they_wait_for_a_long_item),
-        cmocka_unit_test(teams_come_and_go_used_or_not),
-        cmocka_unit_test(two_teams_do_not_disturb_each_other),
-        cmocka_unit_test(refuses_no_threads_and_too_many),
-        cmocka_unit_test(a_team_that_the_system_refuses_leaves_no_threads_behind),
-    };
-    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+    return run_all_tests("pool", NULL, NULL);
 }

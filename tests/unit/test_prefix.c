@@ -1,15 +1,8 @@
 /* Tests of caches of prefixes: contexts that share blocks compute the same bits as contexts that do
  * not, whatever is cached, evicted or copied; shared blocks never change; and nothing is shared
  * that must not be. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +10,7 @@
 #include "tests/unit/demo_blob.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 enum { BLOCK = 64, CAPACITY = 400, N_VOCABULARY = 19, MOST_AT_ONCE = 200 };
 
@@ -275,9 +269,8 @@ static void live(smol_kv kv, size_t n_blocks, uint32_t n_threads, uint64_t seed)
     smol_prefix_cache_free(h.cache);
 }
 
-static void contexts_that_share_have_the_bits_of_those_that_do_not(void **state)
+TEST(contexts_that_share_have_the_bits_of_those_that_do_not)
 {
-    (void)state;
     for (smol_kv kv = SMOL_KV_F32; kv <= SMOL_KV_INT4; kv++) {
         live(kv, 3, 1, 1 + kv);
         live(kv, 9, 2, 100 + kv);
@@ -287,9 +280,8 @@ static void contexts_that_share_have_the_bits_of_those_that_do_not(void **state)
 
 /* --- what is found ------------------------------------------------------------------------ */
 
-static void the_longest_known_beginning_is_taken(void **state)
+TEST(the_longest_known_beginning_is_taken)
 {
-    (void)state;
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
     const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
     smol_context *first = new_context(demo, params), *second = new_context(demo, params);
@@ -311,9 +303,8 @@ static void the_longest_known_beginning_is_taken(void **state)
     smol_prefix_cache_free(cache);
 }
 
-static void a_known_sequence_without_logits_takes_no_memory(void **state)
+TEST(a_known_sequence_without_logits_takes_no_memory)
 {
-    (void)state;
     uint32_t ids[2 * BLOCK];
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
     const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
@@ -331,9 +322,8 @@ static void a_known_sequence_without_logits_takes_no_memory(void **state)
     smol_prefix_cache_free(cache);
 }
 
-static void groups_share_nothing(void **state)
+TEST(groups_share_nothing)
 {
-    (void)state;
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
     smol_context_params params = {.n_threads = 1, .prefix_cache = cache, .prefix_group = 7};
     smol_context *first = new_context(demo, params);
@@ -350,9 +340,8 @@ static void groups_share_nothing(void **state)
 }
 
 /* A session may hold any keys and values. */
-static void restored_contexts_add_nothing(void **state)
+TEST(restored_contexts_add_nothing)
 {
-    (void)state;
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
     smol_context_params params = {.n_threads = 1};
     smol_context *plain = new_context(demo, params);
@@ -375,9 +364,8 @@ static void restored_contexts_add_nothing(void **state)
 }
 
 /* A context whose blocks found no room is not taken for one at the start of a sequence. */
-static void a_beginning_is_not_found_later_in_a_sequence(void **state)
+TEST(a_beginning_is_not_found_later_in_a_sequence)
 {
-    (void)state;
     static float cached[1990], plain[1990];
     uint32_t ids[2 * BLOCK + 1];
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 1);
@@ -414,9 +402,8 @@ static int write_at(void *user, uint64_t offset, const void *data, size_t size)
     return 0;
 }
 
-static void calibration_sees_every_token(void **state)
+TEST(calibration_sees_every_token)
 {
-    (void)state;
     static struct file cached, plain;
     const uint32_t windows[] = {200, 150};
     uint32_t ids[350];
@@ -450,9 +437,8 @@ static void calibration_sees_every_token(void **state)
 
 /* --- eviction ----------------------------------------------------------------------------- */
 
-static void blocks_in_use_stay(void **state)
+TEST(blocks_in_use_stay)
 {
-    (void)state;
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 2);
     const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
     smol_context *first = new_context(demo, params), *second = new_context(demo, params);
@@ -473,9 +459,8 @@ static void blocks_in_use_stay(void **state)
     smol_prefix_cache_free(cache);
 }
 
-static void the_least_recently_used_goes_first(void **state)
+TEST(the_least_recently_used_goes_first)
 {
-    (void)state;
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 4);
     const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
     smol_context *context = new_context(demo, params);
@@ -554,9 +539,8 @@ static void generate(smol_prefix_cache *cache, size_t n, bool slices, struct ans
     }
 }
 
-static void generations_reuse_what_others_have_read(void **state)
+TEST(generations_reuse_what_others_have_read)
 {
-    (void)state;
     enum { N = 4 };
     static struct answer plain[N], first[N], second[N];
     for (int slices = 0; slices < 2; slices++) {
@@ -608,9 +592,8 @@ static void *ask(void *argument)
     return NULL;
 }
 
-static void threads_may_share_a_cache(void **state)
+TEST(threads_may_share_a_cache)
 {
-    (void)state;
     enum { N = 4 };
     static struct asker askers[N], alone;
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 10);
@@ -649,9 +632,8 @@ static void assert_no_context(const smol_model *model, smol_context_params param
     assert_non_null(strstr(error.message, why));
 }
 
-static void other_models_types_and_sizes_are_refused(void **state)
+TEST(other_models_types_and_sizes_are_refused)
 {
-    (void)state;
     assert_no_cache((smol_prefix_cache_params){.max_bytes = 1000}, "max_bytes is 1000");
     assert_no_cache((smol_prefix_cache_params){.max_bytes = SIZE_MAX, .kv = 9}, "kv");
     assert_no_cache((smol_prefix_cache_params){.max_bytes = SIZE_MAX, .reserved = {[3] = 1}},
@@ -666,19 +648,5 @@ static void other_models_types_and_sizes_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts_that_share_have_the_bits_of_those_that_do_not),
-        cmocka_unit_test(the_longest_known_beginning_is_taken),
-        cmocka_unit_test(a_known_sequence_without_logits_takes_no_memory),
-        cmocka_unit_test(groups_share_nothing),
-        cmocka_unit_test(restored_contexts_add_nothing),
-        cmocka_unit_test(a_beginning_is_not_found_later_in_a_sequence),
-        cmocka_unit_test(calibration_sees_every_token),
-        cmocka_unit_test(blocks_in_use_stay),
-        cmocka_unit_test(the_least_recently_used_goes_first),
-        cmocka_unit_test(generations_reuse_what_others_have_read),
-        cmocka_unit_test(threads_may_share_a_cache),
-        cmocka_unit_test(other_models_types_and_sizes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, open_models, close_models);
+    return run_all_tests("prefix", open_models, close_models);
 }

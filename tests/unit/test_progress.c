@@ -1,13 +1,7 @@
 /* Tests of the progress reports of long calls, and of their cancellation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +9,7 @@
 #include "common/sha256.h"
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
+#include "tests/unit/unit.h"
 
 static char digest[SHA256_TEXT_SIZE];
 
@@ -58,9 +53,8 @@ static smol_status open_heard(smol_model_params params, struct heard *heard, smo
     return status;
 }
 
-static void verification_at_open_tells_how_far_it_is(void **state)
+TEST(verification_at_open_tells_how_far_it_is)
 {
-    (void)state;
     const smol_model_params params = {.verify = SMOL_VERIFY_OPEN};
     struct heard heard = {0};
     smol_model *opened;
@@ -71,9 +65,8 @@ static void verification_at_open_tells_how_far_it_is(void **state)
     smol_model_close(opened);
 }
 
-static void so_does_a_required_digest(void **state)
+TEST(so_does_a_required_digest)
 {
-    (void)state;
     smol_model_params params = {.require_digest = digest};
     struct heard heard = {0};
     smol_model *opened;
@@ -89,9 +82,8 @@ static void so_does_a_required_digest(void **state)
     smol_model_close(opened);
 }
 
-static void what_takes_no_time_tells_nothing(void **state)
+TEST(what_takes_no_time_tells_nothing)
 {
-    (void)state;
     const smol_model_params params = {0};
     struct heard heard = {0};
     smol_model *opened;
@@ -100,9 +92,8 @@ static void what_takes_no_time_tells_nothing(void **state)
     smol_model_close(opened);
 }
 
-static void opening_can_be_cancelled_at_every_call(void **state)
+TEST(opening_can_be_cancelled_at_every_call)
 {
-    (void)state;
     const smol_model_params params = {.verify = SMOL_VERIFY_OPEN, .require_digest = digest};
     struct heard whole = {0};
     smol_model *opened;
@@ -135,9 +126,8 @@ static float *new_logits(void)
     return calloc(smol_model_get_info(model).vocab_size, sizeof(float));
 }
 
-static void prefill_tells_how_far_it_is(void **state)
+TEST(prefill_tells_how_far_it_is)
 {
-    (void)state;
     struct heard heard = {0};
     smol_context *context = new_context(hear, &heard);
     assert_int_equal(smol_eval(context, ids, N_LONG, 0, NULL, NULL), SMOL_OK);
@@ -167,9 +157,8 @@ static void check_undisturbed(smol_context *context)
     smol_context_free(other);
 }
 
-static void prefill_is_cancelled_by_its_listener(void **state)
+TEST(prefill_is_cancelled_by_its_listener)
 {
-    (void)state;
     for (unsigned at = 1; at <= 2; at++) {
         struct heard heard = {0};
         smol_error error;
@@ -185,9 +174,8 @@ static void prefill_is_cancelled_by_its_listener(void **state)
     }
 }
 
-static void a_cancelled_context_evaluates_nothing_until_that_is_taken_back(void **state)
+TEST(a_cancelled_context_evaluates_nothing_until_that_is_taken_back)
 {
-    (void)state;
     smol_context *context = new_context(NULL, NULL);
     float *states = calloc(smol_model_get_info(model).hidden_size, sizeof *states);
     smol_context_cancel(context, 1);
@@ -205,9 +193,8 @@ static void a_cancelled_context_evaluates_nothing_until_that_is_taken_back(void 
 }
 
 /* Only the cancelled ones of several contexts that are evaluated together fail. */
-static void others_go_on(void **state)
+TEST(others_go_on)
 {
-    (void)state;
     struct heard heard = {.cancel_at = 1};
     smol_context *first = new_context(NULL, NULL), *second;
     const smol_context_params params = {.share = first, .on_progress = hear, .user = &heard};
@@ -238,9 +225,8 @@ static int tell_tokenized(void *user, uint64_t done, uint64_t total)
 }
 
 /* Tokenizes words, one long word, and a long run of white space. */
-static void tokenizing_is_cancelled_by_its_listener(void **state)
+TEST(tokenizing_is_cancelled_by_its_listener)
 {
-    (void)state;
     char *text = malloc(TEXT_SIZE);
     assert_non_null(text);
     for (const char *unit = "abcdefg a       "; *unit; unit += 8) {
@@ -263,9 +249,8 @@ static void tokenizing_is_cancelled_by_its_listener(void **state)
     free(text);
 }
 
-static void a_chat_is_cancelled_by_its_listener(void **state)
+TEST(a_chat_is_cancelled_by_its_listener)
 {
-    (void)state;
     enum { CHAT_SIZE = 1 << 20 };
     char *text = malloc(CHAT_SIZE);
     assert_non_null(text);
@@ -315,9 +300,8 @@ static smol_status eval_meddled(struct meddler *meddler, size_t n, float *logits
 
 /* At any moment of cancellation, a call is done completely or not at all. The patience is adjusted
  * until both happen. */
-static void a_call_that_is_cancelled_at_any_moment_is_done_or_not(void **state)
+TEST(a_call_that_is_cancelled_at_any_moment_is_done_or_not)
 {
-    (void)state;
     struct meddler meddler = {.context = new_context(NULL, NULL), .patience = 1};
     size_t vocab_size = smol_model_get_info(model).vocab_size, first = 10;
     float *expected = new_logits(), *got = new_logits();
@@ -371,9 +355,8 @@ static int count(void *user, const char *text, size_t size, uint32_t id)
     return 0;
 }
 
-static void generation_ends_at_the_token_where_it_was_cancelled(void **state)
+TEST(generation_ends_at_the_token_where_it_was_cancelled)
 {
-    (void)state;
     const smol_sampler_params greedy = {0};
     smol_sampler *sampler;
     assert_int_equal(smol_sampler_create(&greedy, &sampler, NULL), SMOL_OK);
@@ -421,19 +404,5 @@ static int close_model(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verification_at_open_tells_how_far_it_is),
-        cmocka_unit_test(so_does_a_required_digest),
-        cmocka_unit_test(what_takes_no_time_tells_nothing),
-        cmocka_unit_test(opening_can_be_cancelled_at_every_call),
-        cmocka_unit_test(prefill_tells_how_far_it_is),
-        cmocka_unit_test(prefill_is_cancelled_by_its_listener),
-        cmocka_unit_test(a_cancelled_context_evaluates_nothing_until_that_is_taken_back),
-        cmocka_unit_test(others_go_on),
-        cmocka_unit_test(tokenizing_is_cancelled_by_its_listener),
-        cmocka_unit_test(a_chat_is_cancelled_by_its_listener),
-        cmocka_unit_test(a_call_that_is_cancelled_at_any_moment_is_done_or_not),
-        cmocka_unit_test(generation_ends_at_the_token_where_it_was_cancelled),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return run_all_tests("progress", open_model, close_model);
 }

@@ -1,18 +1,12 @@
 /* Tests of how tokens are shown, and how they rank among the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "cli/quote.h"
 #include "cli/request/likelihood.h"
 #include "common/error.h"
 #include "common/utf8.h"
+#include "tests/unit/unit.h"
 
 static void check(const char *text, size_t size, size_t most, const char *expected, size_t n)
 {
@@ -22,9 +16,8 @@ static void check(const char *text, size_t size, size_t most, const char *expect
     assert_string_equal(out, expected);
 }
 
-static void harmless_text_is_shown_as_it_is(void **state)
+TEST(harmless_text_is_shown_as_it_is)
 {
-    (void)state;
     check("", 0, 10, "\"\"", 2);
     check(" the", 4, 10, "\" the\"", 6);
     check("caf\xc3\xa9 \xe2\x98\x83 \xf0\x9f\x98\x80", 14, 10,
@@ -32,9 +25,8 @@ static void harmless_text_is_shown_as_it_is(void **state)
     check("\xef\xbf\xbd", 3, 10, "\"\xef\xbf\xbd\"", 3);        /* U+FFFD itself */
 }
 
-static void what_steers_a_terminal_is_escaped(void **state)
+TEST(what_steers_a_terminal_is_escaped)
 {
-    (void)state;
     check("\n\t\r\"\\\a", 6, 20, "\"\\n\\t\\r\\\"\\\\\\a\"", 14);
     check("\0\x1b\x7f", 3, 20, "\"\\x00\\x1b\\x7f\"", 14);
     check("\xc2\x9b", 2, 20, "\"\\u009b\"", 8);
@@ -42,26 +34,23 @@ static void what_steers_a_terminal_is_escaped(void **state)
     check("\xf3\xa0\x80\x81", 4, 20, "\"\\ue0001\"", 9);
 }
 
-static void bytes_that_are_no_text_are_shown_as_numbers(void **state)
+TEST(bytes_that_are_no_text_are_shown_as_numbers)
 {
-    (void)state;
     check("a\xff", 2, 20, "\"a\\xff\"", 7);
     check("\xe2\x98", 2, 20, "\"\\xe2\\x98\"", 10);
     check("\xed\xa0\x80", 3, 20, "\"\\xed\\xa0\\x80\"", 14);
 }
 
-static void long_text_is_cut_between_characters(void **state)
+TEST(long_text_is_cut_between_characters)
 {
-    (void)state;
     check("abcdef", 6, 6, "\"abcdef\"", 8);
     check("abcdefg", 7, 6, "\"abc...\"", 8);
     check("ab\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 12, 6, "\"ab\xc3\xa9...\"", 8);
     check("ab\x1bzzzz", 7, 6, "\"ab...\"", 7);
 }
 
-static void columns_count_and_not_characters(void **state)
+TEST(columns_count_and_not_characters)
 {
-    (void)state;
     check("\xe6\x97\xa5\xe6\x9c\xac", 6, 4, "\"\xe6\x97\xa5\xe6\x9c\xac\"", 6);
     check("\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e", 9, 5, "\"\xe6\x97\xa5...\"", 7);
     check("e\xcc\x81", 3, 4, "\"e\xcc\x81\"", 3);           /* an acute accent */
@@ -70,9 +59,8 @@ static void columns_count_and_not_characters(void **state)
 }
 
 /* Tests every code point. */
-static void nothing_gets_through(void **state)
+TEST(nothing_gets_through)
 {
-    (void)state;
     for (uint32_t c = 0; c < 0x110000; c++) {
         uint8_t text[UTF8_MAX];
         char out[QUOTE_BYTES(16)];
@@ -84,9 +72,8 @@ static void nothing_gets_through(void **state)
     }
 }
 
-static void ranks_and_the_most_likely_are_those_of_a_sort(void **state)
+TEST(ranks_and_the_most_likely_are_those_of_a_sort)
 {
-    (void)state;
     const float logits[] = {1, 3, 3, -2, 5, 0, 3, 4};
     const uint32_t order[] = {4, 7, 1, 2, 6, 0, 5, 3}; /* equals by id */
     double sum = 0;
@@ -107,9 +94,8 @@ static void ranks_and_the_most_likely_are_those_of_a_sort(void **state)
 }
 
 /* Control characters of both kinds become "?"; others with the same first byte stay. */
-static void messages_do_not_steer_a_terminal(void **state)
+TEST(messages_do_not_steer_a_terminal)
 {
-    (void)state;
     smol_error error;
     smol_fail(&error, SMOL_ERROR_USAGE, "%s",
               "a\x1b[1m\xc2\x9b"
@@ -119,15 +105,5 @@ static void messages_do_not_steer_a_terminal(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(harmless_text_is_shown_as_it_is),
-        cmocka_unit_test(what_steers_a_terminal_is_escaped),
-        cmocka_unit_test(bytes_that_are_no_text_are_shown_as_numbers),
-        cmocka_unit_test(long_text_is_cut_between_characters),
-        cmocka_unit_test(columns_count_and_not_characters),
-        cmocka_unit_test(nothing_gets_through),
-        cmocka_unit_test(messages_do_not_steer_a_terminal),
-        cmocka_unit_test(ranks_and_the_most_likely_are_those_of_a_sort),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("quote", NULL, NULL);
 }

@@ -1,10 +1,4 @@
 /* Tests of the safetensors reader: what it accepts, what it refuses, and the cost of refusing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,6 +6,7 @@
 #include "convert/checkpoint/safetensors.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
+#include "tests/unit/unit.h"
 
 static struct safetensors reader;
 static smol_error error;
@@ -80,9 +75,8 @@ static void refuses_bytes(const void *bytes, size_t size, smol_status expected, 
 
 /* ---- accepted files ---- */
 
-static void reads_tensors_in_the_order_of_their_data(void **state)
+TEST(reads_tensors_in_the_order_of_their_data)
 {
-    (void)state;
     accepts("{" TENSOR("late", "F32", "[1,2]", "[4,12]") "," TENSOR("early", "BF16", "[2]",
                                                                     "[0,4]") "}",
             12);
@@ -103,9 +97,8 @@ static void reads_tensors_in_the_order_of_their_data(void **state)
     smol_safetensors_close(&reader);
 }
 
-static void finds_tensors_by_name(void **state)
+TEST(finds_tensors_by_name)
 {
-    (void)state;
     accepts("{" TENSOR("b", "U8", "[1]", "[0,1]") "," TENSOR("c", "U8", "[1]", "[1,2]") "," TENSOR(
                 "a", "U8", "[1]", "[2,3]") "}",
             3);
@@ -117,9 +110,8 @@ static void finds_tensors_by_name(void **state)
     smol_safetensors_close(&reader);
 }
 
-static void reads_every_dtype(void **state)
+TEST(reads_every_dtype)
 {
-    (void)state;
     static const struct {
         const char *name;
         unsigned bits;
@@ -140,9 +132,8 @@ static void reads_every_dtype(void **state)
     assert_int_equal(sizeof all / sizeof all[0], ST_U64 + 1);
 }
 
-static void reads_scalars_and_empty_tensors(void **state)
+TEST(reads_scalars_and_empty_tensors)
 {
-    (void)state;
     accepts("{" TENSOR("none", "F32", "[0,3]", "[0,0]") "," TENSOR(
                 "scalar", "F32", "[]", "[0,4]") "," TENSOR("z", "F4", "[0]",
                                                            "[4,4]") "," TENSOR("y", "F64", "[7,0]",
@@ -158,9 +149,8 @@ static void reads_scalars_and_empty_tensors(void **state)
     smol_safetensors_close(&reader);
 }
 
-static void reads_a_file_without_tensors(void **state)
+TEST(reads_a_file_without_tensors)
 {
-    (void)state;
     accepts("{}", 0);
     assert_int_equal(reader.n_tensors, 0);
     assert_null(smol_safetensors_find(&reader, "a"));
@@ -168,9 +158,8 @@ static void reads_a_file_without_tensors(void **state)
     refuses("{}", 1, "1 bytes after the last tensor");
 }
 
-static void accepts_white_space_where_the_reference_does(void **state)
+TEST(accepts_white_space_where_the_reference_does)
 {
-    (void)state;
     accepts_and_closes(" \n\t\r" ONE("") " \n\t\r", 1);
     accepts_and_closes("{ \"a\" : { \"dtype\" : \"U8\" , \"shape\" : [ 1 ] , "
                        "\"data_offsets\" : [ 0 , 1 ] } }",
@@ -179,9 +168,8 @@ static void accepts_white_space_where_the_reference_does(void **state)
     refuses("\v" ONE(""), 1, "expected '{' (byte 8)");
 }
 
-static void decodes_names(void **state)
+TEST(decodes_names)
 {
-    (void)state;
     accepts("{" TENSOR("\\u0041\\ud83d\\ude00\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\xc3\xa9", "U8",
                        "[1]", "[0,1]") "}",
             1);
@@ -191,16 +179,14 @@ static void decodes_names(void **state)
     accepts_and_closes("{" TENSOR("\xef\xbf\xbd", "U8", "[1]", "[0,1]") "}", 1);
 }
 
-static void decodes_field_names_and_dtypes(void **state)
+TEST(decodes_field_names_and_dtypes)
 {
-    (void)state;
     accepts_and_closes(
         "{\"a\":{\"\\u0064type\":\"\\u00558\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1);
 }
 
-static void skips_unknown_fields(void **state)
+TEST(skips_unknown_fields)
 {
-    (void)state;
     accepts_and_closes(ONE(",\"x\":{\"y\":[-1.5e3,null,true,false,{},[],[[]],\"\\u0000\"],\"z\":0},"
                            "\"x\":1"),
                        1);
@@ -212,9 +198,8 @@ static void skips_unknown_fields(void **state)
     refuses(ONE(",\"x\":\"\\ud83d\""), 1, "half a surrogate pair");
 }
 
-static void follows_nesting_as_deep_as_the_reference(void **state)
+TEST(follows_nesting_as_deep_as_the_reference)
 {
-    (void)state;
     for (int depth = 124; depth <= 127; depth++) {
         char header[512], lists[256] = "";
         memset(lists, '[', (size_t)depth);
@@ -227,9 +212,8 @@ static void follows_nesting_as_deep_as_the_reference(void **state)
     }
 }
 
-static void checks_numbers_that_it_skips(void **state)
+TEST(checks_numbers_that_it_skips)
 {
-    (void)state;
     static const char *const good[] = {"0", "-0", "10", "1.5", "1e5", "1E+5", "1e-999", "0e999"};
     static const char *const bad[] = {"01", "-",   "1.",    ".5",     "1e",  "1e+",
                                       "+1", "0x1", "1e400", "-1e400", "NaN", "1-"};
@@ -244,9 +228,8 @@ static void checks_numbers_that_it_skips(void **state)
     }
 }
 
-static void accepts_metadata_of_strings_only(void **state)
+TEST(accepts_metadata_of_strings_only)
 {
-    (void)state;
     accepts_and_closes("{\"__metadata__\":{\"format\":\"pt\",\"x\":\"\\u0000\"}}", 0);
     accepts_and_closes("{\"__metadata__\":{}}", 0);
     accepts_and_closes("{\"__metadata__\":null}", 0);
@@ -258,9 +241,8 @@ static void accepts_metadata_of_strings_only(void **state)
 
 /* ---- refused files ---- */
 
-static void refuses_damaged_json(void **state)
+TEST(refuses_damaged_json)
 {
-    (void)state;
     refuses("", 0, "expected '{' (byte 8)");
     refuses("[]", 0, "expected '{' (byte 8)");
     refuses("{", 0, "expected a string (byte 9)");
@@ -279,18 +261,16 @@ static void refuses_damaged_json(void **state)
               "text after the end of the value");
 }
 
-static void refuses_text_that_is_not_utf8(void **state)
+TEST(refuses_text_that_is_not_utf8)
 {
-    (void)state;
     refuses("{\"\xff\":1}", 0, "not UTF-8 (byte 10)");
     refuses("{\"\xed\xa0\x80\":1}", 0, "not UTF-8 (byte 10)");
     refuses("{\"\xf0\x90\x80\":1}", 0, "not UTF-8 (byte 10)");
     refuses("{\"\xc0\x80\":1}", 0, "not UTF-8 (byte 10)");
 }
 
-static void refuses_integers_that_are_none(void **state)
+TEST(refuses_integers_that_are_none)
 {
-    (void)state;
     static const char *const bad[] = {"1.0", "1e0", "-1", "-0", "01", "\"1\"", "null", "[1]", ""};
     char header[128];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -305,9 +285,8 @@ static void refuses_integers_that_are_none(void **state)
     refuses("{" TENSOR("a", "U8", "[1]", "[0,1,1]") "}", 1, "expected ']'");
 }
 
-static void refuses_missing_and_repeated_fields(void **state)
+TEST(refuses_missing_and_repeated_fields)
 {
-    (void)state;
     refuses("{\"a\":{}}", 0, "tensor \"a\" lacks dtype, shape or data_offsets");
     refuses("{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "lacks");
     refuses("{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "lacks");
@@ -315,9 +294,8 @@ static void refuses_missing_and_repeated_fields(void **state)
     refuses(ONE(",\"shape\":[1]"), 1, "tensor \"a\" has a field twice");
 }
 
-static void refuses_unknown_dtypes(void **state)
+TEST(refuses_unknown_dtypes)
 {
-    (void)state;
     refuses("{" TENSOR("a", "U9", "[1]", "[0,1]") "}", 1, "tensor \"a\" has a dtype that");
     refuses("{" TENSOR("a", "u8", "[1]", "[0,1]") "}", 1, "tensor \"a\" has a dtype that");
     refuses("{" TENSOR("a", "U8\\u0000", "[1]", "[0,1]") "}", 1, "tensor \"a\" has a dtype that");
@@ -325,70 +303,61 @@ static void refuses_unknown_dtypes(void **state)
             "expected a string");
 }
 
-static void refuses_tensors_that_are_there_twice(void **state)
+TEST(refuses_tensors_that_are_there_twice)
 {
-    (void)state;
     refuses("{" TENSOR("a", "U8", "[1]", "[0,1]") "," TENSOR("b", "U8", "[1]", "[1,2]") "," TENSOR(
                 "\\u0061", "U8", "[1]", "[2,3]") "}",
             3, "tensor \"a\" appears twice");
 }
 
-static void refuses_names_with_nul(void **state)
+TEST(refuses_names_with_nul)
 {
-    (void)state;
     refuses("{" TENSOR("a\\u0000b", "U8", "[1]", "[0,1]") "}", 1, "holds a NUL");
 }
 
-static void refuses_more_dimensions_than_it_has_room_for(void **state)
+TEST(refuses_more_dimensions_than_it_has_room_for)
 {
-    (void)state;
     accepts_and_closes("{" TENSOR("a", "U8", "[1,1,1,1,1,1,1,1]", "[0,1]") "}", 1);
     complains(open_header("{" TENSOR("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1),
               SMOL_ERROR_UNSUPPORTED, "tensor \"a\" has more than 8 dimensions");
 }
 
-static void refuses_overlapping_tensors(void **state)
+TEST(refuses_overlapping_tensors)
 {
-    (void)state;
     refuses("{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("b", "U8", "[2]", "[1,3]") "}", 3,
             "tensor \"b\" overlaps the one before it (data offsets 1 to 3)");
     refuses("{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("b", "U8", "[2]", "[0,2]") "}", 2,
             "overlaps");
 }
 
-static void refuses_holes(void **state)
+TEST(refuses_holes)
 {
-    (void)state;
     refuses("{" TENSOR("a", "U8", "[1]", "[1,2]") "}", 2, "leaves a gap before it");
     refuses("{" TENSOR("a", "U8", "[1]", "[0,1]") "," TENSOR("b", "U8", "[0]", "[2,2]") "}", 2,
             "tensor \"b\" leaves a gap");
 }
 
-static void refuses_offsets_that_run_backwards(void **state)
+TEST(refuses_offsets_that_run_backwards)
 {
-    (void)state;
     refuses("{" TENSOR("a", "U8", "[1]", "[1,0]") "}", 1, "ends before it begins");
 }
 
-static void refuses_sizes_that_contradict_the_shape(void **state)
+TEST(refuses_sizes_that_contradict_the_shape)
 {
-    (void)state;
     refuses("{" TENSOR("a", "F32", "[2,3]", "[0,23]") "}", 23,
             "a size that does not match its shape");
     refuses("{" TENSOR("a", "U8", "[0]", "[0,1]") "}", 1, "a size that does not match its shape");
 }
 
-static void refuses_sub_byte_tensors_that_end_within_a_byte(void **state)
+TEST(refuses_sub_byte_tensors_that_end_within_a_byte)
 {
-    (void)state;
     refuses("{" TENSOR("a", "F4", "[3]", "[0,2]") "}", 2, "does not fill whole bytes");
     refuses("{" TENSOR("a", "F6_E2M3", "[2]", "[0,2]") "}", 2, "does not fill whole bytes");
     accepts_and_closes("{" TENSOR("a", "F6_E2M3", "[4]", "[0,3]") "}", 3);
 }
 
-static void refuses_shapes_that_overflow(void **state)
+TEST(refuses_shapes_that_overflow)
 {
-    (void)state;
     refuses("{" TENSOR("a", "U8", "[18446744073709551615,2]", "[0,18446744073709551614]") "}", 0,
             "does not fill whole bytes, or exceeds 2^61 bytes");
     refuses("{" TENSOR("a", "F32", "[4611686018427387904]", "[0,0]") "}", 0, "exceeds 2^61 bytes");
@@ -397,9 +366,8 @@ static void refuses_shapes_that_overflow(void **state)
     accepts_and_closes("{" TENSOR("a", "U8", "[0,18446744073709551615]", "[0,0]") "}", 0);
 }
 
-static void counts_the_missing_bytes_of_truncated_files(void **state)
+TEST(counts_the_missing_bytes_of_truncated_files)
 {
-    (void)state;
     const char *header = "{" TENSOR("a", "U8", "[100]", "[0,100]") "}";
     refuses(header, 40, "truncated: 60 of ");
     uint64_t length = 1000;
@@ -408,24 +376,21 @@ static void counts_the_missing_bytes_of_truncated_files(void **state)
             "truncated: ");
 }
 
-static void refuses_bytes_after_the_last_tensor(void **state)
+TEST(refuses_bytes_after_the_last_tensor)
 {
-    (void)state;
     refuses(ONE(""), 3, "2 bytes after the last tensor");
 }
 
-static void refuses_headers_over_the_limit(void **state)
+TEST(refuses_headers_over_the_limit)
 {
-    (void)state;
     uint64_t length[2] = {SAFETENSORS_MAX_HEADER + 1, 0xffffffffffffffffu};
     refuses_bytes(length, 16, SMOL_ERROR_DAMAGED, "length is over 100000000 (byte 0)");
     length[0] = UINT64_MAX;
     refuses_bytes(length, 16, SMOL_ERROR_DAMAGED, "length is over 100000000 (byte 0)");
 }
 
-static void refuses_every_truncation(void **state)
+TEST(refuses_every_truncation)
 {
-    (void)state;
     const char *header =
         "{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("b\\n", "F16", "[1,1]", "[2,4]") "}";
     size_t size = 8 + strlen(header) + 4;
@@ -441,9 +406,8 @@ static void refuses_every_truncation(void **state)
                   SMOL_ERROR_DAMAGED, "the header is damaged");
 }
 
-static void cuts_long_names_in_messages_between_characters(void **state)
+TEST(cuts_long_names_in_messages_between_characters)
 {
-    (void)state;
     char header[1024] = "{\"x";
     for (int i = 0; i < 100; i++)
         strcat(header, "\xc3\xa9");
@@ -453,9 +417,8 @@ static void cuts_long_names_in_messages_between_characters(void **state)
 
 /* ---- files of other formats ---- */
 
-static void names_files_of_other_kinds(void **state)
+TEST(names_files_of_other_kinds)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t size;
@@ -485,9 +448,8 @@ static void names_files_of_other_kinds(void **state)
     refuses_bytes("\1\0\0", 3, SMOL_ERROR_DAMAGED, "too short");
 }
 
-static void does_not_take_a_header_length_for_a_pickle(void **state)
+TEST(does_not_take_a_header_length_for_a_pickle)
 {
-    (void)state;
     char header[0x280];
     memset(header, ' ', sizeof header);
     memcpy(header, "{}", 2); /* 0x280 bytes: the file begins 80 02, like a pickle */
@@ -496,9 +458,8 @@ static void does_not_take_a_header_length_for_a_pickle(void **state)
     smol_safetensors_close(&reader);
 }
 
-static void says_when_there_is_no_file(void **state)
+TEST(says_when_there_is_no_file)
 {
-    (void)state;
     assert_int_equal(smol_safetensors_open("/nonexistent/x", &reader, &error), SMOL_ERROR_FILE);
     assert_int_equal(smol_safetensors_open(temporary.folder, &reader, &error), SMOL_ERROR_FILE);
 }
@@ -541,9 +502,8 @@ static void costs_little(const char *header, size_t size, smol_status expected)
     remove(temporary.path);
 }
 
-static void survives_deep_nesting(void **state)
+TEST(survives_deep_nesting)
 {
-    (void)state;
     static const char start[] = "{\"a\":{\"x\":";
     char *header = malloc(HOSTILE_SIZE);
     assert_non_null(header);
@@ -553,9 +513,8 @@ static void survives_deep_nesting(void **state)
     free(header);
 }
 
-static void survives_one_huge_string(void **state)
+TEST(survives_one_huge_string)
 {
-    (void)state;
     static const char end[] = "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
     char *header = malloc(HOSTILE_SIZE);
     assert_non_null(header);
@@ -569,9 +528,8 @@ static void survives_one_huge_string(void **state)
     free(header);
 }
 
-static void survives_millions_of_tiny_tensors(void **state)
+TEST(survives_millions_of_tiny_tensors)
 {
-    (void)state;
     char *header = malloc(HOSTILE_SIZE);
     size_t size = 1;
     assert_non_null(header);
@@ -583,9 +541,8 @@ static void survives_millions_of_tiny_tensors(void **state)
     free(header);
 }
 
-static void survives_millions_of_tensors_of_one_name(void **state)
+TEST(survives_millions_of_tensors_of_one_name)
 {
-    (void)state;
     char *header = malloc(HOSTILE_SIZE);
     size_t size = 1;
     assert_non_null(header);
@@ -599,45 +556,5 @@ static void survives_millions_of_tensors_of_one_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_tensors_in_the_order_of_their_data),
-        cmocka_unit_test(finds_tensors_by_name),
-        cmocka_unit_test(reads_every_dtype),
-        cmocka_unit_test(reads_scalars_and_empty_tensors),
-        cmocka_unit_test(reads_a_file_without_tensors),
-        cmocka_unit_test(accepts_white_space_where_the_reference_does),
-        cmocka_unit_test(decodes_names),
-        cmocka_unit_test(decodes_field_names_and_dtypes),
-        cmocka_unit_test(skips_unknown_fields),
-        cmocka_unit_test(follows_nesting_as_deep_as_the_reference),
-        cmocka_unit_test(checks_numbers_that_it_skips),
-        cmocka_unit_test(accepts_metadata_of_strings_only),
-        cmocka_unit_test(refuses_damaged_json),
-        cmocka_unit_test(refuses_text_that_is_not_utf8),
-        cmocka_unit_test(refuses_integers_that_are_none),
-        cmocka_unit_test(refuses_missing_and_repeated_fields),
-        cmocka_unit_test(refuses_unknown_dtypes),
-        cmocka_unit_test(refuses_tensors_that_are_there_twice),
-        cmocka_unit_test(refuses_names_with_nul),
-        cmocka_unit_test(refuses_more_dimensions_than_it_has_room_for),
-        cmocka_unit_test(refuses_overlapping_tensors),
-        cmocka_unit_test(refuses_holes),
-        cmocka_unit_test(refuses_offsets_that_run_backwards),
-        cmocka_unit_test(refuses_sizes_that_contradict_the_shape),
-        cmocka_unit_test(refuses_sub_byte_tensors_that_end_within_a_byte),
-        cmocka_unit_test(refuses_shapes_that_overflow),
-        cmocka_unit_test(counts_the_missing_bytes_of_truncated_files),
-        cmocka_unit_test(refuses_bytes_after_the_last_tensor),
-        cmocka_unit_test(refuses_headers_over_the_limit),
-        cmocka_unit_test(refuses_every_truncation),
-        cmocka_unit_test(cuts_long_names_in_messages_between_characters),
-        cmocka_unit_test(names_files_of_other_kinds),
-        cmocka_unit_test(does_not_take_a_header_length_for_a_pickle),
-        cmocka_unit_test(says_when_there_is_no_file),
-        cmocka_unit_test(survives_deep_nesting),
-        cmocka_unit_test(survives_one_huge_string),
-        cmocka_unit_test(survives_millions_of_tiny_tensors),
-        cmocka_unit_test(survives_millions_of_tensors_of_one_name),
-    };
-    return cmocka_run_group_tests_name("safetensors", tests, temporary_set_up, temporary_tear_down);
+    return run_all_tests("safetensors", temporary_set_up, temporary_tear_down);
 }

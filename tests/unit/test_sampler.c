@@ -1,18 +1,13 @@
 /* Tests of sampling: which ids each filter keeps, how often each id is drawn, and refusals. The
  * oracle test compares the filters with transformers; this file tests special cases. Seeds are
  * fixed, so that the statistics cannot fail by chance. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/sampler.h"
+#include "tests/unit/unit.h"
 
 static smol_sampler *make(smol_sampler_params params)
 {
@@ -33,9 +28,8 @@ static uint32_t pick(smol_sampler *sampler, const float *logits, size_t n)
 
 /* --- greedy ------------------------------------------------------------------------------- */
 
-static void zeros_are_greedy_and_take_the_lowest_of_equals(void **state)
+TEST(zeros_are_greedy_and_take_the_lowest_of_equals)
 {
-    (void)state;
     smol_sampler *sampler = make((smol_sampler_params){0});
     assert_int_equal(pick(sampler, (float[]){1, 3, -2, 3}, 4), 1);
     assert_int_equal(pick(sampler, (float[]){-5}, 1), 0);
@@ -44,9 +38,8 @@ static void zeros_are_greedy_and_take_the_lowest_of_equals(void **state)
     smol_sampler_free(sampler);
 }
 
-static void penalty_divides_positive_and_multiplies_negative_logits_once(void **state)
+TEST(penalty_divides_positive_and_multiplies_negative_logits_once)
 {
-    (void)state;
     smol_sampler *sampler = make((smol_sampler_params){.repetition_penalty = 2});
     const float logits[] = {4, 3, -1, 0};
     const uint32_t history[] = {0, 2, 0, 0, 7}; /* 7 is not an id of this vocabulary */
@@ -81,9 +74,8 @@ static unsigned kept(smol_sampler_params params, const float *logits, size_t n)
     return bits;
 }
 
-static void top_k_keeps_the_largest_and_their_equals(void **state)
+TEST(top_k_keeps_the_largest_and_their_equals)
 {
-    (void)state;
     const float logits[] = {1, -2, 5, 1, 0.5f, -0.0f, 0.0f};
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .top_k = 1}, logits, 7), 0x04);
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .top_k = 2}, logits, 7), 0x0d);
@@ -94,9 +86,8 @@ static void top_k_keeps_the_largest_and_their_equals(void **state)
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .top_k = 0}, logits, 7), 0x7f);
 }
 
-static void top_p_keeps_the_fewest_that_reach_the_mass(void **state)
+TEST(top_p_keeps_the_fewest_that_reach_the_mass)
 {
-    (void)state;
     /* probabilities 1/2, 1/8, 1/4, 1/8 */
     const float logits[] = {logf(4), 0, logf(2), 0};
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .top_p = 0.49f}, logits, 4), 1);
@@ -110,26 +101,23 @@ static void top_p_keeps_the_fewest_that_reach_the_mass(void **state)
 
 /* As in transformers on the CPU, which sorts in ascending order, lower ids first, and removes from
  * the front. */
-static void top_p_keeps_higher_ids_of_equals_at_its_edge(void **state)
+TEST(top_p_keeps_higher_ids_of_equals_at_its_edge)
 {
-    (void)state;
     const float logits[] = {2, 2, 2, 2};
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .top_p = 0.6f}, logits, 4), 0xe);
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .top_p = 0.1f}, logits, 4), 0x8);
 }
 
-static void min_p_keeps_what_has_the_share_of_the_best(void **state)
+TEST(min_p_keeps_what_has_the_share_of_the_best)
 {
-    (void)state;
     const float logits[] = {logf(4), 0, logf(2), logf(4)};
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .min_p = 0.2f}, logits, 4), 15);
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .min_p = 0.3f}, logits, 4), 13);
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .min_p = 1}, logits, 4), 9);
 }
 
-static void filters_apply_in_order_each_on_what_the_one_before_left(void **state)
+TEST(filters_apply_in_order_each_on_what_the_one_before_left)
 {
-    (void)state;
     /* Of the four that top-k leaves, 4:2:1:1, the best two have 3/4; of all eight only 6/12. */
     const float logits[] = {logf(4), logf(2), 0, 0, -0.1f, -0.1f, -0.1f, -0.1f};
     smol_sampler_params params = {.temperature = 1, .top_k = 4, .top_p = 0.7f};
@@ -141,9 +129,8 @@ static void filters_apply_in_order_each_on_what_the_one_before_left(void **state
     assert_int_equal(kept(params, logits, 8), 0xb);
 }
 
-static void tiny_temperatures_do_not_overflow(void **state)
+TEST(tiny_temperatures_do_not_overflow)
 {
-    (void)state;
     const float logits[] = {100, 99, -3e38f, 3e38f};
     assert_int_equal(kept((smol_sampler_params){.temperature = 1e-45f, .min_p = 0.1f}, logits, 4),
                      8);
@@ -152,12 +139,9 @@ static void tiny_temperatures_do_not_overflow(void **state)
     smol_sampler_free(sampler);
 }
 
-static uint64_t random_state = 7;
-
 static float random_logit(void)
 {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (float)((int)(random_state >> 33) % 4000 - 2000) / 200;
+    return ((float)random_below(4000) - 2000) / 200;
 }
 
 static int descending(const void *a, const void *b)
@@ -166,9 +150,8 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void filters_agree_with_sorting_everything(void **state)
+TEST(filters_agree_with_sorting_everything)
 {
-    (void)state;
     enum { N = 5000 };
     static float logits[N], sorted[N];
     for (int round = 0; round < 40; round++) {
@@ -229,9 +212,8 @@ static void softmax(const float *logits, double temperature, unsigned mask, size
         out[i] /= total;
 }
 
-static void ids_come_as_often_as_their_probabilities_say(void **state)
+TEST(ids_come_as_often_as_their_probabilities_say)
 {
-    (void)state;
     const float logits[] = {0.3f, -1.2f, 2.5f, 1.1f, -4, 0, 2, -0.7f};
     double probability[8];
     softmax(logits, 1, 0xff, 8, probability);
@@ -247,9 +229,8 @@ static void ids_come_as_often_as_their_probabilities_say(void **state)
     assert_true(chi_squared_of(params, logits, probability, 8) < 16.3); /* df 3 */
 }
 
-static void the_k_th_call_depends_on_seed_and_k_alone(void **state)
+TEST(the_k_th_call_depends_on_seed_and_k_alone)
 {
-    (void)state;
     float flat[1000] = {0};
     smol_sampler *a = make((smol_sampler_params){.temperature = 1, .seed = 42});
     smol_sampler *b = make((smol_sampler_params){.temperature = 1, .seed = 42});
@@ -269,9 +250,8 @@ static void the_k_th_call_depends_on_seed_and_k_alone(void **state)
     smol_sampler_free(c);
 }
 
-static void the_caller_s_rounding_mode_does_not_matter(void **state)
+TEST(the_caller_s_rounding_mode_does_not_matter)
 {
-    (void)state;
     float logits[500];
     for (size_t i = 0; i < 500; i++)
         logits[i] = random_logit();
@@ -293,9 +273,8 @@ static void the_caller_s_rounding_mode_does_not_matter(void **state)
 
 /* --- refusals ----------------------------------------------------------------------------- */
 
-static void parameters_out_of_range_are_named(void **state)
+TEST(parameters_out_of_range_are_named)
 {
-    (void)state;
     const struct {
         smol_sampler_params params;
         const char *name;
@@ -320,9 +299,8 @@ static void parameters_out_of_range_are_named(void **state)
     }
 }
 
-static void nan_and_infinity_are_numeric_errors(void **state)
+TEST(nan_and_infinity_are_numeric_errors)
 {
-    (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < 3; i++)
         for (float temperature = 0; temperature < 2; temperature++) {
@@ -337,9 +315,8 @@ static void nan_and_infinity_are_numeric_errors(void **state)
         }
 }
 
-static void an_empty_vocabulary_is_refused(void **state)
+TEST(an_empty_vocabulary_is_refused)
 {
-    (void)state;
     smol_sampler *sampler = make((smol_sampler_params){.temperature = 1});
     uint32_t id;
     assert_int_equal(smol_sample(sampler, NULL, 0, NULL, 0, &id, NULL), SMOL_ERROR_USAGE);
@@ -349,22 +326,5 @@ static void an_empty_vocabulary_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(zeros_are_greedy_and_take_the_lowest_of_equals),
-        cmocka_unit_test(penalty_divides_positive_and_multiplies_negative_logits_once),
-        cmocka_unit_test(top_k_keeps_the_largest_and_their_equals),
-        cmocka_unit_test(top_p_keeps_the_fewest_that_reach_the_mass),
-        cmocka_unit_test(top_p_keeps_higher_ids_of_equals_at_its_edge),
-        cmocka_unit_test(min_p_keeps_what_has_the_share_of_the_best),
-        cmocka_unit_test(filters_apply_in_order_each_on_what_the_one_before_left),
-        cmocka_unit_test(tiny_temperatures_do_not_overflow),
-        cmocka_unit_test(filters_agree_with_sorting_everything),
-        cmocka_unit_test(ids_come_as_often_as_their_probabilities_say),
-        cmocka_unit_test(the_k_th_call_depends_on_seed_and_k_alone),
-        cmocka_unit_test(the_caller_s_rounding_mode_does_not_matter),
-        cmocka_unit_test(parameters_out_of_range_are_named),
-        cmocka_unit_test(nan_and_infinity_are_numeric_errors),
-        cmocka_unit_test(an_empty_vocabulary_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("sampler", NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Tests of the sandbox: what smolrun can and cannot do in it. A process cannot leave the sandbox,
  * so each test enters it in its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -29,6 +22,7 @@
 #include "cli/sandbox.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
+#include "tests/unit/unit.h"
 
 enum { LANDLOCK_CREATE_RULESET = 444, MAX_TRIALS = 64 };
 
@@ -321,9 +315,8 @@ static void try_refused(void)
     try_all(refused, COUNT(refused));
 }
 
-static void what_is_not_needed_is_refused(void **state)
+TEST(what_is_not_needed_is_refused)
 {
-    (void)state;
     if (has_filter())
         expect(refused, COUNT(refused), try_refused);
 }
@@ -334,9 +327,8 @@ static void try_hidden(void)
     try_all(hidden, COUNT(hidden));
 }
 
-static void other_files_cannot_be_read(void **state)
+TEST(other_files_cannot_be_read)
 {
-    (void)state;
     if (has_landlock())
         expect(hidden, COUNT(hidden), try_hidden);
 }
@@ -354,9 +346,8 @@ static void try_other_ways_in(void)
     results[1] = -result;
 }
 
-static void calls_of_other_architectures_are_refused(void **state)
+TEST(calls_of_other_architectures_are_refused)
 {
-    (void)state;
     long found[MAX_TRIALS];
     if (!has_filter())
         return;
@@ -442,9 +433,8 @@ static void try_allowed(void)
     try_all(allowed, COUNT(allowed));
 }
 
-static void what_is_needed_is_allowed(void **state)
+TEST(what_is_needed_is_allowed)
 {
-    (void)state;
     expect(allowed, COUNT(allowed), try_allowed);
 }
 
@@ -456,9 +446,8 @@ static void run_out_of_luck(void)
     abort();
 }
 
-static void abort_ends_the_process(void **state)
+TEST(abort_ends_the_process)
 {
-    (void)state;
     long found[MAX_TRIALS];
     int status = run_apart(run_out_of_luck, found);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
@@ -532,9 +521,8 @@ static void try_writing(void)
     try_all(writing, COUNT(writing));
 }
 
-static void files_are_made_and_replaced_in_the_output_s_folder_alone(void **state)
+TEST(files_are_made_and_replaced_in_the_output_s_folder_alone)
 {
-    (void)state;
     if (has_filter() && has_landlock())
         expect(writing, COUNT(writing), try_writing);
 }
@@ -552,15 +540,13 @@ static void try_switched_off(void)
     try_all(open_world, COUNT(open_world));
 }
 
-static void it_can_be_switched_off(void **state)
+TEST(it_can_be_switched_off)
 {
-    (void)state;
     expect(open_world, COUNT(open_world), try_switched_off);
 }
 
-static void the_environment_can_switch_it_off(void **state)
+TEST(the_environment_can_switch_it_off)
 {
-    (void)state;
     smol_error error;
     enum sandbox_mode mode;
     const struct {
@@ -629,9 +615,8 @@ static void try_without_descriptors(void)
     expect_missing(EMFILE);
 }
 
-static void what_is_missing_is_told_and_an_error_only_where_all_is_required(void **state)
+TEST(what_is_missing_is_told_and_an_error_only_where_all_is_required)
 {
-    (void)state;
     if (!has_filter())
         return;
     expect(open_world, COUNT(open_world), try_without_support);
@@ -649,9 +634,8 @@ static void try_without_a_descriptor_for_the_rule(void)
     results[1] = sandbox.files;
 }
 
-static void a_rule_that_cannot_be_added_is_told(void **state)
+TEST(a_rule_that_cannot_be_added_is_told)
 {
-    (void)state;
     long found[MAX_TRIALS];
     if (!has_landlock())
         return;
@@ -677,23 +661,9 @@ static int set_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_needed_is_refused),
-        cmocka_unit_test(other_files_cannot_be_read),
-#if defined(__x86_64__)
-        cmocka_unit_test(calls_of_other_architectures_are_refused),
-#endif
-        cmocka_unit_test(what_is_needed_is_allowed),
-        cmocka_unit_test(abort_ends_the_process),
-        cmocka_unit_test(files_are_made_and_replaced_in_the_output_s_folder_alone),
-        cmocka_unit_test(it_can_be_switched_off),
-        cmocka_unit_test(the_environment_can_switch_it_off),
-        cmocka_unit_test(what_is_missing_is_told_and_an_error_only_where_all_is_required),
-        cmocka_unit_test(a_rule_that_cannot_be_added_is_told),
-    };
     if (SANITIZED) {
         puts("# SKIPPED: sanitizers need what the sandbox refuses");
         return 0;
     }
-    return cmocka_run_group_tests(tests, set_up, temporary_tear_down);
+    return run_all_tests("sandbox", set_up, temporary_tear_down);
 }

@@ -1,14 +1,8 @@
 /* Tests of saved logits, exhaustively: reading returns what was saved, and refuses a file with a
  * flipped bit, truncation or appended byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "smolrun/saved_logits.h"
 #include "tests/unit/temporary_fixture.h"
+#include "tests/unit/unit.h"
 
 enum { N_IDS = 6, N_ROWS = 4, N_VOCABULARY = 5 };
 
@@ -55,9 +49,8 @@ static void assert_refused(const void *data, size_t size, const char *part)
         fail_msg("\"%s\" is not in: %s", part, error.message);
 }
 
-static void no_other_bytes_are_taken_for_saved_logits(void **state)
+TEST(no_other_bytes_are_taken_for_saved_logits)
 {
-    (void)state;
     uint8_t data[512];
     snprintf(temporary.path, sizeof temporary.path, "%s/saved", temporary.folder);
     save(temporary.path);
@@ -79,8 +72,5 @@ static void no_other_bytes_are_taken_for_saved_logits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_other_bytes_are_taken_for_saved_logits),
-    };
-    return cmocka_run_group_tests(tests, temporary_set_up, temporary_tear_down);
+    return run_all_tests("saved_logits", temporary_set_up, temporary_tear_down);
 }

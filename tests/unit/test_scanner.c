@@ -1,19 +1,14 @@
 /* Tests of patterns, their automata, and cutting with them. tests/oracle/test_scanner.py compares
  * the results with the reference; this file tests each construct once, and one violation of each
  * rule of the section. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "common/checked.h"
 #include "convert/tokenizer/scanner.h"
 #include "format/scanner.h"
 #include "runtime/tokenizer/scanner.h"
+#include "tests/unit/unit.h"
 
 /* --- helpers -------------------------------------------------------------------------------- */
 
@@ -96,17 +91,15 @@ static void refuses(const char *pattern, const char *reason)
 
 /* --- the language --------------------------------------------------------------------------- */
 
-static void alternatives_are_tried_in_their_order(void **state)
+TEST(alternatives_are_tried_in_their_order)
 {
-    (void)state;
     cuts("a|ab", "abab", "|a|b|a|b");
     cuts("ab|a", "aba", "|ab|a");
     cuts("(?:a|ab)(?:c|bcd)", "abcd", "|abcd");
 }
 
-static void repetitions_are_greedy_lazy_or_possessive(void **state)
+TEST(repetitions_are_greedy_lazy_or_possessive)
 {
-    (void)state;
     cuts("a+", "aaab", "|aaa|b");
     cuts("a+?", "aab", "|a|a|b");
     cuts("ba?", "bab", "|ba|b");
@@ -127,9 +120,8 @@ static void repetitions_are_greedy_lazy_or_possessive(void **state)
     cuts("a(?>b|bc)", "abc", "|ab|c");
 }
 
-static void classes_are_what_they_say(void **state)
+TEST(classes_are_what_they_say)
 {
-    (void)state;
     cuts("[a-c]+", "abcd", "|abc|d");
     cuts("[^a-c]+", "abxy\nc", "|ab|xy\n|c");
     cuts("[a-d&&[^b]]+", "abcd", "|a|b|cd");
@@ -156,9 +148,8 @@ static void classes_are_what_they_say(void **state)
     cuts("\\.\\*", "a.*", "|a|.*");
 }
 
-static void case_is_ignored_with_unicode_s_folds(void **state)
+TEST(case_is_ignored_with_unicode_s_folds)
 {
-    (void)state;
     cuts("(?i:k)+", "kK\xe2\x84\xaax", "|kK\xe2\x84\xaa|x");
     cuts("(?i)'s|x", "'S'\xc5\xbfX", "|'S|'\xc5\xbf|X");
     cuts("(?i:[a-c])+", "aBd", "|aB|d");
@@ -167,9 +158,8 @@ static void case_is_ignored_with_unicode_s_folds(void **state)
     cuts("(?i:a(?-i:b))", "AbAB", "|Ab|AB");
 }
 
-static void places_are_looked_around_at(void **state)
+TEST(places_are_looked_around_at)
 {
-    (void)state;
     cuts("\\s+(?!\\S)|\\s+", "a   b", "|a|  | |b");
     cuts("a(?=b)", "abac", "|a|bac");
     cuts("a(?=b|$)", "aab\na", "|a|a|b\n|a");
@@ -183,9 +173,8 @@ static void places_are_looked_around_at(void **state)
     cuts("\\Ba", "a ba", "|a b|a");
 }
 
-static void longer_texts_are_looked_ahead_at(void **state)
+TEST(longer_texts_are_looked_ahead_at)
 {
-    (void)state;
     cuts("a(?=bc)", "abdabc", "|abd|a|bc");
     cuts("a(?!bc)", "abdabc", "|a|bdabc");
     cuts("a(?=b{2})|b", "abbab", "|a|b|b|a|b");
@@ -197,9 +186,8 @@ static void longer_texts_are_looked_ahead_at(void **state)
     cuts("", "abc", "|a|b|c");
 }
 
-static void what_cannot_be_followed_is_refused(void **state)
+TEST(what_cannot_be_followed_is_refused)
 {
-    (void)state;
     refuses("(a)\\1", "escape");
     refuses("(?<=ab)c", "more than one character");
     refuses("(?=.{9}a)b", "in too many ways");
@@ -241,9 +229,8 @@ static void what_cannot_be_followed_is_refused(void **state)
 
 /* --- pieces --------------------------------------------------------------------------------- */
 
-static void behaviours_make_pieces(void **state)
+TEST(behaviours_make_pieces)
 {
-    (void)state;
     const char *text = "aXXbX";
     cuts_as("X", SPLIT_REMOVED, 0, text, "|a|b");
     cuts_as("X", SPLIT_ISOLATED, 0, text, "|a|X|X|b|X");
@@ -258,25 +245,22 @@ static void behaviours_make_pieces(void **state)
     cuts_as("X", SPLIT_REMOVED, 0, "XX", "");
 }
 
-static void bytes_are_seen_as_their_characters(void **state)
+TEST(bytes_are_seen_as_their_characters)
 {
-    (void)state;
     /* the byte C3 is represented as U+00C3, a letter, A9 as U+00A9, no letter, and a space as
      * U+0120 */
     cuts_as("\\p{L}+", SPLIT_ISOLATED, STAGE_BYTES, "a\xc3\xa9 b", "|a\xc3|\xa9| b");
     cuts_as("\\s+", SPLIT_ISOLATED, STAGE_BYTES, "a b", "|a b");
 }
 
-static void ill_formed_text_is_cut_safely(void **state)
+TEST(ill_formed_text_is_cut_safely)
 {
-    (void)state;
     cuts_as("\\p{L}+", SPLIT_ISOLATED, 0, "a\xff\xc3", "|a|\xff\xc3");
     cuts_as("(?<=a).", SPLIT_ISOLATED, 0, "x\x80\x80\x80\x80z", "|x\x80\x80\x80\x80z");
 }
 
-static void long_walks_in_vain_are_not_repeated(void **state)
+TEST(long_walks_in_vain_are_not_repeated)
 {
-    (void)state;
     enum { SIZE = 1 << 18 };
     static const char *const patterns[] = {"a*b", "a*b|a", "(?:aaa)*b|aa", "a{70}b|[ac]+d"};
     smol_error error;
@@ -333,9 +317,8 @@ static void is_refused(struct fixture *f, const char *reason)
 
 #define CHANGED(type, field) (*(type *)(uintptr_t) & (field))
 
-static void every_rule_is_kept(void **state)
+TEST(every_rule_is_kept)
 {
-    (void)state;
     struct fixture f;
     open_fixture(&f);
     const struct blob_scanner *h = &f.tables.header;
@@ -394,9 +377,8 @@ static void every_rule_is_kept(void **state)
     free(f.section.data);
 }
 
-static void every_size_but_its_own_is_refused(void **state)
+TEST(every_size_but_its_own_is_refused)
 {
-    (void)state;
     struct fixture f;
     smol_error error;
     open_fixture(&f);
@@ -411,9 +393,8 @@ static void every_size_but_its_own_is_refused(void **state)
     free(f.section.data);
 }
 
-static void a_plan_without_stages_is_a_section(void **state)
+TEST(a_plan_without_stages_is_a_section)
 {
-    (void)state;
     struct scanner_plan plan = {0};
     struct scanner_section section;
     struct scanner_tables tables;
@@ -429,21 +410,5 @@ static void a_plan_without_stages_is_a_section(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alternatives_are_tried_in_their_order),
-        cmocka_unit_test(repetitions_are_greedy_lazy_or_possessive),
-        cmocka_unit_test(classes_are_what_they_say),
-        cmocka_unit_test(case_is_ignored_with_unicode_s_folds),
-        cmocka_unit_test(places_are_looked_around_at),
-        cmocka_unit_test(longer_texts_are_looked_ahead_at),
-        cmocka_unit_test(what_cannot_be_followed_is_refused),
-        cmocka_unit_test(behaviours_make_pieces),
-        cmocka_unit_test(bytes_are_seen_as_their_characters),
-        cmocka_unit_test(ill_formed_text_is_cut_safely),
-        cmocka_unit_test(long_walks_in_vain_are_not_repeated),
-        cmocka_unit_test(every_rule_is_kept),
-        cmocka_unit_test(every_size_but_its_own_is_refused),
-        cmocka_unit_test(a_plan_without_stages_is_a_section),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("scanner", NULL, NULL);
 }

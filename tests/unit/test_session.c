@@ -1,12 +1,6 @@
 /* Tests of sessions: a restored sequence continues with the same bits as without interruption, for
  * every type of KV cache, and anything else is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +9,7 @@
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
 #include "tests/unit/tiny_blob.h"
+#include "tests/unit/unit.h"
 
 enum { VOCABULARY = 1990, TINY_VOCABULARY = 19, TINY_CONTEXT = 11 };
 
@@ -109,9 +104,8 @@ static void assert_same_continuation(const smol_model *model, smol_kv kv, size_t
     smol_context_free(second);
 }
 
-static void a_restored_context_goes_on_with_the_same_bits(void **state)
+TEST(a_restored_context_goes_on_with_the_same_bits)
 {
-    (void)state;
     for (int kv = SMOL_KV_DEFAULT; kv <= SMOL_KV_INT4; kv++) {
         const size_t lengths[] = {1, 63, 64, 65, 200};
         for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
@@ -121,9 +115,8 @@ static void a_restored_context_goes_on_with_the_same_bits(void **state)
     }
 }
 
-static void an_empty_context_can_be_saved_too(void **state)
+TEST(an_empty_context_can_be_saved_too)
 {
-    (void)state;
     smol_context *context = create(demo, SMOL_KV_DEFAULT, 1);
     struct bytes bytes = save(context, NULL);
     assert_int_equal(bytes.size, sizeof(struct session_header) + 8);
@@ -163,9 +156,8 @@ static void generate(smol_context *context, smol_sampler *sampler, size_t n_prom
 }
 
 /* Samples with every filter and a penalty: the random numbers and the history continue too. */
-static void generation_goes_on_after_a_session(void **state)
+TEST(generation_goes_on_after_a_session)
 {
-    (void)state;
     const smol_sampler_params params = {.temperature = 0.9f,
                                         .top_k = 60,
                                         .top_p = 0.95f,
@@ -203,9 +195,8 @@ static void generation_goes_on_after_a_session(void **state)
     smol_context_free(context);
 }
 
-static void the_last_id_waits_after_the_context(void **state)
+TEST(the_last_id_waits_after_the_context)
 {
-    (void)state;
     smol_context *context = create(demo, SMOL_KV_DEFAULT, 1);
     const smol_sampler_params greedy = {.seed = 0};
     struct words words = {.n = 0};
@@ -232,9 +223,8 @@ static void the_last_id_waits_after_the_context(void **state)
     smol_context_free(context);
 }
 
-static void nothing_to_go_on_from_is_wrong_usage(void **state)
+TEST(nothing_to_go_on_from_is_wrong_usage)
 {
-    (void)state;
     smol_context *context = create(demo, SMOL_KV_DEFAULT, 1);
     const smol_generate_params params = {.max_tokens = 1};
     const smol_sampler_params greedy = {.seed = 0};
@@ -247,9 +237,8 @@ static void nothing_to_go_on_from_is_wrong_usage(void **state)
     smol_context_free(context);
 }
 
-static void another_seed_starts_anew_and_the_same_goes_on(void **state)
+TEST(another_seed_starts_anew_and_the_same_goes_on)
 {
-    (void)state;
     float logits[50] = {0};
     uint32_t ids[4], again;
     smol_sampler_params params = {.temperature = 1, .seed = 3};
@@ -271,9 +260,8 @@ static void another_seed_starts_anew_and_the_same_goes_on(void **state)
     smol_sampler_free(sampler);
 }
 
-static void the_callers_data_come_back(void **state)
+TEST(the_callers_data_come_back)
 {
-    (void)state;
     smol_context *context = create(rich, SMOL_KV_DEFAULT, 1);
     char *data = malloc(3 * SESSION_RECORD_DATA + 5);
     eval(context, 2, 3, 0, NULL);
@@ -376,9 +364,8 @@ static void assert_refused(struct fixture *f, size_t size, smol_status status, c
     assert_memory_equal(&after, &before, sizeof after);
 }
 
-static void a_session_that_is_cut_is_refused_at_every_length(void **state)
+TEST(a_session_that_is_cut_is_refused_at_every_length)
 {
-    (void)state;
     for (int kv = SMOL_KV_F32; kv <= SMOL_KV_INT4; kv++) {
         struct fixture f = make((smol_kv)kv);
         for (size_t size = 0; size < f.bytes.size; size++)
@@ -391,9 +378,8 @@ static void a_session_that_is_cut_is_refused_at_every_length(void **state)
     }
 }
 
-static void every_flipped_bit_is_refused(void **state)
+TEST(every_flipped_bit_is_refused)
 {
-    (void)state;
     for (int kv = SMOL_KV_F32; kv <= SMOL_KV_INT4; kv++) {
         struct fixture f = make((smol_kv)kv);
         for (size_t bit = 0; bit < 8 * f.bytes.size; bit++) {
@@ -409,9 +395,8 @@ static void every_flipped_bit_is_refused(void **state)
     }
 }
 
-static void records_that_change_places_are_refused(void **state)
+TEST(records_that_change_places_are_refused)
 {
-    (void)state;
     struct fixture f = make(SMOL_KV_F32);
     size_t record = f.row_bytes + 8;
     uint8_t *last = f.bytes.data + f.bytes.size - record, swapped[1024];
@@ -423,9 +408,8 @@ static void records_that_change_places_are_refused(void **state)
 }
 
 /* Changes one field at a time and repairs all digests. */
-static void fields_out_of_order_are_refused(void **state)
+TEST(fields_out_of_order_are_refused)
 {
-    (void)state;
 #define FIELD_OF(name) offsetof(struct session_header, name), sizeof(f.header.name)
     struct fixture f = make(SMOL_KV_F16);
     const uint32_t nan = 0x7fc00000, negative = 0xbf800000, two = 0x40000000;
@@ -472,9 +456,8 @@ static void fields_out_of_order_are_refused(void **state)
     drop(&f);
 }
 
-static void a_session_longer_than_the_context_is_refused(void **state)
+TEST(a_session_longer_than_the_context_is_refused)
 {
-    (void)state;
     const smol_context_params params = {.n_ctx = 4, .n_threads = 1};
     struct fixture f = make(SMOL_KV_F16);
     smol_context_free(f.context);
@@ -489,9 +472,8 @@ static void a_session_longer_than_the_context_is_refused(void **state)
     drop(&f);
 }
 
-static void a_session_of_another_blob_is_refused(void **state)
+TEST(a_session_of_another_blob_is_refused)
 {
-    (void)state;
     struct fixture f = make(SMOL_KV_F16);
     smol_context_free(f.context);
     f.context = create(rich_other, SMOL_KV_F16, 1);
@@ -500,9 +482,8 @@ static void a_session_of_another_blob_is_refused(void **state)
 }
 
 /* Numbers that smol_eval never writes to a cache, at every position of both records. */
-static void keys_and_values_that_are_no_numbers_are_refused(void **state)
+TEST(keys_and_values_that_are_no_numbers_are_refused)
 {
-    (void)state;
     const struct {
         smol_kv kv;
         size_t size;
@@ -536,9 +517,8 @@ static void keys_and_values_that_are_no_numbers_are_refused(void **state)
     }
 }
 
-static void scales_that_are_no_scales_are_refused(void **state)
+TEST(scales_that_are_no_scales_are_refused)
 {
-    (void)state;
     const uint32_t values[] = {0x80000000, 0xbf800000, 0x7f800000, 0x7fc00000};
     for (smol_kv kv = SMOL_KV_INT8; kv <= SMOL_KV_INT4; kv++) {
         struct fixture f = make(kv);
@@ -583,9 +563,8 @@ static int write_steps(void *user, const void *data, size_t size)
     return s->at >= s->fail_at;
 }
 
-static void callbacks_may_bring_little_and_may_fail(void **state)
+TEST(callbacks_may_bring_little_and_may_fail)
 {
-    (void)state;
     struct fixture f = make(SMOL_KV_F32);
     struct stream s = {f.bytes, 0, 1, SIZE_MAX};
     smol_session session = {.sampler = f.sampler};
@@ -609,9 +588,8 @@ static void callbacks_may_bring_little_and_may_fail(void **state)
     drop(&f);
 }
 
-static void no_bytes_are_no_session(void **state)
+TEST(no_bytes_are_no_session)
 {
-    (void)state;
     smol_context *context = create(demo, SMOL_KV_F16, 1);
     assert_int_equal(smol_context_restore_memory(context, NULL, NULL, 0, NULL), SMOL_ERROR_DAMAGED);
     smol_context_free(context);
@@ -619,24 +597,5 @@ static void no_bytes_are_no_session(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_restored_context_goes_on_with_the_same_bits),
-        cmocka_unit_test(an_empty_context_can_be_saved_too),
-        cmocka_unit_test(generation_goes_on_after_a_session),
-        cmocka_unit_test(the_last_id_waits_after_the_context),
-        cmocka_unit_test(nothing_to_go_on_from_is_wrong_usage),
-        cmocka_unit_test(another_seed_starts_anew_and_the_same_goes_on),
-        cmocka_unit_test(the_callers_data_come_back),
-        cmocka_unit_test(a_session_that_is_cut_is_refused_at_every_length),
-        cmocka_unit_test(every_flipped_bit_is_refused),
-        cmocka_unit_test(records_that_change_places_are_refused),
-        cmocka_unit_test(fields_out_of_order_are_refused),
-        cmocka_unit_test(a_session_longer_than_the_context_is_refused),
-        cmocka_unit_test(a_session_of_another_blob_is_refused),
-        cmocka_unit_test(keys_and_values_that_are_no_numbers_are_refused),
-        cmocka_unit_test(scales_that_are_no_scales_are_refused),
-        cmocka_unit_test(callbacks_may_bring_little_and_may_fail),
-        cmocka_unit_test(no_bytes_are_no_session),
-    };
-    return cmocka_run_group_tests(tests, open_models, close_models);
+    return run_all_tests("session", open_models, close_models);
 }

@@ -1,25 +1,18 @@
 /* Tests of SHA-256: the standard's examples, every variant that this machine supports, and no read
  * beyond the message. (tests/oracle/test_digest.py compares all lengths with another
  * implementation.) */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cpu.h"
 #include "common/sha256.h"
 #include "tests/unit/guarded.h"
+#include "tests/unit/unit.h"
 
 /* ---- the standard's examples (NIST, "Examples with Intermediate Values", and FIPS 180-2) ---- */
 
-static void examples_of_the_standard_have_their_digests(void **state)
+TEST(examples_of_the_standard_have_their_digests)
 {
-    (void)state;
     static const struct {
         const char *message, *digest;
     } examples[] = {
@@ -38,9 +31,8 @@ static void examples_of_the_standard_have_their_digests(void **state)
     }
 }
 
-static void a_million_times_a_has_its_digest(void **state)
+TEST(a_million_times_a_has_its_digest)
 {
-    (void)state;
     enum { N = 1000000 };
     char *message = malloc(N), text[SHA256_TEXT_SIZE];
     memset(message, 'a', N);
@@ -63,9 +55,8 @@ static sha256_take *special_variant(void)
 }
 
 /* Uses arbitrary states, because earlier blocks may produce any state. */
-static void variants_agree_on_any_state_and_blocks_together_and_one_by_one(void **state)
+TEST(variants_agree_on_any_state_and_blocks_together_and_one_by_one)
 {
-    (void)state;
     enum { MAX_BLOCKS = 5 };
     sha256_take *special = special_variant();
     if (!special) {
@@ -98,9 +89,8 @@ static void variants_agree_on_any_state_and_blocks_together_and_one_by_one(void 
 /* ---- lengths ---- */
 
 /* Each message ends at inaccessible memory; each length must have a different digest. */
-static void no_length_reads_after_the_message(void **state)
+TEST(no_length_reads_after_the_message)
 {
-    (void)state;
     enum { LONGEST = 4 * SHA256_BLOCK + 1 };
     static char texts[LONGEST + 1][SHA256_TEXT_SIZE];
     for (size_t size = 0; size <= LONGEST; size++) {
@@ -115,11 +105,5 @@ static void no_length_reads_after_the_message(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(examples_of_the_standard_have_their_digests),
-        cmocka_unit_test(a_million_times_a_has_its_digest),
-        cmocka_unit_test(variants_agree_on_any_state_and_blocks_together_and_one_by_one),
-        cmocka_unit_test(no_length_reads_after_the_message),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("sha256", NULL, NULL);
 }

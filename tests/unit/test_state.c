@@ -1,14 +1,8 @@
 /* Snapshots of states: which ones are kept, and that going back finds them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 
 #include "runtime/engine/state.h"
+#include "tests/unit/unit.h"
 
 static struct blob_model model_of(uint32_t hidden_size, uint32_t taps)
 {
@@ -42,9 +36,8 @@ static void is_at(const struct sequence_state *state, size_t position)
     assert_true(state->now[state->n_floats - 1] == (float)position);
 }
 
-static void going_back_finds_the_nearest_snapshot(void **unused)
+TEST(going_back_finds_the_nearest_snapshot)
 {
-    (void)unused;
     struct sequence_state state;
     struct blob_model model = model_of(8, 3);
     assert_int_equal(smol_state_init(&state, &model, NULL), SMOL_OK);
@@ -66,9 +59,8 @@ static void going_back_finds_the_nearest_snapshot(void **unused)
     smol_state_free(&state);
 }
 
-static void a_long_sequence_never_reads_more_than_an_interval_again(void **unused)
+TEST(a_long_sequence_never_reads_more_than_an_interval_again)
 {
-    (void)unused;
     struct sequence_state state;
     struct blob_model model = model_of(8, 3);
     assert_int_equal(smol_state_init(&state, &model, NULL), SMOL_OK);
@@ -85,9 +77,8 @@ static void a_long_sequence_never_reads_more_than_an_interval_again(void **unuse
 }
 
 /* States so large that few fit into the bound. */
-static void memory_is_bounded(void **unused)
+TEST(memory_is_bounded)
 {
-    (void)unused;
     static const struct {
         uint32_t hidden_size, taps;
         size_t most;
@@ -118,9 +109,8 @@ static void memory_is_bounded(void **unused)
     }
 }
 
-static void without_states_nothing_happens(void **unused)
+TEST(without_states_nothing_happens)
 {
-    (void)unused;
     struct sequence_state state;
     struct blob_model model = {.n_layers = 3, .hidden_size = 8};
     assert_int_equal(smol_state_init(&state, &model, NULL), SMOL_OK);
@@ -135,11 +125,5 @@ static void without_states_nothing_happens(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(going_back_finds_the_nearest_snapshot),
-        cmocka_unit_test(a_long_sequence_never_reads_more_than_an_interval_again),
-        cmocka_unit_test(memory_is_bounded),
-        cmocka_unit_test(without_states_nothing_happens),
-    };
-    return cmocka_run_group_tests_name("state", tests, NULL, NULL);
+    return run_all_tests("state", NULL, NULL);
 }

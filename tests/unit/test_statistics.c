@@ -1,12 +1,5 @@
 /* Tests of statistics of tensors: known values, the same bits for any number of threads, and int8's
  * error compared with the result of a conversion. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,19 +10,12 @@
 #include "convert/inspect/statistics.h"
 #include "convert/weights/tile.h"
 #include "convert/weights/untile.h"
+#include "tests/unit/unit.h"
 
 enum { MOST = 1 << 18 };
 
 static float values[MOST];
 static smol_error error;
-static uint64_t random_state = 0x3c6ef372fe94f82bu;
-
-static uint32_t random_bits(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 32);
-}
-
 static void draw(size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -61,9 +47,8 @@ static struct statistics measure(const struct safetensors_tensor *raw, unsigned 
     return statistics;
 }
 
-static void a_few_numbers_have_the_statistics_that_one_computes_by_hand(void **state)
+TEST(a_few_numbers_have_the_statistics_that_one_computes_by_hand)
 {
-    (void)state;
     const float some[] = {1, -2, 0, 4, -0.0f, NAN, INFINITY, -INFINITY, 3};
     memcpy(values, some, sizeof some);
     struct safetensors_tensor raw = raw_of(0, sizeof some / sizeof *some);
@@ -75,9 +60,8 @@ static void a_few_numbers_have_the_statistics_that_one_computes_by_hand(void **s
     assert_int_equal(s.int8.kind, ERROR_NONE);
 }
 
-static void of_nothing_and_of_one_there_is_no_variance(void **state)
+TEST(of_nothing_and_of_one_there_is_no_variance)
 {
-    (void)state;
     struct safetensors_tensor raw = raw_of(0, 0);
     struct statistics s = measure(&raw, 2);
     assert_true(s.is_known && s.n == 0 && s.sum == 0 && isnan(s.mean) && isnan(s.variance));
@@ -89,9 +73,8 @@ static void of_nothing_and_of_one_there_is_no_variance(void **state)
     assert_true(s.int8.kind == ERROR_MEASURED && s.int8.largest <= 5.0 / 127 / 2);
 }
 
-static void one_far_away_among_many_is_an_outlier(void **state)
+TEST(one_far_away_among_many_is_an_outlier)
 {
-    (void)state;
     for (size_t i = 0; i < 1000; i++)
         values[i] = i % 2 ? 1 : -1;
     values[77] = 7;
@@ -103,9 +86,8 @@ static void one_far_away_among_many_is_an_outlier(void **state)
 }
 
 /* Large sums that cancel: the error of one addition is compensated. */
-static void sums_lose_nothing_across_parts(void **state)
+TEST(sums_lose_nothing_across_parts)
 {
-    (void)state;
     struct long_sum sum = {0, 0};
     smol_add(&sum, 1);
     smol_add(&sum, 1e100);
@@ -114,9 +96,8 @@ static void sums_lose_nothing_across_parts(void **state)
     assert_true(sum.sum + sum.rest == 2);
 }
 
-static void any_number_of_threads_gives_the_same_bits(void **state)
+TEST(any_number_of_threads_gives_the_same_bits)
 {
-    (void)state;
     const uint64_t shapes[][2] = {{0, 1},    {0, 200001}, {1, 70000}, {3, 1025}, {1000, 3},
                                   {131, 33}, {257, 1000}, {64, 1024}, {70000, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -135,9 +116,8 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
 }
 
 /* Tiles values as a conversion does, and reads them back. */
-static void the_round_trip_is_what_a_conversion_writes(void **state)
+TEST(the_round_trip_is_what_a_conversion_writes)
 {
-    (void)state;
     for (uint64_t cols = 1; cols <= 131; cols += 13) {
         static float scratch[131], held[131], back[131];
         const struct blob_tensor layout = {
@@ -163,9 +143,8 @@ static void the_round_trip_is_what_a_conversion_writes(void **state)
     }
 }
 
-static void what_int8_cannot_hold_has_no_error(void **state)
+TEST(what_int8_cannot_hold_has_no_error)
 {
-    (void)state;
     draw(4 * 64);
     values[130] = 3e38f;
     struct safetensors_tensor raw = raw_of(4, 64);
@@ -179,9 +158,8 @@ static void what_int8_cannot_hold_has_no_error(void **state)
     assert_true(s.int8.kind == ERROR_MEASURED && s.int8.rmse == 0 && isinf(s.int8.snr));
 }
 
-static void histograms_count_every_finite_element(void **state)
+TEST(histograms_count_every_finite_element)
 {
-    (void)state;
     struct model_tensor tensor = {.name = "x"};
     struct histogram histogram = {.low = -1, .high = 1};
     struct pool *pool;
@@ -212,15 +190,5 @@ static void histograms_count_every_finite_element(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_few_numbers_have_the_statistics_that_one_computes_by_hand),
-        cmocka_unit_test(of_nothing_and_of_one_there_is_no_variance),
-        cmocka_unit_test(one_far_away_among_many_is_an_outlier),
-        cmocka_unit_test(sums_lose_nothing_across_parts),
-        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
-        cmocka_unit_test(the_round_trip_is_what_a_conversion_writes),
-        cmocka_unit_test(what_int8_cannot_hold_has_no_error),
-        cmocka_unit_test(histograms_count_every_finite_element),
-    };
-    return cmocka_run_group_tests_name("statistics", tests, NULL, NULL);
+    return run_all_tests("statistics", NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Tests of damage to small calibration statistics, exhaustively: no flipped bit, truncation or
  * appended byte passes, and with repaired digests every flip is refused or makes a good blob. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,6 +8,7 @@
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_stats.h"
+#include "tests/unit/unit.h"
 
 #define BIT_STRIDE (samples_only() ? 67 : 1)
 #define REPAIRED_STRIDE (samples_only() ? 997 : 13)
@@ -92,16 +86,14 @@ static void check_every_bit(enum stats_kind kind)
     assert_int_equal(read_file(), SMOL_OK); /* all flips were undone */
 }
 
-static void every_flipped_bit_is_refused(void **state)
+TEST(every_flipped_bit_is_refused)
 {
-    (void)state;
     check_every_bit(STATS_DIAGONAL);
     check_every_bit(STATS_GRAM);
 }
 
-static void every_truncation_is_refused(void **state)
+TEST(every_truncation_is_refused)
 {
-    (void)state;
     store(STATS_DIAGONAL);
     for (size_t size = stats.size; size-- > 0;) {
         assert_int_equal(ftruncate(image.fd, (off_t)size), 0);
@@ -111,9 +103,8 @@ static void every_truncation_is_refused(void **state)
     }
 }
 
-static void appended_bytes_are_refused(void **state)
+TEST(appended_bytes_are_refused)
 {
-    (void)state;
     store(STATS_DIAGONAL);
     assert_int_equal(ftruncate(image.fd, (off_t)stats.size + 1), 0);
     assert_int_equal(read_file(), SMOL_ERROR_DAMAGED);
@@ -137,9 +128,8 @@ static smol_status convert(enum blob_dtype dtype)
     return status;
 }
 
-static void flips_with_right_digests_are_refused_or_harmless(void **state)
+TEST(flips_with_right_digests_are_refused_or_harmless)
 {
-    (void)state;
     size_t n_refused = 0, n_harmless = 0;
     make_stats(STATS_GRAM, &stats);
     for (size_t bit = 0; bit < stats.size * 8; bit += REPAIRED_STRIDE) {
@@ -169,9 +159,8 @@ static void check_value(float value, size_t i, size_t k, smol_status expected)
     }
 }
 
-static void records_that_are_no_gram_matrices_are_refused(void **state)
+TEST(records_that_are_no_gram_matrices_are_refused)
 {
-    (void)state;
     make_stats(STATS_GRAM, &stats);
     check_value(NAN, 0, 3, SMOL_ERROR_DAMAGED);
     check_value(NAN, 4, 4, SMOL_ERROR_DAMAGED);
@@ -181,9 +170,8 @@ static void records_that_are_no_gram_matrices_are_refused(void **state)
     check_value(-60, 0, 1, SMOL_ERROR_DAMAGED); /* more than twice the largest square, 27 */
 }
 
-static void odd_records_make_good_blobs(void **state)
+TEST(odd_records_make_good_blobs)
 {
-    (void)state;
     make_stats(STATS_GRAM, &stats);
     check_value(0, 3, 3, SMOL_OK);
     check_value(3e38f, 0, 0, SMOL_OK);
@@ -194,13 +182,5 @@ static void odd_records_make_good_blobs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flipped_bit_is_refused),
-        cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(appended_bytes_are_refused),
-        cmocka_unit_test(flips_with_right_digests_are_refused_or_harmless),
-        cmocka_unit_test(records_that_are_no_gram_matrices_are_refused),
-        cmocka_unit_test(odd_records_make_good_blobs),
-    };
-    return cmocka_run_group_tests_name("statistics", tests, set_up, tear_down);
+    return run_all_tests("statistics", set_up, tear_down);
 }

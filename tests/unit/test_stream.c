@@ -1,18 +1,12 @@
 /* Tests of text streaming, compared with an oracle that sees the whole text at once, for every way
  * of cutting some texts into pieces: characters stay whole, stop strings are never shown, and only
  * bytes that may still become part of one are held back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/utf8.h"
 #include "runtime/tokenizer/stream.h"
+#include "tests/unit/unit.h"
 
 enum { MAX_TEXT = 256 };
 
@@ -140,22 +134,19 @@ static void check_every_split(const char *bytes, size_t size, const char *const 
 
 /* --- tests -------------------------------------------------------------------------------- */
 
-static void characters_stay_whole(void **state)
+TEST(characters_stay_whole)
 {
-    (void)state;
     check_every_split("a\u00e9\u20ac\U0001f600!", 11, NULL, 0);
 }
 
-static void ill_formed_bytes_become_replacement_characters(void **state)
+TEST(ill_formed_bytes_become_replacement_characters)
 {
-    (void)state;
     check_every_split("\xff\xe2\x82\x41\xc3\xc3\xa9\x80\xf0\x9f\x98", 11, NULL, 0);
     check_every_split("\xed\xa0\x80\xc0\xaf\xf4\x90\x80\x80\xe0\x9f\xbf", 12, NULL, 0);
 }
 
-static void an_unfinished_character_at_the_end_is_replaced(void **state)
+TEST(an_unfinished_character_at_the_end_is_replaced)
 {
-    (void)state;
     struct stream *stream = make(NULL, 0);
     struct stream_text out;
     smol_error error;
@@ -167,51 +158,45 @@ static void an_unfinished_character_at_the_end_is_replaced(void **state)
     smol_stream_free(stream);
 }
 
-static void stop_strings_end_the_text_before_them(void **state)
+TEST(stop_strings_end_the_text_before_them)
 {
-    (void)state;
     CHECK("Hello. User: Bob", "User:");
     CHECK("Hello. User: Bob", "H");
     CHECK("Hello. User: Bob", "Bob");
     CHECK("Hello. User: Bob", "Bobby", "absent");
 }
 
-static void a_start_of_a_stop_string_shows_once_it_cannot_complete(void **state)
+TEST(a_start_of_a_stop_string_shows_once_it_cannot_complete)
 {
-    (void)state;
     CHECK("aaaaaabaaab", "aaab");
     CHECK("ababababac", "ababac");
     CHECK("abcabcabd", "abcabd");
     CHECK("ENENDEND", "ENDING");
 }
 
-static void of_several_stop_strings_the_first_complete_counts(void **state)
+TEST(of_several_stop_strings_the_first_complete_counts)
 {
-    (void)state;
     CHECK("xabcdex", "abcde", "cd");
     CHECK("xabcdex", "cd", "abcde");
     CHECK("xabcabdx", "abcabe", "abd", "bx");
 }
 
-static void of_stop_strings_that_end_together_the_longest_counts(void **state)
+TEST(of_stop_strings_that_end_together_the_longest_counts)
 {
-    (void)state;
     CHECK("xabcx", "c", "abc", "bc");
     CHECK("xabcx", "bc", "c");
 }
 
-static void stop_strings_may_have_wide_characters(void **state)
+TEST(stop_strings_may_have_wide_characters)
 {
-    (void)state;
     CHECK("a\u00e9b\u20acc", "\u20ac");
     CHECK("a\u00e9\u00e8b", "\u00e9\u00e9", "\u00e8b");
     CHECK("x\xe2\x82y\xff", "\xef\xbf\xbdy"); /* what is shown counts, replacements too */
     CHECK("x\xe2\x82", "\xef\xbf\xbd");
 }
 
-static void every_small_text_and_stop_string_agrees_with_the_oracle(void **state)
+TEST(every_small_text_and_stop_string_agrees_with_the_oracle)
 {
-    (void)state;
     /* All texts of 8 letters a, b against all pairs of stop strings of 1 to 3. */
     static const char *const strings[] = {"a",   "b",   "aa",  "ab",  "ba",  "bb",  "aaa",
                                           "aab", "aba", "abb", "baa", "bab", "bba", "bbb"};
@@ -228,9 +213,8 @@ static void every_small_text_and_stop_string_agrees_with_the_oracle(void **state
     }
 }
 
-static void after_a_stop_string_nothing_comes(void **state)
+TEST(after_a_stop_string_nothing_comes)
 {
-    (void)state;
     const char *const stop[] = {"."};
     struct stream *stream = make(stop, 1);
     struct stream_text out;
@@ -244,9 +228,8 @@ static void after_a_stop_string_nothing_comes(void **state)
     smol_stream_free(stream);
 }
 
-static void empty_and_ill_formed_stop_strings_are_refused(void **state)
+TEST(empty_and_ill_formed_stop_strings_are_refused)
 {
-    (void)state;
     const char *const bad[] = {"", "\xa9", "a\xe2\x82"};
     for (size_t i = 0; i < 3; i++) {
         const char *const stop[] = {"fine", bad[i]};
@@ -258,9 +241,8 @@ static void empty_and_ill_formed_stop_strings_are_refused(void **state)
     smol_stream_free(NULL);
 }
 
-static void long_pushes_are_linear(void **state)
+TEST(long_pushes_are_linear)
 {
-    (void)state;
     enum { SIZE = 4 << 20 };
     const char *const stop[] = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"};
     struct stream *stream = make(stop, 1);
@@ -278,19 +260,5 @@ static void long_pushes_are_linear(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters_stay_whole),
-        cmocka_unit_test(ill_formed_bytes_become_replacement_characters),
-        cmocka_unit_test(an_unfinished_character_at_the_end_is_replaced),
-        cmocka_unit_test(stop_strings_end_the_text_before_them),
-        cmocka_unit_test(a_start_of_a_stop_string_shows_once_it_cannot_complete),
-        cmocka_unit_test(of_several_stop_strings_the_first_complete_counts),
-        cmocka_unit_test(of_stop_strings_that_end_together_the_longest_counts),
-        cmocka_unit_test(stop_strings_may_have_wide_characters),
-        cmocka_unit_test(every_small_text_and_stop_string_agrees_with_the_oracle),
-        cmocka_unit_test(after_a_stop_string_nothing_comes),
-        cmocka_unit_test(empty_and_ill_formed_stop_strings_are_refused),
-        cmocka_unit_test(long_pushes_are_linear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("stream", NULL, NULL);
 }

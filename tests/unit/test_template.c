@@ -1,23 +1,17 @@
 /* Tests of chat templates: the compiler (convert/template), the rules of its code
  * (format/template.c), the machine that runs it (runtime/template) and its caller (runtime/chat.c).
  * tests/oracle/test_template.py compares the text with the reference's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-#include <fenv.h>
-
 #include "convert/template/template_compiler.h"
 #include "format/template.h"
 #include "runtime/chat.h"
 #include "runtime/template/template_value.h"
+#include "tests/unit/unit.h"
 
 static const struct tm now = {.tm_year = 126, .tm_mon = 10, .tm_mday = 9, .tm_hour = 7};
 
@@ -93,9 +87,8 @@ static void marked(const char *source, const char *expected, const char *marks)
 
 /* --- compiling -------------------------------------------------------------------------------- */
 
-static void what_is_not_supported_is_named_with_its_place(void **state)
+TEST(what_is_not_supported_is_named_with_its_place)
 {
-    (void)state;
     static const struct {
         const char *source, *reason;
     } cases[] = {
@@ -122,9 +115,8 @@ static void what_is_not_supported_is_named_with_its_place(void **state)
     }
 }
 
-static void the_end_of_a_template_may_come_anywhere(void **state)
+TEST(the_end_of_a_template_may_come_anywhere)
 {
-    (void)state;
     static const char source[] = "a{%- for m in messages if m.role == 'user' -%}{{ m['content'] | "
                                  "default('x\\n') }}{# c #}{% endfor %}{% raw %}{{{% endraw %}b";
     for (size_t size = 0; size < sizeof source; size++) {
@@ -135,9 +127,8 @@ static void the_end_of_a_template_may_come_anywhere(void **state)
 
 /* Takes minutes if computing a position takes time proportional to its distance from the start of
  * the line. */
-static void a_template_may_be_one_long_line(void **state)
+TEST(a_template_may_be_one_long_line)
 {
-    (void)state;
     enum { N = 200000, EACH = 5 };
     char *source = malloc(N * EACH);
     assert_non_null(source);
@@ -151,9 +142,8 @@ static void a_template_may_be_one_long_line(void **state)
 }
 
 /* Takes minutes if each name is compared with all others. */
-static void variables_are_limited(void **state)
+TEST(variables_are_limited)
 {
-    (void)state;
     static const char *const parts[] = {"{{n%06d}}", "{%% set n%06d=1 %%}",
                                         "{%% for n%06d in x %%}{%% endfor %%}"};
     char *source = malloc(TEMPLATE_MAX_SOURCE + 64);
@@ -170,9 +160,8 @@ static void variables_are_limited(void **state)
     free(source);
 }
 
-static void bytes_that_are_no_text_are_named(void **state)
+TEST(bytes_that_are_no_text_are_named)
 {
-    (void)state;
     compile_bytes("a{{1}}\0b", 8);
     assert_string_equal(reason, "a NUL is not supported (byte 6)");
     forget();
@@ -181,9 +170,8 @@ static void bytes_that_are_no_text_are_named(void **state)
     forget();
 }
 
-static void nesting_is_limited(void **state)
+TEST(nesting_is_limited)
 {
-    (void)state;
     static char source[1 << 16];
     static const char *const parts[] = {"(",          "[",    "not ", "-",
                                         "{% if 1 %}", "1 + ", "a.",   "x | trim("};
@@ -200,9 +188,8 @@ static void nesting_is_limited(void **state)
 /* --- the rules of the code -------------------------------------------------------------------- */
 
 /* For any change of a byte, the code is refused or runs within bounds. */
-static void every_changed_byte_is_refused_or_harmless(void **state)
+TEST(every_changed_byte_is_refused_or_harmless)
 {
-    (void)state;
     static const uint8_t flips[] = {0x01, 0x80, 0xff};
     compile("{% macro f(a, b='x') %}{{ a ~ b }}{% endmacro %}{% for m in messages if m.role %}"
             "{{ f(m.content, loop.index) | upper }}{% set x = m if loop.last else 1 %}{% else %}"
@@ -231,9 +218,8 @@ static void every_changed_byte_is_refused_or_harmless(void **state)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static void templates_give_text(void **state)
+TEST(templates_give_text)
 {
-    (void)state;
     gives("", "");
     gives("{{ bos_token }}{{ messages[0].content }}", "<s>hi <s>");
     gives("{{ strftime_now('%d %b %Y, %A') }}", "09 Nov 2026, Monday");
@@ -241,9 +227,8 @@ static void templates_give_text(void **state)
     gives("{{ messages }}", "[{'role': 'user', 'content': 'hi <s>'}]");
 }
 
-static void bytes_know_who_wrote_them(void **state)
+TEST(bytes_know_who_wrote_them)
 {
-    (void)state;
     marked("<{{ messages[0].content }}>", "<hi <s>>", "taaaaaat");
     marked("{{ '<' + messages[0].content.upper() ~ '>' }}", "<HI <S>>", "taaaaaat");
     marked("{{ (' <' ~ messages[0].content ~ '> ') | trim }}", "<hi <s>>", "taaaaaat");
@@ -266,9 +251,8 @@ static void bytes_know_who_wrote_them(void **state)
 }
 
 /* A role is the template's own text, so it must be a known name. */
-static void roles_are_known_or_named_by_the_template(void **state)
+TEST(roles_are_known_or_named_by_the_template)
 {
-    (void)state;
     static const struct {
         const char *source, *role;
         bool taken;
@@ -331,9 +315,8 @@ static void roles_are_known_or_named_by_the_template(void **state)
     }
 }
 
-static void roles_that_are_no_strings_are_refused(void **state)
+TEST(roles_that_are_no_strings_are_refused)
 {
-    (void)state;
     static const char *const roles[] = {"1", "true", "[\"user\"]", "{\"user\": 1}"};
     compile("{{ messages[0].role }}");
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
@@ -347,9 +330,8 @@ static void roles_that_are_no_strings_are_refused(void **state)
     forget();
 }
 
-static void what_python_refuses_is_refused(void **state)
+TEST(what_python_refuses_is_refused)
 {
-    (void)state;
     refuses("{{ raise_exception('no ' ~ 1) }}", SMOL_ERROR_USAGE, "line 1: no 1");
     refuses("\n\n{{ nope.x }}", SMOL_ERROR_USAGE,
             "line 3: an attribute of 'nope', which is undefined");
@@ -358,9 +340,8 @@ static void what_python_refuses_is_refused(void **state)
     refuses("{{ 9223372036854775807 + 1 }}", SMOL_ERROR_UNSUPPORTED, "beyond 64 bits");
 }
 
-static void steps_memory_and_calls_are_limited(void **state)
+TEST(steps_memory_and_calls_are_limited)
 {
-    (void)state;
     refuses("{% set r = range(9999) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
             SMOL_ERROR_UNSUPPORTED, "steps");
     refuses("{% set ns = namespace(x='0123456789') %}{% for i in range(99) %}{% set ns.x = ns.x ~ "
@@ -375,9 +356,8 @@ static void steps_memory_and_calls_are_limited(void **state)
 }
 
 /* Limits that a template exceeds on its own are not blamed on the conversation. */
-static void what_exceeds_a_limit_is_blamed(void **state)
+TEST(what_exceeds_a_limit_is_blamed)
 {
-    (void)state;
     static const char alone[] = "the template does so even for an empty message: convert with",
                       shorter[] = "pass fewer or shorter messages";
     refuses("{% set r = range(9999) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
@@ -394,9 +374,8 @@ static void what_exceeds_a_limit_is_blamed(void **state)
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-static void conversations_are_checked(void **state)
+TEST(conversations_are_checked)
 {
-    (void)state;
     static const struct {
         const char *json, *words;
     } cases[] = {
@@ -429,9 +408,8 @@ static void conversations_are_checked(void **state)
     forget();
 }
 
-static void json_is_read_as_it_is_written(void **state)
+TEST(json_is_read_as_it_is_written)
 {
-    (void)state;
     compile("{{ messages[0] | tojson }}");
     smol_chat_text text =
         run(" [ {\"a\" : \"\\u00e9\\ud83d\\ude42\\n\\/\", \"b\": [ -0, -1.5e3, true, null ], "
@@ -442,9 +420,8 @@ static void json_is_read_as_it_is_written(void **state)
     forget();
 }
 
-static void deep_json_is_refused(void **state)
+TEST(deep_json_is_refused)
 {
-    (void)state;
     static char json[100000];
     compile("{{ messages }}");
     memset(json, '[', sizeof json - 1);
@@ -454,9 +431,8 @@ static void deep_json_is_refused(void **state)
     forget();
 }
 
-static void plain_messages_are_the_same_as_json(void **state)
+TEST(plain_messages_are_the_same_as_json)
 {
-    (void)state;
     static const smol_chat_message messages[] = {{"user", "a\xff\0b", 4}};
     const smol_chat_params params = {.messages = messages, .n_messages = 1, .now = &now};
     smol_chat_text text;
@@ -468,9 +444,8 @@ static void plain_messages_are_the_same_as_json(void **state)
 }
 
 /* The undefined behaviour sanitizer reports any use of NULL here. */
-static void an_empty_message_may_be_at_null(void **state)
+TEST(an_empty_message_may_be_at_null)
 {
-    (void)state;
     static const smol_chat_message messages[] = {{"user", NULL, 0}};
     const smol_chat_params params = {.messages = messages, .n_messages = 1, .now = &now};
     smol_chat_text text;
@@ -483,9 +458,8 @@ static void an_empty_message_may_be_at_null(void **state)
 
 /* Numbers are read, computed and written as in the reference, in any rounding mode of the
  * caller. */
-static void the_caller_s_rounding_mode_does_not_matter(void **state)
+TEST(the_caller_s_rounding_mode_does_not_matter)
 {
-    (void)state;
     static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     compile("{{ messages[0].x }} {{ messages[0].x / 7 }} {{ 0.1 + 0.2 }} {{ 1 / 3 }}");
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -502,27 +476,5 @@ static void the_caller_s_rounding_mode_does_not_matter(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_supported_is_named_with_its_place),
-        cmocka_unit_test(the_end_of_a_template_may_come_anywhere),
-        cmocka_unit_test(a_template_may_be_one_long_line),
-        cmocka_unit_test(variables_are_limited),
-        cmocka_unit_test(bytes_that_are_no_text_are_named),
-        cmocka_unit_test(nesting_is_limited),
-        cmocka_unit_test(every_changed_byte_is_refused_or_harmless),
-        cmocka_unit_test(templates_give_text),
-        cmocka_unit_test(bytes_know_who_wrote_them),
-        cmocka_unit_test(roles_are_known_or_named_by_the_template),
-        cmocka_unit_test(roles_that_are_no_strings_are_refused),
-        cmocka_unit_test(what_python_refuses_is_refused),
-        cmocka_unit_test(steps_memory_and_calls_are_limited),
-        cmocka_unit_test(what_exceeds_a_limit_is_blamed),
-        cmocka_unit_test(conversations_are_checked),
-        cmocka_unit_test(json_is_read_as_it_is_written),
-        cmocka_unit_test(deep_json_is_refused),
-        cmocka_unit_test(plain_messages_are_the_same_as_json),
-        cmocka_unit_test(an_empty_message_may_be_at_null),
-        cmocka_unit_test(the_caller_s_rounding_mode_does_not_matter),
-    };
-    return cmocka_run_group_tests_name("template", tests, NULL, NULL);
+    return run_all_tests("template", NULL, NULL);
 }

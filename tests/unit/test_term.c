@@ -1,16 +1,10 @@
 /* Tests of terms (runtime/constrain/term.h): random terms over three letters against the sets of
  * short texts that their definition gives, and rules that refer to themselves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/constrain/term.h"
+#include "tests/unit/unit.h"
 
 enum {
     LETTERS = 3,
@@ -19,14 +13,6 @@ enum {
     ROUNDS = 4000,
     POOL = 14, /* terms of a round */
 };
-
-static uint64_t random_state = 0x6a09e667f3bcc909u;
-
-static uint32_t random_below(uint32_t n)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33) % n;
-}
 
 /* --- sets of texts --------------------------------------------------------------------------- */
 
@@ -195,9 +181,8 @@ static void check_sample(struct term_table *table, const struct texts *want)
     assert_int_equal(smol_terms_status(table, NULL), SMOL_OK);
 }
 
-static void random_terms_are_their_sets(void **state)
+TEST(random_terms_are_their_sets)
 {
-    (void)state;
     make_texts();
     for (int round = 0; round < ROUNDS; round++) {
         struct term_table *table;
@@ -219,9 +204,8 @@ static void random_terms_are_their_sets(void **state)
 }
 
 /* Whatever is left of a text can be completed: otherwise a token would lead into a dead end. */
-static void nothing_leads_into_a_dead_end(void **state)
+TEST(nothing_leads_into_a_dead_end)
 {
-    (void)state;
     make_texts();
     for (int round = 0; round < ROUNDS / 4; round++) {
         struct term_table *table;
@@ -256,10 +240,9 @@ static bool accepts(struct term_table *table, const char *text)
 }
 
 /* list = "[" (list ("," list)*)? "]" */
-static void rules_nest(void **state)
+TEST(rules_nest)
 {
     struct term_table *table;
-    (void)state;
     assert_int_equal(smol_terms_create(&table, NULL), SMOL_OK);
     term list = smol_term_rule(table);
     term more =
@@ -283,12 +266,11 @@ static const char *name_of_rule(void *user, size_t i)
     return names[i];
 }
 
-static void a_rule_that_begins_with_itself_is_refused(void **state)
+TEST(a_rule_that_begins_with_itself_is_refused)
 {
     struct term_table *table;
     smol_error error;
     const char *names[] = {"first", "second"};
-    (void)state;
     assert_int_equal(smol_terms_create(&table, NULL), SMOL_OK);
     term first = smol_term_rule(table), second = smol_term_rule(table);
     term maybe = smol_term_optional(table, literal(table, "x"));
@@ -303,10 +285,9 @@ static void a_rule_that_begins_with_itself_is_refused(void **state)
 }
 
 /* loop = "a" loop has no text, so only "b" remains. */
-static void a_rule_without_an_end_is_never_entered(void **state)
+TEST(a_rule_without_an_end_is_never_entered)
 {
     struct term_table *table;
-    (void)state;
     assert_int_equal(smol_terms_create(&table, NULL), SMOL_OK);
     term loop = smol_term_rule(table);
     smol_term_define(table, loop, smol_term_then(table, literal(table, "a"), loop));
@@ -317,23 +298,21 @@ static void a_rule_without_an_end_is_never_entered(void **state)
     smol_terms_free(table);
 }
 
-static void what_allows_no_text_is_refused(void **state)
+TEST(what_allows_no_text_is_refused)
 {
     struct term_table *table;
     smol_error error;
-    (void)state;
     assert_int_equal(smol_terms_create(&table, NULL), SMOL_OK);
     term root = smol_term_both(table, literal(table, "abc"), literal(table, "abd"));
     assert_int_equal(smol_terms_finish(table, root, NULL, NULL, &error), SMOL_ERROR_UNSUPPORTED);
     smol_terms_free(table);
 }
 
-static void forced_bytes_are_those_without_another(void **state)
+TEST(forced_bytes_are_those_without_another)
 {
     struct term_table *table;
     uint8_t byte = 0;
     struct byte_set digits = {{0}};
-    (void)state;
     byte_set_add(&digits, '0', '9');
     assert_int_equal(smol_terms_create(&table, NULL), SMOL_OK);
     term root = smol_term_then(table, literal(table, "ab"), smol_term_bytes(table, &digits));
@@ -349,14 +328,5 @@ static void forced_bytes_are_those_without_another(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_terms_are_their_sets),
-        cmocka_unit_test(nothing_leads_into_a_dead_end),
-        cmocka_unit_test(rules_nest),
-        cmocka_unit_test(a_rule_that_begins_with_itself_is_refused),
-        cmocka_unit_test(a_rule_without_an_end_is_never_entered),
-        cmocka_unit_test(what_allows_no_text_is_refused),
-        cmocka_unit_test(forced_bytes_are_those_without_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("term", NULL, NULL);
 }

@@ -1,20 +1,15 @@
 /* Tests of the text section: its rules, and its use by encoder and stream, with tokenizers compiled
  * from JSON. tests/oracle/test_tokenizer_families.py compares real tokenizers with the
  * reference. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "common/checked.h"
 #include "convert/tokenizer/tokenizer.h"
 #include "format/text.h"
 #include "runtime/tokenizer/stream.h"
 #include "runtime/tokenizer/tokenizer.h"
+#include "tests/unit/unit.h"
 
 enum { VOCAB_SIZE = 32 };
 
@@ -190,9 +185,8 @@ static void (*const spoil[])(struct compiled *) = {
     pairOfNothing,       pairBeyondUnicode,
 };
 
-static void everyBrokenRuleIsRefused(void **state)
+TEST(everyBrokenRuleIsRefused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
         struct compiled c;
         compile(characters_json, &c);
@@ -204,9 +198,8 @@ static void everyBrokenRuleIsRefused(void **state)
     }
 }
 
-static void everyOtherSizeIsRefused(void **state)
+TEST(everyOtherSizeIsRefused)
 {
-    (void)state;
     struct compiled c;
     compile(characters_json, &c);
     for (size_t size = 0; size < c.section.text.size; size += 1 + size / 64)
@@ -215,9 +208,8 @@ static void everyOtherSizeIsRefused(void **state)
     smol_tokenizer_section_free(&c.section);
 }
 
-static void idsWithoutATokenAreRefused(void **state)
+TEST(idsWithoutATokenAreRefused)
 {
-    (void)state;
     struct compiled c;
     compile(characters_json, &c);
     header(&c)->unknown_id = N_TOKENS;
@@ -230,9 +222,8 @@ static void idsWithoutATokenAreRefused(void **state)
 }
 
 /* Features of a text section are refused without one. */
-static void flagsNeedASection(void **state)
+TEST(flagsNeedASection)
 {
-    (void)state;
     struct compiled c;
     compile(characters_json, &c);
     assert_int_equal(smol_tokenizer_tables_open(c.section.data, c.section.size, VOCAB_SIZE, NULL,
@@ -260,9 +251,8 @@ static void check_ids(struct compiled *c, const char *text, unsigned flags,
     check_ids(&c, text, flags, (const uint32_t[]){__VA_ARGS__},                                    \
               sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-static void textsArePreparedCutAndLookedUp(void **state)
+TEST(textsArePreparedCutAndLookedUp)
 {
-    (void)state;
     struct compiled c;
     compile(characters_json, &c);
     assert_int_equal(open_all(&c), SMOL_OK);
@@ -309,9 +299,8 @@ static void check_text(struct compiled *c, const uint32_t *ids, size_t n, const 
     check_text(&c, (const uint32_t[]){__VA_ARGS__},                                                \
                sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), expected)
 
-static void tokensAreShownTogether(void **state)
+TEST(tokensAreShownTogether)
 {
-    (void)state;
     struct compiled c;
     compile(characters_json, &c);
     assert_int_equal(open_all(&c), SMOL_OK);
@@ -352,9 +341,8 @@ static void encode_and_show(struct compiled *c)
 }
 
 /* Damage may produce another tokenizer, but never reads outside the tables. */
-static void spoiltSectionsNeverLeadAstray(void **state)
+TEST(spoiltSectionsNeverLeadAstray)
 {
-    (void)state;
     struct compiled c;
     size_t n_opened = 0;
     compile(characters_json, &c);
@@ -375,11 +363,5 @@ static void spoiltSectionsNeverLeadAstray(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everyBrokenRuleIsRefused),       cmocka_unit_test(everyOtherSizeIsRefused),
-        cmocka_unit_test(idsWithoutATokenAreRefused),     cmocka_unit_test(flagsNeedASection),
-        cmocka_unit_test(textsArePreparedCutAndLookedUp), cmocka_unit_test(tokensAreShownTogether),
-        cmocka_unit_test(spoiltSectionsNeverLeadAstray),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("text", NULL, NULL);
 }

@@ -1,19 +1,14 @@
 /* Tests of several models and contexts used by several threads at once: each computes the same
  * results as alone. The thread sanitizer must not report an error either. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <locale.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
+#include "tests/unit/unit.h"
 
 enum { N_THREADS = 14, N_ROUNDS = 3, MOST_TEXT = 2048 };
 
@@ -109,9 +104,8 @@ static struct asker new_asker(unsigned index)
     };
 }
 
-static void models_and_contexts_on_many_threads_answer_as_alone(void **state)
+TEST(models_and_contexts_on_many_threads_answer_as_alone)
 {
-    (void)state;
     static struct asker askers[N_THREADS];
     for (unsigned i = 0; i < N_THREADS; i++) {
         askers[i] = new_asker(i);
@@ -130,9 +124,8 @@ static void models_and_contexts_on_many_threads_answer_as_alone(void **state)
 }
 
 /* The library does not change signal handlers, signal masks or the locale. */
-static void nothing_of_the_process_is_changed(void **state)
+TEST(nothing_of_the_process_is_changed)
 {
-    (void)state;
     struct sigaction before[NSIG], after;
     sigset_t old_mask, mask;
     char locale[64];
@@ -180,9 +173,5 @@ static int close_models(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_and_contexts_on_many_threads_answer_as_alone),
-        cmocka_unit_test(nothing_of_the_process_is_changed),
-    };
-    return cmocka_run_group_tests(tests, open_models, close_models);
+    return run_all_tests("threads", open_models, close_models);
 }

@@ -1,13 +1,6 @@
 /* Tests of widening, quantizing and tiling, for each instruction set of this machine: the position
  * of each element, which bytes are zero, the distance of a quantized weight from its source, and
  * the index in each error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
@@ -15,14 +8,7 @@
 #include "common/number.h"
 #include "convert/weights/tile.h"
 #include "tests/unit/guarded.h"
-
-static uint64_t random_state = 0x3c6ef372fe94f82bu;
-
-static uint32_t random_bits(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 32);
-}
+#include "tests/unit/unit.h"
 
 static float random_float(void)
 {
@@ -154,17 +140,15 @@ static void check_f32_block(uint64_t first)
         }
 }
 
-static void f32_tiles_hold_the_source_exactly_and_zeros_elsewhere(void **state)
+TEST(f32_tiles_hold_the_source_exactly_and_zeros_elsewhere)
 {
-    (void)state;
     for_each_block(ST_F32, DTYPE_F32, check_f32_block);
     for_each_block(ST_BF16, DTYPE_F32, check_f32_block);
     for_each_block(ST_F16, DTYPE_F32, check_f32_block);
 }
 
-static void f32_tiles_keep_subnormals_and_negative_zero(void **state)
+TEST(f32_tiles_keep_subnormals_and_negative_zero)
 {
-    (void)state;
     make(ST_F32, DTYPE_F32, 1, 3);
     m.values[0] = -0.0f, m.values[1] = 0x1p-149f, m.values[2] = -FLT_MAX;
     tile_without_fault(0);
@@ -193,9 +177,8 @@ static void check_bf16_block(uint64_t first)
         }
 }
 
-static void bf16_tiles_hold_the_nearest_bf16_and_zeros_elsewhere(void **state)
+TEST(bf16_tiles_hold_the_nearest_bf16_and_zeros_elsewhere)
 {
-    (void)state;
     for_each_block(ST_F32, DTYPE_BF16, check_bf16_block);
     for_each_block(ST_BF16, DTYPE_BF16, check_bf16_block);
     for_each_block(ST_F16, DTYPE_BF16, check_bf16_block);
@@ -252,18 +235,16 @@ static void check_int8_block(uint64_t first)
     check_int8_padding(first);
 }
 
-static void int8_weights_are_at_most_half_a_step_off_and_never_clamped(void **state)
+TEST(int8_weights_are_at_most_half_a_step_off_and_never_clamped)
 {
-    (void)state;
     for_each_block(ST_F32, DTYPE_INT8, check_int8_block);
     for_each_block(ST_BF16, DTYPE_INT8, check_int8_block);
     for_each_block(ST_F16, DTYPE_INT8, check_int8_block);
 }
 
 /* Rows whose amax covers the whole range of f32, including f16's subnormal scales. */
-static void the_bound_holds_for_weights_of_every_size(void **state)
+TEST(the_bound_holds_for_weights_of_every_size)
 {
-    (void)state;
     for (int exponent = -149; exponent <= 22; exponent++) {
         make(ST_F32, DTYPE_INT8, 16, 64);
         for (uint64_t i = 0; i < m.rows * m.cols; i++)
@@ -274,9 +255,8 @@ static void the_bound_holds_for_weights_of_every_size(void **state)
     }
 }
 
-static void scales_that_f16_holds_only_as_subnormals_are_rounded_up_too(void **state)
+TEST(scales_that_f16_holds_only_as_subnormals_are_rounded_up_too)
 {
-    (void)state;
     make(ST_F32, DTYPE_INT8, 1, 32);
     memset(m.values, 0, sizeof m.values);
     for (uint32_t scale = 1; scale < 0x400; scale++) {
@@ -293,9 +273,8 @@ static void scales_that_f16_holds_only_as_subnormals_are_rounded_up_too(void **s
     release();
 }
 
-static void the_smallest_weights_get_the_smallest_scale_and_no_steps(void **state)
+TEST(the_smallest_weights_get_the_smallest_scale_and_no_steps)
 {
-    (void)state;
     make(ST_F32, DTYPE_INT8, 1, 2);
     for (uint32_t bits = 1; bits < 300; bits++) { /* amax / 127 is zero in f32 at first */
         m.values[0] = f32_from_bits(bits);
@@ -308,9 +287,8 @@ static void the_smallest_weights_get_the_smallest_scale_and_no_steps(void **stat
     release();
 }
 
-static void a_group_of_zeros_has_scale_zero(void **state)
+TEST(a_group_of_zeros_has_scale_zero)
 {
-    (void)state;
     make(ST_F32, DTYPE_INT8, 2, 33);
     for (uint64_t i = 0; i < 2 * 33; i++)
         m.values[i] = i % 2 ? -0.0f : 0.0f;
@@ -324,9 +302,8 @@ static void a_group_of_zeros_has_scale_zero(void **state)
     release();
 }
 
-static void ties_go_to_the_even_step(void **state)
+TEST(ties_go_to_the_even_step)
 {
-    (void)state;
     make(ST_F32, DTYPE_INT8, 1, 32);
     m.values[0] = 127; /* the scale is 1 */
     for (int i = 1; i < 32; i++)
@@ -347,9 +324,8 @@ static void has_fault(struct tile_fault fault, smol_status status, uint64_t inde
     assert_non_null(fault.reason);
 }
 
-static void a_group_too_large_for_f16_is_refused_with_its_first_element(void **state)
+TEST(a_group_too_large_for_f16_is_refused_with_its_first_element)
 {
-    (void)state;
     make(ST_F32, DTYPE_INT8, 20, 70);
     m.values[18 * 70 + 40] = -65504.0f * 127;
     tile_without_fault(16);
@@ -362,9 +338,8 @@ static void a_group_too_large_for_f16_is_refused_with_its_first_element(void **s
     release();
 }
 
-static void a_weight_that_bf16_rounds_to_infinity_is_refused_with_its_index(void **state)
+TEST(a_weight_that_bf16_rounds_to_infinity_is_refused_with_its_index)
 {
-    (void)state;
     make(ST_F32, DTYPE_BF16, 20, 7);
     m.values[18 * 7 + 5] = f32_from_bits(0xff7f7fff); /* rounds to the largest, negative */
     tile_without_fault(16);
@@ -374,9 +349,8 @@ static void a_weight_that_bf16_rounds_to_infinity_is_refused_with_its_index(void
     release();
 }
 
-static void f32_tiles_take_what_int8_refuses(void **state)
+TEST(f32_tiles_take_what_int8_refuses)
 {
-    (void)state;
     make(ST_F32, DTYPE_F32, 1, 5);
     m.values[3] = -FLT_MAX;
     tile_without_fault(0);
@@ -384,9 +358,8 @@ static void f32_tiles_take_what_int8_refuses(void **state)
     release();
 }
 
-static void what_is_not_finite_is_refused_with_its_index(void **state)
+TEST(what_is_not_finite_is_refused_with_its_index)
 {
-    (void)state;
     static const enum safetensors_dtype sources[] = {ST_F32, ST_F16, ST_BF16};
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
     const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -405,9 +378,8 @@ static void what_is_not_finite_is_refused_with_its_index(void **state)
 
 /* --- instruction sets ----------------------------------------------------------------------- */
 
-static void every_instruction_set_gives_the_same_bytes(void **state)
+TEST(every_instruction_set_gives_the_same_bytes)
 {
-    (void)state;
     static uint8_t expected[MAX_COLS * 16 * sizeof(float)];
     static const enum safetensors_dtype sources[] = {ST_F32, ST_F16, ST_BF16};
     static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
@@ -498,18 +470,16 @@ static void check_coded_block(uint64_t first)
         assert_true(coded_scale(row, groups * 32) == 0);
 }
 
-static void codes_are_the_nearest_levels_and_scales_are_good(void **state)
+TEST(codes_are_the_nearest_levels_and_scales_are_good)
 {
-    (void)state;
     for (enum blob_dtype dtype = DTYPE_INT6; dtype <= DTYPE_INT4; dtype++) {
         for_each_block(ST_F32, dtype, check_coded_block);
         for_each_block(ST_BF16, dtype, check_coded_block);
     }
 }
 
-static void codes_are_good_for_weights_of_every_size(void **state)
+TEST(codes_are_good_for_weights_of_every_size)
 {
-    (void)state;
     for (int exponent = -149; exponent <= 20; exponent++) {
         make(ST_F32, DTYPE_INT6 + (unsigned)(exponent + 149) % 3, 16, 64);
         for (uint64_t i = 0; i < m.rows * m.cols; i++)
@@ -523,9 +493,8 @@ static void codes_are_good_for_weights_of_every_size(void **state)
     }
 }
 
-static void levels_times_a_scale_come_back_exactly(void **state)
+TEST(levels_times_a_scale_come_back_exactly)
 {
-    (void)state;
     for (enum blob_dtype dtype = DTYPE_INT6; dtype <= DTYPE_INT4; dtype++) {
         make(ST_F32, dtype, 1, 32);
         for (int sign = -1; sign <= 1; sign += 2) {
@@ -552,9 +521,8 @@ static double error_of_first(float importance)
     return fabs(levels.levels.values[coded_at(0, 0)] * coded_scale(0, 0) - (double)m.values[0]);
 }
 
-static void important_inputs_have_smaller_errors(void **state)
+TEST(important_inputs_have_smaller_errors)
 {
-    (void)state;
     double with = 0, without = 0;
     make(ST_F32, DTYPE_INT4, 1, 32);
     for (int round = 0; round < 200; round++) {
@@ -567,9 +535,8 @@ static void important_inputs_have_smaller_errors(void **state)
     release();
 }
 
-static void every_instruction_set_gives_the_same_codes(void **state)
+TEST(every_instruction_set_gives_the_same_codes)
 {
-    (void)state;
     float importance[MAX_COLS];
     for (unsigned i = 0; i < MAX_COLS; i++)
         importance[i] = (float)(random_bits() >> 8) * 0x1p-24f;
@@ -590,9 +557,8 @@ static void every_instruction_set_gives_the_same_codes(void **state)
     rule.importance = NULL;
 }
 
-static void any_table_of_levels_can_be_used(void **state)
+TEST(any_table_of_levels_can_be_used)
 {
-    (void)state;
     static const struct blob_levels odd[] = {
         {{-127, -126, -125, -124, -123, -122, -121, -120, -119, -118, -117, -116, -115, -114, -113,
           -112}},
@@ -627,9 +593,8 @@ static struct tile_fault convert_vector(struct guarded *out, uint64_t size)
     return smol_tile_vector(&source, &layout, out->data);
 }
 
-static void vectors_hold_the_source_exactly_and_zeros_after_it(void **state)
+TEST(vectors_hold_the_source_exactly_and_zeros_after_it)
 {
-    (void)state;
     static const enum safetensors_dtype sources[] = {ST_F32, ST_F16, ST_BF16};
     for (uint64_t cols = 1; cols <= 49; cols++) {
         uint64_t size = (cols + 15) / 16 * 64;
@@ -648,31 +613,8 @@ static void vectors_hold_the_source_exactly_and_zeros_after_it(void **state)
 
 static int run_with(const char *name, tile_block *variant)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f32_tiles_hold_the_source_exactly_and_zeros_elsewhere),
-        cmocka_unit_test(f32_tiles_keep_subnormals_and_negative_zero),
-        cmocka_unit_test(bf16_tiles_hold_the_nearest_bf16_and_zeros_elsewhere),
-        cmocka_unit_test(int8_weights_are_at_most_half_a_step_off_and_never_clamped),
-        cmocka_unit_test(the_bound_holds_for_weights_of_every_size),
-        cmocka_unit_test(scales_that_f16_holds_only_as_subnormals_are_rounded_up_too),
-        cmocka_unit_test(the_smallest_weights_get_the_smallest_scale_and_no_steps),
-        cmocka_unit_test(a_group_of_zeros_has_scale_zero),
-        cmocka_unit_test(ties_go_to_the_even_step),
-        cmocka_unit_test(a_group_too_large_for_f16_is_refused_with_its_first_element),
-        cmocka_unit_test(a_weight_that_bf16_rounds_to_infinity_is_refused_with_its_index),
-        cmocka_unit_test(f32_tiles_take_what_int8_refuses),
-        cmocka_unit_test(what_is_not_finite_is_refused_with_its_index),
-        cmocka_unit_test(every_instruction_set_gives_the_same_bytes),
-        cmocka_unit_test(codes_are_the_nearest_levels_and_scales_are_good),
-        cmocka_unit_test(codes_are_good_for_weights_of_every_size),
-        cmocka_unit_test(levels_times_a_scale_come_back_exactly),
-        cmocka_unit_test(important_inputs_have_smaller_errors),
-        cmocka_unit_test(every_instruction_set_gives_the_same_codes),
-        cmocka_unit_test(any_table_of_levels_can_be_used),
-        cmocka_unit_test(vectors_hold_the_source_exactly_and_zeros_after_it),
-    };
     tile_under_test = variant;
-    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+    return run_all_tests(name, NULL, NULL);
 }
 
 int main(void)

@@ -1,20 +1,15 @@
 /* Tests of the tokenizer section's rules and of the encoder, with tables made by hand.
  * tests/oracle/test_tokenizer.py compares real tokenizers with the reference. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "format/tokenizer.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/sanitized.h"
+#include "tests/unit/unit.h"
 
 /* --- a small tokenizer ---------------------------------------------------------------------- */
 
@@ -131,9 +126,8 @@ static smol_status open_tables(const struct section *s, size_t size,
 
 /* --- the rules ------------------------------------------------------------------------------ */
 
-static void wellFormedSectionOpens(void **state)
+TEST(wellFormedSectionOpens)
 {
-    (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
     assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
@@ -142,9 +136,8 @@ static void wellFormedSectionOpens(void **state)
     free(s);
 }
 
-static void limitsThemselvesAreAllowed(void **state)
+TEST(limitsThemselvesAreAllowed)
 {
-    (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
     smol_error error;
@@ -222,9 +215,8 @@ RULE(unknownClass, s->class_blocks[1][255] = 16)
 RULE(twoClassesAtOnce, s->class_blocks[0]['a'] |= CLASS_SPACE)
 RULE(spaceIsNoSpace, s->class_blocks[0][' '] = 0)
 
-static void everyBrokenRuleIsRefused(void **state)
+TEST(everyBrokenRuleIsRefused)
 {
-    (void)state;
 #define CASE(name)                                                                                 \
     {                                                                                              \
 #name, name                                                                                \
@@ -260,9 +252,8 @@ static void everyBrokenRuleIsRefused(void **state)
     }
 }
 
-static void everyOtherSizeIsRefused(void **state)
+TEST(everyOtherSizeIsRefused)
 {
-    (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
     for (size_t size = 0; size < sizeof *s; size++) {
@@ -315,9 +306,8 @@ static void check_ids(const char *text, size_t size, unsigned flags, const uint3
     check_ids(text, sizeof text - 1, 0, (const uint32_t[]){__VA_ARGS__, 0})
 
 /* Damage in one place may produce another tokenizer, but never reads outside the tables. */
-static void spoiltSectionsNeverLeadAstray(void **state)
+TEST(spoiltSectionsNeverLeadAstray)
 {
-    (void)state;
     static const char text[] =
         "abc aab <s>x 11 a\n\n b\xc3\xa9\xff'll <s>aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     static const uint8_t masks[] = {0x01, 0x08, 0x80, 0xff};
@@ -395,9 +385,8 @@ static uint32_t next_random(uint32_t *random)
 }
 
 /* The blob is mapped and some of its pages have changed to zeros or arbitrary bytes. */
-static void tablesThatTurnIntoZerosNeverLeadAstray(void **state)
+TEST(tablesThatTurnIntoZerosNeverLeadAstray)
 {
-    (void)state;
     struct live live = make_live();
     for (size_t begin = 0; begin < sizeof *live.section; begin += 64) {
         struct section saved = *live.section;
@@ -411,9 +400,8 @@ static void tablesThatTurnIntoZerosNeverLeadAstray(void **state)
     guarded_free(&live.memory);
 }
 
-static void tablesScribbledOverNeverLeadAstray(void **state)
+TEST(tablesScribbledOverNeverLeadAstray)
 {
-    (void)state;
     static const uint32_t values[] = {0, 1, NO_TOKEN, N_TOKENS, 0x7fffffff, 0x01010101, 0x00ff00ff};
     enum { N_WORDS = sizeof(struct section) / 4 };
     const int rounds = samples_only() ? 4000 : 20000;
@@ -452,9 +440,8 @@ __attribute__((no_sanitize("thread"))) static void *scribble(void *argument)
     return NULL;
 }
 
-static void tablesThatChangeMeanwhileNeverLeadAstray(void **state)
+TEST(tablesThatChangeMeanwhileNeverLeadAstray)
 {
-    (void)state;
     struct live live = make_live();
     struct scribbler scribbler = {.words = (uint32_t *)live.section};
     pthread_t thread;
@@ -468,46 +455,40 @@ static void tablesThatChangeMeanwhileNeverLeadAstray(void **state)
 
 /* --- encoding, in detail ---------------------------------------------------------------------- */
 
-static void lowestRankMergesFirst(void **state)
+TEST(lowestRankMergesFirst)
 {
-    (void)state;
     CHECK_IDS("abc", ABC);
     CHECK_IDS("aab", A, AB);
     CHECK_IDS("aabc", A, ABC);
 }
 
-static void leftmostOfEqualsMergesFirst(void **state)
+TEST(leftmostOfEqualsMergesFirst)
 {
-    (void)state;
     CHECK_IDS("aaa", AA, A);
     CHECK_IDS("aaaaa", AAAA, A);
     CHECK_IDS("aaaaaaa", AAAA, AA, A);
 }
 
-static void bytesWithoutTokenLeaveNoGap(void **state)
+TEST(bytesWithoutTokenLeaveNoGap)
 {
-    (void)state;
     CHECK_IDS("azb", AB);
     check_ids("zzz", 3, ENCODE_SPECIAL, (const uint32_t[]){0});
 }
 
-static void wordsAreMergedByThemselves(void **state)
+TEST(wordsAreMergedByThemselves)
 {
-    (void)state;
     CHECK_IDS("ab ab", AB, SPACE, AB);
     CHECK_IDS("a\nb", A, B);
     CHECK_IDS("a'sb", A, B);
 }
 
-static void digitsStandAlone(void **state)
+TEST(digitsStandAlone)
 {
-    (void)state;
     CHECK_IDS("a11a", A, ONE, ONE, A);
 }
 
-static void pieceEndsWhiteSpace(void **state)
+TEST(pieceEndsWhiteSpace)
 {
-    (void)state;
     struct section *s = make_section();
     struct token_list list = {0};
     s->spans[C] = s->spans[SPACE]; /* two adjacent spaces within one word become AA */
@@ -523,9 +504,8 @@ static void pieceEndsWhiteSpace(void **state)
     free(s);
 }
 
-static void addedTokensAreFoundLongestFirst(void **state)
+TEST(addedTokensAreFoundLongestFirst)
 {
-    (void)state;
     CHECK_IDS("a<s>b", A, START, B);
     CHECK_IDS("<s<s>", ABC, START); /* "<s" is ABC when it is not "<s>" */
     CHECK_IDS("<s>xa", START, A);   /* the kind that is not normalized comes first */
@@ -533,9 +513,8 @@ static void addedTokensAreFoundLongestFirst(void **state)
     CHECK_IDS("<s><s><s>", START, START, START);
 }
 
-static void normalizedAddedTokensAreFoundLongestFirst(void **state)
+TEST(normalizedAddedTokensAreFoundLongestFirst)
 {
-    (void)state;
     struct section *s = make_section();
     struct token_list list = {0};
     s->added[0].start = s->spans[ABC].start; /* only "abc" precedes them now */
@@ -549,16 +528,14 @@ static void normalizedAddedTokensAreFoundLongestFirst(void **state)
 }
 
 /* Added tokens that are not special are found too: "<s" is ABC. */
-static void specialTokensAreTextOnRequest(void **state)
+TEST(specialTokensAreTextOnRequest)
 {
-    (void)state;
     CHECK_PLAIN_IDS("<s>", ABC);
     CHECK_PLAIN_IDS("a<s>b", A, ABC, B);
 }
 
-static void illFormedTextCountsAsReplacement(void **state)
+TEST(illFormedTextCountsAsReplacement)
 {
-    (void)state;
     struct section *s = make_section();
     struct token_list list = {0};
     s->byte_tokens[0xef] = ONE;
@@ -573,16 +550,14 @@ static void illFormedTextCountsAsReplacement(void **state)
     free(s);
 }
 
-static void emptyTextAppendsNothing(void **state)
+TEST(emptyTextAppendsNothing)
 {
-    (void)state;
     check_ids(NULL, 0, ENCODE_SPECIAL, (const uint32_t[]){0});
     check_ids("", 0, false, (const uint32_t[]){0});
 }
 
-static void idsAreAppended(void **state)
+TEST(idsAreAppended)
 {
-    (void)state;
     struct section *s = make_section();
     struct token_list list = {0};
     for (size_t n = 0; n < 1000; n++) {
@@ -615,9 +590,8 @@ static size_t merge_slowly(const struct tokenizer_tables *tables, uint32_t *ids,
     }
 }
 
-static void wordsOfAllLengthsMergeAlike(void **state)
+TEST(wordsOfAllLengthsMergeAlike)
 {
-    (void)state;
     enum { LONGEST = 200 };
     struct section *s = make_section();
     struct tokenizer_tables tables;
@@ -644,9 +618,8 @@ static void wordsOfAllLengthsMergeAlike(void **state)
     free(s);
 }
 
-static void wordOfAMegabyteMerges(void **state)
+TEST(wordOfAMegabyteMerges)
 {
-    (void)state;
     enum { SIZE = 1 << 20 };
     struct section *s = make_section();
     struct token_list list = {0};
@@ -664,9 +637,8 @@ static void wordOfAMegabyteMerges(void **state)
 
 /* --- decoding ------------------------------------------------------------------------------- */
 
-static void tokensGiveTheirBytes(void **state)
+TEST(tokensGiveTheirBytes)
 {
-    (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
     assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
@@ -678,9 +650,8 @@ static void tokensGiveTheirBytes(void **state)
     free(s);
 }
 
-static void idsWithoutATokenGiveNothing(void **state)
+TEST(idsWithoutATokenGiveNothing)
 {
-    (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
     assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
@@ -692,31 +663,5 @@ static void idsWithoutATokenGiveNothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wellFormedSectionOpens),
-        cmocka_unit_test(limitsThemselvesAreAllowed),
-        cmocka_unit_test(everyBrokenRuleIsRefused),
-        cmocka_unit_test(everyOtherSizeIsRefused),
-        cmocka_unit_test(spoiltSectionsNeverLeadAstray),
-        cmocka_unit_test(tablesThatTurnIntoZerosNeverLeadAstray),
-        cmocka_unit_test(tablesScribbledOverNeverLeadAstray),
-        cmocka_unit_test(tablesThatChangeMeanwhileNeverLeadAstray),
-        cmocka_unit_test(lowestRankMergesFirst),
-        cmocka_unit_test(leftmostOfEqualsMergesFirst),
-        cmocka_unit_test(bytesWithoutTokenLeaveNoGap),
-        cmocka_unit_test(wordsAreMergedByThemselves),
-        cmocka_unit_test(digitsStandAlone),
-        cmocka_unit_test(pieceEndsWhiteSpace),
-        cmocka_unit_test(addedTokensAreFoundLongestFirst),
-        cmocka_unit_test(normalizedAddedTokensAreFoundLongestFirst),
-        cmocka_unit_test(specialTokensAreTextOnRequest),
-        cmocka_unit_test(illFormedTextCountsAsReplacement),
-        cmocka_unit_test(emptyTextAppendsNothing),
-        cmocka_unit_test(idsAreAppended),
-        cmocka_unit_test(wordsOfAllLengthsMergeAlike),
-        cmocka_unit_test(wordOfAMegabyteMerges),
-        cmocka_unit_test(tokensGiveTheirBytes),
-        cmocka_unit_test(idsWithoutATokenGiveNothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tokenizer", NULL, NULL);
 }

@@ -1,28 +1,14 @@
 /* Tests of untiling, the inverse of tiling: for matrices of odd shapes and each dtype, every part
  * of every row is returned as FORMAT.md specifies, and nothing outside the tensor is read. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "common/number.h"
 #include "convert/weights/tile.h"
 #include "convert/weights/untile.h"
 #include "tests/unit/guarded.h"
+#include "tests/unit/unit.h"
 
 enum { MAX_ROWS = 35, MAX_COLS = 131 };
-
-static uint64_t random_state = 0x9b05688c2b3e6c1fu;
-
-static uint32_t random_bits(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 32);
-}
 
 static float values[MAX_ROWS * MAX_COLS];
 
@@ -133,9 +119,8 @@ static void check_row(const struct blob_tensor *layout, const uint8_t *data, uin
     check_range(layout, data, row, start, 0);
 }
 
-static void tiles_of_every_shape_and_dtype_come_back(void **state)
+TEST(tiles_of_every_shape_and_dtype_come_back)
 {
-    (void)state;
     static const uint64_t widths[] = {1, 2, 31, 32, 33, 63, 64, 65, 97, 131};
     static const uint64_t heights[] = {1, 15, 16, 17, 35};
     for (int i = 0; i < 10 * 5 * 6; i++) {
@@ -151,9 +136,8 @@ static void tiles_of_every_shape_and_dtype_come_back(void **state)
     }
 }
 
-static void what_f32_and_bf16_hold_is_the_source(void **state)
+TEST(what_f32_and_bf16_hold_is_the_source)
 {
-    (void)state;
     float row[MAX_COLS];
     for (uint32_t dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
         struct blob_tensor layout = {
@@ -174,9 +158,8 @@ static void what_f32_and_bf16_hold_is_the_source(void **state)
 }
 
 /* Steps of 8 bits times scales of 11 bits: rounding would be visible here. */
-static void every_product_of_step_and_scale_is_exact(void **state)
+TEST(every_product_of_step_and_scale_is_exact)
 {
-    (void)state;
     const struct blob_tensor layout = {
         .dtype = DTYPE_INT8, .layout = LAYOUT_TILES, .rows = 1, .cols = 1};
     _Alignas(64) uint8_t block[64 + 512] = {0};
@@ -193,9 +176,8 @@ static void every_product_of_step_and_scale_is_exact(void **state)
     }
 }
 
-static void vectors_come_back(void **state)
+TEST(vectors_come_back)
 {
-    (void)state;
     for (uint64_t cols = 1; cols <= 49; cols++) {
         struct blob_tensor layout = {
             .dtype = DTYPE_F32, .layout = LAYOUT_VECTOR, .rows = 1, .cols = cols};
@@ -206,9 +188,8 @@ static void vectors_come_back(void **state)
     }
 }
 
-static void every_code_has_bits_of_its_own(void **state)
+TEST(every_code_has_bits_of_its_own)
 {
-    (void)state;
     for (enum blob_dtype dtype = DTYPE_INT6; dtype <= DTYPE_INT4; dtype++)
         for (size_t i = 0; i < TILE_ROWS * GROUP_INPUTS; i++) {
             unsigned n = level_count(dtype), code = 1 + random_bits() % (n - 1);
@@ -226,12 +207,5 @@ static void every_code_has_bits_of_its_own(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_of_every_shape_and_dtype_come_back),
-        cmocka_unit_test(what_f32_and_bf16_hold_is_the_source),
-        cmocka_unit_test(every_product_of_step_and_scale_is_exact),
-        cmocka_unit_test(vectors_come_back),
-        cmocka_unit_test(every_code_has_bits_of_its_own),
-    };
-    return cmocka_run_group_tests_name("untile", tests, NULL, NULL);
+    return run_all_tests("untile", NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* Tests of UTF-8 against the tables of the Unicode Standard, chapter 3: which sequences are well
  * formed (3-7), the replacement of ill-formed ones (3-8 to 3-11), and the bytes that a stream must
  * hold back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "common/utf8.h"
 #include "tests/unit/guarded.h"
+#include "tests/unit/unit.h"
 
 /* Table 3-7, one row in each line: the ranges of the bytes. */
 static const struct {
@@ -54,9 +48,8 @@ static size_t maximal_subpart(const uint8_t *text, size_t size, bool *complete)
     return best;
 }
 
-static void every_character_survives_the_round_trip(void **state)
+TEST(every_character_survives_the_round_trip)
 {
-    (void)state;
     for (uint32_t code_point = 0; code_point < 0x110000; code_point++) {
         uint8_t bytes[UTF8_MAX];
         uint32_t decoded;
@@ -111,9 +104,8 @@ static void check_decode(const uint8_t *text, size_t size)
     assert_memory_equal(again, text, want);
 }
 
-static void an_ill_formed_sequence_takes_its_maximal_subpart(void **state)
+TEST(an_ill_formed_sequence_takes_its_maximal_subpart)
 {
-    (void)state;
     for_each_text(check_decode);
 }
 
@@ -129,9 +121,8 @@ static void decodes_to(const char *text, const uint32_t *want)
     assert_int_equal(*want, 0);
 }
 
-static void replaces_as_the_standards_tables_show(void **state)
+TEST(replaces_as_the_standards_tables_show)
 {
-    (void)state;
     enum { R = UTF8_REPLACEMENT };
     /* table 3-8: non-shortest forms */
     decodes_to("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41",
@@ -159,9 +150,8 @@ static void check_well_formed(const uint8_t *text, size_t size)
     assert_int_equal(smol_utf8_well_formed(text, size), want);
 }
 
-static void counts_the_well_formed_bytes_in_front(void **state)
+TEST(counts_the_well_formed_bytes_in_front)
 {
-    (void)state;
     for_each_text(check_well_formed);
     /* U+FFFD itself is well formed */
     assert_int_equal(smol_utf8_well_formed((const uint8_t *)"a\xef\xbf\xbd\xff", 5), 4);
@@ -191,17 +181,15 @@ static void check_unfinished(const uint8_t *text, size_t size)
     assert_int_equal(smol_utf8_unfinished(text, size), held_back(text, size));
 }
 
-static void holds_back_what_more_bytes_could_complete(void **state)
+TEST(holds_back_what_more_bytes_could_complete)
 {
-    (void)state;
     for_each_text(check_unfinished);
     assert_int_equal(smol_utf8_unfinished((const uint8_t *)"", 0), 0);
 }
 
 /* Cuts `text` at every position; the parts that a stream shows must add up to the text. */
-static void streamed_in_two_parts_no_character_is_torn(void **state)
+TEST(streamed_in_two_parts_no_character_is_torn)
 {
-    (void)state;
     static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xef\xbf\xbd\xf4\x8f\xbf\xbf";
     const uint8_t *bytes = (const uint8_t *)text;
     size_t size = sizeof text - 1;
@@ -215,13 +203,5 @@ static void streamed_in_two_parts_no_character_is_torn(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_character_survives_the_round_trip),
-        cmocka_unit_test(an_ill_formed_sequence_takes_its_maximal_subpart),
-        cmocka_unit_test(replaces_as_the_standards_tables_show),
-        cmocka_unit_test(counts_the_well_formed_bytes_in_front),
-        cmocka_unit_test(holds_back_what_more_bytes_could_complete),
-        cmocka_unit_test(streamed_in_two_parts_no_character_is_torn),
-    };
-    return cmocka_run_group_tests_name("utf8", tests, NULL, NULL);
+    return run_all_tests("utf8", NULL, NULL);
 }
