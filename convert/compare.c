@@ -6,8 +6,6 @@
 
 #include "common/checked.h"
 #include "convert/provenance.h"
-#include "format/latent.h"
-#include "format/model.h"
 
 static smol_status fail_at(const struct blob *blob, uint64_t offset, smol_error *error)
 {
@@ -37,47 +35,17 @@ smol_status smol_compare_contents(const struct blob *blob, const struct blob_con
                                   smol_error *error)
 {
     const struct blob_section *tokenizer = blob->tokenizer_section;
-    const struct {
-        const void *theirs;
-        size_t n_theirs;
-        const void *made;
-        size_t n_made;
-    } parts[] = {
-        {blob->model_section, MODEL_SECTION_SIZE, made->model, MODEL_SECTION_SIZE},
-        {blob->states_section ? blob->states_section : blob->front,
-         blob->states_section ? sizeof made->model->states : 0, &made->model->states,
-         made->model->states.kind ? sizeof made->model->states : 0},
-        {blob->experts_section ? blob->experts_section : blob->front,
-         blob->experts_section ? sizeof made->model->experts : 0, &made->model->experts,
-         made->model->experts.n_experts ? sizeof made->model->experts : 0},
-        {blob->hybrid_section ? blob->hybrid_section : blob->front,
-         blob->hybrid_section ? sizeof made->model->hybrid : 0, &made->model->hybrid,
-         made->model->hybrid.parallel ? sizeof made->model->hybrid : 0},
-        {blob->latent_section ? blob->latent_section : blob->front,
-         blob->latent_section ? sizeof made->model->latent : 0, &made->model->latent,
-         model_has_latent(made->model) ? sizeof made->model->latent : 0},
-        {blob->inv_freq, smol_inv_freq_count(blob->model) * sizeof(float), made->inv_freq,
-         smol_inv_freq_count(made->model) * sizeof(float)},
-        {blob->layers ? blob->layers : blob->front, blob->layers ? blob->model->n_layers : 0,
-         made->layers, smol_model_is_plain(made->model) ? 0 : made->model->n_layers},
-        {blob->template_section ? blob->template_section : blob->front, blob->n_template,
-         made->template_section, made->n_template},
-        {blob->stop, blob->n_stop * sizeof *blob->stop, made->stop,
-         made->n_stop * sizeof *made->stop},
-        {blob->generation, sizeof *blob->generation, made->generation, sizeof *made->generation},
-        {blob->n_text ? blob->text_section : blob->front, blob->n_text, made->text, made->n_text},
-        {blob->n_scanner ? blob->scanner_section : blob->front, blob->n_scanner, made->scanner,
-         made->n_scanner},
-        {blob->encoder ? (const void *)blob->encoder : blob->front,
-         blob->encoder ? sizeof *blob->encoder : 0, made->encoder,
-         made->encoder ? sizeof *made->encoder : 0},
-        {blob->n_embedder ? blob->embedder_section : blob->front, blob->n_embedder, made->embedder,
-         made->n_embedder},
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        uint64_t offset = (uint64_t)((const uint8_t *)parts[i].theirs - blob->front);
-        smol_status status = compare_range(blob, offset, parts[i].theirs, parts[i].n_theirs,
-                                           parts[i].made, parts[i].n_made, error);
+    const struct blob_section *theirs = (const void *)(blob->front + sizeof *blob->header);
+    struct section_plan plan;
+    smol_writer_plan(made, &plan);
+    /* both lists end with the weights: neither is the start of the other */
+    for (size_t i = 0; i < plan.n; i++, theirs++) {
+        smol_status status = SMOL_OK;
+        if (theirs->kind != plan.table[i].kind)
+            status = fail_at(blob, (uint64_t)((const uint8_t *)theirs - blob->front), error);
+        else if (plan.data[i] && theirs->kind != SECTION_PROVENANCE)
+            status = compare_range(blob, theirs->offset, blob->front + theirs->offset, theirs->size,
+                                   plan.data[i], plan.table[i].size, error);
         if (status)
             return status;
     }

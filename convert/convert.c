@@ -119,7 +119,7 @@ static uint64_t size_with(void *user, const struct mix *mix)
     struct blob_contents contents = smol_source_contents(&c->source);
     contents.n_provenance = c->n_provenance;
     contents.mix = mix->n_levels > 0 ? *mix : (struct mix){0};
-    return smol_writer_size(&contents);
+    return smol_writer_plan(&contents, &(struct section_plan){0});
 }
 
 /* Chooses the dtypes for a goal. */
@@ -324,7 +324,7 @@ smol_status smol_convert_size(struct source *source, enum blob_dtype dtype, uint
     status = smol_provenance_make(source, false, &provenance, &contents.n_provenance, error);
     free(provenance);
     if (!status)
-        *size = smol_writer_size(&contents);
+        *size = smol_writer_plan(&contents, &(struct section_plan){0});
     return status;
 }
 

@@ -26,13 +26,39 @@ static smol_status damaged(const struct blob *blob, smol_error *error, const cha
                      what, offset);
 }
 
-/* Reports damage in a section. */
-static smol_status damaged_section(const struct blob *blob, smol_error *error, uint32_t kind,
-                                   const char *what, uint64_t offset)
+static const struct blob_section *section_table(const struct blob *blob)
+{
+    return (const void *)(blob->front + sizeof(struct blob_header));
+}
+
+static const struct blob_section *find_section(const struct blob *blob, enum section_kind kind)
+{
+    const struct blob_section *section = section_table(blob);
+    while (section->kind != kind)
+        section++;
+    return section;
+}
+
+/* Reports damage in a section: `what` is wrong at `offset`. */
+static smol_status damaged_within(const struct blob *blob, smol_error *error, uint32_t kind,
+                                  const char *what, uint64_t offset)
 {
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: section %s: %s (offset %" PRIu64 "): convert again or fetch a fresh copy",
                      blob->path, smol_section_name(kind), what, offset);
+}
+
+/* Reports damage of a whole section. */
+static smol_status damaged_section(const struct blob *blob, smol_error *error,
+                                   enum section_kind kind, const char *what)
+{
+    return damaged_within(blob, error, kind, what, find_section(blob, kind)->offset);
+}
+
+/* Reports features that contradict each other. */
+static smol_status damaged_features(const struct blob *blob, smol_error *error, const char *what)
+{
+    return damaged(blob, error, what, offsetof(struct blob_header, required_features));
 }
 
 /* Reports damage of a tensor: `what` is wrong at `offset`. */
@@ -41,7 +67,7 @@ static smol_status damaged_tensor(const struct blob *blob, smol_error *error, ui
 {
     char name[MAX_NAME], text[2 * MAX_NAME];
     snprintf(text, sizeof text, "tensor %s %s", smol_tensor_name(key, name), what);
-    return damaged_section(blob, error, kind, text, offset);
+    return damaged_within(blob, error, kind, text, offset);
 }
 
 /* Returns whether all bytes are zero: the first byte is 0, and each byte equals the next. memcmp
@@ -115,7 +141,7 @@ static smol_status check_start(const struct blob *blob, const struct blob_header
     return SMOL_OK;
 }
 
-static smol_status check_header(const struct blob *blob, smol_error *error)
+static smol_status check_header(struct blob *blob, smol_error *error)
 {
     const struct blob_header *header = blob->header;
     uint64_t digest =
@@ -134,22 +160,9 @@ static smol_status check_header(const struct blob *blob, smol_error *error)
 
 /* --- sections ----------------------------------------------------------------------------- */
 
-static const struct blob_section *section_table(const struct blob *blob)
-{
-    return (const void *)(blob->front + sizeof(struct blob_header));
-}
-
-static const struct blob_section *find_section(const struct blob *blob, enum section_kind kind)
-{
-    const struct blob_section *section = section_table(blob);
-    while (section->kind != kind)
-        section++;
-    return section;
-}
-
 /* Checks that each section begins at the end of the previous one, rounded up to its alignment, with
  * zeros between. Sections therefore cannot overlap, and no data can hide between them. */
-static smol_status check_sections(const struct blob *blob, smol_error *error)
+static smol_status check_sections(struct blob *blob, smol_error *error)
 {
     const struct blob_header *header = blob->header;
     uint32_t kinds[MAX_SECTIONS];
@@ -165,12 +178,12 @@ static smol_status check_sections(const struct blob *blob, smol_error *error)
         uint64_t start = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE);
         uint64_t limit = front ? header->data_offset : header->file_size;
         if (section->kind != kinds[i] || section->reserved)
-            return damaged_section(blob, error, kinds[i], "unexpected entry in its place", place);
+            return damaged_within(blob, error, kinds[i], "unexpected entry in its place", place);
         if (section->offset != start || !range_within(start, section->size, limit))
-            return damaged_section(blob, error, kinds[i], "wrong offset or size", place);
+            return damaged_within(blob, error, kinds[i], "wrong offset or size", place);
         /* padding in the data is checked together with the tokenizer */
         if (start <= header->data_offset && !all_zero(blob->front + end, start - end))
-            return damaged_section(blob, error, kinds[i], "the padding before it is not zero", end);
+            return damaged_within(blob, error, kinds[i], "the padding before it is not zero", end);
         end = start + section->size;
     }
     if (find_section(blob, SECTION_TOKENIZER)->offset != header->data_offset)
@@ -186,8 +199,7 @@ static smol_status take(const struct blob *blob, enum section_kind kind, size_t 
 {
     const struct blob_section *section = find_section(blob, kind);
     if (section->size % unit)
-        return damaged_section(blob, error, kind, "its size is not a whole number of elements",
-                               section->offset);
+        return damaged_section(blob, error, kind, "its size is not a whole number of elements");
     *data = blob->front + section->offset;
     *n = section->size / unit;
     return SMOL_OK;
@@ -198,51 +210,43 @@ static smol_status check_layers(struct blob *blob, smol_error *error)
 {
     bool blocks = blob->header->required_features & FEATURE_BLOCKS;
     bool components = blob->header->required_features & FEATURE_COMPONENTS;
-    uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (blocks == smol_model_is_plain(blob->model))
         return damaged_section(blob, error, SECTION_MODEL,
-                               "its fields do not match the blocks feature", offset);
+                               "its fields do not match the blocks feature");
     if (components != smol_model_has_components(blob->model))
         return damaged_section(blob, error, SECTION_MODEL,
-                               "its fields do not match the components feature", offset);
+                               "its fields do not match the components feature");
     if (!blocks)
         return SMOL_OK;
     size_t n = 0;
-    uint64_t place = find_section(blob, SECTION_LAYERS)->offset;
     smol_status status = take(blob, SECTION_LAYERS, 1, (const void **)&blob->layers, &n, error);
     if (status)
         return status;
     if (n != blob->model->n_layers)
-        return damaged_section(blob, error, SECTION_LAYERS, "its size does not match n_layers",
-                               place);
+        return damaged_section(blob, error, SECTION_LAYERS, "its size does not match n_layers");
     smol_error reason;
     if (smol_layers_check(blob->model, blob->layers, &reason))
-        return damaged_section(blob, error, SECTION_LAYERS, reason.message, place);
+        return damaged_section(blob, error, SECTION_LAYERS, reason.message);
     struct blob_model reduced = *blob->model;
     if (!smol_model_reduce(&reduced, blob->layers))
-        return damaged_section(blob, error, SECTION_MODEL, "nothing in it needs the blocks feature",
-                               offset);
+        return damaged_section(blob, error, SECTION_MODEL,
+                               "nothing in it needs the blocks feature");
     return SMOL_OK;
 }
 
 static smol_status check_model(struct blob *blob, smol_error *error)
 {
-    size_t n = 0;
-    smol_status status = take(blob, SECTION_MODEL, MODEL_SECTION_SIZE,
-                              (const void **)&blob->model_section, &n, error);
-    if (status)
-        return status;
-    uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
-    if (n != 1)
-        return damaged_section(blob, error, SECTION_MODEL, "wrong size", offset);
+    const struct blob_section *section = find_section(blob, SECTION_MODEL);
+    smol_error reason;
+    if (section->size != MODEL_SECTION_SIZE)
+        return damaged_section(blob, error, SECTION_MODEL, "wrong size");
     blob->model_copy = smol_calloc(1, sizeof *blob->model_copy);
     if (!blob->model_copy)
         return smol_fail_memory(error, "the model");
-    memcpy(blob->model_copy, blob->model_section, MODEL_SECTION_SIZE);
+    memcpy(blob->model_copy, blob->front + section->offset, MODEL_SECTION_SIZE);
     blob->model = blob->model_copy;
-    smol_error reason;
     if (smol_model_check(blob->model, &reason))
-        return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
+        return damaged_section(blob, error, SECTION_MODEL, reason.message);
     return check_layers(blob, error);
 }
 
@@ -272,21 +276,19 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
     smol_error reason;
     bool normed = blob->header->required_features & FEATURE_NORMED;
     if (!(blob->header->required_features & FEATURE_EMBEDDER))
-        return normed ? damaged(blob, error, "the normed feature without that of an embedder",
-                                offsetof(struct blob_header, required_features))
-                      : SMOL_OK;
+        return normed
+                   ? damaged_features(blob, error, "the normed feature without that of an embedder")
+                   : SMOL_OK;
     smol_status status = take(blob, SECTION_EMBEDDER, 1, (const void **)&blob->embedder_section,
                               &blob->n_embedder, error);
     if (status)
         return status;
     if (smol_embedder_open(blob->embedder_section, blob->n_embedder, blob->model, &blob->embedder,
                            &reason))
-        return damaged_section(blob, error, SECTION_EMBEDDER, reason.message,
-                               find_section(blob, SECTION_EMBEDDER)->offset);
+        return damaged_section(blob, error, SECTION_EMBEDDER, reason.message);
     if (smol_embedder_is_normed(blob->embedder.header) != normed)
         return damaged_section(blob, error, SECTION_EMBEDDER,
-                               "its activations and the normed feature contradict each other",
-                               find_section(blob, SECTION_EMBEDDER)->offset);
+                               "its activations and the normed feature contradict each other");
     return SMOL_OK;
 }
 
@@ -295,126 +297,86 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
     size_t n = 0;
     uint64_t features = blob->header->required_features;
     if (features & FEATURE_AROUND && !(features & FEATURE_ENCODER))
-        return damaged(blob, error, "the around feature without that of an encoder",
-                       offsetof(struct blob_header, required_features));
+        return damaged_features(blob, error, "the around feature without that of an encoder");
     if (!(features & (FEATURE_ENCODER | FEATURE_EMBEDDER)))
         return blob->model->blocks & BLOCK_NORM_STREAM
                    ? damaged_section(blob, error, SECTION_MODEL,
-                                     "its blocks are an encoder's, without that feature",
-                                     find_section(blob, SECTION_MODEL)->offset)
+                                     "its blocks are an encoder's, without that feature")
                    : SMOL_OK;
     smol_status status = take(blob, SECTION_ENCODER, sizeof *blob->encoder,
                               (const void **)&blob->encoder, &n, error);
     if (status)
         return status;
     if (n != 1 || !encoder_is_valid(blob))
-        return damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model",
-                               find_section(blob, SECTION_ENCODER)->offset);
+        return damaged_section(blob, error, SECTION_ENCODER, "its fields do not fit the model");
     return check_embedder(blob, error);
 }
 
-static smol_status check_hybrid(struct blob *blob, smol_error *error)
+/* Copies the sections that are parts of the model, each one struct. */
+static smol_status take_parts(struct blob *blob, smol_error *error)
 {
-    struct blob_hybrid *hybrid = &blob->model_copy->hybrid;
-    size_t n = 0;
-    if (!(blob->header->required_features & FEATURE_HYBRID))
-        return SMOL_OK;
-    smol_status status =
-        take(blob, SECTION_HYBRID, sizeof *hybrid, (const void **)&blob->hybrid_section, &n, error);
-    if (status)
-        return status;
-    smol_error reason = {.message = "wrong size"};
-    if (n == 1)
-        memcpy(hybrid, blob->hybrid_section, sizeof *hybrid);
-    if (n == 1 && !(blob->header->required_features & FEATURE_STATES))
-        smol_fail(&reason, SMOL_ERROR_DAMAGED, "it needs the states feature");
-    else if (n == 1 && !smol_hybrid_check(blob->model, &reason))
-        return SMOL_OK;
-    return damaged_section(blob, error, SECTION_HYBRID, reason.message,
-                           find_section(blob, SECTION_HYBRID)->offset);
+    struct blob_model *model = blob->model_copy;
+    const struct {
+        uint64_t feature;
+        enum section_kind kind;
+        void *part;
+        size_t size;
+    } parts[] = {
+        {FEATURE_HYBRID, SECTION_HYBRID, &model->hybrid, sizeof model->hybrid},
+        {FEATURE_STATES, SECTION_STATES, &model->states, sizeof model->states},
+        {FEATURE_EXPERTS, SECTION_EXPERTS, &model->experts, sizeof model->experts},
+        {FEATURE_LATENT, SECTION_LATENT, &model->latent, sizeof model->latent},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (!(blob->header->required_features & parts[i].feature))
+            continue;
+        const struct blob_section *section = find_section(blob, parts[i].kind);
+        if (section->size != parts[i].size)
+            return damaged_section(blob, error, parts[i].kind, "wrong size");
+        memcpy(parts[i].part, blob->front + section->offset, section->size);
+    }
+    return SMOL_OK;
 }
 
-static smol_status check_states(struct blob *blob, smol_error *error)
+static smol_status check_parts(struct blob *blob, smol_error *error)
 {
-    struct blob_states *states = &blob->model_copy->states;
-    size_t n = 0;
-    if (!(blob->header->required_features & FEATURE_STATES))
-        return blob->model->blocks & BLOCK_ATTENTION_GATE
-                   ? damaged_section(blob, error, SECTION_MODEL,
-                                     "a gate of attention needs the states feature",
-                                     find_section(blob, SECTION_MODEL)->offset)
-                   : SMOL_OK;
-    smol_status status =
-        take(blob, SECTION_STATES, sizeof *states, (const void **)&blob->states_section, &n, error);
+    uint64_t features = blob->header->required_features;
+    const struct blob_model *model = blob->model;
+    smol_error reason;
+    smol_status status = take_parts(blob, error);
     if (status)
         return status;
-    uint64_t offset = find_section(blob, SECTION_STATES)->offset;
-    smol_error reason = {.message = "wrong size"};
-    if (n == 1)
-        memcpy(states, blob->states_section, sizeof *states);
-    if (n != 1 || smol_states_check(blob->model, blob->layers, &reason))
-        return damaged_section(blob, error, SECTION_STATES, reason.message, offset);
-    return blob->encoder
-               ? damaged_section(blob, error, SECTION_STATES, "an encoder has no states", offset)
+    if (features & FEATURE_HYBRID && !(features & FEATURE_STATES))
+        return damaged_section(blob, error, SECTION_HYBRID, "it needs the states feature");
+    if (model->blocks & BLOCK_ATTENTION_GATE && !(features & FEATURE_STATES))
+        return damaged_section(blob, error, SECTION_MODEL,
+                               "a gate of attention needs the states feature");
+    if (features & FEATURE_HYBRID && smol_hybrid_check(model, &reason))
+        return damaged_section(blob, error, SECTION_HYBRID, reason.message);
+    if (features & FEATURE_STATES && smol_states_check(model, blob->layers, &reason))
+        return damaged_section(blob, error, SECTION_STATES, reason.message);
+    if (features & FEATURE_EXPERTS && smol_experts_check(model, &reason))
+        return damaged_section(blob, error, SECTION_EXPERTS, reason.message);
+    if (features & FEATURE_LATENT && smol_latent_check(model, &reason))
+        return damaged_section(blob, error, SECTION_LATENT, reason.message);
+    return blob->encoder && features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT)
+               ? damaged_features(blob, error,
+                                  "an encoder has no states, experts or latent vectors")
                : SMOL_OK;
-}
-
-static smol_status check_experts(struct blob *blob, smol_error *error)
-{
-    struct blob_experts *experts = &blob->model_copy->experts;
-    size_t n = 0;
-    if (!(blob->header->required_features & FEATURE_EXPERTS))
-        return SMOL_OK;
-    smol_status status = take(blob, SECTION_EXPERTS, sizeof *experts,
-                              (const void **)&blob->experts_section, &n, error);
-    if (status)
-        return status;
-    uint64_t offset = find_section(blob, SECTION_EXPERTS)->offset;
-    smol_error reason = {.message = "wrong size"};
-    if (n == 1)
-        memcpy(experts, blob->experts_section, sizeof *experts);
-    if (n != 1 || smol_experts_check(blob->model, &reason))
-        return damaged_section(blob, error, SECTION_EXPERTS, reason.message, offset);
-    return blob->encoder
-               ? damaged_section(blob, error, SECTION_EXPERTS, "an encoder has no experts", offset)
-               : SMOL_OK;
-}
-
-static smol_status check_latent(struct blob *blob, smol_error *error)
-{
-    struct blob_latent *latent = &blob->model_copy->latent;
-    size_t n = 0;
-    if (!(blob->header->required_features & FEATURE_LATENT))
-        return SMOL_OK;
-    smol_status status =
-        take(blob, SECTION_LATENT, sizeof *latent, (const void **)&blob->latent_section, &n, error);
-    if (status)
-        return status;
-    uint64_t offset = find_section(blob, SECTION_LATENT)->offset;
-    smol_error reason = {.message = "wrong size"};
-    if (n == 1)
-        memcpy(latent, blob->latent_section, sizeof *latent);
-    if (n != 1 || smol_latent_check(blob->model, &reason))
-        return damaged_section(blob, error, SECTION_LATENT, reason.message, offset);
-    return blob->encoder ? damaged_section(blob, error, SECTION_LATENT,
-                                           "an encoder has no latent vectors", offset)
-                         : SMOL_OK;
 }
 
 static smol_status check_inv_freq(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
-    uint64_t offset = find_section(blob, SECTION_INV_FREQ)->offset;
     smol_status status =
         take(blob, SECTION_INV_FREQ, sizeof(float), (const void **)&blob->inv_freq, &n, error);
     if (status)
         return status;
     if (n != smol_inv_freq_count(blob->model))
-        return damaged_section(blob, error, SECTION_INV_FREQ, "its size does not match the model",
-                               offset);
+        return damaged_section(blob, error, SECTION_INV_FREQ, "its size does not match the model");
     for (size_t i = 0; i < n; i++)
         if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1))
-            return damaged_section(blob, error, SECTION_INV_FREQ, "out of range", offset);
+            return damaged_section(blob, error, SECTION_INV_FREQ, "out of range");
     return SMOL_OK;
 }
 
@@ -450,8 +412,7 @@ static smol_status check_small_sections(struct blob *blob, smol_error *error)
     for (size_t i = 0; i < blob->n_stop; i++)
         if (blob->stop[i] >= blob->model->vocab_size ||
             (i > 0 && blob->stop[i] <= blob->stop[i - 1]))
-            return damaged_section(blob, error, SECTION_STOP, "ids out of range or out of order",
-                                   find_section(blob, SECTION_STOP)->offset);
+            return damaged_section(blob, error, SECTION_STOP, "ids out of range or out of order");
 
     size_t n = 0;
     status = take(blob, SECTION_GENERATION, sizeof *blob->generation,
@@ -459,8 +420,7 @@ static smol_status check_small_sections(struct blob *blob, smol_error *error)
     if (status)
         return status;
     if (n != 1 || !generation_is_valid(blob->generation))
-        return damaged_section(blob, error, SECTION_GENERATION, "malformed generation defaults",
-                               find_section(blob, SECTION_GENERATION)->offset);
+        return damaged_section(blob, error, SECTION_GENERATION, "malformed generation defaults");
     return take(blob, SECTION_PROVENANCE, 1, (const void **)&blob->provenance, &blob->n_provenance,
                 error);
 }
@@ -471,22 +431,21 @@ static smol_status check_text(struct blob *blob, smol_error *error)
     bool clusters = blob->header->required_features & FEATURE_CLUSTERS;
     if (!(blob->header->required_features & FEATURE_TEXT))
         return vocabulary || clusters
-                   ? damaged(blob, error,
-                             "the vocabulary or clusters feature without a text section",
-                             offsetof(struct blob_header, required_features))
+                   ? damaged_features(blob, error,
+                                      "the vocabulary or clusters feature without a text section")
                    : SMOL_OK;
     const struct blob_section *section = find_section(blob, SECTION_TEXT);
     smol_error reason;
     blob->text_section = blob->front + section->offset;
     blob->n_text = section->size;
     if (smol_text_tables_open(blob->text_section, blob->n_text, &blob->text, &reason))
-        return damaged_section(blob, error, SECTION_TEXT, reason.message, section->offset);
+        return damaged_section(blob, error, SECTION_TEXT, reason.message);
     if (smol_text_is_extended(&blob->text) != vocabulary)
         return damaged_section(blob, error, SECTION_TEXT,
-                               "its fields do not match the vocabulary feature", section->offset);
+                               "its fields do not match the vocabulary feature");
     if ((blob->text.header.n_cluster_blocks > 0) != clusters)
         return damaged_section(blob, error, SECTION_TEXT,
-                               "its fields do not match the clusters feature", section->offset);
+                               "its fields do not match the clusters feature");
     return SMOL_OK;
 }
 
@@ -496,8 +455,7 @@ static smol_status take_levels(struct blob *blob, smol_error *error)
         return SMOL_OK;
     if (blob->model->dtype != DTYPE_INT8)
         return damaged_section(blob, error, SECTION_MODEL,
-                               "its dtype does not match the mixed feature",
-                               find_section(blob, SECTION_MODEL)->offset);
+                               "its dtype does not match the mixed feature");
     return take(blob, SECTION_LEVELS, sizeof *blob->levels, (const void **)&blob->levels,
                 &blob->n_levels, error);
 }
@@ -533,12 +491,10 @@ static smol_status finish_mix(const struct blob *blob, size_t n_used, smol_error
 {
     if (!(blob->header->required_features & FEATURE_MIXED))
         return SMOL_OK;
-    uint64_t offset = find_section(blob, SECTION_LEVELS)->offset;
     if (n_used != blob->n_levels)
-        return damaged_section(blob, error, SECTION_LEVELS, "not every table is used", offset);
+        return damaged_section(blob, error, SECTION_LEVELS, "not every table is used");
     if (n_used == 0)
-        return damaged_section(blob, error, SECTION_LEVELS, "no matrix needs the mixed feature",
-                               offset);
+        return damaged_section(blob, error, SECTION_LEVELS, "no matrix needs the mixed feature");
     return SMOL_OK;
 }
 
@@ -553,7 +509,7 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
     const struct blob_section *weights = find_section(blob, SECTION_WEIGHTS);
     uint64_t place = find_section(blob, SECTION_TENSORS)->offset;
     if (blob->n_tensors != smol_tensor_count(blob->model))
-        return damaged_section(blob, error, SECTION_TENSORS, "wrong number of tensors", place);
+        return damaged_section(blob, error, SECTION_TENSORS, "wrong number of tensors");
     bool mixed = blob->header->required_features & FEATURE_MIXED;
     size_t n_used = 0; /* tables of levels */
     uint64_t end = weights->offset;
@@ -574,12 +530,12 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
             return damaged_tensor(blob, error, SECTION_TENSORS, key, "does not match the model",
                                   place + i * sizeof expected);
         if (!alias && !checked_add(end, expected.size, &end))
-            return damaged_section(blob, error, SECTION_TENSORS, "tensor sizes overflow", place);
+            return damaged_section(blob, error, SECTION_TENSORS, "tensor sizes overflow");
         smol_tensor_next(blob->model, &key);
     }
     if (end != weights->offset + weights->size)
         return damaged_section(blob, error, SECTION_TENSORS,
-                               "the tensors do not fill the weights section", place);
+                               "the tensors do not fill the weights section");
     return finish_mix(blob, n_used, error);
 }
 
@@ -596,20 +552,19 @@ static smol_status check_template(struct blob *blob, smol_error *error)
     if (status == SMOL_ERROR_MEMORY)
         return smol_fail_memory(error, "the check of the template");
     if (status)
-        return damaged_section(blob, error, SECTION_TEMPLATE, reason.message,
-                               find_section(blob, SECTION_TEMPLATE)->offset);
+        return damaged_section(blob, error, SECTION_TEMPLATE, reason.message);
     return SMOL_OK;
 }
 
 /* Checks that the feature is set if and only if the template section needs it. */
-static smol_status check_tools(const struct blob *blob, smol_error *error)
+static smol_status check_tools(struct blob *blob, smol_error *error)
 {
     bool tools = blob->header->required_features & FEATURE_TOOLS;
     bool has_style = blob->template_section && blob->template.header.tool_style != TOOLS_NONE;
     if (tools == has_style)
         return SMOL_OK;
-    return damaged(blob, error, "the style of tool calls does not match the tools feature",
-                   offsetof(struct blob_header, required_features));
+    return damaged_features(blob, error,
+                            "the style of tool calls does not match the tools feature");
 }
 
 static smol_status check_digest_table(struct blob *blob, smol_error *error)
@@ -620,8 +575,7 @@ static smol_status check_digest_table(struct blob *blob, smol_error *error)
         return status;
     uint64_t data_size = blob->header->file_size - blob->header->data_offset;
     if (blob->n_chunks != (data_size + BLOB_CHUNK_SIZE - 1) / BLOB_CHUNK_SIZE)
-        return damaged_section(blob, error, SECTION_DIGESTS, "wrong number of chunk digests",
-                               find_section(blob, SECTION_DIGESTS)->offset);
+        return damaged_section(blob, error, SECTION_DIGESTS, "wrong number of chunk digests");
     return SMOL_OK;
 }
 
@@ -629,8 +583,7 @@ static smol_status check_scanner(struct blob *blob, smol_error *error)
 {
     bool ahead = blob->header->required_features & FEATURE_AHEAD;
     if (!(blob->header->required_features & FEATURE_SCANNER))
-        return ahead ? damaged(blob, error, "the ahead feature without a scanner",
-                               offsetof(struct blob_header, required_features))
+        return ahead ? damaged_features(blob, error, "the ahead feature without a scanner")
                      : SMOL_OK;
     smol_error reason;
     smol_status status = take(blob, SECTION_SCANNER, 1, (const void **)&blob->scanner_section,
@@ -638,12 +591,10 @@ static smol_status check_scanner(struct blob *blob, smol_error *error)
     if (status)
         return status;
     if (smol_scanner_tables_open(blob->scanner_section, blob->n_scanner, &blob->scanner, &reason))
-        return damaged_section(blob, error, SECTION_SCANNER, reason.message,
-                               find_section(blob, SECTION_SCANNER)->offset);
+        return damaged_section(blob, error, SECTION_SCANNER, reason.message);
     if (smol_scanner_looks_ahead(&blob->scanner) != ahead)
         return damaged_section(blob, error, SECTION_SCANNER,
-                               "its fields do not match the ahead feature",
-                               find_section(blob, SECTION_SCANNER)->offset);
+                               "its fields do not match the ahead feature");
     return SMOL_OK;
 }
 
@@ -654,8 +605,7 @@ static smol_status join_scanner(struct blob *blob, smol_error *error)
     blob->tokenizer.scanner = blob->scanner;
     return wanted == (blob->n_scanner > 0) ? SMOL_OK
                                            : damaged_section(blob, error, SECTION_TOKENIZER,
-                                                             "does not match the scanner section",
-                                                             blob->tokenizer_section->offset);
+                                                             "does not match the scanner section");
 }
 
 static smol_status check_tokenizer(struct blob *blob, smol_error *error)
@@ -667,13 +617,13 @@ static smol_status check_tokenizer(struct blob *blob, smol_error *error)
         return status;
     uint64_t end = section->offset + section->size;
     if (!all_zero(blob->file.data + end, find_section(blob, SECTION_WEIGHTS)->offset - end))
-        return damaged_section(blob, error, SECTION_TOKENIZER, "the padding after it is not zero",
-                               end);
+        return damaged_within(blob, error, SECTION_TOKENIZER, "the padding after it is not zero",
+                              end);
     smol_error reason;
     if (smol_tokenizer_tables_open(blob->file.data + section->offset, section->size,
                                    blob->model->vocab_size, blob->n_text ? &blob->text : NULL,
                                    &blob->tokenizer, &reason))
-        return damaged_section(blob, error, SECTION_TOKENIZER, reason.message, section->offset);
+        return damaged_section(blob, error, SECTION_TOKENIZER, reason.message);
     return join_scanner(blob, error);
 }
 
@@ -681,40 +631,15 @@ static smol_status check_tokenizer(struct blob *blob, smol_error *error)
 
 static smol_status check_front(struct blob *blob, smol_error *error)
 {
+    static smol_status (*const checks[])(struct blob * blob, smol_error * error) = {
+        check_header,   check_sections,       check_model, check_encoder, check_parts,
+        check_inv_freq, check_small_sections, take_levels, check_tensors, check_template,
+        check_tools,    check_digest_table,   check_text,  check_scanner,
+    };
+    smol_status status = SMOL_OK;
     blob->header = (const void *)blob->front;
-    smol_status status = check_header(blob, error);
-    if (!status)
-        status = check_sections(blob, error);
-    if (!status)
-        status = check_model(blob, error);
-    if (!status)
-        status = check_encoder(blob, error);
-    if (!status)
-        status = check_hybrid(blob, error);
-    if (!status)
-        status = check_states(blob, error);
-    if (!status)
-        status = check_experts(blob, error);
-    if (!status)
-        status = check_latent(blob, error);
-    if (!status)
-        status = check_inv_freq(blob, error);
-    if (!status)
-        status = check_small_sections(blob, error);
-    if (!status)
-        status = take_levels(blob, error);
-    if (!status)
-        status = check_tensors(blob, error);
-    if (!status)
-        status = check_template(blob, error);
-    if (!status)
-        status = check_tools(blob, error);
-    if (!status)
-        status = check_digest_table(blob, error);
-    if (!status)
-        status = check_text(blob, error);
-    if (!status)
-        status = check_scanner(blob, error);
+    for (size_t i = 0; !status && i < sizeof checks / sizeof checks[0]; i++)
+        status = checks[i](blob, error);
     return status;
 }
 

@@ -27,11 +27,6 @@ struct blob {
     const struct blob_header *header; /* this and the following pointers point into the front */
     struct blob_model *model_copy;    /* owned: the sections of a model, one after the other */
     const struct blob_model *model;   /* this copy */
-    const uint8_t *model_section;
-    const uint8_t *states_section;  /* NULL without FEATURE_STATES */
-    const uint8_t *experts_section; /* NULL without FEATURE_EXPERTS */
-    const uint8_t *hybrid_section;  /* NULL without FEATURE_HYBRID */
-    const uint8_t *latent_section;  /* NULL without FEATURE_LATENT */
     const float *inv_freq;          /* (n_rope_tables, rotary_dim / 2) */
     const uint8_t *layers;          /* (n_layers), bits of enum layer_bit; NULL: all 0 */
     const uint32_t *stop;           /* (n_stop), ascending */

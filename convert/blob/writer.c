@@ -31,20 +31,6 @@ struct blob_writer {
     uint8_t partial[HUGE_PAGE];
 };
 
-/* The contents of a section. If `data` is NULL, they are written later. */
-struct section_data {
-    const void *data;
-    uint64_t size;
-};
-
-/* The sections of a file that is being written. */
-struct section_plan {
-    uint32_t kinds[MAX_SECTIONS];
-    struct section_data parts[MAX_SECTIONS];
-    struct blob_section table[MAX_SECTIONS];
-    size_t n;
-};
-
 static uint64_t weights_size(const struct blob_contents *contents)
 {
     const struct blob_model *model = contents->model;
@@ -156,85 +142,85 @@ static uint16_t minor_of(uint64_t features)
                                                                : BLOB_MINOR;
 }
 
-static struct section_data section_data(const struct blob_contents *contents,
-                                        enum section_kind kind)
+/* The contents of a section: NULL for those that are written later. */
+struct contents_part {
+    const void *data;
+    uint64_t size;
+};
+
+static struct contents_part part_of(const struct blob_contents *contents, enum section_kind kind)
 {
     const struct blob_model *model = contents->model;
     switch (kind) {
     case SECTION_MODEL:
-        return (struct section_data){model, MODEL_SECTION_SIZE};
+        return (struct contents_part){model, MODEL_SECTION_SIZE};
     case SECTION_INV_FREQ:
-        return (struct section_data){contents->inv_freq,
-                                     smol_inv_freq_count(model) * sizeof(float)};
+        return (struct contents_part){contents->inv_freq,
+                                      smol_inv_freq_count(model) * sizeof(float)};
     case SECTION_STOP:
-        return (struct section_data){contents->stop, contents->n_stop * sizeof *contents->stop};
+        return (struct contents_part){contents->stop, contents->n_stop * sizeof *contents->stop};
     case SECTION_GENERATION:
-        return (struct section_data){contents->generation, sizeof *contents->generation};
+        return (struct contents_part){contents->generation, sizeof *contents->generation};
     case SECTION_PROVENANCE:
-        return (struct section_data){contents->provenance, contents->n_provenance};
+        return (struct contents_part){contents->provenance, contents->n_provenance};
     case SECTION_TENSORS:
-        return (struct section_data){NULL, smol_tensor_count(model) * sizeof(struct blob_tensor)};
+        return (struct contents_part){NULL, smol_tensor_count(model) * sizeof(struct blob_tensor)};
     case SECTION_DIGESTS:
-        return (struct section_data){NULL, count_chunks(contents) * sizeof(uint64_t)};
+        return (struct contents_part){NULL, count_chunks(contents) * sizeof(uint64_t)};
     case SECTION_LAYERS:
-        return (struct section_data){contents->layers, model->n_layers};
+        return (struct contents_part){contents->layers, model->n_layers};
     case SECTION_SCANNER:
-        return (struct section_data){contents->scanner, contents->n_scanner};
+        return (struct contents_part){contents->scanner, contents->n_scanner};
     case SECTION_TEXT:
-        return (struct section_data){contents->text, contents->n_text};
+        return (struct contents_part){contents->text, contents->n_text};
     case SECTION_TEMPLATE:
-        return (struct section_data){contents->template_section, contents->n_template};
+        return (struct contents_part){contents->template_section, contents->n_template};
     case SECTION_ENCODER:
-        return (struct section_data){contents->encoder, sizeof *contents->encoder};
+        return (struct contents_part){contents->encoder, sizeof *contents->encoder};
     case SECTION_STATES:
-        return (struct section_data){&model->states, sizeof model->states};
+        return (struct contents_part){&model->states, sizeof model->states};
     case SECTION_EXPERTS:
-        return (struct section_data){&model->experts, sizeof model->experts};
+        return (struct contents_part){&model->experts, sizeof model->experts};
     case SECTION_HYBRID:
-        return (struct section_data){&model->hybrid, sizeof model->hybrid};
+        return (struct contents_part){&model->hybrid, sizeof model->hybrid};
     case SECTION_LATENT:
-        return (struct section_data){&model->latent, sizeof model->latent};
+        return (struct contents_part){&model->latent, sizeof model->latent};
     case SECTION_EMBEDDER:
-        return (struct section_data){contents->embedder, contents->n_embedder};
+        return (struct contents_part){contents->embedder, contents->n_embedder};
     case SECTION_LEVELS:
-        return (struct section_data){contents->mix.levels,
-                                     contents->mix.n_levels * sizeof *contents->mix.levels};
+        return (struct contents_part){contents->mix.levels,
+                                      contents->mix.n_levels * sizeof *contents->mix.levels};
     case SECTION_TOKENIZER:
-        return (struct section_data){NULL, contents->n_tokenizer};
+        return (struct contents_part){NULL, contents->n_tokenizer};
     case SECTION_WEIGHTS:
         break;
     }
-    return (struct section_data){NULL, weights_size(contents)};
+    return (struct contents_part){NULL, weights_size(contents)};
 }
 
-/* Lays out the sections in order. Returns the end of the last one. */
-static uint64_t place_sections(struct section_plan *plan, const struct blob_contents *contents)
+uint64_t smol_writer_plan(const struct blob_contents *contents, struct section_plan *plan)
 {
-    plan->n = smol_list_sections(features_of(contents), plan->kinds);
+    uint32_t kinds[MAX_SECTIONS];
+    plan->n = smol_list_sections(features_of(contents), kinds);
     uint64_t end = sizeof(struct blob_header) + plan->n * sizeof *plan->table;
     for (size_t i = 0; i < plan->n; i++) {
-        bool front = plan->kinds[i] < SECTION_FIRST_DATA;
-        plan->parts[i] = section_data(contents, plan->kinds[i]);
+        bool front = kinds[i] < SECTION_FIRST_DATA;
+        struct contents_part part = part_of(contents, kinds[i]);
+        plan->data[i] = part.data;
         plan->table[i] = (struct blob_section){
-            .kind = plan->kinds[i],
+            .kind = kinds[i],
             .offset = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE),
-            .size = plan->parts[i].size,
+            .size = part.size,
         };
-        end = plan->table[i].offset + plan->table[i].size;
+        end = plan->table[i].offset + part.size;
     }
     return end;
-}
-
-uint64_t smol_writer_size(const struct blob_contents *contents)
-{
-    struct section_plan plan;
-    return place_sections(&plan, contents);
 }
 
 static uint64_t offset_of(const struct section_plan *plan, enum section_kind kind)
 {
     size_t i = 0;
-    while (plan->kinds[i] != kind)
+    while (plan->table[i].kind != kind)
         i++;
     return plan->table[i].offset;
 }
@@ -243,7 +229,7 @@ static smol_status build_front(struct blob_writer *writer, const struct blob_con
                                smol_error *error)
 {
     struct section_plan plan;
-    uint64_t file_size = place_sections(&plan, contents);
+    uint64_t file_size = smol_writer_plan(contents, &plan);
     uint64_t data_offset = offset_of(&plan, SECTION_TOKENIZER);
     if (data_offset > BLOB_MAX_FRONT)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
@@ -264,8 +250,8 @@ static smol_status build_front(struct blob_writer *writer, const struct blob_con
     };
     memcpy(writer->front + sizeof *writer->header, plan.table, plan.n * sizeof *plan.table);
     for (size_t i = 0; i < plan.n; i++)
-        if (plan.parts[i].data && plan.parts[i].size)
-            memcpy(writer->front + plan.table[i].offset, plan.parts[i].data, plan.parts[i].size);
+        if (plan.data[i] && plan.table[i].size)
+            memcpy(writer->front + plan.table[i].offset, plan.data[i], plan.table[i].size);
     fill_tensor_table(contents, offset_of(&plan, SECTION_WEIGHTS),
                       (void *)(writer->front + offset_of(&plan, SECTION_TENSORS)));
     writer->digests = (void *)(writer->front + offset_of(&plan, SECTION_DIGESTS));

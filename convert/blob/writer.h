@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "format/format.h"
 #include "format/layout.h"
+#include "format/sections.h"
 
 /* The contents of a blob except the bytes of its tensors. All pointers belong to the caller. */
 struct blob_contents {
@@ -36,9 +37,17 @@ struct blob_contents {
     struct mix mix; /* zeroed for a blob whose matrices all have the model's dtype */
 };
 
-/* Returns the size in bytes of the blob with these contents. Reads the sizes of the provenance and
- * the tokenizer, not their bytes. */
-uint64_t smol_writer_size(const struct blob_contents *contents);
+/* The sections of a blob with certain contents, in their order. `data` is NULL for those that are
+ * written later: the tensor table, the digests, the tokenizer and the weights. */
+struct section_plan {
+    struct blob_section table[MAX_SECTIONS]; /* (n) */
+    const void *data[MAX_SECTIONS];          /* (n) */
+    size_t n;
+};
+
+/* Lays out the sections. Returns the size in bytes of the blob. Reads the sizes of the provenance
+ * and the tokenizer, not their bytes. */
+uint64_t smol_writer_plan(const struct blob_contents *contents, struct section_plan *plan);
 
 /* Writes the bytes data[0..size) at `offset` of the blob: first the data sections in order, then
  * the whole front at offset 0. An error ends the blob. */

@@ -121,7 +121,7 @@ static inline smol_status convert_tiny(const struct stats_file *stats, enum blob
         smol_writer_abort(writer);
     else
         status = smol_writer_finish(writer, error);
-    *size = (size_t)smol_writer_size(&contents);
+    *size = (size_t)smol_writer_plan(&contents, &(struct section_plan){0});
     smol_mix_free(&contents.mix);
     return status;
 }
