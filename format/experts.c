@@ -52,10 +52,7 @@ uint64_t smol_experts_active(const struct blob_model *model)
 static smol_status check_numbers(const struct blob_experts *x, smol_error *error)
 {
     bool of_chosen = x->scoring == SCORE_SOFTMAX_CHOSEN;
-    const struct {
-        const char *name;
-        uint32_t value, low, high;
-    } ranges[] = {
+    const struct field_range ranges[] = {
         {"n_experts", x->n_experts, 1, MODEL_MAX_EXPERTS},
         {"n_used", x->n_used, 1, x->n_experts},
         {"width", x->width, 1, MODEL_MAX_INTERMEDIATE},
@@ -65,10 +62,9 @@ static smol_status check_numbers(const struct blob_experts *x, smol_error *error
         {"choice_bias", x->choice_bias, 0, !of_chosen},
         {"shared_gate", x->shared_gate, 0, x->shared_width > 0},
     };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be from %u to %u",
-                             ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high);
+    smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    if (status)
+        return status;
     const struct {
         const char *name;
         float value;

@@ -2,6 +2,7 @@
 #include "format/hybrid.h"
 
 #include "common/number.h"
+#include "format/model.h"
 
 static smol_status check_scales(const struct blob_hybrid *h, smol_error *error)
 {
@@ -31,18 +32,14 @@ static smol_status check_scales(const struct blob_hybrid *h, smol_error *error)
 smol_status smol_hybrid_check(const struct blob_model *model, smol_error *error)
 {
     const struct blob_hybrid *h = &model->hybrid;
-    const struct {
-        const char *name;
-        uint32_t value, low, high;
-    } ranges[] = {
+    const struct field_range ranges[] = {
         {"parallel", h->parallel, 1, 1},         {"norm", h->norm, 0, MIXER_NORM_COUNT - 1},
         {"input_biases", h->input_biases, 0, 1}, {"output_bias", h->output_bias, 0, 1},
         {"a reserved field", h->reserved, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be from %u to %u",
-                             ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high);
+    smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    if (status)
+        return status;
     if (model->blocks & (BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS | BLOCK_NO_GATE |
                          BLOCK_PARALLEL | BLOCK_ONE_NORM | BLOCK_ATTENTION_GATE))
         return smol_fail(error, SMOL_ERROR_DAMAGED,

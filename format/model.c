@@ -35,12 +35,7 @@ bool smol_encoder_needs_around(const struct blob_model *model, const struct blob
 
 /* --- ranges ------------------------------------------------------------------------------- */
 
-struct range {
-    const char *name;
-    uint32_t value, low, high;
-};
-
-static smol_status check_ranges(const struct range *ranges, size_t n, smol_error *error)
+smol_status smol_check_ranges(const struct field_range *ranges, size_t n, smol_error *error)
 {
     for (size_t i = 0; i < n; i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
@@ -52,7 +47,7 @@ static smol_status check_ranges(const struct range *ranges, size_t n, smol_error
 static smol_status check_sizes(const struct blob_model *m, smol_error *error)
 {
     bool plain = smol_model_is_plain(m);
-    const struct range ranges[] = {
+    const struct field_range ranges[] = {
         {"family", m->family, FAMILY_LLAMA, FAMILY_LLAMA},
         {"n_layers", m->n_layers, 1, MODEL_MAX_LAYERS},
         {"hidden_size", m->hidden_size, 1, MODEL_MAX_HIDDEN},
@@ -67,7 +62,7 @@ static smol_status check_sizes(const struct blob_model *m, smol_error *error)
         {"mlp_bias", m->mlp_bias, 0, 1},
         {"activation", m->activation, 0, plain ? ACTIVATION_SILU : ACTIVATION_GELU},
     };
-    return check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    return smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
 }
 
 /* A finite number above 0, or at least 0 if may_be_zero; -0 is not allowed. */
@@ -127,14 +122,14 @@ static smol_status check_bits(uint32_t blocks, smol_error *error)
 /* Checks the fields that FEATURE_BLOCKS and FEATURE_COMPONENTS add. */
 static smol_status check_blocks(const struct blob_model *m, smol_error *error)
 {
-    const struct range ranges[] = {
+    const struct field_range ranges[] = {
         {"blocks", m->blocks, 0, ALL_BLOCK_BITS},
         {"sliding_window", m->sliding_window, 0, MODEL_MAX_CONTEXT},
         {"rotary_dim", m->rotary_dim, 2, m->head_dim},
         {"n_rope_tables", m->n_rope_tables, 1, 2},
         {"query_period", m->query_period, 0, MODEL_MAX_CONTEXT},
     };
-    smol_status status = check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
     if (status)
         return status;
     status = check_bits(m->blocks, error);

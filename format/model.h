@@ -21,6 +21,15 @@ enum {
     MODEL_MAX_CONTEXT = 1 << 24,
 };
 
+/* A field of a section, and the least and the most that it may be. */
+struct field_range {
+    const char *name;
+    uint32_t value, low, high;
+};
+
+/* Checks n fields. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
+smol_status smol_check_ranges(const struct field_range *ranges, size_t n, smol_error *error);
+
 /* Checks every hyper-parameter against its range and against the others, so that no size computed
  * from them overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_model_check(const struct blob_model *model, smol_error *error);

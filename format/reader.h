@@ -27,9 +27,9 @@ struct blob {
     const struct blob_header *header; /* this and the following pointers point into the front */
     struct blob_model *model_copy;    /* owned: the sections of a model, one after the other */
     const struct blob_model *model;   /* this copy */
-    const float *inv_freq;          /* (n_rope_tables, rotary_dim / 2) */
-    const uint8_t *layers;          /* (n_layers), bits of enum layer_bit; NULL: all 0 */
-    const uint32_t *stop;           /* (n_stop), ascending */
+    const float *inv_freq;            /* (n_rope_tables, rotary_dim / 2) */
+    const uint8_t *layers;            /* (n_layers), bits of enum layer_bit; NULL: all 0 */
+    const uint32_t *stop;             /* (n_stop), ascending */
     size_t n_stop;
     const struct blob_generation *generation;
     const char *provenance; /* (n_provenance), not terminated */

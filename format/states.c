@@ -57,19 +57,15 @@ uint64_t smol_states_floats(const struct blob_model *model)
 /* Checks the sizes of a recurrence. */
 static smol_status check_recurrence(const struct blob_states *states, smol_error *error)
 {
-    const struct {
-        const char *name;
-        uint32_t value, most;
-    } sizes[] = {
-        {"n_heads", states->n_heads, STATES_MAX_HEADS},
-        {"head_dim", states->head_dim, STATES_MAX_SIZE},
-        {"size", states->size, STATES_MAX_SIZE},
-        {"n_groups", states->n_groups, STATES_MAX_HEADS},
+    const struct field_range ranges[] = {
+        {"n_heads", states->n_heads, 1, STATES_MAX_HEADS},
+        {"head_dim", states->head_dim, 1, STATES_MAX_SIZE},
+        {"size", states->size, 1, STATES_MAX_SIZE},
+        {"n_groups", states->n_groups, 1, STATES_MAX_HEADS},
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be from 1 to %u",
-                             sizes[i].name, sizes[i].value, sizes[i].most);
+    smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    if (status)
+        return status;
     if (states->n_heads % states->n_groups)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "n_heads is %u: not a multiple of n_groups %u",
                          states->n_heads, states->n_groups);
@@ -104,19 +100,20 @@ smol_status smol_states_check(const struct blob_model *model, const uint8_t *lay
                               smol_error *error)
 {
     const struct blob_states *states = &model->states;
-    if (states->kind < STATE_SHORT_CONV || states->kind > STATE_DELTA)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "kind is %u: unknown", states->kind);
+    const struct field_range ranges[] = {
+        {"kind", states->kind, STATE_SHORT_CONV, STATE_DELTA},
+        {"taps", states->taps, 2, STATES_MAX_TAPS},
+        {"biases", states->biases, 0, 1},
+    };
+    smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    if (status)
+        return status;
     if (states->kind != STATE_MAMBA2 && model->hybrid.parallel)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "kind is %u: only Mamba2 stands side by side with attention",
                          states->kind);
-    if (states->taps < 2 || states->taps > STATES_MAX_TAPS)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "taps is %u: must be from 2 to %d",
-                         states->taps, STATES_MAX_TAPS);
-    if (states->biases > 1)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "biases is %u: must be 0 or 1", states->biases);
-    smol_status status = states->kind == STATE_SHORT_CONV ? check_short_conv(states, error)
-                                                          : check_recurrence(states, error);
+    status = states->kind == STATE_SHORT_CONV ? check_short_conv(states, error)
+                                              : check_recurrence(states, error);
     if (status)
         return status;
     if (!reserved_is_zero(states))
