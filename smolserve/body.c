@@ -134,15 +134,15 @@ smol_status smol_body_find_model(struct job *job, const char *body, size_t size,
 }
 
 smol_status smol_body_read(struct job *job, const char *body, size_t size, char *scratch,
-                           const struct request_member *members, size_t n, const char **param,
-                           smol_error *error)
+                           const char **param, smol_error *error)
 {
+    const struct endpoint *endpoint = job->endpoint;
     struct request_reader r = smol_request_reader(body, size, &job->request, job, scratch, error);
-    smol_status status = smol_request_members(&r, members, n);
+    smol_status status = smol_request_members(&r, endpoint->members, endpoint->n_members);
     *param = r.field;
     if (!status && job->include_usage && !job->stream) {
         *param = "stream_options";
         status = smol_fail(error, SMOL_ERROR_USAGE, "stream_options: only with stream");
     }
-    return status;
+    return status ? status : endpoint->check(job, param, error);
 }

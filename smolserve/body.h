@@ -41,10 +41,9 @@ smol_status smol_body_unsupported(struct request_reader *r);
 smol_status smol_body_find_model(struct job *job, const char *body, size_t size, char *scratch,
                                  const char **param, smol_error *error);
 
-/* Reads a body with a table of members, and checks what members of several endpoints need. The
- * arguments are those of endpoint.read. */
+/* Reads a body into the job as its endpoint says, and checks it. After an error *param is the
+ * member at fault, or NULL. */
 smol_status smol_body_read(struct job *job, const char *body, size_t size, char *scratch,
-                           const struct request_member *members, size_t n, const char **param,
-                           smol_error *error);
+                           const char **param, smol_error *error);
 
 #endif

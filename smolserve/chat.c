@@ -48,22 +48,19 @@ static const struct request_member members[] = {
     {"web_search_options", smol_body_unsupported},
 };
 
-static smol_status read_chat(struct job *job, const char *body, size_t size, char *scratch,
-                             const char **param, smol_error *error)
+static smol_status check_chat(struct job *job, const char **param, smol_error *error)
 {
-    smol_status status = smol_body_read(job, body, size, scratch, members,
-                                        sizeof members / sizeof members[0], param, error);
-    if (!status && !job->request.messages) {
+    if (!job->request.messages) {
         *param = "messages";
         return smol_fail(error, SMOL_ERROR_USAGE, "messages: missing");
     }
-    if (!status && job->request.logprobs > 0 && !job->logprobs_given) {
+    if (job->request.logprobs > 0 && !job->logprobs_given) {
         *param = "top_logprobs";
         return smol_fail(error, SMOL_ERROR_USAGE, "top_logprobs: only with logprobs: true");
     }
     if (!job->logprobs_given)
         job->request.logprobs = -1;
-    return status;
+    return SMOL_OK;
 }
 
 /* --- the answer ------------------------------------------------------------------------------- */
@@ -189,7 +186,9 @@ const struct endpoint smol_endpoint_chat = {
     .object = "chat.completion.chunk",
     .id_prefix = "chatcmpl-",
     .work = WORK_GENERATE,
-    .read = read_chat,
+    .members = members,
+    .n_members = sizeof members / sizeof members[0],
+    .check = check_chat,
     .prepare = smol_chat_prepare,
     .write = write_chat,
     .write_event = write_chunk,

@@ -14,13 +14,8 @@ static const struct request_member members[] = {
     {"best_of", smol_body_unsupported},
 };
 
-static smol_status read_completion(struct job *job, const char *body, size_t size, char *scratch,
-                                   const char **param, smol_error *error)
+static smol_status check_completion(struct job *job, const char **param, smol_error *error)
 {
-    smol_status status = smol_body_read(job, body, size, scratch, members,
-                                        sizeof members / sizeof members[0], param, error);
-    if (status)
-        return status;
     if (job->request.max_tokens == SIZE_MAX)
         job->request.max_tokens = 16; /* OpenAI's default */
     return smol_prompts_check(job, "prompt", job->server->settings->n_sequences / job->n, param,
@@ -163,7 +158,9 @@ const struct endpoint smol_endpoint_completions = {
     .object = "text_completion",
     .id_prefix = "cmpl-",
     .work = WORK_GENERATE,
-    .read = read_completion,
+    .members = members,
+    .n_members = sizeof members / sizeof members[0],
+    .check = check_completion,
     .prepare = smol_prompts_tokenize,
     .write = write_completion,
     .write_event = write_event,

@@ -38,12 +38,9 @@ static const struct request_member members[] = {
     {"encoding_format", set_encoding}, {"dimensions", smol_body_unsupported},
 };
 
-static smol_status read_embeddings(struct job *job, const char *body, size_t size, char *scratch,
-                                   const char **param, smol_error *error)
+static smol_status check_embeddings(struct job *job, const char **param, smol_error *error)
 {
-    smol_status status = smol_body_read(job, body, size, scratch, members,
-                                        sizeof members / sizeof members[0], param, error);
-    return status ? status : smol_prompts_check(job, "input", EMBED_MAX_TEXTS, param, error);
+    return smol_prompts_check(job, "input", EMBED_MAX_TEXTS, param, error);
 }
 
 /* Puts the model's prompt before each text, then tokenizes. */
@@ -112,7 +109,9 @@ const struct endpoint smol_endpoint_embeddings = {
     .path = "/v1/embeddings",
     .id_prefix = "emb-",
     .work = WORK_EMBED,
-    .read = read_embeddings,
+    .members = members,
+    .n_members = sizeof members / sizeof members[0],
+    .check = check_embeddings,
     .prepare = prepare_embeddings,
     .write = write_embeddings,
 };

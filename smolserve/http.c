@@ -285,7 +285,7 @@ static bool read_body(struct exchange *e, struct job *job)
     }
     e->body.size--;
     if (find_model(e, job, scratch) &&
-        e->endpoint->read(job, e->body.text, e->body.size, scratch, &param, &error)) {
+        smol_body_read(job, e->body.text, e->body.size, scratch, &param, &error)) {
         smol_refuse_error(&e->refusal, &error);
         smol_refusal_param(&e->refusal, param);
     }

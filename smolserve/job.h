@@ -67,9 +67,10 @@ enum work { WORK_GENERATE, WORK_EMBED, WORK_TOKENS };
 struct endpoint {
     const char *path, *object, *id_prefix;
     enum work work;
-    /* Reads the body into the job. After an error *param is the member at fault, or NULL. */
-    smol_status (*read)(struct job *job, const char *body, size_t size, char *scratch,
-                        const char **param, smol_error *error);
+    const struct request_member *members; /* (n_members), of its bodies */
+    size_t n_members;
+    /* Checks what has been read. After an error *param is the member at fault. */
+    smol_status (*check)(struct job *job, const char **param, smol_error *error);
     /* Makes token ids of it. Runs on a preparer's thread. */
     smol_status (*prepare)(struct job *job, smol_error *error);
     /* Writes the whole answer, or as an event what is new of a reply. Run on the HTTP thread. */

@@ -91,17 +91,13 @@ static const struct request_member members[] = {
     {"truncate_prompt_tokens", smol_body_unsupported},
 };
 
-static smol_status read_rerank(struct job *job, const char *body, size_t size, char *scratch,
-                               const char **param, smol_error *error)
+static smol_status check_rerank(struct job *job, const char **param, smol_error *error)
 {
-    smol_status status = smol_body_read(job, body, size, scratch, members,
-                                        sizeof members / sizeof members[0], param, error);
-    if (!status && !job->query) {
+    if (!job->query) {
         *param = "query";
         return smol_fail(error, SMOL_ERROR_USAGE, "query: missing");
     }
-    if (!status)
-        status = smol_prompts_check(job, "documents", RERANK_MAX_TEXTS, param, error);
+    smol_status status = smol_prompts_check(job, "documents", RERANK_MAX_TEXTS, param, error);
     if (status || job->generator->info.is_reranker)
         return status;
     *param = "model";
@@ -179,7 +175,9 @@ const struct endpoint smol_endpoint_rerank = {
     .path = "/v1/rerank",
     .id_prefix = "rerank-",
     .work = WORK_EMBED,
-    .read = read_rerank,
+    .members = members,
+    .n_members = sizeof members / sizeof members[0],
+    .check = check_rerank,
     .prepare = prepare_rerank,
     .write = write_rerank,
 };
@@ -189,7 +187,9 @@ const struct endpoint smol_endpoint_rerank_v2 = {
     .path = "/v2/rerank",
     .id_prefix = "rerank-",
     .work = WORK_EMBED,
-    .read = read_rerank,
+    .members = members,
+    .n_members = sizeof members / sizeof members[0],
+    .check = check_rerank,
     .prepare = prepare_rerank,
     .write = write_rerank,
 };

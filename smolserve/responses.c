@@ -110,16 +110,13 @@ static smol_status add_instructions(struct job *job, smol_error *error)
     return SMOL_OK;
 }
 
-static smol_status read_response(struct job *job, const char *body, size_t size, char *scratch,
-                                 const char **param, smol_error *error)
+static smol_status check_response(struct job *job, const char **param, smol_error *error)
 {
-    smol_status status = smol_body_read(job, body, size, scratch, members,
-                                        sizeof members / sizeof members[0], param, error);
-    if (!status && !job->request.messages) {
+    if (!job->request.messages) {
         *param = "input";
         return smol_fail(error, SMOL_ERROR_USAGE, "input: missing");
     }
-    return status ? status : add_instructions(job, error);
+    return add_instructions(job, error);
 }
 
 /* --- parts of the answer ---------------------------------------------------------------------- */
@@ -496,7 +493,9 @@ const struct endpoint smol_endpoint_responses = {
     .path = "/v1/responses",
     .id_prefix = "resp_",
     .work = WORK_GENERATE,
-    .read = read_response,
+    .members = members,
+    .n_members = sizeof members / sizeof members[0],
+    .check = check_response,
     .prepare = smol_chat_prepare,
     .write = write_response,
     .write_event = write_news,

@@ -22,13 +22,10 @@ static const struct request_member text_members[] = {
     REQUEST_CHAT_MEMBERS,
 };
 
-static smol_status read_text(struct job *job, const char *body, size_t size, char *scratch,
-                             const char **param, smol_error *error)
+static smol_status check_text(struct job *job, const char **param, smol_error *error)
 {
-    smol_status status = smol_body_read(job, body, size, scratch, text_members,
-                                        sizeof text_members / sizeof text_members[0], param, error);
-    if (status || !job->n_prompts != !job->request.messages)
-        return status;
+    if (!job->n_prompts != !job->request.messages)
+        return SMOL_OK;
     *param = "prompt";
     return smol_fail(error, SMOL_ERROR_USAGE, "prompt: expected either a prompt or messages");
 }
@@ -57,7 +54,9 @@ const struct endpoint smol_endpoint_tokenize = {
     .path = "/tokenize",
     .id_prefix = "tok-",
     .work = WORK_TOKENS,
-    .read = read_text,
+    .members = text_members,
+    .n_members = sizeof text_members / sizeof text_members[0],
+    .check = check_text,
     .prepare = prepare_text,
     .write = write_tokens,
 };
@@ -69,13 +68,9 @@ static const struct request_member token_members[] = {
     {"tokens", smol_prompts_set_tokens},
 };
 
-static smol_status read_tokens(struct job *job, const char *body, size_t size, char *scratch,
-                               const char **param, smol_error *error)
+static smol_status check_tokens(struct job *job, const char **param, smol_error *error)
 {
-    smol_status status =
-        smol_body_read(job, body, size, scratch, token_members,
-                       sizeof token_members / sizeof token_members[0], param, error);
-    return status ? status : smol_prompts_check(job, "tokens", 1, param, error);
+    return smol_prompts_check(job, "tokens", 1, param, error);
 }
 
 /* Special tokens are shown, so that tokenizing the text again gives the tokens back. */
@@ -98,7 +93,9 @@ const struct endpoint smol_endpoint_detokenize = {
     .path = "/detokenize",
     .id_prefix = "tok-",
     .work = WORK_TOKENS,
-    .read = read_tokens,
+    .members = token_members,
+    .n_members = sizeof token_members / sizeof token_members[0],
+    .check = check_tokens,
     .prepare = prepare_tokens,
     .write = write_text,
 };
