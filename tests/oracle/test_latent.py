@@ -6,16 +6,17 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
 from checkpoints import edit_config, make_of
 from engine import Model, Prefixes, SmolError, convert, kernel_sets
 from internal import DAMAGED, UNSUPPORTED
 from programs import assert_refuses, smolconv, smolrun
-from test_determinism import KVS, eval_in_parts, random_sizes, same_bits, skip_unless_runs
-from test_logits import check as check_logits
+from sequences import Text, check_long_text, check_splits, random_ids, reference_of
+from test_determinism import (
+    KVS,
+    same_bits,
+)
 from test_logits import largest_difference
-from test_states import Text
-from transformers import AutoModelForCausalLM, MiniCPM3Config
+from transformers import MiniCPM3Config
 
 LAYERS, RANK, ROPE = 3, 48, 6
 SETTINGS = dict(
@@ -36,21 +37,9 @@ def model(request, checkpoint):
         yield model
 
 
-def random_ids(rng, n):
-    return rng.integers(3, SETTINGS["vocab_size"], n)
-
-
-def reference_of(checkpoint, ids):
-    with torch.no_grad():
-        model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
-        return model(torch.tensor([list(ids)])).logits[0].numpy()
-
-
 def test_long_texts_are_those_of_transformers(checkpoint):
-    ids = random_ids(np.random.default_rng(0), 900)
-    with Model(convert(checkpoint, checkpoint / "long.smol", "f32")) as model, model.context(2, "f32") as context:
-        ours = np.concatenate([context.eval(part) for part in np.split(ids, [1, 2, 4, 260, 261, 700])])
-    check_logits(ours, reference_of(checkpoint, ids))
+    with Model(convert(checkpoint, checkpoint / "long.smol", "f32")) as model:
+        check_long_text(model, checkpoint, 900, [1, 2, 4, 260, 261, 700])
 
 
 @pytest.mark.parametrize("dtype, kv, most", [("int8", "f32", 0.03), ("f32", "f16", 1e-3), ("f32", "int8", 0.03), ("f32", "int4", 0.3)])
@@ -63,14 +52,7 @@ def test_what_is_rounded_answers_almost_the_same(checkpoint, dtype, kv, most):
 
 @pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
-    skip_unless_runs(isa)
-    ids = list(random_ids(np.random.default_rng(2), 400))
-    for seed, kv in enumerate(KVS):
-        monkeypatch.delenv("SMOL_ISA", raising=False)
-        expected = model.logits(ids, threads=1, kv=kv)
-        monkeypatch.setenv("SMOL_ISA", isa)
-        with model.context(seed + 1, kv) as context:
-            assert same_bits(eval_in_parts(context, ids, random_sizes(seed, len(ids))), expected)
+    check_splits(model, 400, isa, monkeypatch, KVS, rounds=1)
 
 
 @pytest.mark.parametrize("kv", KVS)

@@ -8,9 +8,9 @@ import pytest
 import torch
 from checkpoints import make_of
 from engine import Model, Prefixes, convert, eval_many, kernel_sets
+from sequences import Text, check_splits, random_ids
 from test_components import POINTER, SIZE, assert_close, kernels, normal, rng  # noqa: F401: fixtures
-from test_determinism import eval_in_parts, random_sizes, same_bits, skip_unless_runs
-from test_states import Text, random_ids
+from test_determinism import same_bits
 from transformers import FalconH1Config, GraniteMoeHybridConfig, Qwen3_5TextConfig
 from transformers.models.granitemoehybrid.modeling_granitemoehybrid import (
     causal_conv1d_fn,
@@ -133,13 +133,7 @@ def model(request, tmp_path_factory):
 
 @pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
-    skip_unless_runs(isa)
-    ids = list(random_ids(np.random.default_rng(1), 600))
-    expected = model.logits(ids, threads=1)
-    monkeypatch.setenv("SMOL_ISA", isa)
-    for seed in range(4):
-        with model.context(seed + 1) as context:
-            assert same_bits(eval_in_parts(context, ids, random_sizes(seed, len(ids))), expected)
+    check_splits(model, 600, isa, monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(3))

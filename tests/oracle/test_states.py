@@ -1,20 +1,23 @@
 """Layers with a state in place of attention (LFM2's short convolutions). A state cannot be cut back; whatever is done to a
 sequence, its logits are the bits of a new context with the same tokens, and those of transformers."""
 
-import ctypes
 import shutil
 import struct
 
 import numpy as np
 import pytest
+import sequences
 import torch
 from checkpoints import make_of
-from engine import Model, Prefixes, SmolError, check, convert, eval_many, kernel_sets
-from internal import DAMAGED, ROOT, Error, lib
+from engine import Model, Prefixes, SmolError, convert, eval_many, kernel_sets
+from internal import DAMAGED, ROOT, lib
 from programs import smolrun
+from sequences import check_long_text, check_splits, random_ids
 from session_reader import digest, edited, read, start_sizes
-from test_determinism import KVS, eval_in_parts, random_sizes, same_bits, skip_unless_runs
-from test_logits import check as check_logits
+from test_determinism import (
+    KVS,
+    same_bits,
+)
 from transformers import AutoModelForCausalLM, Lfm2Config
 
 INTERVAL, BLOCK, CAPACITY, HIDDEN, TAPS = 256, 64, 4096, 48, 4
@@ -40,59 +43,7 @@ def model(request, checkpoint):
         yield model
 
 
-def random_ids(rng, n):
-    return rng.integers(3, SETTINGS["vocab_size"], n)
-
-
-class Text:
-    """A context, and the tokens that it should have."""
-
-    def __init__(self, model, kv="default", **options):
-        self.context, self.model, self.kv, self.ids = model.context(2, kv, **options), model, kv, []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.context.close()
-
-    def add(self, new, n_logits=1):
-        """Evaluates; returns the logits of the last."""
-        self.ids += list(new)
-        return self.context.eval(new, n_logits)[-1:]
-
-    def cut(self, n):
-        self.ids = self.ids[:n]
-        self.context.truncate(n)
-        assert len(self.context) == n
-
-    def expected(self):
-        """The logits of the last token, from a new context."""
-        with self.model.context(1, self.kv) as new:
-            return new.eval(self.ids, 1)
-
-    def save(self):
-        data, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
-        save = lib.smol_context_save_memory
-        check(save(self.context.handle, None, ctypes.byref(data), ctypes.byref(size), ctypes.byref(error)), error)
-        saved = ctypes.string_at(data, size.value)
-        lib.smol_free(data)
-        return saved
-
-    def restore(self, saved, ids):
-        error = Error()
-        check(lib.smol_context_restore_memory(self.context.handle, None, saved, len(saved), ctypes.byref(error)), error)
-        self.ids = list(ids)
-        return self
-
-    def slide(self, n_keep, n_room):
-        error = Error()
-        n = len(self.ids)
-        check(lib.smol_context_slide(self.context.handle, ctypes.c_size_t(n_keep), ctypes.c_size_t(n_room),
-                                     ctypes.byref(error)), error)
-        n_left = len(self.context) - n_keep
-        self.ids = self.ids[:n_keep] + self.ids[n - n_left :]
-
+class Text(sequences.Text):
     def n_lost(self):
         """Tokens that are read again before the next."""
         return read(self.save(), *SHAPE).header["n_lost"]
@@ -101,23 +52,12 @@ class Text:
 def test_long_texts_are_those_of_transformers(checkpoint, model):
     if model.info.dtype != b"f32":
         pytest.skip("for weights that are not rounded")
-    ids = random_ids(np.random.default_rng(0), 1500)
-    with torch.no_grad():
-        reference = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)(torch.tensor(ids[None])).logits
-    with model.context(2, "f32") as context:
-        ours = np.concatenate([context.eval(part) for part in np.split(ids, [1, 2, 4, 700, 701, 1400])])
-    check_logits(ours, reference[0].numpy())
+    check_long_text(model, checkpoint, 1500, [1, 2, 4, 700, 701, 1400])
 
 
 @pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
-    skip_unless_runs(isa)
-    ids = list(random_ids(np.random.default_rng(1), 600))
-    expected = model.logits(ids, threads=1)
-    monkeypatch.setenv("SMOL_ISA", isa)
-    for seed in range(4):
-        with model.context(seed + 1) as context:
-            assert same_bits(eval_in_parts(context, ids, random_sizes(seed, len(ids))), expected)
+    check_splits(model, 600, isa, monkeypatch)
 
 
 @pytest.mark.sample(40)

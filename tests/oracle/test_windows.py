@@ -1,18 +1,17 @@
 """Windowed layers keep the keys and values of their windows only. Whatever is done to a sequence, its logits are the bits of
 a context that keeps everything, as one with a cache of prefixes does, and those of transformers."""
 
-import ctypes
 
 import numpy as np
 import pytest
-import torch
+import sequences
 from checkpoints import make_of
-from engine import Model, Prefixes, SmolError, check, convert
-from internal import DAMAGED, Error, lib
+from engine import Model, Prefixes, SmolError, convert
+from internal import DAMAGED, lib
+from sequences import check_long_text, random_ids
 from session_reader import edited, read
 from test_determinism import KVS, same_bits
-from test_logits import check as check_logits
-from transformers import AutoModelForCausalLM, Gemma3TextConfig
+from transformers import Gemma3TextConfig
 
 WINDOW, SPARE, BLOCK, CAPACITY, N_LAYERS = 100, 256, 64, 4096, 6
 SETTINGS = dict(
@@ -34,61 +33,17 @@ def model(request, checkpoint):
         yield model
 
 
-class Text:
-    """A context that keeps windows, and the tokens that it should have."""
-
-    def __init__(self, model, kv="default", **options):
-        self.context, self.model, self.kv, self.ids = model.context(2, kv, **options), model, kv, []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.context.close()
-
-    def add(self, new):
-        """Evaluates; returns the logits of the last."""
-        self.ids += list(new)
-        return self.context.eval(new, 1)
-
-    def cut(self, n):
-        self.ids = self.ids[:n]
-        self.context.truncate(n)
-        assert len(self.context) == n
-
+class Text(sequences.Text):
     def expected(self):
         """The logits of the last token, from a context that keeps everything."""
         with Prefixes(self.model, 1000, self.kv) as cache, self.model.context(2, self.kv, prefixes=cache) as whole:
             return whole.eval(self.ids, 1)
 
-    def save(self):
-        data, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
-        save = lib.smol_context_save_memory
-        check(save(self.context.handle, None, ctypes.byref(data), ctypes.byref(size), ctypes.byref(error)), error)
-        saved = ctypes.string_at(data, size.value)
-        lib.smol_free(data)
-        return saved
-
-    def restore(self, saved, ids):
-        error = Error()
-        check(lib.smol_context_restore_memory(self.context.handle, None, saved, len(saved), ctypes.byref(error)), error)
-        self.ids = list(ids)
-        return self
-
-
-def random_ids(rng, n):
-    return rng.integers(3, SETTINGS["vocab_size"], n)
-
 
 def test_long_texts_are_those_of_transformers(checkpoint, model):
     if model.info.dtype != b"f32":
         pytest.skip("for weights that are not rounded")
-    ids = random_ids(np.random.default_rng(0), 1500)
-    with torch.no_grad():
-        reference = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)(torch.tensor(ids[None])).logits
-    with model.context(2, "f32") as context:
-        ours = np.concatenate([context.eval(part) for part in np.split(ids, [1, 700, 701, 1400])])
-    check_logits(ours, reference[0].numpy())
+    check_long_text(model, checkpoint, 1500, [1, 700, 701, 1400])
 
 
 @pytest.mark.parametrize("kv", KVS)
