@@ -9,37 +9,13 @@ import json
 import time
 
 from internal import OK, Error, lib
+from structs import c_struct
 from transformers.utils.chat_template_utils import render_jinja_template
 
-
-class Token(ctypes.Structure):
-    """struct template_token of convert/template/template_compiler.h."""
-
-    _fields_ = [("name", ctypes.c_char_p), ("text", ctypes.c_char_p)]
-
-
-class Text(ctypes.Structure):
-    """struct template_text."""
-
-    _fields_ = [("name", ctypes.c_char_p), ("text", ctypes.c_char_p), ("size", ctypes.c_size_t)]
-
-
-class Input(ctypes.Structure):
-    """struct template_input."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("plain", Text),
-        ("tools", Text),
-        ("tokens", ctypes.POINTER(Token)),
-        ("n_tokens", ctypes.c_size_t),
-    ]
-
-
-class Section(ctypes.Structure):
-    """struct template_section."""
-
-    _fields_ = [("data", ctypes.POINTER(ctypes.c_uint8)), ("size", ctypes.c_size_t)]
+Token = c_struct("convert/template/template_compiler.h", "template_token")
+Text = c_struct("convert/template/template_compiler.h", "template_text")
+Input = c_struct("convert/template/template_compiler.h", "template_input", tokens=ctypes.POINTER(Token))
+Section = c_struct("convert/template/template_compiler.h", "template_section", data=ctypes.POINTER(ctypes.c_uint8))
 
 
 class Tm(ctypes.Structure):
@@ -51,40 +27,10 @@ class Tm(ctypes.Structure):
     ] + [("more", ctypes.c_uint8 * 64)]
 
 
-class ChatMessage(ctypes.Structure):
-    """smol_chat_message."""
-
-    _fields_ = [("role", ctypes.c_char_p), ("content", ctypes.c_char_p), ("size", ctypes.c_size_t)]
-
-
-class ChatParams(ctypes.Structure):
-    """smol_chat_params."""
-
-    _fields_ = [
-        ("messages", ctypes.POINTER(ChatMessage)),
-        ("n_messages", ctypes.c_size_t),
-        ("messages_json", ctypes.c_char_p),
-        ("tools_json", ctypes.c_char_p),
-        ("documents_json", ctypes.c_char_p),
-        ("variables_json", ctypes.c_char_p),
-        ("add_generation_prompt", ctypes.c_int),
-        ("now", ctypes.POINTER(Tm)),
-        ("on_progress", ctypes.c_void_p),
-        ("user", ctypes.c_void_p),
-        ("parse_arguments", ctypes.c_int),
-        ("reserved", ctypes.c_uint64 * 7),
-    ]
-
-
-class ChatText(ctypes.Structure):
-    """smol_chat_text."""
-
-    _fields_ = [
-        ("text", ctypes.POINTER(ctypes.c_char)),
-        ("size", ctypes.c_size_t),
-        ("marks", ctypes.POINTER(ctypes.c_uint8)),
-        ("reserved", ctypes.c_uint64 * 2),
-    ]
+ChatParams = c_struct("smol.h", "smol_chat_params", now=ctypes.POINTER(Tm))
+ChatText = c_struct(
+    "smol.h", "smol_chat_text", text=ctypes.POINTER(ctypes.c_char), from_conversation=ctypes.POINTER(ctypes.c_uint8)
+)
 
 
 class Refused(Exception):
@@ -159,7 +105,7 @@ def render(section, *arguments, **named):
     if status != OK:
         raise Refused(status, str(error))
     result = ctypes.string_at(text.text, text.size).decode()
-    marks = bytes(text.marks[: text.size])
+    marks = bytes(text.from_conversation[: text.size])
     lib.smol_chat_text_free(ctypes.byref(text))
     return result, marks
 

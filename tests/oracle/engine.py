@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from internal import BUILD, OK, ROOT, Error, lib
 from smol_h import ContextParams, EvalPart, ModelParams, PrefixCacheParams, TokenizeParams
+from structs import c_struct
 
 DTYPES = {"f32": 1, "bf16": 2, "int8": 3, "int6": 4, "int5": 5, "int4": 6}  # enum blob_dtype of format/format.h
 KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3, "int4": 4}  # smol_kv
@@ -31,43 +32,12 @@ def check(status, error):
         raise SmolError(status, str(error))
 
 
-class OptionTexts(ctypes.Structure):
-    """struct option_texts of cli/options.h."""
-
-    _fields_ = [("items", ctypes.c_char_p * 64), ("n", ctypes.c_size_t)]
 
 
-class SourceOptions(ctypes.Structure):
-    """struct source_options of convert/source.h."""
 
-    _fields_ = [
-        ("config", ctypes.c_char_p),
-        ("lora", OptionTexts),
-        ("context", ctypes.c_uint32),
-        ("template_name", ctypes.c_char_p),
-        ("template_file", ctypes.c_char_p),
-        ("reranker", ctypes.c_int),
-        ("calibration", ctypes.c_char_p),
-    ]
-
-
-class Goal(ctypes.Structure):
-    """struct goal of convert/weights/plan.h."""
-
-    _fields_ = [("kind", ctypes.c_int), ("value", ctypes.c_double)]
-
-
-class ConvertOptions(ctypes.Structure):
-    """struct convert_options of convert/convert.h."""
-
-    _fields_ = [
-        ("source", SourceOptions),
-        ("dtype", ctypes.c_int),
-        ("goal", Goal),
-        ("n_threads", ctypes.c_uint),
-        ("force", ctypes.c_int),
-        ("quiet", ctypes.c_int),
-    ]
+SourceOptions = c_struct("convert/convert.h", "source_options")
+Goal = c_struct("convert/convert.h", "goal")
+ConvertOptions = c_struct("convert/convert.h", "convert_options")
 
 
 def as_ids(ids):

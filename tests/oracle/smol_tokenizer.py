@@ -4,63 +4,17 @@ the runtime through the internal functions of both."""
 import ctypes
 
 from internal import OK, Error, Settings, lib
+from structs import c_struct
 
 PARSE_SPECIAL, WHOLE_TEXT = 1, 2  # enum encode_flag of runtime/tokenizer/tokenizer.h
 
 
-class Section(ctypes.Structure):
-    """struct tokenizer_section of convert/tokenizer/tokenizer.h; text_* is its struct text_section."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p), ("size", ctypes.c_size_t), ("text_data", ctypes.c_void_p),
-        ("text_size", ctypes.c_size_t),
-    ]  # fmt: skip
-
-
-class Pretokenizer(ctypes.Structure):
-    """struct pretokenizer of convert/tokenizer/pretokenizer.h; scanner_* is its section."""
-
-    _fields_ = [
-        ("bits", ctypes.c_uint32), ("scanner_data", ctypes.c_void_p), ("scanner_size", ctypes.c_size_t)
-    ]  # fmt: skip
-
-
-class TokenList(ctypes.Structure):
-    """struct token_list of runtime/tokenizer/tokenizer.h."""
-
-    _fields_ = [
-        ("ids", ctypes.POINTER(ctypes.c_uint32)),
-        ("n", ctypes.c_size_t),
-        ("capacity", ctypes.c_size_t),
-    ]
-
-
-class EncodeParams(ctypes.Structure):
-    """struct encode_params of runtime/tokenizer/tokenizer.h."""
-
-    _fields_ = [
-        ("flags", ctypes.c_uint), ("added", ctypes.c_void_p), ("listener", ctypes.c_void_p)
-    ]  # fmt: skip
-
-
-class TokenText(ctypes.Structure):
-    """struct token_text of runtime/tokenizer/tokenizer.h."""
-
-    _fields_ = [
-        ("bytes", ctypes.POINTER(ctypes.c_char)),
-        ("length", ctypes.c_size_t),
-        *((name, ctypes.c_bool) for name in ("special", "exists", "byte", "plain", "continues")),
-    ]
-
-
-class StreamText(ctypes.Structure):
-    """struct stream_text of runtime/tokenizer/stream.h."""
-
-    _fields_ = [
-        ("text", ctypes.POINTER(ctypes.c_char)),
-        ("size", ctypes.c_size_t),
-        ("stopped", ctypes.c_bool),
-    ]
+Section = c_struct("convert/tokenizer/tokenizer.h", "tokenizer_section")
+Pretokenizer = c_struct("convert/tokenizer/pretokenizer.h", "pretokenizer")
+TokenList = c_struct("runtime/tokenizer/tokenizer.h", "token_list", ids=ctypes.POINTER(ctypes.c_uint32))
+EncodeParams = c_struct("runtime/tokenizer/tokenizer.h", "encode_params")
+TokenText = c_struct("runtime/tokenizer/tokenizer.h", "token_text", bytes=ctypes.POINTER(ctypes.c_char))
+StreamText = c_struct("runtime/tokenizer/stream.h", "stream_text", text=ctypes.POINTER(ctypes.c_char))
 
 
 pointer, size_t, u32, c_bool, text = (
@@ -111,9 +65,9 @@ def import_json(path, vocab_size):
         )  # fmt: skip
     lib.smol_settings_close(ctypes.byref(json_file))
     data = ctypes.string_at(section.data, section.size) if status == OK else b""
-    text_data = ctypes.string_at(section.text_data, section.text_size) if status == OK else b""
+    text_data = ctypes.string_at(section.text.data, section.text.size) if status == OK else b""
     pretokenizer = Pretokenizer.from_buffer(rules)  # which the rules start with
-    scanner = ctypes.string_at(pretokenizer.scanner_data, pretokenizer.scanner_size)
+    scanner = ctypes.string_at(pretokenizer.scanner.data, pretokenizer.scanner.size)
     lib.smol_tokenizer_rules_free(rules)
     lib.smol_tokenizer_section_free(ctypes.byref(section))
     if status != OK:

@@ -4,6 +4,7 @@ import ctypes
 import json
 
 from internal import OK, Error, lib
+from structs import c_struct
 
 term = ctypes.c_uint32
 table = ctypes.c_void_p
@@ -81,8 +82,7 @@ def choices(*texts):
     return Terms(lambda t, root, error: lib.smol_choices_term(t, data, len(data), root, error))
 
 
-class SchemaOptions(ctypes.Structure):
-    _fields_ = [("white_space", ctypes.c_int), ("any_order", ctypes.c_bool), ("spelling", ctypes.c_void_p)]
+SchemaOptions = c_struct("runtime/constrain/schema.h", "schema_options")
 
 
 COMPACT, SPACED, INDENTED = range(3)

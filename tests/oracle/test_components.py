@@ -19,6 +19,7 @@ from transformers import LlamaConfig
 from transformers.activations import ACT2FN
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2_attention
 from transformers.models.llama.modeling_llama import (
+from structs import c_struct
     LlamaMLP,
     LlamaRMSNorm,
     LlamaRotaryEmbedding,
@@ -123,18 +124,8 @@ def test_softcap_is_that_of_torch(kernels, rng):
 # --- softmax, attention -----------------------------------------------------------------------
 
 
-class KvBlock(ctypes.Structure):
-    """struct kv_block of runtime/kernels/kernels.h."""
-
-    _fields_ = [(name, POINTER) for name in ("k", "v", "k_scale", "v_scale")]
-
-
-class AttentionState(ctypes.Structure):
-    """struct attention of runtime/kernels/kernels.h."""
-
-    _fields_ = [("n", SIZE), ("head_dim", SIZE)] + [
-        (name, POINTER) for name in ("queries", "max", "sums", "values", "scores")
-    ] + [("softcap", FLOAT)]
+KvBlock = c_struct("runtime/kernels/kernels.h", "kv_block")
+AttentionState = c_struct("runtime/kernels/kernels.h", "attention")
 
 
 class Attention:
@@ -403,12 +394,7 @@ def test_the_hadamard_transform_is_sylvester_s_matrix(head_dim, rng):
 # --- quantizing, matrix products --------------------------------------------------------------
 
 
-class QuantizedView(ctypes.Structure):
-    """struct quantized of runtime/kernels/kernels.h."""
-
-    _fields_ = [("steps", POINTER), ("scales", POINTER), ("offsets", POINTER)] + [
-        (name, SIZE) for name in ("n", "stride")
-    ]
+QuantizedView = c_struct("runtime/kernels/kernels.h", "quantized")
 
 
 class Quantized:

@@ -12,142 +12,36 @@ import pytest
 from families import CONFIGS, cases, configs
 from hypothesis import given
 from hypothesis import strategies as st
+from internal import DAMAGED, OK, Error, Settings, lib
+from structs import c_struct
 from transformers import AutoConfig, GenerationConfig, LlamaConfig
 from transformers.models.lfm2.modeling_lfm2 import Lfm2MLP
 from transformers.models.minicpm3.modeling_minicpm3 import MiniCPM3Attention
-
-from internal import DAMAGED, OK, Error, Settings, lib
 
 ROUNDS = 300
 FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
 NO_TOKEN = 2**32 - 1
 
 
-class States(ctypes.Structure):
-    """struct blob_states of format/format.h."""
-
-    _fields_ = [
-        ("kind", ctypes.c_uint32),
-        ("taps", ctypes.c_uint32),
-        ("biases", ctypes.c_uint32),
-        ("n_heads", ctypes.c_uint32),
-        ("head_dim", ctypes.c_uint32),
-        ("size", ctypes.c_uint32),
-        ("n_groups", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32 * 9),
-        ("layers", ctypes.c_uint8 * 128),
-    ]
 
 
-class Experts(ctypes.Structure):
-    """struct blob_experts of format/format.h."""
-
-    _fields_ = [
-        (name, ctypes.c_uint32)
-        for name in "n_experts n_used width shared_width scoring normalizes choice_bias".split()
-    ] + [
-        ("sum_epsilon", ctypes.c_float),
-        ("scale", ctypes.c_float),
-        ("qkv_clip", ctypes.c_float),
-        ("shared_gate", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint8 * 20),
-        ("dense", ctypes.c_uint8 * 128),
-    ]
 
 
-class Hybrid(ctypes.Structure):
-    """struct blob_hybrid of format/format.h."""
-
-    _fields_ = [(name, ctypes.c_uint32) for name in "parallel norm input_biases output_bias".split()] + [
-        (name, ctypes.c_float)
-        for name in "attention_in attention_out mixer_in mixer_out gate x b c step mlp_gate mlp_out".split()
-    ] + [("reserved", ctypes.c_uint32)]
 
 
-class Latent(ctypes.Structure):
-    """struct blob_latent of format/format.h."""
-
-    _fields_ = [(name, ctypes.c_uint32) for name in "kv_rank q_rank query_dim value_dim".split()] + [
-        ("norm_eps", ctypes.c_float),
-        ("reserved", ctypes.c_uint32 * 11),
-    ]
+States, Experts, Hybrid, Latent, Model = (
+    c_struct("format/format.h", f"blob_{part}") for part in ("states", "experts", "hybrid", "latent", "model")
+)
 
 
-class Model(ctypes.Structure):
-    """struct blob_model of format/format.h."""
 
-    _fields_ = [
-        (name, ctypes.c_uint32)
-        for name in """family dtype n_layers hidden_size intermediate_size n_heads n_kv_heads
-            head_dim vocab_size context_length bos_id tied_embeddings""".split()
-    ] + [
-        ("rms_norm_eps", ctypes.c_float),
-        ("attention_bias", ctypes.c_uint32),
-        ("mlp_bias", ctypes.c_uint32),
-        ("activation", ctypes.c_uint32),
-        ("rope_theta", ctypes.c_double),
-        ("blocks", ctypes.c_uint32),
-        ("embedding_scale", ctypes.c_float),
-        ("residual_scale", ctypes.c_float),
-        ("attention_scale", ctypes.c_float),
-        ("attention_softcap", ctypes.c_float),
-        ("logit_divisor", ctypes.c_float),
-        ("logit_softcap", ctypes.c_float),
-        ("sliding_window", ctypes.c_uint32),
-        ("rotary_dim", ctypes.c_uint32),
-        ("n_rope_tables", ctypes.c_uint32),
-        ("rope_scale", ctypes.c_float * 2),
-        ("query_growth", ctypes.c_float),
-        ("query_period", ctypes.c_uint32),
-        ("states", States),
-        ("experts", Experts),
-        ("hybrid", Hybrid),
-        ("latent", Latent),
-    ]
-
-
-class Generation(ctypes.Structure):
-    """struct blob_generation of format/format.h."""
-
-    _fields_ = [
-        ("present", ctypes.c_uint32),
-        ("do_sample", ctypes.c_uint32),
-        ("top_k", ctypes.c_uint32),
-        ("temperature", ctypes.c_float),
-        ("top_p", ctypes.c_float),
-        ("min_p", ctypes.c_float),
-        ("repetition_penalty", ctypes.c_float),
-        ("reserved", ctypes.c_uint8 * 36),
-    ]
 
 
 # in the order of the bits of enum generation_field
 GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty".split()
 
 
-class Config(ctypes.Structure):
-    """struct config of convert/checkpoint/config.h."""
-
-    _fields_ = [
-        ("family", ctypes.c_void_p),
-        ("nest", ctypes.c_char_p),
-        ("head", ctypes.c_int),
-        ("score", ctypes.c_int),
-        ("score_pooling", ctypes.c_int),
-        ("score_biased", ctypes.c_uint32),
-        ("model", Model),
-        ("layers", ctypes.c_uint8 * 1024),
-        ("inv_freq", ctypes.c_float * 1024),
-        ("max_positions", ctypes.c_uint32),
-        ("wanted_context", ctypes.c_uint32),
-        ("longrope", ctypes.c_int),
-        ("encodes", ctypes.c_bool),
-        ("norm_biased", ctypes.c_bool),
-        ("generation", Generation),
-        ("stop", ctypes.c_uint32 * 64),
-        ("n_stop", ctypes.c_size_t),
-        ("marks", ctypes.c_uint64 * 6),
-    ]
+Config = c_struct("convert/checkpoint/config.h", "config")
 
 
 def load(folder):

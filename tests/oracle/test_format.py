@@ -17,6 +17,7 @@ import pytest
 from blobs import read_blob, xxh3
 from internal import BUILD, OK, UNSUPPORTED, Error, lib
 from smol_reader import (
+from structs import c_struct
     BF16,
     BITS,
     F32,
@@ -410,23 +411,8 @@ def test_both_readers_refuse_the_same_damage(tmp_path):
 # --- the worked example ---------------------------------------------------------------------------
 
 
-class Contents(ctypes.Structure):
-    """struct blob_contents of convert/blob/writer.h."""
-
-    _fields_ = [
-        ("model", ctypes.c_char_p), ("inv_freq", ctypes.c_char_p), ("stop", ctypes.c_char_p),
-        ("n_stop", ctypes.c_size_t), ("generation", ctypes.c_char_p),
-        ("provenance", ctypes.c_char_p), ("n_provenance", ctypes.c_size_t),
-        ("tokenizer", ctypes.c_char_p), ("n_tokenizer", ctypes.c_size_t),
-        ("scanner", ctypes.c_char_p), ("n_scanner", ctypes.c_size_t),
-        ("layers", ctypes.c_char_p), ("text", ctypes.c_char_p), ("n_text", ctypes.c_size_t),
-        ("template_section", ctypes.c_char_p), ("n_template", ctypes.c_size_t),
-        ("encoder", ctypes.c_char_p), ("sees_ahead", ctypes.c_bool),
-        ("embedder", ctypes.c_char_p), ("n_embedder", ctypes.c_size_t),
-        ("storage", ctypes.c_char_p), ("levels", ctypes.c_char_p), ("n_levels", ctypes.c_size_t),
-    ]  # fmt: skip
-
-
+POINTERS = "model inv_freq stop generation provenance tokenizer scanner layers text template_section encoder embedder".split()
+Contents = c_struct("convert/blob/writer.h", "blob_contents", **dict.fromkeys(POINTERS, ctypes.c_char_p))
 EXAMPLE_EMBED = np.array(
     [[127, -63.5, 2.5], [0, 0, 0], [0.5, -1, 0.75], [2, 4, -8]], np.float32
 )

@@ -8,6 +8,7 @@ from checkpoints import load_reference
 from engine import Model, as_ids, blob_of, check
 from internal import Error, lib
 from smol_h import SamplerParams
+from structs import c_struct
 from tokenizers import Tokenizer
 
 N_NEW = 64
@@ -63,42 +64,8 @@ ON_TEXT = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t, ctypes.c_uint32
 )
 STOP, LENGTH = 0, 1  # smol_finish
-
-
-class GenerateParams(ctypes.Structure):
-    """smol_generate_params."""
-
-    _fields_ = [
-        ("max_tokens", ctypes.c_size_t),
-        ("prompt_only", ctypes.c_int),
-        ("stop", ctypes.c_void_p),
-        ("n_stop", ctypes.c_size_t),
-        ("show_special", ctypes.c_int),
-        ("slide", ctypes.c_int),
-        ("n_keep", ctypes.c_size_t),
-        ("penalize_context", ctypes.c_int),
-        ("on_text", ON_TEXT),
-        ("on_token", ctypes.c_void_p),
-        ("user", ctypes.c_void_p),
-        ("reserved", ctypes.c_uint64 * 8),
-    ]
-
-
-class GenerateResult(ctypes.Structure):
-    """smol_generate_result."""
-
-    _fields_ = [
-        ("finish", ctypes.c_int),
-        ("n_prompt", ctypes.c_size_t),
-        ("n_generated", ctypes.c_size_t),
-        ("prompt_seconds", ctypes.c_double),
-        ("first_token_seconds", ctypes.c_double),
-        ("decode_seconds", ctypes.c_double),
-        ("n_slides", ctypes.c_size_t),
-        ("slide_seconds", ctypes.c_double),
-        ("reserved", ctypes.c_uint64 * 8),
-    ]
-
+GenerateParams = c_struct("smol.h", "smol_generate_params", on_text=ON_TEXT)
+GenerateResult = c_struct("smol.h", "smol_generate_result")
 
 lib.smol_generate.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] + [ctypes.c_void_p] * 3
 

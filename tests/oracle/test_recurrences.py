@@ -9,6 +9,7 @@ import torch
 from checkpoints import make_of
 from engine import Model, Prefixes, convert, eval_many, kernel_sets
 from sequences import Text, check_splits, random_ids
+from structs import c_struct
 from test_components import POINTER, SIZE, assert_close, kernels, normal, rng  # noqa: F401: fixtures
 from test_determinism import same_bits
 from transformers import FalconH1Config, GraniteMoeHybridConfig, Qwen3_5TextConfig
@@ -22,20 +23,9 @@ FLOAT, FLAG = ctypes.c_float, ctypes.c_bool
 SLICE = 16
 
 
-class Convolution(ctypes.Structure):
-    _fields_ = [("weight", POINTER), ("bias", POINTER), ("window", POINTER), ("taps", SIZE), ("stride", SIZE), ("activates", FLAG)]
-
-
-class Scan(ctypes.Structure):
-    _fields_ = [(name, SIZE) for name in ("n", "width", "size")] + [
-        (name, POINTER) for name in ("x", "b", "c", "step", "decay")
-    ] + [("stride", SIZE), ("step_stride", SIZE), ("skip", FLOAT), ("state", POINTER)]  # fmt: skip
-
-
-class DeltaRule(ctypes.Structure):
-    _fields_ = [(name, SIZE) for name in ("n", "width", "size")] + [
-        (name, POINTER) for name in ("value", "query", "key", "rate", "decay")
-    ] + [("stride", SIZE), ("step_stride", SIZE), ("state", POINTER)]  # fmt: skip
+Convolution = c_struct("runtime/kernels/kernels.h", "convolution")
+Scan = c_struct("runtime/kernels/kernels.h", "scan")
+DeltaRule = c_struct("runtime/kernels/kernels.h", "delta_rule")
 
 
 def at(array):

@@ -13,8 +13,8 @@ import safetensors
 import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from internal import Error, lib
+from structs import c_struct
 
 ROUNDS = int(os.environ.get("SMOL_FUZZ_ROUNDS", 10000 if os.environ.get("SMOL_TEST_ALL") else 2000))
 SEED = int(os.environ.get("SMOL_FUZZ_SEED", "1"))
@@ -24,47 +24,8 @@ MAX_RANK = 8
 # ---- our reader ----
 
 
-class Tensor(ctypes.Structure):
-    """struct safetensors_tensor of convert/checkpoint/safetensors.h."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("path", ctypes.c_char_p),
-        ("dtype", ctypes.c_int),
-        ("rank", ctypes.c_uint16),
-        ("negated_exp", ctypes.c_bool),
-        ("shape", ctypes.c_uint64 * MAX_RANK),
-        ("data", ctypes.c_void_p),
-        ("begin", ctypes.c_uint64),
-        ("end", ctypes.c_uint64),
-        ("size", ctypes.c_uint64),
-        ("whole", ctypes.c_char_p),
-        ("whole_rows", ctypes.c_uint64),
-        ("first_row", ctypes.c_uint64),
-        ("run", ctypes.c_uint64 * 4),
-        ("piece", ctypes.c_uint64),
-        ("paired_rows", ctypes.c_uint64),
-    ]
-
-
-class Reader(ctypes.Structure):
-    """struct safetensors of convert/checkpoint/safetensors.h."""
-
-    _fields_ = [
-        ("file_data", ctypes.c_void_p),
-        ("file_size", ctypes.c_size_t),
-        ("file_hold", ctypes.c_int),
-        ("file_fd", ctypes.c_int),
-        ("file_modified", ctypes.c_long * 2),
-        ("file_mapping", ctypes.c_void_p),
-        ("path", ctypes.c_char_p),
-        ("tensors", ctypes.POINTER(Tensor)),
-        ("n_tensors", ctypes.c_size_t),
-        ("by_name", ctypes.c_void_p),
-        ("names", ctypes.c_void_p),
-    ]
-
-
+Tensor = c_struct("convert/checkpoint/safetensors.h", "safetensors_tensor")
+Reader = c_struct("convert/checkpoint/safetensors.h", "safetensors", tensors=ctypes.POINTER(Tensor))
 lib.smol_element_name.restype = ctypes.c_char_p
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internal import Error, lib
 from smol_h import SamplerParams
+from structs import c_struct
 from transformers import (
     GenerationConfig,
     LogitsProcessorList,
@@ -28,27 +29,13 @@ from transformers.generation.utils import GenerationMixin
 ROUNDING = 2e-5  # of a sum of a few thousand float32 probabilities
 
 
-class Candidate(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_uint32), ("weight", ctypes.c_float)]
+Candidate = c_struct("runtime/sampler.h", "candidate")
 
 
-class Bias(ctypes.Structure):
-    """smol_logit_bias."""
-
-    _fields_ = [("id", ctypes.c_uint32), ("bias", ctypes.c_float)]
+Bias = c_struct("smol.h", "smol_logit_bias")
 
 
-class Sampler(ctypes.Structure):
-    """struct smol_sampler of runtime/sampler.h."""
-
-    _fields_ = [
-        ("params", SamplerParams),
-        ("n_calls", ctypes.c_uint64),
-        ("capacity", ctypes.c_size_t),
-        ("heap", ctypes.c_void_p),
-        ("candidates", ctypes.POINTER(Candidate)),
-        ("scores", ctypes.POINTER(ctypes.c_float)),
-    ]
+Sampler = c_struct("runtime/sampler.h", "smol_sampler", candidates=ctypes.POINTER(Candidate), scores=ctypes.POINTER(ctypes.c_float))
 
 
 FLOATS, IDS = ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_uint32)

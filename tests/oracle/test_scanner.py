@@ -53,7 +53,7 @@ class Smol:
             assert status == UNSUPPORTED and error.status == status, error
             raise Refused(str(error))
         assert pretokenizer.bits == PRETOKENIZE_SCANNER
-        self.data = ctypes.string_at(pretokenizer.scanner_data, pretokenizer.scanner_size)
+        self.data = ctypes.string_at(pretokenizer.scanner.data, pretokenizer.scanner.size)
         lib.smol_pretokenizer_free(ctypes.byref(pretokenizer))
         self.buffer, place = smol_tokenizer.aligned(self.data)
         self.tables = ctypes.create_string_buffer(256)
