@@ -12,12 +12,11 @@ CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 
 import checkpoints  # noqa: E402
-import families  # noqa: E402
+import published  # noqa: E402
 import torch  # noqa: E402
-from hypothesis import given  # noqa: E402
 from safetensors.torch import save  # noqa: E402
 from tokenizers import AddedToken  # noqa: E402
-from transformers import AutoModelForCausalLM, LlamaConfig  # noqa: E402
+from transformers import LlamaConfig  # noqa: E402
 
 
 def compact(value):
@@ -134,19 +133,6 @@ def hubs():
     yield "none", b""
 
 
-def draw_config(family):
-    """One of several, always the same; the first ones are the simplest."""
-    drawn = []
-
-    @families.cases(9)
-    @given(families.configs(family))
-    def draw(config):
-        drawn.append(config)
-
-    draw()
-    return drawn[-1]
-
-
 def config():
     rope = {
         "rope_type": "llama3",
@@ -173,11 +159,8 @@ def config():
     yield "all", b"\0".join(map(compact, [settings(bos_token_id=1), generation, names, tokenizer]))
     yield "unsupported", compact(settings(rope_parameters=rope | {"rope_type": "dynamic"}))
     yield "llama3", compact(settings(rope_parameters=rope, max_position_embeddings=16384))
-    for family in families.CONFIGS:
-        drawn = draw_config(family)
-        architecture = AutoModelForCausalLM._model_mapping[type(drawn)].__name__
-        keys = drawn.to_dict() | {"architectures": [architecture]}
-        yield family, compact({key: value for key, value in keys.items() if value is not None})
+    models = published.CONFIGS | published.NESTED | published.ENCODERS
+    yield from {published.family_of(model): compact(model) for model in models.values()}.items()
     parts = [old, {"eos_token_id": 3}, {"eos_token": "a"}, tokenizer]
     yield "old", b"\0".join(map(compact, parts))
 
@@ -258,6 +241,14 @@ def tokenizer_json():
     whole = tokenizer(added, merges)
     whole["model"]["ignore_merges"] = True
     yield "whole", compact(whole)
+    normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+    words = {"type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "##", "max_input_chars_per_word": 4,
+             "vocab": {"?": 0, "a": 1, "ab": 2, "##b": 3, "##bc": 4, "##": 5}}  # fmt: skip
+    decoder = {"type": "WordPiece", "prefix": "##", "cleanup": True}
+    yield "wordpiece", compact({"normalizer": normalizer, "decoder": decoder, "model": words})
+    scores = {"?": 0, "a": -2, "ab": -1.5, "b": -1, "bc": -1, "c": -3, "abc": -9}
+    pieces = {"type": "Unigram", "unk_id": 0, "vocab": list(scores.items())}
+    yield "unigram", compact({"decoder": {"type": "Metaspace", "replacement": "_"}, "model": pieces})
 
 
 # --- what build.h describes -------------------------------------------------------------------
