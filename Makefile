@@ -160,9 +160,11 @@ $(PYTHON_MODULES): $(PYTHON_PACKAGE)/%: python/smolrun/%
 	ln -sf "$(abspath $<)" $@
 
 # Everything with its internal symbols, for the Python oracles to call through ctypes.
-$(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ:$(BUILD)/obj/%=$(BUILD)/internal/%)
+$(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
-	$(LINK) -shared -o $@ $^ $(LDLIBS_CONVERT)
+	$(LD) -r -o $(@:.so=.o) $^
+	./scripts/unhide $(@:.so=.o)
+	$(LINK) -shared -Wl,-Bsymbolic -o $@ $(@:.so=.o) $(LDLIBS_CONVERT)
 
 # Needs libc only, so it is built for other machines too.
 check_kernels: $(BUILD)/tests/check_kernels ## build the test and benchmark of the kernels only
@@ -207,16 +209,13 @@ $(addprefix $(BUILD)/tests/,replay minimal soak damage): $(BUILD)/tests/%: $(BUI
 # size counts, those that are written with vectors get -O2: as fast, and 19 KB smaller on x86-64.
 # Files that hold one instruction set are compiled for it; everything else for the baseline.
 ifneq ($(filter -O2,$(CFLAGS)),)
-$(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: \
-	FILE_CFLAGS += $(if $(filter -Oz,$(CFLAGS)),$(if $(filter %/scalar.o,$@),-O3,-O2),-O3)
+$(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += $(if $(filter -Oz,$(CFLAGS)),$(if $(filter %/scalar.o,$@),-O3,-O2),-O3)
 # So are the sums of statistics, whose loops are plain C.
-STATISTICS := $(addprefix convert/inspect/,model_tensor.o moments.o statistics.o)
-$(addprefix $(BUILD)/obj/,$(STATISTICS)) $(addprefix $(BUILD)/internal/,$(STATISTICS)): FILE_CFLAGS += -O3
+$(addprefix $(BUILD)/obj/convert/inspect/,model_tensor.o moments.o statistics.o): FILE_CFLAGS += -O3
 endif
 # What runs once for a constraint or a pre-tokenizer is made small.
 ifeq ($(filter -O2 -Oz,$(CFLAGS)),-O2)
-SMALL := $(addprefix runtime/constrain/,characters.o regex.o grammar.o) $(patsubst %.c,%.o,$(wildcard common/pattern/*.c))
-$(addprefix $(BUILD)/obj/,$(SMALL)) $(addprefix $(BUILD)/internal/,$(SMALL)): FILE_CFLAGS += -Os
+$(call objects,$(wildcard common/pattern/*.c) $(addprefix runtime/constrain/,characters.c regex.c grammar.c)): FILE_CFLAGS += -Os
 endif
 # The address sanitizer sees pointers of a kernel that wrap or are null where they are used; checking each
 # step of a pointer through unrolled loops takes most of the compiler's time.
@@ -252,10 +251,6 @@ $(BUILD)/obj/smolserve/pages.o: $(wildcard smolserve/page/*) smolserve/openapi.j
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(FILE_CFLAGS) -c -o $@ $<
-
-$(BUILD)/internal/%.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(FILE_CFLAGS) -fvisibility=default -c -o $@ $<
 
 check: ## the inner loop, a minute from a built tree: modules, C tests, some hundred oracle cases
 	./scripts/check --quick
