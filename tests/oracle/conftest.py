@@ -31,10 +31,10 @@ def pytest_configure(config):
 
 def sampled_out(items):
     """Returns what the samples leave out. Which cases are chosen depends on their names alone: the same in every
-    run, and spread over the parameters."""
+    run, and spread over the parameters. Cases that are skipped anyway do not count."""
     tests = {}
     for item in items:
-        if item.get_closest_marker("sample"):
+        if item.get_closest_marker("sample") and not item.get_closest_marker("skip"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     out = set()
     for cases in tests.values():

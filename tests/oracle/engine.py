@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from internal import BUILD, OK, ROOT, Error, lib
 from smol_h import ContextParams, EvalPart, ModelParams, PrefixCacheParams, TokenizeParams
 from structs import c_struct
@@ -255,6 +256,12 @@ def kernel_sets():
         name = ctypes.c_char_p.from_address(address).value.decode()  # the struct's first member
         sets.append((name, address, runs.value))
     return sets
+
+
+def isa_params(sets):
+    """The names of kernel sets as parameters; those that this machine cannot run are skipped before anything is set up."""
+    why = "this machine cannot run the {} kernels"
+    return [pytest.param(name, marks=() if runs else pytest.mark.skip(why.format(name))) for name, _, runs in sets]
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from engine import check
 from internal import Error, lib
-from test_determinism import eval_in_parts, random_sizes, same_bits, skip_unless_runs
+from test_determinism import eval_in_parts, random_sizes, same_bits
 from test_logits import check as check_logits
 from transformers import AutoModelForCausalLM
 
@@ -84,7 +84,6 @@ def check_long_text(model, checkpoint, n, cuts):
 
 def check_splits(model, n, isa, monkeypatch, kvs=("default",), rounds=4):
     """Compares random parts and threads with one pass: the same bits with the kernels of `isa`."""
-    skip_unless_runs(isa)
     ids = list(random_ids(np.random.default_rng(1), n))
     for kv in kvs:
         monkeypatch.delenv("SMOL_ISA", raising=False)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import make
-from engine import Model, blob_of, convert, kernel, kernel_sets
+from engine import Model, blob_of, convert, isa_params, kernel, kernel_sets
 from internal import ROOT
 from texts import prose
 from tokenizers import Tokenizer
@@ -46,11 +46,6 @@ def eval_in_parts(context, ids, sizes):
 def random_sizes(seed, n):
     rng = np.random.default_rng(seed)
     return rng.integers(1, rng.choice([4, 20, 70, n]), n).tolist()
-
-
-def skip_unless_runs(isa):
-    if isa not in [name for name, _, runs in kernel_sets() if runs]:
-        pytest.skip(f"this machine cannot run the {isa} kernels")
 
 
 def random_threads(*seed):
@@ -125,10 +120,9 @@ def test_logits_are_the_same_however_many_are_asked_for(case):
         assert same_bits(ours, expected[len(TOKENS) - n_logits :])
 
 
-@pytest.mark.sample(24)
-@pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
+@pytest.mark.sample(12)
+@pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_logits_are_the_same_for_every_instruction_set(isa, case, monkeypatch):
-    skip_unless_runs(isa)
     model, kv, expected = case
     monkeypatch.setenv("SMOL_ISA", isa)
     with model.context(2, kv) as context:
@@ -136,12 +130,11 @@ def test_logits_are_the_same_for_every_instruction_set(isa, case, monkeypatch):
         assert same_bits(eval_in_parts(context, TOKENS, [70, 1, 1, 3]), expected)
 
 
-@pytest.mark.sample(14)
-@pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
+@pytest.mark.sample(7)
+@pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_long_prompt_is_the_same_for_every_set_with_random_threads_and_splits(
     isa, case, monkeypatch
 ):
-    skip_unless_runs(isa)
     model, kv, _ = case
     expected = model.logits(LONG, kv=kv)
     seed = [*isa.encode(), *model.info.dtype, KVS.index(kv)]
@@ -212,7 +205,7 @@ def real_case(request, real_model_dir, real_ids):
         yield model, kv, ids, model.logits(ids, kv=kv)
 
 
-WIDE = [name for name, _, _ in kernel_sets()[1:]]  # scalar ones take minutes on a real model
+WIDE = isa_params(kernel_sets()[1:])  # scalar ones take minutes on a real model
 
 
 @pytest.mark.sample(1)
@@ -220,7 +213,6 @@ WIDE = [name for name, _, _ in kernel_sets()[1:]]  # scalar ones take minutes on
 def test_real_model_gives_the_same_logits_for_random_threads_and_splits(
     isa, real_case, monkeypatch
 ):
-    skip_unless_runs(isa)
     model, kv, ids, expected = real_case
     seed = [*isa.encode(), *model.info.dtype, KVS.index(kv)]
     rng = np.random.default_rng(seed)

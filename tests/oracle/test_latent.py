@@ -7,14 +7,11 @@ import shutil
 import numpy as np
 import pytest
 from checkpoints import edit_config, make_of
-from engine import Model, Prefixes, SmolError, convert, kernel_sets
+from engine import Model, Prefixes, SmolError, convert, isa_params, kernel_sets
 from internal import DAMAGED, UNSUPPORTED
 from programs import assert_refuses, smolconv, smolrun
 from sequences import Text, check_long_text, check_splits, random_ids, reference_of
-from test_determinism import (
-    KVS,
-    same_bits,
-)
+from test_determinism import KVS, same_bits
 from test_logits import largest_difference
 from transformers import MiniCPM3Config
 
@@ -50,7 +47,7 @@ def test_what_is_rounded_answers_almost_the_same(checkpoint, dtype, kv, most):
     assert 0 < difference < most
 
 
-@pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
+@pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
     check_splits(model, 400, isa, monkeypatch, KVS, rounds=1)
 

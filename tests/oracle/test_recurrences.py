@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import make_of
-from engine import Model, Prefixes, convert, eval_many, kernel_sets
+from engine import Model, Prefixes, convert, eval_many, isa_params, kernel_sets
 from sequences import Text, check_splits, random_ids
 from structs import c_struct
 from test_components import POINTER, SIZE, assert_close, kernels, normal, rng  # noqa: F401: fixtures
@@ -121,7 +121,7 @@ def model(request, tmp_path_factory):
         yield model
 
 
-@pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
+@pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
     check_splits(model, 600, isa, monkeypatch)
 

@@ -9,7 +9,7 @@ import pytest
 import sequences
 import torch
 from checkpoints import make_of
-from engine import Model, Prefixes, SmolError, convert, eval_many, kernel_sets
+from engine import Model, Prefixes, SmolError, convert, eval_many, isa_params, kernel_sets
 from internal import DAMAGED, ROOT, lib
 from programs import smolrun
 from sequences import check_long_text, check_splits, random_ids
@@ -55,7 +55,7 @@ def test_long_texts_are_those_of_transformers(checkpoint, model):
     check_long_text(model, checkpoint, 1500, [1, 2, 4, 700, 701, 1400])
 
 
-@pytest.mark.parametrize("isa", [name for name, _, _ in kernel_sets()])
+@pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
     check_splits(model, 600, isa, monkeypatch)
 
