@@ -287,13 +287,28 @@ IN_FOLDER(what_states_say_is_read)
     }
 }
 
+/* A byte of a section that breaks a rule, and a part of the message. */
+struct byte_case {
+    size_t place;
+    uint8_t value;
+    const char *part;
+};
+
+/* Changes the bytes one after the other in a new image of the model. */
+static void refuses_bytes(const struct blob_model *model, enum section_kind kind,
+                          const struct byte_case *cases, size_t n)
+{
+    unmap_image();
+    make_image(model);
+    for (size_t i = 0; i < n; i++) {
+        ((uint8_t *)section_data(kind))[cases[i].place] = cases[i].value;
+        refuses(cases[i].part);
+    }
+}
+
 ON_IMAGE(states_that_break_a_rule_are_refused)
 {
-    static const struct {
-        size_t place;
-        uint8_t value;
-        const char *part;
-    } cases[] = {
+    static const struct byte_case cases[] = {
         {0, 0, "kind is 0"},
         {0, 99, "kind is 99"},
         {4, 0, "taps is 0"},
@@ -314,12 +329,7 @@ ON_IMAGE(states_that_break_a_rule_are_refused)
         {64, 2, "does not match the model"},
     };
     struct blob_model model = stateful_model();
-    unmap_image();
-    make_image(&model);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ((uint8_t *)section_data(SECTION_STATES))[cases[i].place] = cases[i].value;
-        refuses(cases[i].part);
-    }
+    refuses_bytes(&model, SECTION_STATES, cases, sizeof cases / sizeof cases[0]);
     header()->required_features = 0;
     refuses("wrong number of sections");
 }
@@ -340,11 +350,7 @@ IN_FOLDER(what_hybrids_say_is_read)
 
 ON_IMAGE(hybrids_that_break_a_rule_are_refused)
 {
-    static const struct {
-        size_t place;
-        uint8_t value;
-        const char *part;
-    } cases[] = {
+    static const struct byte_case cases[] = {
         {0, 0, "parallel is 0"},
         {0, 2, "parallel is 2"},
         {4, 3, "norm is 3"},
@@ -361,12 +367,7 @@ ON_IMAGE(hybrids_that_break_a_rule_are_refused)
         {12, 0, "wrong number of tensors"},
     };
     struct blob_model model = hybrid_model();
-    unmap_image();
-    make_image(&model);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ((uint8_t *)section_data(SECTION_HYBRID))[cases[i].place] = cases[i].value;
-        refuses(cases[i].part);
-    }
+    refuses_bytes(&model, SECTION_HYBRID, cases, sizeof cases / sizeof cases[0]);
     ((struct blob_states *)section_data(SECTION_STATES))->kind = STATE_DELTA;
     refuses("only Mamba2 stands side by side");
     ((struct blob_states *)section_data(SECTION_STATES))->layers[0] = 0;
@@ -403,11 +404,7 @@ IN_FOLDER(what_latent_vectors_say_is_read)
 
 ON_IMAGE(latent_vectors_that_break_a_rule_are_refused)
 {
-    static const struct {
-        size_t place;
-        uint8_t value;
-        const char *part;
-    } cases[] = {
+    static const struct byte_case cases[] = {
         {0, 0, "kv_rank is 0: must be a multiple of 16 from 16 to 1024"},
         {0, 8, "kv_rank is 8"},
         {0, 24, "kv_rank is 24"},
@@ -428,12 +425,7 @@ ON_IMAGE(latent_vectors_that_break_a_rule_are_refused)
         {12, 16, "tensor layers.0.attn_v_up does not match the model"},
     };
     struct blob_model model = latent_model();
-    unmap_image();
-    make_image(&model);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ((uint8_t *)section_data(SECTION_LATENT))[cases[i].place] = cases[i].value;
-        refuses(cases[i].part);
-    }
+    refuses_bytes(&model, SECTION_LATENT, cases, sizeof cases / sizeof cases[0]);
     header()->required_features ^= FEATURE_LATENT;
     refuses("wrong number of sections");
 }
