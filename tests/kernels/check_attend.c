@@ -145,26 +145,6 @@ static bool run(const struct kernels *set, enum kv_type type)
     return true;
 }
 
-static bool run_f32(const struct kernels *set)
-{
-    return run(set, KV_F32);
-}
-
-static bool run_f16(const struct kernels *set)
-{
-    return run(set, KV_F16);
-}
-
-static bool run_int8(const struct kernels *set)
-{
-    return run(set, KV_INT8);
-}
-
-static bool run_int4(const struct kernels *set)
-{
-    return run(set, KV_INT4);
-}
-
 /* --- benchmarks ------------------------------------------------------------------------------ */
 
 enum { DIM = 64, PLACES = 64 };
@@ -210,27 +190,18 @@ static void bench(const struct kernels *set, enum kv_type type)
         }
 }
 
-static void bench_f32(const struct kernels *set)
-{
-    bench(set, KV_F32);
-}
+#define CHECK(type, TYPE)                                                                          \
+    static bool run_##type(const struct kernels *set)                                              \
+    {                                                                                              \
+        return run(set, TYPE);                                                                     \
+    }                                                                                              \
+    static void bench_##type(const struct kernels *set)                                            \
+    {                                                                                              \
+        bench(set, TYPE);                                                                          \
+    }                                                                                              \
+    const struct kernel_check check_attend_##type = {"attend_" #type, run_##type, bench_##type}
 
-static void bench_f16(const struct kernels *set)
-{
-    bench(set, KV_F16);
-}
-
-static void bench_int8(const struct kernels *set)
-{
-    bench(set, KV_INT8);
-}
-
-static void bench_int4(const struct kernels *set)
-{
-    bench(set, KV_INT4);
-}
-
-const struct kernel_check check_attend_f32 = {"attend_f32", run_f32, bench_f32};
-const struct kernel_check check_attend_f16 = {"attend_f16", run_f16, bench_f16};
-const struct kernel_check check_attend_int8 = {"attend_int8", run_int8, bench_int8};
-const struct kernel_check check_attend_int4 = {"attend_int4", run_int4, bench_int4};
+CHECK(f32, KV_F32);
+CHECK(f16, KV_F16);
+CHECK(int8, KV_INT8);
+CHECK(int4, KV_INT4);

@@ -324,40 +324,18 @@ static void bench_quantize_slice(const struct kernels *set)
     bench(set, 1024, quantize_slice_once); /* 32 tokens */
 }
 
-static void bench_rms_norm(const struct kernels *set)
-{
-    bench(set, 576, rms_norm_once);
-}
-
-static void bench_swiglu(const struct kernels *set)
-{
-    bench(set, 1536, swiglu_once);
-}
-
-static void bench_layer_norm(const struct kernels *set)
-{
-    bench(set, 576, layer_norm_once);
-}
-
-static void bench_geglu_tanh(const struct kernels *set)
-{
-    bench(set, 1536, geglu_tanh_once);
-}
-
-static void bench_geglu(const struct kernels *set)
-{
-    bench(set, 1536, geglu_once);
-}
-
-static void bench_softcap(const struct kernels *set)
-{
-    bench(set, 1536, softcap_once);
-}
-
-static void bench_to_f16(const struct kernels *set)
-{
-    bench(set, 64, to_f16_once);
-}
+#define BENCH(name, n)                                                                             \
+    static void bench_##name(const struct kernels *set)                                            \
+    {                                                                                              \
+        bench(set, n, name##_once);                                                                \
+    }
+BENCH(rms_norm, 576)
+BENCH(swiglu, 1536)
+BENCH(layer_norm, 576)
+BENCH(geglu_tanh, 1536)
+BENCH(geglu, 1536)
+BENCH(softcap, 1536)
+BENCH(to_f16, 64)
 
 const struct kernel_check check_quantize = {"quantize", run_quantize, bench_quantize};
 const struct kernel_check check_quantize_slice = {"quantize_slice", run_quantize_slice,

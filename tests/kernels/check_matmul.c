@@ -123,26 +123,6 @@ static bool run_grouped(const struct kernels *set, enum blob_dtype dtype)
     return same_floats("output", want, got, n_out);
 }
 
-static bool run_int8(const struct kernels *set)
-{
-    return run_grouped(set, DTYPE_INT8);
-}
-
-static bool run_int6(const struct kernels *set)
-{
-    return run_grouped(set, DTYPE_INT6);
-}
-
-static bool run_int5(const struct kernels *set)
-{
-    return run_grouped(set, DTYPE_INT5);
-}
-
-static bool run_int4(const struct kernels *set)
-{
-    return run_grouped(set, DTYPE_INT4);
-}
-
 /* --- f32 and bf16: the test ------------------------------------------------------------------ */
 
 static float random_weight(bool wide)
@@ -191,16 +171,6 @@ static bool run_float(const struct kernels *set, enum blob_dtype dtype)
              out_stride);
     multiply(set, dtype, block, n_blocks, cols, x, x_stride, n_tokens, got, out_stride);
     return same_floats("output", want, got, n_out);
-}
-
-static bool run_f32(const struct kernels *set)
-{
-    return run_float(set, DTYPE_F32);
-}
-
-static bool run_bf16(const struct kernels *set)
-{
-    return run_float(set, DTYPE_BF16);
 }
 
 /* --- benchmarks ------------------------------------------------------------------------------ */
@@ -270,39 +240,20 @@ static void bench(const struct kernels *set, enum blob_dtype dtype)
     free(blocks);
 }
 
-static void bench_int8(const struct kernels *set)
-{
-    bench(set, DTYPE_INT8);
-}
+#define CHECK(type, run, TYPE)                                                                     \
+    static bool run_##type(const struct kernels *set)                                              \
+    {                                                                                              \
+        return run(set, TYPE);                                                                     \
+    }                                                                                              \
+    static void bench_##type(const struct kernels *set)                                            \
+    {                                                                                              \
+        bench(set, TYPE);                                                                          \
+    }                                                                                              \
+    const struct kernel_check check_matmul_##type = {"matmul_" #type, run_##type, bench_##type}
 
-static void bench_int6(const struct kernels *set)
-{
-    bench(set, DTYPE_INT6);
-}
-
-static void bench_int5(const struct kernels *set)
-{
-    bench(set, DTYPE_INT5);
-}
-
-static void bench_int4(const struct kernels *set)
-{
-    bench(set, DTYPE_INT4);
-}
-
-static void bench_f32(const struct kernels *set)
-{
-    bench(set, DTYPE_F32);
-}
-
-static void bench_bf16(const struct kernels *set)
-{
-    bench(set, DTYPE_BF16);
-}
-
-const struct kernel_check check_matmul_int8 = {"matmul_int8", run_int8, bench_int8};
-const struct kernel_check check_matmul_int6 = {"matmul_int6", run_int6, bench_int6};
-const struct kernel_check check_matmul_int5 = {"matmul_int5", run_int5, bench_int5};
-const struct kernel_check check_matmul_int4 = {"matmul_int4", run_int4, bench_int4};
-const struct kernel_check check_matmul_f32 = {"matmul_f32", run_f32, bench_f32};
-const struct kernel_check check_matmul_bf16 = {"matmul_bf16", run_bf16, bench_bf16};
+CHECK(int8, run_grouped, DTYPE_INT8);
+CHECK(int6, run_grouped, DTYPE_INT6);
+CHECK(int5, run_grouped, DTYPE_INT5);
+CHECK(int4, run_grouped, DTYPE_INT4);
+CHECK(f32, run_float, DTYPE_F32);
+CHECK(bf16, run_float, DTYPE_BF16);
