@@ -853,7 +853,7 @@ static void shrink(enum section_kind kind, uint64_t size)
 ON_IMAGE(front_sections_must_have_the_size_of_their_contents)
 {
     shrink(SECTION_MODEL, 127);
-    refuses("section model: its size is not a whole number of elements");
+    refuses("section model: wrong size");
     shrink(SECTION_INV_FREQ, 8);
     refuses("section inv_freq: its size does not match the model");
     section(SECTION_INV_FREQ)->size = 16;
