@@ -221,6 +221,8 @@ endif
 # step of a pointer through unrolled loops takes most of the compiler's time.
 ifneq ($(findstring address,$(EXTRA_CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += -fno-sanitize=pointer-overflow,null,object-size
+# Optimizing a unit test takes longer than running it.
+$(BUILD)/obj/tests/unit/%.o: FILE_CFLAGS += -O0
 endif
 ifeq ($(ARCH),x86_64)
 # gcc's reordering of sums keeps more values alive than there are registers; clang has no such options

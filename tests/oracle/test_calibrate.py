@@ -114,7 +114,7 @@ def demo():
     return blob_of(DEMO, "f32")
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("family", CALIBRATED)
 def test_gram_matrices_are_those_of_transformers(family, text, tmp_path):
     make_of(featured(family), tmp_path, 3)

@@ -229,7 +229,7 @@ def estimate(source):
     return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm"), *after]]
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_without_statistics_they_are_estimated_from_the_weights(family, tmp_path):
     make_of(featured(family), tmp_path, 6)

@@ -106,7 +106,7 @@ def drawn(rng):
     }
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_ids_are_those_of_the_reference(name, checkpoint, tmp_path, same_time):  # noqa: F811
     """All of them where the conversation spells out no control token; where it does, those that the
@@ -160,7 +160,7 @@ ASSEMBLED = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("source", ASSEMBLED)
 def test_a_token_that_a_template_assembles_around_a_role_is_one(source, checkpoint, tmp_path):
     messages = [{"role": role, "content": "Hi there"} for role in ("system", "user", "assistant", "tool")]
@@ -171,7 +171,7 @@ def test_a_token_that_a_template_assembles_around_a_role_is_one(source, checkpoi
         assert chat.controls_of(ids) == expected
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("source", ASSEMBLED)
 def test_content_forges_no_token_that_is_assembled_around_a_role(source, checkpoint, tmp_path):
     """Also where the token is not special, and the template writes it nowhere as a whole."""
@@ -190,7 +190,7 @@ BAD_ROLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_roles_that_are_not_known_are_refused(name, checkpoint, tmp_path):
     """In each message, a tool's too, whatever the template would do with it."""

@@ -15,11 +15,11 @@ from checkpoints import load_reference, make, reference_logits
 from engine import Model, convert, kernel, kernel_sets
 from internal import OK, ROOT, Error, lib
 from smol_reader import MODEL_FIELDS
+from structs import c_struct
 from transformers import LlamaConfig
 from transformers.activations import ACT2FN
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2_attention
 from transformers.models.llama.modeling_llama import (
-from structs import c_struct
     LlamaMLP,
     LlamaRMSNorm,
     LlamaRotaryEmbedding,

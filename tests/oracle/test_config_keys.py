@@ -22,7 +22,7 @@ from features import TWO_LAYERS, featured
 from test_logits import TOLERANCE, largest_difference
 
 EVERY = int(os.environ.get("SMOL_FAMILY_CASES", 4)) >= 40
-SAMPLE = 60  # of each family's 900 to 1,300 cases
+SAMPLE = 30  # of each family's 900 to 1,300 cases
 N_POSITIONS = 60  # past every window and original context
 VALUES = [None, True, False, 0, 1, 2, 3, -1, 0.0, 0.5, 1.0, 2.5, "x", "", "silu", "relu", "gelu",
           [], [1], [0, 1], ["full_attention", "sliding_attention"], {}, {"x": 1}]  # fmt: skip
@@ -146,4 +146,4 @@ def test_no_key_makes_an_answer_that_is_not_the_references(family, tmp_path):
         if found:
             complaints[".".join(place), json.dumps(value)] = found
     print(f"{family}: {len(every)} cases, {n_answers} answers")
-    assert complaints == {} and n_answers > 10
+    assert complaints == {} and n_answers > SAMPLE / 6

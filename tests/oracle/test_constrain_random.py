@@ -21,9 +21,9 @@ from jsonschema.validators import validator_for
 from test_constrain_schema import allows
 
 ALL = bool(os.environ.get("SMOL_TEST_ALL"))
-N_SCHEMAS = 4000 if ALL else 160
+N_SCHEMAS = 4000 if ALL else 80
 N_PARTS = 4  # so that several processes share the work
-N_WRITTEN, LIMIT = (40 if ALL else 5), 40  # schemas that models write for, and tokens of a text
+N_WRITTEN, LIMIT = (40 if ALL else 3), 40  # schemas that models write for, and tokens of a text
 decimal.getcontext().prec = 400
 EMPTY = "no value matches", "no text"
 

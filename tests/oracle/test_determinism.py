@@ -88,7 +88,7 @@ def test_tokens_cross_two_kv_blocks_and_all_of_them_a_span(case):
     assert max(LONG) < model.vocab_size
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("threads", THREADS)
 def test_logits_are_the_same_for_any_number_of_threads(threads, case):
     model, kv, expected = case
@@ -104,7 +104,7 @@ def test_logits_are_the_same_token_by_token(case):
         assert same_bits(eval_in_parts(context, TOKENS, [1] * len(TOKENS)), expected)
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("seed", range(6))
 def test_logits_are_the_same_for_random_splits(seed, case):
     model, kv, expected = case
@@ -143,7 +143,7 @@ def test_long_prompt_is_the_same_for_every_set_with_random_threads_and_splits(
         assert same_bits(eval_in_parts(context, LONG, random_sizes(seed, len(LONG))), expected)
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("keep", [0, 1, 63, 64, 65, 100, 128, 149])
 def test_truncated_context_forgets_the_rest(keep, case):
     """What comes after the newest position, here other tokens' keys and values, has no effect."""
@@ -355,7 +355,7 @@ def logits_in_state(state, model, ids, threads, kv):
     return logits, held_between and held_after
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("state", STATES)
 def test_callers_rounding_and_flushing_change_nothing_and_stay(state, threads, case, faint):

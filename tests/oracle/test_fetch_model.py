@@ -489,7 +489,7 @@ def test_a_part_that_is_whole_needs_only_its_name(tmp_path, tiny, fetch):
 CONFIG = {"type": "file", "oid": "0" * 40, "size": 3, "path": "config.json"}
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize(
     "listing",
     [CONFIG | {"path": path} for path in ("../config.json", "/etc/passwd", "a/b", "a\\b", "..", ".", "", "a\nb", "\x7f", 7, None)]

@@ -17,7 +17,6 @@ import pytest
 from blobs import read_blob, xxh3
 from internal import BUILD, OK, UNSUPPORTED, Error, lib
 from smol_reader import (
-from structs import c_struct
     BF16,
     BITS,
     F32,
@@ -31,6 +30,7 @@ from structs import c_struct
     Damaged,
     Unsupported,
 )
+from structs import c_struct
 
 pytestmark = pytest.mark.quick
 

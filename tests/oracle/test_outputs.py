@@ -127,7 +127,7 @@ def digest(data):
     return hashlib.sha256(data).hexdigest()
 
 
-@pytest.mark.sample(25)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("share", [0, 0.5, 0.99, 1.2])
 def test_a_full_disk_is_status_3_and_changes_nothing(tmp_path, blob, whole, name, share):
@@ -212,7 +212,7 @@ def test_a_folder_that_must_not_be_read_can_be_written_to(tmp_path, blob, whole,
 # --- what stands in the target's place --------------------------------------------------------
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("kind", ["file", "link", "dangling", "folder", "fifo", "device"])
 def test_what_stands_there_is_kept_unless_it_is_a_file_and_forced(tmp_path, blob, whole, name, kind):
@@ -313,7 +313,7 @@ def test_a_full_or_closed_standard_output_is_status_3(blob, name, target):
     assert_fails(result, 3, f"standard output: cannot write ({reason})")
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("name", WRITERS)
 def test_closed_standard_files_do_not_get_into_the_output(tmp_path, blob, whole, name, closed):
@@ -442,7 +442,7 @@ def little_memory():
 KINDS = ["fifo", "folder", "loop", "link to nothing", "device", "empty", "sparse", "sparse blob"]
 
 
-@pytest.mark.sample(80)
+@pytest.mark.sample(50)
 @pytest.mark.parametrize("kind", [*KINDS, "sparse text"])
 @pytest.mark.parametrize("name", READERS)
 def test_an_odd_file_is_refused_at_once_and_without_memory(tmp_path, blob, name, kind):
@@ -459,7 +459,7 @@ def test_an_odd_file_is_refused_at_once_and_without_memory(tmp_path, blob, name,
     assert names(tmp_path) == ["odd.safetensors"]
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("kind", [*KINDS, "sparse text"])
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "generation_config.json"])
 def test_an_odd_json_file_is_refused_at_once_and_without_memory(tmp_path, blob, name, kind):

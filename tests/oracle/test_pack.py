@@ -321,7 +321,7 @@ FOREIGN = {  # (status, what is said, bytes made from a blob of several frames)
 }
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("kind", FOREIGN)
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_pack_does_not_make_is_refused(kind, resume, tmp_path, demo_blob):

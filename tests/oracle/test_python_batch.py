@@ -249,7 +249,7 @@ def wait_until(condition, seconds=60):
 
 
 def test_killed_workers_lose_nothing(blob, tmp_path, monkeypatch):
-    lines = requests(400)
+    lines = requests(200)
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
     started_workers, start = [], _worker.Worker._start
 
@@ -321,7 +321,7 @@ def test_ctrl_c_ends_the_workers(blob, tmp_path):
 
 
 def test_runs_at_the_same_time_write_the_same(blob, tmp_path):
-    lines, out = requests(200), tmp_path / "out"
+    lines, out = requests(80), tmp_path / "out"
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
     processes = [begin(blob, tmp_path / "rows", out, "--workers", "1") for _ in range(3)]
     assert [(process.communicate(timeout=120), process.returncode)[1] for process in processes] == [OK] * 3

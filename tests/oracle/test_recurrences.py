@@ -126,6 +126,7 @@ def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, mo
     check_splits(model, 600, isa, monkeypatch)
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("seed", range(3))
 def test_any_way_back_leads_to_the_same_bits(model, seed):
     rng = np.random.default_rng(seed)

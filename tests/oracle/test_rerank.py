@@ -97,7 +97,7 @@ def training(repo_root):
     return tuple(training_texts(repo_root))
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_bert_scores_as_transformers_does(seed, training, tmp_path):
     r = random.Random(seed)
@@ -154,7 +154,7 @@ def modern_score(model, tokenizer, query, text):
         return float(model(input_ids=torch.tensor([tokenizer.encode(query, text).ids])).logits[0, 0])
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("seed", range(40))
 def test_modernbert_scores_as_transformers_does(seed, tmp_path):
     r = random.Random(seed)
@@ -214,7 +214,7 @@ def qwen_ids(tokenizer, query, text, most):
     return ids[: most - len(after)] + after
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_qwen3_scores_as_transformers_does(seed, tmp_path):
     r = random.Random(seed)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from internal import Error, lib
 from structs import c_struct
 
-ROUNDS = int(os.environ.get("SMOL_FUZZ_ROUNDS", 10000 if os.environ.get("SMOL_TEST_ALL") else 2000))
+ROUNDS = int(os.environ.get("SMOL_FUZZ_ROUNDS", 10000 if os.environ.get("SMOL_TEST_ALL") else 1000))
 SEED = int(os.environ.get("SMOL_FUZZ_SEED", "1"))
 MAX_RANK = 8
 

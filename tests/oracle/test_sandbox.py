@@ -106,7 +106,7 @@ def words(blob, tmp_path):
 # --- inside ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(50)
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("line", COMMANDS)
 def test_everything_is_as_it_is_outside(program, words, line, tmp_path):
     words, out = words(line), tmp_path / "out"
@@ -139,7 +139,7 @@ def refused_in(log):
 ENTERING = [line for line in COMMANDS + TIMED if not re.search("FOLDER|MISSING( |$)", line)]
 
 
-@pytest.mark.sample(50)
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("line", ENTERING)
 def test_no_call_that_is_needed_is_refused(program, words, line, tmp_path):
     refused = refused_calls(program, words(line), tmp_path / "log")

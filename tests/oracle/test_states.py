@@ -60,7 +60,7 @@ def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, mo
     check_splits(model, 600, isa, monkeypatch)
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("kv", KVS)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_way_back_leads_to_the_same_bits(model, kv, seed):

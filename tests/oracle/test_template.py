@@ -21,7 +21,7 @@ from unicode_tables import assert_generated
 
 pytestmark = pytest.mark.quick
 
-ROUNDS = int(os.environ.get("SMOL_TEMPLATE_ROUNDS", "25"))
+ROUNDS = int(os.environ.get("SMOL_TEMPLATE_ROUNDS", 25 if os.environ.get("SMOL_TEST_ALL") else 15))
 FOLDER = ROOT / "tests/data/templates"
 TOKENS = json.loads((FOLDER / "tokens.json").read_text())
 

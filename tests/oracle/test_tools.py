@@ -196,7 +196,7 @@ def test_the_style_is_found_in_the_template(styled):
     assert lib.smol_model_tool_style(model.handle).decode() == style
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 def test_what_templates_render_is_allowed_and_read_back(styled):
     style, model = styled
     rng = random.Random(1)
@@ -284,7 +284,7 @@ def test_what_a_style_cannot_write_is_refused(styled):
         Matcher(model, tools=[{"name": "f", "parameters": {"properties": {name: {"type": "string"}}}}])
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 def test_arguments_are_an_object_whatever_the_schema_says(styled):
     style, model = styled
     inner = {"properties": {"x": {"const": 1}}, "required": ["x"]}
@@ -381,7 +381,7 @@ def text_of(model, ids):
     return b"".join(parts)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 def test_any_answer_has_calls_that_are_valid(styled):
     """As of a sampler at an endless temperature. What is cut off is read as far as it goes."""
     style, model = styled

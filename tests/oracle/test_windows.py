@@ -58,7 +58,7 @@ def test_memory_does_not_grow_in_windowed_layers(model, kv):
         assert text.context.info().kv_bytes <= block_bytes * (n_blocks + 5 * most) / N_LAYERS
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kv", KVS)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_way_back_leads_to_the_same_bits(model, kv, seed):
