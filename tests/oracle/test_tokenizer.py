@@ -1,7 +1,7 @@
 """The tokenizer, from tokenizer.json to ids and back, against the package `tokenizers`."""
 
-import itertools
 import functools
+import itertools
 import json
 import os
 import random
