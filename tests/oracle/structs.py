@@ -44,8 +44,7 @@ def fields(header, body):
         kind = match["type"].removeprefix("const ")
         for name in match["names"].split(",") if "(" not in line else [match["names"]]:
             if "(" in name or "*" in name:
-                text = kind == "char" and name.count("*") == 1 and "const" in match["type"]
-                found = ctypes.c_char_p if text else ctypes.c_void_p
+                found = ctypes.c_char_p if kind == "char" and name.count("*") == 1 else ctypes.c_void_p
             elif kind.startswith("struct "):
                 found = c_struct(header, kind.removeprefix("struct "))
             else:
@@ -69,7 +68,7 @@ def plain(header, name):
 
 @functools.cache
 def c_struct(header, name, **types):
-    """The class of `struct name`, which the header or one that it includes defines. A pointer to const char is a c_char_p,
+    """The class of `struct name`, which the header or one that it includes defines. A pointer to char is a c_char_p,
     other pointers are a c_void_p, unless `types` has another type for a field."""
     (body,) = re.findall(rf"\bstruct {name}\s*{{([^}}]*)}}", preprocessed(header))
     found = [(field, types.get(field, kind)) for field, kind in fields(header, body)]
