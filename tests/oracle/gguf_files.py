@@ -142,7 +142,7 @@ def change(name, values, config):
         return permute(values, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
     if family.startswith("gemma") and name.endswith("norm.weight"):
         return values + 1
-    if family in DELTA and name.endswith("norm.weight") and "linear_attn" not in name:
+    if family in DELTA and (name.endswith("norm.weight") or "pre_fc_norm" in name) and "linear_attn" not in name:
         return values + 1
     if "conv.weight" in name or "conv1d.weight" in name:
         values = values.squeeze(1)
