@@ -136,13 +136,8 @@ static void group_rows(const struct pass *pass)
 static struct product_input view(const struct expert_use *use, const float *x, size_t width,
                                  struct quantized q)
 {
-    size_t groups = count_groups(width);
-    if (q.steps) {
-        q.steps += groups * GROUP_INPUTS * use->column;
-        q.scales += groups * use->column;
-        q.offsets += groups * use->column;
-    }
-    return smol_input(x ? x + use->first * width : NULL, use->n, width, q);
+    return smol_input(x ? x + use->first * width : NULL, use->n, width,
+                      smol_quantized_part(q, count_groups(width), use->column));
 }
 
 /* Returns the input of an expert: copies of its rows, or, if it has all, the layer's input. */

@@ -46,13 +46,8 @@ static struct by_head values_of(const struct pass *pass, size_t layer)
 static struct product_input head_input(const struct pass *pass, const struct by_head *b,
                                        size_t head)
 {
-    struct quantized q = pass->e->heads_q;
-    size_t groups = count_groups(b->weight->cols), column = head * smol_quantized_stride(pass->n);
-    if (q.steps) {
-        q.steps += groups * GROUP_INPUTS * column;
-        q.scales += groups * column;
-        q.offsets += groups * column;
-    }
+    const struct quantized q = smol_quantized_part(pass->e->heads_q, count_groups(b->weight->cols),
+                                                   head * smol_quantized_stride(pass->n));
     return smol_input(b->in + head * b->in_step, pass->n, pass->m->n_heads * b->in_step, q);
 }
 

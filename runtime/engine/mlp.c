@@ -77,8 +77,8 @@ static void store_rest(const struct mlp_rows *rows, size_t slice, float *activat
     const struct quantized *q = &rows->gated.quantized;
     for (size_t t = 0; t < q->n; t++)
         for (size_t i = 0; i < SLICE; i++) {
-            int8_t step = q->steps[((slice * SLICE + i) / 4 * q->stride + t) * 4 + i % 4];
-            activation[t * SLICE + i] -= (float)step * q->scales[slice * q->stride + t];
+            float *at = activation + t * SLICE + i;
+            *at = quantized_rest(q, slice * SLICE + i, t, *at);
         }
     rows->pass->e->kernels->quantize_slice(activation, q->n, &rows->gated.rest, slice);
 }

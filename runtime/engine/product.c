@@ -18,11 +18,24 @@ struct product_input smol_input_with_rest(struct product_input input, struct qua
     return input;
 }
 
+struct quantized smol_quantized_part(struct quantized q, size_t groups, size_t column)
+{
+    if (q.steps) {
+        q.steps += groups * GROUP_INPUTS * column;
+        q.scales += groups * column;
+        q.offsets += groups * column;
+    }
+    return q;
+}
+
 static struct quantized quantized_rows(struct quantized q, size_t first, size_t n)
 {
-    if (q.steps)
-        q = (struct quantized){q.steps + 4 * first, q.scales + first, q.offsets + first, n,
-                               q.stride};
+    q.n = n;
+    if (q.steps) {
+        q.steps += 4 * first;
+        q.scales += first;
+        q.offsets += first;
+    }
     return q;
 }
 
@@ -36,14 +49,10 @@ struct product_input smol_input_rows(const struct product_input *input, size_t f
 /* Quantizes what the rounding left of row t. */
 static void prepare_rest(struct pass *pass, const struct product_input *input, size_t t)
 {
-    const struct quantized *q = &input->quantized;
     const float *row = input->x + t * input->width;
     float *left = pass->e->left + t * pass->e->left_width;
-    for (size_t i = 0; i < input->width; i++) {
-        size_t quad = i / 4, group = i / GROUP_INPUTS;
-        int8_t step = q->steps[(quad * q->stride + t) * 4 + i % 4];
-        left[i] = row[i] - (float)step * q->scales[group * q->stride + t];
-    }
+    for (size_t i = 0; i < input->width; i++)
+        left[i] = quantized_rest(&input->quantized, i, t, row[i]);
     pass->e->kernels->quantize(left, input->width, &input->rest, t);
 }
 

@@ -23,6 +23,10 @@ static inline size_t smol_quantized_stride(size_t n)
 /* Returns an input of the n rows of x (n, width) and of their quantized copy. */
 struct product_input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
 
+/* Returns the part of a copy that holds inputs of `groups` groups, from token `column` on, one
+ * after the other: copies of different numbers of rows share its memory that way. */
+struct quantized smol_quantized_part(struct quantized q, size_t groups, size_t column);
+
 /* Adds the copy of what the rounding leaves to an input, which only int8 encoders have. */
 struct product_input smol_input_with_rest(struct product_input input, struct quantized rest);
 

@@ -39,6 +39,13 @@ struct quantized {
     size_t n, stride;
 };
 
+/* Returns what the rounding left of x, which is input i of token t. */
+static inline float quantized_rest(const struct quantized *q, size_t i, size_t t, float x)
+{
+    int8_t step = q->steps[(i / 4 * q->stride + t) * 4 + i % 4];
+    return x - (float)step * q->scales[i / GROUP_INPUTS * q->stride + t];
+}
+
 /* Element type of the KV cache. */
 enum kv_type { KV_F32, KV_F16, KV_INT8, KV_INT4, KV_TYPES };
 
