@@ -705,7 +705,8 @@ def gguf_files():
 
     sizes = {"block_count": 1, "context_length": 8, "embedding_length": 32, "feed_forward_length": 32,
              "attention.head_count": 1, "attention.head_count_kv": 1, "rope.dimension_count": 32}  # fmt: skip
-    model = [ARCH, *(pair(f"llama.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items())]
+    model = [ARCH, *(pair(f"llama.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()),
+             pair("llama.attention.layer_norm_rms_epsilon", F32, bytes(4))]  # fmt: skip
     model += [pair("tokenizer.chat_template", STRING, text("{{ bos_token }}")),
               pair("tokenizer.ggml.bos_token_id", U32, bytes(4))]  # fmt: skip
     letters = ["a", "b", "ab", "<s>"]
@@ -726,6 +727,7 @@ def gguf_files():
     model = [pair("general.architecture", STRING, text("qwen35"))]
     model += [pair(f"qwen35.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()]
     model += [pair("qwen35.attention.layer_norm_rms_epsilon", F32, bytes(4)),
+              pair("qwen35.context_length", U32, bytes(4)),
               pair("qwen35.attention.recurrent_layers", ARRAY, items(7, 2, b"\1\0")),
               pair("qwen35.rope.dimension_sections", ARRAY, numbers(5, "i", 1, 1, 1, 0))]  # fmt: skip
     shapes = {"token_embd.weight": (2, 3), "blk.0.attn_qkv.weight": (2, 12), "blk.0.attn_gate.weight": (2, 8),

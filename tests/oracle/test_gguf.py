@@ -254,6 +254,13 @@ def test_transformers_reads_the_same_experts_and_states(name, tmp_path):
         assert np.abs(ours.logits(IDS) - theirs).max() < 1e-4 * np.ptp(theirs)
 
 
+def stored_columns(key, n, config):
+    """The column of a matrix that each column of the file is: blocks hold heads in the file's order."""
+    if config["model_type"] in gguf_files.TILED and key.endswith("linear_attn.out_proj.weight"):
+        return gguf_files.tile(np.arange(n), config, config["linear_value_head_dim"])
+    return np.arange(n)
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["F16", "Q4_1", "Q8_0"])
 @pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe", "qwen3_5moe", "qwen3next"])
@@ -262,11 +269,14 @@ def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
     folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name])
     path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[kind])
     known = undo_exp(folder, tmp_path / "known")
+    config = json.loads((folder / "config.json").read_text())
     weights = load_file(known / "model.safetensors")
     for key, tensor in weights.items():
         if tensor.ndim > 1 and "conv" not in key or "_proj.weight" in key:
-            values = gguf.dequantize(gguf.quantize(tensor.float().numpy(), QUANT[kind]), QUANT[kind])
-            weights[key] = torch.from_numpy(values.astype(np.float32))
+            order = stored_columns(key, tensor.shape[-1], config)
+            values = np.take(tensor.float().numpy(), order, -1)
+            values = gguf.dequantize(gguf.quantize(values, QUANT[kind]), QUANT[kind]).astype(np.float32)
+            weights[key] = torch.from_numpy(np.take(values, np.argsort(order), -1))
     save_file(weights, known / "model.safetensors", metadata={"format": "pt"})
     for dtype in ("f32", "int8", "int4"):
         same_blobs(path, known, tmp_path, dtype)
@@ -312,7 +322,7 @@ def test_layers_that_predict_further_tokens_are_skipped_with_a_message(name, tmp
     path = gguf_files.write(tmp_path / "x.gguf", folder)
     same_blobs(path, undo_exp(folder, tmp_path / "known"), tmp_path)
     done = smolconv(path, tmp_path / "told.smol")
-    assert re.search(r"skipped: 24 tensors of the prediction of further tokens", done.stderr), done.stderr
+    assert re.search(r"skipped: \d+ tensors of the prediction of further tokens", done.stderr), done.stderr
     assert json.loads(smolconv("inspect", "--json", path).stdout)["skipped"]
 
 
