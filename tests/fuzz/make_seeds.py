@@ -103,13 +103,21 @@ def adapters():
     def seed(tensors, **settings):
         return compact({"peft_type": "LORA", "bias": "none"} | settings) + b"\0" + header_of(save(tensors))
 
-    query, up = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.up_proj"
+    query, down = "model.layers.0.self_attn.q_proj", "model.layers.0.mlp.down_proj"
+    experts = "model.layers.1.mlp.experts"
     yield "one", seed(pair(query, 2, 2, 3), r=3, lora_alpha=6, target_modules=["q_proj"])
-    patterns = {"rank_pattern": {"up_proj": 2, "^" + query: 1}, "alpha_pattern": {"1.mlp.up_proj": 0.5}}
-    yield "patterns", seed(pair(query, 2, 2, 1) | pair(up, 3, 2, 2), use_rslora=True, **patterns)
+    patterns = {"rank_pattern": {"down_proj": 2, "^" + query: 1}, "alpha_pattern": {"0.mlp.down_proj": 0.5}}
+    yield "patterns", seed(pair(query, 2, 2, 1) | pair(down, 2, 3, 2), use_rslora=True, **patterns)
     copy = {"base_model.model.lm_head.base_layer.weight": torch.full((5, 2), 0.0)}
     yield "output", seed(pair("lm_head", 5, 2, 8) | copy)
-    yield "fused", seed(pair("model.layers.0.mlp.gate_up_proj", 5, 2, 8))
+    yield "fused", seed(pair("model.layers.0.mlp.gate_up_proj", 6, 2, 8))
+    yield "expert", seed(pair(experts + ".1.up_proj", 2, 2, 8))
+    stacks = ["mlp.experts.gate_up_proj", "experts.down_proj", "mlp.gate.weight"]
+    rank = {"rank_pattern": {r".*\.gate_up_proj": 1}}
+    halves = pair(experts + ".base_layer", 4, 2, 2) | pair(experts, 2, 2, 6) | pair("model.layers.1.mlp.gate", 2, 2, 3)
+    yield "stacks", seed(halves, r=3, peft_version="0.19.1", target_parameters=stacks, **rank)
+    yield "stack", seed(pair(experts, 4, 2, 2), r=1, peft_version="0.20.0", target_parameters=[experts + ".gate_up_proj"])
+    yield "old", seed(pair(experts, 2, 4, 2), r=1, peft_version="0.18.1", target_parameters=stacks[:1])
     yield "dora", seed(pair(query, 2, 2, 8), use_dora=True)
     yield "none", b"{}"
 
