@@ -705,7 +705,7 @@ def masks():
 
 
 def gguf_files():
-    """A container, a model with each kind of tokenizer, and one of blocks."""
+    """A container, a model with each kind of tokenizer, values of other types, and heads in another order."""
     from hostile_gguf import ARCH, ARRAY, BASE, F32, GPT2, MERGES, STRING, U32, assemble, items, pair, tensor, text, tokens
 
     def numbers(kind, form, *values):
@@ -713,7 +713,8 @@ def gguf_files():
 
     sizes = {"block_count": 1, "context_length": 8, "embedding_length": 32, "feed_forward_length": 32,
              "attention.head_count": 1, "attention.head_count_kv": 1, "rope.dimension_count": 32}  # fmt: skip
-    model = [ARCH, *(pair(f"llama.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items())]
+    model = [ARCH, *(pair(f"llama.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()),
+             pair("llama.attention.layer_norm_rms_epsilon", F32, bytes(4))]  # fmt: skip
     model += [pair("tokenizer.chat_template", STRING, text("{{ bos_token }}")),
               pair("tokenizer.ggml.bos_token_id", U32, bytes(4))]  # fmt: skip
     letters = ["a", "b", "ab", "<s>"]
@@ -728,6 +729,23 @@ def gguf_files():
     yield "container", BASE
     yield "bytes", assemble([*model, *GPT2, MERGES, tokens(*letters), kinds], table, bytes(at))
     yield "pieces", assemble([*model, *pieces], table, bytes(at))
+    sizes = {"block_count": 2, "embedding_length": 2, "attention.head_count": 1, "nextn_predict_layers": 1,
+             "ssm.conv_kernel": 2, "ssm.state_size": 1, "ssm.group_count": 2, "ssm.time_step_rank": 4,
+             "ssm.inner_size": 8}  # fmt: skip
+    model = [pair("general.architecture", STRING, text("qwen35"))]
+    model += [pair(f"qwen35.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()]
+    model += [pair("qwen35.attention.layer_norm_rms_epsilon", F32, bytes(4)),
+              pair("qwen35.context_length", U32, bytes(4)),
+              pair("qwen35.attention.recurrent_layers", ARRAY, items(7, 2, b"\1\0")),
+              pair("qwen35.rope.dimension_sections", ARRAY, numbers(5, "i", 1, 1, 1, 0))]  # fmt: skip
+    shapes = {"token_embd.weight": (2, 3), "blk.0.attn_qkv.weight": (2, 12), "blk.0.attn_gate.weight": (2, 8),
+              "blk.0.ssm_conv1d.weight": (2, 12), "blk.0.ssm_a": (4,), "blk.0.ssm_alpha.weight": (2, 4),
+              "blk.0.ssm_out.weight": (8, 2), "blk.1.nextn.eh_proj.weight": (4, 2)}  # fmt: skip
+    table, at = [], 0
+    for name, dims in shapes.items():
+        table.append(tensor(name, dims, 0, at))
+        at += -(-4 * dims[0] * (dims + (1,))[1] // 32) * 32
+    yield "heads", assemble(model, table, bytes(at))
     yield "values", assemble([pair("flag", 7, b"\1"), pair("real", 12, bytes(8)), pair("list", ARRAY, numbers(3, "h", 1, -1))], ())
 
 
