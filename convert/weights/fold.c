@@ -23,6 +23,18 @@ static bool is_of_state(const struct fold *fold, size_t record)
            layer_has_state(model, smol_stats_layer(fold->header, record));
 }
 
+/* Returns whether a record is about the input of the last matrix of queries, after its norm. */
+static bool is_of_query(const struct fold *fold, size_t record)
+{
+    size_t output = stats_output(fold->header);
+    return record > output && record - output <= stats_queries(fold->header);
+}
+
+static size_t query_record(const struct fold *fold, uint32_t layer)
+{
+    return smol_stats_record(fold->header, (struct stats_place){STATS_QUERY, layer, 0});
+}
+
 /* Returns the record about what a layer's state gives. */
 static size_t state_record(const struct fold *fold, uint32_t layer)
 {
@@ -37,6 +49,10 @@ static size_t offset_of(const struct fold *fold, size_t record)
     size_t offset = 0, output = stats_output(header);
     for (size_t i = 0; i < record && i <= output; i++)
         offset += smol_stats_width(header, i);
+    if (record > output && model_has_latent(fold->model)) {
+        size_t n = record - output - 1, most = stats_queries(header);
+        return offset + (n < most ? n : most) * header->query_rank;
+    }
     if (record > output)
         offset += fold->model->hybrid.parallel ? (record - output - 1) * header->state_width
                                                : (record - output - 1) / 2 * header->expert_width;
@@ -52,19 +68,21 @@ static bool state_folds(const struct blob_model *model)
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
  * residual stream itself has no norm, a norm for two inputs would have two factors, an activation
- * without a gate is not linear in its input, nor are values that are clipped, a tied embedding is
- * looked up too, and values of latent vectors are left alone. */
+ * without a gate is not linear in its input, nor are values that are clipped, and a tied embedding
+ * is looked up too. What enters the parts of heads is left alone. */
 static bool can_fold(const struct fold *fold, size_t record)
 {
     const struct blob_model *model = fold->model;
-    if (is_of_expert(fold, record))
+    if (is_of_expert(fold, record) || is_of_query(fold, record))
         return true;
+    if (model_has_latent(model) && record > stats_output(fold->header))
+        return false;
     if (record == stats_output(fold->header))
         return !model->tied_embeddings;
     if (is_of_state(fold, record))
         return state_folds(model);
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
-        return model->experts.qkv_clip <= 0 && !model_has_latent(model);
+        return model->experts.qkv_clip <= 0;
     if (record % STATS_PER_LAYER == STATS_GATED)
         return !(model->blocks & BLOCK_NO_GATE) && smol_stats_width(fold->header, record) > 0;
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
@@ -111,7 +129,7 @@ static smol_status fill_record(const struct stats_file *stats, const struct fold
     for (size_t i = 0; i < n; i++)
         fold->factors[offset + i] = stats_diagonal(stats, record, values, i);
     if (record < stats_output(fold->header) && record % STATS_PER_LAYER == STATS_ATTENDED &&
-        !is_of_state(fold, record))
+        !is_of_state(fold, record) && !model_has_latent(fold->model))
         share_heads(fold->model, fold->factors + offset);
     make_factors(fold->factors + offset, n, fold->inverses + offset);
     return SMOL_OK;
@@ -147,7 +165,8 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
     if (!fold->factors || !fold->inverses || !fold->values)
         status = smol_fail_memory(error, "the factors of the inputs");
     for (size_t i = 0; !status && i < end; i++)
-        if ((i <= stats_output(&stats->header) || is_of_expert(fold, i) || is_of_state(fold, i)) &&
+        if ((i <= stats_output(&stats->header) || is_of_expert(fold, i) || is_of_state(fold, i) ||
+             is_of_query(fold, i)) &&
             can_fold(fold, i))
             status = fill_record(stats, fold, i, error);
     if (status)
@@ -172,7 +191,7 @@ const float *smol_fold_inverses(const struct fold *fold, size_t record)
     if (!fold->model)
         return NULL;
     if (record > stats_output(fold->header) && !is_of_expert(fold, record) &&
-        !is_of_state(fold, record))
+        !is_of_state(fold, record) && !model_has_latent(fold->model))
         record = stats_record(STATS_MLP, smol_stats_layer(fold->header, record));
     return can_fold(fold, record) ? fold->inverses + offset_of(fold, record) : NULL;
 }
@@ -210,8 +229,12 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
         return (struct fold_factors){NULL, inverses_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_Q:
         if (m->latent.q_rank > 0)
-            return none;
+            return (struct fold_factors){NULL, record_factors(fold, query_record(fold, layer))};
         return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENTION, layer)};
+    case ROLE_ATTN_Q_DOWN_NORM:
+        return (struct fold_factors){NULL, smol_fold_inverses(fold, query_record(fold, layer))};
+    case ROLE_ATTN_V_UP:
+        return (struct fold_factors){inverses_of(fold, STATS_ATTENDED, layer), NULL};
     case ROLE_ATTN_Q_DOWN:
     case ROLE_ATTN_K:
     case ROLE_ATTN_GATE:

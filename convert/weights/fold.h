@@ -14,7 +14,7 @@ struct fold {
     const struct blob_model *model;    /* NULL: nothing is folded */
     const struct stats_header *header; /* of the statistics */
     float *factors;  /* for each layer, of the inputs of q, of o, of gate and of down; the output's;
-                        each expert's of its down, or each state's */
+                        each expert's of its down, or each state's, or each layer's of queries */
     float *inverses; /* 1 / factors */
     float *values;   /* (n_layers, n_kv_heads * head_dim): inverses for the rows of v */
 };
