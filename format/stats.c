@@ -118,7 +118,8 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
     for (size_t i = 0; i < STATS_PER_LAYER; i++)
         fits = fits && header->widths[i] >= 1 && header->widths[i] <= MODEL_MAX_INTERMEDIATE;
     if (!fits || header->widths[0] != header->widths[2] || !layers_fit(header) ||
-        !heads_fit(header) || (header->kind != STATS_GRAM && header->kind != STATS_DIAGONAL) || header->n_tokens == 0)
+        !heads_fit(header) || (header->kind != STATS_GRAM && header->kind != STATS_DIAGONAL) ||
+        header->n_tokens == 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: the header has a value out of range (offset 0): make the file again",
                          path);
@@ -210,7 +211,7 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
         return header->state_width;
     if (record > output && header->minor == STATS_LATENT) {
         size_t number = record - output - 1, queries = stats_queries(header);
-        return number < queries               ? header->query_rank
+        return number < queries              ? header->query_rank
                : (number - queries) % 2 == 0 ? header->query_dim
                                              : header->latent_width;
     }
@@ -227,12 +228,12 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
 size_t smol_stats_matrix(const struct stats_header *header, enum tensor_role role, uint32_t layer)
 {
     static const unsigned char of_role[ROLE_COUNT] = {
-        [ROLE_ATTN_Q] = 0,     [ROLE_ATTN_K] = 1,       [ROLE_ATTN_V] = 2,
-        [ROLE_ATTN_O] = 3,     [ROLE_MLP_GATE] = 4,     [ROLE_MLP_UP] = 5,
-        [ROLE_MLP_DOWN] = 6,   [ROLE_MIXER_IN] = 0,     [ROLE_MIXER_OUT] = 3,
-        [ROLE_MIXER_GATE] = 1, [ROLE_MIXER_STEP] = 2,   [ROLE_MIXER_RATE] = 7,
-        [ROLE_ATTN_GATE] = 7,  [ROLE_ROUTER] = 8,       [ROLE_EXPERT_GATE] = 9,
-        [ROLE_EXPERT_UP] = 10, [ROLE_EXPERT_DOWN] = 11, [ROLE_ATTN_V_UP] = 2,
+        [ROLE_ATTN_Q] = 0,      [ROLE_ATTN_K] = 1,       [ROLE_ATTN_V] = 2,
+        [ROLE_ATTN_O] = 3,      [ROLE_MLP_GATE] = 4,     [ROLE_MLP_UP] = 5,
+        [ROLE_MLP_DOWN] = 6,    [ROLE_MIXER_IN] = 0,     [ROLE_MIXER_OUT] = 3,
+        [ROLE_MIXER_GATE] = 1,  [ROLE_MIXER_STEP] = 2,   [ROLE_MIXER_RATE] = 7,
+        [ROLE_ATTN_GATE] = 7,   [ROLE_ROUTER] = 8,       [ROLE_EXPERT_GATE] = 9,
+        [ROLE_EXPERT_UP] = 10,  [ROLE_EXPERT_DOWN] = 11, [ROLE_ATTN_V_UP] = 2,
         [ROLE_ATTN_Q_DOWN] = 7, [ROLE_ATTN_K_UP] = 8,
     };
     static const unsigned char beside[ROLE_COUNT] = {

@@ -77,7 +77,7 @@ struct stats_header {
     uint8_t sparse[STATS_LAYERS / 8];   /* or experts */
     /* from here on from minor 3 on, otherwise zero */
     uint32_t n_heads;
-    uint32_t query_rank;           /* of the input of q; 0: it is that of the layer */
+    uint32_t query_rank;              /* of the input of q; 0: it is that of the layer */
     uint32_t query_dim, latent_width; /* of those of a head's parts of k_up and v_up */
 };
 

@@ -52,8 +52,8 @@ struct weight_stream {
     size_t n_tasks;
     struct level_search *searches; /* for each table of the mix */
     size_t next_task;              /* where the next batch begins */
-    uint64_t next_row; /* counted from the task's first */
-    uint64_t capacity; /* bytes of a batch */
+    uint64_t next_row;             /* counted from the task's first */
+    uint64_t capacity;             /* bytes of a batch */
     struct tile_batch *made, *written;
     struct tile_batch batches[2];
     uint64_t max_cols;
@@ -181,9 +181,9 @@ static smol_status report(const struct weight_stream *s, const struct finding *f
 static void use_inputs(struct weight_stream *s, const struct blob_model *model, struct task *task)
 {
     const struct blob_tensor *layout = &task->weight.layout;
-    task->record =
-        layout->dtype > DTYPE_INT8 ? smol_inputs_record(&s->inputs, layout, model, task->row)
-                                   : NO_RECORD;
+    task->record = layout->dtype > DTYPE_INT8
+                       ? smol_inputs_record(&s->inputs, layout, model, task->row)
+                       : NO_RECORD;
     if (task->record == NO_RECORD)
         return;
     task->rule.importance = s->inputs.importance;
