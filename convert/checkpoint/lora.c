@@ -366,20 +366,46 @@ struct pair_search {
     const struct lora_settings *settings;
     const struct blob_model *model;
     bool *used;                   /* (n_tensors): the adapter's tensors that were found */
-    char module[MAX_MODULE];      /* the adapter's tensors have its name */
-    char target[MAX_MODULE + 16]; /* the module or parameter that settings name */
+    bool is_nested;               /* the adapter is of a model that contains the language model */
+    char module[MAX_MODULE + 16]; /* the adapter's tensors have its name */
+    char target[MAX_MODULE + 32]; /* the module or parameter that settings name */
     struct lora_pair stacks[2];   /* of a layer's experts: of gates and ups, and of downs */
 };
 
 static const struct safetensors_tensor *find_of(struct pair_search *search, const char *what)
 {
-    char name[MAX_MODULE + 64];
+    char name[MAX_MODULE + 96];
     const struct safetensors *weights = &search->lora->weights;
     snprintf(name, sizeof name, "base_model.model.%s.%s", search->module, what);
     const struct safetensors_tensor *found = smol_safetensors_find(weights, name);
     if (found)
         search->used[found - weights->tensors] = true;
     return found;
+}
+
+static const char outer[] = "model.", inner[] = "model.language_model.";
+
+/* Returns whether the adapter's names are those of a model that contains the language model. */
+static bool is_nested(const struct safetensors *weights)
+{
+    static const char before[] = "base_model.model.";
+    size_t n = sizeof before - 1;
+    for (size_t i = 0; i < weights->n_tensors; i++) {
+        const char *name = weights->tensors[i].name;
+        if (strncmp(name, before, n) == 0 && strncmp(name + n, inner, sizeof inner - 1) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Sets search->module to the first n bytes of a name, as the adapter has it. */
+static void set_module(struct pair_search *search, const char *name, size_t n)
+{
+    bool moves =
+        search->is_nested && n >= sizeof outer && strncmp(name, outer, sizeof outer - 1) == 0;
+    size_t skipped = moves ? sizeof outer - 1 : 0;
+    snprintf(search->module, sizeof search->module, "%s%.*s", moves ? inner : "",
+             (int)(n - skipped), name + skipped);
 }
 
 /* Finds the halves of the change of `n` stacked matrices (rows, cols), and their scale. Without
@@ -459,9 +485,8 @@ static bool name_stack(struct pair_search *search, const struct safetensors_tens
     static const char experts[] = ".experts";
     const char *end = strstr(base->name, experts);
     size_t n = end ? (size_t)(end - base->name) + sizeof experts - 1 : 0;
-    snprintf(search->module, sizeof search->module, "%.*s", (int)n, base->name);
-    snprintf(search->target, sizeof search->target, "%.*s.%s", (int)n, base->name,
-             stack_names[is_down]);
+    set_module(search, base->name, n);
+    snprintf(search->target, sizeof search->target, "%s.%s", search->module, stack_names[is_down]);
     return end && is_listed(search->settings->parameters, search->target);
 }
 
@@ -471,7 +496,7 @@ static bool name_stack(struct pair_search *search, const struct safetensors_tens
 static smol_status find_stack(struct pair_search *search, const struct safetensors_tensor *base,
                               bool is_down, struct lora_pair *stack)
 {
-    static const char inner[] = ".base_layer";
+    static const char wrapped[] = ".base_layer";
     const struct lora_settings *settings = search->settings;
     *stack = (struct lora_pair){0};
     bool is_inner = !is_down && name_stack(search, base, true);
@@ -483,8 +508,8 @@ static smol_status find_stack(struct pair_search *search, const struct safetenso
                          "later: the change of stacked experts that older versions of PEFT made %s",
                          settings->file.path, search->target, instead);
     size_t length = strlen(search->module);
-    if (is_inner && length + sizeof inner <= sizeof search->module)
-        memcpy(search->module + length, inner, sizeof inner);
+    if (is_inner && length + sizeof wrapped <= sizeof search->module)
+        memcpy(search->module + length, wrapped, sizeof wrapped);
     smol_status status = find_halves(search, search->model->experts.n_experts,
                                      base->shape[0] * (is_down ? 1 : 2), base->shape[1], stack);
     if (status || stack->a)
@@ -528,8 +553,7 @@ static bool name_module(struct pair_search *search, const struct safetensors_ten
     size_t length = strlen(name), n = length - (sizeof end - 1);
     if (base->rank != 2 || length < sizeof end || n >= MAX_MODULE || strcmp(name + n, end) != 0)
         return false;
-    memcpy(search->module, name, n);
-    search->module[n] = '\0';
+    set_module(search, name, n);
     return true;
 }
 
@@ -629,6 +653,7 @@ static smol_status open_weights(struct lora *lora, const struct lora_settings *s
     struct pair_search search = {.lora = lora, .settings = s, .model = model};
     search.used = calloc(lora->weights.n_tensors + 1, sizeof *search.used);
     lora->pairs = calloc(smol_tensor_count(model), sizeof *lora->pairs);
+    search.is_nested = is_nested(&lora->weights);
     status = search.used && lora->pairs ? find_pairs(&search, tensors)
                                         : smol_fail_memory(error, "the adapter's matrices");
     free(search.used);

@@ -55,10 +55,10 @@ void smol_input_observe(const struct worker *w, struct stats_place place,
     uint32_t n_parts = observer->parts(observer->user, place);
     struct pool_stage stage = pool_stage(w->thread, n_parts ? (uint32_t)input->n : 0);
     while (smol_pool_claim(&stage))
-        observer->look(observer->user, place, input->x, stage.item);
+        observer->look(observer->user, place, input->x + stage.item * input->width, stage.item);
     stage = pool_stage(w->thread, n_parts);
     while (smol_pool_claim(&stage))
-        observer->see(observer->user, place, input->x, input->n, stage.item);
+        observer->see(observer->user, place, input->x, input->width, input->n, stage.item);
 }
 
 /* to += from, n elements; a constant inner count lets the compiler unroll whole tiles */

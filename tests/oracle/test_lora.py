@@ -1,6 +1,7 @@
 """--lora: adapters that PEFT made, merged at conversion, give the weights of PEFT's own merge in float32;
 what would not is refused."""
 
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -16,6 +17,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE
+from test_nested import make_nested
+from transformers import AutoModelForImageTextToText
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -31,10 +34,10 @@ def base(tmp_path_factory):
     return make(tmp_path_factory.mktemp("base"), tie_word_embeddings=False)
 
 
-def adapt(base, folder, seed=1, dtype=torch.float32, **settings):
+def adapt(base, folder, seed=1, dtype=torch.float32, load=load_reference, **settings):
     """An adapter whose every number matters. Returns its folder."""
     config = LoraConfig(task_type="CAUSAL_LM", **settings)
-    model = get_peft_model(load_reference(base), config)
+    model = get_peft_model(load(base), config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -179,9 +182,9 @@ def checkpoint_of(model, base, folder):
     return folder
 
 
-def assert_merged(base, adapter, tmp_path):
+def assert_merged(base, adapter, tmp_path, load=load_reference):
     """The blob with the adapter is that of PEFT's merge, to a rounding or two. Returns the roles that changed."""
-    model = PeftModel.from_pretrained(load_reference(base).double(), adapter).merge_and_unload()
+    model = PeftModel.from_pretrained(load(base).double(), adapter).merge_and_unload()
     theirs = converted(tmp_path / "theirs.smol", "--dtype", "f32", checkpoint_of(model, base, tmp_path / "theirs"))
     before = converted(tmp_path / "before.smol", "--dtype", "f32", base)
     ours = converted(tmp_path / "ours.smol", "--dtype", "f32", "--lora", adapter, base)
@@ -355,6 +358,27 @@ def test_modules_that_peft_turns_into_stacks_are_merged(family, tmp_path):
     assert set(settings["target_parameters"]) == {"gate_up_proj", "down_proj", "gate.weight"}
     assert settings["rank_pattern"] == {r".*\.gate_up_proj": 4}
     assert kinds(assert_merged(base, adapter, tmp_path)) >= EXPERT_ROLES | {"router", "attn_q"}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("family", ["qwen3_5moe", "gemma3"])
+def test_adapters_of_models_that_read_pictures_are_merged(family, tmp_path):
+    """Their names, and those in their settings, have the language model's place."""
+    base = tmp_path / "base"
+    make_nested(featured(family), family, base)
+    settings = {
+        "qwen3_5moe": dict(target_modules=r".*language_model.*\.[qo]_proj", target_parameters=STACKS, alpha_pattern={"experts.down_proj": 2}),
+        "gemma3": dict(
+            target_modules=["model.language_model.layers.0.self_attn.q_proj", "language_model.layers.1.mlp.up_proj"],
+            rank_pattern={"^model.language_model.layers.0.self_attn.q_proj": 5}, alpha_pattern={"language_model.layers.1.mlp.up_proj": 9},
+        ),
+    }[family]  # fmt: skip
+    load = functools.partial(AutoModelForImageTextToText.from_pretrained, dtype=torch.float32)
+    changed = assert_merged(base, adapt(base, tmp_path / "adapter", load=load, r=3, **settings), tmp_path, load)
+    if family == "gemma3":
+        assert changed == {"layers.0.attn_q", "layers.1.mlp_up"}
+    else:
+        assert kinds(changed) == EXPERT_ROLES | {"attn_q", "attn_gate", "attn_o"}
 
 
 def separate_experts(weights):
