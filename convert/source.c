@@ -342,8 +342,8 @@ static smol_status open_adapter(struct source *source, const struct option_texts
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "--lora: adapters of models with latent vectors are not supported: merge "
                          "it with PEFT, save the model and convert that");
-    size_t n = smol_tensor_count(&source->config.model);
-    return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
+    return smol_lora_open(adapters->items[0], &source->config.model, source->tensors, &source->lora,
+                          error);
 }
 
 /* Refuses a checkpoint that has a tokenizer, but no tokenizer.json. */

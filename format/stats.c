@@ -34,6 +34,16 @@ static void describe_layers(const struct blob_model *model, struct stats_header 
     }
 }
 
+/* Describes attention to latent vectors. */
+static void describe_latent(const struct blob_model *model, struct stats_header *header)
+{
+    header->minor = STATS_LATENT;
+    header->n_heads = model->n_heads;
+    header->query_rank = model->latent.q_rank;
+    header->query_dim = model->latent.query_dim;
+    header->latent_width = model->latent.kv_rank;
+}
+
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header)
 {
     memcpy(header->magic, STATS_MAGIC, STATS_MAGIC_SIZE);
@@ -48,6 +58,19 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
     if (model->experts.n_experts > 0 || model->states.kind > STATE_SHORT_CONV || is_wide ||
         model->blocks & BLOCK_ATTENTION_GATE)
         describe_layers(model, header);
+    if (model_has_latent(model))
+        describe_latent(model, header);
+}
+
+/* Returns whether the fields of minor 3 are in their ranges, or zero in others. */
+static bool heads_fit(const struct stats_header *header)
+{
+    if (header->minor != STATS_LATENT)
+        return true; /* they are not in the file */
+    return header->n_heads >= 1 && header->n_heads <= MODEL_MAX_HEADS &&
+           header->query_rank <= MODEL_MAX_HIDDEN && header->query_dim >= 1 &&
+           header->query_dim <= MAX_HEAD_DIM && header->latent_width >= 1 &&
+           header->latent_width <= MAX_HEAD_DIM;
 }
 
 /* Returns whether the fields from minor 1 on are in their ranges, and agree with each other.
@@ -69,6 +92,8 @@ static bool layers_fit(const struct stats_header *header)
     if ((n_stateful > 0) != (header->state_width > 0) || (n_sparse > 0) != (header->n_experts > 0))
         return false;
     if (header->minor == STATS_BESIDE && (n_stateful == 0 || n_sparse > 0))
+        return false;
+    if (header->minor == STATS_LATENT && (n_stateful > 0 || n_sparse > 0))
         return false;
     if (header->n_experts == 0)
         return header->expert_width == 0 && header->shared_width == 0;
@@ -93,7 +118,8 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
     for (size_t i = 0; i < STATS_PER_LAYER; i++)
         fits = fits && header->widths[i] >= 1 && header->widths[i] <= MODEL_MAX_INTERMEDIATE;
     if (!fits || header->widths[0] != header->widths[2] || !layers_fit(header) ||
-        (header->kind != STATS_GRAM && header->kind != STATS_DIAGONAL) || header->n_tokens == 0)
+        !heads_fit(header) || (header->kind != STATS_GRAM && header->kind != STATS_DIAGONAL) ||
+        header->n_tokens == 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: the header has a value out of range (offset 0): make the file again",
                          path);
@@ -119,6 +145,8 @@ size_t smol_stats_experts(const struct stats_header *header)
 /* Returns the number of records after the output layer's that are about inputs. */
 static size_t count_more(const struct stats_header *header)
 {
+    if (header->minor == STATS_LATENT)
+        return stats_queries(header) + 2 * (size_t)header->n_layers * header->n_heads;
     return header->minor == STATS_BESIDE ? count_before(header->stateful, header->n_layers)
                                          : 2 * smol_stats_experts(header);
 }
@@ -137,10 +165,17 @@ size_t smol_stats_record(const struct stats_header *header, struct stats_place p
 {
     if (place.input < STATS_EXPERT)
         return stats_record(place.input, place.layer);
+    size_t first = stats_output(header) + 1;
     if (place.input == STATS_STATE)
-        return stats_output(header) + 1 + count_before(header->stateful, place.layer);
-    size_t expert = count_before(header->sparse, place.layer) * header->n_experts + place.expert;
-    return stats_output(header) + 1 + 2 * expert + (place.input == STATS_EXPERT_GATED);
+        return first + count_before(header->stateful, place.layer);
+    if (place.input == STATS_QUERY)
+        return first + place.layer;
+    if (place.input >= STATS_HEAD_QUERY)
+        return first + stats_queries(header) +
+               2 * ((size_t)place.layer * header->n_heads + place.part) +
+               (place.input == STATS_HEAD_LATENT);
+    size_t expert = count_before(header->sparse, place.layer) * header->n_experts + place.part;
+    return first + 2 * expert + (place.input == STATS_EXPERT_GATED);
 }
 
 uint32_t smol_stats_layer(const struct stats_header *header, size_t record)
@@ -149,7 +184,9 @@ uint32_t smol_stats_layer(const struct stats_header *header, size_t record)
     bool is_state = header->minor == STATS_BESIDE;
     if (record <= stats_output(header))
         return (uint32_t)(record / STATS_PER_LAYER);
-    size_t number = record - stats_output(header) - 1;
+    size_t number = record - stats_output(header) - 1, queries = stats_queries(header);
+    if (header->minor == STATS_LATENT)
+        return (uint32_t)(number < queries ? number : (number - queries) / 2 / header->n_heads);
     const uint8_t *layers = is_state ? header->stateful : header->sparse;
     number = is_state ? number : number / 2 / header->n_experts;
     while (!has_bit(layers, layer) || number-- > 0)
@@ -172,6 +209,12 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
         return header->n_layers * matrices_of(header) + 2;
     if (record > output && header->minor == STATS_BESIDE)
         return header->state_width;
+    if (record > output && header->minor == STATS_LATENT) {
+        size_t number = record - output - 1, queries = stats_queries(header);
+        return number < queries              ? header->query_rank
+               : (number - queries) % 2 == 0 ? header->query_dim
+                                             : header->latent_width;
+    }
     if (record > output)
         return (record - output) % 2 ? header->widths[0] : header->expert_width;
     if (input == STATS_ATTENDED && has_bit(header->stateful, layer) &&
@@ -185,12 +228,13 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
 size_t smol_stats_matrix(const struct stats_header *header, enum tensor_role role, uint32_t layer)
 {
     static const unsigned char of_role[ROLE_COUNT] = {
-        [ROLE_ATTN_Q] = 0,     [ROLE_ATTN_K] = 1,       [ROLE_ATTN_V] = 2,
-        [ROLE_ATTN_O] = 3,     [ROLE_MLP_GATE] = 4,     [ROLE_MLP_UP] = 5,
-        [ROLE_MLP_DOWN] = 6,   [ROLE_MIXER_IN] = 0,     [ROLE_MIXER_OUT] = 3,
-        [ROLE_MIXER_GATE] = 1, [ROLE_MIXER_STEP] = 2,   [ROLE_MIXER_RATE] = 7,
-        [ROLE_ATTN_GATE] = 7,  [ROLE_ROUTER] = 8,       [ROLE_EXPERT_GATE] = 9,
-        [ROLE_EXPERT_UP] = 10, [ROLE_EXPERT_DOWN] = 11,
+        [ROLE_ATTN_Q] = 0,      [ROLE_ATTN_K] = 1,       [ROLE_ATTN_V] = 2,
+        [ROLE_ATTN_O] = 3,      [ROLE_MLP_GATE] = 4,     [ROLE_MLP_UP] = 5,
+        [ROLE_MLP_DOWN] = 6,    [ROLE_MIXER_IN] = 0,     [ROLE_MIXER_OUT] = 3,
+        [ROLE_MIXER_GATE] = 1,  [ROLE_MIXER_STEP] = 2,   [ROLE_MIXER_RATE] = 7,
+        [ROLE_ATTN_GATE] = 7,   [ROLE_ROUTER] = 8,       [ROLE_EXPERT_GATE] = 9,
+        [ROLE_EXPERT_UP] = 10,  [ROLE_EXPERT_DOWN] = 11, [ROLE_ATTN_V_UP] = 2,
+        [ROLE_ATTN_Q_DOWN] = 7, [ROLE_ATTN_K_UP] = 8,
     };
     static const unsigned char beside[ROLE_COUNT] = {
         [ROLE_MIXER_IN] = 7, [ROLE_MIXER_GATE] = 8, [ROLE_MIXER_STEP] = 9, [ROLE_MIXER_OUT] = 10};
@@ -211,12 +255,12 @@ uint64_t smol_stats_bytes(const struct stats_header *header, size_t record)
 uint64_t smol_stats_offset(const struct stats_header *header, size_t record)
 {
     uint64_t offset = stats_header_size(header) + sizeof(uint64_t), pair = 0;
-    size_t first = stats_output(header) + 1; /* these records come in equal pairs */
+    size_t first = stats_output(header) + 1 + stats_queries(header); /* then come equal pairs */
     for (size_t i = 0; i < record && i < first; i++)
         offset += smol_stats_bytes(header, i) + sizeof(uint64_t);
     if (record <= first)
         return offset;
-    size_t n = record < smol_stats_sensitivities(header) ? record - first : count_more(header);
+    size_t end = smol_stats_sensitivities(header), n = (record < end ? record : end) - first;
     for (size_t i = first; n > 0 && i < first + 2; i++)
         pair += smol_stats_bytes(header, i) + sizeof(uint64_t);
     offset += n / 2 * pair;

@@ -16,8 +16,9 @@
 enum {
     STATS_MAGIC_SIZE = 8,
     STATS_MAJOR = 1,
-    STATS_MINOR = 2,       /* the newest; a header of minor 0 ends with the widths */
+    STATS_MINOR = 3,       /* the newest; a header of minor 0 ends with the widths */
     STATS_BESIDE = 2,      /* layers with a state attend too; otherwise as minor 1 */
+    STATS_LATENT = 3,      /* attention is to latent vectors; there are no states and no experts */
     STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
     STATS_MATRICES_1 = 12, /* from minor 1 on */
     STATS_LAYERS = 1 << 10,
@@ -39,12 +40,16 @@ enum stats_input {
     STATS_EXPERT,                   /* of an expert's gate and up: the rows that it gets */
     STATS_EXPERT_GATED,             /* of its down */
     STATS_STATE,                    /* of the last matrix of a state, in a layer that attends too */
+    STATS_QUERY,                    /* of q, where it is not the first matrix of queries */
+    STATS_HEAD_QUERY,               /* of k_up, a head's part: its queries */
+    STATS_HEAD_LATENT,              /* of v_up, a head's part: what it has attended to */
 };
 
 /* An input. The layer of the output layer is the number of layers. */
 struct stats_place {
     enum stats_input input;
-    uint32_t layer, expert;
+    uint32_t layer;
+    uint32_t part; /* the expert or head */
 };
 
 /* Returns the number of the record about an input of a layer, or of the output layer. */
@@ -70,16 +75,20 @@ struct stats_header {
     uint32_t shared_width;              /* of the fourth input of a layer with experts */
     uint8_t stateful[STATS_LAYERS / 8]; /* bit i % 8 of byte i / 8: layer i has a state, */
     uint8_t sparse[STATS_LAYERS / 8];   /* or experts */
+    /* from here on from minor 3 on, otherwise zero */
+    uint32_t n_heads;
+    uint32_t query_rank;              /* of the input of q; 0: it is that of the layer */
+    uint32_t query_dim, latent_width; /* of those of a head's parts of k_up and v_up */
 };
 
-_Static_assert(sizeof(struct stats_header) == 336, "header");
+_Static_assert(sizeof(struct stats_header) == 352, "header");
 
 /* Returns the bytes of the header in the file. */
 static inline size_t stats_header_size(const struct stats_header *header)
 {
-    return header->minor > 0 && header->minor <= STATS_MINOR
-               ? sizeof *header
-               : offsetof(struct stats_header, state_width);
+    if (header->minor == 0 || header->minor > STATS_MINOR)
+        return offsetof(struct stats_header, state_width);
+    return header->minor < STATS_LATENT ? offsetof(struct stats_header, n_heads) : sizeof *header;
 }
 
 /* Returns the input of the last matrix of a layer's state. */
@@ -98,10 +107,17 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
                              smol_error *error);
 
 /* Returns the number of the record about the output layer's input, which follows the layers'. Then
- * come those of experts, two of each, or one for each state of a layer that attends too. */
+ * come those of experts, two of each, or one for each state of a layer that attends too, or with
+ * latent vectors those of queries and then of heads, two of each. */
 static inline size_t stats_output(const struct stats_header *header)
 {
     return stats_record(STATS_OUTPUT, header->n_layers);
+}
+
+/* Returns the number of records about queries, one for each layer. */
+static inline size_t stats_queries(const struct stats_header *header)
+{
+    return header->query_rank > 0 ? header->n_layers : 0;
 }
 
 /* Returns the number of the experts of all layers. */

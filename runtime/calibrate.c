@@ -152,14 +152,14 @@ static uint32_t count_parts(void *user, struct stats_place place)
 static void look_at_row(void *user, struct stats_place place, const float *x, size_t t)
 {
     struct calibration *c = user;
-    size_t width = gram_of(c, place)->width;
-    c->energies[t] = smol_gram_energy(x + t * width, width);
+    c->energies[t] = smol_gram_energy(x, gram_of(c, place)->width);
 }
 
-static void add_part(void *user, struct stats_place place, const float *x, size_t n, uint32_t part)
+static void add_part(void *user, struct stats_place place, const float *x, size_t stride, size_t n,
+                     uint32_t part)
 {
     const struct calibration *c = user;
-    smol_gram_add(gram_of(c, place), x, c->energies, n, part);
+    smol_gram_add(gram_of(c, place), x, stride, c->energies, n, part);
 }
 
 static smol_status report(struct calibration *c, size_t n)
@@ -393,10 +393,11 @@ static smol_status make_header(struct calibration *c)
         status =
             smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
                       "%s: its weights are quantized: calibrate a blob of f32 or bf16", blob->path);
-    if (!status && model_has_latent(blob->model))
+    if (!status && model_has_latent(blob->model) && blob->model->experts.n_experts > 0)
         status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
-                           "%s: calibration of models with latent vectors is not supported: "
-                           "convert without statistics, which are then estimated from the weights",
+                           "%s: calibration of models with latent vectors and experts is not "
+                           "supported: convert without statistics, which are then estimated from "
+                           "the weights",
                            blob->path);
     if (!status)
         status = check_windows(c);

@@ -2,6 +2,7 @@
 #include "convert/checkpoint/gguf_tensors.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "convert/checkpoint/checkpoint.h"
@@ -86,27 +87,54 @@ static const struct gguf_name granite_hybrid[] = {
     {NULL, ROLE_COUNT, false},
 };
 
+/* Qwen's layers of gated DeltaNet, and gated attention. */
+#define DELTA                                                                                      \
+    {BLOCK("post_attention_norm.weight"), ROLE_MLP_NORM, false},                                   \
+        {BLOCK("attn_q.weight"), ROLE_ATTN_Q, true},                                               \
+        {BLOCK("attn_q.bias"), ROLE_ATTN_Q_BIAS, true},                                            \
+        {BLOCK("attn_qkv.weight"), ROLE_MIXER_IN, false},                                          \
+        {BLOCK("attn_gate.weight"), ROLE_MIXER_GATE, false}, RECURRENCE
+#define RATES_AND_STEPS                                                                            \
+    {BLOCK("ssm_beta.weight"), ROLE_MIXER_RATE, false},                                            \
+    {                                                                                              \
+        BLOCK("ssm_alpha.weight"), ROLE_MIXER_STEP, false                                          \
+    }
+#define GATED_MLP {BLOCK("ffn_gate_inp_shexp.weight"), ROLE_SHARED_GATE, false}, SHARED_MLP
+static const struct gguf_name qwen35[] = {DELTA, RATES_AND_STEPS, {NULL, ROLE_COUNT, false}};
+static const struct gguf_name qwen35_moe[] = {
+    DELTA, RATES_AND_STEPS, GATED_MLP, {NULL, ROLE_COUNT, false}};
+static const struct gguf_name qwen3_next[] = {
+    DELTA,
+    GATED_MLP,
+    {BLOCK("ssm_in.weight"), ROLE_MIXER_IN, true}, /* of old files: with the gate */
+    {BLOCK("ssm_ba.weight"), ROLE_MIXER_RATE, true},
+    {NULL, ROLE_COUNT, false},
+};
+
 static const struct gguf_arch archs[] = {
-    {"llama", "LlamaForCausalLM", true, false, common},
-    {"qwen2", "Qwen2ForCausalLM", false, false, common},
-    {"qwen3", "Qwen3ForCausalLM", false, false, common},
-    {"smollm3", "SmolLM3ForCausalLM", true, false, common},
-    {"granite", "GraniteForCausalLM", true, false, common},
-    {"phi3", "Phi3ForCausalLM", false, false, phi3},
-    {"olmo2", "Olmo2ForCausalLM", false, false, common},
-    {"gemma2", "Gemma2ForCausalLM", false, true, common},
-    {"gemma3", "Gemma3ForCausalLM", false, true, common},
-    {"lfm2", "Lfm2ForCausalLM", false, false, lfm2},
-    {"lfm2moe", "Lfm2MoeForCausalLM", false, false, lfm2},
-    {"granitehybrid", "GraniteMoeHybridForCausalLM", true, false, granite_hybrid},
-    {"olmoe", "OlmoeForCausalLM", false, false, common},
-    {"qwen3moe", "Qwen3MoeForCausalLM", false, false, common},
-    {"granitemoe", "GraniteMoeForCausalLM", true, false, common},
+    {"llama", "LlamaForCausalLM", ORDER_PAIRED, false, common},
+    {"qwen2", "Qwen2ForCausalLM", ORDER_KEPT, false, common},
+    {"qwen3", "Qwen3ForCausalLM", ORDER_KEPT, false, common},
+    {"smollm3", "SmolLM3ForCausalLM", ORDER_PAIRED, false, common},
+    {"granite", "GraniteForCausalLM", ORDER_PAIRED, false, common},
+    {"phi3", "Phi3ForCausalLM", ORDER_KEPT, false, phi3},
+    {"olmo2", "Olmo2ForCausalLM", ORDER_KEPT, false, common},
+    {"gemma2", "Gemma2ForCausalLM", ORDER_KEPT, true, common},
+    {"gemma3", "Gemma3ForCausalLM", ORDER_KEPT, true, common},
+    {"lfm2", "Lfm2ForCausalLM", ORDER_KEPT, false, lfm2},
+    {"lfm2moe", "Lfm2MoeForCausalLM", ORDER_KEPT, false, lfm2},
+    {"granitehybrid", "GraniteMoeHybridForCausalLM", ORDER_PAIRED, false, granite_hybrid},
+    {"olmoe", "OlmoeForCausalLM", ORDER_KEPT, false, common},
+    {"qwen3moe", "Qwen3MoeForCausalLM", ORDER_KEPT, false, common},
+    {"granitemoe", "GraniteMoeForCausalLM", ORDER_PAIRED, false, common},
+    {"qwen35", "Qwen3_5ForCausalLM", ORDER_TILED, true, qwen35},
+    {"qwen35moe", "Qwen3_5MoeForCausalLM", ORDER_TILED, true, qwen35_moe},
+    {"qwen3next", "Qwen3NextForCausalLM", ORDER_KEPT, true, qwen3_next},
 };
 
 /* The other family of an architecture: with an MLP that every token uses. */
-static const struct gguf_arch granite_shared = {"granitemoe", "GraniteMoeSharedForCausalLM", true,
-                                                false, granite_moe};
+static const struct gguf_arch granite_shared = {"granitemoe", "GraniteMoeSharedForCausalLM",
+                                                ORDER_PAIRED, false, granite_moe};
 
 /* The experts of a layer, which have one tensor for each of their matrices. Names stay as they are,
  * those of the parts are the family's. */
@@ -114,6 +142,12 @@ static const struct family_fused experts[] = {
     {BLOCK("ffn_gate_exps.weight"), {ROLE_EXPERT_GATE}, 1, FUSION_STACKED, true, true},
     {BLOCK("ffn_up_exps.weight"), {ROLE_EXPERT_UP}, 1, FUSION_STACKED, true, true},
     {BLOCK("ffn_down_exps.weight"), {ROLE_EXPERT_DOWN}, 1, FUSION_STACKED, true, true},
+    {BLOCK("ffn_gate_up_exps.weight"),
+     {ROLE_EXPERT_GATE, ROLE_EXPERT_UP},
+     2,
+     FUSION_STACKED,
+     true,
+     true},
 };
 
 static bool has_shared_mlp(const struct gguf *gguf)
@@ -168,6 +202,7 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family)
         family->fused[n] = *fused;
         if (fused->fusion == FUSION_CONV) /* without the dimension of 1 */
             family->fused[n].fusion = FUSION_TURNED;
+        family->fused[n].optional |= fused->fusion == FUSION_GROUPS; /* taken apart or not */
         n++;
     }
     for (size_t i = 0; family->experts.n.key && i < sizeof experts / sizeof experts[0]; i++)
@@ -199,10 +234,15 @@ static const char *find_pattern(const struct gguf_arch *arch, const struct famil
     return pattern ? pattern : find_in(common, family, name, key);
 }
 
-/* Undoes what llama.cpp's converter does to some small tensors: a dimension of 1 or of groups more,
- * or one less, and decays in place of their logarithms. */
+/* Undoes what llama.cpp's programs do to some small tensors: a dimension of 1 or of groups more, or
+ * one less, and decays in place of their logarithms. */
 static void restore_shape(enum tensor_role role, struct safetensors_tensor *tensor)
 {
+    if (role == ROLE_SHARED_GATE && tensor->rank == 1) { /* by llama-quantize */
+        tensor->rank = 2;
+        tensor->shape[1] = tensor->shape[0];
+        tensor->shape[0] = 1;
+    }
     bool is_vector = role == ROLE_MIXER_DECAY || role == ROLE_MIXER_SKIP || role == ROLE_MIXER_NORM;
     for (; is_vector && tensor->rank > 1; tensor->rank--)
         tensor->shape[0] *= tensor->shape[tensor->rank - 1]; /* below 2^64, see take_shape */
@@ -235,12 +275,112 @@ static uint64_t rows_of_head(enum tensor_role role, uint64_t rows, const uint64_
     return rows / n % 2 ? 0 : rows / n;
 }
 
+/* Returns the integer of a key of the architecture; 0: it is missing, or above `most`. */
+static uint64_t read_size(const struct gguf *gguf, const struct gguf_arch *arch, const char *name,
+                          uint64_t most)
+{
+    char key[64];
+    uint64_t size = 0;
+    snprintf(key, sizeof key, "%s.%s", arch->name, name);
+    const struct gguf_value *value = smol_gguf_find(gguf, key);
+    return value && smol_gguf_integer(value, &size) && size <= most ? size : 0;
+}
+
+/* The heads of values of layers with states, which share keys in groups. llama.cpp repeats the keys
+ * of all groups as a whole, so its converter puts the first head of each group first. */
+struct value_heads {
+    uint64_t n, groups; /* 0: the usual order */
+    uint64_t width;     /* of a head */
+    uint64_t before;    /* the width of all queries and keys */
+};
+
+static struct value_heads read_value_heads(const struct gguf *gguf, const struct gguf_arch *arch)
+{
+    uint64_t inner = read_size(gguf, arch, "ssm.inner_size", UINT32_MAX);
+    uint64_t key = read_size(gguf, arch, "ssm.state_size", STATES_MAX_SIZE);
+    struct value_heads heads = {
+        .n = read_size(gguf, arch, "ssm.time_step_rank", STATES_MAX_HEADS),
+        .groups = read_size(gguf, arch, "ssm.group_count", STATES_MAX_HEADS),
+    };
+    if (arch->order != ORDER_TILED || heads.n == 0 || heads.groups == 0 ||
+        heads.n % heads.groups != 0 || inner == 0 || inner % heads.n != 0)
+        return (struct value_heads){0}; /* what cannot be is refused later */
+    heads.width = inner / heads.n;
+    heads.before = 2 * heads.groups * key;
+    return heads;
+}
+
+/* Marks a tensor that has the heads in another order. Its shape, if it is another one than the
+ * heads call for, is refused later. */
+static void mark_tiling(enum tensor_role role, const struct value_heads *heads,
+                        struct safetensors_tensor *tensor)
+{
+    struct head_tiling tiling = {.groups = heads->groups, .size = heads->width};
+    switch (role) {
+    case ROLE_MIXER_IN:
+    case ROLE_MIXER_CONV:
+        tiling.from = heads->before;
+        break;
+    case ROLE_MIXER_GATE:
+        break;
+    case ROLE_MIXER_OUT:
+        tiling.of_columns = true;
+        break;
+    case ROLE_MIXER_RATE:
+    case ROLE_MIXER_STEP:
+    case ROLE_MIXER_STEP_BIAS:
+    case ROLE_MIXER_DECAY:
+        tiling.size = 1;
+        break;
+    default:
+        return;
+    }
+    if (heads->groups == 0 || tensor->rank == 0 || tensor->rank > 2 ||
+        (tiling.of_columns && tensor->rank != 2) ||
+        tensor->shape[tiling.of_columns] != tiling.from + heads->n * tiling.size)
+        return;
+    tiling.per_group = heads->n / heads->groups;
+    tensor->tiling = tiling;
+}
+
+/* The layers [first, end) only predict further tokens. */
+struct further_layers {
+    uint64_t first, end;
+};
+
+static struct further_layers find_further(const struct gguf *gguf, const struct gguf_arch *arch)
+{
+    uint64_t all = read_size(gguf, arch, "block_count", UINT32_MAX);
+    uint64_t n = read_size(gguf, arch, "nextn_predict_layers", UINT32_MAX);
+    return (struct further_layers){n < all ? all - n : all, all};
+}
+
+/* Gives a tensor of these layers the beginning that such names have in checkpoints. */
+static bool name_further(const struct further_layers *further, char *name)
+{
+    static const char before[] = "blk.", instead[] = "mtp";
+    const char *digits = name + strlen(before);
+    if (strncmp(name, before, strlen(before)) != 0 || *digits < '0' || *digits > '9')
+        return false;
+    uint64_t layer = strtoull(digits, NULL, 10);
+    if (layer < further->first || layer >= further->end)
+        return false;
+    memcpy(name, instead, strlen(instead)); /* as long as "blk" */
+    return true;
+}
+
 void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader)
 {
     const struct gguf_arch *arch = smol_gguf_arch(gguf);
     const struct family *family = arch ? smol_family_by_architecture(arch->architecture) : NULL;
+    struct value_heads values = {0};
+    struct further_layers further = {0};
     uint64_t heads[2] = {0};
-    if (arch && arch->pairs_rows) {
+    if (family)
+        values = read_value_heads(gguf, arch);
+    if (family && family->predicts_further)
+        further = find_further(gguf, arch);
+    if (arch && arch->order == ORDER_PAIRED) {
         heads[0] = read_heads(gguf, arch, "head_count");
         heads[1] = read_heads(gguf, arch, "head_count_kv");
         heads[1] = heads[1] ? heads[1] : heads[0];
@@ -248,11 +388,14 @@ void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader)
     for (size_t i = 0; family && i < reader->n_tensors; i++) {
         struct safetensors_tensor *tensor = &reader->tensors[i];
         struct tensor_key key;
+        if (name_further(&further, (char *)(uintptr_t)tensor->name))
+            continue;
         const char *pattern = find_pattern(arch, family, tensor->name, &key);
         if (!pattern)
             continue;
         tensor->paired_rows = rows_of_head(key.role, tensor->shape[0], heads);
         restore_shape(key.role, tensor);
+        mark_tiling(key.role, &values, tensor);
         smol_checkpoint_format(pattern, key, (char *)(uintptr_t)tensor->name);
     }
 }

@@ -5,11 +5,18 @@
 #include "convert/checkpoint/family.h"
 #include "convert/checkpoint/gguf.h"
 
+/* What llama.cpp's converter reorders. */
+enum gguf_order {
+    ORDER_KEPT,
+    ORDER_PAIRED, /* the rows of each head of q and k */
+    ORDER_TILED   /* heads of values that share keys, in layers with states */
+};
+
 /* An architecture of GGUF files that has a family here. */
 struct gguf_arch {
-    const char *name;              /* in general.architecture */
-    const char *architecture;      /* of the family, see family.h */
-    bool pairs_rows;               /* llama.cpp's converter reorders the rows of q and k */
+    const char *name;         /* in general.architecture */
+    const char *architecture; /* of the family, see family.h */
+    enum gguf_order order;
     bool adds_offset;              /* it adds the family's norm_offset to the weights of norms */
     const struct gguf_name *names; /* of tensors, which it has before those of all */
 };

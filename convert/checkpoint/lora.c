@@ -26,7 +26,8 @@ struct lora_settings {
     uint32_t rank;
     double alpha;
     uint32_t by_root; /* use_rslora */
-    json_t *rank_pattern, *alpha_pattern, *targets, *excluded, *layers;
+    json_t *rank_pattern, *alpha_pattern, *targets, *excluded, *layers, *parameters;
+    bool is_old; /* the halves of stacked experts change places */
 };
 
 static bool is_one_of(const char *text, const char *const *list)
@@ -55,9 +56,19 @@ static const char *const ignored[] = {
     "task_type",           NULL,
 };
 static const char *const known[] = {
-    "alpha_pattern",       "bias",           "exclude_modules", "init_lora_weights",
-    "layers_to_transform", "lora_alpha",     "peft_type",       "r",
-    "rank_pattern",        "target_modules", "use_rslora",      NULL,
+    "alpha_pattern",
+    "bias",
+    "exclude_modules",
+    "init_lora_weights",
+    "layers_to_transform",
+    "lora_alpha",
+    "peft_type",
+    "r",
+    "rank_pattern",
+    "target_modules",
+    "target_parameters",
+    "use_rslora",
+    NULL,
 };
 
 static smol_status check_keys(const struct json_settings *file)
@@ -98,6 +109,33 @@ static smol_status read_object(const struct json_settings *file, const char *key
     if (*object && !json_is_object(*object))
         return smol_setting_expect(file, SMOL_ERROR_DAMAGED, key, *object, "an object");
     return SMOL_OK;
+}
+
+/* Returns whether PEFT was older than 0.19.1, which took a stack's outputs for its inputs. The
+ * first versions did not write theirs. */
+static bool is_old_version(const char *text)
+{
+    unsigned long parts[3] = {0};
+    for (size_t i = 0; i < 3 && text; i++) {
+        char *end;
+        parts[i] = strtoul(text, &end, 10);
+        text = *end == '.' ? end + 1 : NULL;
+    }
+    return parts[0] == 0 && (parts[1] < 19 || (parts[1] == 19 && parts[2] == 0));
+}
+
+/* Reads the parameters that the adapter changes without regard to their modules. */
+static smol_status read_parameters(struct lora_settings *s)
+{
+    const struct json_settings *file = &s->file;
+    const char *version = NULL;
+    s->parameters = smol_setting(file, "target_parameters");
+    if (s->parameters && !json_is_array(s->parameters))
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "target_parameters", s->parameters,
+                                   "a list");
+    smol_status status = smol_setting_string(file, "peft_version", &version);
+    s->is_old = is_old_version(version);
+    return status;
 }
 
 /* Reads the modules that the adapter applies to. target_modules is a list of names or a pattern.
@@ -145,20 +183,31 @@ static smol_status read_settings(const char *folder, struct lora_settings *s, sm
         status = read_object(file, "rank_pattern", &s->rank_pattern);
     if (!status)
         status = read_object(file, "alpha_pattern", &s->alpha_pattern);
+    if (!status)
+        status = read_parameters(s);
     return status ? status : read_modules(s);
 }
 
 /* ---- patterns ---- */
 
+/* Returns the length of what may stand before a name in a pattern: ^, or the .*\. that PEFT itself
+ * writes for experts. */
+static size_t count_before(const char *pattern)
+{
+    static const char any[] = ".*\\.";
+    return *pattern == '^' ? 1 : strncmp(pattern, any, sizeof any - 1) == 0 ? sizeof any - 1 : 0;
+}
+
 /* Returns whether `pattern` matches all of `module` or its end after a dot. A dot in the pattern
  * matches any character, as in a regular expression. A pattern that begins with ^ must match all of
- * `module`. */
+ * `module`, and one that begins with .*\. only its end. */
 static bool matches(const char *pattern, const char *module)
 {
-    bool whole = *pattern == '^';
-    pattern += whole;
+    size_t before = count_before(pattern);
+    pattern += before;
     size_t n = strlen(pattern), length = strlen(module);
-    if (n > length || (n < length && (whole || module[length - n - 1] != '.')))
+    if (n > length || (n == length && before > 1) ||
+        (n < length && (before == 1 || module[length - n - 1] != '.')))
         return false;
     for (size_t i = 0; i < n; i++)
         if (pattern[i] != '.' && pattern[i] != module[length - n + i])
@@ -170,7 +219,7 @@ static smol_status check_pattern(const struct json_settings *file, const char *k
                                  const char *pattern)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
-    size_t start = *pattern == '^';
+    size_t start = count_before(pattern);
     if (pattern[start + strspn(pattern + start, plain)] == '\0')
         return SMOL_OK;
     return smol_fail(file->error, SMOL_ERROR_UNSUPPORTED,
@@ -311,23 +360,77 @@ static bool same_numbers(const struct safetensors_tensor *a, const struct safete
     return true;
 }
 
-/* A search for the adapter's tensors of a module. */
+/* A search for the adapter's tensors of a module or parameter. */
 struct pair_search {
     struct lora *lora;
     const struct lora_settings *settings;
-    bool *used; /* (n_tensors): the adapter's tensors that were found */
-    char module[MAX_MODULE];
+    const struct blob_model *model;
+    bool *used;                   /* (n_tensors): the adapter's tensors that were found */
+    bool is_nested;               /* the adapter is of a model that contains the language model */
+    char module[MAX_MODULE + 16]; /* the adapter's tensors have its name */
+    char target[MAX_MODULE + 32]; /* the module or parameter that settings name */
+    struct lora_pair stacks[2];   /* of a layer's experts: of gates and ups, and of downs */
 };
 
 static const struct safetensors_tensor *find_of(struct pair_search *search, const char *what)
 {
-    char name[MAX_MODULE + 64];
+    char name[MAX_MODULE + 96];
     const struct safetensors *weights = &search->lora->weights;
     snprintf(name, sizeof name, "base_model.model.%s.%s", search->module, what);
     const struct safetensors_tensor *found = smol_safetensors_find(weights, name);
     if (found)
         search->used[found - weights->tensors] = true;
     return found;
+}
+
+static const char outer[] = "model.", inner[] = "model.language_model.";
+
+/* Returns whether the adapter's names are those of a model that contains the language model. */
+static bool is_nested(const struct safetensors *weights)
+{
+    static const char before[] = "base_model.model.";
+    size_t n = sizeof before - 1;
+    for (size_t i = 0; i < weights->n_tensors; i++) {
+        const char *name = weights->tensors[i].name;
+        if (strncmp(name, before, n) == 0 && strncmp(name + n, inner, sizeof inner - 1) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Sets search->module to the first n bytes of a name, as the adapter has it. */
+static void set_module(struct pair_search *search, const char *name, size_t n)
+{
+    bool moves =
+        search->is_nested && n >= sizeof outer && strncmp(name, outer, sizeof outer - 1) == 0;
+    size_t skipped = moves ? sizeof outer - 1 : 0;
+    snprintf(search->module, sizeof search->module, "%s%.*s", moves ? inner : "",
+             (int)(n - skipped), name + skipped);
+}
+
+/* Finds the halves of the change of `n` stacked matrices (rows, cols), and their scale. Without
+ * them, pair->a is NULL. */
+static smol_status find_halves(struct pair_search *search, uint64_t n, uint64_t rows, uint64_t cols,
+                               struct lora_pair *pair)
+{
+    smol_error *error = search->settings->file.error;
+    const struct lora *lora = search->lora;
+    *pair = (struct lora_pair){.n = n};
+    pair->a = find_of(search, "lora_A.weight");
+    pair->b = find_of(search, "lora_B.weight");
+    if (!pair->a && !pair->b)
+        return SMOL_OK;
+    if (!pair->a || !pair->b)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: %.128s has only one of lora_A and lora_B",
+                         lora->path, search->module);
+    pair->rank = pair->a->rank == 2 ? pair->a->shape[0] / n : 0;
+    smol_status status = check_half(lora, pair->a, pair->rank * n, cols, error);
+    if (!status)
+        status = check_half(lora, pair->b, rows, pair->rank * n, error);
+    if (!status)
+        status =
+            find_scale(search->settings, search->target, lora->factor, pair->rank, &pair->scale);
+    return status;
 }
 
 /* Checks the copy of the base weights that PEFT saves with the adapter if the output is a target.
@@ -345,29 +448,101 @@ static smol_status check_copy(struct pair_search *search, const struct safetenso
                      search->lora->path, copy->name, instead);
 }
 
+/* Finds the change of the weight of search->module, as of a module or, of a router, which is none
+ * in transformers 5, as of a parameter. */
 static smol_status find_pair(struct pair_search *search, const struct safetensors_tensor *base,
-                             struct lora_pair *pair)
+                             enum tensor_role role, struct lora_pair *pair)
 {
-    smol_error *error = search->settings->file.error;
-    const struct lora *lora = search->lora;
-    pair->a = find_of(search, "lora_A.weight");
-    pair->b = find_of(search, "lora_B.weight");
-    if (!pair->a && !pair->b)
-        return SMOL_OK;
-    if (!pair->a || !pair->b)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: %.128s has only one of lora_A and lora_B",
-                         lora->path, search->module);
-    uint64_t rank = pair->a->rank == 2 ? pair->a->shape[0] : 0;
-    smol_status status = check_half(lora, pair->a, rank, base->shape[1], error);
-    if (!status)
-        status =
-            check_half(lora, pair->b, base->whole ? base->whole_rows : base->shape[0], rank, error);
-    if (!status)
-        status = check_target(search->settings, search->module);
-    if (!status)
-        status = find_scale(search->settings, search->module, lora->factor, rank, &pair->scale);
+    const struct lora_settings *settings = search->settings;
+    snprintf(search->target, sizeof search->target, "%s.weight", search->module);
+    bool is_parameter = is_listed(settings->parameters, search->target);
+    if (!is_parameter)
+        memcpy(search->target, search->module, sizeof search->module);
+    smol_status status = find_halves(search, 1, base->whole ? base->whole_rows : base->shape[0],
+                                     base->shape[1], pair);
+    if (status || !pair->a)
+        return status;
+    if (is_parameter && role != ROLE_ROUTER)
+        return smol_fail(settings->file.error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: target_parameters lists %.128s, which is neither a router nor "
+                         "experts, and %s",
+                         settings->file.path, search->target, instead);
+    if (!is_parameter)
+        status = check_target(settings, search->module);
     return status ? status : check_copy(search, base);
 }
+
+/* ---- experts ---- */
+
+static const char *const stack_names[] = {"gate_up_proj", "down_proj"};
+
+/* Sets search->target to a parameter of the layer's experts, of which `base` is a matrix, and
+ * returns whether it is a target. Its name is what transformers calls it, whatever the checkpoint
+ * does. */
+static bool name_stack(struct pair_search *search, const struct safetensors_tensor *base,
+                       bool is_down)
+{
+    static const char experts[] = ".experts";
+    const char *end = strstr(base->name, experts);
+    size_t n = end ? (size_t)(end - base->name) + sizeof experts - 1 : 0;
+    set_module(search, base->name, n);
+    snprintf(search->target, sizeof search->target, "%s.%s", search->module, stack_names[is_down]);
+    return end && is_listed(search->settings->parameters, search->target);
+}
+
+/* Finds the change of a stack, of whose first expert `base` is a matrix. PEFT wraps the experts of
+ * a layer once for each stack that is a target, in their order, and an inner wrapper's tensors have
+ * "base_layer" in their names. */
+static smol_status find_stack(struct pair_search *search, const struct safetensors_tensor *base,
+                              bool is_down, struct lora_pair *stack)
+{
+    static const char wrapped[] = ".base_layer";
+    const struct lora_settings *settings = search->settings;
+    *stack = (struct lora_pair){0};
+    bool is_inner = !is_down && name_stack(search, base, true);
+    if (!name_stack(search, base, is_down))
+        return SMOL_OK;
+    if (settings->is_old)
+        return smol_fail(settings->file.error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: target_parameters lists %.128s, but peft_version is not 0.19.1 or "
+                         "later: the change of stacked experts that older versions of PEFT made %s",
+                         settings->file.path, search->target, instead);
+    size_t length = strlen(search->module);
+    if (is_inner && length + sizeof wrapped <= sizeof search->module)
+        memcpy(search->module + length, wrapped, sizeof wrapped);
+    smol_status status = find_halves(search, search->model->experts.n_experts,
+                                     base->shape[0] * (is_down ? 1 : 2), base->shape[1], stack);
+    if (status || stack->a)
+        return status;
+    return smol_fail(settings->file.error, SMOL_ERROR_DAMAGED,
+                     "%s: target_parameters lists %.128s, for which there are no tensors: the "
+                     "files belong to different adapters, or are incomplete",
+                     settings->file.path, search->target);
+}
+
+/* Finds the change of an expert's matrix as a part of its stack. *pair is that of the matrix
+ * itself. */
+static smol_status find_in_stack(struct pair_search *search, const struct safetensors_tensor *base,
+                                 struct tensor_key key, struct lora_pair *pair)
+{
+    bool is_down = key.role == ROLE_EXPERT_DOWN;
+    struct lora_pair *stack = &search->stacks[is_down];
+    smol_status status = SMOL_OK;
+    if (key.expert == 0 && key.role != ROLE_EXPERT_UP)
+        status = find_stack(search, base, is_down, stack);
+    if (status || !stack->a)
+        return status;
+    if (pair->a)
+        return smol_fail(search->settings->file.error, SMOL_ERROR_DAMAGED,
+                         "%s: changes %.128s twice: alone, and among all experts",
+                         search->lora->path, base->name);
+    *pair = *stack;
+    pair->index = key.expert;
+    pair->first_row = key.role == ROLE_EXPERT_UP ? base->shape[0] : 0;
+    return SMOL_OK;
+}
+
+/* ---- the search ---- */
 
 /* Sets search->module to the module that has `base`, or the tensor it is a part of, as its weight.
  * Returns false if there is none. */
@@ -378,9 +553,32 @@ static bool name_module(struct pair_search *search, const struct safetensors_ten
     size_t length = strlen(name), n = length - (sizeof end - 1);
     if (base->rank != 2 || length < sizeof end || n >= MAX_MODULE || strcmp(name + n, end) != 0)
         return false;
-    memcpy(search->module, name, n);
+    set_module(search, name, n);
+    return true;
+}
+
+/* Drops the end of a router's name that published Granites have, but not transformers. */
+static bool rename_router(struct pair_search *search, enum tensor_role role)
+{
+    static const char end[] = ".layer";
+    size_t length = strlen(search->module), n = length - (sizeof end - 1);
+    if (role != ROLE_ROUTER || length < sizeof end || strcmp(search->module + n, end) != 0)
+        return false;
     search->module[n] = '\0';
     return true;
+}
+
+static smol_status find_change(struct pair_search *search, const struct safetensors_tensor *base,
+                               struct tensor_key key, struct lora_pair *pair)
+{
+    if (!name_module(search, base))
+        return SMOL_OK;
+    smol_status status = find_pair(search, base, key.role, pair);
+    if (!status && !pair->a && rename_router(search, key.role))
+        status = find_pair(search, base, key.role, pair);
+    if (!status && smol_role_is_per_expert(key.role))
+        status = find_in_stack(search, base, key, pair);
+    return status;
 }
 
 static smol_status fail_unused(const struct lora *lora, const char *name, smol_error *error)
@@ -396,14 +594,15 @@ static smol_status fail_unused(const struct lora *lora, const char *name, smol_e
 }
 
 static smol_status find_pairs(struct pair_search *search,
-                              const struct safetensors_tensor *const *tensors, size_t n)
+                              const struct safetensors_tensor *const *tensors)
 {
     const struct safetensors *weights = &search->lora->weights;
-    for (size_t i = 1; i < n;
-         i++) { /* the first is the embedding, which is looked up, not multiplied */
+    struct tensor_key key = {0};
+    /* The first is the embedding, which is looked up, not multiplied. */
+    for (size_t i = 1; smol_tensor_next(search->model, &key); i++) {
         smol_status status = SMOL_OK;
-        if (tensors[i] && name_module(search, tensors[i]))
-            status = find_pair(search, tensors[i], &search->lora->pairs[i]);
+        if (tensors[i])
+            status = find_change(search, tensors[i], key, &search->lora->pairs[i]);
         if (status)
             return status;
     }
@@ -445,23 +644,25 @@ static smol_status split_words(const char *words, struct lora *lora, char **fold
 }
 
 static smol_status open_weights(struct lora *lora, const struct lora_settings *s,
-                                const struct safetensors_tensor *const *tensors, size_t n,
-                                smol_error *error)
+                                const struct blob_model *model,
+                                const struct safetensors_tensor *const *tensors, smol_error *error)
 {
     smol_status status = smol_safetensors_open(lora->path, &lora->weights, error);
     if (status)
         return status;
-    struct pair_search search = {.lora = lora, .settings = s};
+    struct pair_search search = {.lora = lora, .settings = s, .model = model};
     search.used = calloc(lora->weights.n_tensors + 1, sizeof *search.used);
-    lora->pairs = calloc(n, sizeof *lora->pairs);
-    status = search.used && lora->pairs ? find_pairs(&search, tensors, n)
+    lora->pairs = calloc(smol_tensor_count(model), sizeof *lora->pairs);
+    search.is_nested = is_nested(&lora->weights);
+    status = search.used && lora->pairs ? find_pairs(&search, tensors)
                                         : smol_fail_memory(error, "the adapter's matrices");
     free(search.used);
     return file_settle(&lora->weights.file, lora->path, status, error);
 }
 
-smol_status smol_lora_open(const char *words, const struct safetensors_tensor *const *tensors,
-                           size_t n, struct lora *lora, smol_error *error)
+smol_status smol_lora_open(const char *words, const struct blob_model *model,
+                           const struct safetensors_tensor *const *tensors, struct lora *lora,
+                           smol_error *error)
 {
     struct lora_settings settings = {0};
     char *folder = NULL;
@@ -471,7 +672,7 @@ smol_status smol_lora_open(const char *words, const struct safetensors_tensor *c
         status = read_settings(folder, &settings, error);
     lora->config_mark = settings.file.mark;
     if (!status)
-        status = open_weights(lora, &settings, tensors, n, error);
+        status = open_weights(lora, &settings, model, tensors, error);
     smol_settings_close(&settings.file);
     free(folder);
     if (status)
@@ -496,14 +697,14 @@ static void add_products(const struct lora_pair *pair, const struct safetensors_
                          uint64_t row, uint64_t n, uint64_t col, uint64_t width,
                          double (*sums)[MERGED_STRIP])
 {
-    uint64_t rank = pair->a->shape[0], cols = pair->a->shape[1];
+    uint64_t rank = pair->rank, cols = pair->a->shape[1];
     float a[MERGED_STRIP], b;
     memset(sums, 0, n * sizeof *sums);
     for (uint64_t k = 0; k < rank; k++) {
-        tensor_widen(pair->a, k * cols + col, width, a);
+        tensor_widen(pair->a, (pair->index * rank + k) * cols + col, width, a);
         for (uint64_t r = 0; r < n; r++) {
-            uint64_t output = base->first_row + tensor_output(base, row + r);
-            tensor_widen(pair->b, output * rank + k, 1, &b);
+            uint64_t output = pair->first_row + base->first_row + tensor_output(base, row + r);
+            tensor_widen(pair->b, (output * rank + k) * pair->n + pair->index, 1, &b);
             for (uint64_t c = 0; c < width; c++)
                 sums[r][c] += (double)b * (double)a[c];
         }

@@ -14,6 +14,16 @@
 
 enum { SAFETENSORS_MAX_HEADER = 100000000, SAFETENSORS_MAX_RANK = 8 };
 
+/* The order in which a file has the heads of a matrix that share keys in groups: the first head of
+ * each group, then the second of each, and so on. The matrix has those of a group side by side. */
+struct head_tiling {
+    uint64_t groups;    /* 0: the usual order */
+    uint64_t per_group; /* heads */
+    uint64_t from;      /* the first row (or column) of the first head */
+    uint64_t size;      /* rows (or columns) of a head */
+    bool of_columns;
+};
+
 struct safetensors_tensor {
     const char *name; /* UTF-8, owned by the reader */
     const char *path; /* the file that contains it; not owned */
@@ -38,6 +48,7 @@ struct safetensors_tensor {
     /* Not 0: the rows of each group of this many, a head, are stored in another order, see
      * tensor.c. */
     uint64_t paired_rows;
+    struct head_tiling tiling;
 };
 
 /* One file, or several joined (smol_safetensors_join). */

@@ -30,23 +30,43 @@ static void widen_stored(const struct safetensors_tensor *tensor, uint64_t start
     }
 }
 
-/* Returns the row of the file that holds row `row` of the matrix: in each head, the file has rows
- * i and i + half of the matrix next to each other. */
+/* Returns the row (or column) of the file that holds row (or column) `i` of the matrix. */
+static uint64_t untile(const struct head_tiling *tiling, uint64_t i)
+{
+    if (i < tiling->from)
+        return i;
+    uint64_t head = (i - tiling->from) / tiling->size, in_head = (i - tiling->from) % tiling->size;
+    uint64_t stored = head % tiling->per_group * tiling->groups + head / tiling->per_group;
+    return tiling->from + stored * tiling->size + in_head;
+}
+
+/* Returns how many of the n columns from `col` on the file has side by side. */
+static uint64_t side_by_side(const struct head_tiling *tiling, uint64_t col, uint64_t n)
+{
+    uint64_t left = col < tiling->from ? tiling->from - col
+                                       : tiling->size - (col - tiling->from) % tiling->size;
+    return left < n ? left : n;
+}
+
+/* Returns the row of the file that holds row `row` of the matrix. With paired rows, the file has
+ * rows i and i + half of each head of the matrix next to each other. */
 static uint64_t stored_row(const struct safetensors_tensor *tensor, uint64_t row)
 {
+    if (tensor->tiling.groups > 0 && !tensor->tiling.of_columns)
+        return untile(&tensor->tiling, row);
+    if (tensor->paired_rows == 0)
+        return row;
     uint64_t in_head = row % tensor->paired_rows, half = tensor->paired_rows / 2;
     uint64_t pair = in_head % half, second = in_head / half;
     return row - in_head + 2 * pair + second;
 }
 
-/* Converts columns [col, col + n) of a row of a matrix with `cols` columns; or element `row` of a
- * vector, whose `cols` is 1. */
+/* Converts columns [col, col + n) of a row of a matrix with `cols` columns, counted as the file has
+ * them; or element `row` of a vector, whose `cols` is 1. */
 static void widen_row(const struct safetensors_tensor *tensor, uint64_t cols, uint64_t row,
                       uint64_t col, uint64_t n, float *out)
 {
-    uint64_t start = row * cols + col;
-    if (tensor->paired_rows > 0)
-        start = stored_row(tensor, row) * cols + col;
+    uint64_t start = stored_row(tensor, row) * cols + col;
     if (tensor->run > 0)
         start = tensor_output(tensor, row) * tensor->row_step + col * tensor->col_step;
     if (tensor->run == 0 || tensor->col_step == 1)
@@ -64,22 +84,31 @@ static void undo_negated_exp(float *values, uint64_t n)
         values[i] = (float)log(-(double)values[i]);
 }
 
-void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
-                        float *out)
+/* Converts elements [start, start + n) of a tensor that is not stored row by row in its order. */
+static void widen_rows(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
+                       float *out)
 {
     uint64_t cols = tensor->rank == 2 ? tensor->shape[1] : 1;
-    if (tensor->paired_rows == 0 && tensor->run == 0) {
-        widen_stored(tensor, start, n, out);
-        if (tensor->negated_exp)
-            undo_negated_exp(out, n);
-        return;
-    }
+    bool tiled = tensor->tiling.groups > 0 && tensor->tiling.of_columns;
     while (n > 0) {
         uint64_t row = start / cols, col = start % cols;
         uint64_t taken = cols - col < n ? cols - col : n;
+        taken = tiled ? side_by_side(&tensor->tiling, col, taken) : taken;
+        col = tiled ? untile(&tensor->tiling, col) : col;
         widen_row(tensor, cols, row, col, taken, out);
         start += taken;
         out += taken;
         n -= taken;
     }
+}
+
+void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
+                        float *out)
+{
+    if (tensor->paired_rows == 0 && tensor->run == 0 && tensor->tiling.groups == 0)
+        widen_stored(tensor, start, n, out);
+    else
+        widen_rows(tensor, start, n, out);
+    if (tensor->negated_exp)
+        undo_negated_exp(out, n);
 }

@@ -60,16 +60,33 @@ static smol_status check_heads(const struct maker *m, const struct gguf_value *l
     return SMOL_OK;
 }
 
+/* Takes the last layers away, if all they do is to predict further tokens. */
+static smol_status take_further(struct maker *m, uint64_t *further)
+{
+    uint64_t layers = smol_maker_setting(m, "num_hidden_layers");
+    *further = 0;
+    smol_status status = smol_maker_integer(m, "nextn_predict_layers", further);
+    if (status || *further == 0)
+        return status;
+    if (*further >= layers)
+        return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                         "%s: %s.nextn_predict_layers %llu must be below %s.block_count %llu",
+                         m->gguf->path, m->arch->name, (unsigned long long)*further, m->arch->name,
+                         (unsigned long long)layers);
+    put_integer(m, "num_hidden_layers", layers - *further);
+    return SMOL_OK;
+}
+
 /* Reads the heads of keys and values: a number, or a list that also tells which layers attend. */
 static smol_status take_attending(struct maker *m)
 {
     const struct gguf_value *value = smol_maker_find(m, "attention.head_count_kv");
     const struct mixed_arch *mixed = find_mixed(m);
     bool is_list = value && value->type == GGUF_ARRAY;
-    uint64_t heads = 0;
+    uint64_t heads = smol_maker_setting(m, "num_attention_heads"); /* if the key is missing */
     smol_status status = is_list ? check_heads(m, value, mixed, &heads)
                                  : smol_maker_integer(m, "attention.head_count_kv", &heads);
-    if (status || !value)
+    if (status)
         return status;
     if (is_list && heads == 0) /* no layer attends, which is refused later */
         heads = smol_maker_setting(m, "num_attention_heads");
@@ -100,6 +117,36 @@ static smol_status take_mamba(struct maker *m)
             m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
             (unsigned long long)hidden);
     put_integer(m, "mamba_expand", width / hidden);
+    return SMOL_OK;
+}
+
+/* Reads the width of heads of values, and which layers of Qwen's models have states: by a list, or
+ * all but each n-th. */
+static smol_status take_delta(struct maker *m, uint64_t further)
+{
+    const struct gguf_value *list = smol_maker_find(m, "attention.recurrent_layers");
+    uint64_t layers = smol_maker_setting(m, "num_hidden_layers"), width = 0;
+    uint64_t heads = smol_maker_setting(m, "linear_num_value_heads");
+    smol_status status = smol_maker_integer(m, "ssm.inner_size", &width);
+    if (status)
+        return status;
+    if (heads == 0 || width == 0 || width % heads != 0)
+        return smol_fail(
+            m->error, SMOL_ERROR_DAMAGED,
+            "%s: %s.ssm.inner_size %llu must be a multiple of %s.ssm.time_step_rank %llu",
+            m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
+            (unsigned long long)heads);
+    put_integer(m, "linear_value_head_dim", width / heads);
+    if (!list)
+        return SMOL_OK;
+    if (list->type != GGUF_ARRAY || list->item != GGUF_BOOL || list->n != layers + further)
+        return smol_maker_fail_value(m, list, "a list of a flag for each layer");
+    json_t *types = json_array();
+    for (uint64_t i = 0; i < layers && i <= MODEL_MAX_LAYERS; i++) /* more are refused later */
+        if (json_array_append_new(
+                types, json_string(list->data[i] ? "linear_attention" : "full_attention")))
+            m->failed = true;
+    smol_maker_put(m, m->object, "layer_types", types);
     return SMOL_OK;
 }
 
@@ -157,11 +204,16 @@ static void put_norm(struct maker *m)
 
 smol_status smol_gguf_take_layers(struct maker *m)
 {
-    smol_status status = take_attending(m);
+    uint64_t further = 0;
+    smol_status status = take_further(m, &further);
+    if (!status)
+        status = take_attending(m);
     if (!status && arch_is(m, "lfm2"))
         smol_maker_put(m, m->object, "block_auto_adjust_ff_dim", json_false());
     if (!status && arch_is(m, "granitehybrid"))
         status = take_mamba(m);
+    if (!status && json_object_get(m->object, "linear_num_value_heads"))
+        status = take_delta(m, further);
     if (!status && strncmp(m->arch->name, "granite", strlen("granite")) == 0)
         status = take_rotation(m);
     if (!status && (arch_is(m, "granitehybrid") || arch_is(m, "granite")))

@@ -26,9 +26,14 @@ enum {
     OF_GRANITEMOE = 256,
     OF_QWEN3MOE = 512,
     OF_OLMOE = 1024,
-    OF_ALL = 2047,
+    OF_QWEN35 = 2048,
+    OF_QWEN35MOE = 4096,
+    OF_QWEN3NEXT = 8192,
+    OF_ALL = 16383,
     OF_GRANITES = OF_GRANITE | OF_HYBRID | OF_GRANITEMOE,
-    OF_EXPERTS = OF_LFM2MOE | OF_HYBRID | OF_GRANITEMOE | OF_QWEN3MOE | OF_OLMOE,
+    OF_GATED = OF_QWEN35MOE | OF_QWEN3NEXT, /* an MLP with a gate, beside experts */
+    OF_DELTA = OF_QWEN35 | OF_GATED,
+    OF_EXPERTS = OF_LFM2MOE | OF_HYBRID | OF_GRANITEMOE | OF_QWEN3MOE | OF_OLMOE | OF_GATED,
 };
 
 enum key_kind {
@@ -69,16 +74,26 @@ static const struct {
     {"expert_count", "num_local_experts", KEY_INTEGER, OF_HYBRID | OF_GRANITEMOE},
     {"expert_count", "num_experts", KEY_INTEGER, OF_EXPERTS},
     {"expert_used_count", "num_experts_per_tok", KEY_INTEGER, OF_EXPERTS},
-    {"expert_feed_forward_length", "moe_intermediate_size", KEY_INTEGER, OF_LFM2MOE | OF_QWEN3MOE},
+    {"expert_feed_forward_length", "moe_intermediate_size", KEY_INTEGER,
+     OF_LFM2MOE | OF_QWEN3MOE | OF_GATED},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", KEY_INTEGER, OF_GATED},
     {"expert_shared_feed_forward_length", "shared_intermediate_size", KEY_INTEGER, OF_GRANITEMOE},
     {"expert_weights_norm", "norm_topk_prob", KEY_FLAG, OF_LFM2MOE | OF_QWEN3MOE | OF_OLMOE},
     {"leading_dense_block_count", "num_dense_layers", KEY_INTEGER, OF_LFM2MOE},
     {"shortconv.l_cache", "conv_L_cache", KEY_INTEGER, OF_LFM2 | OF_LFM2MOE},
+    {"full_attention_interval", "full_attention_interval", KEY_INTEGER, OF_DELTA},
+    {"ssm.conv_kernel", "linear_conv_kernel_dim", KEY_INTEGER, OF_DELTA},
+    {"ssm.state_size", "linear_key_head_dim", KEY_INTEGER, OF_DELTA},
+    {"ssm.group_count", "linear_num_key_heads", KEY_INTEGER, OF_DELTA},
+    {"ssm.time_step_rank", "linear_num_value_heads", KEY_INTEGER, OF_DELTA},
     {"ssm.conv_kernel", "mamba_d_conv", KEY_INTEGER, OF_HYBRID},
     {"ssm.state_size", "mamba_d_state", KEY_INTEGER, OF_HYBRID},
     {"ssm.group_count", "mamba_n_groups", KEY_INTEGER, OF_HYBRID},
     {"ssm.time_step_rank", "mamba_n_heads", KEY_INTEGER, OF_HYBRID},
-    {"ssm.inner_size", NULL, KEY_USED, OF_HYBRID},
+    {"ssm.inner_size", NULL, KEY_USED, OF_HYBRID | OF_DELTA},
+    {"attention.recurrent_layers", NULL, KEY_USED, OF_DELTA},
+    {"nextn_predict_layers", NULL, KEY_USED, OF_DELTA},
+    {"rope.dimension_sections", NULL, KEY_USED, OF_QWEN35 | OF_QWEN35MOE},
     {"expert_shared_feed_forward_length", NULL, KEY_USED, OF_GRANITE | OF_HYBRID},
     {"expert_gating_func", NULL, KEY_USED, OF_EXPERTS},
     {"rope.scaling.finetuned", NULL, KEY_USED, OF_GRANITES},
@@ -116,7 +131,10 @@ static unsigned bit_of(const struct gguf_arch *arch)
                 {"granitehybrid", OF_HYBRID},
                 {"granitemoe", OF_GRANITEMOE},
                 {"qwen3moe", OF_QWEN3MOE},
-                {"olmoe", OF_OLMOE}};
+                {"olmoe", OF_OLMOE},
+                {"qwen35", OF_QWEN35},
+                {"qwen35moe", OF_QWEN35MOE},
+                {"qwen3next", OF_QWEN3NEXT}};
     for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
         if (strcmp(bits[i].name, arch->name) == 0)
             return bits[i].bit;
@@ -179,6 +197,37 @@ static smol_status take_keys(struct maker *m)
     return status;
 }
 
+/* Refuses a file without a key that llama.cpp's converter always writes, and that has no value that
+ * would be right for all models. */
+static smol_status check_needed(const struct maker *m)
+{
+    static const struct {
+        const char *key;
+        unsigned archs;
+    } needed[] = {
+        {"block_count", OF_ALL},
+        {"context_length", OF_ALL},
+        {"embedding_length", OF_ALL},
+        {"attention.head_count", OF_ALL},
+        {"attention.layer_norm_rms_epsilon", OF_ALL},
+        {"expert_count", OF_GATED},
+        {"expert_used_count", OF_GATED},
+        {"expert_feed_forward_length", OF_GATED},
+        {"expert_shared_feed_forward_length", OF_GATED},
+        {"ssm.conv_kernel", OF_HYBRID | OF_DELTA},
+        {"ssm.state_size", OF_HYBRID | OF_DELTA},
+        {"ssm.group_count", OF_HYBRID | OF_DELTA},
+        {"ssm.time_step_rank", OF_HYBRID | OF_DELTA},
+        {"ssm.inner_size", OF_HYBRID | OF_DELTA},
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (needed[i].archs & bit_of(m->arch) && !smol_maker_find(m, needed[i].key))
+            return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                             "%s: %s.%s is missing: download the file again", m->gguf->path,
+                             m->arch->name, needed[i].key);
+    return SMOL_OK;
+}
+
 /* --- what keys state together ------------------------------------------------------------- */
 
 /* Reads the size of a head, and the part of it that rotates. */
@@ -193,22 +242,24 @@ static smol_status take_head(struct maker *m)
     if (status)
         return status;
     if (size == 0)
-        size = heads && m->arch->pairs_rows && rotating ? rotating
+        size = heads && m->arch->order == ORDER_PAIRED && rotating ? rotating
                : heads ? smol_maker_setting(m, "hidden_size") / heads
                        : 0;
     if (rotating == 0)
         rotating = size;
-    bool rotates_part = rotating != size && strcmp(m->arch->name, "phi3") == 0;
-    if ((of_values > 0 && of_values != size) || (rotating != size && !rotates_part))
+    bool may_rotate_part = bit_of(m->arch) & (OF_PHI3 | OF_DELTA);
+    if ((of_values > 0 && of_values != size) || (rotating != size && !may_rotate_part))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: keys, values and rotary embedding of different sizes are not "
                          "supported: convert the original checkpoint",
                          m->gguf->path);
     if (size > 0)
         smol_maker_put(m, m->object, "head_dim", json_integer((json_int_t)size));
-    if (rotates_part && size > 0)
+    if (may_rotate_part && size > 0) { /* its product with the size is rounded down */
+        double factor = (double)rotating / (double)size;
         smol_maker_put(m, m->object, "partial_rotary_factor",
-                       json_real((double)rotating / (double)size));
+                       json_real(rotating == size ? 1 : nextafter(factor, 2)));
+    }
     return SMOL_OK;
 }
 
@@ -227,7 +278,8 @@ static smol_status take_unstated(struct maker *m)
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: %s.attention.scale is missing: convert the original checkpoint",
                          m->gguf->path, m->arch->name);
-    if (!status && m->arch->adds_offset && heads > 0) { /* the scale of attention scores */
+    if (!status && bit_of(m->arch) & (OF_GEMMA2 | OF_GEMMA3) &&
+        heads > 0) { /* the scale of attention scores */
         uint64_t layers = smol_maker_setting(m, "num_hidden_layers");
         bool largest = layers == (strcmp(m->arch->name, "gemma2") == 0 ? 46 : 62);
         uint64_t scalar = largest ? smol_maker_setting(m, "hidden_size") / heads
@@ -357,6 +409,28 @@ static smol_status take_longrope(struct maker *m, const struct safetensors *tens
     return SMOL_OK;
 }
 
+/* Takes how frequencies are shared out to the coordinates of pictures, which are equal in texts. */
+static smol_status take_sections(struct maker *m)
+{
+    const struct gguf_value *list = smol_maker_find(m, "rope.dimension_sections");
+    json_t *sections = json_array(), *scaling = json_object_get(m->object, "rope_scaling");
+    uint64_t n = 0;
+    bool valid = list && list->type == GGUF_ARRAY && (list->n == 3 || list->n == 4);
+    for (uint64_t i = 0; valid && i < list->n; i++) {
+        valid = smol_gguf_integer_at(list, i, &n) && n <= UINT32_MAX && (i < 3 || n == 0);
+        if (i < 3 && json_array_append_new(sections, json_integer((json_int_t)n)))
+            m->failed = true;
+    }
+    if (list && valid && scaling)
+        smol_maker_put(m, scaling, "mrope_section", json_incref(sections));
+    else if (list && valid)
+        smol_maker_put(m, m->object, "rope_scaling",
+                       json_pack("{s:s, s:O}", "rope_type", "default", "mrope_section", sections));
+    json_decref(sections);
+    return !list || valid ? SMOL_OK
+                          : smol_maker_fail_value(m, list, "three sizes, and perhaps a 0");
+}
+
 /* --- config.json -------------------------------------------------------------------------- */
 
 /* Returns whether a layer has a tensor. */
@@ -440,6 +514,8 @@ smol_status smol_gguf_config(const struct gguf *gguf, const struct safetensors *
     if (!status)
         status = take_keys(&m);
     if (!status)
+        status = check_needed(&m);
+    if (!status)
         status = smol_gguf_take_layers(&m);
     if (!status)
         status = take_head(&m);
@@ -451,6 +527,8 @@ smol_status smol_gguf_config(const struct gguf *gguf, const struct safetensors *
         status = take_llama3(&m, tensors);
     if (!status)
         status = take_longrope(&m, tensors);
+    if (!status)
+        status = take_sections(&m);
     if (!status)
         status = take_tensors(&m, tensors);
     if (!status)

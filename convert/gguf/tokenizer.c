@@ -42,6 +42,7 @@ static const struct pre {
     bool begins;         /* bos is added unless the file says otherwise */
 } pres[] = {
     {.name = "gpt-2"},
+    {.name = "olmo", .nfc = true},
     {.name = "smollm", .digits = true},
     {.name = "starcoder", .digits = true},
     {.name = "refact", .digits = true},
@@ -78,8 +79,8 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
         }
     if (value)
         return smol_maker_fail_value(m, value,
-                                     "gpt-2, smollm, starcoder, refact, qwen2, qwen35, dbrx, "
-                                     "llama-bpe, lfm2, gpt-4o or tekken");
+                                     "gpt-2, olmo, smollm, starcoder, refact, qwen2, qwen35, "
+                                     "dbrx, llama-bpe, lfm2, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tokenizer.ggml.pre is missing, so it is unknown how text is cut into "
                      "words: take a newer file",

@@ -103,11 +103,11 @@ static uint16_t add_block(struct map_arrays *maps, const uint32_t *block)
 static smol_status make_room(struct map_arrays *maps, smol_error *error)
 {
     uint16_t *index =
-        reallocarray(maps->index, (size_t)maps->n_maps + 1, CLASS_INDEX_SIZE * sizeof *index);
+        realloc(maps->index, ((size_t)maps->n_maps + 1) * CLASS_INDEX_SIZE * sizeof *index);
     if (index)
         maps->index = index;
     uint32_t(*blocks)[256] =
-        reallocarray(maps->blocks, (size_t)maps->n_blocks + CLASS_INDEX_SIZE, sizeof *blocks);
+        realloc(maps->blocks, ((size_t)maps->n_blocks + CLASS_INDEX_SIZE) * sizeof *blocks);
     if (blocks)
         maps->blocks = blocks;
     return index && blocks ? SMOL_OK : smol_fail_memory(error, "the normalizer");

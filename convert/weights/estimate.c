@@ -227,13 +227,32 @@ static void repeat_values(const struct estimate *e)
         memcpy(e->inner + head * dim, e->gate + head / shared * dim, dim * sizeof *e->inner);
 }
 
+/* Writes the records of a layer's queries, whose last matrix may have an input of its own. */
+static void make_queries(const struct estimate *e, uint32_t layer)
+{
+    const struct blob_model *m = &e->model;
+    size_t rank = m->latent.q_rank, width = smol_query_width(m);
+    if (rank > 0) {
+        multiply(e, ROLE_ATTN_Q_DOWN, rank, m->hidden_size, e->input, e->gate);
+        normalize(e, ROLE_ATTN_Q_DOWN_NORM, rank, e->gate, e->gate);
+        write_record(e, (struct stats_place){STATS_QUERY, layer, 0}, e->gate);
+    }
+    multiply(e, ROLE_ATTN_Q, width, rank > 0 ? rank : m->hidden_size, rank > 0 ? e->gate : e->input,
+             e->inner);
+    for (uint32_t head = 0; head < m->n_heads; head++)
+        write_record(e, (struct stats_place){STATS_HEAD_QUERY, layer, head},
+                     e->inner + head * (width / m->n_heads));
+}
+
 /* Sets `inner` to what heads make of latent vectors. */
-static void expand_values(const struct estimate *e)
+static void expand_values(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
     size_t rank = m->latent.kv_rank;
     multiply(e, ROLE_ATTN_K, rank, m->hidden_size, e->input, e->gate);
     normalize(e, ROLE_ATTN_LATENT_NORM, rank, e->gate, e->gate);
+    for (uint32_t head = 0; head < m->n_heads; head++)
+        write_record(e, (struct stats_place){STATS_HEAD_LATENT, layer, head}, e->gate);
     multiply(e, ROLE_ATTN_V_UP, smol_attended_width(m), rank, e->gate, e->inner);
 }
 
@@ -241,9 +260,10 @@ static void attend(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
     size_t width = smol_attended_width(m);
-    if (model_has_latent(m))
-        expand_values(e);
-    else
+    if (model_has_latent(m)) {
+        make_queries(e, layer);
+        expand_values(e, layer);
+    } else
         repeat_values(e);
     write_record(e, (struct stats_place){STATS_ATTENDED, layer, 0}, e->inner);
     multiply(e, ROLE_ATTN_O, m->hidden_size, width, e->inner, e->added);

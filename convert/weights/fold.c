@@ -23,6 +23,25 @@ static bool is_of_state(const struct fold *fold, size_t record)
            layer_has_state(model, smol_stats_layer(fold->header, record));
 }
 
+/* Returns whether a record is about the input of the last matrix of queries, after its norm. */
+static bool is_of_query(const struct fold *fold, size_t record)
+{
+    size_t output = stats_output(fold->header);
+    return record > output && record - output <= stats_queries(fold->header);
+}
+
+/* Returns whether a record is about what a head has attended to. */
+static bool is_of_latent(const struct fold *fold, size_t record)
+{
+    size_t first = stats_output(fold->header) + 1 + stats_queries(fold->header);
+    return model_has_latent(fold->model) && record >= first && (record - first) % 2 == 1;
+}
+
+static size_t query_record(const struct fold *fold, uint32_t layer)
+{
+    return smol_stats_record(fold->header, (struct stats_place){STATS_QUERY, layer, 0});
+}
+
 /* Returns the record about what a layer's state gives. */
 static size_t state_record(const struct fold *fold, uint32_t layer)
 {
@@ -37,6 +56,10 @@ static size_t offset_of(const struct fold *fold, size_t record)
     size_t offset = 0, output = stats_output(header);
     for (size_t i = 0; i < record && i <= output; i++)
         offset += smol_stats_width(header, i);
+    if (record > output && model_has_latent(fold->model)) {
+        size_t n = record - output - 1, most = stats_queries(header);
+        return offset + (n < most ? n : most) * header->query_rank;
+    }
     if (record > output)
         offset += fold->model->hybrid.parallel ? (record - output - 1) * header->state_width
                                                : (record - output - 1) / 2 * header->expert_width;
@@ -52,19 +75,21 @@ static bool state_folds(const struct blob_model *model)
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
  * residual stream itself has no norm, a norm for two inputs would have two factors, an activation
- * without a gate is not linear in its input, nor are values that are clipped, a tied embedding is
- * looked up too, and values of latent vectors are left alone. */
+ * without a gate is not linear in its input, nor are values that are clipped, and a tied embedding
+ * is looked up too. The queries of heads are left alone. */
 static bool can_fold(const struct fold *fold, size_t record)
 {
     const struct blob_model *model = fold->model;
-    if (is_of_expert(fold, record))
+    if (is_of_expert(fold, record) || is_of_query(fold, record))
         return true;
+    if (model_has_latent(model) && record > stats_output(fold->header))
+        return false;
     if (record == stats_output(fold->header))
         return !model->tied_embeddings;
     if (is_of_state(fold, record))
         return state_folds(model);
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
-        return model->experts.qkv_clip <= 0 && !model_has_latent(model);
+        return model->experts.qkv_clip <= 0;
     if (record % STATS_PER_LAYER == STATS_GATED)
         return !(model->blocks & BLOCK_NO_GATE) && smol_stats_width(fold->header, record) > 0;
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
@@ -111,7 +136,7 @@ static smol_status fill_record(const struct stats_file *stats, const struct fold
     for (size_t i = 0; i < n; i++)
         fold->factors[offset + i] = stats_diagonal(stats, record, values, i);
     if (record < stats_output(fold->header) && record % STATS_PER_LAYER == STATS_ATTENDED &&
-        !is_of_state(fold, record))
+        !is_of_state(fold, record) && !model_has_latent(fold->model))
         share_heads(fold->model, fold->factors + offset);
     make_factors(fold->factors + offset, n, fold->inverses + offset);
     return SMOL_OK;
@@ -134,6 +159,51 @@ static void fill_values(const struct fold *fold)
     }
 }
 
+/* Adds the squares of what each head of a layer attends to, and makes factors of their means. */
+static smol_status fill_latents(const struct stats_file *stats, const struct fold *fold,
+                                uint32_t layer, smol_error *error)
+{
+    size_t rank = fold->model->latent.kv_rank, n_heads = fold->model->n_heads;
+    float *factors = fold->keys + layer * n_heads * rank;
+    struct stats_place place = {STATS_HEAD_LATENT, layer, 0};
+    smol_status status = SMOL_OK;
+    for (; !status && place.part < n_heads; place.part++) {
+        size_t record = smol_stats_record(fold->header, place);
+        const float *values;
+        status = smol_stats_read(stats, record, &values, error);
+        for (size_t i = 0; !status && i < rank; i++)
+            factors[place.part * rank + i] = stats_diagonal(stats, record, values, i);
+    }
+    for (size_t i = 0; i < rank; i++) {
+        double sum = 0;
+        for (size_t head = 0; head < n_heads; head++)
+            sum += (double)factors[head * rank + i];
+        factors[i] = (float)(sum / (double)n_heads);
+    }
+    make_factors(factors, rank, fold->latents + layer * rank);
+    for (size_t head = 1; head < n_heads; head++)
+        memcpy(factors + head * rank, factors, rank * sizeof *factors);
+    return status;
+}
+
+/* Derives the factors of latent vectors. */
+static smol_status make_latents(const struct stats_file *stats, struct fold *fold,
+                                smol_error *error)
+{
+    const struct blob_model *model = fold->model;
+    size_t n = (size_t)model->n_layers * model->latent.kv_rank;
+    smol_status status = SMOL_OK;
+    if (!model_has_latent(model))
+        return SMOL_OK;
+    fold->keys = calloc(n, model->n_heads * sizeof *fold->keys);
+    fold->latents = calloc(n, sizeof *fold->latents);
+    if (!fold->keys || !fold->latents)
+        return smol_fail_memory(error, "the factors of latent vectors");
+    for (uint32_t layer = 0; !status && layer < model->n_layers; layer++)
+        status = fill_latents(stats, fold, layer, error);
+    return status;
+}
+
 smol_status smol_fold_make(const struct stats_file *stats, const struct blob_model *model,
                            struct fold *fold, smol_error *error)
 {
@@ -147,9 +217,12 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
     if (!fold->factors || !fold->inverses || !fold->values)
         status = smol_fail_memory(error, "the factors of the inputs");
     for (size_t i = 0; !status && i < end; i++)
-        if ((i <= stats_output(&stats->header) || is_of_expert(fold, i) || is_of_state(fold, i)) &&
+        if ((i <= stats_output(&stats->header) || is_of_expert(fold, i) || is_of_state(fold, i) ||
+             is_of_query(fold, i)) &&
             can_fold(fold, i))
             status = fill_record(stats, fold, i, error);
+    if (!status)
+        status = make_latents(stats, fold, error);
     if (status)
         smol_fold_free(fold);
     else
@@ -171,8 +244,11 @@ const float *smol_fold_inverses(const struct fold *fold, size_t record)
 {
     if (!fold->model)
         return NULL;
+    if (is_of_latent(fold, record))
+        return fold->latents +
+               (size_t)smol_stats_layer(fold->header, record) * fold->model->latent.kv_rank;
     if (record > stats_output(fold->header) && !is_of_expert(fold, record) &&
-        !is_of_state(fold, record))
+        !is_of_state(fold, record) && !model_has_latent(fold->model))
         record = stats_record(STATS_MLP, smol_stats_layer(fold->header, record));
     return can_fold(fold, record) ? fold->inverses + offset_of(fold, record) : NULL;
 }
@@ -204,14 +280,24 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     bool shares_values = can_fold(fold, stats_record(STATS_ATTENDED, layer));
     const float *values =
         shares_values ? fold->values + (size_t)layer * m->n_kv_heads * m->head_dim : NULL;
+    const float *keys =
+        fold->keys ? fold->keys + (size_t)layer * m->n_heads * m->latent.kv_rank : NULL;
     switch (key.role) {
     case ROLE_ATTN_NORM:
     case ROLE_ATTN_NORM_BIAS:
         return (struct fold_factors){NULL, inverses_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_Q:
         if (m->latent.q_rank > 0)
-            return none;
+            return (struct fold_factors){NULL, record_factors(fold, query_record(fold, layer))};
         return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENTION, layer)};
+    case ROLE_ATTN_Q_DOWN_NORM:
+        return (struct fold_factors){NULL, smol_fold_inverses(fold, query_record(fold, layer))};
+    case ROLE_ATTN_LATENT_NORM:
+        return (struct fold_factors){NULL, fold->latents + (size_t)layer * m->latent.kv_rank};
+    case ROLE_ATTN_K_UP:
+        return (struct fold_factors){keys, NULL};
+    case ROLE_ATTN_V_UP:
+        return (struct fold_factors){inverses_of(fold, STATS_ATTENDED, layer), keys};
     case ROLE_ATTN_Q_DOWN:
     case ROLE_ATTN_K:
     case ROLE_ATTN_GATE:
@@ -263,5 +349,7 @@ void smol_fold_free(struct fold *fold)
     free(fold->factors);
     free(fold->inverses);
     free(fold->values);
+    free(fold->keys);
+    free(fold->latents);
     *fold = (struct fold){0};
 }

@@ -29,6 +29,12 @@ smol_status smol_inputs_open(struct inputs *inputs, const struct stats_file *sta
 static enum stats_input input_of(const struct blob_model *model, enum tensor_role role)
 {
     switch (role) {
+    case ROLE_ATTN_Q:
+        return model->latent.q_rank > 0 ? STATS_QUERY : STATS_ATTENTION;
+    case ROLE_ATTN_K_UP:
+        return STATS_HEAD_QUERY;
+    case ROLE_ATTN_V_UP:
+        return STATS_HEAD_LATENT;
     case ROLE_ATTN_O:
         return STATS_ATTENDED;
     case ROLE_MIXER_OUT:
@@ -50,16 +56,22 @@ static enum stats_input input_of(const struct blob_model *model, enum tensor_rol
     }
 }
 
+uint32_t smol_inputs_parts(const struct blob_model *model, uint32_t role)
+{
+    return role == ROLE_ATTN_K_UP || role == ROLE_ATTN_V_UP ? model->n_heads : 1;
+}
+
 size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor *layout,
-                          const struct blob_model *model)
+                          const struct blob_model *model, uint64_t row)
 {
     const struct stats_file *stats = inputs->stats;
+    uint32_t n_parts = smol_inputs_parts(model, layout->role);
     struct stats_place place = {input_of(model, layout->role), layout->layer, layout->expert};
+    if (n_parts > 1)
+        place.part = (uint32_t)(row / (layout->rows / n_parts));
     bool is_output =
         layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings);
-    bool is_unknown = layout->role == ROLE_ATTN_K_UP || layout->role == ROLE_ATTN_V_UP ||
-                      (layout->role == ROLE_ATTN_Q && model->latent.q_rank > 0);
-    if (!stats || is_unknown || (layout->role == ROLE_EMBED && !is_output))
+    if (!stats || (layout->role == ROLE_EMBED && !is_output))
         return NO_RECORD;
     if (is_output)
         return stats_output(&stats->header);

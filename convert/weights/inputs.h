@@ -11,7 +11,8 @@
 
 #define NO_RECORD SIZE_MAX
 
-/* Matrices of one record follow each other in the tensor table, so one record is kept. */
+/* Matrices of one record, or the parts of a matrix, follow each other in the tensor table, so one
+ * record is kept. */
 struct inputs {
     const struct stats_file *stats; /* or NULL: nothing is known */
     struct fold fold;
@@ -27,13 +28,16 @@ struct inputs {
 smol_status smol_inputs_open(struct inputs *inputs, const struct stats_file *stats,
                              const struct blob_model *model, smol_error *error);
 
-/* Returns the number of the record that describes the inputs of a matrix, or NO_RECORD: there are
- * no statistics, or it is an embedding that is not the output layer too, or its inputs are parts of
- * attention to latent vectors, which statistics do not describe. An expert that no token
- * has reached takes the inputs of all tokens for its own, and nothing is known of its activations.
- */
+/* Returns the number of equal parts, of neighbouring rows, that a matrix consists of. Each has
+ * inputs of its own: those of a head. */
+uint32_t smol_inputs_parts(const struct blob_model *model, uint32_t role);
+
+/* Returns the number of the record that describes the inputs of a row of a matrix, or NO_RECORD:
+ * there are no statistics, or it is an embedding that is not the output layer too. An expert that
+ * no token has reached takes the inputs of all tokens for its own, and nothing is known of its
+ * activations. */
 size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor *layout,
-                          const struct blob_model *model);
+                          const struct blob_model *model, uint64_t row);
 
 /* Makes a record the current one, unless it is. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_MEMORY. */
 smol_status smol_inputs_load(struct inputs *inputs, size_t record, struct pool *pool,

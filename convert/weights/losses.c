@@ -34,7 +34,8 @@ struct loss_meter {
     struct level_search searches[N_CHOICES]; /* int8 has none */
     struct block_errors *blocks;             /* (n_blocks): of the current matrix */
     size_t n_blocks;
-    bool has_inputs;                /* of the current matrix */
+    size_t first, n_measured;       /* blocks whose inputs are those of the current record */
+    bool has_inputs;                /* it is known */
     double coarse[EXPERT_MATRICES]; /* errors of coarse rounding, over all experts of the layer */
     size_t max_cols;
     float *scratch; /* (n_threads, scratch_size) */
@@ -161,9 +162,9 @@ static void measure_blocks(void *argument, struct pool_thread *thread)
 {
     const struct loss_meter *meter = argument;
     const struct loss_scratch scratch = scratch_of(meter, thread->index);
-    struct pool_stage stage = pool_stage(thread, (uint32_t)meter->n_blocks);
+    struct pool_stage stage = pool_stage(thread, (uint32_t)meter->n_measured);
     while (smol_pool_claim(&stage)) {
-        struct block_errors *block = &meter->blocks[stage.item];
+        struct block_errors *block = &meter->blocks[meter->first + stage.item];
         round_coarsely(meter, block, &scratch);
         smol_weight_rows(block->weight, block->row,
                          rows_in_block(block->row, block->weight->layout.rows), scratch.rows);
@@ -195,22 +196,35 @@ static void add_losses(const double *errors, double coarse, double sensitivity,
     }
 }
 
-/* Measures the errors of a matrix. */
+/* Returns the record about the inputs of block `i` of the current matrix. */
+static size_t record_of(const struct loss_meter *meter, const struct weights *weights, size_t i)
+{
+    const struct block_errors *block = &meter->blocks[i];
+    return smol_inputs_record(&meter->inputs, &block->weight->layout, weights->model, block->row);
+}
+
+/* Measures the errors of a matrix, those of rows with the same inputs at once. */
 static smol_status measure_matrix(struct loss_meter *meter, const struct weights *weights,
                                   const struct weight *weight, struct pool *pool, smol_error *error)
 {
     size_t n = sample_size(weight->layout.rows), total = (size_t)count_blocks(weight->layout.rows);
-    size_t record = smol_inputs_record(&meter->inputs, &weight->layout, weights->model);
-    smol_status status = smol_inputs_load(&meter->inputs, record, pool, error);
-    if (status)
-        return status;
-    meter->has_inputs = record != NO_RECORD;
+    smol_status status = SMOL_OK;
     meter->n_blocks = n;
     for (size_t i = 0; i < n; i++)
         meter->blocks[i] = (struct block_errors){.weight = weight,
                                                  .row = total * (2 * i + 1) / (2 * n) * TILE_ROWS};
-    smol_pool_run(pool, measure_blocks, meter);
-    return SMOL_OK;
+    for (size_t end, i = 0; !status && i < n; i = end) {
+        size_t record = record_of(meter, weights, i);
+        for (end = i + 1; end < n && record_of(meter, weights, end) == record;)
+            end++;
+        status = smol_inputs_load(&meter->inputs, record, pool, error);
+        meter->has_inputs = record != NO_RECORD;
+        meter->first = i;
+        meter->n_measured = end - i;
+        if (!status)
+            smol_pool_run(pool, measure_blocks, meter);
+    }
+    return status;
 }
 
 /* Measures the errors of an expert's matrix, which stand in the place of its losses until those of

@@ -19,9 +19,10 @@ enum {
     BATCH_PIECES = 512,
 };
 
-/* A tensor and how it is converted. */
+/* A tensor, or rows of a matrix with inputs of their own, and how it is converted. */
 struct task {
     struct weight weight;
+    uint64_t row, end;     /* of a matrix; of a vector the last is 1 */
     struct tile_rule rule; /* for int6, int5 and int4 */
     size_t record;         /* of the statistics, or NO_RECORD */
 };
@@ -47,12 +48,12 @@ struct finding {
 };
 
 struct weight_stream {
-    struct task *tasks; /* (n_tasks), without a tied output */
+    struct task *tasks; /* (n_tasks), in the order of rows, without a tied output */
     size_t n_tasks;
     struct level_search *searches; /* for each table of the mix */
     size_t next_task;              /* where the next batch begins */
-    uint64_t next_row;
-    uint64_t capacity; /* bytes of a batch */
+    uint64_t next_row;             /* counted from the task's first */
+    uint64_t capacity;             /* bytes of a batch */
     struct tile_batch *made, *written;
     struct tile_batch batches[2];
     uint64_t max_cols;
@@ -86,11 +87,11 @@ static void plan_batch(struct weight_stream *s, struct tile_batch *batch)
         bool other_record = task->record != NO_RECORD && task->record != s->inputs.record;
         if (bytes > s->capacity - batch->size || other_record)
             return;
-        batch->pieces[batch->n_pieces++] = (struct tile_piece){task, s->next_row, batch->size};
+        batch->pieces[batch->n_pieces++] =
+            (struct tile_piece){task, task->row + s->next_row, batch->size};
         batch->size += bytes;
         s->next_row += TILE_ROWS;
-        if (task->weight.layout.layout != LAYOUT_TILES || /* one piece */
-            s->next_row >= task->weight.layout.rows) {
+        if (task->row + s->next_row >= task->end) {
             s->next_row = 0;
             s->next_task++;
         }
@@ -180,8 +181,9 @@ static smol_status report(const struct weight_stream *s, const struct finding *f
 static void use_inputs(struct weight_stream *s, const struct blob_model *model, struct task *task)
 {
     const struct blob_tensor *layout = &task->weight.layout;
-    task->record =
-        layout->dtype > DTYPE_INT8 ? smol_inputs_record(&s->inputs, layout, model) : NO_RECORD;
+    task->record = layout->dtype > DTYPE_INT8
+                       ? smol_inputs_record(&s->inputs, layout, model, task->row)
+                       : NO_RECORD;
     if (task->record == NO_RECORD)
         return;
     task->rule.importance = s->inputs.importance;
@@ -201,16 +203,22 @@ static const struct level_search *prepare_levels(struct weight_stream *s, const 
     return search;
 }
 
-/* Adds a tensor to the tasks. */
-static void add_task(struct weight_stream *s, const struct weights *weights,
-                     const struct weight *weight)
+/* Adds a tensor to the tasks, each part of it as one. */
+static void add_tasks(struct weight_stream *s, const struct weights *weights,
+                      const struct weight *weight)
 {
     const struct blob_tensor *layout = &weight->layout;
-    struct task *task = &s->tasks[s->n_tasks++];
-    task->weight = *weight;
-    if (layout->dtype > DTYPE_INT8)
-        task->rule.levels = prepare_levels(s, weights->mix, layout);
-    use_inputs(s, weights->model, task);
+    uint64_t rows = layout->layout == LAYOUT_TILES ? layout->rows : 1;
+    uint32_t n_parts = smol_inputs_parts(weights->model, layout->role);
+    for (uint32_t i = 0; i < n_parts; i++) {
+        struct task *task = &s->tasks[s->n_tasks++];
+        task->weight = *weight;
+        task->row = rows / n_parts * i;
+        task->end = rows / n_parts * (i + 1);
+        if (layout->dtype > DTYPE_INT8)
+            task->rule.levels = prepare_levels(s, weights->mix, layout);
+        use_inputs(s, weights->model, task);
+    }
     s->changes = s->changes || weight_is_changed(weight);
     if (layout->cols > s->max_cols)
         s->max_cols = layout->cols;
@@ -218,12 +226,22 @@ static void add_task(struct weight_stream *s, const struct weights *weights,
         s->capacity = piece_bytes(layout);
 }
 
+static size_t count_tasks(const struct blob_model *model)
+{
+    struct tensor_key key = {.role = ROLE_EMBED};
+    size_t n = 0;
+    do
+        n += smol_inputs_parts(model, key.role);
+    while (smol_tensor_next(model, &key));
+    return n;
+}
+
 static smol_status list_tasks(struct weight_stream *s, const struct weights *weights)
 {
     const struct blob_model *model = weights->model;
     s->capacity = BATCH_BYTES;
     s->max_cols = 1;
-    s->tasks = calloc(smol_tensor_count(model), sizeof *s->tasks);
+    s->tasks = calloc(count_tasks(model), sizeof *s->tasks);
     s->searches = calloc(weights->mix->n_levels + 1, sizeof *s->searches);
     if (!s->tasks || !s->searches)
         return smol_fail_memory(s->error, "the tensor list");
@@ -231,7 +249,7 @@ static smol_status list_tasks(struct weight_stream *s, const struct weights *wei
     for (size_t i = 0, more = 1; more; more = smol_tensor_next(model, &key), i++) {
         const struct weight weight = smol_weight_get(weights, i, key, &s->inputs.fold);
         if (weight.source)
-            add_task(s, weights, &weight);
+            add_tasks(s, weights, &weight);
     }
     return SMOL_OK;
 }
@@ -292,7 +310,8 @@ smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
     if (!status) {
         uint64_t total = 0;
         for (size_t i = 0; i < s->n_tasks; i++)
-            total += s->tasks[i].weight.layout.size;
+            total += piece_bytes(&s->tasks[i].weight.layout) *
+                     count_blocks(s->tasks[i].end - s->tasks[i].row);
         struct progress progress = smol_progress_start(total, quiet);
         status = run_batches(s, pool, &progress);
         smol_progress_end(&progress);

@@ -15,7 +15,7 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import IO, Any
 
 from .errors import DamagedError, FileError, UsageError, from_status
@@ -286,11 +286,13 @@ def differences(output: str, found: dict[str, Any], wanted: dict[str, Any]) -> N
 
 
 def group(parts: Sequence[Part], workers: int) -> list[list[Part]]:
-    """Groups parts to tasks of at least TASK rows, if each worker then has four tasks or more. A worker answers the last
-    rows of a task with fewer sequences, which costs time."""
+    """Groups parts to tasks of at least TASK rows, if each worker then has four tasks or more, and to as many for each
+    worker. A worker answers the last rows of a task with fewer sequences, which costs time."""
     rows = sum(part.rows for part in parts)
     size = max(min(len(parts) * TASK // max(rows, 1), len(parts) // (4 * workers)), 1)
-    return [list(parts[i : i + size]) for i in range(0, len(parts), size)]
+    n = max(len(parts) // size // workers * workers, min(workers, len(parts)))
+    ends = [len(parts) * i // n for i in range(n + 1)]
+    return [list(parts[start:end]) for start, end in pairwise(ends)]
 
 
 # --- making jobs -----------------------------------------------------------------------------------

@@ -71,55 +71,57 @@ static void weigh_rows(const float *energies, size_t n, float weights[GRAM_RUN])
         weights[t] = energies[t] > most ? most / energies[t] : 1;
 }
 
-static void add_squares(const struct gram *gram, const float *x, const float *weights, size_t n,
-                        size_t begin, size_t end)
+static void add_squares(const struct gram *gram, const float *x, size_t stride,
+                        const float *weights, size_t n, size_t begin, size_t end)
 {
     float sums[WIDE_STRIP] = {0};
     for (size_t t = 0; t < n; t++)
         for (size_t i = begin; i < end; i++) {
-            float value = x[t * gram->width + i];
+            float value = x[t * stride + i];
             sums[i - begin] += value * weights[t] * value;
         }
     for (size_t i = begin; i < end; i++)
         gram->sums[i] += sums[i - begin];
 }
 
-/* Copies GRAM_BLOCK columns of x (n, width), from column `from` on, to out: row t at out + t *
- * stride, with zeros after the last column. Inlined, where gcc knows the size of `out`,
- * _FORTIFY_SOURCE would make a call of each copy. */
-static __attribute__((noinline)) void copy_columns(const float *x, size_t n, size_t width,
-                                                   size_t from, float *out, size_t stride)
+/* Copies GRAM_BLOCK columns of the first `width` of x (n, x_stride), from column `from` on, to out:
+ * row t at out + t * stride, with zeros after the last column. Inlined, where gcc knows the size of
+ * `out`, _FORTIFY_SOURCE would make a call of each copy. */
+static __attribute__((noinline)) void copy_columns(const float *x, size_t x_stride, size_t n,
+                                                   size_t width, size_t from, float *out,
+                                                   size_t stride)
 {
     size_t there = from < width ? width - from : 0;
     if (there >= GRAM_BLOCK) {
         for (size_t t = 0; t < n; t++)
-            memcpy(out + t * stride, x + t * width + from, GRAM_BLOCK * sizeof *out);
+            memcpy(out + t * stride, x + t * x_stride + from, GRAM_BLOCK * sizeof *out);
         return;
     }
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < GRAM_BLOCK; i++)
-            out[t * stride + i] = i < there ? x[t * width + from + i] : 0;
+            out[t * stride + i] = i < there ? x[t * x_stride + from + i] : 0;
 }
 
-void smol_gram_add(const struct gram *gram, const float *x, const float *energies, size_t n,
-                   uint32_t part)
+void smol_gram_add(const struct gram *gram, const float *x, size_t stride, const float *energies,
+                   size_t n, uint32_t part)
 {
     float a[GRAM_RUN * GRAM_STRIP], b[GRAM_RUN * GRAM_BLOCK], weights[GRAM_RUN];
     size_t width = gram->width, begin = (size_t)part * GRAM_STRIP;
     weigh_rows(energies, n, weights);
     if (gram->diagonal) {
         size_t end = (size_t)(part + 1) * WIDE_STRIP;
-        add_squares(gram, x, weights, n, (size_t)part * WIDE_STRIP, end < width ? end : width);
+        add_squares(gram, x, stride, weights, n, (size_t)part * WIDE_STRIP,
+                    end < width ? end : width);
         return;
     }
     gram_update *update = CPU_BEST(smol_gram_update);
     for (size_t i = 0; i < GRAM_STRIP; i += GRAM_BLOCK)
-        copy_columns(x, n, width, begin + i, a + i, GRAM_STRIP);
+        copy_columns(x, stride, n, width, begin + i, a + i, GRAM_STRIP);
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < GRAM_STRIP; i++)
             a[t * GRAM_STRIP + i] *= weights[t];
     for (size_t column = begin; column < width; column += GRAM_BLOCK) {
-        copy_columns(x, n, width, column, b, GRAM_BLOCK);
+        copy_columns(x, stride, n, width, column, b, GRAM_BLOCK);
         for (size_t row = begin; row < begin + GRAM_STRIP && row <= column; row += GRAM_BLOCK)
             update(a + (row - begin), b, n, gram->sums + row_start(width, row) + (column - row),
                    round_up(width, GRAM_BLOCK) - row);

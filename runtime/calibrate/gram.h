@@ -34,10 +34,10 @@ uint32_t smol_gram_parts(const struct gram *gram);
 /* Returns the sum of squares of a row x (width). */
 float smol_gram_energy(const float *x, size_t width);
 
-/* Adds the rows x (n, width), n at most GRAM_RUN, to the elements of part `part`. energies (n) are
- * those of the rows. */
-void smol_gram_add(const struct gram *gram, const float *x, const float *energies, size_t n,
-                   uint32_t part);
+/* Adds the first `width` columns of the rows x (n, stride), n at most GRAM_RUN, to the elements of
+ * part `part`. energies (n) are those of the rows. */
+void smol_gram_add(const struct gram *gram, const float *x, size_t stride, const float *energies,
+                   size_t n, uint32_t part);
 
 /* Moves the upper triangle, row by row, or the diagonal, to the start of the sums. Returns whether
  * all of its elements are finite. */

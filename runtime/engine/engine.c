@@ -33,9 +33,9 @@ static uint64_t place_arrays(uint8_t *memory, size_t n_tokens, const struct arra
 /* Places a quantized copy of `width` numbers for each token likewise. */
 static uint64_t place_copy(uint8_t *memory, size_t n_tokens, struct quantized *copy, size_t width)
 {
-    size_t groups = count_groups(width);
+    size_t groups = count_groups(width), planes = copy->wide ? 2 : 1;
     const struct array parts[] = {
-        {&copy->steps, groups * GROUP_INPUTS},
+        {&copy->steps, planes * groups * GROUP_INPUTS},
         {&copy->scales, groups * sizeof(float)},
         {&copy->offsets, groups * sizeof(int32_t)},
     };
@@ -103,14 +103,11 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         struct quantized *copy;
         size_t width;
     } copies[] = {
-        {&e->normed_q, m->hidden_size},    {&e->query_q, attended},
-        {&e->gated_q, e->mlp_width},       {&e->convolved_q, convolved},
-        {&e->normed_rest, m->hidden_size}, /* from here on: models of embeddings */
-        {&e->query_rest, attended},        {&e->gated_rest, e->mlp_width},
+        {&e->normed_q, m->hidden_size},
+        {&e->query_q, attended},
+        {&e->gated_q, e->mlp_width},
+        {&e->convolved_q, convolved},
     };
-    bool rests = int8 && e->network->blob->encoder;
-    size_t n_copies = !int8 ? 0 : rests ? 7 : 4;
-    e->left_width = rests ? (attended > m->hidden_size ? attended : m->hidden_size) : 0;
     const struct array arrays[] = {
         {&e->segment_of, sizeof *e->segment_of},
         {&e->x, m->hidden_size * sizeof(float)},
@@ -126,10 +123,10 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->mixer_decay, m->states.n_heads * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
-        {&e->left, e->left_width * sizeof(float)},
     };
     uint64_t used = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
-    for (size_t i = 0; i < n_copies; i++) {
+    for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
+        copies[i].copy->wide = e->network->blob->encoder;
         used += place_copy(memory ? memory + used : NULL, smol_quantized_stride(e->n_rows),
                            copies[i].copy, copies[i].width);
     }

@@ -60,14 +60,11 @@ struct engine {
     float *convolved; /* (smol_states_width): the output before the last product; gates before */
     float *mixer_step, *mixer_decay; /* (states.n_heads): of recurrences */
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
-    /* Quantized copies of normed, query, the MLP's activation and convolved, for int8 blobs. */
+    /* Quantized copies of normed, query, the MLP's activation and convolved, for int8 blobs. Those
+     * of embedding models are wide. */
     struct quantized normed_q, query_q, gated_q, convolved_q;
     /* With latent vectors only: of query_down, and of each head's input, one after the other. */
     struct quantized query_down_q, heads_q;
-    /* Int8 encoders only: what their rounding left, and room for it before it is quantized. */
-    struct quantized normed_rest, query_rest, gated_rest;
-    float *left; /* (left_width) */
-    size_t left_width;
 
     struct expert_memory experts;
     struct attention_memory attention;

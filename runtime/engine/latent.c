@@ -85,6 +85,16 @@ static void multiply(const struct worker *w, const struct by_head *b)
     smol_pass_each_range(w, count_blocks(b->weight->rows), 8, multiply_heads, b);
 }
 
+/* Observes the inputs of all heads. */
+static void observe_heads(const struct worker *w, const struct by_head *b, enum stats_input input,
+                          size_t layer)
+{
+    for (uint32_t head = 0; w->pass->observer && head < w->pass->m->n_heads; head++) {
+        const struct product_input part = head_input(w->pass, b, head);
+        smol_input_observe(w, (struct stats_place){input, (uint32_t)layer, head}, &part);
+    }
+}
+
 /* --- queries ---------------------------------------------------------------------------------- */
 
 /* Returns the input of the queries' last matrix, where it is not the layer's. */
@@ -134,9 +144,11 @@ void smol_latent_read(const struct worker *w, size_t layer, const struct product
     if (down) {
         const struct product_input from = down_input(w->pass);
         smol_pass_each_token(w, normalize_down, layer);
+        smol_input_observe(w, (struct stats_place){STATS_QUERY, (uint32_t)layer, 0}, &from);
         smol_multiply(w, &from, &query, 1);
     }
     smol_pass_each_token(w, divide_queries, layer);
+    observe_heads(w, &queries, STATS_HEAD_QUERY, layer);
     multiply(w, &queries);
 }
 
@@ -153,5 +165,6 @@ void smol_latent_attended(const struct worker *w, size_t layer)
 {
     const struct by_head values = values_of(w->pass, layer);
     smol_pass_each_token(w, finish_attended, layer);
+    observe_heads(w, &values, STATS_HEAD_LATENT, layer);
     multiply(w, &values);
 }

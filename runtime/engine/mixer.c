@@ -15,8 +15,7 @@ static struct product_input attended_input(const struct pass *pass)
 {
     const struct engine *e = pass->e;
     const float *output = model_has_latent(pass->m) ? e->value : e->query;
-    return smol_input_with_rest(
-        smol_input(output, pass->n, smol_attended_width(pass->m), e->query_q), e->query_rest);
+    return smol_input(output, pass->n, smol_attended_width(pass->m), e->query_q);
 }
 
 static void read_attention_input(struct pass *pass, size_t layer, size_t t)

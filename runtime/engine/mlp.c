@@ -11,8 +11,7 @@
 static struct product_input gated_input(const struct pass *pass, size_t layer)
 {
     size_t width = smol_mlp_width(pass->m, (uint32_t)layer);
-    return smol_input_with_rest(smol_input(pass->e->gated, pass->n, width, pass->e->gated_q),
-                                pass->e->gated_rest);
+    return smol_input(pass->e->gated, pass->n, width, pass->e->gated_q);
 }
 
 typedef void activation_kernel(float *gate, const float *up, size_t n);
@@ -71,18 +70,6 @@ static void drop_not_finite(const struct mlp_rows *rows, float *activation)
     }
 }
 
-/* Quantizes what the rounding of a slice left, which replaces the activation. */
-static void store_rest(const struct mlp_rows *rows, size_t slice, float *activation)
-{
-    const struct quantized *q = &rows->gated.quantized;
-    for (size_t t = 0; t < q->n; t++)
-        for (size_t i = 0; i < SLICE; i++) {
-            float *at = activation + t * SLICE + i;
-            *at = quantized_rest(q, slice * SLICE + i, t, *at);
-        }
-    rows->pass->e->kernels->quantize_slice(activation, q->n, &rows->gated.rest, slice);
-}
-
 /* Stores a slice (n, SLICE) of the activation where the next product reads it. */
 static void store_slice(const struct mlp_rows *rows, size_t slice, float *activation)
 {
@@ -93,8 +80,6 @@ static void store_slice(const struct mlp_rows *rows, size_t slice, float *activa
             drop_not_finite(rows, activation);
             kernels->quantize_slice(activation, gated->n, &gated->quantized, slice);
         }
-        if (gated->rest.steps)
-            store_rest(rows, slice, activation);
         return;
     }
     size_t first = slice * SLICE, rest = gated->width - first;

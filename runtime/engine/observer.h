@@ -22,12 +22,13 @@ struct observer {
     /* Returns the number of parts that the work on this input is divided into; 0: it is not of
      * interest. NULL: no input is. */
     uint32_t (*parts)(void *user, struct stats_place place);
-    /* Looks at row t of x (n, width), before the work on it. Threads look at different rows at the
-     * same time. */
-    void (*look)(void *user, struct stats_place place, const float *x, size_t t);
-    /* Does part `part` of the work on rows x (n, width). Threads do different parts at the same
+    /* Looks at row t, x (width), before the work on it. Threads look at different rows at the same
      * time. */
-    void (*see)(void *user, struct stats_place place, const float *x, size_t n, uint32_t part);
+    void (*look)(void *user, struct stats_place place, const float *x, size_t t);
+    /* Does part `part` of the work on n rows of x (n, stride), of which the first `width` floats
+     * count. Threads do different parts at the same time. */
+    void (*see)(void *user, struct stats_place place, const float *x, size_t stride, size_t n,
+                uint32_t part);
 };
 
 #endif

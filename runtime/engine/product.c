@@ -7,21 +7,13 @@ struct product_input smol_input(const float *x, size_t n, size_t width, struct q
 {
     quantized.n = n;
     quantized.stride = smol_quantized_stride(n);
-    return (struct product_input){x, n, width, quantized, {0}};
-}
-
-struct product_input smol_input_with_rest(struct product_input input, struct quantized rest)
-{
-    rest.n = input.quantized.n;
-    rest.stride = input.quantized.stride;
-    input.rest = rest;
-    return input;
+    return (struct product_input){x, n, width, quantized};
 }
 
 struct quantized smol_quantized_part(struct quantized q, size_t groups, size_t column)
 {
     if (q.steps) {
-        q.steps += groups * GROUP_INPUTS * column;
+        q.steps += groups * GROUP_INPUTS * (q.wide ? 2 : 1) * column;
         q.scales += groups * column;
         q.offsets += groups * column;
     }
@@ -42,18 +34,7 @@ static struct quantized quantized_rows(struct quantized q, size_t first, size_t 
 struct product_input smol_input_rows(const struct product_input *input, size_t first, size_t n)
 {
     return (struct product_input){input->x + first * input->width, n, input->width,
-                                  quantized_rows(input->quantized, first, n),
-                                  quantized_rows(input->rest, first, n)};
-}
-
-/* Quantizes what the rounding left of row t. */
-static void prepare_rest(struct pass *pass, const struct product_input *input, size_t t)
-{
-    const float *row = input->x + t * input->width;
-    float *left = pass->e->left + t * pass->e->left_width;
-    for (size_t i = 0; i < input->width; i++)
-        left[i] = quantized_rest(&input->quantized, i, t, row[i]);
-    pass->e->kernels->quantize(left, input->width, &input->rest, t);
+                                  quantized_rows(input->quantized, first, n)};
 }
 
 void smol_input_prepare(struct pass *pass, const struct product_input *input, size_t t,
@@ -63,8 +44,6 @@ void smol_input_prepare(struct pass *pass, const struct product_input *input, si
     if (pass->m->dtype == DTYPE_INT8 &&
         !pass->e->kernels->quantize(row, input->width, &input->quantized, t))
         smol_pass_fail_numeric(pass, what, layer, t);
-    else if (input->rest.steps)
-        prepare_rest(pass, input, t);
 }
 
 void smol_input_observe(const struct worker *w, struct stats_place place,
@@ -76,10 +55,10 @@ void smol_input_observe(const struct worker *w, struct stats_place place,
     uint32_t n_parts = observer->parts(observer->user, place);
     struct pool_stage stage = pool_stage(w->thread, n_parts ? (uint32_t)input->n : 0);
     while (smol_pool_claim(&stage))
-        observer->look(observer->user, place, input->x, stage.item);
+        observer->look(observer->user, place, input->x + stage.item * input->width, stage.item);
     stage = pool_stage(w->thread, n_parts);
     while (smol_pool_claim(&stage))
-        observer->see(observer->user, place, input->x, input->n, stage.item);
+        observer->see(observer->user, place, input->x, input->width, input->n, stage.item);
 }
 
 /* to += from, n elements; a constant inner count lets the compiler unroll whole tiles */
@@ -113,21 +92,6 @@ static grouped_product *grouped(const struct kernels *kernels, enum blob_dtype d
     }
 }
 
-/* Adds the products of what the rounding of the input left, one row block at a time. */
-static void add_rest(struct pass *pass, const struct blob_tensor *weight, const uint8_t *data,
-                     const struct product_input *input, size_t n_blocks, float *out, size_t stride)
-{
-    float some[BATCH * TILE_ROWS]; /* (input->n, TILE_ROWS) */
-    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
-    for (size_t block = 0; block < n_blocks; block++) {
-        grouped(pass->e->kernels, weight->dtype)(
-            data + block * bytes, 1, count_groups(weight->cols),
-            blob_levels(pass->e->network->blob, weight), &input->rest, some, TILE_ROWS);
-        for (size_t t = 0; t < input->n; t++)
-            add_floats(out + t * stride + block * TILE_ROWS, some + t * TILE_ROWS, TILE_ROWS);
-    }
-}
-
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                           const struct blob_tensor *bias, const struct product_input *input,
                           size_t begin, size_t end, float *out, size_t stride)
@@ -151,8 +115,6 @@ void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
         grouped(kernels, weight->dtype)(data, end - begin, count_groups(weight->cols),
                                         blob_levels(pass->e->network->blob, weight),
                                         &input->quantized, out, stride);
-        if (input->rest.steps)
-            add_rest(pass, weight, data, input, end - begin, out, stride);
     }
     size_t row = begin * TILE_ROWS, rows = weight->rows - row;
     size_t most = (end - begin) * TILE_ROWS;

@@ -9,7 +9,6 @@ struct product_input {
     const float *x; /* (n, width) */
     size_t n, width;
     struct quantized quantized;
-    struct quantized rest; /* what its rounding left, quantized too; steps NULL: it is left out */
 };
 
 /* Returns the number of tokens that the quantized copy of n tokens has room for. Whole cache lines
@@ -26,9 +25,6 @@ struct product_input smol_input(const float *x, size_t n, size_t width, struct q
 /* Returns the part of a copy that holds inputs of `groups` groups, from token `column` on, one
  * after the other: copies of different numbers of rows share its memory that way. */
 struct quantized smol_quantized_part(struct quantized q, size_t groups, size_t column);
-
-/* Adds the copy of what the rounding leaves to an input, which only int8 encoders have. */
-struct product_input smol_input_with_rest(struct product_input input, struct quantized rest);
 
 /* Returns rows [first, first + n) of an input. `first` is a multiple of BATCH. */
 struct product_input smol_input_rows(const struct product_input *input, size_t first, size_t n);

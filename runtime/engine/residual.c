@@ -26,9 +26,7 @@ struct product_input smol_residual_input(const struct pass *pass)
 {
     const struct engine *e = pass->e;
     bool normed = !(pass->m->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_NORM_STREAM));
-    return smol_input_with_rest(
-        smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q),
-        e->normed_rest);
+    return smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q);
 }
 
 /* Returns whether the first layer's norm is that of the embedding. */

@@ -24,6 +24,11 @@ static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
     return _mm256_add_epi32(dot, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
+static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps, size_t t)
+{
+    return _mm256_add_epi32(dot, _mm256_madd_epi16(weights, broadcast_quad(steps, t)));
+}
+
 #define GROUPED_SET avx2
 #define OWN_DOT_GROUP
 #include "runtime/kernels/grouped_template.h"
@@ -60,9 +65,15 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
 
 #include "runtime/kernels/vector_template.h"
 
-const struct kernels smol_kernels_avx2 = {.name = "avx2", GROUPED_KERNELS(avx2), VECTOR_KERNELS};
+const struct kernels smol_kernels_avx2 = {
+    .name = "avx2",
+    .pair_steps = true,
+    GROUPED_KERNELS(avx2),
+    VECTOR_KERNELS,
+};
 const struct kernels smol_kernels_avxvnni = {
     .name = "avxvnni",
+    .pair_steps = true,
     GROUPED_KERNELS(avxvnni),
     VECTOR_KERNELS,
 };

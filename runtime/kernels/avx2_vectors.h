@@ -96,6 +96,11 @@ static inline int32_t v_steps(const V v[GROUP_INPUTS / LANES], int8_t steps[GROU
     return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_srli_epi64(sum, 32)));
 }
 
+static inline void v_round(V v, int32_t *p)
+{
+    _mm256_storeu_si256((void *)p, _mm256_cvtps_epi32(v));
+}
+
 static inline void v_store_f16(uint16_t *p, V v)
 {
     _mm_storeu_si128((void *)p, _mm256_cvtps_ph(v, 0));
@@ -215,4 +220,18 @@ static ALWAYS_INLINE __m256i broadcast_quad(Q quads, size_t t)
     int32_t bytes;
     memcpy(&bytes, quads + 4 * t, sizeof bytes);
     return _mm256_set1_epi32(bytes);
+}
+
+/* --- wide steps ---------------------------------------------------------------------------- */
+
+#define PAIR_STEPS
+
+static ALWAYS_INLINE B b_even(B b)
+{
+    return _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8);
+}
+
+static ALWAYS_INLINE B b_odd(B b)
+{
+    return _mm256_srai_epi16(b, 8);
 }

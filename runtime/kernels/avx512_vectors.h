@@ -86,6 +86,11 @@ static inline int32_t v_steps(const V v[GROUP_INPUTS / LANES], int8_t steps[GROU
     return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
 }
 
+static inline void v_round(V v, int32_t *p)
+{
+    _mm512_storeu_si512(p, _mm512_cvtps_epi32(v));
+}
+
 static inline void v_store_f16(uint16_t *p, V v)
 {
     _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(v, 0));
@@ -188,4 +193,25 @@ static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
     int32_t bytes;
     memcpy(&bytes, quads + 4 * t, sizeof bytes);
     return _mm512_dpbusd_epi32(dot, weights, _mm512_set1_epi32(bytes));
+}
+
+/* --- wide steps ----------------------------------------------------------------------------- */
+
+#define PAIR_STEPS
+
+static ALWAYS_INLINE B b_even(B b)
+{
+    return _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8);
+}
+
+static ALWAYS_INLINE B b_odd(B b)
+{
+    return _mm512_srai_epi16(b, 8);
+}
+
+static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps, size_t t)
+{
+    int32_t pair;
+    memcpy(&pair, steps + 4 * t, sizeof pair);
+    return _mm512_dpwssd_epi32(dot, weights, _mm512_set1_epi32(pair));
 }

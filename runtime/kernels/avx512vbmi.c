@@ -31,6 +31,7 @@ static ALWAYS_INLINE B b_lookup(const struct table *table, B codes, const size_t
     return _mm512_permutexvar_epi8(codes, table->first);
 }
 #define GROUPED_SET avx512vbmi
+#define OTHER_INT8_SET avx512
 #include "runtime/kernels/grouped_template.h"
 
 #else

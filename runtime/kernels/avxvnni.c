@@ -20,6 +20,11 @@ static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
     return _mm256_dpbusd_avx_epi32(dot, weights, broadcast_quad(quads, t));
 }
 
+static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps, size_t t)
+{
+    return _mm256_dpwssd_avx_epi32(dot, weights, broadcast_quad(steps, t));
+}
+
 #define GROUPED_SET avxvnni
 #include "runtime/kernels/grouped_template.h"
 

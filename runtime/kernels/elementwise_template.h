@@ -10,6 +10,35 @@
 #include "runtime/kernels/loops.h"
 #include "runtime/kernels/math.h"
 
+/* The largest step. */
+static inline float most_steps(bool wide)
+{
+    return wide ? 127.0f * 256 : 127.0f;
+}
+
+/* Stores the wide steps of a group at `to`. */
+static inline void store_wide(const int32_t steps[GROUP_INPUTS], int8_t *to, size_t stride)
+{
+    const size_t plane = 4 * stride;
+    for (size_t quad = 0; quad < GROUP_QUADS; quad++, steps += 4, to += 2 * plane) {
+        int8_t first[4], second[4];
+#ifdef PAIR_STEPS
+        const int16_t even[] = {(int16_t)steps[0], (int16_t)steps[2]};
+        const int16_t odd[] = {(int16_t)steps[1], (int16_t)steps[3]};
+        memcpy(first, even, sizeof even);
+        memcpy(second, odd, sizeof odd);
+#else
+        for (size_t i = 0; i < 4; i++) {
+            int32_t high = (steps[i] + 127 * 256 + 128) / 256 - 127;
+            first[i] = (int8_t)high;
+            second[i] = (int8_t)(steps[i] - 256 * high);
+        }
+#endif
+        memcpy(to, first, sizeof first);
+        memcpy(to + plane, second, sizeof second);
+    }
+}
+
 static float sum_of_squares(const float *x, size_t n)
 {
     float lanes[16] = {0};

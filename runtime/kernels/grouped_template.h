@@ -3,6 +3,7 @@
  * and v_mul, see vector_template.h, and:
  *
  *   GROUPED_SET        the set's name: the products are smol_NAME_int8, _int6, _int5 and _int4
+ *   OTHER_INT8_SET     if defined, the set whose int8 products this one shares
  *   GROUPED_TOKENS     most tokens that share a pass over a tile: 2, 4 or 16
  *   B, I               vectors of LANES * 4 bytes, of LANES 32-bit integers
  *   b_load(p) b_store(p, b)  p is aligned to the vector
@@ -22,9 +23,25 @@
  *   dot_start(offset)  dot products before the first quad
  *   dot_quad(dot, b, quads, t)  dot + weights of four inputs times those of token t
  *
- * If it defines OWN_DOT_GROUP, it defines dot_group after the include. */
+ * If it defines OWN_DOT_GROUP, it defines dot_group after the include. For wide steps, either:
+ *
+ *   PAIR_STEPS         the set pairs them, see struct quantized
+ *   b_even(b) b_odd(b) the inputs 0 and 2, 1 and 3 of each four weights, as 16-bit numbers
+ *   dot_pair(dot, weights, steps, t)  dot + two 16-bit weights times those inputs of token t
+ *
+ * or:
+ *
+ *   dot_wide_bytes(high, low)  256 * high + low */
 
 #include "common/checked.h"
+
+#define GROUPED_PRODUCT_OF(set, name) smol_##set##_##name
+#define GROUPED_PRODUCT(set, name) GROUPED_PRODUCT_OF(set, name)
+#ifdef OTHER_INT8_SET
+#define INT8_SET OTHER_INT8_SET
+#else
+#define INT8_SET GROUPED_SET
+#endif
 
 /* --- weights ------------------------------------------------------------------------------ */
 
@@ -104,15 +121,50 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
 }
 #endif
 
+/* The same for int8 weights and wide steps. */
+static ALWAYS_INLINE void dot_wide_group(const uint8_t *weights, const int8_t *steps, size_t stride,
+                                         const int32_t *offsets, I dot[][TILE_VECTORS],
+                                         const size_t n_tokens)
+{
+#ifdef PAIR_STEPS
+    (void)offsets;
+    UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
+        UNROLLED (v, TILE_VECTORS)
+            dot[t][v] = dot_start(0);
+    for (size_t quad = 0; quad < GROUP_QUADS; quad++, weights += QUAD_BYTES, steps += stride) {
+        B even[TILE_VECTORS], odd[TILE_VECTORS];
+        UNROLLED (v, TILE_VECTORS) {
+            B w = b_load(weights + v * sizeof(B));
+            even[v] = b_even(w);
+            odd[v] = b_odd(w);
+        }
+        UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
+            UNROLLED (v, TILE_VECTORS)
+                dot[t][v] =
+                    dot_pair(dot_pair(dot[t][v], even[v], steps, t), odd[v], steps + stride / 2, t);
+    }
+#else
+    const struct table none = {0};
+    I low[GROUPED_TOKENS][TILE_VECTORS];
+    dot_group(DTYPE_INT8, &none, weights, steps, stride, offsets, dot, n_tokens);
+    dot_group(DTYPE_INT8, &none, weights, steps + stride / 2, stride, offsets, low, n_tokens);
+    UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
+        UNROLLED (v, TILE_VECTORS)
+            dot[t][v] = dot_wide_bytes(dot[t][v], low[t][v]);
+#endif
+}
+
 /* --- products of row blocks --------------------------------------------------------------- */
 
-/* Multiplies one row block by tokens [first, first + n_tokens) of x. If `adds`, adds the products
- * to those in `out`, one by one. */
+/* Multiplies one row block by tokens [first, first + n_tokens) of x, whose steps are wide or not.
+ * If `adds`, adds the products to those in `out`, one by one. */
 static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct table *table,
                                          const uint8_t *block, size_t n_groups,
-                                         const struct quantized *x, size_t first, float *out,
-                                         size_t out_stride, bool adds, const size_t n_tokens)
+                                         const struct quantized *x, const bool wide, size_t first,
+                                         float *out, size_t out_stride, bool adds,
+                                         const size_t n_tokens)
 {
+    const size_t stride = quantized_quad_bytes(x);
     const int8_t *steps = x->steps + 4 * first;
     out += first * out_stride;
     V sum[GROUPED_TOKENS][TILE_VECTORS];
@@ -122,9 +174,12 @@ static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct tab
     for (size_t group = 0; group < n_groups; group++) {
         const size_t at = group * x->stride + first;
         I dot[GROUPED_TOKENS][TILE_VECTORS];
-        dot_group(dtype, table, block + group_weights_offset(dtype, group), steps, 4 * x->stride,
-                  x->offsets + at, dot, n_tokens);
-        steps += GROUP_INPUTS * x->stride;
+        const uint8_t *weights = block + group_weights_offset(dtype, group);
+        if (wide)
+            dot_wide_group(weights, steps, stride, x->offsets + at, dot, n_tokens);
+        else
+            dot_group(dtype, table, weights, steps, stride, x->offsets + at, dot, n_tokens);
+        steps += GROUP_QUADS * stride;
         const uint16_t *scales = (const void *)(block + group_scales_offset(dtype, group));
         UNROLLED (v, TILE_VECTORS) {
             V scale = v_from_f16(scales + v * LANES);
@@ -141,30 +196,40 @@ static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct tab
 
 /* Multiplies one int8 row block by all tokens. */
 static ALWAYS_INLINE void int8_block(const uint8_t *block, size_t n_groups,
-                                     const struct quantized *x, float *out, size_t out_stride,
-                                     bool adds)
+                                     const struct quantized *x, const bool wide, float *out,
+                                     size_t out_stride, bool adds)
 {
     const struct table none = {0};
+    enum { MOST = GROUPED_TOKENS };
     size_t t = 0;
-    for (; t + GROUPED_TOKENS <= x->n; t += GROUPED_TOKENS)
-        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds,
-                       GROUPED_TOKENS);
+    for (; t + MOST <= x->n; t += MOST)
+        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, wide, t, out, out_stride, adds, MOST);
     for (; GROUPED_TOKENS > 4 && t + 4 <= x->n; t += 4)
-        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 4);
-    for (; t + 2 <= x->n; t += 2) /* a row and its remainder */
-        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 2);
-    if (t < x->n)
-        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 1);
+        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, wide, t, out, out_stride, adds, 4);
+    for (; !wide && t + 2 <= x->n; t += 2) /* a row and its remainder */
+        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, wide, t, out, out_stride, adds, 2);
+    for (; t < x->n; t++)
+        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, wide, t, out, out_stride, adds, 1);
 }
 
-static ONE_COPY void int8_blocks(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
-                                 const struct quantized *x, float *out, size_t out_stride,
-                                 bool adds)
+/* Multiplies int8 row blocks by all tokens. */
+void GROUPED_PRODUCT(INT8_SET, int8_blocks)(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
+                                            const struct quantized *x, float *out,
+                                            size_t out_stride, bool adds);
+
+#ifndef OTHER_INT8_SET
+ONE_COPY void GROUPED_PRODUCT(INT8_SET, int8_blocks)(const uint8_t *blocks, size_t n_blocks,
+                                                     size_t n_groups, const struct quantized *x,
+                                                     float *out, size_t out_stride, bool adds)
 {
-    for (size_t i = 0; i < n_blocks; i++)
-        int8_block(blocks + i * grouped_block_bytes(DTYPE_INT8, n_groups), n_groups, x,
-                   out + i * TILE_ROWS, out_stride, adds);
+    const size_t block_bytes = grouped_block_bytes(DTYPE_INT8, n_groups);
+    for (size_t i = 0; i < n_blocks; i++, blocks += block_bytes, out += TILE_ROWS)
+        if (x->wide)
+            int8_block(blocks, n_groups, x, true, out, out_stride, adds);
+        else
+            int8_block(blocks, n_groups, x, false, out, out_stride, adds);
 }
+#endif
 
 /* --- blocks with tables of levels --------------------------------------------------------- */
 
@@ -198,11 +263,12 @@ static ALWAYS_INLINE void unpacked_block(enum blob_dtype dtype, const struct tab
     _Alignas(64) uint8_t unpacked[UNPACKED_BYTES];
     for (size_t group = 0; group < n_groups; group += UNPACKED_GROUPS) {
         size_t rest = n_groups - group, n = rest < UNPACKED_GROUPS ? rest : UNPACKED_GROUPS;
-        const struct quantized part = {x->steps + group * GROUP_INPUTS * x->stride,
-                                       x->scales + group * x->stride,
-                                       x->offsets + group * x->stride, x->n, x->stride};
+        struct quantized part = *x;
+        part.steps += group * GROUP_QUADS * quantized_quad_bytes(x);
+        part.scales += group * x->stride;
+        part.offsets += group * x->stride;
         unpack(dtype, table, block + grouped_block_bytes(dtype, group), n, unpacked);
-        int8_blocks(unpacked, 1, n, &part, out, out_stride, group > 0);
+        GROUPED_PRODUCT(INT8_SET, int8_blocks)(unpacked, 1, n, &part, out, out_stride, group > 0);
     }
 }
 
@@ -216,10 +282,12 @@ static ALWAYS_INLINE void levels_blocks(enum blob_dtype dtype, const uint8_t *bl
     operands.first = b_operand(operands.first);
     const size_t block_bytes = grouped_block_bytes(dtype, n_groups);
     for (size_t i = 0; i < n_blocks; i++) {
-        if (x->n == 1)
-            grouped_tokens(dtype, &operands, blocks, n_groups, x, 0, out, out_stride, false, 1);
-        else if (x->n == 2)
-            grouped_tokens(dtype, &operands, blocks, n_groups, x, 0, out, out_stride, false, 2);
+        if (x->n == 1 && !x->wide)
+            grouped_tokens(dtype, &operands, blocks, n_groups, x, false, 0, out, out_stride, false,
+                           1);
+        else if (x->n == 2 && !x->wide)
+            grouped_tokens(dtype, &operands, blocks, n_groups, x, false, 0, out, out_stride, false,
+                           2);
         else
             unpacked_block(dtype, &table, blocks, n_groups, x, out, out_stride);
         blocks += block_bytes;
@@ -229,15 +297,12 @@ static ALWAYS_INLINE void levels_blocks(enum blob_dtype dtype, const uint8_t *bl
 
 /* --- the products ------------------------------------------------------------------------- */
 
-#define GROUPED_PRODUCT_OF(set, name) smol_##set##_##name
-#define GROUPED_PRODUCT(set, name) GROUPED_PRODUCT_OF(set, name)
-
 void GROUPED_PRODUCT(GROUPED_SET, int8)(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
                                         const int8_t *levels, const struct quantized *x, float *out,
                                         size_t out_stride)
 {
     (void)levels;
-    int8_blocks(blocks, n_blocks, n_groups, x, out, out_stride, false);
+    GROUPED_PRODUCT(INT8_SET, int8_blocks)(blocks, n_blocks, n_groups, x, out, out_stride, false);
 }
 
 #define LEVELS_PRODUCT(name, dtype)                                                                \

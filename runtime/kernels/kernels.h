@@ -31,19 +31,24 @@ enum {
  * `stride` tokens.
  *
  * An offset is -128 times the sum of a group's steps. Instruction sets that can only multiply
- * unsigned by signed bytes increase the weights by 128 and start the sum at the offset. */
+ * unsigned by signed bytes increase the weights by 128 and start the sum at the offset.
+ *
+ * Wide steps have 16 bits, -127 * 256 to 127 * 256, and no offsets. Four inputs of a token have two
+ * places, in planes next to each other. Sets that multiply bytes have high bytes in the first plane
+ * and low bytes in the second: step = 256 * high + low, with both signed. Those that pair_steps
+ * have inputs 0 and 2 in the first and inputs 1 and 3 in the second, as numbers of 16 bits. */
 struct quantized {
-    int8_t *steps;    /* (n_groups * 8, stride, 4) */
+    int8_t *steps;    /* (n_groups * 8, planes, stride, 4): one plane, or two if wide */
     float *scales;    /* (n_groups, stride) */
     int32_t *offsets; /* (n_groups, stride) */
     size_t n, stride;
+    bool wide;
 };
 
-/* Returns what the rounding left of x, which is input i of token t. */
-static inline float quantized_rest(const struct quantized *q, size_t i, size_t t, float x)
+/* Returns the bytes from four inputs to the next four. */
+static inline size_t quantized_quad_bytes(const struct quantized *q)
 {
-    int8_t step = q->steps[(i / 4 * q->stride + t) * 4 + i % 4];
-    return x - (float)step * q->scales[i / GROUP_INPUTS * q->stride + t];
+    return (q->wide ? 8 : 4) * q->stride;
 }
 
 /* Element type of the KV cache. */
@@ -163,11 +168,12 @@ typedef void grouped_product(const uint8_t *blocks, size_t n_blocks, size_t n_gr
 
 struct kernels {
     const char *name;
+    bool pair_steps; /* wide ones, see struct quantized */
 
-    /* Quantizes x (size) into token t of out: per group, scale = amax / 127 and step = x * (127 /
-     * amax) rounded to nearest even. An amax below 2^-100 counts as 0 and gets scale 0. Steps after
-     * the end are 0. Returns false if an element is NaN or infinite; the token's contents are then
-     * unspecified. */
+    /* Quantizes x (size) into token t of out: per group, scale = amax / most and step = x * (most /
+     * amax) rounded to nearest even, where most is 127, or 127 * 256 for wide steps. An amax below
+     * 2^-100 counts as 0 and gets scale 0. Steps after the end are 0. Returns false if an element
+     * is NaN or infinite; the token's contents are then unspecified. */
     bool (*quantize)(const float *x, size_t size, const struct quantized *out, size_t t);
 
     /* Quantizes one group of the first n tokens, as quantize does: x (n, GROUP_INPUTS). */

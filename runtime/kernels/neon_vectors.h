@@ -94,6 +94,11 @@ static inline int32_t v_steps(const V v[GROUP_INPUTS / LANES], int8_t steps[GROU
     return vaddlvq_s8(low) + vaddlvq_s8(high);
 }
 
+static inline void v_round(V v, int32_t *p)
+{
+    vst1q_s32(p, vcvtnq_s32_f32(v));
+}
+
 static inline void v_store_f16(uint16_t *p, V v)
 {
     vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)));
@@ -209,6 +214,11 @@ static ALWAYS_INLINE B b_lookup(const struct table *t, B codes, const size_t n)
 static ALWAYS_INLINE B b_operand(B b)
 {
     return b;
+}
+
+static ALWAYS_INLINE I dot_wide_bytes(I high, I low)
+{
+    return vaddq_s32(vshlq_n_s32(high, 8), low);
 }
 
 typedef int8x16_t Q;

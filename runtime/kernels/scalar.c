@@ -15,17 +15,22 @@ static bool quantize_group(const float *x, size_t size, const struct quantized *
         finite &= f32_is_finite(x[i]);
         amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
     }
-    bool zero = amax < 0x1p-100f || !finite; /* 127 / amax might overflow */
-    float inverse = zero ? 0 : 127.0f / amax;
-    int32_t sum = 0;
+    bool zero = amax < 0x1p-100f || !finite; /* most / amax might overflow */
+    float most = most_steps(out->wide), inverse = zero ? 0 : most / amax;
+    int32_t steps[GROUP_INPUTS], sum = 0;
+    int8_t *to = out->steps + group * GROUP_QUADS * quantized_quad_bytes(out) + 4 * t;
     for (size_t i = 0; i < GROUP_INPUTS; i++) {
-        int32_t step = !zero && i < size ? f32_round_even(x[i] * inverse) : 0;
-        size_t quad = group * GROUP_QUADS + i / 4;
-        out->steps[(quad * out->stride + t) * 4 + i % 4] = (int8_t)step;
-        sum += step;
+        steps[i] = !zero && i < size ? f32_round_even(x[i] * inverse) : 0;
+        sum += steps[i];
     }
-    out->scales[group * out->stride + t] = zero ? 0 : amax / 127.0f;
+    out->scales[group * out->stride + t] = zero ? 0 : amax / most;
+    if (out->wide) {
+        store_wide(steps, to, out->stride);
+        return finite;
+    }
     out->offsets[group * out->stride + t] = -128 * sum;
+    for (size_t i = 0; i < GROUP_INPUTS; i++)
+        to[i / 4 * 4 * out->stride + i % 4] = (int8_t)steps[i];
     return finite;
 }
 
@@ -48,16 +53,12 @@ static bool quantize_slice(const float *x, size_t n, const struct quantized *out
     return finite;
 }
 
-/* Computes the integer dot products of one group of weights with token t's group, exact in any
+/* Adds the integer dot products of one group of weights with a token's bytes, exact in any
  * order. */
-static inline void dot_group(enum blob_dtype dtype, const int8_t *levels, const uint8_t *weights,
-                             const struct quantized *x, size_t group, size_t t,
-                             int32_t dot[TILE_ROWS])
+static inline void add_dot(enum blob_dtype dtype, const int8_t *levels, const uint8_t *weights,
+                           const int8_t *steps, size_t quad_bytes, int32_t dot[TILE_ROWS])
 {
-    for (size_t row = 0; row < TILE_ROWS; row++)
-        dot[row] = 0;
-    for (size_t quad = 0; quad < GROUP_QUADS; quad++) {
-        const int8_t *steps = x->steps + ((group * GROUP_QUADS + quad) * x->stride + t) * 4;
+    for (size_t quad = 0; quad < GROUP_QUADS; quad++, steps += quad_bytes) {
         if (dtype == DTYPE_INT8) { /* the same, as a loop that compilers turn into vectors */
             const int8_t *w = (const int8_t *)weights + quad * QUAD_BYTES;
             for (size_t row = 0; row < TILE_ROWS; row++)
@@ -69,6 +70,22 @@ static inline void dot_group(enum blob_dtype dtype, const int8_t *levels, const 
             for (size_t i = 0; i < 4; i++)
                 dot[row] += group_weight(dtype, levels, weights, quad * 4 + i, row) * steps[i];
     }
+}
+
+/* Computes the dot products of one group of weights with token t's group. */
+static inline void dot_group(enum blob_dtype dtype, const int8_t *levels, const uint8_t *weights,
+                             const struct quantized *x, size_t group, size_t t,
+                             int32_t dot[TILE_ROWS])
+{
+    const size_t quad_bytes = quantized_quad_bytes(x);
+    const int8_t *steps = x->steps + group * GROUP_QUADS * quad_bytes + 4 * t;
+    memset(dot, 0, TILE_ROWS * sizeof *dot);
+    add_dot(dtype, levels, weights, steps, quad_bytes, dot);
+    if (!x->wide)
+        return;
+    for (size_t row = 0; row < TILE_ROWS; row++)
+        dot[row] *= 256;
+    add_dot(dtype, levels, weights, steps + 4 * x->stride, quad_bytes, dot);
 }
 
 static inline void grouped_block(enum blob_dtype dtype, const int8_t *levels, const uint8_t *block,

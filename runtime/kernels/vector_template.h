@@ -11,6 +11,8 @@
  *   v_max_magnitude(a, b) v_reduce_max_bits(v)  the larger of a and |b|, the largest lane's bits:
  *                      NaN and infinity, as bits, are larger than any number
  *   v_steps(v, steps)  rounds GROUP_INPUTS lanes to nearest even, stores them, returns their sum
+ *   v_round(v, p)      rounds LANES floats to nearest even, and stores them as 32-bit integers
+ *   PAIR_STEPS         if its products take wide steps as 16-bit numbers
  *   v_store_f16(p, v)  LANES f16, to nearest even
  *   v_even(p) v_odd(p) the even, odd columns' weights of LANES bf16 pairs
  *   v_cache(data, i, type)  LANES elements of the KV cache, starting at element i, as floats
@@ -57,10 +59,11 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
         largest = bits > largest ? bits : largest;
         amax[i] = f32_from_bits(bits);
     }
+    const float most = most_steps(out.wide);
     for (size_t i = 0; i < 16; i++) {
-        bool zero = amax[i] < 0x1p-100f; /* 127 / amax might overflow */
-        inverse[i] = zero ? 0 : 127.0f / amax[i];
-        scales[i] = zero ? 0 : amax[i] / 127.0f;
+        bool zero = amax[i] < 0x1p-100f; /* most / amax might overflow */
+        inverse[i] = zero ? 0 : most / amax[i];
+        scales[i] = zero ? 0 : amax[i] / most;
     }
     if (largest >= 0x7f800000u)
         return false;
@@ -69,11 +72,18 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
         V scaled[GROUP_VECTORS];
         UNROLLED (v, GROUP_VECTORS)
             scaled[v] = v_mul(v_load(x + i * GROUP_INPUTS + v * LANES), v_set1(inverse[i]));
-        int8_t steps[GROUP_INPUTS];
-        out.offsets[place.at] = -128 * v_steps(scaled, steps);
         out.scales[place.at] = scales[i];
-        UNROLLED (quad, GROUP_INPUTS / 4)
-            memcpy(out.steps + place.steps + quad * quad_stride, steps + quad * 4, 4);
+        if (out.wide) {
+            int32_t steps[GROUP_INPUTS];
+            UNROLLED (v, GROUP_VECTORS)
+                v_round(scaled[v], steps + v * LANES);
+            store_wide(steps, out.steps + place.steps, out.stride);
+        } else {
+            int8_t steps[GROUP_INPUTS];
+            out.offsets[place.at] = -128 * v_steps(scaled, steps);
+            UNROLLED (quad, GROUP_QUADS)
+                memcpy(out.steps + place.steps + quad * quad_stride, steps + quad * 4, 4);
+        }
         place.at += place.at_step;
         place.steps += place.steps_step;
     }
@@ -83,7 +93,7 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
 /* Returns the places of a token's groups, starting at `group`. */
 static inline struct groups groups_of_token(const struct quantized *out, size_t group, size_t t)
 {
-    size_t step = GROUP_INPUTS * out->stride;
+    size_t step = GROUP_QUADS * quantized_quad_bytes(out);
     return (struct groups){out, group * out->stride + t, out->stride, group * step + t * 4, step};
 }
 
@@ -110,7 +120,7 @@ static bool quantize_slice(const float *x, size_t n, const struct quantized *out
     bool finite = true;
     for (size_t t = 0; t < n; t += 16) {
         const struct groups to = {out, group * out->stride + t, 1,
-                                  (group * GROUP_INPUTS * out->stride + t * 4), 4};
+                                  group * GROUP_QUADS * quantized_quad_bytes(out) + t * 4, 4};
         finite &= quantize_groups(x + t * GROUP_INPUTS, n - t < 16 ? n - t : 16, &to);
     }
     return finite;

@@ -1,13 +1,11 @@
 """Both sides' files of hybrids in published shapes, with random weights: a GGUF file in Q8_0 for llama.cpp, as its
-converter writes it, and an int8 blob. smolconv makes the blob from that GGUF file where it reads the architecture
-(LFM2, Granite), and otherwise (Qwen 3.5) from a checkpoint with the weights that the GGUF file was made of.
+converter writes it, and an int8 blob that smolconv makes of it.
 
 The files are in build/hybrids and are made again if their sources are newer. The tokenizer has a token for each
 byte; tokens that nothing spells fill up the published number."""
 
 import json
 import math
-import shutil
 import subprocess
 import sys
 
@@ -23,7 +21,6 @@ import published
 
 FOLDER = BUILD / "hybrids"
 SHAPES = {"lfm2": "LFM2 350M", "granite": "Granite 4.0 H 350M", "qwen": "Qwen 3.5 0.8B"}
-FROM_CHECKPOINT = ("qwen",)
 N_TOKENS = 257  # with a text
 NOT_MATRICES = ("A_log", "mamba.D", "bias")
 
@@ -32,7 +29,7 @@ def settings(shape):
     """The published config.json, with what llama.cpp's converter derives from it."""
     config = dict((published.CONFIGS | published.NESTED)[SHAPES[shape]])
     if "text_config" in config:
-        config = config["text_config"] | {"architectures": ["Qwen3_5ForCausalLM"]}
+        config = config["text_config"] | {"architectures": ["Qwen3_5ForCausalLM"], "mtp_num_hidden_layers": 0}
     if "full_attn_idxs" in config:
         kinds = {True: "full_attention", False: "conv"}
         config["layer_types"] = [kinds[i in config["full_attn_idxs"]] for i in range(config["num_hidden_layers"])]
@@ -164,22 +161,6 @@ def write_gguf(path, config, made):
     settle(temporary, path)
 
 
-def write_checkpoint(folder, config, made):
-    """A checkpoint in bf16, by numpy alone."""
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "tokenizer.json").write_text(json.dumps(byte_tokenizer()))
-    header, end = {}, 0
-    for name, values in made.items():
-        start, end = end, end + 2 * values.size
-        header[name] = {"dtype": "BF16", "shape": values.shape, "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    with open(folder / "model.safetensors", "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for values in made.values():
-            file.write((values.view(np.uint32) >> 16).astype("<u2"))
-
-
 def convert(source, blob):
     command = [BUILD / "smolconv", "--force", "--quiet", "--dtype", "int8", source, blob]
     if subprocess.run(command).returncode:
@@ -193,19 +174,11 @@ def is_older(path, *sources):
 def make(shape):
     """Makes what is missing. Returns the paths of the GGUF file and the blob."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    path, blob, folder = (FOLDER / f"{shape}{end}" for end in (".gguf", ".smol", "-checkpoint"))
+    path, blob = (FOLDER / f"{shape}{end}" for end in (".gguf", ".smol"))
     sources = [ROOT / name for name in ("scripts/benchmark/hybrids.py", "tests/oracle/gguf_files.py", "tests/oracle/published.py")]
-    config, made = settings(shape), None
     if is_older(path, *sources):
-        made = weights(config)
-        write_gguf(path, config, made)
+        config = settings(shape)
+        write_gguf(path, config, weights(config))
     if is_older(blob, path, BUILD / "smolconv"):
-        if shape in FROM_CHECKPOINT:
-            try:
-                write_checkpoint(folder, config, made or weights(config))
-                convert(folder, blob)
-            finally:
-                shutil.rmtree(folder)
-        else:
-            convert(path, blob)
+        convert(path, blob)
     return path, blob

@@ -102,13 +102,21 @@ def adapters():
     def seed(tensors, **settings):
         return compact({"peft_type": "LORA", "bias": "none"} | settings) + b"\0" + header_of(save(tensors))
 
-    query, up = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.up_proj"
+    query, down = "model.layers.0.self_attn.q_proj", "model.layers.0.mlp.down_proj"
+    experts = "model.layers.1.mlp.experts"
     yield "one", seed(pair(query, 2, 2, 3), r=3, lora_alpha=6, target_modules=["q_proj"])
-    patterns = {"rank_pattern": {"up_proj": 2, "^" + query: 1}, "alpha_pattern": {"1.mlp.up_proj": 0.5}}
-    yield "patterns", seed(pair(query, 2, 2, 1) | pair(up, 3, 2, 2), use_rslora=True, **patterns)
+    patterns = {"rank_pattern": {"down_proj": 2, "^" + query: 1}, "alpha_pattern": {"0.mlp.down_proj": 0.5}}
+    yield "patterns", seed(pair(query, 2, 2, 1) | pair(down, 2, 3, 2), use_rslora=True, **patterns)
     copy = {"base_model.model.lm_head.base_layer.weight": torch.full((5, 2), 0.0)}
     yield "output", seed(pair("lm_head", 5, 2, 8) | copy)
-    yield "fused", seed(pair("model.layers.0.mlp.gate_up_proj", 5, 2, 8))
+    yield "fused", seed(pair("model.layers.0.mlp.gate_up_proj", 6, 2, 8))
+    yield "expert", seed(pair(experts + ".1.up_proj", 2, 2, 8))
+    stacks = ["mlp.experts.gate_up_proj", "experts.down_proj", "mlp.gate.weight"]
+    rank = {"rank_pattern": {r".*\.gate_up_proj": 1}}
+    halves = pair(experts + ".base_layer", 4, 2, 2) | pair(experts, 2, 2, 6) | pair("model.layers.1.mlp.gate", 2, 2, 3)
+    yield "stacks", seed(halves, r=3, peft_version="0.19.1", target_parameters=stacks, **rank)
+    yield "stack", seed(pair(experts, 4, 2, 2), r=1, peft_version="0.20.0", target_parameters=[experts + ".gate_up_proj"])
+    yield "old", seed(pair(experts, 2, 4, 2), r=1, peft_version="0.18.1", target_parameters=stacks[:1])
     yield "dora", seed(pair(query, 2, 2, 8), use_dora=True)
     yield "none", b"{}"
 
@@ -688,7 +696,7 @@ def masks():
 
 
 def gguf_files():
-    """A container, a model with each kind of tokenizer, and one of blocks."""
+    """A container, a model with each kind of tokenizer, values of other types, and heads in another order."""
     from hostile_gguf import ARCH, ARRAY, BASE, F32, GPT2, MERGES, STRING, U32, assemble, items, pair, tensor, text, tokens
 
     def numbers(kind, form, *values):
@@ -696,7 +704,8 @@ def gguf_files():
 
     sizes = {"block_count": 1, "context_length": 8, "embedding_length": 32, "feed_forward_length": 32,
              "attention.head_count": 1, "attention.head_count_kv": 1, "rope.dimension_count": 32}  # fmt: skip
-    model = [ARCH, *(pair(f"llama.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items())]
+    model = [ARCH, *(pair(f"llama.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()),
+             pair("llama.attention.layer_norm_rms_epsilon", F32, bytes(4))]  # fmt: skip
     model += [pair("tokenizer.chat_template", STRING, text("{{ bos_token }}")),
               pair("tokenizer.ggml.bos_token_id", U32, bytes(4))]  # fmt: skip
     letters = ["a", "b", "ab", "<s>"]
@@ -711,6 +720,23 @@ def gguf_files():
     yield "container", BASE
     yield "bytes", assemble([*model, *GPT2, MERGES, tokens(*letters), kinds], table, bytes(at))
     yield "pieces", assemble([*model, *pieces], table, bytes(at))
+    sizes = {"block_count": 2, "embedding_length": 2, "attention.head_count": 1, "nextn_predict_layers": 1,
+             "ssm.conv_kernel": 2, "ssm.state_size": 1, "ssm.group_count": 2, "ssm.time_step_rank": 4,
+             "ssm.inner_size": 8}  # fmt: skip
+    model = [pair("general.architecture", STRING, text("qwen35"))]
+    model += [pair(f"qwen35.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()]
+    model += [pair("qwen35.attention.layer_norm_rms_epsilon", F32, bytes(4)),
+              pair("qwen35.context_length", U32, bytes(4)),
+              pair("qwen35.attention.recurrent_layers", ARRAY, items(7, 2, b"\1\0")),
+              pair("qwen35.rope.dimension_sections", ARRAY, numbers(5, "i", 1, 1, 1, 0))]  # fmt: skip
+    shapes = {"token_embd.weight": (2, 3), "blk.0.attn_qkv.weight": (2, 12), "blk.0.attn_gate.weight": (2, 8),
+              "blk.0.ssm_conv1d.weight": (2, 12), "blk.0.ssm_a": (4,), "blk.0.ssm_alpha.weight": (2, 4),
+              "blk.0.ssm_out.weight": (8, 2), "blk.1.nextn.eh_proj.weight": (4, 2)}  # fmt: skip
+    table, at = [], 0
+    for name, dims in shapes.items():
+        table.append(tensor(name, dims, 0, at))
+        at += -(-4 * dims[0] * (dims + (1,))[1] // 32) * 32
+    yield "heads", assemble(model, table, bytes(at))
     yield "values", assemble([pair("flag", 7, b"\1"), pair("real", 12, bytes(8)), pair("list", ARRAY, numbers(3, "h", 1, -1))], ())
 
 

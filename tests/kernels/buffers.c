@@ -114,21 +114,58 @@ float *floats_new(size_t n)
     return data;
 }
 
-struct quantized quantized_new(size_t n, size_t stride, size_t n_groups)
+struct quantized quantized_new(size_t n, size_t stride, size_t n_groups, bool wide)
 {
     return (struct quantized){
-        .steps = buffer_new(n_groups * GROUP_INPUTS * stride, 1),
+        .steps = buffer_new(n_groups * GROUP_INPUTS * stride * (wide ? 2 : 1), 1),
         .scales = buffer_new(n_groups * stride * sizeof(float), sizeof(float)),
         .offsets = buffer_new(n_groups * stride * sizeof(int32_t), sizeof(int32_t)),
         .n = n,
         .stride = stride,
+        .wide = wide,
     };
 }
 
 struct quantized quantized_copy(const struct quantized *q)
 {
-    return (struct quantized){buffer_copy(q->steps), buffer_copy(q->scales),
-                              buffer_copy(q->offsets), q->n, q->stride};
+    return (struct quantized){buffer_copy(q->steps),
+                              buffer_copy(q->scales),
+                              buffer_copy(q->offsets),
+                              q->n,
+                              q->stride,
+                              q->wide};
+}
+
+/* Returns the place of four inputs of token t in the first plane. */
+static int8_t *quad_of(const struct quantized *q, size_t i, size_t t)
+{
+    return q->steps + i / 4 * quantized_quad_bytes(q) + 4 * t;
+}
+
+int32_t quantized_step(const struct quantized *q, size_t i, size_t t)
+{
+    const int8_t *step = quad_of(q, i, t) + i % 4;
+    return q->wide ? 256 * step[0] + step[4 * q->stride] : step[0];
+}
+
+void quantized_put(const struct quantized *q, size_t i, size_t t, int32_t step)
+{
+    int8_t *to = quad_of(q, i, t) + i % 4;
+    int32_t high = (step + 128 * 256 + 128) / 256 - 128; /* rounded down */
+    to[0] = (int8_t)(q->wide ? high : step);
+    if (q->wide)
+        to[4 * q->stride] = (int8_t)(step - 256 * high);
+}
+
+void quantized_pair(const struct quantized *q, size_t group, size_t t)
+{
+    for (size_t i = group * GROUP_INPUTS; i < (group + 1) * GROUP_INPUTS; i += 4) {
+        int16_t steps[4];
+        for (size_t j = 0; j < 4; j++)
+            steps[j] = (int16_t)quantized_step(q, i + j, t);
+        for (size_t j = 0; j < 4; j++)
+            memcpy(quad_of(q, i, t) + j % 2 * 4 * q->stride + j / 2 * 2, &steps[j], 2);
+    }
 }
 
 static bool fences_stand(const struct buffer *b)

@@ -32,8 +32,15 @@ void *buffer_copy(const void *buffer);
 float *floats_new(size_t n);
 
 /* Quantized activations of n tokens, all bytes random. */
-struct quantized quantized_new(size_t n, size_t stride, size_t n_groups);
+struct quantized quantized_new(size_t n, size_t stride, size_t n_groups, bool wide);
 struct quantized quantized_copy(const struct quantized *q);
+
+/* Step i of token t, in the scalar set's form. */
+int32_t quantized_step(const struct quantized *q, size_t i, size_t t);
+void quantized_put(const struct quantized *q, size_t i, size_t t, int32_t step);
+
+/* Turns wide steps of a group of token t from the scalar set's form to that of pair_steps. */
+void quantized_pair(const struct quantized *q, size_t group, size_t t);
 
 /* Frees all buffers; false, reported, when one was written outside its bounds. */
 bool buffers_release(void);

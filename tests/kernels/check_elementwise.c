@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -37,7 +38,8 @@ static bool same_quantized(const struct quantized *want, const struct quantized 
         if (want->offsets[i] != got->offsets[i])
             return report("offset %zu of %zu is %d, should be %d", i, n, got->offsets[i],
                           want->offsets[i]);
-    return same_steps("step", want->steps, got->steps, n * GROUP_INPUTS) &&
+    size_t n_bytes = n * GROUP_INPUTS * (want->wide ? 2 : 1);
+    return same_steps("byte of steps", want->steps, got->steps, n_bytes) &&
            same_floats("scale", want->scales, got->scales, n);
 }
 
@@ -47,12 +49,12 @@ static bool is_quantized(const struct quantized *q, size_t t, size_t size)
     for (size_t group = 0; group * GROUP_INPUTS < size; group++) {
         int32_t sum = 0;
         for (size_t i = group * GROUP_INPUTS; i < (group + 1) * GROUP_INPUTS; i++) {
-            int8_t step = q->steps[(i / 4 * q->stride + t) * 4 + i % 4];
-            if (step < -127 || (i >= size && step))
+            int32_t step = quantized_step(q, i, t), most = q->wide ? 127 * 256 : 127;
+            if (abs(step) > most || (i >= size && step))
                 return report("step %zu of %zu is %d", i, size, step);
             sum += step;
         }
-        if (q->offsets[group * q->stride + t] != -128 * sum)
+        if (!q->wide && q->offsets[group * q->stride + t] != -128 * sum)
             return report("the offset of group %zu does not belong to its steps", group);
     }
     return true;
@@ -65,11 +67,16 @@ static bool run_quantize(const struct kernels *set)
     size_t n = random_within(1, 3), t = random_within(0, n - 1);
     float *x = floats_new(size);
     const char *kind = fill_inputs(x, size);
-    describe("%zu elements, token %zu of %zu, %s numbers", size, t, n, kind);
-    const struct quantized want = quantized_new(n, n, n_groups), got = quantized_copy(&want);
+    bool wide = random_bits() % 2;
+    describe("%zu elements, token %zu of %zu, %s numbers, wide %d", size, t, n, kind, wide);
+    const struct quantized want = quantized_new(n, n, n_groups, wide), got = quantized_copy(&want);
     if (!smol_kernels_scalar.quantize(x, size, &want, t) || !set->quantize(x, size, &got, t))
         return report("finite numbers were refused");
-    if (!same_quantized(&want, &got, n_groups) || !is_quantized(&got, t, size))
+    if (!is_quantized(&want, t, size))
+        return false;
+    for (size_t group = 0; wide && set->pair_steps && group < n_groups; group++)
+        quantized_pair(&want, group, t);
+    if (!same_quantized(&want, &got, n_groups))
         return false;
     x[random_within(0, size - 1)] = random_bits() & 1 ? NAN : -INFINITY;
     if (smol_kernels_scalar.quantize(x, size, &want, t) || set->quantize(x, size, &got, t))
@@ -84,12 +91,15 @@ static bool run_quantize_slice(const struct kernels *set)
     size_t group = random_within(0, n_groups - 1), size = n * GROUP_INPUTS;
     float *x = floats_new(size);
     const char *kind = fill_inputs(x, size);
-    describe("group %zu of %zu tokens of %zu, %s numbers", group, n, stride, kind);
-    const struct quantized want = quantized_new(stride, stride, n_groups),
+    bool wide = random_bits() % 2;
+    describe("group %zu of %zu tokens of %zu, %s numbers, wide %d", group, n, stride, kind, wide);
+    const struct quantized want = quantized_new(stride, stride, n_groups, wide),
                            got = quantized_copy(&want);
     if (!smol_kernels_scalar.quantize_slice(x, n, &want, group) ||
         !set->quantize_slice(x, n, &got, group))
         return report("finite numbers were refused");
+    for (size_t t = 0; wide && set->pair_steps && t < n; t++)
+        quantized_pair(&want, group, t);
     if (!same_quantized(&want, &got, n_groups))
         return false;
     x[random_within(0, size - 1)] = random_bits() & 1 ? NAN : INFINITY;
@@ -233,7 +243,7 @@ static void quantize_once(const void *operands, size_t place)
     static int8_t steps[MAX_BENCH];
     static float scales[MAX_BENCH / GROUP_INPUTS];
     static int32_t offsets[MAX_BENCH / GROUP_INPUTS];
-    static const struct quantized out = {steps, scales, offsets, 1, 1};
+    static const struct quantized out = {steps, scales, offsets, 1, 1, false};
     const struct bench_operands *o = operands;
     o->set->quantize(bench_x, o->n, &out, place);
 }
@@ -245,7 +255,7 @@ static void quantize_slice_once(const void *operands, size_t place)
     static int32_t offsets[MAX_BENCH / GROUP_INPUTS];
     const struct bench_operands *o = operands;
     size_t n = o->n / GROUP_INPUTS;
-    const struct quantized out = {steps, scales, offsets, n, n};
+    const struct quantized out = {steps, scales, offsets, n, n, false};
     o->set->quantize_slice(bench_x, n, &out, place);
 }
 

@@ -16,6 +16,11 @@
 static const char *const pattern_names[] = {"random", "minimum", "maximum", "mixed extremes"};
 enum { PATTERNS = sizeof pattern_names / sizeof pattern_names[0] };
 
+static int32_t random_wide_step(void)
+{
+    return (int32_t)(random_bits() % (2 * 127 * 256 + 1)) - 127 * 256;
+}
+
 static int8_t pattern_step(size_t pattern)
 {
     switch (pattern) {
@@ -71,8 +76,10 @@ static void fill_quantized(const struct quantized *x, size_t n_groups, size_t pa
         for (size_t t = 0; t < x->n; t++) {
             int32_t sum = 0;
             for (size_t i = 0; i < GROUP_INPUTS; i++) {
-                int8_t step = pattern_step(pattern);
-                x->steps[((group * GROUP_INPUTS + i) / 4 * x->stride + t) * 4 + i % 4] = step;
+                int32_t step = pattern_step(pattern);
+                if (x->wide)
+                    step = pattern > 0 ? 256 * step : random_wide_step();
+                quantized_put(x, group * GROUP_INPUTS + i, t, step);
                 sum += step;
             }
             x->scales[group * x->stride + t] = fabsf(random_float());
@@ -104,22 +111,26 @@ static bool run_grouped(const struct kernels *set, enum blob_dtype dtype)
     size_t weights = random_bits() % PATTERNS, inputs = random_bits() % PATTERNS;
     if (random_bits() % 4 == 0)
         n_tokens = 1; /* as in decode */
-    describe("%zu blocks of %zu groups, %zu tokens, out_stride %zu, %s weights, %s inputs",
+    bool wide = random_bits() % 2;
+    describe("%zu blocks of %zu groups, %zu tokens, out_stride %zu, %s weights, %s %sinputs",
              n_blocks, n_groups, n_tokens, out_stride, pattern_names[weights],
-             pattern_names[inputs]);
+             pattern_names[inputs], wide ? "wide " : "");
     size_t block_bytes = smol_block_bytes(dtype, n_groups * GROUP_INPUTS);
     uint8_t *block = buffer_new(n_blocks * block_bytes, 64);
     int8_t *levels = buffer_new(MAX_LEVELS, 1);
-    struct quantized x = quantized_new(n_tokens, stride, n_groups);
+    struct quantized x = quantized_new(n_tokens, stride, n_groups, wide), own;
     for (size_t i = 0; i < n_blocks; i++)
         fill_grouped_block(dtype, block + i * block_bytes, n_groups, weights);
     fill_levels(levels, (size_t)1 << (dtype == DTYPE_INT8 ? 6 : weight_bits(dtype)), weights);
     fill_quantized(&x, n_groups, inputs);
     size_t n_out = (n_tokens - 1) * out_stride + n_blocks * TILE_ROWS;
     float *want = floats_new(n_out), *got = buffer_copy(want);
+    own = quantized_copy(&x);
+    for (size_t i = 0; wide && set->pair_steps && i < n_groups * n_tokens; i++)
+        quantized_pair(&own, i / n_tokens, i % n_tokens);
     product_of(&smol_kernels_scalar, dtype)(block, n_blocks, n_groups, levels, &x, want,
                                             out_stride);
-    product_of(set, dtype)(block, n_blocks, n_groups, levels, &x, got, out_stride);
+    product_of(set, dtype)(block, n_blocks, n_groups, levels, &own, got, out_stride);
     return same_floats("output", want, got, n_out);
 }
 
@@ -186,6 +197,7 @@ enum {
 struct product {
     const struct kernels *set;
     enum blob_dtype dtype;
+    bool wide;
     size_t cols, n_tokens, block_bytes;
     const uint8_t *blocks;
 };
@@ -193,12 +205,12 @@ struct product {
 static void multiply_once(const void *operands, size_t place)
 {
     static float x[MAX_TOKENS * MAX_COLS], out[MAX_TOKENS * TILE_ROWS];
-    static int8_t steps[MAX_TOKENS * MAX_COLS];
+    static int8_t steps[2 * MAX_TOKENS * MAX_COLS];
     static float scales[MAX_TOKENS * MAX_COLS / GROUP_INPUTS];
     static int32_t offsets[MAX_TOKENS * MAX_COLS / GROUP_INPUTS];
     static const int8_t levels[MAX_LEVELS];
     const struct product *p = operands;
-    const struct quantized quantized = {steps, scales, offsets, p->n_tokens, p->n_tokens};
+    const struct quantized quantized = {steps, scales, offsets, p->n_tokens, p->n_tokens, p->wide};
     const void *block = p->blocks + place * p->block_bytes;
     if (p->dtype >= DTYPE_INT8)
         product_of(p->set, p->dtype)(block, 1, p->cols / GROUP_INPUTS, levels, &quantized, out,
@@ -213,8 +225,8 @@ static void bench_product(struct product p, bool streamed)
     struct work work = {.mul_adds = (double)(p.cols * TILE_ROWS * p.n_tokens)};
     if (p.n_tokens == 1)
         work.bytes = (double)p.block_bytes;
-    snprintf(shape, sizeof shape, "%zu columns, %zu token%s, %s", p.cols, p.n_tokens,
-             p.n_tokens == 1 ? "" : "s", streamed ? "streamed" : "cached");
+    snprintf(shape, sizeof shape, "%zu columns, %zu %stoken%s, %s", p.cols, p.n_tokens,
+             p.wide ? "wide " : "", p.n_tokens == 1 ? "" : "s", streamed ? "streamed" : "cached");
     bench_line(shape, work, multiply_once, &p, streamed ? STREAM_BYTES / p.block_bytes : 1);
 }
 
@@ -230,12 +242,15 @@ static void bench(const struct kernels *set, enum blob_dtype dtype)
     memset(blocks, 0, STREAM_BYTES); /* all its pages exist; speed does not depend on values */
     for (size_t c = 0; c < 2; c++) {
         size_t block_bytes = smol_block_bytes(dtype, cols[c]);
-        struct product p = {set, dtype, cols[c], 1, block_bytes, blocks};
+        struct product p = {set, dtype, false, cols[c], 1, block_bytes, blocks};
         bench_product(p, true);
         for (size_t t = 0; t < sizeof tokens / sizeof tokens[0]; t++) {
             p.n_tokens = tokens[t];
             bench_product(p, false);
         }
+        p.wide = dtype >= DTYPE_INT8;
+        if (p.wide)
+            bench_product(p, false);
     }
     free(blocks);
 }

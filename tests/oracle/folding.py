@@ -31,6 +31,16 @@ class Folding:
         self.sparse = model["sparse"]
         for record in range(len(stats.records)):
             squares = squares_of(stats, record)
+            if record > last and model["kv_rank"]:  # of queries before their last matrix, then of heads' parts
+                n_queries = model["n_layers"] if model["q_rank"] else 0
+                number = record - last - 1 - n_queries
+                if number >= 0 and number % 2:  # the heads of a layer share those of latent vectors
+                    first = record - number % (2 * heads) + 1
+                    squares = np.array([squares_of(stats, first + 2 * head) for head in range(heads)], np.float64)
+                    squares = squares.mean(axis=0).astype(np.float32)
+                folds = number < 0 or number % 2  # but for the queries of heads
+                self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
+                continue
             if record > last and model["parallel"]:  # of states beside attention, if they have a norm
                 self.inverses.append(inverses_of(squares) if model["hybrid"]["norm"] < 2 else np.ones(len(squares), np.float32))
                 continue
@@ -40,10 +50,8 @@ class Folding:
                 self.inverses.append(self.inverses[4 * layer + MLP] if is_input else inverses_of(squares))
                 continue
             stateful = record // 4 in model["stateful"] and not model["parallel"]
-            # of what a state gives, only Mamba2's has a norm for each channel; values that are clipped are not linear,
-            # and those of latent vectors are left alone
-            plain = not model["experts"]["qkv_clip"] and not model["kv_rank"]
-            attended = model["state_kind"] == 2 if stateful else plain
+            # of what a state gives, only Mamba2's has a norm for each channel; values that are clipped are not linear
+            attended = model["state_kind"] == 2 if stateful else not model["experts"]["qkv_clip"]
             if record < last and record % 4 == ATTENDED and not stateful and not model["kv_rank"]:
                 shared = squares.reshape(kv_heads, heads // kv_heads, dim)
                 means = shared.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
@@ -80,15 +88,18 @@ class Folding:
         beside = self.model["parallel"] and layer // 4 in self.model["stateful"]
         given = self.inverses[self.state_record(layer // 4)] if beside else attended
         values_rows = self.value_rows(layer // 4)
-        rows = {"attn_v": values_rows, "mlp_up": gated}
+        query = self.inverses[4 * self.model["n_layers"] + 1 + layer // 4] if self.model["q_rank"] else attention
+        latent = self.inverses[-1 - 2 * (self.model["n_layers"] - 1 - layer // 4) * self.model["n_heads"]] if self.model["kv_rank"] else 1
+        key_rows = np.tile(1 / np.asarray(latent, np.float64), self.model["n_heads"])
+        rows = {"attn_v": values_rows, "attn_v_up": attended, "attn_k_up": key_rows, "mlp_up": gated}
         columns = {
-            "attn_q": 1 if self.model["q_rank"] else attention, "attn_q_down": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
+            "attn_q": query, "attn_v_up": latent, "attn_q_down": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
             "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last, "mixer_in": attention,
             "attn_gate": attention, "mixer_gate": attention, "mixer_step": attention, "mixer_rate": attention,
             "router": mlp, "shared_gate": mlp, "mixer_out": given,
         }  # fmt: skip
         vectors = {
-            "attn_norm": attention, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,
+            "attn_norm": attention, "attn_q_down_norm": query, "attn_latent_norm": latent, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,
             "final_norm": last, "attn_norm_bias": attention, "mlp_norm_bias": mlp, "final_norm_bias": last,
             "mixer_norm": given if self.model["state_kind"] == 2 else 1,
         }  # fmt: skip

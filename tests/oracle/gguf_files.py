@@ -15,10 +15,13 @@ ARCHS = {
     "lfm2": gguf.MODEL_ARCH.LFM2, "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE, "granitemoehybrid": gguf.MODEL_ARCH.GRANITE_HYBRID,
     "olmoe": gguf.MODEL_ARCH.OLMOE, "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
     "granitemoe": gguf.MODEL_ARCH.GRANITE_MOE, "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
-    "qwen3_5_text": gguf.MODEL_ARCH.QWEN35,
+    "qwen3_5_text": gguf.MODEL_ARCH.QWEN35, "qwen3_5_moe_text": gguf.MODEL_ARCH.QWEN35MOE,
+    "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
 PERMUTED = ("llama", "smollm3", *GRANITES)
+TILED = ("qwen3_5_text", "qwen3_5_moe_text")
+DELTA = (*TILED, "qwen3_next")
 EXPERT = re.compile(r"model\.layers\.(\d+)\..*experts\.(\d+)\.(gate_proj|up_proj|down_proj|w1|w2|w3)\.weight")
 PARTS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 
@@ -27,6 +30,25 @@ def permute(weights, heads):
     """As LlamaModel.permute of llama.cpp's converter: rows i and i + half of each head become neighbours."""
     shape = weights.shape
     return weights.reshape(heads, 2, shape[0] // heads // 2, *shape[1:]).swapaxes(1, 2).reshape(shape)
+
+
+def tile(values, config, size, axis=0):
+    """Heads of values, of `size` rows or columns, of which some share a key: the first of each key, then the second of each."""
+    keys, shape = config["linear_num_key_heads"], values.shape
+    split = values.reshape(*shape[:axis], keys, config["linear_num_value_heads"] // keys, size, *shape[axis + 1 :])
+    return split.swapaxes(axis, axis + 1).reshape(shape)
+
+
+def tile_state(name, values, config):
+    """Sorts the heads in a tensor of a layer with a state, by its name in the checkpoint."""
+    part, width = name.split("linear_attn.")[1].removesuffix(".weight"), config["linear_value_head_dim"]
+    before = 2 * config["linear_num_key_heads"] * config["linear_key_head_dim"]
+    if part in ("in_proj_qkv", "conv1d"):
+        return np.concatenate([values[:before], tile(values[before:], config, width)])
+    sizes = {"in_proj_z": width, "in_proj_a": 1, "in_proj_b": 1, "A_log": 1, "dt_bias": 1}
+    if part == "out_proj":
+        return tile(values, config, width, axis=1)
+    return tile(values, config, sizes[part]) if part in sizes else values
 
 
 def random_blocks(kind, shape, rng):
@@ -43,7 +65,7 @@ def random_blocks(kind, shape, rng):
 
 def stays_float(name, weights):
     """What llama.cpp's converter leaves in F32: all but matrices of linear layers."""
-    is_matrix = re.search(r"ssm_(in|out|alpha|beta)\.", name)
+    is_matrix = re.search(r"ssm_(in|out|alpha|beta|ba)\.", name)
     return weights.ndim == 1 or ("ssm_" in name and not is_matrix) or ".conv." in name
 
 
@@ -72,6 +94,35 @@ def stack_experts(weights):
     return experts, others
 
 
+def split_groups(name, values, config):
+    """Qwen3-Next's queries, keys and values, and gates, which the checkpoint has group by group; None for another one."""
+    if not name.endswith("in_proj_qkvz.weight"):
+        return None
+    groups, key = config["linear_num_key_heads"], config["linear_key_head_dim"]
+    value = config["linear_num_value_heads"] // groups * config["linear_value_head_dim"]
+    parts = np.split(values.reshape(groups, -1, values.shape[1]), np.cumsum([key, key, value]), 1)
+    *qkv, gates = (part.reshape(-1, values.shape[1]) for part in parts)
+    layer = name.split(".")[2]
+    return {f"blk.{layer}.attn_qkv.weight": np.concatenate(qkv), f"blk.{layer}.attn_gate.weight": gates}
+
+
+def place_further(name, config):
+    """The name of a tensor, in a layer after the others if it predicts further tokens."""
+    found = re.fullmatch(r"mtp\.layers\.(\d+)\.(.*)", name)
+    return f"model.layers.{config['num_hidden_layers'] + int(found[1])}.{found[2]}" if found else name
+
+
+def name_in_file(name, names, config):
+    further = {"mtp.fc.weight": "eh_proj", "mtp.pre_fc_norm_embedding.weight": "enorm",
+               "mtp.pre_fc_norm_hidden.weight": "hnorm", "mtp.norm.weight": "shared_head_norm"}  # fmt: skip
+    if name in further:
+        return f"blk.{config['num_hidden_layers']}.nextn.{further[name]}.weight"
+    base, dot, end = (name.replace(".dt_bias", ".dt_proj.bias").replace("expert_bias", "expert_bias.bias")).rpartition(".")
+    if end not in ("weight", "bias"):
+        base, dot, end = name, "", ""
+    return f"{names.get_name(base)}{dot}{end}"
+
+
 def split_granite(name, values, config):
     """The fused tensors of Granite's models; None for another one."""
     layer = name.split(".")[2] if name.startswith("model.layers.") else ""
@@ -91,12 +142,14 @@ def change(name, values, config):
         return permute(values, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
     if family.startswith("gemma") and name.endswith("norm.weight"):
         return values + 1
-    if family == "qwen3_5_text" and name.endswith("norm.weight") and "linear_attn" not in name:
+    if family in DELTA and (name.endswith("norm.weight") or "pre_fc_norm" in name) and "linear_attn" not in name:
         return values + 1
     if "conv.weight" in name or "conv1d.weight" in name:
-        return values.squeeze(1)
+        values = values.squeeze(1)
     if name.endswith("A_log"):
-        return -np.exp(values) if family == "qwen3_5_text" else -np.exp(values)[:, None]
+        values = -np.exp(values) if family in DELTA else -np.exp(values)[:, None]
+    if family in TILED and "linear_attn." in name:
+        return tile_state(name, values, config)
     if name.endswith("mamba.D"):
         return values[:, None]
     if name.endswith("mamba.norm.weight"):
@@ -106,17 +159,14 @@ def change(name, values, config):
 
 def add_tensors(writer, weights, config, kind):
     """`weights`: arrays in float32 by their names in the checkpoint."""
-    names = gguf.get_tensor_name_map(ARCHS[config["model_type"]], config["num_hidden_layers"])
+    names = gguf.get_tensor_name_map(ARCHS[config["model_type"]], config["num_hidden_layers"] + further_layers(config))
     rng = np.random.default_rng(1)
-    experts, others = stack_experts(weights)
+    experts, others = stack_experts({place_further(name, config): values for name, values in weights.items()})
     for name, values in others.items():
-        if parts := split_granite(name, values, config):
+        if parts := split_granite(name, values, config) or split_groups(name, values, config):
             experts |= parts
             continue
-        base, dot, end = (name.replace(".dt_bias", ".dt_proj.bias").replace("expert_bias", "expert_bias.bias")).rpartition(".")
-        if end not in ("weight", "bias"):
-            base, dot, end = name, "", ""
-        add_weight(writer, f"{names.get_name(base)}{dot}{end}", change(name, values, config), kind, rng)
+        add_weight(writer, name_in_file(name, names, config), change(name, values, config), kind, rng)
     for name, values in experts.items():
         add_weight(writer, name, values, kind, rng)
 
@@ -135,7 +185,7 @@ def add_layers(writer, config):
         writer.add_ssm_inner_size(config["mamba_expand"] * config["hidden_size"])
         writer.add_ssm_time_step_rank(config["mamba_n_heads"])
         writer.add_rope_scaling_finetuned(config["position_embedding_type"] == "rope")
-    if family == "qwen3_5_text":
+    if family in DELTA:
         add_delta(writer, config)
     experts = config.get("num_local_experts", config.get("num_experts"))
     if experts is not None:
@@ -145,21 +195,33 @@ def add_layers(writer, config):
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if config.get("shared_intermediate_size"):
         writer.add_expert_shared_feed_forward_length(config["shared_intermediate_size"])
+    if config.get("shared_expert_intermediate_size"):
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
     if family == "lfm2_moe":
         writer.add_leading_dense_block_count(config["num_dense_layers"])
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 
 
+def further_layers(config):
+    """Those that predict further tokens."""
+    return config.get("mtp_num_hidden_layers", 0)
+
+
 def add_delta(writer, config):
-    """The keys of Qwen 3.5. With more heads of values than of keys, the converter would also sort rows."""
-    assert config["linear_num_value_heads"] == config["linear_num_key_heads"]
+    """The keys of Qwen 3.5 and Qwen3-Next."""
+    further = further_layers(config)
     writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
     writer.add_ssm_state_size(config["linear_key_head_dim"])
     writer.add_ssm_group_count(config["linear_num_key_heads"])
     writer.add_ssm_time_step_rank(config["linear_num_value_heads"])
     writer.add_ssm_inner_size(config["linear_value_head_dim"] * config["linear_num_value_heads"])
-    writer.add_full_attention_interval(config["layer_types"].index("full_attention") + 1)
-    writer.add_rope_dimension_sections([*config["rope_parameters"]["mrope_section"], 0])
+    writer.add_full_attention_interval(config.get("full_attention_interval", 4))
+    states = [kind == "linear_attention" for kind in config["layer_types"]]
+    writer.add_array(f"{writer.arch}.attention.recurrent_layers", states + [False] * further)
+    if config["model_type"] in TILED:
+        writer.add_rope_dimension_sections([*config["rope_parameters"].get("mrope_section", [11, 11, 10]), 0])
+    if further:
+        writer.add_uint32(f"{writer.arch}.nextn_predict_layers", further)
 
 
 def add_settings(writer, config):
@@ -167,10 +229,11 @@ def add_settings(writer, config):
     rope = config.get("rope_parameters") or {}
     theta = rope.get("full_attention", rope).get("rope_theta", config.get("rope_theta"))
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
-    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_block_count(config["num_hidden_layers"] + further_layers(config))
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"])
+    if "intermediate_size" in config:
+        writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
     add_layers(writer, config)
     writer.add_layer_norm_rms_eps(config.get("rms_norm_eps") or config["norm_eps"])

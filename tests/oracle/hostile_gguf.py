@@ -130,13 +130,22 @@ case("an alignment that is a list [type]",
 
 # keys of the model
 EMBED = tensor("token_embd.weight")
+NEEDED = {
+    f"llama.{key}": (U32, struct.pack("<I", 1)) for key in ("block_count", "context_length", "embedding_length", "attention.head_count")
+} | {"llama.attention.layer_norm_rms_epsilon": (F32, struct.pack("<f", 1e-5))}
 
 
-def model(name, *pairs, words, status=DAMAGED):
-    case(name, assemble([ARCH, *pairs], (EMBED,)), words, status=status)
+def model(name, *pairs, words, status=DAMAGED, lacks=()):
+    """With the keys that every model has, unless the pairs have them or it lacks them."""
+    needed = [pair(key, *value) for key, value in NEEDED.items()
+              if key not in lacks and not any(given.startswith(text(key)) for given in pairs)]  # fmt: skip
+    case(name, assemble([ARCH, *needed, *pairs], (EMBED,)), words, status=status)
 
 
-model("an architecture alone", words="tokenizer.ggml.model is missing", status=UNSUPPORTED)
+model("an architecture alone", words="llama.block_count is missing", lacks=NEEDED)
+for missing in NEEDED:
+    model(f"a model without {missing}", words=f"{missing} is missing", lacks=(missing,))
+model("no tokenizer", words="tokenizer.ggml.model is missing", status=UNSUPPORTED)
 case("an architecture that is a number [type]", assemble([pair("general.architecture", U8, b"\1")]), "is missing")
 model("a size that is text [type]", pair("llama.block_count", STRING, text("2")), words="must be an integer",
       status=UNSUPPORTED)  # fmt: skip

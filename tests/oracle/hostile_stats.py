@@ -57,10 +57,11 @@ def header(**changes):
     return HEADER.pack(*others, *widths)
 
 
-def extended(layers=tiny.LAYERS, widths=WIDTHS, state=0, experts=0, expert=0, shared=0, stateful=(), sparse=(), minor=1):
-    """A header of minor version 1 or 2, with its digest, and no records."""
+def extended(layers=tiny.LAYERS, widths=WIDTHS, state=0, experts=0, expert=0, shared=0, stateful=(), sparse=(), minor=1, heads=()):
+    """A header of a minor version from 1 on, with its digest, and no records."""
     sets = [sum(1 << i for i in places).to_bytes(128, "little") for places in (stateful, sparse)]
     head = header(minor=minor, layers=layers, widths=widths) + struct.pack("<4I", state, experts, expert, shared) + b"".join(sets)
+    head += struct.pack(f"<{len(heads)}I", *heads)
     return head + struct.pack("<Q", xxh3(head))
 
 
@@ -174,6 +175,32 @@ case("minor version 2: experts", lambda: extended(minor=2, stateful=[0], state=1
 case("minor version 2: no records", lambda: extended(minor=2, stateful=[0], state=16), "expected")
 case("minor version 1: no records", lambda: extended(sparse=[0], experts=2, expert=8), "expected")
 case("minor version 1: half a header", lambda: extended()[:200], "200 bytes, expected 344 or more")
+MINOR_3 = {
+    "no heads": {"heads": (0, 8, 8, 8)},
+    "4097 heads": {"heads": (4097, 8, 8, 8)},
+    "a query_rank of 2^20 + 1": {"heads": (2, 2**20 + 1, 8, 8)},
+    "no query_dim": {"heads": (2, 8, 0, 8)},
+    "a query_dim of 1025": {"heads": (2, 8, 1025, 8)},
+    "no latent_width": {"heads": (2, 8, 8, 0)},
+    "a latent_width of 1025": {"heads": (2, 8, 8, 1025)},
+    "a state": {"heads": (2, 8, 8, 8), "stateful": [0], "state": 16},
+    "experts": {"heads": (2, 8, 8, 8), "sparse": [0], "experts": 2, "expert": 8},
+}
+for name, fields in MINOR_3.items():
+    case(f"minor version 3: {name}", lambda f=fields: extended(minor=3, **f), out)
+for heads in ((2, 8, 8, 8), (2, 0, 8, 8), (4096, 2**20, 1024, 1024)):
+    case(f"minor version 3: no records of {heads}", lambda h=heads: extended(minor=3, heads=h), "360 bytes, expected")
+case("minor version 3: half a header", lambda: extended(minor=3, heads=(2, 8, 8, 8))[:350], "350 bytes, expected 360 or more")
+
+
+def of_latent_vectors():
+    """Good but for the model, which has none: for each of two heads two records."""
+    head = extended(minor=3, heads=(2, 8, 4, 16))
+    widths = [*WIDTHS * tiny.LAYERS, tiny.HIDDEN, *[8] * tiny.LAYERS, *[4, 16] * (2 * tiny.LAYERS)]
+    return head + bytes(sum(2 * w * (w + 1) + 8 for w in widths) + 4 * (12 * tiny.LAYERS + 2) + 8)
+
+
+case("minor version 3: of latent vectors", of_latent_vectors, "of another shape", status=USAGE)
 case("minor version 1: 2^59 bytes", lambda: extended(widths=(2**16, 8, 2**16, 8), sparse=[0], experts=1, expert=8), "expected")
 
 case("another key", lambda: statistics(key=model_key() ^ 1), "with other weights", status=USAGE)

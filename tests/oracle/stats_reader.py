@@ -9,6 +9,7 @@ HEADER = struct.Struct("<8sHHIQQQII4I")
 MAGIC = b"\x89SMC\r\n\x1a\n"
 KINDS = {1: "gram", 2: "diagonal"}
 LAYERS = struct.Struct("<4I128s128s")  # from minor version 1 on
+HEADS = struct.Struct("<4I")  # from minor version 3 on
 
 
 def word(data):
@@ -21,11 +22,11 @@ class Stats:
     def __init__(self, data):
         head = data[: HEADER.size]
         magic, major, self.minor, kind, self.model_key, self.text_digest, *rest = HEADER.unpack(head)
-        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2)
+        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2, 3)
         self.n_tokens, self.n_windows, self.n_layers, *self.widths = rest
         self.kind = KINDS[kind]
         self.records = []
-        head = data[: HEADER.size + (LAYERS.size if self.minor else 0)]
+        head = data[: HEADER.size + (LAYERS.size if self.minor else 0) + (HEADS.size if self.minor == 3 else 0)]
         assert word(data[len(head) :]) == xxh3(head)
         at = len(head) + 8
         widths = self._widths(head[HEADER.size :])
@@ -46,7 +47,8 @@ class Stats:
 
     def _widths(self, more):
         """Of all records. stateful, sparse: layers; n_experts: of each of the latter."""
-        fields = LAYERS.unpack(more) if self.minor else (0, 0, 0, 0, b"", b"")
+        fields = LAYERS.unpack(more[: LAYERS.size]) if self.minor else (0, 0, 0, 0, b"", b"")
+        self.n_heads, self.query_rank, query_dim, latent_width = HEADS.unpack(more[LAYERS.size :]) if self.minor == 3 else (0, 0, 0, 0)
         state_width, self.n_experts, expert_width, shared_width, *sets = fields
         bits = [np.unpackbits(np.frombuffer(s, np.uint8), bitorder="little").nonzero()[0].tolist() for s in sets]
         self.stateful, self.sparse = bits
@@ -57,12 +59,22 @@ class Stats:
             widths += [hidden, attended, mlp, shared_width if layer in self.sparse else gated]
         widths += self.widths[:1] + [self.widths[0], expert_width] * (self.n_experts * len(self.sparse))
         widths += [state_width] * (len(self.stateful) if self.minor == 2 else 0)
+        widths += [self.query_rank] * (self.n_layers if self.query_rank else 0)
+        widths += [query_dim, latent_width] * (self.n_layers * self.n_heads)
         self.per_layer = 12 if self.minor else 7  # sensitivities
         return [*widths, self.per_layer * self.n_layers + 2]
 
     def expert(self, layer, expert):
         """The number of the first record of an expert."""
         return 4 * self.n_layers + 1 + 2 * (self.sparse.index(layer) * self.n_experts + expert)
+
+    def query(self, layer):
+        """The number of the record of a layer's queries, before their last matrix."""
+        return 4 * self.n_layers + 1 + layer
+
+    def head(self, layer, head):
+        """The number of the first record of a head."""
+        return 4 * self.n_layers + 1 + (self.n_layers if self.query_rank else 0) + 2 * (layer * self.n_heads + head)
 
     def _matrix(self, values, width):
         if self.kind == "diagonal":

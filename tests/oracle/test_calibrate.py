@@ -9,9 +9,10 @@ import time
 import numpy as np
 import pytest
 import torch
-from checkpoints import load_reference, make_of
+from checkpoints import make_of, reference_of
 from engine import blob_of, convert, kernel_sets
-from features import CALIBRATED, featured
+from families import CONFIGS
+from features import featured
 from internal import BUILD, FILE, ROOT, UNSUPPORTED, USAGE
 from programs import assert_fails, smolrun
 from stats_reader import Stats
@@ -19,7 +20,7 @@ from stats_reader import Stats
 DEMO = ROOT / "demo/model"
 INPUTS = (
     ("self_attn.q_proj", "self_attn.qkv_proj", "attention.query_key_value", "attn.c_attn",
-     "conv.in_proj", "mamba.in_proj", "linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"),
+     "self_attn.q_a_proj", "conv.in_proj", "mamba.in_proj", "linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"),
     ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj", "self_attn.out_proj",
      "conv.out_proj", "mamba.out_proj", "linear_attn.out_proj"),
     ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1", "feed_forward.w1", "feed_forward.gate_proj",
@@ -36,6 +37,8 @@ TEXT = (ROOT / "README.md").read_text()[:1500]
 def reference_grams(model, windows, stats):
     """float64 Gram matrices of the inputs, in the order of the records."""
     n_layers = model.config.num_hidden_layers
+    # MiniCPM 3 divides the input of the output layer, smol the logits
+    divisor = model.config.hidden_size / model.config.dim_model_base if model.config.model_type == "minicpm3" else 1
     grams = {}
 
     def add(number, run):
@@ -69,9 +72,31 @@ def reference_grams(model, windows, stats):
 
         return hook
 
+    def add_heads(layer, attention):
+        """What enters the parts of the matrices that work on latent vectors: a head's query, and the latent vectors that
+        its attention adds up."""
+        latent = []
+        yield attention.kv_a_layernorm.register_forward_hook(lambda module, arguments, output: latent.append(output[0]))
+        if attention.q_b_proj is not None:
+            yield attention.q_b_proj.register_forward_pre_hook(add_to(stats.query(layer)))
+
+        def add_queries(module, arguments, output):
+            for head, x in enumerate(output[0].view(len(output[0]), stats.n_heads, -1)[..., : attention.qk_nope_head_dim].unbind(1)):
+                for run in runs(x):
+                    add(stats.head(layer, head), run)
+
+        def add_attended(module, arguments, output):
+            for head, weights in enumerate(output[1][0]):
+                for run in runs(weights @ latent[-1]):
+                    add(stats.head(layer, head) + 1, run)
+
+        yield (attention.q_b_proj or attention.q_proj).register_forward_hook(add_queries)
+        yield attention.register_forward_hook(add_attended)
+
     modules = dict(model.named_modules())
     beside = {layer: 4 * n_layers + 1 + i for i, layer in enumerate(stats.stateful if stats.minor == 2 else ())}
-    hooks = [model.get_output_embeddings().register_forward_pre_hook(add_to(4 * n_layers))]
+    output = model.get_output_embeddings()
+    hooks = [output.register_forward_pre_hook(lambda module, arguments: add_to(4 * n_layers)(module, [arguments[0] * divisor]))]
     for layer in range(n_layers):
         for i, names in enumerate(INPUTS):
             there = [place.format(layer, name) for place in PLACES for name in names]
@@ -80,6 +105,8 @@ def reference_grams(model, windows, stats):
                 hooks.append(found[0].register_forward_pre_hook(add_to(4 * layer + i)))
         if layer in beside:
             hooks.append(modules[f"model.layers.{layer}.mamba.out_proj"].register_forward_pre_hook(add_to(beside[layer])))
+        if stats.minor == 3:
+            hooks += add_heads(layer, modules[f"model.layers.{layer}.self_attn"])
         there = [place.format(layer, name) for place in PLACES for name in EXPERTS]
         for module in [modules[name] for name in there if name in modules]:
             hooks.append(module.register_forward_pre_hook(add_experts(layer)))
@@ -115,15 +142,20 @@ def demo():
 
 
 @pytest.mark.sample(8)
-@pytest.mark.parametrize("family", CALIBRATED)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_gram_matrices_are_those_of_transformers(family, text, tmp_path):
     make_of(featured(family), tmp_path, 3)
+    compare_grams(tmp_path, text)
+
+
+def compare_grams(tmp_path, text):
+    """Those of the checkpoint in tmp_path."""
     blob = convert(tmp_path, tmp_path / "f32.smol", "f32")
     text.write_text(TEXT[:400])
     stats = Stats(calibrate(blob, text, tmp_path / "stats", "--window", 150))
     windows = cut(blob, text, 150)
     assert (stats.n_windows, stats.n_tokens) == (len(windows), sum(map(len, windows)))
-    grams = reference_grams(load_reference(tmp_path), windows, stats)
+    grams = reference_grams(reference_of(tmp_path, attn_implementation="eager"), windows, stats)
     assert len(stats.records) == len(grams)
     for ours, reference in zip(stats.records, grams):
         if reference.size == 0:  # of the MLP beside experts, of which there is none

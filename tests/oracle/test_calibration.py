@@ -9,7 +9,7 @@ import pytest
 from blobs import read_blob, xxh3
 from checkpoints import make, make_of
 from families import CONFIGS
-from features import CALIBRATED, featured
+from features import featured
 from folding import NO_GATE, NO_INPUT_NORMS, ONE_NORM, PARALLEL, Folding
 from internal import FILE, NO, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
@@ -61,7 +61,7 @@ def tensors(blob):
     return blob.tensors if isinstance(blob.tensors, dict) else {t.name: t for t in blob.tensors}
 
 
-@pytest.mark.parametrize("family", CALIBRATED)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_folded_tensors_are_those_of_numpy(family, tmp_path):
     """Vectors in each bit, int8 matrices within half a step of the folded weights."""
     make_of(featured(family), tmp_path, 5)
@@ -183,7 +183,7 @@ def estimate(source):
         scale = (model["residual_scale"] or 1) ** 2
         return scale * (normed(squares, name) if name in weights else squares)
 
-    after = []  # records after the output's
+    after, of_heads = [], []  # records after the output's
     scales = model["hybrid"]
     stream, records = square("embed").mean(0) * (model["embedding_scale"] or 1) ** 2, []
     for layer in range(model["n_layers"]):
@@ -193,8 +193,14 @@ def estimate(source):
         before = entered(stream, mlp_norm)
         if layer not in model["stateful"] or model["parallel"]:
             if model["kv_rank"]:
+                entering = x
+                if model["q_rank"]:
+                    entering = normed(square(of + "attn_q_down") @ x, of + "attn_q_down_norm")
+                    after += [entering]
+                queries = (square(of + "attn_q") @ entering).reshape(heads, -1)[:, : model["query_dim"]]
                 latent = normed((square(of + "attn_k") @ x)[: model["kv_rank"]], of + "attn_latent_norm")
                 values = square(of + "attn_v_up") @ latent
+                of_heads += [part for query in queries for part in (query, latent)]
             else:
                 values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
                 values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
@@ -226,7 +232,7 @@ def estimate(source):
             after += [y, activation]
         stream = stream + left(added, of + "mlp_out_norm") * scales["mlp_out"] ** 2
         records += [x, values, y, inner]
-    return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm"), *after]]
+    return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm"), *after, *of_heads]]
 
 
 @pytest.mark.sample(8)

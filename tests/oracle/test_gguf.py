@@ -3,9 +3,12 @@ transformers or of the checkpoint that they were made from, their tokenizers tho
 
 import ctypes
 import json
+import os
 import re
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import engine
 import gguf
@@ -14,10 +17,12 @@ import numpy as np
 import pytest
 import torch
 from blob_images import xxh3
-from checkpoints import SMALL, load_reference, make, make_of, reference_logits
-from families import CONFIGS
+from checkpoints import SMALL, edit_config, load_reference, make, make_of, reference_logits
+from families import CONFIGS, cases, configs
 from features import FEATURES, config_of
 from gguf_files import QUANT
+from hypothesis import given
+from hypothesis import strategies as st
 from internal import DAMAGED, ROOT, UNSUPPORTED, USAGE, lib
 from programs import smolconv
 from safetensors.torch import load_file, save_file
@@ -174,13 +179,17 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
 
 # --- experts and states -----------------------------------------------------------------------------
 
+N_CASES = 40 if os.environ.get("SMOL_TEST_ALL") else 1
 DEFAULT_ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+HALF_ROPE = {"rope_parameters": DEFAULT_ROPE["rope_parameters"] | {"partial_rotary_factor": 0.5}}
 WIDE_LAYERS = dict(hidden_size=64, intermediate_size=96, head_dim=16)  # rows of whole blocks
 WIDE_EXPERTS = {
     "qwen3moe": WIDE_LAYERS | dict(moe_intermediate_size=32),
     "lfm2": WIDE_LAYERS | dict(conv_bias=False, block_auto_adjust_ff_dim=False),
     "lfm2moe": WIDE_LAYERS | dict(moe_intermediate_size=32),
     "granitemoehybrid": WIDE_LAYERS | dict(shared_intermediate_size=32, mamba_d_head=16),
+    "qwen3_5moe": WIDE_LAYERS | dict(moe_intermediate_size=32, shared_expert_intermediate_size=64),
+    "qwen3next": WIDE_LAYERS | dict(moe_intermediate_size=32, shared_expert_intermediate_size=64),
 }
 MIXED = {
     "qwen3moe": dict(mlp_only_layers=[]), "olmoe": dict(clip_qkv=None), "granitemoe": {}, "granitemoeshared": {},
@@ -188,6 +197,8 @@ MIXED = {
     "granitemoehybrid": {}, "granitemoehybrid unbiased": dict(mamba_conv_bias=False),
     "granitemoehybrid dense": dict(num_local_experts=0, intermediate_size=37),
     "granitemoehybrid unrotated": dict(position_embedding_type="nope", max_position_embeddings=2**20),
+    "qwen3_5": HALF_ROPE, "qwen3_5 even": HALF_ROPE | dict(linear_num_value_heads=2), "qwen3_5moe": HALF_ROPE,
+    "qwen3next": HALF_ROPE | dict(mlp_only_layers=[]),
 }  # fmt: skip
 
 
@@ -221,7 +232,7 @@ def same_blobs(path, folder, tmp_path, dtype="f32"):
         return ours.logits(IDS)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", MIXED)
 def test_experts_and_states_are_those_of_the_checkpoint(name, tmp_path):
     folder = write_mixed(tmp_path / "made", name)
@@ -243,22 +254,123 @@ def test_transformers_reads_the_same_experts_and_states(name, tmp_path):
         assert np.abs(ours.logits(IDS) - theirs).max() < 1e-4 * np.ptp(theirs)
 
 
-@pytest.mark.sample(2)
+def stored_columns(key, n, config):
+    """The column of a matrix that each column of the file is: blocks hold heads in the file's order."""
+    if config["model_type"] in gguf_files.TILED and key.endswith("linear_attn.out_proj.weight"):
+        return gguf_files.tile(np.arange(n), config, config["linear_value_head_dim"])
+    return np.arange(n)
+
+
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["F16", "Q4_1", "Q8_0"])
-@pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe"])
+@pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe", "qwen3_5moe", "qwen3next"])
 def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
     """Those of the checkpoint with the numbers that the package reads."""
     folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name])
     path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[kind])
     known = undo_exp(folder, tmp_path / "known")
+    config = json.loads((folder / "config.json").read_text())
     weights = load_file(known / "model.safetensors")
     for key, tensor in weights.items():
         if tensor.ndim > 1 and "conv" not in key or "_proj.weight" in key:
-            values = gguf.dequantize(gguf.quantize(tensor.float().numpy(), QUANT[kind]), QUANT[kind])
-            weights[key] = torch.from_numpy(values.astype(np.float32))
+            order = stored_columns(key, tensor.shape[-1], config)
+            values = np.take(tensor.float().numpy(), order, -1)
+            values = gguf.dequantize(gguf.quantize(values, QUANT[kind]), QUANT[kind]).astype(np.float32)
+            weights[key] = torch.from_numpy(np.take(values, np.argsort(order), -1))
     save_file(weights, known / "model.safetensors", metadata={"format": "pt"})
     for dtype in ("f32", "int8", "int4"):
         same_blobs(path, known, tmp_path, dtype)
+
+
+DELTA = ("qwen3_5", "qwen3_5moe", "qwen3next")
+
+
+def what_files_state(config):
+    """The configuration with what llama.cpp takes for granted, numbers that are f32, and all of IDS."""
+    config.vocab_size = max(config.vocab_size, 101)
+    if isinstance(config.eos_token_id, list):
+        config.eos_token_id = config.eos_token_id[0]
+    config.rope_parameters["rope_theta"] = float(np.float32(config.rope_parameters["rope_theta"]))
+    if config.model_type == "qwen3_next":
+        config.norm_topk_prob, config.decoder_sparse_step, config.mlp_only_layers = True, 1, []
+    return config
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("family", DELTA)
+def test_files_of_drawn_checkpoints_are_the_checkpoints(family):
+    @cases(N_CASES)
+    @given(configs(family).map(what_files_state), st.integers(0, 99))
+    def compare(config, seed):
+        with tempfile.TemporaryDirectory() as name:
+            folder = make_of(config, Path(name, "made"), seed)
+            path = gguf_files.write(Path(name, "x.gguf"), folder)
+            same_blobs(path, undo_exp(folder, Path(name, "known")), Path(name))
+
+    compare()
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", DELTA)
+def test_layers_that_predict_further_tokens_are_skipped_with_a_message(name, tmp_path):
+    folder = write_mixed(tmp_path / "made", name)
+    path, weights = folder / "model.safetensors", load_file(folder / "model.safetensors")
+    further = {key.replace("model.layers.1", "mtp.layers.0"): w.clone() for key, w in weights.items() if "layers.1." in key}
+    further |= {f"mtp.{norm}.weight": torch.ones(48) for norm in ("norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")}
+    save_file(weights | further | {"mtp.fc.weight": torch.ones(48, 96)}, path, metadata={"format": "pt"})
+    edit_config(folder, lambda config: config.update(mtp_num_hidden_layers=1))
+    path = gguf_files.write(tmp_path / "x.gguf", folder)
+    same_blobs(path, undo_exp(folder, tmp_path / "known"), tmp_path)
+    done = smolconv(path, tmp_path / "told.smol")
+    assert re.search(r"skipped: \d+ tensors of the prediction of further tokens", done.stderr), done.stderr
+    assert json.loads(smolconv("inspect", "--json", path).stdout)["skipped"]
+
+
+def without_list(writer):
+    """As before the key existed: the layers are known by their interval, which is 2 here."""
+    writer.kv_data[0].pop(f"{writer.arch}.attention.recurrent_layers")
+    value_of(writer, f"{writer.arch}.full_attention_interval", 2)
+
+
+def without_sections(writer):
+    writer.kv_data[0].pop(f"{writer.arch}.rope.dimension_sections")
+
+
+OTHER_WRITERS = {
+    "no list of layers": ("qwen3_5", without_list),
+    "no sections": ("qwen3_5", without_sections),
+    "a gate of one dimension": ("qwen3_5moe", lambda w: tensor_edit((48,), "blk.1.ffn_gate_inp_shexp.weight")(w)),
+    "groups as in the checkpoint": ("qwen3next", None),
+    "gate and up in one tensor": ("qwen3next", None),
+}
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("case", OTHER_WRITERS)
+def test_what_other_versions_of_llama_cpp_write_is_the_checkpoint_too(case, tmp_path, monkeypatch):
+    """llama-quantize, older converters, and the option --fuse-gate-up-exps."""
+    name, edit = OTHER_WRITERS[case]
+    folder = write_mixed(tmp_path / "made", name)
+
+    def kept(name, values, _):
+        return {f"blk.{name.split('.')[2]}.ssm_in.weight": values} if "in_proj_qkvz" in name else None
+
+    def fused(weights, stack=gguf_files.stack_experts):
+        experts, others = stack(weights)
+        for key in [key for key in experts if "ffn_gate_exps" in key]:
+            up = experts.pop(key.replace("gate", "up"))
+            experts[key.replace("gate", "gate_up")] = np.concatenate([experts.pop(key), up], 1)
+        return experts, others
+
+    if case == "groups as in the checkpoint":
+        monkeypatch.setattr(gguf_files, "split_groups", kept)
+    if case == "gate and up in one tensor":
+        monkeypatch.setattr(gguf_files, "stack_experts", fused)
+    path = gguf_files.write(tmp_path / "x.gguf", folder, edit=edit)
+    if not edit:
+        names = {tensor.name for tensor in gguf.GGUFReader(path).tensors}
+        assert names & {"blk.0.ssm_in.weight", "blk.0.ffn_gate_up_exps.weight"} and "blk.0.attn_q.weight" not in names
+    same_blobs(path, undo_exp(folder, tmp_path / "known"), tmp_path)
 
 
 def test_granite_4_whose_layers_all_attend_has_idle_keys_of_states(tmp_path):
@@ -306,6 +418,30 @@ BAD_LAYERS = {  # the checkpoint, what is wrong, and what the message says
     "a flag that is a number": ("granitemoehybrid", lambda w: w.kv_data[0].__setitem__(HYBRID + "rope.scaling.finetuned", gguf.GGUFValue(1, gguf.GGUFValueType.UINT32)), "a flag"),
     "attention without rotation": ("granitemoe", lambda w: w.add_rope_scaling_finetuned(False), "attention without rotation"),
     "no scale of attention": ("granitemoe", lambda w: w.kv_data[0].pop("granitemoe.attention.scale"), "attention.scale is missing"),
+    "no width of states": ("granitemoehybrid", lambda w: w.kv_data[0].pop(HYBRID + "ssm.inner_size"), "ssm.inner_size is missing"),
+    "no width of gated states": ("qwen3_5", lambda w: w.kv_data[0].pop("qwen35.ssm.inner_size"), "ssm.inner_size is missing"),
+    "no heads of keys": ("qwen3_5", lambda w: w.kv_data[0].pop("qwen35.ssm.group_count"), "ssm.group_count is missing"),
+    "no epsilon": ("qwen3_5", lambda w: w.kv_data[0].pop("qwen35.attention.layer_norm_rms_epsilon"), "layer_norm_rms_epsilon is missing"),
+    "no shared MLP": ("qwen3_5moe", lambda w: w.kv_data[0].pop("qwen35moe.expert_shared_feed_forward_length"), "expert_shared_feed_forward_length is missing"),
+    "a part of a head": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.inner_size", 95), "must be a multiple of qwen35.ssm.time_step_rank 4"),
+    "another width": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.inner_size", 92), "linear_attn.conv1d.weight has a shape"),
+    "2^32 - 1 columns": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.inner_size", 2**32 - 1), "must be a multiple"),
+    "0 heads of values": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.time_step_rank", 0), "must be a multiple"),
+    "0 heads of keys": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.group_count", 0), "linear_num_key_heads"),
+    "3 heads of keys for 4": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.group_count", 3), "not a multiple of linear_num_key_heads"),
+    "2^32 - 1 of a key": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.state_size", 2**32 - 1), "linear_key_head_dim"),
+    "other keys": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.group_count", 1), "linear_attn.conv1d.weight has a shape"),
+    "fewer flags than layers": ("qwen3_5", lambda w: value_of(w, "qwen35.attention.recurrent_layers", [True, False]), "a list of a flag for each layer"),
+    "flags that are numbers": ("qwen3_5", lambda w: value_of(w, "qwen35.attention.recurrent_layers", [1, 0, 1, 0]), "a list of a flag for each layer"),
+    "no layer with attention": ("qwen3_5", lambda w: value_of(w, "qwen35.attention.recurrent_layers", [True] * 4), "no layer has attention"),
+    "an interval of 0": ("qwen3_5", lambda w: value_of(w, "qwen35.full_attention_interval", 0), "full_attention_interval"),
+    "two sections": ("qwen3_5", lambda w: value_of(w, "qwen35.rope.dimension_sections", [11, 11]), "three sizes"),
+    "four sections": ("qwen3_5", lambda w: value_of(w, "qwen35.rope.dimension_sections", [8, 8, 8, 8]), "three sizes"),
+    "sections of another architecture": ("qwen3next", lambda w: w.add_rope_dimension_sections([11, 11, 10, 0]), "dimension_sections is not supported"),
+    "an odd number that rotates": ("qwen3_5", lambda w: value_of(w, "qwen35.rope.dimension_count", 5), "the number must be even"),
+    "more that rotates than there is": ("qwen3_5", lambda w: value_of(w, "qwen35.rope.dimension_count", 14), "partial_rotary_factor"),
+    "only layers that predict further tokens": ("qwen3_5", lambda w: w.add_uint32("qwen35.nextn_predict_layers", 4), "nextn_predict_layers 4 must be below"),
+    "a layer that does not exist": ("qwen3_5", lambda w: w.add_tensor("blk.4.nextn.eh_proj.weight", np.zeros((48, 96), np.float32)), "not part of the model"),
     "a tensor twice": ("granitemoehybrid", lambda w: w.add_tensor("blk.0.ffn_up.weight", np.zeros((37, 48), np.float32)), "appears twice"),
     "an expert of its own": ("qwen3moe", lambda w: w.add_tensor("blk.0.ffn_up.0.weight", np.zeros((24, 48), np.float32)), "not part of the model"),
 }  # fmt: skip
@@ -406,6 +542,7 @@ PRES = {
     "dbrx": {"pre_tokenizer": split_by(LLAMA3)}, "llama-bpe": {"pre_tokenizer": split_by(LLAMA3)},
     "lfm2": {"pre_tokenizer": split_by(LLAMA3)}, "qwen35": {"pre_tokenizer": split_by(QWEN35), "normalizer": {"type": "NFC"}},
     "gpt-4o": {"pre_tokenizer": split_by(GPT4O)}, "tekken": {"pre_tokenizer": split_by(TEKKEN)},
+    "olmo": {"normalizer": {"type": "NFC"}},
 }  # fmt: skip
 
 

@@ -6,11 +6,17 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
+from blobs import read_blob
 from checkpoints import edit_config, make_of
 from engine import Model, Prefixes, SmolError, convert, isa_params, kernel_sets
+from folding import Folding
 from internal import DAMAGED, UNSUPPORTED
-from programs import assert_refuses, smolconv, smolrun
+from programs import assert_refuses, smolconv
 from sequences import Text, check_long_text, check_splits, random_ids, reference_of
+from stats_reader import Stats
+from test_calibrate import calibrate, compare_grams
+from test_calibration import factor
 from test_determinism import KVS, same_bits
 from test_logits import largest_difference
 from transformers import MiniCPM3Config
@@ -121,10 +127,37 @@ def test_what_is_not_supported_is_refused_by_name(checkpoint, tmp_path, settings
     assert failure.value.status == status
 
 
-def test_calibration_is_refused(checkpoint, tmp_path):
-    (tmp_path / "text").write_text("one two three " * 50)
+@pytest.mark.parametrize("rank", [33, None])
+def test_the_inputs_of_all_heads_are_those_of_transformers(rank, tmp_path):
+    """Also where queries have one matrix alone; in any memory and number of threads."""
+    make_of(MiniCPM3Config(**SETTINGS | {"q_lora_rank": rank, "num_hidden_layers": 2}), tmp_path, 8)
+    text = tmp_path / "text"
+    compare_grams(tmp_path, text)
+    other = calibrate(tmp_path / "f32.smol", text, tmp_path / "other", "--window", 150, "--memory", 1, "--threads", 3)
+    assert other == (tmp_path / "stats").read_bytes()
+
+
+def test_codes_of_heads_are_those_of_error_feedback(checkpoint, tmp_path):
+    """With the Gram matrix of the head that a row belongs to."""
     blob = convert(checkpoint, tmp_path / "f32.smol", "f32")
-    assert_refuses(smolrun("calibrate", blob, tmp_path / "text", "-o", tmp_path / "stats"), UNSUPPORTED, "latent vectors")
+    (tmp_path / "text").write_text("Anna the baker met Otto in Willowby. " * 40)
+    stats = Stats(calibrate(blob, tmp_path / "text", tmp_path / "stats"))
+    assert smolconv("--quiet", "--dtype", "int4", "--calibration", tmp_path / "stats", checkpoint, tmp_path / "int4.smol").returncode == 0
+    exact, rounded = read_blob(blob), read_blob(tmp_path / "int4.smol")
+    folding = Folding(stats, exact.model)
+    for layer in range(LAYERS):
+        for name, place in (("attn_k_up", 0), ("attn_v_up", 1), ("attn_q", None)):
+            name = f"layers.{layer}.{name}"
+            tensor, weights = rounded.tensors[name], folding.tensor(name, exact.tensors[name].values())
+            levels, (codes, scales) = np.array(tensor.levels, np.float64), tensor.steps_and_scales(tensor.rows, tensor.cols)
+            errors = weights - levels[codes] * scales.astype(np.float64)
+            n_parts = 1 if place is None else SETTINGS["num_attention_heads"]
+            for head, rows in enumerate(np.split(np.arange(tensor.rows), n_parts)):
+                record = stats.query(layer) if place is None else stats.head(layer, head) + place
+                targets = weights[rows] + errors[rows] @ np.triu(factor(folding.gram(stats, record)), 1)
+                distance = np.abs(targets[..., None] / scales[rows].astype(np.float64)[..., None] - levels)
+                chosen = np.take_along_axis(distance, codes[rows][..., None].astype(int), -1)[..., 0]
+                assert (chosen <= distance.min(axis=-1) + 0.05).all(), (name, head)
 
 
 def test_adapters_are_refused(checkpoint, tmp_path):

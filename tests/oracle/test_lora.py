@@ -1,6 +1,7 @@
 """--lora: adapters that PEFT made, merged at conversion, give the weights of PEFT's own merge in float32;
 what would not is refused."""
 
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 import torch
 from blobs import read_blob, section
 from checkpoints import load_reference, make, make_of
-from features import FEATURES, config_of, featured
-from internal import UNSUPPORTED
+from features import EXPERTS, FEATURES, config_of, featured
 from peft import LoraConfig, PeftModel, get_peft_model
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE
+from test_nested import make_nested
+from transformers import AutoModelForImageTextToText
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -32,10 +34,10 @@ def base(tmp_path_factory):
     return make(tmp_path_factory.mktemp("base"), tie_word_embeddings=False)
 
 
-def adapt(base, folder, seed=1, dtype=torch.float32, **settings):
+def adapt(base, folder, seed=1, dtype=torch.float32, load=load_reference, **settings):
     """An adapter whose every number matters. Returns its folder."""
     config = LoraConfig(task_type="CAUSAL_LM", **settings)
-    model = get_peft_model(load_reference(base), config)
+    model = get_peft_model(load(base), config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -180,9 +182,9 @@ def checkpoint_of(model, base, folder):
     return folder
 
 
-def assert_merged(base, adapter, tmp_path):
+def assert_merged(base, adapter, tmp_path, load=load_reference):
     """The blob with the adapter is that of PEFT's merge, to a rounding or two. Returns the roles that changed."""
-    model = PeftModel.from_pretrained(load_reference(base).double(), adapter).merge_and_unload()
+    model = PeftModel.from_pretrained(load(base).double(), adapter).merge_and_unload()
     theirs = converted(tmp_path / "theirs.smol", "--dtype", "f32", checkpoint_of(model, base, tmp_path / "theirs"))
     before = converted(tmp_path / "before.smol", "--dtype", "f32", base)
     ours = converted(tmp_path / "ours.smol", "--dtype", "f32", "--lora", adapter, base)
@@ -285,16 +287,221 @@ def test_an_adapter_of_experts_applies_to_a_gguf_file(tmp_path):
         assert tensor.values().tobytes() == b.tensors[role].values().tobytes(), role
 
 
-def test_adapters_of_stacked_experts_are_refused_by_name(tmp_path):
-    """PEFT's target_parameters, of transformers 5."""
+# --- stacks of experts: PEFT's target_parameters, of transformers 5 ------------------------------------
+
+STACKS = ["experts.gate_up_proj", "experts.down_proj"]
+ROUTERS = {"granitemoe": "router.weight", "granitemoeshared": "router.weight", "granitemoehybrid": "router.weight"}
+EXPERT_ROLES = {"gate", "up", "down"}
+
+
+def kinds(changed):
+    return {role.rsplit(".", 1)[-1] for role in changed}
+
+
+def of_experts(roles):
+    return {role for role in roles if ".experts." in role}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("family", EXPERTS)
+def test_stacks_of_experts_are_merged(family, tmp_path):
+    """Of every family, with different ranks and scales, the router, and modules beside them."""
+    base = make_of(featured(family), tmp_path / "base", 2)
+    router = ROUTERS.get(family, "gate.weight")
+    adapter = adapt(
+        base, tmp_path / "adapter", r=3, lora_alpha=5, target_modules=["q_proj", "v_proj"], target_parameters=[*STACKS, router],
+        rank_pattern={"experts.gate_up_proj": 2}, alpha_pattern={"down_proj": 7, "1.q_proj": 4},
+    )  # fmt: skip
+    changed = assert_merged(base, adapter, tmp_path)
+    assert of_experts(changed) == of_experts(read_blob(tmp_path / "ours.smol").tensors)
+    assert kinds(changed) - {"attn_gate"} == EXPERT_ROLES | {"router", "attn_q", "attn_v"}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("names", "due"),
+    [
+        (["mlp.experts.gate_up_proj"], {"gate", "up"}),
+        (["experts.down_proj"], {"down"}),
+        (["model.layers.0.mlp.experts.gate_up_proj", "1.mlp.experts.down_proj"], {"0 gate", "0 up", "1 down"}),
+        (["0.mlp.experts.gate_up_proj", "down_proj"], {"0 gate", "0 up", "down"}),
+        (["gate_up_proj", "down_proj", "1.mlp.gate.weight"], {"gate", "up", "down", "1 router"}),
+    ],
+)
+def test_some_stacks_are_merged(names, due, tmp_path):
+    """Those of a layer share a name in the file, which depends on what else is a target."""
     base = make_of(config_of("olmoe", num_experts=5, num_experts_per_tok=2), tmp_path / "base", 2)
-    names = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
-    adapter = adapt(base, tmp_path / "adapter", r=3, target_modules=["q_proj"], target_parameters=names)
-    assert_fails(smolconv("--lora", adapter, base, tmp_path / "x.smol"), UNSUPPORTED, "target_parameters", "merge the adapter with PEFT")
-    config = json.loads((adapter / "adapter_config.json").read_text()) | {"target_parameters": None}
-    (adapter / "adapter_config.json").write_text(json.dumps(config))
-    tensor = "model.layers.0.mlp.experts.base_layer.lora_A.weight"
-    assert_fails(smolconv("--lora", adapter, base, tmp_path / "x.smol"), UNSUPPORTED, tensor)
+    adapter = adapt(base, tmp_path / "adapter", r=3, use_rslora=True, target_parameters=names)
+    changed = {(role.split(".")[1], role.rsplit(".", 1)[-1]) for role in assert_merged(base, adapter, tmp_path)}
+    assert changed == {(i, part.split()[-1]) for part in due for i in (part.split()[0] if " " in part else "01")}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("settings", [dict(num_experts=1), dict(num_experts=4, intermediate_size=24)])
+def test_one_expert_and_square_stacks_are_merged(settings, tmp_path):
+    """Where shapes do not tell inputs from outputs."""
+    base = make_of(config_of("olmoe", num_experts_per_tok=1, **settings), tmp_path / "base", 2)
+    adapter = adapt(base, tmp_path / "adapter", r=2, target_parameters=STACKS)
+    assert kinds(assert_merged(base, adapter, tmp_path)) == EXPERT_ROLES
+
+
+MODULES = ["q_proj", "gate", "gate_proj", "up_proj", "down_proj"]
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("family", ["olmoe", "qwen3moe", "qwen3next"])
+def test_modules_that_peft_turns_into_stacks_are_merged(family, tmp_path):
+    """PEFT itself writes target_parameters and patterns of twice the rank, for the two halves of gate_up_proj."""
+    base = make_of(config_of(family, **FEATURES[family][0] | {"mlp_only_layers": []}), tmp_path / "base", 2)
+    adapter = adapt(base, tmp_path / "adapter", r=2, lora_alpha=3, target_modules=MODULES)
+    settings = json.loads((adapter / "adapter_config.json").read_text())
+    assert set(settings["target_parameters"]) == {"gate_up_proj", "down_proj", "gate.weight"}
+    assert settings["rank_pattern"] == {r".*\.gate_up_proj": 4}
+    assert kinds(assert_merged(base, adapter, tmp_path)) >= EXPERT_ROLES | {"router", "attn_q"}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("family", ["qwen3_5moe", "gemma3"])
+def test_adapters_of_models_that_read_pictures_are_merged(family, tmp_path):
+    """Their names, and those in their settings, have the language model's place."""
+    base = tmp_path / "base"
+    make_nested(featured(family), family, base)
+    settings = {
+        "qwen3_5moe": dict(target_modules=r".*language_model.*\.[qo]_proj", target_parameters=STACKS, alpha_pattern={"experts.down_proj": 2}),
+        "gemma3": dict(
+            target_modules=["model.language_model.layers.0.self_attn.q_proj", "language_model.layers.1.mlp.up_proj"],
+            rank_pattern={"^model.language_model.layers.0.self_attn.q_proj": 5}, alpha_pattern={"language_model.layers.1.mlp.up_proj": 9},
+        ),
+    }[family]  # fmt: skip
+    load = functools.partial(AutoModelForImageTextToText.from_pretrained, dtype=torch.float32)
+    changed = assert_merged(base, adapt(base, tmp_path / "adapter", load=load, r=3, **settings), tmp_path, load)
+    if family == "gemma3":
+        assert changed == {"layers.0.attn_q", "layers.1.mlp_up"}
+    else:
+        assert kinds(changed) == EXPERT_ROLES | {"attn_q", "attn_gate", "attn_o"}
+
+
+def separate_experts(weights):
+    """The same tensors with an expert's in tensors of their own, as published."""
+    for name in [name for name in weights if name.endswith(STACKS[0])]:
+        gate_up, prefix = weights.pop(name), name.removesuffix("gate_up_proj")
+        down = weights.pop(prefix + "down_proj")
+        for i in range(len(down)):
+            gate, up = gate_up[i].chunk(2)
+            parts = {"gate_proj": gate, "up_proj": up, "down_proj": down[i]}
+            weights |= {f"{prefix}{i}.{part}.weight": tensor.clone() for part, tensor in parts.items()}
+
+
+def publish_granite(weights):
+    names = {
+        "experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "output_linear.weight", "router.weight": "router.layer.weight",
+    }  # fmt: skip
+    for end, published in names.items():
+        for name in [name for name in weights if name.endswith("block_sparse_moe." + end)]:
+            weights[name.removesuffix(end) + published] = weights.pop(name)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("family", ["olmoe", "granitemoe"])
+def test_stacks_are_found_in_every_form_of_a_checkpoint(family, tmp_path):
+    """Experts together or apart, under transformers' names or published ones, or in a GGUF file."""
+    count = {"olmoe": "num_experts", "granitemoe": "num_local_experts"}[family]
+    base = make_of(config_of(family, **{count: 5, "num_experts_per_tok": 2}), tmp_path / "base", 2)
+    router = ROUTERS.get(family, "gate.weight")
+    adapter = adapt(base, tmp_path / "adapter", r=3, target_parameters=[*STACKS, router])
+    forms = [base, gguf_files.write(tmp_path / "x.gguf", base)]
+    weights = load_file(base / "model.safetensors")
+    for name in list(weights):  # the form in which transformers saves them may change
+        if ".experts.0.gate_proj" in name:
+            prefix = name.removesuffix("0.gate_proj.weight")
+            parts = [[weights.pop(f"{prefix}{i}.{part}_proj.weight") for i in range(5)] for part in ("gate", "up", "down")]
+            weights[prefix + "gate_up_proj"] = torch.stack([torch.cat(pair) for pair in zip(*parts[:2], strict=True)])
+            weights[prefix + "down_proj"] = torch.stack(parts[2])
+        elif name.endswith(("input_linear.weight", "output_linear.weight")) and "block_sparse_moe" in name:
+            part = "gate_up_proj" if "input" in name else "down_proj"
+            weights[name.rsplit(".", 2)[0] + ".experts." + part] = weights.pop(name)
+        elif name.endswith("router.layer.weight"):
+            weights[name.replace("router.layer", "router")] = weights.pop(name)
+    for i, change in enumerate([lambda w: None, separate_experts if family == "olmoe" else publish_granite]):
+        folder = shutil.copytree(base, tmp_path / f"form {i}")
+        changed = dict(weights)
+        change(changed)
+        save_file(changed, folder / "model.safetensors", metadata={"format": "pt"})
+        forms.append(folder)
+    blobs = [converted(tmp_path / f"{i}.smol", "--dtype", "f32", "--lora", f"{adapter}:0.5", form) for i, form in enumerate(forms)]
+    plain = converted(tmp_path / "plain.smol", "--dtype", "f32", base)
+    for role, tensor in blobs[0].tensors.items():
+        values = tensor.values().tobytes()
+        assert (values != plain.tensors[role].values().tobytes()) == (kinds([role]) <= EXPERT_ROLES | {"router"}), role
+        for blob in blobs[1:]:
+            assert blob.tensors[role].values().tobytes() == values, role
+
+
+@pytest.fixture(scope="module")
+def olmoe(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stacks")
+    base = make_of(config_of("olmoe", num_experts=5, num_experts_per_tok=2), folder / "base", 2)
+    return base, adapt(base, folder / "adapter", r=3, target_modules=["q_proj"], target_parameters=[*STACKS, "gate.weight"])
+
+
+EXPERTS_0 = "base_model.model.model.layers.0.mlp.experts."
+OUTER, INNER = (EXPERTS_0 + end for end in ("lora_A.weight", "base_layer.lora_A.weight"))
+LATER = EXPERTS_0.replace(".0.", ".1.")
+
+
+def moved(tensors, old, new):
+    for name in [name for name in tensors if name.startswith(old)]:
+        tensors[new + name.removeprefix(old)] = tensors.pop(name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "edit", "status", "parts"),
+    [
+        ({"target_parameters": "gate_up_proj"}, None, 4, ["target_parameters must be a list"]),
+        ({"target_parameters": None}, None, 4, ["target_modules does not list model.layers.0.mlp.gate"]),
+        ({"target_parameters": ["gate.weight"]}, None, 5, [EXPERTS_0, "changes no matrix that this model has"]),
+        ({"target_parameters": [*STACKS]}, None, 4, ["target_modules does not list model.layers.0.mlp.gate"]),
+        ({"target_parameters": [STACKS[0], "gate.weight"]}, None, 4, ["experts.lora_A", "[15, 48]"]),
+        ({"target_parameters": [*STACKS, "gate.weight", "q_proj.weight"]}, None, 5, ["q_proj.weight", "neither a router nor experts"]),
+        ({"peft_version": "0.18.1"}, None, 5, ["layers.0.mlp.experts.gate_up_proj", "peft_version is not 0.19.1 or later"]),
+        ({"peft_version": "0.19.0"}, None, 5, ["peft_version"]),
+        ({"peft_version": None}, None, 5, ["peft_version"]),
+        ({"peft_version": 19}, None, 4, ["peft_version"]),
+        ({"rank_pattern": {"gate_up_proj": 2}}, None, 4, ["the rank of model.layers.0.mlp.experts.gate_up_proj is 2 here, but 3"]),
+        ({"rank_pattern": {r".*\.down_proj": 4}}, None, 4, ["the rank of model.layers.0.mlp.experts.down_proj is 4 here, but 3"]),
+        ({"rank_pattern": {r".*\.(up|down)_proj": 3}}, None, 5, ["rank_pattern"]),
+        ({}, lambda t: t.pop(INNER), 4, ["experts.base_layer has only one of lora_A and lora_B"]),
+        ({}, lambda t: t.pop(OUTER.replace("_A", "_B")), 4, ["layers.0.mlp.experts has only one of lora_A and lora_B"]),
+        ({}, lambda t: t.update({OUTER: t[OUTER][:-1].clone()}), 4, ["experts.lora_A", "[10, 40]"]),
+        ({}, lambda t: t.update({OUTER: t[OUTER][:4].clone()}), 4, ["experts.lora_A", "[0, 40]"]),
+        ({}, lambda t: t.update({INNER: t[INNER][:, :-1].clone()}), 4, ["base_layer.lora_A", "[15, 48]"]),
+        ({}, lambda t: t.update({INNER: t[INNER].to(torch.int64)}), 5, ["base_layer.lora_A", "I64"]),
+        ({}, lambda t: t.update({INNER: t[INNER][None].clone()}), 4, ["base_layer.lora_A"]),
+        ({}, lambda t: t[OUTER].__setitem__((2, 5), float("nan")), 4, ["layers.0.mlp.experts.0.down_proj", "(nan)", "adapter"]),
+        ({}, lambda t: [t.pop(name) for name in list(t) if name.startswith(LATER)], 4,
+         ["model.layers.1.mlp.experts.gate_up_proj, for which there are no tensors"]),
+        ({}, lambda t: moved(t, LATER + "base_layer.", LATER + "base_layer.base_layer."), 4, ["layers.1.mlp.experts.gate_up_proj"]),
+        ({}, lambda t: moved(t, EXPERTS_0, EXPERTS_0.replace(".0.", ".2.")), 4, ["layers.0.mlp.experts.gate_up_proj"]),
+        ({}, lambda t: t.update({EXPERTS_0.replace(".0.", ".2.") + "lora_A.weight": t[OUTER].clone()}), 5, [".2.", "no matrix"]),
+        ({}, lambda t: t.update({f"{EXPERTS_0}3.up_proj.lora_{half}.weight": torch.ones(shape)
+                                 for half, shape in (("A", (3, 48)), ("B", (40, 3)))}), 4,
+         ["target_modules does not list model.layers.0.mlp.experts.3.up_proj"]),
+        ({"target_modules": ["q_proj", "up_proj"]},
+         lambda t: t.update({f"{EXPERTS_0}3.up_proj.lora_{half}.weight": torch.ones(shape)
+                             for half, shape in (("A", (3, 48)), ("B", (40, 3)))}), 4,
+         ["changes model.layers.0.mlp.experts.3.up_proj.weight twice"]),
+    ],
+)  # fmt: skip
+def test_stacks_that_do_not_fit_are_refused(tmp_path, olmoe, settings, edit, status, parts):
+    base, original = olmoe
+    adapter = Path(shutil.copytree(original, tmp_path / "adapter"))
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    if edit:
+        tensors = load_file(adapter / "adapter_model.safetensors")
+        edit(tensors)
+        save_file(tensors, adapter / "adapter_model.safetensors")
+    refuses(tmp_path, base, adapter, status, *parts)
 
 
 @pytest.mark.parametrize("family", ["gptneox", "gpt2"])

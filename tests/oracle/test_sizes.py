@@ -11,11 +11,13 @@ import torch
 from blobs import read_blob, xxh3
 from checkpoints import load_reference, make, make_of
 from engine import Model, kernel_sets
-from features import CALIBRATED, featured
+from families import CONFIGS
+from features import featured
 from folding import Folding
 from internal import DAMAGED, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
 from stats_reader import HEADER, Stats
+from transformers import MiniCPM3Config
 
 DEMO = ROOT / "demo/model"
 GROUP = 32
@@ -143,6 +145,13 @@ def matrices(model):
             sizes = [c.mamba_d_ssm, c.mamba_d_ssm + 2 * c.mamba_n_groups * c.mamba_d_state, c.mamba_n_heads]
             gate, mixed, step = parameters[place + "mamba.in_proj.weight"].data.split(sizes)
             yield from (mixed, gate, step, *of(place, "mamba.out_proj"), None)
+        elif c.model_type == "minicpm3":
+            both = parameters[place + "self_attn.kv_b_proj.weight"].data.view(c.num_attention_heads, -1, c.kv_lora_rank)
+            k_up, v_up = both.split([c.qk_nope_head_dim, c.v_head_dim], 1)
+            first, last = ("q_a_proj", "q_b_proj") if c.q_lora_rank else (None, "q_proj")
+            first, last = (name and f"self_attn.{name}" for name in (first, last))
+            yield from (*of(place, last, "self_attn.kv_a_proj_with_mqa"), v_up, *of(place, *NAMES.split()[3:]))
+            yield from (*of(place, first), k_up.transpose(1, 2), None, None, None)
         elif c.model_type == "phi":
             yield from of(place, *NAMES.split()[:3], "self_attn.dense", None, "mlp.fc1", "mlp.fc2")
         elif (fused := parameters.get(place + "self_attn.qkv_proj.weight")) is not None:
@@ -179,7 +188,7 @@ def divergence(model, view, ids):
 
 
 @pytest.mark.sample(10)
-@pytest.mark.parametrize("family, window", [*((family, 512) for family in CALIBRATED), ("llama", 24), ("qwen3", 3)])
+@pytest.mark.parametrize("family, window", [*((family, 512) for family in CONFIGS), ("llama", 24), ("qwen3", 3)])
 def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     make_of(featured(family), tmp_path, 3)
     stats = Stats(calibrated(tmp_path, tmp_path, "--diagonal", "--window", window, size=600).read_bytes())
@@ -222,31 +231,51 @@ def expected_divergence(blob, exact, stats):
     sensitivity = iter(stats.sensitivities.astype(float))
     errors_of = {}
 
-    def add(name, record):
+    def add(name, *records):
+        """A matrix that has as many equal parts, each with inputs of its own."""
         nonlocal total
         w = tensors(exact)[name].values().astype(np.float64)
         ones = np.ones_like(w)
         e = (tensors(blob)[name].values() - folding.tensor(name, w)) / folding.tensor(name, ones)
-        gram = np.eye(w.shape[1]) if record is None else stats.records[record].astype(np.float64)
-        before, after = (np.einsum("ij,jk,ik", x, gram, x) for x in (coarse(w) - w, e))
+        grams = [stats.records[record].astype(np.float64) for record in records] or [np.eye(w.shape[1])]
+        parts = zip(grams, *(np.split(x, len(grams)) for x in (coarse(w) - w, e)), strict=True)
+        before, after = sum(np.array([np.einsum("ij,jk,ik", x, gram, x) for x in pair]) for gram, *pair in parts)
         total += next(sensitivity) * after / before
 
-    add("embed", None)
+    def add_latent(layer):
+        add(f"layers.{layer}.attn_q_down", 4 * layer)
+        add(f"layers.{layer}.attn_k_up", *(stats.head(layer, head) for head in range(stats.n_heads)))
+        assert [next(sensitivity) for _ in range(3)] == [0, 0, 0]
+
+    add("embed")
     for layer in range(stats.n_layers):
         for kind in MATRICES:
-            add(f"layers.{layer}.{kind}", 4 * layer + RECORDS[kind])
-    add("output" if "output" in tensors(exact) else "embed", len(stats.records) - 1)
+            if kind == "attn_v" and stats.n_heads:
+                add(f"layers.{layer}.attn_v_up", *(stats.head(layer, head) + 1 for head in range(stats.n_heads)))
+            else:
+                is_query = kind == "attn_q" and stats.n_heads
+                add(f"layers.{layer}.{kind}", stats.query(layer) if is_query else 4 * layer + RECORDS[kind])
+        if stats.n_heads:
+            add_latent(layer)
+    add("output" if "output" in tensors(exact) else "embed", 4 * stats.n_layers)
     return total
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_the_expected_divergence_is_that_of_numpy(tied, tmp_path):
+LATENT = dict(num_attention_heads=2, num_key_value_heads=2, q_lora_rank=40, kv_lora_rank=32, qk_nope_head_dim=20, qk_rope_head_dim=8,
+              v_head_dim=32, num_hidden_layers=2, max_position_embeddings=4096)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["tied", "untied", "latent"])
+def test_the_expected_divergence_is_that_of_numpy(kind, tmp_path):
     """With at most 64 rows each, every row block is measured."""
-    shape = {"hidden_size": 64, "intermediate_size": 64, "vocab_size": 64, "tie_word_embeddings": tied}
-    make(tmp_path, 7, num_attention_heads=4, num_key_value_heads=2, head_dim=16, **shape)
+    shape = {"hidden_size": 64, "intermediate_size": 64, "vocab_size": 64, "tie_word_embeddings": kind == "tied"}
+    if kind == "latent":
+        make_of(MiniCPM3Config(**LATENT, **shape, bos_token_id=None, eos_token_id=None, pad_token_id=None), tmp_path, 7)
+    else:
+        make(tmp_path, 7, num_attention_heads=4, num_key_value_heads=2, head_dim=16, **shape)
     stats = calibrated(tmp_path, tmp_path)
     exact = read_blob(tmp_path / "f32.smol")
-    for bits in (4.5, 5, 6, 7.2, 8.5):
+    for bits in (5.2, 7.2) if kind == "latent" else (4.5, 5, 6, 7.2, 8.5):  # rows of heads are short, and padded
         blob, nats, _ = chosen(stats, tmp_path / "blob", "--bits", bits, checkpoint=tmp_path)
         expected = expected_divergence(blob, exact, Stats(stats.read_bytes()))
         assert nats == pytest.approx(expected, rel=0.06), bits  # two digits are printed
