@@ -6,7 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
 from blobs import read_blob
 from checkpoints import edit_config, make_of
 from engine import Model, Prefixes, SmolError, convert, isa_params, kernel_sets
