@@ -113,7 +113,7 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
         part->run = part->run_step = n;
         part->row_step = 1;
         part->col_step = total;
-        part->tiling.of_columns = true; /* of rows before */
+        part->by_columns = part->heads.groups > 0; /* of rows before */
         break;
     }
     uint64_t begin = first / block.elements * block.bytes; /* rows have whole blocks */

@@ -265,14 +265,14 @@ static uint64_t read_heads(const struct gguf *gguf, const struct gguf_arch *arch
 
 /* Returns the number of rows of a head of q or k; 0 if the tensor is none of them. `heads`: of q,
  * and of k. */
-static uint64_t rows_of_head(enum tensor_role role, uint64_t rows, const uint64_t heads[2])
+static uint32_t rows_of_head(enum tensor_role role, uint64_t rows, const uint64_t heads[2])
 {
     bool of_q = role == ROLE_ATTN_Q || role == ROLE_ATTN_Q_BIAS;
     bool of_k = role == ROLE_ATTN_K || role == ROLE_ATTN_K_BIAS;
     uint64_t n = heads[of_k];
-    if ((!of_q && !of_k) || n == 0 || rows % n != 0)
+    if ((!of_q && !of_k) || n == 0 || rows % n != 0 || rows / n % 2 != 0 || rows / n > UINT32_MAX)
         return 0; /* the shape is refused later */
-    return rows / n % 2 ? 0 : rows / n;
+    return (uint32_t)(rows / n);
 }
 
 /* Returns the integer of a key of the architecture; 0: it is missing, or above `most`. */
@@ -290,8 +290,8 @@ static uint64_t read_size(const struct gguf *gguf, const struct gguf_arch *arch,
  * of all groups as a whole, so its converter puts the first head of each group first. */
 struct value_heads {
     uint64_t n, groups; /* 0: the usual order */
-    uint64_t width;     /* of a head */
-    uint64_t before;    /* the width of all queries and keys */
+    uint32_t width;     /* of a head */
+    uint32_t before;    /* the width of all queries and keys */
 };
 
 static struct value_heads read_value_heads(const struct gguf *gguf, const struct gguf_arch *arch)
@@ -305,8 +305,8 @@ static struct value_heads read_value_heads(const struct gguf *gguf, const struct
     if (arch->order != ORDER_TILED || heads.n == 0 || heads.groups == 0 ||
         heads.n % heads.groups != 0 || inner == 0 || inner % heads.n != 0)
         return (struct value_heads){0}; /* what cannot be is refused later */
-    heads.width = inner / heads.n;
-    heads.before = 2 * heads.groups * key;
+    heads.width = (uint32_t)(inner / heads.n);
+    heads.before = (uint32_t)(2 * heads.groups * key);
     return heads;
 }
 
@@ -315,32 +315,32 @@ static struct value_heads read_value_heads(const struct gguf *gguf, const struct
 static void mark_tiling(enum tensor_role role, const struct value_heads *heads,
                         struct safetensors_tensor *tensor)
 {
-    struct head_tiling tiling = {.groups = heads->groups, .size = heads->width};
+    struct head_order order = {.groups = (uint16_t)heads->groups, .size = heads->width};
+    bool by_columns = role == ROLE_MIXER_OUT;
     switch (role) {
     case ROLE_MIXER_IN:
     case ROLE_MIXER_CONV:
-        tiling.from = heads->before;
+        order.from = heads->before;
         break;
     case ROLE_MIXER_GATE:
-        break;
     case ROLE_MIXER_OUT:
-        tiling.of_columns = true;
         break;
     case ROLE_MIXER_RATE:
     case ROLE_MIXER_STEP:
     case ROLE_MIXER_STEP_BIAS:
     case ROLE_MIXER_DECAY:
-        tiling.size = 1;
+        order.size = 1;
         break;
     default:
         return;
     }
     if (heads->groups == 0 || tensor->rank == 0 || tensor->rank > 2 ||
-        (tiling.of_columns && tensor->rank != 2) ||
-        tensor->shape[tiling.of_columns] != tiling.from + heads->n * tiling.size)
+        (by_columns && tensor->rank != 2) ||
+        tensor->shape[by_columns] != order.from + heads->n * order.size)
         return;
-    tiling.per_group = heads->n / heads->groups;
-    tensor->tiling = tiling;
+    order.per_group = (uint16_t)(heads->n / heads->groups);
+    tensor->heads = order;
+    tensor->by_columns = by_columns;
 }
 
 /* The layers [first, end) only predict further tokens. */
@@ -393,7 +393,7 @@ void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader)
         const char *pattern = find_pattern(arch, family, tensor->name, &key);
         if (!pattern)
             continue;
-        tensor->paired_rows = rows_of_head(key.role, tensor->shape[0], heads);
+        tensor->heads.size = rows_of_head(key.role, tensor->shape[0], heads);
         restore_shape(key.role, tensor);
         mark_tiling(key.role, &values, tensor);
         smol_checkpoint_format(pattern, key, (char *)(uintptr_t)tensor->name);

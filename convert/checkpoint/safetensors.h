@@ -14,14 +14,14 @@
 
 enum { SAFETENSORS_MAX_HEADER = 100000000, SAFETENSORS_MAX_RANK = 8 };
 
-/* The order in which a file has the heads of a matrix that share keys in groups: the first head of
- * each group, then the second of each, and so on. The matrix has those of a group side by side. */
-struct head_tiling {
-    uint64_t groups;    /* 0: the usual order */
-    uint64_t per_group; /* heads */
-    uint64_t from;      /* the first row (or column) of the first head */
-    uint64_t size;      /* rows (or columns) of a head */
-    bool of_columns;
+/* The order in which a GGUF file has the rows, or some columns, of heads. Without groups it is that
+ * of each head's rows: i and i + size / 2 are next to each other. With groups it is that of heads
+ * that share keys in groups: the file has the first head of each group, then the second of each,
+ * and so on, and the matrix has those of a group side by side. */
+struct head_order {
+    uint32_t size;              /* rows (or columns) of a head; 0: the usual order */
+    uint32_t from;              /* the first row (or column) of the first head */
+    uint16_t groups, per_group; /* per_group: heads */
 };
 
 struct safetensors_tensor {
@@ -30,6 +30,7 @@ struct safetensors_tensor {
     enum safetensors_dtype dtype;
     uint16_t rank;    /* 0: a scalar */
     bool negated_exp; /* the elements are -exp(x) of the weights x */
+    bool by_columns;  /* `heads` is about columns */
     uint64_t shape[SAFETENSORS_MAX_RANK];
     const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
     uint64_t begin, end; /* their place in the data after the header */
@@ -44,11 +45,8 @@ struct safetensors_tensor {
     uint64_t run, run_step, row_step, col_step;
     /* Not 0: a run has three pieces, the first two of this length, the third with the rest. The
      * part has the first piece of all runs, then the second of all, then the third. */
-    uint64_t piece;
-    /* Not 0: the rows of each group of this many, a head, are stored in another order, see
-     * tensor.c. */
-    uint64_t paired_rows;
-    struct head_tiling tiling;
+    uint32_t piece;
+    struct head_order heads;
 };
 
 /* One file, or several joined (smol_safetensors_join). */

@@ -31,32 +31,32 @@ static void widen_stored(const struct safetensors_tensor *tensor, uint64_t start
 }
 
 /* Returns the row (or column) of the file that holds row (or column) `i` of the matrix. */
-static uint64_t untile(const struct head_tiling *tiling, uint64_t i)
+static uint64_t untile(const struct head_order *heads, uint64_t i)
 {
-    if (i < tiling->from)
+    if (i < heads->from)
         return i;
-    uint64_t head = (i - tiling->from) / tiling->size, in_head = (i - tiling->from) % tiling->size;
-    uint64_t stored = head % tiling->per_group * tiling->groups + head / tiling->per_group;
-    return tiling->from + stored * tiling->size + in_head;
+    uint64_t head = (i - heads->from) / heads->size, in_head = (i - heads->from) % heads->size;
+    uint64_t stored = head % heads->per_group * heads->groups + head / heads->per_group;
+    return heads->from + stored * heads->size + in_head;
 }
 
 /* Returns how many of the n columns from `col` on the file has side by side. */
-static uint64_t side_by_side(const struct head_tiling *tiling, uint64_t col, uint64_t n)
+static uint64_t side_by_side(const struct head_order *heads, uint64_t col, uint64_t n)
 {
-    uint64_t left = col < tiling->from ? tiling->from - col
-                                       : tiling->size - (col - tiling->from) % tiling->size;
+    uint64_t left =
+        col < heads->from ? heads->from - col : heads->size - (col - heads->from) % heads->size;
     return left < n ? left : n;
 }
 
-/* Returns the row of the file that holds row `row` of the matrix. With paired rows, the file has
- * rows i and i + half of each head of the matrix next to each other. */
+/* Returns the row of the file that holds row `row` of the matrix. */
 static uint64_t stored_row(const struct safetensors_tensor *tensor, uint64_t row)
 {
-    if (tensor->tiling.groups > 0 && !tensor->tiling.of_columns)
-        return untile(&tensor->tiling, row);
-    if (tensor->paired_rows == 0)
+    const struct head_order *heads = &tensor->heads;
+    if (heads->size == 0 || tensor->by_columns)
         return row;
-    uint64_t in_head = row % tensor->paired_rows, half = tensor->paired_rows / 2;
+    if (heads->groups > 0)
+        return untile(heads, row);
+    uint64_t in_head = row % heads->size, half = heads->size / 2;
     uint64_t pair = in_head % half, second = in_head / half;
     return row - in_head + 2 * pair + second;
 }
@@ -89,12 +89,12 @@ static void widen_rows(const struct safetensors_tensor *tensor, uint64_t start, 
                        float *out)
 {
     uint64_t cols = tensor->rank == 2 ? tensor->shape[1] : 1;
-    bool tiled = tensor->tiling.groups > 0 && tensor->tiling.of_columns;
+    bool tiled = tensor->heads.groups > 0 && tensor->by_columns;
     while (n > 0) {
         uint64_t row = start / cols, col = start % cols;
         uint64_t taken = cols - col < n ? cols - col : n;
-        taken = tiled ? side_by_side(&tensor->tiling, col, taken) : taken;
-        col = tiled ? untile(&tensor->tiling, col) : col;
+        taken = tiled ? side_by_side(&tensor->heads, col, taken) : taken;
+        col = tiled ? untile(&tensor->heads, col) : col;
         widen_row(tensor, cols, row, col, taken, out);
         start += taken;
         out += taken;
@@ -105,7 +105,7 @@ static void widen_rows(const struct safetensors_tensor *tensor, uint64_t start, 
 void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                         float *out)
 {
-    if (tensor->paired_rows == 0 && tensor->run == 0 && tensor->tiling.groups == 0)
+    if (tensor->heads.size == 0 && tensor->run == 0)
         widen_stored(tensor, start, n, out);
     else
         widen_rows(tensor, start, n, out);

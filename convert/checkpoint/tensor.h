@@ -17,7 +17,7 @@ static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, ui
         row -= tensor->piece * n_runs;
         before += tensor->piece;
     }
-    if (before == 2 * tensor->piece)
+    if (before == 2 * (uint64_t)tensor->piece)
         length = tensor->run - before;
     return row / length * tensor->run_step + before + row % length;
 }
@@ -33,8 +33,8 @@ void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start,
 static inline void tensor_widen(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                                 float *out)
 {
-    if (tensor->run > 0 || tensor->paired_rows > 0 || tensor->tiling.groups > 0 ||
-        tensor->negated_exp || smol_element_block(tensor->dtype).elements > 1)
+    if (tensor->run > 0 || tensor->heads.size > 0 || tensor->negated_exp ||
+        smol_element_block(tensor->dtype).elements > 1)
         smol_tensor_decode(tensor, start, n, out);
     else
         element_widen(tensor->dtype, tensor->data, start, n, out);
