@@ -171,15 +171,27 @@ static smol_status report(struct calibration *c, size_t n)
     return SMOL_OK;
 }
 
+/* Returns the last layer that a record of this pass is about: they are not all in order of layers.
+ */
+static uint32_t last_layer(const struct calibration *c)
+{
+    uint32_t last = 0;
+    for (size_t record = c->begin; record < c->end; record++) {
+        uint32_t layer = smol_stats_layer(&c->header, record);
+        last = layer > last ? layer : last;
+    }
+    return last;
+}
+
 /* Evaluates all windows once. */
 static smol_status run_windows(struct calibration *c)
 {
-    uint32_t n_layers = c->header.n_layers, last = smol_stats_layer(&c->header, c->end - 1);
+    uint32_t n_layers = c->header.n_layers, last = last_layer(c);
     size_t output = stats_output(&c->header);
     bool wants_output = c->begin <= output && output < c->end;
     const struct observer observer = {
         .user = c,
-        .n_layers = wants_output || last == n_layers ? n_layers : last + 1,
+        .n_layers = last < n_layers ? last + 1 : n_layers, /* the output's is n_layers */
         .wants_output = wants_output,
         .parts = count_parts,
         .look = look_at_row,

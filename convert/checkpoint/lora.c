@@ -472,6 +472,14 @@ static smol_status find_pair(struct pair_search *search, const struct safetensor
     return status ? status : check_copy(search, base);
 }
 
+static smol_status fail_incomplete(const struct pair_search *search)
+{
+    return smol_fail(search->settings->file.error, SMOL_ERROR_DAMAGED,
+                     "%s: target_parameters lists %.128s, for which there are no tensors: the "
+                     "files belong to different adapters, or are incomplete",
+                     search->settings->file.path, search->target);
+}
+
 /* ---- experts ---- */
 
 static const char *const stack_names[] = {"gate_up_proj", "down_proj"};
@@ -514,10 +522,7 @@ static smol_status find_stack(struct pair_search *search, const struct safetenso
                                      base->shape[0] * (is_down ? 1 : 2), base->shape[1], stack);
     if (status || stack->a)
         return status;
-    return smol_fail(settings->file.error, SMOL_ERROR_DAMAGED,
-                     "%s: target_parameters lists %.128s, for which there are no tensors: the "
-                     "files belong to different adapters, or are incomplete",
-                     settings->file.path, search->target);
+    return fail_incomplete(search);
 }
 
 /* Finds the change of an expert's matrix as a part of its stack. *pair is that of the matrix
@@ -576,6 +581,9 @@ static smol_status find_change(struct pair_search *search, const struct safetens
     smol_status status = find_pair(search, base, key.role, pair);
     if (!status && !pair->a && rename_router(search, key.role))
         status = find_pair(search, base, key.role, pair);
+    if (!status && !pair->a && key.role == ROLE_ROUTER &&
+        is_listed(search->settings->parameters, search->target))
+        status = fail_incomplete(search);
     if (!status && smol_role_is_per_expert(key.role))
         status = find_in_stack(search, base, key, pair);
     return status;

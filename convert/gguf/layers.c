@@ -83,13 +83,14 @@ static smol_status take_attending(struct maker *m)
     const struct gguf_value *value = smol_maker_find(m, "attention.head_count_kv");
     const struct mixed_arch *mixed = find_mixed(m);
     bool is_list = value && value->type == GGUF_ARRAY;
-    uint64_t heads = smol_maker_setting(m, "num_attention_heads"); /* if the key is missing */
+    uint64_t query_heads = smol_maker_setting(m, "num_attention_heads");
+    uint64_t heads = query_heads; /* if the key is missing */
     smol_status status = is_list ? check_heads(m, value, mixed, &heads)
                                  : smol_maker_integer(m, "attention.head_count_kv", &heads);
     if (status)
         return status;
     if (is_list && heads == 0) /* no layer attends, which is refused later */
-        heads = smol_maker_setting(m, "num_attention_heads");
+        heads = query_heads;
     put_integer(m, "num_key_value_heads", heads);
     if (!mixed || !is_list || value->n > MODEL_MAX_LAYERS) /* so many are refused later */
         return SMOL_OK;

@@ -211,7 +211,6 @@ static smol_status check_needed(const struct maker *m)
         {"attention.head_count", OF_ALL},
         {"attention.layer_norm_rms_epsilon", OF_ALL},
         {"expert_count", OF_GATED},
-        {"expert_used_count", OF_GATED},
         {"expert_feed_forward_length", OF_GATED},
         {"expert_shared_feed_forward_length", OF_GATED},
         {"ssm.conv_kernel", OF_HYBRID | OF_DELTA},
@@ -225,7 +224,14 @@ static smol_status check_needed(const struct maker *m)
             return smol_fail(m->error, SMOL_ERROR_DAMAGED,
                              "%s: %s.%s is missing: download the file again", m->gguf->path,
                              m->arch->name, needed[i].key);
-    return SMOL_OK;
+    uint64_t experts = 0;
+    smol_status status = smol_maker_integer(m, "expert_count", &experts);
+    if (!status && experts > 0 && bit_of(m->arch) & OF_EXPERTS &&
+        !smol_maker_find(m, "expert_used_count"))
+        status = smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                           "%s: %s.expert_used_count is missing: download the file again",
+                           m->gguf->path, m->arch->name);
+    return status;
 }
 
 /* --- what keys state together ------------------------------------------------------------- */
@@ -266,6 +272,8 @@ static smol_status take_head(struct maker *m)
 /* Reads what llama.cpp knows about an architecture without a key. */
 static smol_status take_unstated(struct maker *m)
 {
+    if (!json_object_get(m->object, "rope_theta"))
+        smol_maker_put(m, m->object, "rope_theta", json_real(10000));
     uint64_t experts = 0, heads = smol_maker_setting(m, "num_attention_heads");
     smol_status status = smol_maker_integer(m, "expert_count", &experts);
     if (!status && experts > 0 && !(bit_of(m->arch) & OF_EXPERTS))

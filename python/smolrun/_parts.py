@@ -290,7 +290,7 @@ def group(parts: Sequence[Part], workers: int) -> list[list[Part]]:
     worker. A worker answers the last rows of a task with fewer sequences, which costs time."""
     rows = sum(part.rows for part in parts)
     size = max(min(len(parts) * TASK // max(rows, 1), len(parts) // (4 * workers)), 1)
-    n = max(len(parts) // size // workers * workers, min(workers, len(parts)))
+    n = max(len(parts) // size // workers * workers, min(workers, len(parts)), 1)
     ends = [len(parts) * i // n for i in range(n + 1)]
     return [list(parts[start:end]) for start, end in pairwise(ends)]
 

@@ -17,9 +17,10 @@ static ALWAYS_INLINE int8x16_t broadcast_lane(int8x16_t quads, const size_t t)
 }
 
 /* Adds the dot products of two vectors of weights with the inputs q0, and of the weights one quad
- * later with q1. Products of bytes are 16 bits wide. A 16-bit sum holds two, because steps are
- * within -127..127 and 2 * 127 * 127 = 32258; neighbours are then added into 32 bits. A row's four
- * inputs end up in two neighbouring lanes: rows 0 and 1 of a vector in low, 2 and 3 in high.
+ * later with q1. Products of bytes are 16 bits wide. A 16-bit sum holds two, because weights
+ * are within -127..127, bytes of steps within -128..127, and 2 * 127 * 128 = 32512; neighbours are
+ * then added into 32 bits. A row's four inputs end up in two neighbouring lanes: rows 0 and 1 of a
+ * vector in low, 2 and 3 in high.
  *
  * Each step handles both vectors, for processors that do not reorder instructions. */
 static ALWAYS_INLINE void add_two_quads(I low[2], I high[2], const B w0[2], const B w1[2],

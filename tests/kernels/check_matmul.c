@@ -16,6 +16,14 @@
 static const char *const pattern_names[] = {"random", "minimum", "maximum", "mixed extremes"};
 enum { PATTERNS = sizeof pattern_names / sizeof pattern_names[0] };
 
+/* A step with the sign of `step` that is extreme, or whose low byte is. */
+static int32_t extreme_wide_step(int32_t step)
+{
+    int32_t sign = step < 0 ? -1 : 1;
+    const int32_t steps[] = {127 * 256, 126 * 256 + 127, 127 * 256 - 128, 128};
+    return sign * steps[random_bits() % 4];
+}
+
 static int32_t random_wide_step(void)
 {
     return (int32_t)(random_bits() % (2 * 127 * 256 + 1)) - 127 * 256;
@@ -78,7 +86,7 @@ static void fill_quantized(const struct quantized *x, size_t n_groups, size_t pa
             for (size_t i = 0; i < GROUP_INPUTS; i++) {
                 int32_t step = pattern_step(pattern);
                 if (x->wide)
-                    step = pattern > 0 ? 256 * step : random_wide_step();
+                    step = pattern > 0 ? extreme_wide_step(step) : random_wide_step();
                 quantized_put(x, group * GROUP_INPUTS + i, t, step);
                 sum += step;
             }

@@ -409,6 +409,7 @@ BAD_LAYERS = {  # the checkpoint, what is wrong, and what the message says
     "fewer experts than there are": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_count", 5), "[5, 24, 48]"),
     "2^32 - 1 experts": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_count", 2**32 - 1), "num_experts"),
     "more in use than there are": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_used_count", 7), "above the number of experts"),
+    "no number of experts in use": ("qwen3moe", lambda w: w.kv_data[0].pop("qwen3moe.expert_used_count"), "expert_used_count is missing"),
     "experts of another width": ("qwen3moe", lambda w: value_of(w, "qwen3moe.expert_feed_forward_length", 25), "[6, 25, 48]"),
     "a part of the width": ("granitemoehybrid", lambda w: value_of(w, HYBRID + "ssm.inner_size", 95), "must be a multiple"),
     "a width of 0": ("granitemoehybrid", lambda w: value_of(w, HYBRID + "ssm.inner_size", 0), "must be a multiple"),

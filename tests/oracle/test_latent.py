@@ -126,10 +126,10 @@ def test_what_is_not_supported_is_refused_by_name(checkpoint, tmp_path, settings
     assert failure.value.status == status
 
 
-@pytest.mark.parametrize("rank", [33, None])
-def test_the_inputs_of_all_heads_are_those_of_transformers(rank, tmp_path):
-    """Also where queries have one matrix alone; in any memory and number of threads."""
-    make_of(MiniCPM3Config(**SETTINGS | {"q_lora_rank": rank, "num_hidden_layers": 2}), tmp_path, 8)
+@pytest.mark.parametrize("settings", [{"q_lora_rank": 33}, {"q_lora_rank": None}, {"q_lora_rank": 400, "kv_lora_rank": 256}])
+def test_the_inputs_of_all_heads_are_those_of_transformers(settings, tmp_path):
+    """Also where queries have one matrix alone; in any memory, of which the last model needs several passes, and number of threads."""
+    make_of(MiniCPM3Config(**SETTINGS | settings | {"num_hidden_layers": 4 if settings["q_lora_rank"] == 400 else 2}), tmp_path, 8)
     text = tmp_path / "text"
     compare_grams(tmp_path, text)
     other = calibrate(tmp_path / "f32.smol", text, tmp_path / "other", "--window", 150, "--memory", 1, "--threads", 3)

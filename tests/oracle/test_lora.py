@@ -480,6 +480,8 @@ def moved(tensors, old, new):
         ({}, lambda t: t[OUTER].__setitem__((2, 5), float("nan")), 4, ["layers.0.mlp.experts.0.down_proj", "(nan)", "adapter"]),
         ({}, lambda t: [t.pop(name) for name in list(t) if name.startswith(LATER)], 4,
          ["model.layers.1.mlp.experts.gate_up_proj, for which there are no tensors"]),
+        ({}, lambda t: [t.pop(name) for name in list(t) if "layers.1.mlp.gate." in name], 4,
+         ["model.layers.1.mlp.gate.weight, for which there are no tensors"]),
         ({}, lambda t: moved(t, LATER + "base_layer.", LATER + "base_layer.base_layer."), 4, ["layers.1.mlp.experts.gate_up_proj"]),
         ({}, lambda t: moved(t, EXPERTS_0, EXPERTS_0.replace(".0.", ".2.")), 4, ["layers.0.mlp.experts.gate_up_proj"]),
         ({}, lambda t: t.update({EXPERTS_0.replace(".0.", ".2.") + "lora_A.weight": t[OUTER].clone()}), 5, [".2.", "no matrix"]),
