@@ -168,7 +168,6 @@ typedef void grouped_product(const uint8_t *blocks, size_t n_blocks, size_t n_gr
 
 struct kernels {
     const char *name;
-    bool pair_steps; /* wide ones, see struct quantized */
 
     /* Quantizes x (size) into token t of out: per group, scale = amax / most and step = x * (most /
      * amax) rounded to nearest even, where most is 127, or 127 * 256 for wide steps. An amax below
@@ -267,6 +266,8 @@ struct kernels {
 
     /* Converts n f32 values to f16, rounding to nearest even. */
     void (*to_f16)(const float *x, size_t n, uint16_t *out);
+
+    bool pair_steps; /* wide ones, see struct quantized */
 };
 
 /* Selects the best kernels for this machine, or those that the environment variable SMOL_ISA names.

@@ -103,7 +103,7 @@ def field_case(name, value, *words, rule="12", mark=""):
     spoilt(f"{rule} {name} is {value}{mark}", lambda b: b.model(name, value), *words)
 
 
-spoilt("12 a model of 127 bytes [length]", lambda b: b.resize(MODEL, 127), "whole number of elements")
+spoilt("12 a model of 127 bytes [length]", lambda b: b.resize(MODEL, 127), "wrong size")
 spoilt("12 no model", lambda b: b.resize(MODEL, 0), "convert again")
 for name, low, high in [
     ("family", 0, 2), ("dtype", 0, 4), ("n_layers", 0, 1025), ("hidden_size", 0, 2**20 + 1),
