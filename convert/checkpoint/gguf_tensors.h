@@ -5,7 +5,7 @@
 #include "convert/checkpoint/family.h"
 #include "convert/checkpoint/gguf.h"
 
-/* What llama.cpp's converter reorders. */
+/* The order in which llama.cpp's converter writes heads. */
 enum gguf_order {
     ORDER_KEPT,
     ORDER_PAIRED, /* the rows of each head of q and k */

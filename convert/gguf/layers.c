@@ -104,21 +104,26 @@ static smol_status take_attending(struct maker *m)
 
 /* --- states ------------------------------------------------------------------------------- */
 
-/* Reads the width of Mamba2 layers, which config.json states as a multiple of hidden_size. */
-static smol_status take_mamba(struct maker *m)
+/* Puts the width of layers with states, divided by `n`, the value of `key`. */
+static smol_status put_width(struct maker *m, const char *setting, const char *key, uint64_t n)
 {
-    uint64_t width = 0, hidden = smol_maker_setting(m, "hidden_size");
+    uint64_t width = 0;
     smol_status status = smol_maker_integer(m, "ssm.inner_size", &width);
     if (status)
         return status;
-    if (width == 0 || hidden == 0 || width % hidden != 0)
-        return smol_fail(
-            m->error, SMOL_ERROR_DAMAGED,
-            "%s: %s.ssm.inner_size %llu must be a multiple of %s.embedding_length %llu",
-            m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
-            (unsigned long long)hidden);
-    put_integer(m, "mamba_expand", width / hidden);
+    if (width == 0 || n == 0 || width % n != 0)
+        return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                         "%s: %s.ssm.inner_size %llu must be a multiple of %s.%s %llu",
+                         m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
+                         key, (unsigned long long)n);
+    put_integer(m, setting, width / n);
     return SMOL_OK;
+}
+
+/* Reads the width of Mamba2 layers, which config.json states as a multiple of hidden_size. */
+static smol_status take_mamba(struct maker *m)
+{
+    return put_width(m, "mamba_expand", "embedding_length", smol_maker_setting(m, "hidden_size"));
 }
 
 /* Reads the width of heads of values, and which layers of Qwen's models have states: by a list, or
@@ -126,18 +131,11 @@ static smol_status take_mamba(struct maker *m)
 static smol_status take_delta(struct maker *m, uint64_t further)
 {
     const struct gguf_value *list = smol_maker_find(m, "attention.recurrent_layers");
-    uint64_t layers = smol_maker_setting(m, "num_hidden_layers"), width = 0;
-    uint64_t heads = smol_maker_setting(m, "linear_num_value_heads");
-    smol_status status = smol_maker_integer(m, "ssm.inner_size", &width);
+    uint64_t layers = smol_maker_setting(m, "num_hidden_layers");
+    smol_status status = put_width(m, "linear_value_head_dim", "ssm.time_step_rank",
+                                   smol_maker_setting(m, "linear_num_value_heads"));
     if (status)
         return status;
-    if (heads == 0 || width == 0 || width % heads != 0)
-        return smol_fail(
-            m->error, SMOL_ERROR_DAMAGED,
-            "%s: %s.ssm.inner_size %llu must be a multiple of %s.ssm.time_step_rank %llu",
-            m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
-            (unsigned long long)heads);
-    put_integer(m, "linear_value_head_dim", width / heads);
     if (!list)
         return SMOL_OK;
     if (list->type != GGUF_ARRAY || list->item != GGUF_BOOL || list->n != layers + further)

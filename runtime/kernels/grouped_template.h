@@ -121,7 +121,7 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
 }
 #endif
 
-/* The same for int8 weights and wide steps. */
+/* Does what dot_group does, for int8 weights and wide steps. */
 static ALWAYS_INLINE void dot_wide_group(const uint8_t *weights, const int8_t *steps, size_t stride,
                                          const int32_t *offsets, I dot[][TILE_VECTORS],
                                          const size_t n_tokens)
