@@ -942,7 +942,7 @@ class Blob:
             return
         data = self.section(LATENT_SECTION)
         need(len(data) == 64 and not any(data[20:]), "latent section")
-        need(self.features & BLOCKS and not self.encoder and not self.features & STATES, "features of latent vectors")
+        need(self.features & BLOCKS and not self.encoder and not self.features & (STATES | EXPERTS), "features of latent vectors")
         kv_rank, q_rank, query_dim, value_dim, epsilon = struct.unpack_from("<4If", data)
         need(all(n % 16 == 0 and 16 <= n <= 2**10 for n in (kv_rank, value_dim)), "kv_rank or value_dim")
         need(q_rank <= 2**20 and 1 <= query_dim <= 2**10, "q_rank or query_dim")
@@ -950,7 +950,6 @@ class Blob:
         need(m["n_kv_heads"] == 1 and m["head_dim"] == kv_rank + m["rotary_dim"], "the key of all heads")
         need(not m["attention_bias"] and not m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL), "biases or norms of heads")
         need(not m["query_growth"] and not m["attention_softcap"], "growth or caps with latent vectors")
-        need(not self.experts or not self.experts["qkv_clip"], "clipped latent vectors")
         m |= {"kv_rank": kv_rank, "q_rank": q_rank, "query_dim": query_dim, "value_dim": value_dim}
         m |= {"latent_norm_eps": epsilon}
 
