@@ -338,10 +338,6 @@ static smol_status open_adapter(struct source *source, const struct option_texts
             error, SMOL_ERROR_USAGE,
             "--lora: %zu adapters, but only one can be merged: merge the others with PEFT",
             adapters->n);
-    if (model_has_latent(&source->config.model))
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "--lora: adapters of models with latent vectors are not supported: merge "
-                         "it with PEFT, save the model and convert that");
     return smol_lora_open(adapters->items[0], &source->config.model, source->tensors, &source->lora,
                           error);
 }

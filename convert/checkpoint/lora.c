@@ -459,7 +459,7 @@ static smol_status find_pair(struct pair_search *search, const struct safetensor
     if (!is_parameter)
         memcpy(search->target, search->module, sizeof search->module);
     smol_status status = find_halves(search, 1, base->whole ? base->whole_rows : base->shape[0],
-                                     base->shape[1], pair);
+                                     base->swaps ? base->run : base->shape[1], pair);
     if (status || !pair->a)
         return status;
     if (is_parameter && role != ROLE_ROUTER)
@@ -719,15 +719,36 @@ static void add_products(const struct lora_pair *pair, const struct safetensors_
     }
 }
 
+/* Does the same for a base whose rows are inputs of the whole. */
+static void add_swapped(const struct lora_pair *pair, const struct safetensors_tensor *base,
+                        uint64_t row, uint64_t n, uint64_t col, uint64_t width,
+                        double (*sums)[MERGED_STRIP])
+{
+    uint64_t rank = pair->rank, step = base->run_step / base->col_step;
+    float a, b[MERGED_STRIP];
+    memset(sums, 0, n * sizeof *sums);
+    for (uint64_t k = 0; k < rank; k++)
+        for (uint64_t r = 0; r < n; r++) {
+            uint64_t run = (row + r) / base->run, input = (row + r) % base->run;
+            uint64_t output = base->first_row + run * step + col;
+            bool is_next = r == 0 || input == 0; /* outputs of another run */
+            for (uint64_t c = 0; is_next && c < width; c++)
+                tensor_widen(pair->b, (output + c) * rank + k, 1, &b[c]);
+            tensor_widen(pair->a, k * base->run + input, 1, &a);
+            for (uint64_t c = 0; c < width; c++)
+                sums[r][c] += (double)b[c] * (double)a;
+        }
+}
+
 void smol_lora_merge(const struct lora_pair *pair, const struct safetensors_tensor *base,
                      uint64_t row, uint64_t n, float *out)
 {
-    uint64_t cols = pair->a->shape[1];
+    uint64_t cols = base->shape[1];
     double sums[TILE_ROWS][MERGED_STRIP];
     tensor_widen(base, row * cols, n * cols, out);
     for (uint64_t col = 0; col < cols; col += MERGED_STRIP) {
         uint64_t width = cols - col < MERGED_STRIP ? cols - col : MERGED_STRIP;
-        add_products(pair, base, row, n, col, width, sums);
+        (base->swaps ? add_swapped : add_products)(pair, base, row, n, col, width, sums);
         for (uint64_t r = 0; r < n; r++)
             for (uint64_t c = 0; c < width; c++) {
                 float delta = (float)sums[r][c] * pair->scale;
