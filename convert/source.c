@@ -413,6 +413,8 @@ smol_status smol_source_open_weights(const char *input, const struct source_opti
     free(snapshot);
     if (status)
         smol_source_close(source);
+    else
+        smol_describe_quantized(&source->shards.all, source->quantized);
     return status;
 }
 
