@@ -496,9 +496,9 @@ def moved(tensors, old, new):
         ({"target_parameters": [*STACKS]}, None, 4, ["target_modules does not list model.layers.0.mlp.gate"]),
         ({"target_parameters": [STACKS[0], "gate.weight"]}, None, 4, ["experts.lora_A", "[15, 48]"]),
         ({"target_parameters": [*STACKS, "gate.weight", "q_proj.weight"]}, None, 5, ["q_proj.weight", "neither a router nor experts"]),
-        ({"peft_version": "0.18.1"}, None, 5, ["layers.0.mlp.experts.gate_up_proj", "peft_version is not 0.19.1 or later"]),
-        ({"peft_version": "0.19.0"}, None, 5, ["peft_version"]),
-        ({"peft_version": None}, None, 5, ["peft_version"]),
+        ({"peft_version": "0.18.1"}, None, 4, ["experts.base_layer.lora_A", "[15, 80]"]),
+        ({"peft_version": "0.19.0"}, None, 4, ["experts.base_layer.lora_A"]),
+        ({"peft_version": None}, None, 4, ["experts.base_layer.lora_A"]),
         ({"peft_version": 19}, None, 4, ["peft_version"]),
         ({"rank_pattern": {"gate_up_proj": 2}}, None, 4, ["the rank of model.layers.0.mlp.experts.gate_up_proj is 2 here, but 3"]),
         ({"rank_pattern": {r".*\.down_proj": 4}}, None, 4, ["the rank of model.layers.0.mlp.experts.down_proj is 4 here, but 3"]),
@@ -537,6 +537,47 @@ def test_stacks_that_do_not_fit_are_refused(tmp_path, olmoe, settings, edit, sta
         edit(tensors)
         save_file(tensors, adapter / "adapter_model.safetensors")
     refuses(tmp_path, base, adapter, status, *parts)
+
+
+def age(adapter, folder, n_experts, version):
+    """The same adapter as PEFT before 0.19.1 wrote it, which took a stack's outputs for its inputs: the halves of a stack change
+    places, (outputs, rank, experts) is (experts, rank, outputs) then. Before 0.18 there was no version."""
+    shutil.copytree(adapter, folder)
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    for name in [name for name in tensors if ".experts." in name and name.endswith("lora_A.weight")]:
+        a, b = tensors[name], tensors[name.replace("lora_A", "lora_B")]
+        turned = a.reshape(n_experts, -1, a.shape[1]).permute(2, 1, 0).reshape(a.shape[1], -1)
+        tensors[name] = b.reshape(b.shape[0], -1, n_experts).permute(2, 1, 0).reshape(-1, b.shape[0]).contiguous()
+        tensors[name.replace("lora_A", "lora_B")] = turned.contiguous()
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    settings = json.loads((folder / "adapter_config.json").read_text()) | {"peft_version": version}
+    if version is None:
+        del settings["peft_version"]
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.mark.parametrize("version", ["0.18.1", "0.19.0", None])
+def test_stacks_of_old_versions_are_merged(version, tmp_path, olmoe):
+    """As the same change in today's layout, which is compared with PEFT's own merge."""
+    base, adapter = olmoe
+    old = age(adapter, tmp_path / "old", 5, version)
+    blobs = [converted(tmp_path / f"{i}.smol", "--dtype", "f32", "--lora", lora, base) for i, lora in enumerate((adapter, old))]
+    plain = converted(tmp_path / "plain.smol", "--dtype", "f32", base)
+    for role, tensor in blobs[0].tensors.items():
+        values = tensor.values().tobytes()
+        assert blobs[1].tensors[role].values().tobytes() == values
+        assert ".experts." not in role or plain.tensors[role].values().tobytes() != values
+
+
+def test_stacks_without_a_version_must_tell_it_by_their_shape(tmp_path):
+    """Here the downs have as many inputs as outputs."""
+    base = make_of(config_of("olmoe", num_experts=4, num_experts_per_tok=1, intermediate_size=48), tmp_path / "base", 2)
+    adapter = adapt(base, tmp_path / "adapter", r=2, target_parameters=STACKS)
+    refuses(tmp_path, base, age(adapter, tmp_path / "none", 4, None), 5, "layers.0.mlp.experts.down_proj", "no peft_version")
+    due = converted(tmp_path / "due.smol", "--dtype", "f32", "--lora", adapter, base)
+    old = converted(tmp_path / "old.smol", "--dtype", "f32", "--lora", age(adapter, tmp_path / "old", 4, "0.18.0"), base)
+    assert all(old.tensors[role].values().tobytes() == tensor.values().tobytes() for role, tensor in due.tensors.items())
 
 
 @pytest.mark.parametrize("family", ["gptneox", "gpt2"])
