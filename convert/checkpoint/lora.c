@@ -758,7 +758,8 @@ void smol_lora_merge(const struct lora_pair *pair, const struct safetensors_tens
     tensor_widen(base, row * cols, n * cols, out);
     for (uint64_t col = 0; col < cols; col += MERGED_STRIP) {
         uint64_t width = cols - col < MERGED_STRIP ? cols - col : MERGED_STRIP;
-        (base->swaps || pair->swaps ? add_swapped : add_products)(pair, base, row, n, col, width, sums);
+        (base->swaps || pair->swaps ? add_swapped : add_products)(pair, base, row, n, col, width,
+                                                                  sums);
         for (uint64_t r = 0; r < n; r++)
             for (uint64_t c = 0; c < width; c++) {
                 float delta = (float)sums[r][c] * pair->scale;

@@ -1,7 +1,7 @@
 /* Untrusted calibration statistics. An input is what is done to good statistics of a tiny model,
- * which may attend to latent vectors: damages, then bytes that replace the start of the records, before the digests are made right
- * again or after; or the file itself. Statistics of which every record can be read make a good
- * blob. */
+ * which may attend to latent vectors: damages, then bytes that replace the start of the records,
+ * before the digests are made right again or after; or the file itself. Statistics of which every
+ * record can be read make a good blob. */
 #include <math.h>
 #include <stdbool.h>
 

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from package import smolrun
 from safetensors.torch import save_file
-from serving import serving
 from sequences import random_ids
+from serving import serving
 from test_embedder import cosine, embed, embedding_of, tokenizer_of, write_modules
 from test_encoder import lines
 from transformers import AutoModel
