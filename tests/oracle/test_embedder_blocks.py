@@ -70,7 +70,7 @@ def compare(config, pooling, seed, folder):
     return min(map(cosine, rows, expected)), min(map(cosine, int8, expected))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_drawn_checkpoints_embed_as_transformers_does(family):
     found = []
@@ -95,17 +95,16 @@ def made(request, tmp_path_factory):
     return folder
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", ["f32", "int8", "int4"])
 def test_the_bits_depend_on_neither_threads_nor_kernels_nor_what_stands_beside(made, dtype, tmp_path, monkeypatch):
-    texts = [*lines(36, seed=5), " ".join(lines(60, seed=6))[:1500]]
+    texts = [*lines(9, seed=5), " ".join(lines(60, seed=6))[:1500]]
     blob = convert(made, tmp_path / "a.smol", dtype)
     expected = embed(blob, texts)
     for isa in [name for name, _, runs in kernel_sets() if runs]:
         monkeypatch.setenv("SMOL_ISA", isa)
-        for threads in ("1", "3"):
-            assert embed(blob, texts, "--threads", threads).tobytes() == expected.tobytes(), (isa, threads)
-    for i in (0, 7, 36):
+        assert embed(blob, texts, "--threads", "3").tobytes() == expected.tobytes(), isa
+    for i in (0, 7, 9):
         assert embed(blob, [texts[i]]).tobytes() == expected[i].tobytes()
     python = smolrun.Model(blob)
     assert python.embed(texts).tobytes() == expected.tobytes()
