@@ -5,7 +5,6 @@
 
 #include "common/number.h"
 #include "format/experts.h"
-#include "runtime/engine/experts.h"
 #include "runtime/engine/residual.h"
 
 static struct product_input gated_input(const struct pass *pass, size_t layer)
