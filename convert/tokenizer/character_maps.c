@@ -1,5 +1,5 @@
 /* Builds maps of characters, see character_maps.h. */
-#include "convert/tokenizer/character_maps.h"
+#include "convert/tokenizer/text_tables.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -89,17 +89,6 @@ static void set_changes(struct changes *changes, uint32_t rules)
     }
 }
 
-/* Appends the block, or finds an equal one; returns its index. There is room. */
-static uint16_t add_block(struct map_arrays *maps, const uint32_t *block)
-{
-    uint32_t i = 0;
-    while (i < maps->n_blocks && memcmp(maps->blocks[i], block, sizeof maps->blocks[i]) != 0)
-        i++;
-    if (i == maps->n_blocks)
-        memcpy(maps->blocks[maps->n_blocks++], block, sizeof maps->blocks[i]);
-    return (uint16_t)i;
-}
-
 static smol_status make_room(struct map_arrays *maps, smol_error *error)
 {
     uint16_t *index =
@@ -121,7 +110,8 @@ smol_status smol_map_arrays_add_changes(struct map_arrays *maps, const uint32_t 
         return status;
     uint16_t *index = maps->index + (size_t)maps->n_maps++ * CLASS_INDEX_SIZE;
     for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-        index[i] = add_block(maps, changes + i * BLOCK);
+        index[i] = text_block_add(maps->blocks, &maps->n_blocks, changes + i * BLOCK,
+                                  sizeof *maps->blocks);
     return SMOL_OK;
 }
 
@@ -135,11 +125,4 @@ smol_status smol_map_arrays_add(struct map_arrays *maps, uint32_t rules, struct 
     smol_status status = smol_map_arrays_add_changes(maps, changes.of, error);
     free(changes.of);
     return status;
-}
-
-void smol_map_arrays_free(struct map_arrays *maps)
-{
-    free(maps->index);
-    free(maps->blocks);
-    *maps = (struct map_arrays){0};
 }

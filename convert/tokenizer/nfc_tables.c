@@ -1,9 +1,8 @@
 /* Builds the tables of normalization form C from unicode_nfc.h, indexed by code point. */
-#include "convert/tokenizer/nfc_tables.h"
+#include "convert/tokenizer/text_tables.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "convert/tokenizer/unicode_nfc.h"
 
@@ -97,18 +96,6 @@ static void number_letters(struct nfc_maker *making)
     }
 }
 
-/* Appends the block `numbers`, or finds an equal one; returns its index. */
-static uint16_t add_block(struct nfc_arrays *arrays, const uint16_t *numbers)
-{
-    const size_t size = BLOCK * sizeof *numbers;
-    uint32_t i = 0;
-    while (i < arrays->n_blocks && memcmp(arrays->blocks + (size_t)i * BLOCK, numbers, size) != 0)
-        i++;
-    if (i == arrays->n_blocks)
-        memmove(arrays->blocks + (size_t)arrays->n_blocks++ * BLOCK, numbers, size);
-    return (uint16_t)i;
-}
-
 smol_status smol_nfc_arrays_make(struct nfc_arrays *arrays, smol_error *error)
 {
     struct nfc_maker making = {.arrays = arrays};
@@ -121,19 +108,11 @@ smol_status smol_nfc_arrays_make(struct nfc_arrays *arrays, smol_error *error)
         arrays->blocks = making.numbers;
         making.numbers = NULL;
         for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-            arrays->index[i] = add_block(arrays, arrays->blocks + i * BLOCK);
+            arrays->index[i] =
+                text_block_add(arrays->blocks, &arrays->n_blocks, arrays->blocks + i * BLOCK,
+                               BLOCK * sizeof *arrays->blocks);
     }
     free(making.by_point);
     free(making.numbers);
     return status;
-}
-
-void smol_nfc_arrays_free(struct nfc_arrays *arrays)
-{
-    free(arrays->index);
-    free(arrays->blocks);
-    free(arrays->letters);
-    free(arrays->texts);
-    free(arrays->pairs);
-    *arrays = (struct nfc_arrays){0};
 }

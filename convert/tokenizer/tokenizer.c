@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/checked.h"
-#include "convert/tokenizer/merges.h"
 #include "convert/tokenizer/unicode_classes.h"
 #include "convert/tokenizer/vocabulary.h"
 #include "format/format.h"
