@@ -1,5 +1,5 @@
-/* See merges.h. */
-#include "convert/gguf/merges.h"
+/* See maker.h. */
+#include "convert/gguf/maker.h"
 
 #include <stdlib.h>
 #include <string.h>

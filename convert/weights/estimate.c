@@ -11,7 +11,7 @@
 #include "common/checked.h"
 #include "common/memory.h"
 #include "common/number.h"
-#include "convert/weights/weight.h"
+#include "convert/weights/weights.h"
 #include "format/experts.h"
 #include "format/latent.h"
 #include "format/model.h"
