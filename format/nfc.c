@@ -1,7 +1,8 @@
-/* Normalization forms C and D, see nfc.h (Unicode Standard Annex 15). Most characters never change.
- * A segment that may change is one such character, to which marks can attach, and all characters
- * after it that may join it. It is decomposed, its marks are sorted, and it is composed again. */
-#include "format/nfc.h"
+/* Normalization forms C and D, see text_tables.h (Unicode Standard Annex 15). Most characters never
+ * change. A segment that may change is one such character, to which marks can attach, and all
+ * characters after it that may join it. It is decomposed, its marks are sorted, and it is composed
+ * again. */
+#include "format/text_tables.h"
 
 #include <stdbool.h>
 #include <string.h>

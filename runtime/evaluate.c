@@ -6,7 +6,7 @@
 #include "runtime/context.h"
 #include "runtime/engine/fpenv.h"
 #include "runtime/engine/pass.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 #include "runtime/pooling.h"
 #include "runtime/prefix.h"
 

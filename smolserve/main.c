@@ -12,8 +12,7 @@
 #include "cli/sandbox.h"
 #include "cli/standard.h"
 #include "smolserve/http.h"
-#include "smolserve/listen.h"
-#include "smolserve/watcher.h"
+#include "smolserve/models.h"
 
 /* --- the command line ------------------------------------------------------------------------- */
 
@@ -109,7 +108,7 @@ static const struct command_line command = {
 struct opened {
     int models[OPTION_MAX_TEXTS];
     struct input keys;
-    struct listener listener;
+    struct server_socket listener;
 };
 
 static smol_status open_files(const struct serve_settings *settings, struct opened *opened,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
-#include "format/states.h"
+#include "format/model.h"
 
 static void set_state(struct config *result, uint32_t layer, bool has)
 {

@@ -12,10 +12,8 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "convert/weights/weights.h"
-#include "format/experts.h"
 #include "format/latent.h"
 #include "format/model.h"
-#include "format/states.h"
 
 /* how much of a value's mean square is left after attention has averaged over positions */
 static const double ATTENTION_SHARE = 0.3;

@@ -1,4 +1,4 @@
-/* Reads grammars, see grammar.h.
+/* Reads grammars, see front_ends.h.
  *
  * The text is read once to find the rules and check their syntax, without following references.
  * Then the body of a rule is read again when the rule is first referred to, starting with `root`. A
@@ -7,7 +7,7 @@
  *
  * A part with a repetition but without a rule of the table or a unit becomes a unit as soon as it
  * is combined with a part that has one, and at the end of its rule. */
-#include "runtime/constrain/grammar.h"
+#include "runtime/constrain/front_ends.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -16,7 +16,6 @@
 #include "common/memory.h"
 #include "common/pattern/code_set.h"
 #include "common/utf8.h"
-#include "runtime/constrain/regex.h"
 
 enum {
     GRAMMAR_MAX_RULES = 1 << 12,

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "format/experts.h"
 #include "format/model.h"
 #include "runtime/engine/residual.h"
 #include "runtime/kernels/math.h"

@@ -2,7 +2,7 @@
 #include "runtime/engine/mixer.h"
 
 #include "format/latent.h"
-#include "format/states.h"
+#include "format/model.h"
 #include "runtime/engine/attention.h"
 #include "runtime/engine/residual.h"
 #include "runtime/kernels/math.h"

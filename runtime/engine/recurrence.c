@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "format/states.h"
+#include "format/model.h"
 #include "runtime/engine/residual.h"
 #include "runtime/engine/state.h"
 #include "runtime/kernels/math.h"
