@@ -195,10 +195,9 @@ static smol_status allocate(struct charsmap *map)
 /* Fills one block for each 256 code points, then removes those that equal an earlier one. */
 static void make_classes(struct cluster_arrays *arrays)
 {
-    const size_t n_ranges = sizeof cluster_ranges / sizeof cluster_ranges[0];
-    for (size_t i = 0; i < n_ranges; i++)
-        for (uint32_t c = cluster_ranges[i].first; c <= cluster_ranges[i].last; c++)
-            arrays->blocks[c / BLOCK][c % BLOCK] = (uint8_t)cluster_ranges[i].class;
+    const uint8_t *at = cluster_classes, *end = at + sizeof cluster_classes;
+    for (struct packed_run run = {0}; packed_run_next(&run, &at, end);)
+        memset(*arrays->blocks + run.first, (int)run.value, run.last - run.first + 1);
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         arrays->index[i] =
             text_block_add(arrays->blocks, &arrays->n_blocks, arrays->blocks[i], BLOCK);
