@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* nfc.c: Unicode's normalization forms C and D. */
+/* nfc.c: Unicode's normalization forms: C, which composes, and D. */
 struct nfc_tables {
     const uint16_t *index;            /* (CLASS_INDEX_SIZE) code point / 256 -> block */
     const uint16_t *blocks;           /* (n_blocks, 256) -> letter */
@@ -23,16 +23,12 @@ struct nfc_tables {
 
 /* Returns the number of bytes of text[0..size), well-formed UTF-8, before the first character that
  * may change, or `size` if the text is known to be normalized. */
-size_t smol_nfc_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size);
+size_t smol_normal_unchanged(const struct nfc_tables *tables, bool composes, const uint8_t *text,
+                             size_t size);
 
 /* Appends text[0..size), normalized, in linear time. Sets out->failed if memory runs out. */
-void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size,
-              struct buffer *out);
-
-/* These do the same for normalization form D. */
-size_t smol_nfd_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size);
-void smol_nfd(const struct nfc_tables *tables, const uint8_t *text, size_t size,
-              struct buffer *out);
+void smol_normalize_text(const struct nfc_tables *tables, bool composes, const uint8_t *text,
+                         size_t size, struct buffer *out);
 
 /* name_trie.c: a trie of names, which tells the tokens that a text starts with. */
 struct name_trie {
