@@ -19,6 +19,14 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
 smol_status smol_config_read_layers(const struct json_settings *config, struct config *result);
 void smol_config_drop_idle_windows(struct config *result);
 
+/* config_layers.c: check that `list` is a list of at least n_layers and at most `most` entries, and
+ * report a bad entry. */
+smol_status smol_config_check_list(const struct json_settings *config, const char *key,
+                                   json_t *list, uint32_t n_layers, size_t most);
+smol_status smol_config_fail_entry(const struct json_settings *config, smol_status status,
+                                   const char *key, size_t i, const json_t *value,
+                                   const char *expected);
+
 /* config_states.c: sets which layers have states. result->model must have its sizes. */
 smol_status smol_config_read_states(const struct json_settings *config, struct config *result);
 
