@@ -9,14 +9,10 @@
 
 smol_status smol_seek_table_add(struct seek_table *table, uint32_t size, smol_error *error)
 {
-    if (table->n == table->capacity) {
-        size_t capacity = table->capacity ? 2 * table->capacity : 64;
-        uint32_t *sizes = smol_reallocarray(table->sizes, capacity, sizeof *sizes);
-        if (!sizes)
-            return smol_fail_memory(error, "the seek table");
-        table->sizes = sizes;
-        table->capacity = capacity;
-    }
+    uint32_t *sizes = smol_grow(table->sizes, table->n, &table->capacity, sizeof *sizes);
+    if (!sizes)
+        return smol_fail_memory(error, "the seek table");
+    table->sizes = sizes;
     table->sizes[table->n++] = size;
     table->end += size;
     return SMOL_OK;

@@ -164,14 +164,10 @@ static bool starts_line(const struct reader *r)
 
 static smol_status push(struct reader *r, struct part part)
 {
-    if (r->n_parts == r->parts_capacity) {
-        size_t capacity = r->parts_capacity ? 2 * r->parts_capacity : 64;
-        struct part *parts = smol_reallocarray(r->parts, capacity, sizeof *parts);
-        if (!parts)
-            return smol_fail_memory(r->error, "a grammar");
-        r->parts = parts;
-        r->parts_capacity = capacity;
-    }
+    struct part *parts = smol_grow(r->parts, r->n_parts, &r->parts_capacity, sizeof *parts);
+    if (!parts)
+        return smol_fail_memory(r->error, "a grammar");
+    r->parts = parts;
     r->parts[r->n_parts++] = part;
     return SMOL_OK;
 }
@@ -590,14 +586,10 @@ static smol_status add_rule(struct reader *r, struct rule rule, size_t at)
         return refuse(r, at, "a second rule ", rule.name, rule.length);
     if (r->n_rules == GRAMMAR_MAX_RULES)
         return refuse(r, at, "too many rules", NULL, 0);
-    if (r->n_rules == r->rules_capacity) {
-        size_t capacity = r->rules_capacity ? 2 * r->rules_capacity : 64;
-        struct rule *rules = smol_reallocarray(r->rules, capacity, sizeof *rules);
-        if (!rules)
-            return smol_fail_memory(r->error, "a grammar");
-        r->rules = rules;
-        r->rules_capacity = capacity;
-    }
+    struct rule *rules = smol_grow(r->rules, r->n_rules, &r->rules_capacity, sizeof *rules);
+    if (!rules)
+        return smol_fail_memory(r->error, "a grammar");
+    r->rules = rules;
     memmove(r->rules + place + 1, r->rules + place, (r->n_rules - place) * sizeof *r->rules);
     r->rules[place] = rule;
     r->n_rules++;
