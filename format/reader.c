@@ -11,12 +11,9 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "format/delta.h"
-#include "format/experts.h"
-#include "format/hybrid.h"
 #include "format/latent.h"
 #include "format/model.h"
 #include "format/sections.h"
-#include "format/states.h"
 
 static smol_status damaged(const struct blob *blob, smol_error *error, const char *what,
                            uint64_t offset)

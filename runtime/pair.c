@@ -4,7 +4,7 @@
 #include "common/buffer.h"
 #include "common/memory.h"
 #include "common/utf8.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 /* One call. */

@@ -8,10 +8,7 @@
 
 #include "cli/quote.h"
 #include "convert/provenance.h"
-#include "format/experts.h"
-#include "format/hybrid.h"
 #include "format/model.h"
-#include "format/states.h"
 
 /* --- amounts ----------------------------------------------------------------------------- */
 
