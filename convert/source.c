@@ -220,8 +220,8 @@ static smol_status check_ahead(const struct source *source, enum blob_dtype dtyp
     const struct blob_model *model = &source->config.model;
     if (model->context_length > ENCODER_MAX_CONTEXT)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s/%s: max_position_embeddings is %u: encoders of at most %d positions "
-                         "are supported",
+                         "%s/%s: %u positions (max_position_embeddings): encoders of at most %d "
+                         "positions are supported",
                          source->folder, source->config_name, model->context_length,
                          ENCODER_MAX_CONTEXT);
     bool calibrated = source->calibration && strcmp(source->calibration, "none") != 0;
@@ -308,6 +308,25 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
     return status;
 }
 
+/* Leaves out the first rows of an encoder's positions, which no token of a text has. */
+static void skip_positions(struct source *source)
+{
+    const struct config *config = &source->config;
+    struct safetensors *all = &source->shards.all;
+    uint64_t n = config->skipped_positions, rows = config->model.context_length + n;
+    for (size_t i = 0; i < all->n_tensors && n > 0; i++) {
+        struct safetensors_tensor *tensor = &all->tensors[i];
+        if (strcmp(tensor->name, config->family->names[ROLE_POSITIONS]) != 0 || tensor->rank != 2 ||
+            tensor->shape[0] != rows)
+            continue;
+        uint64_t bytes = tensor->size / rows * n;
+        tensor->shape[0] -= n;
+        tensor->data += bytes;
+        tensor->begin += bytes;
+        tensor->size -= bytes;
+    }
+}
+
 static smol_status map_tensors(struct source *source, smol_error *error)
 {
     struct blob_model *model = &source->config.model;
@@ -318,6 +337,7 @@ static smol_status map_tensors(struct source *source, smol_error *error)
         status = smol_fused_split(config->family, model, &source->shards.all, error);
     if (status)
         return status;
+    skip_positions(source);
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");
