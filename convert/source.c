@@ -309,7 +309,7 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
 }
 
 /* Leaves out the first rows of an encoder's positions, which no token of a text has. */
-static void skip_positions(struct source *source)
+static void drop_positions(struct source *source)
 {
     const struct config *config = &source->config;
     struct safetensors *all = &source->shards.all;
@@ -337,7 +337,7 @@ static smol_status map_tensors(struct source *source, smol_error *error)
         status = smol_fused_split(config->family, model, &source->shards.all, error);
     if (status)
         return status;
-    skip_positions(source);
+    drop_positions(source);
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");
