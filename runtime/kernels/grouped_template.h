@@ -175,6 +175,8 @@ static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct tab
         const size_t at = group * x->stride + first;
         I dot[GROUPED_TOKENS][TILE_VECTORS];
         const uint8_t *weights = block + group_weights_offset(dtype, group);
+        if (first == 0)
+            prefetch(weights, group_bytes(dtype) + SCALES_BYTES);
         if (wide)
             dot_wide_group(weights, steps, stride, x->offsets + at, dot, n_tokens);
         else
@@ -247,6 +249,7 @@ static ALWAYS_INLINE void unpack(enum blob_dtype dtype, const struct table *tabl
         memcpy(out + group_scales_offset(DTYPE_INT8, group),
                block + group_scales_offset(dtype, group), SCALES_BYTES / 2);
         const uint8_t *weights = block + group_weights_offset(dtype, group);
+        prefetch(weights, group_bytes(dtype) + SCALES_BYTES);
         uint8_t *unpacked = out + group_weights_offset(DTYPE_INT8, group);
         UNROLLED (quad, GROUP_QUADS)
             UNROLLED (v, TILE_VECTORS)

@@ -167,7 +167,7 @@ static ALWAYS_INLINE void add_column(V sum[][TILE_VECTORS], struct column column
 }
 
 static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const float *x,
-                                       size_t x_stride, float *out, size_t out_stride,
+                                       size_t x_stride, float *out, size_t out_stride, bool first,
                                        enum blob_dtype dtype, const size_t n_tokens)
 {
     V sum[TOKENS_MANY][TILE_VECTORS];
@@ -175,7 +175,9 @@ static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const flo
         UNROLLED (v, TILE_VECTORS)
             sum[t][v] = v_zero();
     size_t col = 0;
-    for (; col + 2 <= cols; col += 2) { /* in pairs, the layout of bf16 */
+    for (; col + 2 <= cols; col += 2) {   /* in pairs, the layout of bf16 */
+        if (first && dtype == DTYPE_BF16) /* f32 is read at full speed without */
+            prefetch((const uint32_t *)block + col / 2 * TILE_ROWS, TILE_ROWS * 4);
         add_column(sum, load_column(block, col, dtype), x + col, x_stride, n_tokens);
         add_column(sum, load_column(block, col + 1, dtype), x + col + 1, x_stride, n_tokens);
     }
@@ -193,13 +195,13 @@ static ALWAYS_INLINE void float_block(const void *block, size_t cols, const floa
     size_t t = 0;
     for (; t + TOKENS_MANY <= n_tokens; t += TOKENS_MANY)
         float_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                     dtype, TOKENS_MANY);
+                     t == 0, dtype, TOKENS_MANY);
     for (; t + TOKENS_FEW <= n_tokens; t += TOKENS_FEW)
         float_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                     dtype, TOKENS_FEW);
+                     t == 0, dtype, TOKENS_FEW);
     for (; t < n_tokens; t++)
         float_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                     dtype, 1);
+                     t == 0, dtype, 1);
 }
 
 static void matmul_f32(const float *blocks, size_t n_blocks, size_t cols, const float *x,
@@ -246,14 +248,26 @@ static ALWAYS_INLINE V cache_vector(const struct cache_product *p, size_t step, 
     return v_levels((const uint8_t *)p->b + step * p->b_stride + kv_v_byte(col), kv_v_high(col));
 }
 
+/* Asks for a row of b, as `prefetch` does for the place of row `step`. */
+static ALWAYS_INLINE void prefetch_row(const struct cache_product *p, size_t step)
+{
+    size_t bytes = p->b_stride * (p->type == KV_F32 ? 4 : p->type == KV_F16 ? 2 : 1);
+    if (p->type == KV_INT4 && p->is_k)
+        bytes /= 2; /* two channels share their bytes */
+    prefetch((const char *)p->b + step * bytes, bytes);
+}
+
 /* Adds the products of row `step` of b to the sums of rows [row, row + n_rows) and columns
- * [col, col + n_vectors * LANES). */
+ * [col, col + n_vectors * LANES). With many rows, a prefill's, arithmetic takes longer than memory.
+ */
 static ALWAYS_INLINE void cache_step(const struct cache_product *p, V sum[][FEW_VECTORS],
                                      size_t step, size_t row, size_t col, const size_t n_rows,
                                      const size_t n_vectors)
 {
     const float *a = p->a + row * p->a_row + step * p->a_step;
     V b[FEW_VECTORS];
+    if (n_rows <= QUERIES_FEW && row == 0 && col == 0)
+        prefetch_row(p, step);
     UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
         b[v] = cache_vector(p, step, col + v * LANES);
     UNROLLED_UPTO (j, n_rows, QUERIES_MANY) {
