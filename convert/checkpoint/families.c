@@ -1153,6 +1153,7 @@ const char *smol_family_list(char text[FAMILY_LIST])
     size_t length = (size_t)snprintf(text, FAMILY_LIST, "smolconv reads");
     for (size_t i = 0; i < N_FAMILIES && length < FAMILY_LIST; i++) {
         const char *name = families[i].architecture, *suffix = strstr(name, "ForCausalLM");
+        suffix = suffix ? suffix : strstr(name, "ForMaskedLM");
         int size = (int)(suffix ? (size_t)(suffix - name) : strlen(name));
         length += (size_t)snprintf(text + length, FAMILY_LIST - length, "%s %.*s", i ? "," : "",
                                    size, name);

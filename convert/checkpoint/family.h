@@ -213,8 +213,8 @@ const struct family *smol_family_by_model_type(const char *name);
  * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
-/* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns
- * `text`. */
+/* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM" or
+ * "ForMaskedLM". Returns `text`. */
 enum { FAMILY_LIST = 512 };
 const char *smol_family_list(char text[FAMILY_LIST]);
 
