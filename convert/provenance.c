@@ -7,7 +7,6 @@
 #include "common/buffer.h"
 #include "common/file.h"
 #include "common/hash.h"
-#include "convert/checkpoint/gguf_tensors.h"
 #include "format/layout.h"
 #include "smol.h"
 
@@ -30,16 +29,16 @@ static void describe_view(struct buffer *out, const char *name, const struct fil
     describe_file(out, name, file->size, digests ? smol_digest(file->data, file->size) : 0);
 }
 
-static void describe_weights(struct buffer *out, const struct shards *shards, bool digests)
+static void describe_weights(struct buffer *out, const struct source *source, bool digests)
 {
+    const struct shards *shards = &source->shards;
     const struct json_mark *index = &shards->index_mark;
     if (index->size > 0)
         describe_file(out, smol_base_name(shards->path), index->size, index->digest);
     for (size_t i = 0; i < shards->n_files; i++)
         describe_view(out, smol_base_name(shards->paths[i]), &shards->files[i].file, digests);
-    char quantized[QUANTIZED_TEXT];
-    if (smol_describe_quantized(&shards->all, quantized))
-        smol_buffer_print(out, "already quantized: %s\n", quantized);
+    if (source->quantized[0])
+        smol_buffer_print(out, "already quantized: %s\n", source->quantized);
 }
 
 static void describe_adapter(struct buffer *out, const struct lora *lora, bool digests)
@@ -82,7 +81,7 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
     struct buffer out = {0};
     smol_buffer_print(&out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,
                       smol_dtype_name(source->dtype));
-    describe_weights(&out, &source->shards, digests);
+    describe_weights(&out, source, digests);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);

@@ -17,7 +17,6 @@
 #include "convert/checkpoint/hub.h"
 #include "convert/gguf/settings.h"
 #include "convert/ranker.h"
-#include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
 
@@ -247,15 +246,6 @@ static void limit_length(struct source *source)
 /* Makes a model of embeddings of a decoder: its output is not used. */
 static smol_status drop_output(struct source *source, smol_error *error)
 {
-    const struct blob_model *model = &source->config.model;
-    const char *unsupported = model->states.kind             ? "states"
-                              : model->experts.n_experts > 0 ? "experts"
-                              : model_has_latent(model)      ? "latent vectors"
-                                                             : NULL;
-    if (unsupported)
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: a model of embeddings whose layers have %s: not supported",
-                         source->folder, unsupported);
     smol_status status = make_variant(source, error);
     if (status)
         return status;
@@ -358,10 +348,6 @@ static smol_status open_adapter(struct source *source, const struct option_texts
             error, SMOL_ERROR_USAGE,
             "--lora: %zu adapters, but only one can be merged: merge the others with PEFT",
             adapters->n);
-    if (model_has_latent(&source->config.model))
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "--lora: adapters of models with latent vectors are not supported: merge "
-                         "it with PEFT, save the model and convert that");
     return smol_lora_open(adapters->items[0], &source->config.model, source->tensors, &source->lora,
                           error);
 }
@@ -469,6 +455,8 @@ smol_status smol_source_open_weights(const char *input, const struct source_opti
     free(snapshot);
     if (status)
         smol_source_close(source);
+    else
+        smol_describe_quantized(&source->shards.all, source->quantized);
     return status;
 }
 

@@ -13,6 +13,7 @@
 #include "convert/calibration/stats_file.h"
 #include "convert/checkpoint/config.h"
 #include "convert/checkpoint/encoder.h"
+#include "convert/checkpoint/gguf_tensors.h"
 #include "convert/checkpoint/lora.h"
 #include "convert/checkpoint/nested.h"
 #include "convert/checkpoint/shards.h"
@@ -55,6 +56,7 @@ struct source {
     uint8_t *embedder;             /* (n_embedder), its embedder section, if it needs one */
     size_t n_embedder;
     struct skipped_tensors skipped;
+    char quantized[QUANTIZED_TEXT]; /* how many tensors of the file were already, or empty */
     const struct safetensors_tensor *types;    /* an encoder's types of tokens, or NULL */
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     struct chat_template template;             /* see template.h */

@@ -56,8 +56,10 @@ smol_status smol_latent_check(const struct blob_model *m, smol_error *error)
                          "latent vectors need one key head of %u channels, which has rotary_dim %u "
                          "of them after kv_rank %u",
                          m->head_dim, m->rotary_dim, m->latent.kv_rank);
+    if (m->experts.n_experts > 0)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "latent vectors come with no experts");
     if (m->states.kind != STATE_NONE || m->attention_bias != BIAS_NONE || m->query_growth != 0 ||
-        m->attention_softcap != 0 || m->experts.qkv_clip != 0 ||
+        m->attention_softcap != 0 ||
         m->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL | BLOCK_ATTENTION_GATE))
         return smol_fail(
             error, SMOL_ERROR_DAMAGED,

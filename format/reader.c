@@ -364,7 +364,7 @@ static smol_status check_parts(struct blob *blob, smol_error *error)
         return damaged_section(blob, error, SECTION_EXPERTS, reason.message);
     if (features & FEATURE_LATENT && smol_latent_check(model, &reason))
         return damaged_section(blob, error, SECTION_LATENT, reason.message);
-    return blob->encoder && features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT)
+    return blob_sees_ahead(blob) && features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT)
                ? damaged_features(blob, error,
                                   "an encoder has no states, experts or latent vectors")
                : SMOL_OK;

@@ -19,6 +19,7 @@ struct evaluation {
     size_t at;                       /* the next part */
     smol_eval_part *part_of[BATCH];  /* the part of each segment of the current pass */
     struct pooling *poolings;        /* (n), of the hidden states after the final norm; or NULL */
+    bool is_again;                   /* for tokens that the sequence had, for any model */
     const struct observer *observer; /* or NULL */
 };
 
@@ -34,7 +35,7 @@ static smol_status check_use(const struct evaluation *call, smol_error *error)
 {
     const struct blob *blob = &call->model->blob;
     bool ranks = blob->embedder.header && blob->embedder.header->score != SCORE_NONE;
-    if (!blob->encoder || call->poolings)
+    if (!blob->encoder || call->poolings || call->is_again)
         return SMOL_OK;
     if (ranks)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
@@ -108,6 +109,8 @@ static smol_status begin_tokens(const struct evaluation *call, const smol_eval_p
     return status;
 }
 
+static smol_status evaluate(struct evaluation call, smol_error *error);
+
 /* Evaluates again those tokens of the sequence whose keys, values or states are not there any more.
  * If that fails, they stay lost. */
 static smol_status find_lost(smol_context *c, smol_error *error)
@@ -117,7 +120,9 @@ static smol_status find_lost(smol_context *c, smol_error *error)
     if (from >= length)
         return SMOL_OK;
     c->length = from;
-    smol_status status = smol_eval(c, c->ids + from, length - from, 0, NULL, error);
+    smol_eval_part part = {.context = c, .ids = c->ids + from, .n = length - from};
+    smol_status status =
+        evaluate((struct evaluation){.parts = &part, .n = 1, .is_again = true}, error);
     if (status)
         c->lost_from = from < c->lost_from ? from : c->lost_from;
     c->length = length;

@@ -9,6 +9,11 @@
 #include "common/hash.h"
 #include "common/number.h"
 
+static const float *record_values(const struct stats_file *stats, size_t record)
+{
+    return (const void *)(stats->file.data + smol_stats_offset(&stats->header, record));
+}
+
 static smol_status check_file(struct stats_file *stats, smol_error *error)
 {
     uint64_t digest = 0, size = stats->file.size;
@@ -52,6 +57,18 @@ smol_status smol_stats_open(const char *path, struct stats_file *stats, smol_err
     return status;
 }
 
+/* Sets whether some element of the diagonal of a record is above zero. A record of zeros, which
+ * nothing else reads, is checked; of others only the beginning is looked at. */
+static smol_status find_squares(const struct stats_file *stats, size_t record, bool *found,
+                                smol_error *error)
+{
+    const float *values = record_values(stats, record);
+    uint32_t width = smol_stats_width(&stats->header, record);
+    for (uint32_t i = 0; i < width && !*found; i++)
+        *found = stats_diagonal(stats, record, values, i) > 0;
+    return *found ? SMOL_OK : smol_stats_read(stats, record, &values, error);
+}
+
 /* Fills stats->reached. An expert's first record is zero if no token used it. */
 static smol_status find_reached(struct stats_file *stats, smol_error *error)
 {
@@ -64,11 +81,7 @@ static smol_status find_reached(struct stats_file *stats, smol_error *error)
     if (!stats->reached)
         return smol_fail_memory(error, "the experts of the statistics");
     for (size_t i = 0; !status && i < n; i++) {
-        const float *values;
-        size_t record = stats_output(header) + 1 + 2 * i;
-        status = smol_stats_read(stats, record, &values, error);
-        for (uint32_t k = 0; !status && k < header->widths[0]; k++)
-            stats->reached[i] |= stats_diagonal(stats, record, values, k) > 0;
+        status = find_squares(stats, stats_output(header) + 1 + 2 * i, &stats->reached[i], error);
         stats->n_unreached += !stats->reached[i];
     }
     return status;
@@ -117,10 +130,9 @@ smol_status smol_stats_read(const struct stats_file *stats, size_t record, const
 {
     uint64_t digest;
     size_t size = (size_t)smol_stats_bytes(&stats->header, record);
-    const uint8_t *data = stats->file.data + smol_stats_offset(&stats->header, record);
-    *values = (const void *)data;
-    memcpy(&digest, data + size, sizeof digest);
-    if (digest == smol_stats_digest(&stats->header, record, data, size) &&
+    *values = record_values(stats, record);
+    memcpy(&digest, (const uint8_t *)*values + size, sizeof digest);
+    if (digest == smol_stats_digest(&stats->header, record, *values, size) &&
         is_possible(stats, record, *values))
         return SMOL_OK;
     return smol_stats_damaged(stats, record, error);

@@ -460,6 +460,8 @@ static const struct family families[] = {
     {
         .architecture = "MiniCPM3ForCausalLM",
         .model_type = "minicpm3",
+        .body = "MiniCPM3Model",
+        .prefix = "model.",
         .sizes = {2560, 6400, 62, 40, 40, 32, 73448, 32768},
         .size_keys = {[FAMILY_HEAD_DIM] = "qk_rope_head_dim"},
         .unused_size = "head_dim",
@@ -500,6 +502,8 @@ static const struct family families[] = {
     {
         .architecture = "Lfm2ForCausalLM",
         .model_type = "lfm2",
+        .body = "Lfm2Model",
+        .prefix = "model.",
         .sizes = {2560, 12288, 32, 32, 8, 0, 65536, 128000},
         .norm_eps = 1e-5,
         .norm_eps_key = "norm_eps",
@@ -519,6 +523,8 @@ static const struct family families[] = {
     {
         .architecture = "Lfm2MoeForCausalLM",
         .model_type = "lfm2_moe",
+        .body = "Lfm2MoeModel",
+        .prefix = "model.",
         .sizes = {2048, 7168, 32, 32, 8, 0, 65536, 128000},
         .norm_eps = 1e-5,
         .norm_eps_key = "norm_eps",
@@ -552,6 +558,8 @@ static const struct family families[] = {
     {
         .architecture = "GraniteMoeHybridForCausalLM",
         .model_type = "granitemoehybrid",
+        .body = "GraniteMoeHybridModel",
+        .prefix = "model.",
         .sizes = {4096, 1024, 32, 32, 0, 0, 32000, 2048},
         .size_keys = {NULL, "shared_intermediate_size"},
         .unused_size = "intermediate_size",
@@ -573,6 +581,8 @@ static const struct family families[] = {
     {
         .architecture = "FalconH1ForCausalLM",
         .model_type = "falcon_h1",
+        .body = "FalconH1Model",
+        .prefix = "model.",
         .sizes = {4096, 14336, 32, 32, 8, 0, 128000, 8192},
         .norm_eps = 1e-5,
         .rope_theta = 10000,
@@ -610,6 +620,7 @@ static const struct family families[] = {
     {
         .architecture = "Qwen3_5ForCausalLM",
         .model_type = "qwen3_5_text",
+        .body = "Qwen3_5TextModel",
         .prefix = "model.",
         .nest = "qwen3_5",
         .predicts_further = true,
@@ -622,6 +633,7 @@ static const struct family families[] = {
     {
         .architecture = "Qwen3_5MoeForCausalLM",
         .model_type = "qwen3_5_moe_text",
+        .body = "Qwen3_5MoeTextModel",
         .prefix = "model.",
         .nest = "qwen3_5_moe",
         .predicts_further = true,
@@ -642,6 +654,7 @@ static const struct family families[] = {
     {
         .architecture = "Qwen3NextForCausalLM",
         .model_type = "qwen3_next",
+        .body = "Qwen3NextModel",
         .prefix = "model.",
         .predicts_further = true,
         .sizes = {2048, 5632, 48, 16, 2, 256, 151936, 32768},
@@ -694,6 +707,8 @@ static const struct family families[] = {
     {
         .architecture = "OlmoeForCausalLM",
         .model_type = "olmoe",
+        .body = "OlmoeModel",
+        .prefix = "model.",
         .sizes = {2048, 2048, 16, 16, 0, 0, 50304, 4096},
         .norm_eps = 1e-5,
         .rope_theta = 10000,
@@ -713,6 +728,8 @@ static const struct family families[] = {
     {
         .architecture = "Qwen3MoeForCausalLM",
         .model_type = "qwen3_moe",
+        .body = "Qwen3MoeModel",
+        .prefix = "model.",
         .sizes = {2048, 6144, 24, 32, 4, 0, 151936, 32768},
         .norm_eps = 1e-6,
         .rope_theta = 10000,
@@ -736,6 +753,8 @@ static const struct family families[] = {
     {
         .architecture = "GraniteMoeForCausalLM",
         .model_type = "granitemoe",
+        .body = "GraniteMoeModel",
+        .prefix = "model.",
         GRANITE_MOE_BLOCKS,
         .experts = {GRANITE_MOE_EXPERTS},
         .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES},
@@ -744,6 +763,8 @@ static const struct family families[] = {
     {
         .architecture = "GraniteMoeSharedForCausalLM",
         .model_type = "granitemoeshared",
+        .body = "GraniteMoeSharedModel",
+        .prefix = "model.",
         GRANITE_MOE_BLOCKS,
         .experts = {GRANITE_MOE_EXPERTS, .shared_width = {"shared_intermediate_size", 0}},
         .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES},

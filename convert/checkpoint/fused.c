@@ -57,6 +57,7 @@ static uint64_t place_in_heads(const struct blob_latent *latent, enum tensor_rol
 {
     uint64_t rows = latent->query_dim + latent->value_dim, rank = latent->kv_rank;
     bool turned = role == ROLE_ATTN_K_UP;
+    part->swaps = turned;
     part->first_row = turned ? 0 : latent->query_dim;
     part->run = turned ? rank : latent->value_dim;
     part->run_step = turned ? rows * rank : rows;

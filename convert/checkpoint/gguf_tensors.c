@@ -400,7 +400,7 @@ void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader)
     }
 }
 
-bool smol_describe_quantized(const struct safetensors *all, char text[QUANTIZED_TEXT])
+void smol_describe_quantized(const struct safetensors *all, char text[QUANTIZED_TEXT])
 {
     size_t counts[N_ELEMENT_DTYPES] = {0}, n = 0, length;
     for (size_t i = 0; i < all->n_tensors; i++) {
@@ -408,7 +408,7 @@ bool smol_describe_quantized(const struct safetensors *all, char text[QUANTIZED_
         n += smol_element_block(all->tensors[i].dtype).elements > 1;
     }
     if (n == 0)
-        return false;
+        return;
     length = (size_t)snprintf(text, QUANTIZED_TEXT, "%zu of %zu tensors", n, all->n_tensors);
     const char *before = ": ";
     for (unsigned i = N_SAFETENSORS_DTYPES; i < N_ELEMENT_DTYPES; i++) {
@@ -418,5 +418,4 @@ bool smol_describe_quantized(const struct safetensors *all, char text[QUANTIZED_
                                    counts[i], smol_element_name((enum safetensors_dtype)i));
         before = ", ";
     }
-    return true;
 }

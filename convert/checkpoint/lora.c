@@ -27,7 +27,7 @@ struct lora_settings {
     double alpha;
     uint32_t by_root; /* use_rslora */
     json_t *rank_pattern, *alpha_pattern, *targets, *excluded, *layers, *parameters;
-    bool is_old; /* the halves of stacked experts change places */
+    bool has_version, is_old; /* old: stacked experts' inputs were taken for outputs */
 };
 
 static bool is_one_of(const char *text, const char *const *list)
@@ -134,6 +134,7 @@ static smol_status read_parameters(struct lora_settings *s)
         return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "target_parameters", s->parameters,
                                    "a list");
     smol_status status = smol_setting_string(file, "peft_version", &version);
+    s->has_version = version;
     s->is_old = is_old_version(version);
     return status;
 }
@@ -459,7 +460,7 @@ static smol_status find_pair(struct pair_search *search, const struct safetensor
     if (!is_parameter)
         memcpy(search->target, search->module, sizeof search->module);
     smol_status status = find_halves(search, 1, base->whole ? base->whole_rows : base->shape[0],
-                                     base->shape[1], pair);
+                                     base->swaps ? base->run : base->shape[1], pair);
     if (status || !pair->a)
         return status;
     if (is_parameter && role != ROLE_ROUTER)
@@ -510,16 +511,20 @@ static smol_status find_stack(struct pair_search *search, const struct safetenso
     bool is_inner = !is_down && name_stack(search, base, true);
     if (!name_stack(search, base, is_down))
         return SMOL_OK;
-    if (settings->is_old)
+    uint64_t rows = base->shape[0] * (is_down ? 1 : 2), cols = base->shape[1];
+    if (settings->is_old && !settings->has_version && rows == cols)
         return smol_fail(settings->file.error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: target_parameters lists %.128s, but peft_version is not 0.19.1 or "
-                         "later: the change of stacked experts that older versions of PEFT made %s",
+                         "%s: target_parameters lists %.128s, which has as many inputs as outputs, "
+                         "and there is no peft_version: whether it is below 0.19.1 cannot be told, "
+                         "and its change %s",
                          settings->file.path, search->target, instead);
     size_t length = strlen(search->module);
     if (is_inner && length + sizeof wrapped <= sizeof search->module)
         memcpy(search->module + length, wrapped, sizeof wrapped);
-    smol_status status = find_halves(search, search->model->experts.n_experts,
-                                     base->shape[0] * (is_down ? 1 : 2), base->shape[1], stack);
+    bool swaps = settings->is_old;
+    smol_status status = find_halves(search, search->model->experts.n_experts, swaps ? cols : rows,
+                                     swaps ? rows : cols, stack);
+    stack->swaps = swaps;
     if (status || stack->a)
         return status;
     return fail_incomplete(search);
@@ -719,15 +724,42 @@ static void add_products(const struct lora_pair *pair, const struct safetensors_
     }
 }
 
+/* Does the same where rows are inputs: of the whole that a base is a part of, or as old versions of
+ * PEFT have stacks of experts. */
+static void add_swapped(const struct lora_pair *pair, const struct safetensors_tensor *base,
+                        uint64_t row, uint64_t n, uint64_t col, uint64_t width,
+                        double (*sums)[MERGED_STRIP])
+{
+    uint64_t rank = pair->rank, inputs = pair->a->shape[1];
+    float a, b[MERGED_STRIP];
+    memset(sums, 0, n * sizeof *sums);
+    for (uint64_t k = 0; k < rank; k++)
+        for (uint64_t r = 0; r < n; r++) {
+            uint64_t input = pair->first_row + row + r, output = col;
+            bool is_next = r == 0;
+            if (base->swaps) {
+                output += base->first_row + input / inputs * (base->run_step / base->col_step);
+                input %= inputs;
+                is_next = is_next || input == 0; /* of another run */
+            }
+            for (uint64_t c = 0; is_next && c < width; c++)
+                tensor_widen(pair->b, ((output + c) * rank + k) * pair->n + pair->index, 1, &b[c]);
+            tensor_widen(pair->a, (pair->index * rank + k) * inputs + input, 1, &a);
+            for (uint64_t c = 0; c < width; c++)
+                sums[r][c] += (double)b[c] * (double)a;
+        }
+}
+
 void smol_lora_merge(const struct lora_pair *pair, const struct safetensors_tensor *base,
                      uint64_t row, uint64_t n, float *out)
 {
-    uint64_t cols = pair->a->shape[1];
+    uint64_t cols = base->shape[1];
     double sums[TILE_ROWS][MERGED_STRIP];
     tensor_widen(base, row * cols, n * cols, out);
     for (uint64_t col = 0; col < cols; col += MERGED_STRIP) {
         uint64_t width = cols - col < MERGED_STRIP ? cols - col : MERGED_STRIP;
-        add_products(pair, base, row, n, col, width, sums);
+        (base->swaps || pair->swaps ? add_swapped : add_products)(pair, base, row, n, col, width,
+                                                                  sums);
         for (uint64_t r = 0; r < n; r++)
             for (uint64_t c = 0; c < width; c++) {
                 float delta = (float)sums[r][c] * pair->scale;

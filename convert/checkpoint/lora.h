@@ -3,6 +3,7 @@
 #ifndef SMOL_CONVERT_LORA_H
 #define SMOL_CONVERT_LORA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ enum { LORA_MAX_RANK = 1 << 20 };
 struct lora_pair {
     const struct safetensors_tensor *a; /* (n, rank, cols); NULL: no change */
     const struct safetensors_tensor *b; /* (rows, rank, n); for a part, the rows of the whole */
+    bool swaps;                         /* a is (n, rank, rows) and b (cols, rank, n) instead */
     float scale;
     uint64_t rank;
     uint64_t n, index;  /* 1, 0 but for experts */

@@ -43,6 +43,8 @@ struct safetensors_tensor {
      * from first_row, the first `run` are the part's. Rows are row_step elements apart, and columns
      * col_step. A run of 0: row by row. */
     uint64_t run, run_step, row_step, col_step;
+    bool swaps; /* the rows of a run are inputs of the whole, the columns its outputs, of which
+                   run_step / col_step are those of a run */
     /* Not 0: a run has three pieces, the first two of this length, the third with the rest. The
      * part has the first piece of all runs, then the second of all, then the third. */
     uint32_t piece;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/json_out.h"
-#include "convert/checkpoint/gguf_tensors.h"
 #include "convert/inspect/describe.h"
 #include "convert/provenance.h"
 #include "format/experts.h"
@@ -422,11 +421,11 @@ static void write_checkpoint(struct json_out *json, const struct subject *subjec
         smol_json_member_text(json, "template_from", subject->template_in);
     if (subject->templates.n > 0)
         write_templates(json, &subject->templates);
-    char quantized[QUANTIZED_TEXT], skipped[SKIPPED_TEXT];
+    char skipped[SKIPPED_TEXT];
     if (smol_nested_tell(&subject->source.skipped, skipped))
         smol_json_member_text(json, "skipped", skipped);
-    if (smol_describe_quantized(&subject->source.shards.all, quantized))
-        smol_json_member_text(json, "quantized", quantized);
+    if (subject->source.quantized[0])
+        smol_json_member_text(json, "quantized", subject->source.quantized);
     if (supported && subject->source.config.longrope)
         smol_json_member_text(json, "longrope",
                               subject->source.config.longrope == LONGROPE_SHORT ? "short" : "long");

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "cli/quote.h"
-#include "convert/checkpoint/gguf_tensors.h"
 #include "convert/provenance.h"
 #include "format/experts.h"
 #include "format/hybrid.h"
@@ -472,10 +471,9 @@ static void print_weights(const struct subject *subject, FILE *out)
     if (shards->index_mark.size > 0)
         fprintf(out, "%-18s %zu\n", "shards", shards->n_files);
     print_types(subject, out);
-    char quantized[QUANTIZED_TEXT];
-    if (smol_describe_quantized(&shards->all, quantized))
+    if (subject->source.quantized[0])
         fprintf(out, "%-18s yes: %s; the original checkpoint gives a better blob\n", "quantized",
-                quantized);
+                subject->source.quantized);
 }
 
 /* Prints the architecture and model type of config.json, if present. */

@@ -68,6 +68,7 @@ static uint64_t place_experts(struct engine *e, uint8_t *memory)
     if (!int8)
         return bytes;
     size_t columns = 3 * e->n_rows * used; /* smol_quantized_stride(n) is at most 3 * n */
+    x->input_q.wide = x->gated_q.wide = e->network->blob->encoder;
     bytes += place_copy(memory ? memory + bytes : NULL, columns, &x->input_q, m->hidden_size);
     return bytes + place_copy(memory ? memory + bytes : NULL, columns, &x->gated_q, experts->width);
 }
@@ -82,6 +83,7 @@ static uint64_t place_latent(struct engine *e, uint8_t *memory)
     uint64_t bytes = place_arrays(memory, e->n_rows, &down, 1);
     if (e->network->model.dtype != DTYPE_INT8 || latent->kv_rank == 0)
         return bytes;
+    e->query_down_q.wide = e->heads_q.wide = e->network->blob->encoder;
     bytes += place_copy(memory ? memory + bytes : NULL, columns, &e->query_down_q, latent->q_rank);
     return bytes + place_copy(memory ? memory + bytes : NULL, columns * e->network->model.n_heads,
                               &e->heads_q, widest);

@@ -1,6 +1,7 @@
 """A checkpoint as small as they come, so that a program can be run thousands of times on it: one
 layer of 16 channels, the printable bytes as vocabulary. Made without libraries."""
 import json
+import math
 import random
 import shutil
 import struct
@@ -122,6 +123,33 @@ def rank(source, folder):
     settings = json.loads((folder / "config.json").read_text())
     settings |= {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3", "head_dim": HIDDEN // HEADS}
     settings |= {"num_labels": 1, "max_position_embeddings": 600}
+    (folder / "config.json").write_text(json.dumps(settings))
+    return folder
+
+
+LATENT = {"q_lora_rank": 8, "kv_lora_rank": 16, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 16}
+
+
+def share(source, folder, seed=3):
+    """A checkpoint whose heads share latent vectors, with the other parts of `source`: a MiniCPM 3."""
+    shutil.copytree(source, folder)
+    path = folder / "model.safetensors"
+    query, rank, plain, rotary, value = LATENT.values()
+    shapes = {
+        "q_a_proj": [query, HIDDEN], "q_a_layernorm": [query], "q_b_proj": [HEADS * (plain + rotary), query],
+        "kv_a_proj_with_mqa": [rank + rotary, HIDDEN], "kv_a_layernorm": [rank],
+        "kv_b_proj": [HEADS * (plain + value), rank], "o_proj": [HIDDEN, HEADS * value],
+    }  # fmt: skip
+    numbers = random.Random(seed)
+    tensors = [tensor for tensor in read_tensors(path) if "self_attn" not in tensor[0]]
+    for i in range(LAYERS):
+        for name, shape in shapes.items():
+            n = math.prod(shape)
+            values = struct.pack(f"<{n}f", *(numbers.gauss(0, 0.5) for _ in range(n)))
+            tensors.append((f"model.layers.{i}.self_attn.{name}.weight", shape, values))
+    write_tensors(path, tensors)
+    settings = json.loads((folder / "config.json").read_text())
+    settings |= {"architectures": ["MiniCPM3ForCausalLM"], "model_type": "minicpm3"} | LATENT
     (folder / "config.json").write_text(json.dumps(settings))
     return folder
 

@@ -428,6 +428,8 @@ def statistics():
     for dtype in range(4):
         yield f"gram{dtype}", stats(dtype=dtype)
         yield f"diagonal{dtype}", stats(1, dtype)
+        yield f"latent{dtype}", stats(2, dtype)
+        yield f"latent_diagonal{dtype}", stats(3, dtype)
     yield "tokens", stats(damages=[at(32, b"\xff" * 8)])
     yield "shape", stats(damages=[at(44, b"\1"), at(60, b"\1")])
     yield "widths", stats(damages=[at(48, struct.pack("<2I", 2**22, 2**22)), at(56, struct.pack("<2I", 2**22, 2**22))])
@@ -440,6 +442,9 @@ def statistics():
     yield "huge", stats(rest=floats(*[3e38] * 250))
     yield "small", stats(1, rest=floats(*[1e-45] * 25))
     yield "indefinite", stats(rest=floats(1, *[2] * 6, 1, *[2] * 5, 1))
+    for name, number in {"nan": float("nan"), "negative": -1, "zero": 0, "huge": 3e38}.items():  # of the first head's queries
+        yield f"head_{name}", stats(2, damages=[damage(5712, floats(number))])
+    yield "heads", stats(3, damages=[at(344, b"\3")])
     yield "raw", stats(after=raw, rest=b"\x89SMC\r\n\x1a\n\1\0\0\0" + bytes(60))
 
 

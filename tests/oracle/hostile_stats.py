@@ -1,4 +1,4 @@
-"""Bad calibration statistics, and odd but good ones, of the model of tests/fault/tiny.py. Written from format/STATS.md
+"""Bad calibration statistics, and odd but good ones, of the models of tests/fault/tiny.py. Written from format/STATS.md
 alone, with right digests unless a case is about them."""
 
 import functools
@@ -15,6 +15,7 @@ sys.path.append(str(ROOT / "tests/fault"))
 import tiny  # noqa: E402
 
 STATS = []
+OF_HEADS = set()  # names of cases of the model of latent vectors
 HEADER = struct.Struct("<8sHHIQQQII4I")
 MAGIC = b"\x89SMC\r\n\x1a\n"
 GRAM, DIAGONAL = 1, 2
@@ -22,6 +23,11 @@ MIDDLE = 32
 WIDTHS = (tiny.HIDDEN, tiny.HIDDEN, tiny.HIDDEN, MIDDLE)
 ORDER = """model.embed_tokens input_layernorm self_attn.q_proj self_attn.k_proj self_attn.v_proj
     self_attn.o_proj post_attention_layernorm mlp.gate_proj mlp.up_proj mlp.down_proj model.norm"""
+
+
+LATENT_ORDER = """model.embed_tokens input_layernorm self_attn.q_a_proj self_attn.q_a_layernorm self_attn.q_b_proj
+    self_attn.kv_a_proj_with_mqa self_attn.kv_a_layernorm self_attn.k_up self_attn.v_up self_attn.o_proj
+    post_attention_layernorm mlp.gate_proj mlp.up_proj mlp.down_proj model.norm"""
 
 
 def bf16(row):
@@ -48,6 +54,26 @@ def model_key():
     return key
 
 
+@functools.cache
+def latent_key():
+    """That of the model of latent vectors: `attn_k_up` is its part of `kv_b_proj`, turned."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = tiny.share(tiny.make(Path(folder) / "tiny"), Path(folder) / "latent") / "model.safetensors"
+        tensors = {name: np.frombuffer(data, "<f4").reshape(shape) for name, shape, data in tiny.read_tensors(path)}
+    query, rank, plain, rotary, value = tiny.LATENT.values()
+    layer = "model.layers.0."
+    of_heads = tensors[layer + "self_attn.kv_b_proj.weight"].reshape(tiny.HEADS, plain + value, rank)
+    tensors[layer + "self_attn.k_up.weight"] = of_heads[:, :plain].swapaxes(1, 2).reshape(-1, plain)
+    tensors[layer + "self_attn.v_up.weight"] = of_heads[:, plain:].reshape(-1, rank)
+    vocabulary = len(tiny.TOKENS) + len(tiny.MERGES)
+    key = xxh3(struct.pack("<8I", tiny.LAYERS, tiny.HIDDEN, MIDDLE, tiny.HEADS, 1, rank + rotary, vocabulary, 1))
+    for name in LATENT_ORDER.split():
+        place = name if name.startswith("model.") else layer + name
+        for row in np.atleast_2d(tensors[f"{place}.weight"])[:16]:
+            key = xxh3(struct.pack("<2Q", key, xxh3(bf16(row.tobytes()))))
+    return key
+
+
 def header(**changes):
     fields = {
         "magic": MAGIC, "major": 1, "minor": 0, "kind": GRAM, "key": model_key(), "text": 5,
@@ -57,10 +83,12 @@ def header(**changes):
     return HEADER.pack(*others, *widths)
 
 
-def extended(layers=tiny.LAYERS, widths=WIDTHS, state=0, experts=0, expert=0, shared=0, stateful=(), sparse=(), minor=1, heads=()):
+def extended(
+    layers=tiny.LAYERS, widths=WIDTHS, state=0, experts=0, expert=0, shared=0, stateful=(), sparse=(), minor=1, heads=(), **changes
+):
     """A header of a minor version from 1 on, with its digest, and no records."""
     sets = [sum(1 << i for i in places).to_bytes(128, "little") for places in (stateful, sparse)]
-    head = header(minor=minor, layers=layers, widths=widths) + struct.pack("<4I", state, experts, expert, shared) + b"".join(sets)
+    head = header(minor=minor, layers=layers, widths=widths, **changes) + struct.pack("<4I", state, experts, expert, shared) + b"".join(sets)
     head += struct.pack(f"<{len(heads)}I", *heads)
     return head + struct.pack("<Q", xxh3(head))
 
@@ -264,6 +292,47 @@ GOOD = {
     "huge and small": fill(0, 10.0 ** np.arange(-45, 39, 84 / 16)[:16]),
     "subnormal": fill(1e-45, 1e-45),
 }
+
+
+def of_heads(edit=None, record=0, kind=GRAM):
+    """Statistics of the model of latent vectors; `edit` changes one record's matrix. Records 5 to 9 are about queries and about
+    two heads, each of which has its queries and what it attends to; 10 has the sensitivities."""
+    query, rank, plain, _, value = tiny.LATENT.values()
+    widths = (tiny.HIDDEN, tiny.HEADS * value, tiny.HIDDEN, MIDDLE)
+    head = extended(minor=3, heads=(tiny.HEADS, query, plain, rank), widths=widths, kind=kind, key=latent_key())[:-8]
+    parts = [head, struct.pack("<Q", xxh3(head))]
+    widths = [*widths, tiny.HIDDEN, query, *[plain, rank] * tiny.HEADS, 12 * tiny.LAYERS + 2]
+    for number, width in enumerate(widths):
+        x = np.random.default_rng(number).normal(size=(100, width)) * np.arange(1, width + 1) ** 0.5
+        matrix = x.T @ x
+        if edit and number == record:
+            edit(matrix)
+        is_gram = kind == GRAM and number < len(widths) - 1
+        values = matrix[np.triu_indices(width) if is_gram else np.diag_indices(width)].astype("<f4").tobytes()
+        parts += [values, struct.pack("<Q", xxh3(struct.pack("<3Q", xxh3(head), number, xxh3(values))))]
+    return b"".join(parts)
+
+
+def case_of_heads(name, make, *words, status=DAMAGED):
+    case(f"heads: {name}", make, *words, status=status)
+    OF_HEADS.add(STATS[-1].name)
+
+
+case_of_heads("good", of_heads, status=OK)
+case_of_heads("good diagonals", lambda: of_heads(kind=DIAGONAL), status=OK)
+case_of_heads("without heads", statistics, "of another shape", status=USAGE)
+for record in (5, 6, 7, 9):
+    for name, edit in {
+        "NaN": put(np.nan, 1, 3), "NaN on the diagonal": put(np.nan, 2, 2), "infinity on the diagonal": put(np.inf, 3, 3),
+        "a negative diagonal": put(-1e-30, 1, 1), "an element without squares": fill(1, 0),
+    }.items():  # fmt: skip
+        case_of_heads(f"{name} in record {record}", lambda e=edit, r=record: of_heads(e, r), f"record {record} is damaged")
+    case_of_heads(f"NaN in record {record}, alone", lambda r=record: of_heads(put(np.nan, 1, 1), r, DIAGONAL), f"record {record} is damaged")
+    for name in ("zeros", "minus zero", "steep", "one channel", "huge", "subnormal"):
+        edit = put(-0.0, 3, 3) if name == "minus zero" else GOOD[name]
+        case_of_heads(f"{name} in record {record}", lambda e=edit, r=record: of_heads(e, r), status=OK)
+    case_of_heads(f"zeros in record {record}, alone", lambda r=record: of_heads(fill(0, 0), r, DIAGONAL), status=OK)
+
 for name, edit in BAD.items():
     for record in (0, 1, 4):
         words = (f"record {record} is damaged",)

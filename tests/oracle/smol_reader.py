@@ -817,7 +817,7 @@ class Blob:
             need(not self.model["blocks"] & ATTENTION_GATE, "a gate of attention")
             return
         data = self.section(STATES_SECTION)
-        need(len(data) == 192 and not any(data[28:64]) and not self.encoder, "states section")
+        need(len(data) == 192 and not any(data[28:64]) and not self.features & ENCODER, "states section")
         kind, taps, biases = struct.unpack_from("<3I", data)
         need(1 <= kind <= 3 and 2 <= taps <= 16 and biases <= 1, "states")
         sizes = struct.unpack_from("<4I", data, 12)
@@ -919,7 +919,7 @@ class Blob:
         if not self.features & EXPERTS:
             return
         m, data = self.model, self.section(EXPERTS_SECTION)
-        need(len(data) == 192 and not any(data[44:64]) and not self.encoder, "experts section")
+        need(len(data) == 192 and not any(data[44:64]) and not self.features & ENCODER, "experts section")
         x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3fI", data), strict=True))
         need(1 <= x["n_used"] <= x["n_experts"] <= 2**10, "n_used or n_experts")
         need(1 <= x["width"] <= 2**22 and x["shared_width"] <= 2**22, "widths")
@@ -944,7 +944,7 @@ class Blob:
             return
         data = self.section(LATENT_SECTION)
         need(len(data) == 64 and not any(data[20:]), "latent section")
-        need(self.features & BLOCKS and not self.encoder and not self.features & STATES, "features of latent vectors")
+        need(self.features & BLOCKS and not self.features & (STATES | EXPERTS | ENCODER), "features of latent vectors")
         kv_rank, q_rank, query_dim, value_dim, epsilon = struct.unpack_from("<4If", data)
         need(all(n % 16 == 0 and 16 <= n <= 2**10 for n in (kv_rank, value_dim)), "kv_rank or value_dim")
         need(q_rank <= 2**20 and 1 <= query_dim <= 2**10, "q_rank or query_dim")
@@ -952,7 +952,6 @@ class Blob:
         need(m["n_kv_heads"] == 1 and m["head_dim"] == kv_rank + m["rotary_dim"], "the key of all heads")
         need(not m["attention_bias"] and not m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL), "biases or norms of heads")
         need(not m["query_growth"] and not m["attention_softcap"], "growth or caps with latent vectors")
-        need(not self.experts or not self.experts["qkv_clip"], "clipped latent vectors")
         m |= {"kv_rank": kv_rank, "q_rank": q_rank, "query_dim": query_dim, "value_dim": value_dim}
         m |= {"latent_norm_eps": epsilon}
 

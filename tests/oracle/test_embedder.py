@@ -11,9 +11,8 @@ import programs
 import pytest
 import torch
 from blobs import edited, read_blob, section
-from checkpoints import make_of, randomize
+from checkpoints import randomize
 from engine import SmolError, convert, kernel_sets
-from features import featured
 from internal import DAMAGED, UNSUPPORTED, USAGE
 from package import smolrun
 from safetensors.torch import save_file
@@ -282,14 +281,6 @@ def test_other_dtypes_are_near(made, dtype, tmp_path):
     expected = embed(convert(made[0], tmp_path / "a.smol", "f32"), texts)
     least = {"bf16": 0.999, "int6": 0.99, "int5": 0.98, "int4": 0.9}[dtype]
     assert min(map(cosine, embed(convert(made[0], tmp_path / "b.smol", dtype), texts), expected)) >= least
-
-
-@pytest.mark.parametrize("name", ["lfm2", "olmoe"])
-def test_models_with_states_or_experts_are_refused(name, tmp_path):
-    make_of(featured(name), tmp_path / "c")
-    write_modules(tmp_path / "c")
-    with pytest.raises(SmolError, match="states|experts"):
-        convert(tmp_path / "c", tmp_path / "a.smol", "f32")
 
 
 def test_verify_knows_the_source(made, tmp_path):

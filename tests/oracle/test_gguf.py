@@ -280,6 +280,10 @@ def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
     save_file(weights, known / "model.safetensors", metadata={"format": "pt"})
     for dtype in ("f32", "int8", "int4"):
         same_blobs(path, known, tmp_path, dtype)
+    tensors = gguf.GGUFReader(path).tensors  # not the experts that they hold
+    n = sum(tensor.tensor_type not in (QUANT.F32, QUANT.F16) for tensor in tensors)
+    said = json.loads(smolconv("inspect", "--json", path).stdout).get("quantized", "0 of")
+    assert said.split(":")[0] == (f"{n} of {len(tensors)} tensors" if n else "0 of")
 
 
 DELTA = ("qwen3_5", "qwen3_5moe", "qwen3next")

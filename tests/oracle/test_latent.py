@@ -11,7 +11,7 @@ from checkpoints import edit_config, make_of
 from engine import Model, Prefixes, SmolError, convert, isa_params, kernel_sets
 from folding import Folding
 from internal import DAMAGED, UNSUPPORTED
-from programs import assert_refuses, smolconv
+from programs import smolconv
 from sequences import Text, check_long_text, check_splits, random_ids, reference_of
 from stats_reader import Stats
 from test_calibrate import calibrate, compare_grams
@@ -157,8 +157,3 @@ def test_codes_of_heads_are_those_of_error_feedback(checkpoint, tmp_path):
                 distance = np.abs(targets[..., None] / scales[rows].astype(np.float64)[..., None] - levels)
                 chosen = np.take_along_axis(distance, codes[rows][..., None].astype(int), -1)[..., 0]
                 assert (chosen <= distance.min(axis=-1) + 0.05).all(), (name, head)
-
-
-def test_adapters_are_refused(checkpoint, tmp_path):
-    done = smolconv(checkpoint, tmp_path / "out.smol", "--lora", tmp_path)
-    assert_refuses(done, UNSUPPORTED, "latent vectors")

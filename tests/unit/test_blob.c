@@ -442,7 +442,7 @@ TEST(latent_vectors_go_with_few_other_parts)
     models[1].attention_bias = BIAS_QKVO;
     models[2].query_growth = 1;
     models[3].attention_softcap = 1;
-    models[4].experts.qkv_clip = 1;
+    models[4].experts.n_experts = 1;
     models[5].blocks = BLOCK_QK_NORM_HEADS;
     models[6].blocks = BLOCK_QK_NORM_ALL;
     models[7].blocks = BLOCK_ATTENTION_GATE;
@@ -458,6 +458,17 @@ TEST(latent_vectors_go_with_few_other_parts)
     plain.head_dim = 16;
     plain.latent = latent_model().latent;
     assert_int_equal(smol_latent_check(&plain, &reason), SMOL_ERROR_DAMAGED);
+}
+
+ON_IMAGE(latent_vectors_with_experts_are_refused)
+{
+    struct blob_model model = latent_model();
+    model.mlp_bias = 0;
+    model.experts = (struct blob_experts){
+        .n_experts = 2, .n_used = 1, .width = model.intermediate_size, .scale = 1};
+    unmap_image();
+    make_image(&model);
+    refuses("section latent: latent vectors come with no experts");
 }
 
 ON_RICH_IMAGE(a_gate_of_attention_needs_states)

@@ -10,10 +10,13 @@
 #include "tests/unit/tiny_stats.h"
 #include "tests/unit/unit.h"
 
-#define BIT_STRIDE (samples_only() ? 67 : 1)
-#define REPAIRED_STRIDE (samples_only() ? 997 : 13)
+/* Of the model of latent vectors, whose file is longer, every 17th case suffices. */
+#define FEWER (model == &odd_model ? 1 : 17)
+#define BIT_STRIDE ((samples_only() ? 67 : 1) * FEWER)
+#define REPAIRED_STRIDE ((samples_only() ? 997 : 13) * FEWER)
 
 static smol_error error;
+static const struct blob_model *model;
 static struct tiny_stats stats;
 static struct pool *pool;
 
@@ -45,9 +48,27 @@ static int tear_down(void **state)
     return temporary_tear_down(state);
 }
 
+static int choose_plain_model(void **state)
+{
+    (void)state;
+    model = &odd_model;
+    return 0;
+}
+
+#define ON_PLAIN_MODEL(name) TEST_WITH(name, choose_plain_model, NULL)
+
+static int choose_latent_model(void **state)
+{
+    (void)state;
+    model = tiny_latent();
+    return 0;
+}
+
+#define ON_LATENT_MODEL(name) TEST_WITH(name, choose_latent_model, NULL)
+
 static void store(enum stats_kind kind)
 {
-    make_stats(kind, &stats);
+    make_stats(model, kind, &stats);
     assert_int_equal(ftruncate(image.fd, (off_t)stats.size), 0);
     memcpy(image.bytes, stats.bytes, stats.size);
 }
@@ -58,7 +79,7 @@ static smol_status open_and_read(struct stats_file *file)
     const float *values;
     smol_status status = smol_stats_open(image.path, file, &error);
     if (!status)
-        status = smol_stats_belong(file, &odd_model, stats.header.model_key, &error);
+        status = smol_stats_belong(file, model, stats.header.model_key, &error);
     for (size_t i = 0; !status && i < smol_stats_count(&file->header); i++)
         status = smol_stats_read(file, i, &values, &error);
     return status;
@@ -86,13 +107,19 @@ static void check_every_bit(enum stats_kind kind)
     assert_int_equal(read_file(), SMOL_OK); /* all flips were undone */
 }
 
-TEST(every_flipped_bit_is_refused)
+ON_PLAIN_MODEL(every_flipped_bit_is_refused)
 {
     check_every_bit(STATS_DIAGONAL);
     check_every_bit(STATS_GRAM);
 }
 
-TEST(every_truncation_is_refused)
+ON_LATENT_MODEL(every_flipped_bit_of_heads_is_refused)
+{
+    check_every_bit(STATS_DIAGONAL);
+    check_every_bit(STATS_GRAM);
+}
+
+ON_PLAIN_MODEL(every_truncation_is_refused)
 {
     store(STATS_DIAGONAL);
     for (size_t size = stats.size; size-- > 0;) {
@@ -103,7 +130,7 @@ TEST(every_truncation_is_refused)
     }
 }
 
-TEST(appended_bytes_are_refused)
+ON_PLAIN_MODEL(appended_bytes_are_refused)
 {
     store(STATS_DIAGONAL);
     assert_int_equal(ftruncate(image.fd, (off_t)stats.size + 1), 0);
@@ -119,7 +146,7 @@ static smol_status convert(enum blob_dtype dtype)
     size_t size;
     smol_status status = open_and_read(&file);
     if (!status) {
-        assert_int_equal(convert_tiny(&file, dtype, pool, bytes, &size, &error), SMOL_OK);
+        assert_int_equal(convert_tiny(model, &file, dtype, pool, bytes, &size, &error), SMOL_OK);
         assert_int_equal(
             smol_blob_open_bytes(bytes, size, "tiny.smol", VERIFY_AT_OPEN, &blob, &error), SMOL_OK);
         smol_blob_close(&blob);
@@ -128,10 +155,10 @@ static smol_status convert(enum blob_dtype dtype)
     return status;
 }
 
-TEST(flips_with_right_digests_are_refused_or_harmless)
+static void flip_with_right_digests(void)
 {
     size_t n_refused = 0, n_harmless = 0;
-    make_stats(STATS_GRAM, &stats);
+    make_stats(model, STATS_GRAM, &stats);
     for (size_t bit = 0; bit < stats.size * 8; bit += REPAIRED_STRIDE) {
         store(STATS_GRAM);
         stats.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -145,23 +172,46 @@ TEST(flips_with_right_digests_are_refused_or_harmless)
     assert_true(n_refused > 0 && n_harmless > n_refused);
 }
 
+ON_PLAIN_MODEL(flips_with_right_digests_are_refused_or_harmless)
+{
+    flip_with_right_digests();
+}
+
+ON_LATENT_MODEL(flips_of_heads_with_right_digests_are_refused_or_harmless)
+{
+    flip_with_right_digests();
+}
+
 /* --- records that are no Gram matrices -------------------------------------------------------- */
+
+/* Converts with element (i, k) of a matrix set to a value. */
+static void check_record(size_t record, float value, size_t i, size_t k, smol_status expected)
+{
+    store(STATS_GRAM);
+    *stats_element(&stats, record, i, k) = value;
+    repair_stats(&stats);
+    memcpy(image.bytes, stats.bytes, stats.size);
+    assert_int_equal(convert(DTYPE_INT4), expected);
+}
 
 /* Converts with element (i, k) of each matrix in turn set to a value. */
 static void check_value(float value, size_t i, size_t k, smol_status expected)
 {
-    for (size_t record = 0; record <= stats_output(&stats.header); record++) {
-        store(STATS_GRAM);
-        *stats_element(&stats, record, i, k) = value;
-        repair_stats(&stats);
-        memcpy(image.bytes, stats.bytes, stats.size);
-        assert_int_equal(convert(DTYPE_INT4), expected);
-    }
+    for (size_t record = 0; record <= stats_output(&stats.header); record++)
+        check_record(record, value, i, k, expected);
 }
 
-TEST(records_that_are_no_gram_matrices_are_refused)
+/* The same with each matrix of queries and heads, the narrowest of which has three rows. */
+static void check_head(float value, size_t i, size_t k, smol_status expected)
 {
-    make_stats(STATS_GRAM, &stats);
+    size_t record = stats_output(&stats.header) + 1;
+    for (; record < smol_stats_sensitivities(&stats.header); record++)
+        check_record(record, value, i, k, expected);
+}
+
+ON_PLAIN_MODEL(records_that_are_no_gram_matrices_are_refused)
+{
+    make_stats(model, STATS_GRAM, &stats);
     check_value(NAN, 0, 3, SMOL_ERROR_DAMAGED);
     check_value(NAN, 4, 4, SMOL_ERROR_DAMAGED);
     check_value(INFINITY, 2, 2, SMOL_ERROR_DAMAGED);
@@ -170,14 +220,42 @@ TEST(records_that_are_no_gram_matrices_are_refused)
     check_value(-60, 0, 1, SMOL_ERROR_DAMAGED); /* more than twice the largest square, 27 */
 }
 
-TEST(odd_records_make_good_blobs)
+ON_PLAIN_MODEL(odd_records_make_good_blobs)
 {
-    make_stats(STATS_GRAM, &stats);
+    make_stats(model, STATS_GRAM, &stats);
     check_value(0, 3, 3, SMOL_OK);
     check_value(3e38f, 0, 0, SMOL_OK);
     check_value(3e38f, 6, 6, SMOL_OK);
     check_value(1e-45f, 5, 5, SMOL_OK);
     check_value(-50, 0, 1, SMOL_OK);
+}
+
+ON_LATENT_MODEL(records_of_heads_that_are_no_gram_matrices_are_refused)
+{
+    make_stats(model, STATS_GRAM, &stats);
+    assert_int_equal(smol_stats_sensitivities(&stats.header) - stats_output(&stats.header), 11);
+    check_head(NAN, 0, 1, SMOL_ERROR_DAMAGED);
+    check_head(NAN, 2, 2, SMOL_ERROR_DAMAGED);
+    check_head(INFINITY, 0, 0, SMOL_ERROR_DAMAGED);
+    check_head(-1e-30f, 1, 1, SMOL_ERROR_DAMAGED);
+    check_head(-60, 0, 2, SMOL_ERROR_DAMAGED);
+    check_head(0, 1, 1, SMOL_OK);
+    check_head(3e38f, 0, 0, SMOL_OK);
+    check_head(1e-45f, 2, 2, SMOL_OK);
+}
+
+ON_LATENT_MODEL(heads_without_inputs_make_good_blobs)
+{
+    make_stats(model, STATS_GRAM, &stats);
+    for (size_t record = stats_output(&stats.header) + 1;
+         record < smol_stats_sensitivities(&stats.header); record++) {
+        store(STATS_GRAM);
+        memset(stats.bytes + smol_stats_offset(&stats.header, record), 0,
+               (size_t)smol_stats_bytes(&stats.header, record));
+        repair_stats(&stats);
+        memcpy(image.bytes, stats.bytes, stats.size);
+        assert_int_equal(convert(DTYPE_INT4), SMOL_OK);
+    }
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Calibration statistics of the model of tiny_blob.h, which tests damage, and conversions of that
- * model with them. Call make_tokenizer first. */
+/* Calibration statistics of models of tiny_blob.h, which tests damage, and conversions of these
+ * models with them. Call make_tokenizer first. */
 #ifndef SMOL_TESTS_UNIT_TINY_STATS_H
 #define SMOL_TESTS_UNIT_TINY_STATS_H
 
@@ -9,7 +9,7 @@
 #include "convert/weights/weights.h"
 #include "tests/unit/tiny_blob.h"
 
-enum { TINY_STATS_BYTES = 8192, TINY_TENSORS = 64, TINY_BLOB_BYTES = 1 << 18 };
+enum { TINY_STATS_BYTES = 16384, TINY_TENSORS = 64, TINY_BLOB_BYTES = 1 << 18 };
 
 /* The bytes of the file; the place of its records follows from `header`, which tests leave alone.
  */
@@ -19,13 +19,25 @@ struct tiny_stats {
     size_t size;
 };
 
+/* Returns the model of latent vectors, with narrow records. */
+static inline const struct blob_model *tiny_latent(void)
+{
+    static struct blob_model model;
+    model = latent_model();
+    model.intermediate_size = 9;
+    model.n_heads = 2;
+    model.latent.value_dim = 16;
+    return &model;
+}
+
 /* Returns the weights: numbers of similar size in each tensor. */
-static inline struct weights tiny_weights(const struct mix *mix, const struct stats_file *stats)
+static inline struct weights tiny_weights(const struct blob_model *model, const struct mix *mix,
+                                          const struct stats_file *stats)
 {
     static float values[19 * 35];
     static struct safetensors_tensor tensors[TINY_TENSORS];
     static const struct safetensors_tensor *sources[TINY_TENSORS];
-    size_t n = smol_tensor_count(&odd_model);
+    size_t n = smol_tensor_count(model);
     if (n > TINY_TENSORS)
         abort();
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
@@ -35,8 +47,8 @@ static inline struct weights tiny_weights(const struct mix *mix, const struct st
             .name = "tiny", .path = "tiny", .dtype = ST_F32, .data = (const uint8_t *)values};
         sources[i] = &tensors[i];
     }
-    return (struct weights){.family = smol_family_of(&odd_model, false),
-                            .model = &odd_model,
+    return (struct weights){.family = smol_family_of(model, false),
+                            .model = model,
                             .sources = sources,
                             .mix = mix,
                             .stats = stats};
@@ -68,13 +80,14 @@ static inline float *stats_element(struct tiny_stats *stats, size_t record, size
 
 /* Makes good statistics. Channel i of record r is 1 + (i + r) % 5 times a number that depends on
  * the token, plus its own noise. */
-static inline void make_stats(enum stats_kind kind, struct tiny_stats *stats)
+static inline void make_stats(const struct blob_model *model, enum stats_kind kind,
+                              struct tiny_stats *stats)
 {
     const struct mix none = {0};
-    const struct weights weights = tiny_weights(&none, NULL);
+    const struct weights weights = tiny_weights(model, &none, NULL);
     struct stats_header *header = &stats->header;
     *stats = (struct tiny_stats){.header = {.kind = kind, .n_tokens = 100, .n_windows = 1}};
-    smol_stats_describe(&odd_model, header);
+    smol_stats_describe(model, header);
     size_t n = smol_stats_count(header);
     stats->size = (size_t)smol_stats_offset(header, n);
     if (stats->size > sizeof stats->bytes ||
@@ -102,19 +115,19 @@ static inline smol_status keep_bytes(void *target, uint64_t offset, const void *
     return SMOL_OK;
 }
 
-/* Converts the tiny model to `dtype` with the statistics into blob (TINY_BLOB_BYTES), and sets
- * *size. */
-static inline smol_status convert_tiny(const struct stats_file *stats, enum blob_dtype dtype,
+/* Converts the model to `dtype` with the statistics into blob (TINY_BLOB_BYTES), and sets *size. */
+static inline smol_status convert_tiny(const struct blob_model *model,
+                                       const struct stats_file *stats, enum blob_dtype dtype,
                                        struct pool *pool, uint8_t *blob, size_t *size,
                                        smol_error *error)
 {
-    struct blob_contents contents = contents_of(&odd_model);
+    struct blob_contents contents = contents_of(model);
     const struct blob_sink sink = {keep_bytes, blob};
     struct blob_writer *writer = NULL;
-    smol_status status = smol_mix_make(&odd_model, dtype, &contents.mix, error);
+    smol_status status = smol_mix_make(model, dtype, &contents.mix, error);
     if (!status)
         status = smol_writer_open_sink(&sink, &contents, &writer, error);
-    const struct weights weights = tiny_weights(&contents.mix, stats);
+    const struct weights weights = tiny_weights(model, &contents.mix, stats);
     if (!status)
         status = smol_weights_write(&weights, pool, writer, true, error);
     if (status)
