@@ -259,8 +259,8 @@ typedef struct smol_model_info {
 SMOL_API smol_model_info smol_model_get_info(const smol_model *model);
 
 /* Points *text, terminated and owned by the model, at the text that is to be put before texts of
- * one kind that are to be embedded, such as "query". The checkpoint names the kinds. NULL: at that
- * for texts of no kind, which is "" for most models. Errors: USAGE (no such kind). */
+ * one kind that are to be embedded, such as "query". The checkpoint names the kinds. NULL: at the
+ * one for texts of no kind, which is "" for most models. Errors: USAGE (no such kind). */
 SMOL_API smol_status smol_model_prompt(const smol_model *model, const char *name, const char **text,
                                        smol_error *error);
 
@@ -445,7 +445,7 @@ SMOL_API smol_context_info smol_context_get_info(const smol_context *context);
  *
  * A block is found by all token ids from the start of the sequence to its end, which are compared.
  * smol_embed evaluates all tokens but adds their blocks. What smol_context_restore has read is not
- * added, nor is what follows it, because the bytes may be anybody's. */
+ * added, nor is what follows it, because the bytes may come from anyone. */
 
 typedef struct smol_prefix_cache_params {
     size_t max_bytes; /* of all blocks in the cache, those that contexts use included */
@@ -758,8 +758,8 @@ typedef enum smol_tool_part {
 typedef int smol_on_tool_part(void *user, smol_tool_part part, const char *text, size_t size);
 
 /* Creates a reader of one answer. `tools` is the terminated list that the conversation names; in
- * some styles it tells whether an argument such as 5 is a string. NULL: it is a number. Errors:
- * UNSUPPORTED (the model has no known style), USAGE (the list is not JSON). */
+ * some styles it determines whether an argument such as 5 is a string. NULL: it is a number.
+ * Errors: UNSUPPORTED (the model has no known style), USAGE (the list is not JSON). */
 SMOL_API smol_status smol_tool_reader_create(const smol_model *model, const char *tools,
                                              smol_on_tool_part *on_part, void *user,
                                              smol_tool_reader **reader, smol_error *error);

@@ -1,5 +1,5 @@
-/* Progress lines, see live_line.h. */
-#include "cli/live_line.h"
+/* Progress lines, see terminal.h. */
+#include "cli/terminal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -38,6 +38,13 @@ struct option_rule {
     const char *const *choices; /* ends with NULL */
 };
 
+/* A row of a table of options, for macros: clang-format puts each field of one in braces on a line
+ * of its own there. */
+#define OPTION_ROW(...)                                                                            \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
 /* The number of elements of a table of options. A table that is too long does not compile. */
 enum { OPTION_MAX_RULES = 48 };
 #define OPTION_RULES(rules)                                                                        \

@@ -359,3 +359,18 @@ smol_status smol_sandbox_enter(enum sandbox_mode mode, const char *output, unsig
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                      "--sandbox require: %s: use --sandbox on to run nevertheless", state + 4);
 }
+
+smol_status smol_sandbox_start(const char *program, int chosen, const char *output, unsigned rights,
+                               struct sandbox *sandbox, smol_error *error)
+{
+    enum sandbox_mode mode = (enum sandbox_mode)(chosen ? chosen - 1 : SANDBOX_ON);
+    smol_status status = chosen ? SMOL_OK : smol_sandbox_from_environment(&mode, error);
+    if (!status)
+        status = smol_sandbox_enter(mode, output, rights, sandbox, error);
+    if (!status && smol_sandbox_is_weak(sandbox)) {
+        char state[200];
+        smol_sandbox_describe(sandbox, state, sizeof state);
+        fprintf(stderr, "%s: warning: sandbox: %s\n", program, state);
+    }
+    return status;
+}

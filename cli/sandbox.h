@@ -41,6 +41,12 @@ smol_status smol_sandbox_enter(enum sandbox_mode mode, const char *output, unsig
  * `off`, SANDBOX_ON if it is unset or empty. Errors: USAGE (another value). */
 smol_status smol_sandbox_from_environment(enum sandbox_mode *mode, smol_error *error);
 
+/* Enters the sandbox in the mode that a program's option chose, an enum sandbox_mode counted from
+ * 1, or if that is 0, in that of the environment. Prints a warning if a part is missing although
+ * the system supports it. Errors: those of both functions. */
+smol_status smol_sandbox_start(const char *program, int chosen, const char *output, unsigned rights,
+                               struct sandbox *sandbox, smol_error *error);
+
 /* Writes a description of what is restricted and what is not, for people, to text[0..size). */
 void smol_sandbox_describe(const struct sandbox *sandbox, char *text, size_t size);
 

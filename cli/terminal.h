@@ -22,4 +22,18 @@ size_t smol_terminal_columns(void);
  * the previous one, otherwise 1. */
 size_t smol_terminal_width(uint32_t code_point);
 
+/* live_line.c: a progress line on standard error, redrawn in place. */
+struct live_line {
+    bool shown;
+    int width; /* as last drawn */
+};
+
+/* Starts a line, which stays hidden with `quiet` or if standard error is not a terminal. */
+struct live_line smol_live_line_start(bool quiet);
+/* Draws the line: at most 79 ASCII characters. */
+void smol_live_line_draw(struct live_line *line, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Erases the line. Call it before anything else is printed. */
+void smol_live_line_end(struct live_line *line);
+
 #endif

@@ -37,6 +37,24 @@ static inline uint32_t packed_number(const uint8_t **at)
     }
 }
 
+/* A run of characters that have a value in common. */
+struct packed_run {
+    uint32_t first, last, value;
+};
+
+/* Reads the next run of a packed table of runs, ascending: the first and the last character, each
+ * as the step from the number before, and the value. *run starts as zeros. Returns false at the
+ * end. */
+static inline bool packed_run_next(struct packed_run *run, const uint8_t **at, const uint8_t *end)
+{
+    if (*at == end)
+        return false;
+    run->first = run->last + packed_number(at);
+    run->last = run->first + packed_number(at);
+    run->value = packed_number(at);
+    return true;
+}
+
 /* Returns whether one of the ranges in a packed table, which is not empty, contains a code point:
  * the first and the last code point of each, as the step from the number before. Reads the table up
  * to the code point. */

@@ -48,6 +48,17 @@ void *smol_reallocarray(void *memory, size_t n, size_t size)
     return __builtin_mul_overflow(n, size, &total) ? NULL : smol_realloc(memory, total);
 }
 
+void *smol_grow(void *items, size_t n, size_t *capacity, size_t size)
+{
+    if (n < *capacity)
+        return items;
+    size_t larger = *capacity ? 2 * *capacity : 64;
+    void *moved = smol_reallocarray(items, larger, size);
+    if (moved)
+        *capacity = larger;
+    return moved;
+}
+
 void *smol_aligned_alloc(size_t alignment, size_t size)
 {
     if (source.allocate)

@@ -48,6 +48,11 @@ FREED_WITH_SMOL_FREE char *smol_strndup(const char *text, size_t n);
 void *smol_realloc(void *memory, size_t size); /* not for memory of smol_aligned_alloc */
 void *smol_reallocarray(void *memory, size_t n, size_t size);
 
+/* Makes room for one more element in an array of n elements of `size` bytes, and doubles *capacity
+ * if it is full. Returns the array, which may have moved, or NULL if memory runs out: then `items`
+ * is still valid. */
+void *smol_grow(void *items, size_t n, size_t *capacity, size_t size);
+
 /* Allocate and free zeros, aligned to 64 bytes, of which most may never be written: with the C
  * library, the system provides pages at their first use. Freeing requires the size. */
 void *smol_zeros_new(size_t size);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "cli/clock.h"
 #include "common/file.h"
 #include "common/pool.h"
 #include "convert/base/progress.h"
@@ -268,18 +269,11 @@ static smol_status write_blob(struct conversion *c, const char *output,
     return status ? status : write_weights(c, options->quiet, error);
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 smol_status smol_convert(const char *input, const char *output,
                          const struct convert_options *options, smol_error *error)
 {
     struct conversion conversion = {0};
-    double start = now();
+    double start = clock_seconds();
     const struct goal *goal = &options->goal;
     smol_status status = open_source(&conversion, input, &options->source, options->dtype,
                                      options->n_threads, error);
@@ -298,17 +292,17 @@ smol_status smol_convert(const char *input, const char *output,
     if (!status)
         status = write_blob(&conversion, output, options, error);
     status = smol_source_settle(&conversion.source, status, error);
-    double written = now();
+    double written = clock_seconds();
     if (!status)
         status = finish_blob(&conversion, error);
-    double synced = now();
+    double synced = clock_seconds();
     uint64_t size = smol_shards_size(&conversion.source.shards);
     if (!status && conversion.source.template.reason)
         smol_progress_no_chat(output, conversion.source.template.place,
                               conversion.source.template.reason);
     close_conversion(&conversion);
     if (!status && !options->quiet)
-        smol_progress_summary(size, now() - start - (synced - written), synced - written);
+        smol_progress_summary(size, clock_seconds() - start - (synced - written), synced - written);
     return status;
 }
 

@@ -1,10 +1,12 @@
 /* Reads how a reranker scores a pair of texts, see ranker.h. */
 #include "convert/ranker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
+#include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/tensor.h"
 
 static smol_status find(const struct source *source, const char *name,
@@ -30,27 +32,44 @@ static bool is_piece(const json_t *piece, const json_t *token, const char *text,
            (type < 0 || json_integer_value(json_object_get(part, "type_id")) == type);
 }
 
-/* Returns whether the tokenizer puts a pair together as: tokens before, a text, the separator, the
- * other text, the separator, which have type 1 from the other text on if the model has types. */
-static bool pairs_like_bert(const struct source *source)
+/* Returns how a template puts a pair together, of the pieces before the text A and `n` more. */
+static enum embedder_pair form_of(const json_t *pieces, size_t before, const int types[2])
 {
-    int first = source->types ? 0 : -1, second = source->types ? 1 : -1;
+    size_t n = json_array_size(pieces);
+    const json_t *end = json_object_get(
+        json_object_get(json_array_get(pieces, n ? n - 1 : 0), "SpecialToken"), "id");
+    size_t n_between = n >= before + 3 ? n - before - 3 : 0;
+    bool fits = end && (n_between == 1 || n_between == 2) &&
+                is_piece(json_array_get(pieces, before), NULL, "A", types[0]) &&
+                is_piece(json_array_get(pieces, n - 2), NULL, "B", types[1]) &&
+                is_piece(json_array_get(pieces, n - 1), end, NULL, types[1]);
+    for (size_t i = 0; i < n_between && fits; i++)
+        fits = is_piece(json_array_get(pieces, before + 1 + i), end, NULL, types[0]);
+    return !fits ? PAIR_NONE : n_between == 1 ? PAIR_SEPARATED : PAIR_DOUBLED;
+}
+
+/* Returns how the tokenizer puts a pair together: tokens before, a text, the separator once or
+ * twice, the other text, the separator. If the model tells types of tokens apart, the second one
+ * begins with the other text or, where a model knows only the first, nowhere. PAIR_NONE: in another
+ * way. */
+static enum embedder_pair pair_of(const struct source *source)
+{
+    const struct safetensors_tensor *rows = source->types;
+    bool second = source->config.family->types_pairs;
+    bool typed = rows && (second || rows->shape[0] > 1);
+    const int types[2] = {typed ? 0 : -1, typed ? second : -1};
     const struct text_rules *rules = &source->tokenizer_rules.text;
     const json_t *processor = json_object_get(source->tokenizer_json.object, "post_processor");
     const char *type = json_string_value(json_object_get(processor, "type"));
     if (rules->n_after != 1 || !type)
-        return false;
+        return PAIR_NONE;
     if (strcmp(type, "BertProcessing") == 0)
-        return true;
-    const json_t *pieces = json_object_get(processor, "pair");
-    size_t n = json_array_size(pieces), at = n - 4;
-    const json_t *end = json_object_get(
-        json_object_get(json_array_get(pieces, n ? n - 1 : 0), "SpecialToken"), "id");
-    return strcmp(type, "TemplateProcessing") == 0 && n == rules->n_before + 4 && end &&
-           is_piece(json_array_get(pieces, at), NULL, "A", first) &&
-           is_piece(json_array_get(pieces, at + 1), end, NULL, first) &&
-           is_piece(json_array_get(pieces, at + 2), NULL, "B", second) &&
-           is_piece(json_array_get(pieces, at + 3), end, NULL, second);
+        return types[1] ? PAIR_SEPARATED : PAIR_NONE;
+    if (strcmp(type, "RobertaProcessing") == 0)
+        return types[1] == 1 ? PAIR_NONE : PAIR_DOUBLED;
+    if (strcmp(type, "TemplateProcessing") != 0)
+        return PAIR_NONE;
+    return form_of(json_object_get(processor, "pair"), rules->n_before, types);
 }
 
 /* Takes what the second text's tokens have instead of the first type. */
@@ -119,71 +138,67 @@ static smol_status fold_norm(const struct safetensors_tensor *weight,
                               weight->path, weight->name);
 }
 
-/* Adds the classifier, whose inputs are those of the layer before. */
-static smol_status add_classifier(struct source *source, smol_error *error)
+/* Adds layer `i` of the score: its weight and, unless it has none, its bias. *weight is the former.
+ */
+static smol_status add_layer(struct source *source, size_t i, bool biased,
+                             const struct safetensors_tensor **weight, smol_error *error)
 {
+    const struct family *family = source->config.family;
     struct embedder_parts *parts = &source->encoder.parts;
-    const struct safetensors_tensor *weight = NULL, *bias = NULL;
-    smol_status status = find(source, "classifier.weight", &weight, error);
-    if (!status)
-        status = find(source, "classifier.bias", &bias, error);
+    const struct safetensors_tensor *bias = NULL;
+    uint32_t inputs = i > 0 ? parts->dense[i - 1].outputs : source->config.model.hidden_size;
+    enum dense_activation activation = i > 0 ? DENSE_IDENTITY : family->score_activation;
+    char name[MAX_CHECKPOINT_NAME];
+    snprintf(name, sizeof name, "%s.weight", family->score_layers[i]);
+    smol_status status = find(source, name, weight, error);
+    snprintf(name, sizeof name, "%s.bias", family->score_layers[i]);
+    if (!status && biased)
+        status = find(source, name, &bias, error);
     return status ? status
-                  : smol_embedder_add_dense(parts, parts->dense[0].outputs, DENSE_IDENTITY, weight,
-                                            bias, error);
+                  : smol_embedder_add_dense(parts, inputs, activation, *weight, bias, error);
 }
 
-/* BERT: the pooler, whose activation is tanh, and the classifier. */
-static smol_status read_bert(struct source *source, smol_error *error)
+/* ModernBERT's norm, between the layers. */
+static smol_status read_norm(struct source *source, smol_error *error)
 {
-    const struct safetensors_tensor *pooler = NULL, *bias = NULL;
-    smol_status status = find(source, "bert.pooler.dense.weight", &pooler, error);
-    if (!status)
-        status = find(source, "bert.pooler.dense.bias", &bias, error);
-    if (!status)
-        status = smol_embedder_add_dense(&source->encoder.parts, source->config.model.hidden_size,
-                                         DENSE_TANH, pooler, bias, error);
-    if (!status)
-        status = add_classifier(source, error);
-    return status ? status : take_types(source, error);
+    const struct safetensors_tensor *norm = NULL, *bias = NULL;
+    smol_status status = find_vector(source, "head.norm.weight", &norm, error);
+    if (!status && source->config.norm_biased)
+        status = find_vector(source, "head.norm.bias", &bias, error);
+    return status ? status : fold_norm(norm, bias, &source->encoder.parts.dense[1], error);
 }
 
-/* ModernBERT: a layer with GELU and a norm, and the classifier. */
-static smol_status read_modern_bert(struct source *source, smol_error *error)
+/* Reads the layer before the classifier, and that. */
+static smol_status read_layers(struct source *source, smol_error *error)
 {
-    struct embedder_parts *parts = &source->encoder.parts;
     const struct config *config = &source->config;
-    const struct safetensors_tensor *dense = NULL, *bias = NULL, *norm = NULL, *norm_bias = NULL;
-    smol_status status = find(source, "head.dense.weight", &dense, error);
-    if (!status && config->score_biased)
-        status = find(source, "head.dense.bias", &bias, error);
-    if (!status)
-        status = find_vector(source, "head.norm.weight", &norm, error);
-    if (!status && config->norm_biased)
-        status = find_vector(source, "head.norm.bias", &norm_bias, error);
-    if (!status)
-        status = smol_embedder_add_dense(parts, config->model.hidden_size, DENSE_GELU_NORM, dense,
-                                         bias, error);
-    if (!status && parts->dense[0].outputs != config->model.hidden_size)
+    const struct family *family = config->family;
+    const struct safetensors_tensor *dense = NULL, *classifier = NULL;
+    bool biased = !family->norms_score || config->score_biased;
+    smol_status status = add_layer(source, 0, biased, &dense, error);
+    if (!status && source->encoder.parts.dense[0].outputs != config->model.hidden_size)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %s has a shape other than config.json calls for", dense->path,
                          dense->name);
     if (!status)
-        status = add_classifier(source, error);
-    return status ? status : fold_norm(norm, norm_bias, &parts->dense[1], error);
+        status = add_layer(source, 1, true, &classifier, error);
+    if (!status && family->norms_score)
+        status = read_norm(source, error);
+    return !status && family->types_pairs ? take_types(source, error) : status;
 }
 
 static smol_status read_encoder(struct source *source, smol_error *error)
 {
     struct embedder_parts *parts = &source->encoder.parts;
-    if (!pairs_like_bert(source))
+    parts->pair = pair_of(source);
+    if (parts->pair == PAIR_NONE)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: post_processor: pairs of texts other than BERT's are not supported",
+                         "%s: post_processor: pairs of texts other than BERT's and RoBERTa's are "
+                         "not supported",
                          source->tokenizer_json.path);
-    parts->pair = PAIR_SEPARATED;
     parts->separator = source->tokenizer_rules.text.after[0];
     source->encoder.encoder.pooling = source->config.score_pooling;
-    return source->config.family->norms_score ? read_modern_bert(source, error)
-                                              : read_bert(source, error);
+    return read_layers(source, error);
 }
 
 /* --- decoders that answer yes or no ---------------------------------------------------------- */

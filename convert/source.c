@@ -219,8 +219,8 @@ static smol_status check_ahead(const struct source *source, enum blob_dtype dtyp
     const struct blob_model *model = &source->config.model;
     if (model->context_length > ENCODER_MAX_CONTEXT)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s/%s: max_position_embeddings is %u: encoders of at most %d positions "
-                         "are supported",
+                         "%s/%s: %u positions (max_position_embeddings): encoders of at most %d "
+                         "positions are supported",
                          source->folder, source->config_name, model->context_length,
                          ENCODER_MAX_CONTEXT);
     bool calibrated = source->calibration && strcmp(source->calibration, "none") != 0;
@@ -298,6 +298,25 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
     return status;
 }
 
+/* Leaves out the first rows of an encoder's positions, which no token of a text has. */
+static void drop_positions(struct source *source)
+{
+    const struct config *config = &source->config;
+    struct safetensors *all = &source->shards.all;
+    uint64_t n = config->skipped_positions, rows = config->model.context_length + n;
+    for (size_t i = 0; i < all->n_tensors && n > 0; i++) {
+        struct safetensors_tensor *tensor = &all->tensors[i];
+        if (strcmp(tensor->name, config->family->names[ROLE_POSITIONS]) != 0 || tensor->rank != 2 ||
+            tensor->shape[0] != rows)
+            continue;
+        uint64_t bytes = tensor->size / rows * n;
+        tensor->shape[0] -= n;
+        tensor->data += bytes;
+        tensor->begin += bytes;
+        tensor->size -= bytes;
+    }
+}
+
 static smol_status map_tensors(struct source *source, smol_error *error)
 {
     struct blob_model *model = &source->config.model;
@@ -308,6 +327,7 @@ static smol_status map_tensors(struct source *source, smol_error *error)
         status = smol_fused_split(config->family, model, &source->shards.all, error);
     if (status)
         return status;
+    drop_positions(source);
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");
@@ -364,6 +384,38 @@ static smol_status check_tokenizer(struct source *source, smol_error *error)
         status =
             smol_tokenizer_check_rules(json->object, json->path, &source->tokenizer_rules, error);
     return status;
+}
+
+/* Returns whether texts have a token unless they spell its name: all but special ones, those around
+ * each text, and the one for what is unknown. */
+static bool is_common(const struct text_rules *rules, const json_t *added, uint32_t id)
+{
+    const json_t *unknown =
+        json_object_getn(rules->vocab, rules->unknown.data, rules->unknown.size);
+    bool special = false, common = unknown && json_integer_value(unknown) == (json_int_t)id;
+    for (size_t i = 0; i < json_array_size(added); i++) {
+        const json_t *token = json_array_get(added, i);
+        special = special || (json_is_true(json_object_get(token, "special")) &&
+                              json_integer_value(json_object_get(token, "id")) == (json_int_t)id);
+    }
+    for (size_t i = 0; i < rules->n_before; i++)
+        common = common || rules->before[i] == id;
+    for (size_t i = 0; i < rules->n_after; i++)
+        common = common || rules->after[i] == id;
+    return common || !special;
+}
+
+/* Refuses positions that depend on the token of padding, which has none, where texts have it. */
+static smol_status check_padding(const struct source *source, smol_error *error)
+{
+    uint32_t n = source->config.skipped_positions;
+    const json_t *added = json_object_get(source->tokenizer_json.object, "added_tokens");
+    if (n == 0 || !is_common(&source->tokenizer_rules.text, added, n - 1))
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "%s/%s: pad_token_id %u is not a special token that texts lack, and such a "
+                     "token has no position in this family",
+                     source->folder, source->config_name, n - 1);
 }
 
 static smol_status open_template(struct source *source, const struct source_options *options,
@@ -503,6 +555,8 @@ smol_status smol_source_open(const char *input, const struct source_options *opt
         status = open_adapter(source, &options->lora, error);
     if (!status)
         status = check_tokenizer(source, error);
+    if (!status)
+        status = check_padding(source, error);
     if (!status && source->config.score)
         status = smol_ranker_read(source, error);
     if (!status)

@@ -1,5 +1,5 @@
-/* Changes of single characters, see character_map.h. */
-#include "format/character_map.h"
+/* Changes of single characters, see text_tables.h. */
+#include "format/text_tables.h"
 
 #include "common/utf8.h"
 

@@ -1,5 +1,5 @@
-/* Changes of grapheme clusters, see clusters.h. */
-#include "format/clusters.h"
+/* Changes of grapheme clusters, see text_tables.h. */
+#include "format/text_tables.h"
 
 #include <inttypes.h>
 #include <string.h>

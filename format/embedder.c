@@ -44,12 +44,22 @@ uint32_t smol_embedder_width(const struct embedder *embedder, uint32_t hidden_si
     return header && header->n_dense > 0 ? header->dense[header->n_dense - 1].outputs : hidden_size;
 }
 
+static bool has_activation(const struct blob_embedder *header, enum dense_activation activation)
+{
+    bool found = false;
+    for (size_t i = 0; i < EMBEDDER_MAX_DENSE; i++)
+        found = found || header->dense[i].activation == (uint32_t)activation;
+    return found;
+}
+
 bool smol_embedder_is_normed(const struct blob_embedder *header)
 {
-    bool normed = false;
-    for (size_t i = 0; i < EMBEDDER_MAX_DENSE; i++)
-        normed = normed || header->dense[i].activation == DENSE_GELU_NORM;
-    return normed;
+    return has_activation(header, DENSE_GELU_NORM);
+}
+
+bool smol_embedder_is_doubled(const struct blob_embedder *header)
+{
+    return header->pair == PAIR_DOUBLED || has_activation(header, DENSE_RELU);
 }
 
 /* --- the header --------------------------------------------------------------------------- */
@@ -66,12 +76,13 @@ static bool dense_is_valid(const struct blob_embedder *header, size_t i)
 
 static bool pair_is_valid(const struct blob_embedder *header, const struct blob_model *model)
 {
-    bool separated = header->pair == PAIR_SEPARATED;
+    bool typed = header->pair == PAIR_SEPARATED;
+    bool separated = typed || header->pair == PAIR_DOUBLED;
     bool one = header->n_dense > 0 && header->n_dense <= EMBEDDER_MAX_DENSE &&
                header->dense[header->n_dense - 1].outputs == 1;
     return header->score < SCORE_KINDS && header->pair < PAIR_KINDS &&
            (header->score == SCORE_NONE) == (header->pair == PAIR_NONE) &&
-           (header->score == SCORE_NONE || one) && header->has_types <= separated &&
+           (header->score == SCORE_NONE || one) && header->has_types <= typed &&
            (separated ? header->separator < model->vocab_size : header->separator == 0);
 }
 

@@ -47,6 +47,9 @@ smol_status smol_embedder_open(const void *data, uint64_t size, const struct blo
 /* Returns whether a layer has DENSE_GELU_NORM, which FEATURE_NORMED stands for. */
 bool smol_embedder_is_normed(const struct blob_embedder *header);
 
+/* Returns whether there is something that FEATURE_DOUBLED stands for. */
+bool smol_embedder_is_doubled(const struct blob_embedder *header);
+
 /* Returns string `i` of those of the section. */
 const char *smol_embedder_string(const struct embedder *embedder, size_t i);
 

@@ -1,12 +1,11 @@
-/* Mixtures of experts, see experts.h. */
-#include "format/experts.h"
+/* Mixtures of experts, see model.h. */
+#include "format/model.h"
 
 #include <math.h>
 #include <stddef.h>
 
 #include "common/number.h"
 #include "format/layout.h"
-#include "format/model.h"
 
 _Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
 

@@ -71,11 +71,12 @@ enum blob_feature {
     FEATURE_HYBRID = 1 << 15, /* SECTION_HYBRID: layers with a state attend too; with STATES */
     FEATURE_LATENT = 1 << 16, /* SECTION_LATENT: attention to latent vectors; with FEATURE_BLOCKS */
     FEATURE_NORMED = 1 << 17, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
+    FEATURE_DOUBLED = 1 << 18, /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
                      FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
-                     FEATURE_LATENT | FEATURE_NORMED,
+                     FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED,
 };
 
 enum section_kind {
@@ -331,6 +332,7 @@ enum dense_activation {
     DENSE_IDENTITY,
     DENSE_TANH,
     DENSE_GELU_NORM, /* FEATURE_NORMED: GELU, then a LayerNorm without weights */
+    DENSE_RELU,      /* FEATURE_DOUBLED */
     DENSE_ACTIVATIONS
 };
 
@@ -347,7 +349,7 @@ struct blob_embedder {
                               * model's dtype is that, else of bf16; and f32[outputs] if has_bias */
     uint32_t score;          /* enum embedder_score */
     uint32_t pair;           /* enum embedder_pair, not 0 if and only if `score` is not */
-    uint32_t separator;      /* PAIR_SEPARATED: the token after each text; else 0 */
+    uint32_t separator;      /* PAIR_SEPARATED, PAIR_DOUBLED: the token after each text; else 0 */
     uint32_t has_types;      /* 1: f32[hidden_size], added to the embedding of each token after the
                               * first separator; with PAIR_SEPARATED only */
     struct blob_dense dense[2];
@@ -364,7 +366,13 @@ enum embedder_score {
     SCORE_LOGISTIC, /* 1 / (1 + exp(-x)) of it */
     SCORE_KINDS
 };
-enum embedder_pair { PAIR_NONE, PAIR_SEPARATED, PAIR_TEXTS, PAIR_KINDS };
+enum embedder_pair {
+    PAIR_NONE,
+    PAIR_SEPARATED, /* a token after each text */
+    PAIR_TEXTS,     /* in a text */
+    PAIR_DOUBLED,   /* FEATURE_DOUBLED: like PAIR_SEPARATED, but two tokens between the texts */
+    PAIR_KINDS
+};
 
 /* Sampling defaults of the checkpoint: `inspect` shows them, and they apply only on request. */
 enum generation_field {

@@ -1,8 +1,7 @@
-/* Attention and states side by side, see hybrid.h. */
-#include "format/hybrid.h"
+/* Attention and states side by side, see model.h. */
+#include "format/model.h"
 
 #include "common/number.h"
-#include "format/model.h"
 
 static smol_status check_scales(const struct blob_hybrid *h, smol_error *error)
 {

@@ -4,9 +4,8 @@
 #include <stdio.h>
 
 #include "common/checked.h"
-#include "format/experts.h"
 #include "format/latent.h"
-#include "format/states.h"
+#include "format/model.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
 enum extent {

@@ -1,4 +1,5 @@
-/* Hyper-parameters: their ranges, and the implicit values of the plain Llama block. */
+/* Hyper-parameters: their ranges, the implicit values of the plain Llama block, and what follows
+ * from them for layers with experts and states. */
 #ifndef SMOL_FORMAT_MODEL_H
 #define SMOL_FORMAT_MODEL_H
 
@@ -61,5 +62,63 @@ const char *smol_activation_name(enum activation activation);
 
 /* Returns the number of floats in the section inv_freq, in all tables. */
 size_t smol_inv_freq_count(const struct blob_model *model);
+
+/* --- experts.c: the section of struct blob_experts ------------------------------------------ */
+
+/* Checks model->experts, of a file that requires FEATURE_EXPERTS, against itself and the checked
+ * model. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_experts_check(const struct blob_model *model, smol_error *error);
+
+/* Returns whether a layer has experts. */
+bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer);
+
+/* Returns the number of layers that have. */
+uint32_t smol_experts_layers(const struct blob_model *model);
+
+/* Returns the intermediate size of a layer's MLP, in a sparse layer of the one beside the experts,
+ * or 0 if it has none. */
+uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer);
+
+/* Returns the number of weights that a token uses: all but those of the experts that it does not.
+ */
+uint64_t smol_experts_active(const struct blob_model *model);
+
+/* Returns a name such as "softmax". */
+const char *smol_scoring_name(enum expert_scoring scoring);
+
+/* --- hybrid.c: attention and states side by side, struct blob_hybrid ------------------------ */
+
+/* Checks model->hybrid, of a file that requires FEATURE_HYBRID, against itself and the checked
+ * model. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_hybrid_check(const struct blob_model *model, smol_error *error);
+
+/* Returns the name of a place of the norm, such as "late". */
+const char *smol_mixer_norm_name(enum mixer_norm norm);
+
+/* --- states.c: states of sequences, struct blob_states -------------------------------------- */
+
+/* Checks model->states, of a file that requires FEATURE_STATES, against itself and the checked
+ * model. `layers` (n_layers) are bits of enum layer_bit, or NULL. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_states_check(const struct blob_model *model, const uint8_t *layers,
+                              smol_error *error);
+
+/* Returns the number of layers with a state. */
+uint32_t smol_states_count(const struct blob_model *model);
+
+/* Return the rows of ROLE_MIXER_IN, the channels of a layer's convolution, and the width of its
+ * output before the last product. */
+uint64_t smol_states_inputs(const struct blob_model *model);
+uint64_t smol_states_channels(const struct blob_model *model);
+uint64_t smol_states_width(const struct blob_model *model);
+
+/* Returns the floats of a layer's state of one sequence: the convolution's window (taps - 1,
+ * channels), then, for each head, the slices of smol_states_slices (size, 16 channels). */
+uint64_t smol_states_floats(const struct blob_model *model);
+
+/* Returns the slices of a head: each has the states of 16 channels, the last one of fewer. */
+uint32_t smol_states_slices(const struct blob_model *model);
+
+/* Returns the name of a kind, such as "short_conv". */
+const char *smol_state_name(enum state_kind kind);
 
 #endif

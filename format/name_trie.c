@@ -1,5 +1,5 @@
-/* The check of a trie, see name_trie.h. */
-#include "format/name_trie.h"
+/* The check of a trie, see text_tables.h. */
+#include "format/text_tables.h"
 
 #include <inttypes.h>
 

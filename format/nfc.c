@@ -1,7 +1,8 @@
-/* Normalization forms C and D, see nfc.h (Unicode Standard Annex 15). Most characters never change.
- * A segment that may change is one such character, to which marks can attach, and all characters
- * after it that may join it. It is decomposed, its marks are sorted, and it is composed again. */
-#include "format/nfc.h"
+/* Normalization forms C and D, see text_tables.h (Unicode Standard Annex 15). Most characters never
+ * change. A segment that may change is one such character, to which marks can attach, and all
+ * characters after it that may join it. It is decomposed, its marks are sorted, and it is composed
+ * again. */
+#include "format/text_tables.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -190,59 +191,11 @@ static void write(const struct nfc_segment *segment, struct buffer *out)
 
 /* --- the text ------------------------------------------------------------------------------- */
 
-/* Returns whether the first character of text[0..size), size > 0, joins the preceding one. Sets
- * *length to its bytes. */
-static bool joins(const struct nfc_tables *tables, const uint8_t *text, size_t size, size_t *length)
-{
-    uint32_t point;
-    *length = 1;
-    if (text[0] < 0x80)
-        return false;
-    *length = smol_utf8_decode(text, size, &point);
-    return letter_of(tables, point)->joins;
-}
-
-size_t smol_nfc_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size)
-{
-    size_t base = 0, length;
-    for (size_t i = 0; i < size; i += length) {
-        if (joins(tables, text + i, size - i, &length))
-            return base;
-        base = i;
-    }
-    return size;
-}
-
-void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size, struct buffer *out)
-{
-    struct nfc_segment segment = {.tables = tables};
-    while (size > 0) {
-        size_t start = smol_nfc_unchanged(tables, text, size), length;
-        smol_buffer_add(out, (const char *)text, start);
-        size_t end = start;
-        if (end < size && !joins(tables, text + end, size - end, &length))
-            end += length;
-        while (end < size && joins(tables, text + end, size - end, &length))
-            end += length;
-        out->failed = out->failed || !fill(&segment, text + start, end - start);
-        if (out->failed)
-            break;
-        reorder(&segment);
-        recompose(&segment);
-        write(&segment, out);
-        text += end;
-        size -= end;
-    }
-    smol_free(segment.marks);
-    smol_free(segment.scratch);
-}
-
-/* --- form D --------------------------------------------------------------------------------- */
-
-/* Returns whether the first character of text[0..size), size > 0, decomposes or can change places.
- * Sets *length to its bytes. */
-static bool decomposes(const struct nfc_tables *tables, const uint8_t *text, size_t size,
-                       size_t *length)
+/* Returns whether the first character of text[0..size), size > 0, may change the text before it, or
+ * change itself: in form C by joining the preceding character, in form D by being decomposed or
+ * moved. Sets *length to its bytes. */
+static bool changes(const struct nfc_tables *tables, bool composes, const uint8_t *text,
+                    size_t size, size_t *length)
 {
     uint32_t point;
     *length = 1;
@@ -250,29 +203,39 @@ static bool decomposes(const struct nfc_tables *tables, const uint8_t *text, siz
         return false;
     *length = smol_utf8_decode(text, size, &point);
     const struct nfc_letter *letter = letter_of(tables, point);
-    return letter->length || letter->combining_class || is_syllable(point);
+    return composes ? letter->joins
+                    : letter->length || letter->combining_class || is_syllable(point);
 }
 
-size_t smol_nfd_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size)
+size_t smol_normal_unchanged(const struct nfc_tables *tables, bool composes, const uint8_t *text,
+                             size_t size)
 {
-    size_t i = 0, length;
-    while (i < size && !decomposes(tables, text + i, size - i, &length))
-        i += length;
-    return i;
+    size_t base = 0, length;
+    for (size_t i = 0; i < size; i += length) {
+        if (changes(tables, composes, text + i, size - i, &length))
+            return composes ? base : i;
+        base = i;
+    }
+    return size;
 }
 
-void smol_nfd(const struct nfc_tables *tables, const uint8_t *text, size_t size, struct buffer *out)
+void smol_normalize_text(const struct nfc_tables *tables, bool composes, const uint8_t *text,
+                         size_t size, struct buffer *out)
 {
     struct nfc_segment segment = {.tables = tables};
     while (size > 0) {
-        size_t start = smol_nfd_unchanged(tables, text, size), end = start, length;
+        size_t start = smol_normal_unchanged(tables, composes, text, size), end = start, length;
         smol_buffer_add(out, (const char *)text, start);
-        while (end < size && decomposes(tables, text + end, size - end, &length))
+        if (composes && end < size && !changes(tables, true, text + end, size - end, &length))
+            end += length;
+        while (end < size && changes(tables, composes, text + end, size - end, &length))
             end += length;
         out->failed = out->failed || !fill(&segment, text + start, end - start);
         if (out->failed)
             break;
         reorder(&segment);
+        if (composes)
+            recompose(&segment);
         write(&segment, out);
         text += end;
         size -= end;

@@ -11,12 +11,9 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "format/delta.h"
-#include "format/experts.h"
-#include "format/hybrid.h"
 #include "format/latent.h"
 #include "format/model.h"
 #include "format/sections.h"
-#include "format/states.h"
 
 static smol_status damaged(const struct blob *blob, smol_error *error, const char *what,
                            uint64_t offset)
@@ -275,9 +272,11 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
 {
     smol_error reason;
     bool normed = blob->header->required_features & FEATURE_NORMED;
+    bool doubled = blob->header->required_features & FEATURE_DOUBLED;
     if (!(blob->header->required_features & FEATURE_EMBEDDER))
-        return normed
-                   ? damaged_features(blob, error, "the normed feature without that of an embedder")
+        return normed || doubled
+                   ? damaged_features(blob, error,
+                                      "the normed or doubled feature without that of an embedder")
                    : SMOL_OK;
     smol_status status = take(blob, SECTION_EMBEDDER, 1, (const void **)&blob->embedder_section,
                               &blob->n_embedder, error);
@@ -289,6 +288,9 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
     if (smol_embedder_is_normed(blob->embedder.header) != normed)
         return damaged_section(blob, error, SECTION_EMBEDDER,
                                "its activations and the normed feature contradict each other");
+    if (smol_embedder_is_doubled(blob->embedder.header) != doubled)
+        return damaged_section(blob, error, SECTION_EMBEDDER,
+                               "its fields and the doubled feature contradict each other");
     return SMOL_OK;
 }
 

@@ -1,10 +1,9 @@
-/* States of sequences, see states.h. */
-#include "format/states.h"
+/* States of sequences, see model.h. */
+#include "format/model.h"
 
 #include <stdbool.h>
 
 #include "format/layout.h"
-#include "format/model.h"
 
 _Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
 

@@ -5,11 +5,9 @@
 
 #include "common/hash.h"
 #include "common/number.h"
-#include "format/experts.h"
 #include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
-#include "format/states.h"
 
 _Static_assert((int)STATS_LAYERS == (int)MODEL_MAX_LAYERS, "a bit for each layer");
 

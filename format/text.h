@@ -8,11 +8,8 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
-#include "format/character_map.h"
-#include "format/clusters.h"
 #include "format/format.h"
-#include "format/name_trie.h"
-#include "format/nfc.h"
+#include "format/text_tables.h"
 
 /* The header is a copy; all pointers point into the section, which must outlive the struct. */
 struct text_tables {

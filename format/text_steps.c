@@ -106,7 +106,7 @@ static bool changes_nothing(const struct text_tables *tables, const struct text_
     case STEP_PREPEND_UNLESS:
         return starts_with(text, size, pattern, step->text);
     case STEP_NFD:
-        return smol_nfd_unchanged(&tables->nfc, text, size) == size;
+        return smol_normal_unchanged(&tables->nfc, false, text, size) == size;
     case STEP_MAP:
         map = text_map(tables, step->start);
         return smol_character_map_unchanged(&map, text, size);
@@ -117,7 +117,7 @@ static bool changes_nothing(const struct text_tables *tables, const struct text_
     case STEP_TRIM:
         return false;
     default:
-        return smol_nfc_unchanged(&tables->nfc, text, size) == size;
+        return smol_normal_unchanged(&tables->nfc, true, text, size) == size;
     }
 }
 
@@ -127,10 +127,8 @@ static void apply(const struct text_tables *tables, const struct text_step *step
     const uint8_t *pattern = tables->pool + step->start;
     if (step->kind == STEP_REPLACE) {
         replace(step, pattern, text, size, out);
-    } else if (step->kind == STEP_NFC) {
-        smol_nfc(&tables->nfc, text, size, out);
-    } else if (step->kind == STEP_NFD) {
-        smol_nfd(&tables->nfc, text, size, out);
+    } else if (step->kind == STEP_NFC || step->kind == STEP_NFD) {
+        smol_normalize_text(&tables->nfc, step->kind == STEP_NFC, text, size, out);
     } else if (step->kind == STEP_MAP) {
         const struct character_map map = text_map(tables, step->start);
         smol_character_map(&map, text, size, out);

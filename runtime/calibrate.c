@@ -10,7 +10,7 @@
 #include "format/stats.h"
 #include "runtime/calibrate/gram.h"
 #include "runtime/context.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 #include "runtime/sensitivity.h"
 
 /* of the texts, for sensitivities; in tokens */

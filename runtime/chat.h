@@ -18,4 +18,9 @@ bool smol_chat_supported(const smol_model *model);
 smol_status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
                           smol_chat_text *text, smol_error *error);
 
+/* tools.c: returns the texts of the style in which the model calls tools. Errors:
+ * SMOL_ERROR_UNSUPPORTED (none is known). */
+smol_status smol_tool_texts(const smol_model *model, const struct tool_style_texts **texts,
+                            smol_error *error);
+
 #endif

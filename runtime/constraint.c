@@ -5,16 +5,13 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "common/threads.h"
-#include "runtime/constrain/grammar.h"
+#include "runtime/chat.h"
+#include "runtime/constrain/front_ends.h"
 #include "runtime/constrain/json_terms.h"
 #include "runtime/constrain/mask.h"
-#include "runtime/constrain/regex.h"
-#include "runtime/constrain/schema.h"
-#include "runtime/constrain/tools.h"
-#include "runtime/library.h"
 #include "runtime/matcher.h"
+#include "runtime/model.h"
 #include "runtime/tokenizer/tokenizer.h"
-#include "runtime/tools.h"
 
 enum { FORCED_BYTES = 128 }; /* bytes that are looked at together */
 

@@ -2,7 +2,7 @@
 #include "runtime/context.h"
 
 #include "common/memory.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 #include "runtime/prefix.h"
 
 /* --- creation ----------------------------------------------------------------------------- */

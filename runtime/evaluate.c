@@ -4,9 +4,9 @@
 
 #include "common/memory.h"
 #include "runtime/context.h"
-#include "runtime/engine/forward.h"
 #include "runtime/engine/fpenv.h"
-#include "runtime/library.h"
+#include "runtime/engine/pass.h"
+#include "runtime/model.h"
 #include "runtime/pooling.h"
 #include "runtime/prefix.h"
 

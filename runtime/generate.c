@@ -6,9 +6,9 @@
 
 #include "common/memory.h"
 #include "runtime/context.h"
-#include "runtime/library.h"
 #include "runtime/lookup.h"
 #include "runtime/matcher.h"
+#include "runtime/model.h"
 #include "runtime/prefix.h"
 #include "runtime/sampler.h"
 #include "runtime/tokenizer/stream.h"

@@ -1,6 +1,6 @@
 /* Functions of smol.h that do not belong to an object, and functions that the modules of the
  * library share. */
-#include "runtime/library.h"
+#include "runtime/model.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #include "common/memory.h"
 #include "common/sha256.h"
 #include "runtime/chat.h"
-#include "runtime/library.h"
 
 /* --- opening ------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #include "common/buffer.h"
 #include "common/memory.h"
 #include "common/utf8.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 /* One call. */
@@ -35,7 +35,9 @@ static smol_status join(const struct pair *pair, const struct token_list lists[2
                         struct token_list *out, smol_error *error)
 {
     const struct text_tables *rules = &pair->model->blob.tokenizer.rules;
-    size_t n_before = rules->header.n_before, around = n_before + 2,
+    const struct blob_embedder *header = pair->model->blob.embedder.header;
+    size_t n_between = header->pair == PAIR_DOUBLED ? 2 : 1, n_after[2] = {n_between, 1};
+    size_t n_before = rules->header.n_before, around = n_before + n_between + 1,
            n[2] = {lists[0].n, lists[1].n};
     share_room(&n[0], &n[1], pair->most > around ? pair->most - around : 0);
     out->ids = smol_calloc(n[0] + n[1] + around, sizeof *out->ids);
@@ -47,7 +49,8 @@ static smol_status join(const struct pair *pair, const struct token_list lists[2
         if (n[i] > 0)
             memcpy(out->ids + out->n, lists[i].ids, n[i] * sizeof *out->ids);
         out->n += n[i];
-        out->ids[out->n++] = pair->model->blob.embedder.header->separator;
+        for (size_t j = 0; j < n_after[i]; j++)
+            out->ids[out->n++] = header->separator;
     }
     return SMOL_OK;
 }

@@ -126,6 +126,8 @@ static void activate(float *x, const struct blob_dense *dense, float norm_eps)
         gelu_norm(x, dense->outputs, norm_eps);
     for (size_t i = 0; dense->activation == DENSE_TANH && i < dense->outputs; i++)
         x[i] = math_tanh(x[i]);
+    for (size_t i = 0; dense->activation == DENSE_RELU && i < dense->outputs; i++)
+        x[i] = x[i] > 0 ? x[i] : 0;
 }
 
 /* Computes dense layer i of x (inputs) into out (padded outputs). */

@@ -14,8 +14,8 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "common/threads.h"
-#include "format/states.h"
-#include "runtime/library.h"
+#include "format/model.h"
+#include "runtime/model.h"
 
 enum {
     MOST_BUCKETS = 1 << 16,

@@ -7,7 +7,7 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "runtime/engine/fpenv.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 #include "runtime/philox.h"
 
 /* --- creation ----------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "runtime/context.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 #include "runtime/sampler.h"
 
 /* --- shared by saving and restoring ------------------------------------------------------- */

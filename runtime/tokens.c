@@ -3,7 +3,7 @@
 
 #include "common/buffer.h"
 #include "common/memory.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 #include "runtime/tokenizer/stream.h"
 #include "runtime/tokenizer/tokenizer.h"
 

@@ -1,5 +1,5 @@
-/* Calls of tools in answers, see smol.h and tools.h. */
-#include "runtime/tools.h"
+/* Calls of tools in answers, see smol.h and chat.h. */
+#include "runtime/chat.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "common/json_reader.h"
 #include "common/memory.h"
 #include "runtime/arguments.h"
-#include "runtime/library.h"
+#include "runtime/model.h"
 
 static enum tool_style style_of(const smol_model *model)
 {

@@ -1,5 +1,5 @@
-/* Answers, see answer.h. */
-#include "smolrun/answer.h"
+/* Answers, see batch.h. */
+#include "smolrun/batch.h"
 
 #include <stdlib.h>
 

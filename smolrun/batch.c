@@ -7,7 +7,6 @@
 
 #include "cli/print.h"
 #include "cli/standard.h"
-#include "smolrun/answer.h"
 #include "smolrun/constrain.h"
 #include "smolrun/lines.h"
 

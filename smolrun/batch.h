@@ -2,11 +2,76 @@
 #ifndef SMOL_SMOLRUN_BATCH_H
 #define SMOL_SMOLRUN_BATCH_H
 
+#include "cli/json_out.h"
+#include "cli/request/calls.h"
+#include "cli/request/request.h"
+#include "cli/text.h"
 #include "smolrun/load.h"
+#include "smolrun/settings.h"
 
 /* Answers all lines in order, several sequences at a time. The answer to a faulty line is an error.
  * Errors: FILE, DAMAGED (which end the batch), MEMORY (at the start). */
 smol_status smol_batch_run(const struct settings *settings, struct loaded *loaded,
                            smol_error *error);
+
+/* request.c: a request, a JSON object on a line. */
+struct line_request {
+    struct request common;
+    char *id, *model; /* JSON texts, echoed; or NULL */
+};
+
+/* Reads line[0..size). Missing members have the values of `settings`. Call smol_line_free after
+ * errors too. Errors: USAGE (invalid JSON, unknown or wrong members), UNSUPPORTED (too deep, too
+ * large), MEMORY. */
+smol_status smol_line_read(const char *line, size_t size, const struct settings *settings,
+                           struct line_request *request, smol_error *error);
+void smol_line_free(struct line_request *request);
+
+/* Tokenizes the prompt or the messages. The caller frees *ids with smol_free. `on_progress` is as
+ * for smol_tokenize. Errors: as smol_prompt_text and smol_prompt_chat. */
+smol_status smol_line_ids(const struct request *request, const struct settings *settings,
+                          const smol_model *model, smol_on_progress *on_progress, void *user,
+                          uint32_t **ids, size_t *n, smol_error *error);
+
+extern const char *const smol_finish_words[]; /* "stop" ..., by smol_finish */
+
+/* answer.c: the results of a generation, and their output as JSON. */
+struct answer {
+    struct line_request request;
+    smol_error error; /* or OK */
+    smol_generate_result result;
+    struct buffer text, ids, logprobs; /* UTF-8, uint32_t, struct ranked (likelihood.h) */
+    smol_tool_reader *reader;          /* of calls; NULL: all is text */
+    struct calls calls;
+    bool in_call, call_cut; /* the text so far ends within a call; all of it does */
+    uint64_t prompt_digest;
+    bool done;
+};
+
+/* The callbacks on_text and on_token of a generation; `user` is the struct answer. */
+int smol_answer_text(void *user, const char *text, size_t size, uint32_t id);
+void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n);
+
+/* Writes the members that every answer has, text, ids and finish_reason, to an open JSON object. */
+void smol_answer_members(struct json_out *json, const struct answer *answer);
+
+/* Prints the answer as one line of JSON, with its number `index`. Errors: SMOL_ERROR_FILE (a
+ * token's text). */
+smol_status smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index,
+                              smol_error *error);
+
+/* Prepares for the calls of tools, if the request has tools; prompt (n) is the request's. Errors:
+ * MEMORY. */
+smol_status smol_answer_expect_calls(struct answer *answer, const smol_model *model,
+                                     const uint32_t *prompt, size_t n, smol_error *error);
+
+/* Takes what the reader of calls holds back. Errors: MEMORY. */
+smol_status smol_answer_end(struct answer *answer, smol_error *error);
+
+/* Returns the size of the answer's buffers in bytes. */
+size_t smol_answer_bytes(const struct answer *answer);
+
+/* Frees the answer's memory and sets it to zeros. */
+void smol_answer_free(struct answer *answer);
 
 #endif

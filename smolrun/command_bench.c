@@ -4,9 +4,9 @@
 
 #include "cli/clock.h"
 #include "cli/json_out.h"
-#include "cli/live_line.h"
 #include "cli/print.h"
 #include "cli/standard.h"
+#include "cli/terminal.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
 

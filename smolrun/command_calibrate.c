@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "cli/clock.h"
-#include "cli/live_line.h"
 #include "cli/output.h"
 #include "cli/path.h"
 #include "cli/print.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"

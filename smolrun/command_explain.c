@@ -4,13 +4,12 @@
 #include <string.h>
 
 #include "cli/json_out.h"
-#include "cli/live_line.h"
 #include "cli/print.h"
 #include "cli/quote.h"
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
-#include "smolrun/answer.h"
+#include "smolrun/batch.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
 #include "smolrun/prompt.h"

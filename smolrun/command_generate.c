@@ -5,7 +5,6 @@
 #include "cli/print.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
-#include "smolrun/answer.h"
 #include "smolrun/batch.h"
 #include "smolrun/command.h"
 #include "smolrun/constrain.h"

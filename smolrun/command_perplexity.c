@@ -6,11 +6,11 @@
 
 #include "cli/clock.h"
 #include "cli/json_out.h"
-#include "cli/live_line.h"
 #include "cli/path.h"
 #include "cli/print.h"
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"

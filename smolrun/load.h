@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "cli/live_line.h"
+#include "cli/terminal.h"
 #include "smolrun/settings.h"
 
 struct loaded {

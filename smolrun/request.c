@@ -1,5 +1,5 @@
-/* Requests of --jsonl, see request.h. */
-#include "smolrun/request.h"
+/* Requests of --jsonl, see batch.h. */
+#include "smolrun/batch.h"
 
 #include <stdlib.h>
 

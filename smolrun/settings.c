@@ -128,7 +128,6 @@ static smol_status open_inputs(struct settings *settings, smol_error *error)
 
 static smol_status enter_sandbox(struct settings *settings, smol_error *error)
 {
-    enum sandbox_mode mode = SANDBOX_ON;
     char inside[PATH_MAX]; /* a name in the folder of --save-dir */
     if (settings->save_dir) {
         mkdir(settings->save_dir, S_IRWXU); /* the chat reports errors */
@@ -137,20 +136,9 @@ static smol_status enter_sandbox(struct settings *settings, smol_error *error)
     const char *output = settings->session    ? settings->session
                          : settings->save_dir ? inside
                                               : settings->output;
-    smol_status status = SMOL_OK;
-    if (settings->sandbox_mode)
-        mode = (enum sandbox_mode)(settings->sandbox_mode - 1);
-    else
-        status = smol_sandbox_from_environment(&mode, error);
-    if (!status)
-        status = smol_sandbox_enter(mode, output, settings->before_sandbox ? SANDBOX_TERMINAL : 0,
-                                    &settings->sandbox, error);
-    if (!status && smol_sandbox_is_weak(&settings->sandbox)) {
-        char state[200];
-        smol_sandbox_describe(&settings->sandbox, state, sizeof state);
-        fprintf(stderr, "smolrun: warning: sandbox: %s\n", state);
-    }
-    return status;
+    return smol_sandbox_start("smolrun", settings->sandbox_mode, output,
+                              settings->before_sandbox ? SANDBOX_TERMINAL : 0, &settings->sandbox,
+                              error);
 }
 
 /* Opens files and enters the sandbox. Sessions are private: only their owner can read them. */

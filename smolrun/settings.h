@@ -93,155 +93,101 @@ extern const char *const smol_sandbox_words[];    /* in the order of enum sandbo
 
 /* Rows that several tables share. */
 #define RULE_THREADS                                                                               \
-    {                                                                                              \
-        "threads", 0, "N", "threads (one per available processor)", OPTION_COUNT,                  \
-            FIELD(context.n_threads), 1, MAX_THREADS, NULL                                         \
-    }
+    OPTION_ROW("threads", 0, "N", "threads (one per available processor)", OPTION_COUNT,           \
+               FIELD(context.n_threads), 1, MAX_THREADS, NULL)
 #define RULE_KV                                                                                    \
-    {                                                                                              \
-        "kv", 0, "TYPE", "KV cache: f32, f16, int8 or int4 (f32 for f32 blobs, otherwise f16)",    \
-            OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, smol_kv_words                        \
-    }
+    OPTION_ROW("kv", 0, "TYPE",                                                                    \
+               "KV cache: f32, f16, int8 or int4 (f32 for f32 blobs, otherwise f16)",              \
+               OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, smol_kv_words)
 #define RULE_MAX_TOKENS                                                                            \
-    {                                                                                              \
-        "", 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,               \
-            FIELD(max_tokens), 0, 0, NULL                                                          \
-    }
+    OPTION_ROW("", 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,        \
+               FIELD(max_tokens), 0, 0, NULL)
 #define RULE_STOP                                                                                  \
-    {                                                                                              \
-        "stop", 0, "STRING", "end before STRING; may be repeated", OPTION_TEXTS, FIELD(stop), 0,   \
-            0, NULL                                                                                \
-    }
+    OPTION_ROW("stop", 0, "STRING", "end before STRING; may be repeated", OPTION_TEXTS,            \
+               FIELD(stop), 0, 0, NULL)
 #define RULE_CTX                                                                                   \
-    {                                                                                              \
-        "ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,       \
-            FIELD(context.n_ctx), 1, UINT32_MAX, NULL                                              \
-    }
+    OPTION_ROW("ctx", 0, "N", "room for N tokens of prompt and output (the model's)",              \
+               OPTION_COUNT, FIELD(context.n_ctx), 1, UINT32_MAX, NULL)
 #define RULE_STATS                                                                                 \
-    {                                                                                              \
-        "stats", 0, "", "report speed and memory on standard error", OPTION_FLAG, FIELD(stats), 0, \
-            0, NULL                                                                                \
-    }
+    OPTION_ROW("stats", 0, "", "report speed and memory on standard error", OPTION_FLAG,           \
+               FIELD(stats), 0, 0, NULL)
 #define RULE_JSON                                                                                  \
-    {                                                                                              \
-        "json", 0, "", "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL               \
-    }
+    OPTION_ROW("json", 0, "", "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL)
 #define RULE_LOOKUP                                                                                \
-    {                                                                                              \
-        "lookup", 0, "", "guess tokens from earlier text: faster where it repeats, same output",   \
-            OPTION_FLAG, FIELD(lookup), 0, 0, NULL                                                 \
-    }
+    OPTION_ROW("lookup", 0, "",                                                                    \
+               "guess tokens from earlier text: faster where it repeats, same output",             \
+               OPTION_FLAG, FIELD(lookup), 0, 0, NULL)
 #define RULE_MODEL_DEFAULTS                                                                        \
-    {                                                                                              \
-        "model-defaults", 0, "", "sample as the model's authors recommend; other options win",     \
-            OPTION_FLAG, FIELD(model_defaults), 0, 0, NULL                                         \
-    }
+    OPTION_ROW("model-defaults", 0, "",                                                            \
+               "sample as the model's authors recommend; other options win", OPTION_FLAG,          \
+               FIELD(model_defaults), 0, 0, NULL)
 #define RULE_TEMP                                                                                  \
-    {                                                                                              \
-        "temp", 0, "T", "sample at temperature T; 0: always take the most likely token (0)",       \
-            OPTION_REAL, FIELD(sampler.temperature), 0, FLT_MAX, NULL                              \
-    }
+    OPTION_ROW("temp", 0, "T",                                                                     \
+               "sample at temperature T; 0: always take the most likely token (0)", OPTION_REAL,   \
+               FIELD(sampler.temperature), 0, FLT_MAX, NULL)
 #define RULE_TOP_K                                                                                 \
-    {                                                                                              \
-        "top-k", 0, "K", "sample from the K most likely tokens only; 0: all (0)", OPTION_COUNT,    \
-            FIELD(sampler.top_k), 0, UINT32_MAX, NULL                                              \
-    }
+    OPTION_ROW("top-k", 0, "K", "sample from the K most likely tokens only; 0: all (0)",           \
+               OPTION_COUNT, FIELD(sampler.top_k), 0, UINT32_MAX, NULL)
 #define RULE_TOP_P                                                                                 \
-    {                                                                                              \
-        "top-p", 0, "P", "sample from the fewest tokens whose probabilities sum to P (1)",         \
-            OPTION_REAL, FIELD(sampler.top_p), 0, 1, NULL                                          \
-    }
+    OPTION_ROW("top-p", 0, "P", "sample from the fewest tokens whose probabilities sum to P (1)",  \
+               OPTION_REAL, FIELD(sampler.top_p), 0, 1, NULL)
 #define RULE_MIN_P                                                                                 \
-    {                                                                                              \
-        "min-p", 0, "P", "sample from tokens of at least P times the best's probability (0)",      \
-            OPTION_REAL, FIELD(sampler.min_p), 0, 1, NULL                                          \
-    }
+    OPTION_ROW("min-p", 0, "P",                                                                    \
+               "sample from tokens of at least P times the best's probability (0)", OPTION_REAL,   \
+               FIELD(sampler.min_p), 0, 1, NULL)
 #define RULE_REPEAT_PENALTY                                                                        \
-    {                                                                                              \
-        "repeat-penalty", 0, "R", "penalize tokens of prompt and output by the factor R (1)",      \
-            OPTION_REAL, FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX, NULL                 \
-    }
+    OPTION_ROW("repeat-penalty", 0, "R",                                                           \
+               "penalize tokens of prompt and output by the factor R (1)", OPTION_REAL,            \
+               FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX, NULL)
 #define RULE_SEED                                                                                  \
-    {                                                                                              \
-        "seed", 0, "S", "seed of the random numbers (42)", OPTION_SEED, FIELD(sampler.seed), 0, 0, \
-            NULL                                                                                   \
-    }
+    OPTION_ROW("seed", 0, "S", "seed of the random numbers (42)", OPTION_SEED,                     \
+               FIELD(sampler.seed), 0, 0, NULL)
 #define RULE_CHAT                                                                                  \
-    {                                                                                              \
-        "chat", 0, "", "answer PROMPT as a user's message, with the model's chat template",        \
-            OPTION_FLAG, FIELD(chat), 0, 0, NULL                                                   \
-    }
+    OPTION_ROW("chat", 0, "", "answer PROMPT as a user's message, with the model's chat template", \
+               OPTION_FLAG, FIELD(chat), 0, 0, NULL)
 #define RULE_SYSTEM                                                                                \
-    {                                                                                              \
-        "system", 0, "TEXT", "with --chat: the system message", OPTION_TEXT, FIELD(system), 0, 0,  \
-            NULL                                                                                   \
-    }
+    OPTION_ROW("system", 0, "TEXT", "with --chat: the system message", OPTION_TEXT, FIELD(system), \
+               0, 0, NULL)
 #define RULE_TEMPLATE_ARG                                                                          \
-    {                                                                                              \
-        "template-arg", 0, "NAME=JSON", "set a variable of the chat template; may be repeated",    \
-            OPTION_TEXTS, FIELD(template_args), 0, 0, NULL                                         \
-    }
+    OPTION_ROW("template-arg", 0, "NAME=JSON",                                                     \
+               "set a variable of the chat template; may be repeated", OPTION_TEXTS,               \
+               FIELD(template_args), 0, 0, NULL)
 /* Rows for commands whose output can be constrained. */
 #define RULES_CONSTRAINT                                                                           \
-    {"json-schema",                                                                                \
-     0,                                                                                            \
-     "FILE",                                                                                       \
-     "answer with JSON that the schema in FILE describes",                                         \
-     OPTION_TEXT,                                                                                  \
-     FIELD(json_schema),                                                                           \
-     0,                                                                                            \
-     0,                                                                                            \
-     NULL},                                                                                        \
-        {"regex",     0,                                                                           \
-         "PATTERN",   "answer with a text that matches PATTERN as a whole",                        \
-         OPTION_TEXT, FIELD(regex),                                                                \
-         0,           0,                                                                           \
-         NULL},                                                                                    \
-        {"grammar",   0,                                                                           \
-         "FILE",      "answer with a text of the grammar in FILE (EBNF or GBNF)",                  \
-         OPTION_TEXT, FIELD(grammar),                                                              \
-         0,           0,                                                                           \
-         NULL},                                                                                    \
-        {"choices", 0, "A,B", "answer with one of these texts", OPTION_TEXT, FIELD(choices),       \
-         0,         0, NULL},                                                                      \
-        {"json-space",                                                                             \
-         0,                                                                                        \
-         "STYLE",                                                                                  \
-         "with --json-schema: `compact`, `spaced` or `indented` (compact)",                        \
-         OPTION_CHOICE,                                                                            \
-         FIELD(json_space),                                                                        \
-         0,                                                                                        \
-         0,                                                                                        \
-         smol_json_space_words},                                                                   \
-    {                                                                                              \
-        "any-order", 0, "", "with --json-schema: properties in any order, not the schema's",       \
-            OPTION_FLAG, FIELD(any_order), 0, 0, NULL                                              \
-    }
+    OPTION_ROW("json-schema", 0, "FILE", "answer with JSON that the schema in FILE describes",     \
+               OPTION_TEXT, FIELD(json_schema), 0, 0, NULL),                                       \
+        OPTION_ROW("regex", 0, "PATTERN", "answer with a text that matches PATTERN as a whole",    \
+                   OPTION_TEXT, FIELD(regex), 0, 0, NULL),                                         \
+        OPTION_ROW("grammar", 0, "FILE",                                                           \
+                   "answer with a text of the grammar in FILE (EBNF or GBNF)", OPTION_TEXT,        \
+                   FIELD(grammar), 0, 0, NULL),                                                    \
+        OPTION_ROW("choices", 0, "A,B", "answer with one of these texts", OPTION_TEXT,             \
+                   FIELD(choices), 0, 0, NULL),                                                    \
+        OPTION_ROW("json-space", 0, "STYLE",                                                       \
+                   "with --json-schema: `compact`, `spaced` or `indented` (compact)",              \
+                   OPTION_CHOICE, FIELD(json_space), 0, 0, smol_json_space_words),                 \
+        OPTION_ROW("any-order", 0, "",                                                             \
+                   "with --json-schema: properties in any order, not the schema's", OPTION_FLAG,   \
+                   FIELD(any_order), 0, 0, NULL)
 /* Rows for commands that sample, and for commands that take a prompt. */
 #define RULES_SAMPLER RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY, RULE_SEED
 #define RULES_SAMPLING RULE_MODEL_DEFAULTS, RULES_SAMPLER
 #define RULES_PROMPT RULE_CHAT, RULE_SYSTEM, RULE_TEMPLATE_ARG
 #define RULE_REQUIRE_DIGEST                                                                        \
-    {                                                                                              \
-        "require-digest", 0, "HEX", "run only a file with this SHA-256 digest (see sha256sum)",    \
-            OPTION_TEXT, FIELD(open.require_digest), 0, 0, NULL                                    \
-    }
+    OPTION_ROW("require-digest", 0, "HEX",                                                         \
+               "run only a file with this SHA-256 digest (see sha256sum)", OPTION_TEXT,            \
+               FIELD(open.require_digest), 0, 0, NULL)
 #define RULE_VERIFY                                                                                \
-    {                                                                                              \
-        "verify", 0, "WHEN",                                                                       \
-            "check the blob's digests at `first` use, at `open`, or `off` (first)", OPTION_CHOICE, \
-            FIELD(open.verify), SMOL_VERIFY_FIRST, 0, smol_verify_words                            \
-    }
+    OPTION_ROW("verify", 0, "WHEN",                                                                \
+               "check the blob's digests at `first` use, at `open`, or `off` (first)",             \
+               OPTION_CHOICE, FIELD(open.verify), SMOL_VERIFY_FIRST, 0, smol_verify_words)
 #define RULE_NO_MMAP                                                                               \
-    {                                                                                              \
-        "no-mmap", 0, "", "read the blob into memory instead of mapping it", OPTION_FLAG,          \
-            FIELD(open.no_mmap), 0, 0, NULL                                                        \
-    }
+    OPTION_ROW("no-mmap", 0, "", "read the blob into memory instead of mapping it", OPTION_FLAG,   \
+               FIELD(open.no_mmap), 0, 0, NULL)
 #define RULE_SANDBOX                                                                               \
-    {                                                                                              \
-        "sandbox", 0, "WHEN", "drop rights: `require` it, `on` as far as possible, or `off` (on)", \
-            OPTION_CHOICE, FIELD(sandbox_mode), 1, 0, smol_sandbox_words                           \
-    }
+    OPTION_ROW("sandbox", 0, "WHEN",                                                               \
+               "drop rights: `require` it, `on` as far as possible, or `off` (on)", OPTION_CHOICE, \
+               FIELD(sandbox_mode), 1, 0, smol_sandbox_words)
 /* Rows for all commands, because all open a model. */
 #define RULES_MODEL RULE_VERIFY, RULE_NO_MMAP, RULE_REQUIRE_DIGEST, RULE_SANDBOX
 

@@ -1,4 +1,4 @@
-/* Members of request bodies that several endpoints share. */
+/* Members of request bodies that several endpoints share: settings, conversations, texts. */
 #ifndef SMOL_SMOLSERVE_BODY_H
 #define SMOL_SMOLSERVE_BODY_H
 
@@ -45,5 +45,39 @@ smol_status smol_body_find_model(struct job *job, const char *body, size_t size,
  * member at fault, or NULL. */
 smol_status smol_body_read(struct job *job, const char *body, size_t size, char *scratch,
                            const char **param, smol_error *error);
+
+/* --- conversations: chat.c, messages.c ------------------------------------------------------ */
+
+/* Reads the member `messages`. */
+smol_status smol_chat_set_messages(struct request_reader *r);
+
+/* Reads the member `input` of a response, a list of messages, calls and their results, as messages.
+ * Less important members are dropped. */
+smol_status smol_chat_set_items(struct request_reader *r);
+
+/* Reads the member `tools` of a response, in which a function's members are those of the tool. */
+smol_status smol_chat_set_flat_tools(struct request_reader *r);
+
+/* Renders and tokenizes the messages. */
+smol_status smol_chat_prepare(struct job *job, smol_error *error);
+
+/* --- texts, one or several, as strings or as tokens: prompts.c ------------------------------ */
+
+/* Reads a string, a list of strings, a list of token ids, or a list of such lists into the job's
+ * prompts: the members `prompt` and `input`. */
+smol_status smol_prompts_set(struct request_reader *r);
+
+/* Reads a list of token ids: the member `tokens`. */
+smol_status smol_prompts_set_tokens(struct request_reader *r);
+
+/* Checks that there are 1 to `most` prompts. `name` is the member's. */
+smol_status smol_prompts_check(const struct job *job, const char *name, size_t most,
+                               const char **param, smol_error *error);
+
+/* Tokenizes those that are texts. */
+smol_status smol_prompts_tokenize(struct job *job, smol_error *error);
+
+/* Writes the member `usage` of an answer for which nothing was generated. */
+void smol_prompts_write_usage(const struct job *job, struct json_out *json);
 
 #endif

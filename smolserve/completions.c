@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "smolserve/body.h"
 #include "smolserve/completion.h"
-#include "smolserve/endpoints.h"
-#include "smolserve/prompts.h"
+#include "smolserve/job.h"
 #include "smolserve/server.h"
 
 static const struct request_member members[] = {

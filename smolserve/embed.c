@@ -1,12 +1,10 @@
-/* Embeddings, see embed.h: an encoder's own, or the mean of the hidden states of all tokens, of
+/* Embeddings, see generator.h: an encoder's own, or the mean of the hidden states of all tokens, of
  * length 1. */
-#include "smolserve/embed.h"
+#include "smolserve/generator.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "smolserve/generator.h"
 
 enum { SLICE = 128 }; /* tokens, but for encoders, whose texts are whole */
 

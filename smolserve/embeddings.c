@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "smolserve/endpoints.h"
-#include "smolserve/prompts.h"
+#include "smolserve/body.h"
+#include "smolserve/job.h"
 #include "smolserve/server.h"
 
 enum { EMBED_MAX_TEXTS = 2048 }; /* in a request, as for OpenAI */

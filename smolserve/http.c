@@ -14,8 +14,7 @@
 #include "smolserve/access.h"
 #include "smolserve/body.h"
 #include "smolserve/completion.h"
-#include "smolserve/endpoints.h"
-#include "smolserve/pages.h"
+#include "smolserve/job.h"
 
 enum {
     HEADERS_MAX = 16 << 10, /* bytes of a request's line and headers */

@@ -166,4 +166,9 @@ smol_status smol_reply_expect_calls(struct reply *reply, smol_error *error);
 int smol_reply_text(void *user, const char *text, size_t size, uint32_t id);
 void smol_reply_token(void *user, uint32_t id, const float *logits, size_t n);
 
+/* The endpoints that make jobs. */
+extern const struct endpoint smol_endpoint_chat, smol_endpoint_completions, smol_endpoint_responses,
+    smol_endpoint_embeddings, smol_endpoint_rerank, smol_endpoint_rerank_v2, smol_endpoint_tokenize,
+    smol_endpoint_detokenize;
+
 #endif

@@ -1,5 +1,5 @@
-/* API keys, see keys.h. */
-#include "smolserve/keys.h"
+/* API keys, see access.h. */
+#include "smolserve/access.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The listening socket, see listen.h. */
-#include "smolserve/listen.h"
+/* The listening socket, see http.h. */
+#include "smolserve/http.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static void remove_stale(const struct sockaddr_un *address)
 }
 
 /* Only the owner may connect. */
-static smol_status listen_unix(const char *path, struct listener *listener, smol_error *error)
+static smol_status listen_unix(const char *path, struct server_socket *listener, smol_error *error)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!path[0] || strlen(path) >= sizeof address.sun_path)
@@ -58,7 +58,7 @@ static smol_status listen_unix(const char *path, struct listener *listener, smol
 /* --- TCP -------------------------------------------------------------------------------------- */
 
 /* Describes a bound socket, whose port may have been chosen by the system. */
-static void describe(struct listener *listener)
+static void describe(struct server_socket *listener)
 {
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
@@ -93,7 +93,7 @@ static int open_tcp(const struct addrinfo *info)
     return -1;
 }
 
-static smol_status listen_tcp(const struct serve_settings *settings, struct listener *listener,
+static smol_status listen_tcp(const struct serve_settings *settings, struct server_socket *listener,
                               smol_error *error)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
@@ -131,7 +131,7 @@ static int passed_socket(void)
     return FIRST;
 }
 
-smol_status smol_listen(const struct serve_settings *settings, struct listener *listener,
+smol_status smol_listen(const struct serve_settings *settings, struct server_socket *listener,
                         smol_error *error)
 {
     listener->fd = passed_socket();

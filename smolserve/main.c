@@ -12,8 +12,7 @@
 #include "cli/sandbox.h"
 #include "cli/standard.h"
 #include "smolserve/http.h"
-#include "smolserve/listen.h"
-#include "smolserve/watcher.h"
+#include "smolserve/models.h"
 
 /* --- the command line ------------------------------------------------------------------------- */
 
@@ -109,7 +108,7 @@ static const struct command_line command = {
 struct opened {
     int models[OPTION_MAX_TEXTS];
     struct input keys;
-    struct listener listener;
+    struct server_socket listener;
 };
 
 static smol_status open_files(const struct serve_settings *settings, struct opened *opened,
@@ -123,25 +122,6 @@ static smol_status open_files(const struct serve_settings *settings, struct open
     smol_status status = smol_watcher_start(&settings->files, opened->models, watcher, error);
     if (!status && settings->api_keys)
         status = smol_input_open(settings->api_keys, &opened->keys, error);
-    return status;
-}
-
-static smol_status enter_sandbox(const struct serve_settings *settings, smol_error *error)
-{
-    enum sandbox_mode mode = SANDBOX_ON;
-    struct sandbox sandbox;
-    smol_status status = SMOL_OK;
-    if (settings->sandbox_mode)
-        mode = (enum sandbox_mode)(settings->sandbox_mode - 1);
-    else
-        status = smol_sandbox_from_environment(&mode, error);
-    if (!status)
-        status = smol_sandbox_enter(mode, NULL, SANDBOX_SERVER, &sandbox, error);
-    if (!status && smol_sandbox_is_weak(&sandbox)) {
-        char state[200];
-        smol_sandbox_describe(&sandbox, state, sizeof state);
-        fprintf(stderr, "smolserve: warning: sandbox: %s\n", state);
-    }
     return status;
 }
 
@@ -208,7 +188,8 @@ static smol_status run(const struct serve_settings *settings, smol_error *error)
     server.statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     tzset(); /* for chat templates; the sandbox does not allow reading the time zone later */
     if (!status)
-        status = enter_sandbox(settings, error);
+        status = smol_sandbox_start("smolserve", settings->sandbox_mode, NULL, SANDBOX_SERVER,
+                                    &(struct sandbox){0}, error);
     if (status)
         return status;
     sigemptyset(&signals); /* blocked in all threads: the main thread waits for them */

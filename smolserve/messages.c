@@ -1,10 +1,10 @@
-/* Conversations, see chat.h. */
+/* Conversations, see body.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli/request/calls.h"
-#include "smolserve/chat.h"
+#include "smolserve/body.h"
 #include "smolserve/server.h"
 
 /* Appends the JSON text of a string between its quotes. */

@@ -1,5 +1,5 @@
-/* Pages, see pages.h. */
-#include "smolserve/pages.h"
+/* Pages, see http.h. */
+#include "smolserve/http.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Texts in request bodies, see prompts.h. */
-#include "smolserve/prompts.h"
+/* Texts in request bodies, see body.h. */
+#include "smolserve/body.h"
 
 #include <stdlib.h>
 

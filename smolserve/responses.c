@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "smolserve/chat.h"
+#include "smolserve/body.h"
 #include "smolserve/completion.h"
-#include "smolserve/endpoints.h"
+#include "smolserve/job.h"
 #include "smolserve/server.h"
 
 /* --- the request ------------------------------------------------------------------------------ */

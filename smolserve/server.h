@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
+#include "smolserve/access.h"
 #include "smolserve/connections.h"
-#include "smolserve/keys.h"
 #include "smolserve/metrics.h"
 #include "smolserve/models.h"
 #include "smolserve/prepare.h"
@@ -25,7 +25,7 @@ struct server {
     atomic_uint n_jobs;    /* that exist */
     atomic_uint n_waiting; /* of these, jobs whose generation has not begun */
     int statm;             /* /proc/self/statm, open, or -1 */
-    int watcher;           /* see watcher.h */
+    int watcher;           /* see models.h */
 };
 
 #endif

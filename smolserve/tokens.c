@@ -1,9 +1,8 @@
 /* POST /tokenize and /detokenize, in the form of vLLM. */
 #include <stdlib.h>
 
-#include "smolserve/chat.h"
-#include "smolserve/endpoints.h"
-#include "smolserve/prompts.h"
+#include "smolserve/body.h"
+#include "smolserve/job.h"
 #include "smolserve/server.h"
 
 /* --- text to tokens --------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
-/* The watcher, see watcher.h. It looks at the files twice a second: that works on all file systems,
+/* The watcher, see models.h. It looks at the files twice a second: that works on all file systems,
  * also where a link to the file or a folder above it is replaced, which notifications of the kernel
  * do not all report. */
-#include "smolserve/watcher.h"
+#include "smolserve/models.h"
 
 #include <fcntl.h>
 #include <poll.h>

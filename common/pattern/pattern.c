@@ -5,21 +5,6 @@
 
 enum { MAX_NODES = 1 << 16, MAX_SETS = 1 << 12 };
 
-/* Makes room in `items` for one more element of `size` bytes after n; returns NULL if out of
- * memory. */
-static void *grow(struct pattern *pattern, void *items, size_t n, size_t *capacity, size_t size)
-{
-    if (n < *capacity)
-        return items;
-    size_t larger = *capacity ? 2 * *capacity : 16;
-    void *moved = smol_realloc(items, larger * size);
-    if (moved)
-        *capacity = larger;
-    else
-        pattern->no_memory = true;
-    return moved;
-}
-
 static bool is_nullable(const struct pattern *pattern, const struct pattern_node *node)
 {
     const struct pattern_node *nodes = pattern->nodes;
@@ -71,7 +56,8 @@ bool smol_pattern_add(struct pattern *pattern, struct pattern_node node, uint32_
     if (pattern->n_nodes == MAX_NODES)
         return false;
     struct pattern_node *nodes =
-        grow(pattern, pattern->nodes, pattern->n_nodes, &pattern->nodes_capacity, sizeof *nodes);
+        smol_grow(pattern->nodes, pattern->n_nodes, &pattern->nodes_capacity, sizeof *nodes);
+    pattern->no_memory |= !nodes;
     if (!nodes)
         return false;
     pattern->nodes = nodes;
@@ -90,8 +76,10 @@ bool smol_pattern_add_set(struct pattern *pattern, struct code_set *set, uint32_
     *index = (uint32_t)i;
     pattern->no_memory |= set->no_memory;
     struct code_set *sets = NULL;
-    if (i < MAX_SETS && !set->failed)
-        sets = grow(pattern, pattern->sets, pattern->n_sets, &pattern->sets_capacity, sizeof *sets);
+    if (i < MAX_SETS && !set->failed) {
+        sets = smol_grow(pattern->sets, pattern->n_sets, &pattern->sets_capacity, sizeof *sets);
+        pattern->no_memory |= !sets;
+    }
     if (sets)
         pattern->sets = sets;
     if (!sets || i < pattern->n_sets) {

@@ -1,6 +1,6 @@
-/* The layouts of GGUF's blocks, see blocks.h. Each function below converts one block; its comment
+/* The layouts of GGUF's blocks, see element.h. Each function below converts one block; its comment
  * shows the bytes of the block. Scales are f16 unless noted. */
-#include "convert/base/blocks.h"
+#include "convert/base/element.h"
 
 /* Reads an f16 number. */
 static float half_at(const uint8_t *bytes)

@@ -11,7 +11,7 @@
 #include "format/layout.h"
 
 /* The element types of safetensors files, some smaller than a byte, and those of GGUF files that
- * store blocks of elements (blocks.h). */
+ * store blocks of elements. */
 enum safetensors_dtype {
     ST_BOOL,
     ST_F4,
@@ -123,5 +123,12 @@ static inline void element_widen(enum safetensors_dtype dtype, const uint8_t *da
         memcpy(out, data + start * sizeof(float), n * sizeof(float));
     }
 }
+
+enum { BLOCK_MAX_ELEMENTS = 256 };
+
+/* blocks.c: converts one block of a type that has blocks (see smol_element_block) to f32. The
+ * values are those of the reference's dequantization (the Python package gguf), bit for bit: each
+ * multiplication and addition is rounded by itself. The block may be unaligned. */
+void smol_block_widen(enum safetensors_dtype dtype, const uint8_t *block, float *out);
 
 #endif

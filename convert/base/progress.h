@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/live_line.h"
+#include "cli/terminal.h"
 
 struct progress {
     struct live_line line;

@@ -100,13 +100,15 @@ static bool looks_ahead(const struct blob_contents *contents)
            smol_scanner_looks_ahead(&tables);
 }
 
-static bool has_normed_layer(const struct blob_contents *contents)
+/* Returns the features beyond FEATURE_EMBEDDER that the embedder section needs. */
+static uint64_t embedder_features(const struct blob_contents *contents)
 {
     struct blob_embedder header;
     if (contents->n_embedder == 0)
-        return false;
+        return 0;
     memcpy(&header, contents->embedder, sizeof header);
-    return smol_embedder_is_normed(&header);
+    return (smol_embedder_is_normed(&header) ? FEATURE_NORMED : 0) |
+           (smol_embedder_is_doubled(&header) ? FEATURE_DOUBLED : 0);
 }
 
 /* Returns the features that a reader of the contents needs, as bits of enum blob_feature. */
@@ -126,8 +128,7 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0) |
            (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0) |
-           (model_has_latent(contents->model) ? FEATURE_LATENT : 0) |
-           (has_normed_layer(contents) ? FEATURE_NORMED : 0);
+           (model_has_latent(contents->model) ? FEATURE_LATENT : 0) | embedder_features(contents);
 }
 
 /* Returns the lowest minor version that defines the features. */

@@ -192,13 +192,21 @@ static bool is_scale(const char *name)
     return ends_with_one(name, ends, sizeof ends / sizeof ends[0]);
 }
 
+/* Returns whether `name` is the weight or the bias of that layer. */
+static bool is_of_layer(const char *layer, const char *name)
+{
+    size_t n = layer ? strlen(layer) : 0;
+    return layer && strncmp(name, layer, n) == 0 &&
+           (strcmp(name + n, ".weight") == 0 || strcmp(name + n, ".bias") == 0);
+}
+
 /* Returns whether `name` is a tensor of a reranker's score, or of another use of an encoder. */
 static bool is_head(const struct family *family, const char *name)
 {
-    static const char *const names[] = {"score.weight", "classifier.weight", "classifier.bias"};
-    for (size_t i = 0; family->scores && i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
+    if (family->scores &&
+        (strcmp(name, "score.weight") == 0 || is_of_layer(family->score_layers[0], name) ||
+         is_of_layer(family->score_layers[1], name)))
+        return true;
     for (size_t i = 0; i < 2 && family->heads[i]; i++)
         if (strncmp(name, family->heads[i], strlen(family->heads[i])) == 0)
             return true;

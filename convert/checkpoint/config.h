@@ -33,7 +33,8 @@ struct config {
     struct blob_model model;          /* .dtype is 0; .tied_embeddings as in config.json */
     uint8_t layers[MODEL_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
     float inv_freq[MAX_HEAD_DIM];     /* (n_rope_tables, rotary_dim / 2) */
-    uint32_t max_positions;           /* max_position_embeddings */
+    uint32_t max_positions;           /* max_position_embeddings, without skipped_positions */
+    uint32_t skipped_positions;       /* the first rows of learned positions, which have no use */
     uint32_t wanted_context;          /* --context; 0: none */
     enum longrope longrope;
     bool encodes;     /* each token sees the whole text */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
-#include "format/experts.h"
+#include "format/model.h"
 
 /* Reads what becomes of scores. */
 static smol_status read_weighing(const struct json_settings *config,

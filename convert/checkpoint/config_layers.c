@@ -7,21 +7,21 @@
 
 /* ---- lists with an entry for each layer ---- */
 
-static smol_status check_length(const struct json_settings *config, const char *key, json_t *list,
-                                uint32_t least, size_t most)
+smol_status smol_config_check_list(const struct json_settings *config, const char *key,
+                                   json_t *list, uint32_t n_layers, size_t most)
 {
     if (!json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, "a list");
-    if (json_array_size(list) < least || json_array_size(list) > most)
+    if (json_array_size(list) < n_layers || json_array_size(list) > most)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: %s has %zu entries, but num_hidden_layers is %u: correct one of them",
-                         config->path, key, json_array_size(list), least);
+                         config->path, key, json_array_size(list), n_layers);
     return SMOL_OK;
 }
 
-/* Reports a bad value of entry `i` of the list `key`. */
-static smol_status fail_entry(const struct json_settings *config, smol_status status,
-                              const char *key, size_t i, const json_t *value, const char *expected)
+smol_status smol_config_fail_entry(const struct json_settings *config, smol_status status,
+                                   const char *key, size_t i, const json_t *value,
+                                   const char *expected)
 {
     char place[64];
     snprintf(place, sizeof place, "%s[%zu]", key, i);
@@ -34,11 +34,13 @@ static smol_status read_no_rope_layers(const struct json_settings *config, json_
                                        struct config *result)
 {
     static const char key[] = "no_rope_layers";
-    smol_status status = check_length(config, key, list, result->model.n_layers, SIZE_MAX);
+    smol_status status =
+        smol_config_check_list(config, key, list, result->model.n_layers, SIZE_MAX);
     for (uint32_t i = 0; i < result->model.n_layers && !status; i++) {
         const json_t *entry = json_array_get(list, i);
         if (!json_is_integer(entry) || (uint64_t)json_integer_value(entry) > 1)
-            status = fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "0 (no rotation) or 1");
+            status = smol_config_fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry,
+                                            "0 (no rotation) or 1");
         else if (json_integer_value(entry) == 0)
             result->layers[i] |= LAYER_NO_ROTATION;
     }
@@ -64,17 +66,17 @@ static smol_status read_layer_types(const struct json_settings *config, json_t *
 {
     static const char key[] = "layer_types";
     smol_status status =
-        check_length(config, key, list, result->model.n_layers, result->model.n_layers);
+        smol_config_check_list(config, key, list, result->model.n_layers, result->model.n_layers);
     for (uint32_t i = 0; i < result->model.n_layers && !status; i++) {
         const json_t *entry = json_array_get(list, i);
         const char *type = json_string_value(entry);
         if (!type)
-            status = fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "a string");
+            status = smol_config_fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "a string");
         else if (strcmp(type, "sliding_attention") == 0)
             result->layers[i] |= LAYER_WINDOWED;
         else if (strcmp(type, "full_attention") != 0 && strcmp(type, "attention") != 0)
-            status = fail_entry(config, SMOL_ERROR_UNSUPPORTED, key, i, entry,
-                                "full_attention or sliding_attention");
+            status = smol_config_fail_entry(config, SMOL_ERROR_UNSUPPORTED, key, i, entry,
+                                            "full_attention or sliding_attention");
     }
     return status;
 }

@@ -143,6 +143,20 @@ static smol_status check_not_quantized(const struct json_settings *config)
                         "quantized checkpoints are not supported; convert the original");
 }
 
+/* Checks that an encoder's learned positions are added to the tokens, and nothing else is. */
+static smol_status check_positions(const struct json_settings *config, const struct family *family)
+{
+    static const char key[] = "position_embedding_type";
+    static const char *const types[] = {"absolute", NULL};
+    uint32_t ignored;
+    if (!family->encodes || !(family->blocks & BLOCK_POSITIONS))
+        return SMOL_OK;
+    if (smol_setting_is_null(config, key))
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
+                                 json_object_get(config->object, key), "must be absolute");
+    return check_choice(config, key, types, "absolute", &ignored);
+}
+
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     smol_status status = check_dtypes(config);
@@ -157,7 +171,7 @@ static smol_status check_supported(const struct json_settings *config, const str
                             family->demands[i].remedy);
     if (!status && family->refused_key)
         status = check_absent(config, family->refused_key, "this feature is not supported");
-    return status;
+    return status ? status : check_positions(config, family);
 }
 
 /* ---- sizes ---- */
@@ -307,6 +321,27 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
     return SMOL_OK;
 }
 
+/* Reads how many rows of positions are before that of the first token. */
+static smol_status skip_positions(const struct json_settings *config, struct config *result)
+{
+    const struct family_count *pad = &result->family->pad_id;
+    struct blob_model *model = &result->model;
+    uint32_t id = pad->fallback;
+    if (!pad->key)
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, pad->key, 0, model->vocab_size - 1, &id);
+    if (status)
+        return status;
+    if (id + 1 >= model->context_length)
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
+                         "%s: max_position_embeddings %u: positions begin at %s %u + 1, so there "
+                         "are none: correct one of them",
+                         config->path, model->context_length, pad->key, id);
+    result->skipped_positions = id + 1;
+    model->context_length -= id + 1;
+    return SMOL_OK;
+}
+
 /* Checks what layers with states need: their activation is SiLU. */
 static smol_status check_recurrences(const struct json_settings *config,
                                      const struct blob_model *model)
@@ -366,7 +401,7 @@ static smol_status read_flags(const struct json_settings *config, const struct f
     smol_status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
     if (!status && family->tied_key)
         status = smol_setting_flag(config, family->tied_key, &model->tied_embeddings);
-    if (!status)
+    if (!status && *key)
         status = smol_setting_fraction(config, key, FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
     return status;
@@ -625,6 +660,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = adjust_mlp(config, model);
     if (!status)
         status = derive_sizes(config, model);
+    if (!status)
+        status = skip_positions(config, result);
     if (!status)
         status = smol_config_read_hybrid(config, result);
     if (!status)

@@ -3,8 +3,12 @@
 #ifndef SMOL_CONVERT_CONFIG_MODEL_H
 #define SMOL_CONVERT_CONFIG_MODEL_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "convert/base/settings.h"
 #include "convert/checkpoint/config.h"
+#include "format/layout.h"
 
 /* config_model.c: fills result->family, ->model, ->layers and the fields of rotary embedding. */
 smol_status smol_config_read_model(const struct json_settings *file, struct config *result);
@@ -14,6 +18,14 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
  * smol_config_read_rope, which depends on them. */
 smol_status smol_config_read_layers(const struct json_settings *config, struct config *result);
 void smol_config_drop_idle_windows(struct config *result);
+
+/* config_layers.c: check that `list` is a list of at least n_layers and at most `most` entries, and
+ * report a bad entry. */
+smol_status smol_config_check_list(const struct json_settings *config, const char *key,
+                                   json_t *list, uint32_t n_layers, size_t most);
+smol_status smol_config_fail_entry(const struct json_settings *config, smol_status status,
+                                   const char *key, size_t i, const json_t *value,
+                                   const char *expected);
 
 /* config_states.c: sets which layers have states. result->model must have its sizes. */
 smol_status smol_config_read_states(const struct json_settings *config, struct config *result);
@@ -33,5 +45,29 @@ smol_status smol_config_read_latent(const struct json_settings *config, struct c
 
 /* config_rope.c: fills the tables of rotary embedding. result->layers must be filled. */
 smol_status smol_config_read_rope(const struct json_settings *config, struct config *result);
+
+/* rope.c: computes the frequencies of rotary embeddings, rounded as transformers rounds them. */
+enum rope_type { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE };
+
+/* A rotary embedding, with config.json's names. Fields that the type does not use are 0. */
+struct rope {
+    enum rope_type type;
+    double theta;
+    double factor;
+    uint32_t original_context;                /* original_max_position_embeddings */
+    double low_freq_factor, high_freq_factor; /* llama3 */
+    double beta_fast, beta_slow;              /* yarn */
+    double mscale, mscale_all_dim;            /* yarn; 0: none */
+    bool truncate;                            /* yarn */
+    double attention_factor;                  /* yarn, longrope; 0: computed from the others */
+    float factors[MAX_HEAD_DIM / 2];          /* longrope: short_factor or long_factor */
+};
+
+/* Fills inv_freq (dim / 2) with the angle per position of each pair of a head in which `dim`
+ * elements rotate. */
+void smol_rope_frequencies(const struct rope *rope, uint32_t dim, float *inv_freq);
+
+/* Returns the factor of cosine and sine. */
+float smol_rope_scale(const struct rope *rope);
 
 #endif

@@ -11,7 +11,6 @@
 
 #include "common/number.h"
 #include "convert/checkpoint/config_model.h"
-#include "convert/checkpoint/rope.h"
 
 /* The places that may describe one embedding. */
 struct places {

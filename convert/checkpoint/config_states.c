@@ -3,20 +3,12 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
-#include "format/states.h"
+#include "format/model.h"
 
 static void set_state(struct config *result, uint32_t layer, bool has)
 {
     uint8_t *byte = &result->model.states.layers[layer / 8], bit = (uint8_t)(1 << layer % 8);
     *byte = has ? *byte | bit : *byte & (uint8_t)~bit;
-}
-
-static smol_status fail_entry(const struct json_settings *config, smol_status status,
-                              const char *key, size_t i, const json_t *value, const char *expected)
-{
-    char place[64];
-    snprintf(place, sizeof place, "%s[%zu]", key, i);
-    return smol_setting_expect(config, status, place, value, expected);
 }
 
 /* The names of a layer with a state in layer_types, and of one that attends: the second ones are
@@ -47,18 +39,16 @@ static smol_status read_types(const struct json_settings *config, json_t *list,
     static const char key[] = "layer_types";
     const struct layer_names *names = &layer_names[result->model.states.kind];
     uint32_t n = result->model.n_layers;
-    if (!json_is_array(list))
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, "a list");
-    if (json_array_size(list) != n)
-        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: %s has %zu entries, but num_hidden_layers is %u: correct one of them",
-                         config->path, key, json_array_size(list), n);
+    smol_status status = smol_config_check_list(config, key, list, n, n);
+    if (status)
+        return status;
     for (uint32_t i = 0; i < n; i++) {
         const json_t *entry = json_array_get(list, i);
         const char *type = json_string_value(entry);
         if (!type || (!is_one_of(type, names->state) && !is_one_of(type, names->attention)))
-            return fail_entry(config, type ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED, key, i,
-                              entry, names->expected);
+            return smol_config_fail_entry(config,
+                                          type ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED, key,
+                                          i, entry, names->expected);
         set_state(result, i, is_one_of(type, names->state));
     }
     return SMOL_OK;
@@ -79,7 +69,7 @@ static smol_status read_attending(const struct json_settings *config, struct con
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *entry = json_array_get(list, i);
         if (!json_is_integer(entry))
-            return fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "an integer");
+            return smol_config_fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "an integer");
         if (json_integer_value(entry) >= 0 && json_integer_value(entry) < n)
             set_state(result, (uint32_t)json_integer_value(entry), false);
     }

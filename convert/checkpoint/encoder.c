@@ -125,7 +125,8 @@ static smol_status take_activation(const struct json_settings *dense, uint32_t *
     const char *name = "torch.nn.modules.activation.Tanh";
     smol_status status = smol_setting_string(dense, "activation_function", &name);
     const char *dot = strrchr(name, '.');
-    for (*activation = 0; !status && *activation < DENSE_ACTIVATIONS; ++*activation)
+    for (*activation = 0; !status && *activation < sizeof classes / sizeof classes[0];
+         ++*activation)
         if (dot && strcmp(dot + 1, classes[*activation]) == 0)
             return SMOL_OK;
     return status ? status

@@ -149,7 +149,34 @@
     {MOE("shared_expert.down_proj.weight"), {ROLE_MLP_DOWN}, 1, FUSION_STACKED, false, true}
 #define NEOX(name) ("gpt_neox.layers.%u." name)
 #define GPT2(name) ("transformer.h.%u." name)
-#define BERT(name) ("bert.encoder.layer.%u." name)
+/* BERT's, of which RoBERTa's begin differently. */
+#define BERT(prefix, name) (prefix "encoder.layer.%u." name)
+#define BERT_TENSORS(before)                                                                       \
+    .prefix = (before),                                                                            \
+    .embedding_norm = {before "embeddings.LayerNorm.weight", before "embeddings.LayerNorm.bias"},  \
+    .layer_norm = {BERT(before, "output.LayerNorm.weight"), BERT(before, "output.LayerNorm.bias")},\
+    .types = before "embeddings.token_type_embeddings.weight",                                     \
+    .names = {[ROLE_EMBED] = before "embeddings.word_embeddings.weight",                           \
+              [ROLE_POSITIONS] = before "embeddings.position_embeddings.weight",                   \
+              [ROLE_ATTN_NORM] = BERT(before, "norm.weight"),                                      \
+              [ROLE_ATTN_NORM_BIAS] = BERT(before, "norm.bias"),                                   \
+              [ROLE_ATTN_Q] = BERT(before, "attention.self.query.weight"),                         \
+              [ROLE_ATTN_K] = BERT(before, "attention.self.key.weight"),                           \
+              [ROLE_ATTN_V] = BERT(before, "attention.self.value.weight"),                         \
+              [ROLE_ATTN_O] = BERT(before, "attention.output.dense.weight"),                       \
+              [ROLE_ATTN_Q_BIAS] = BERT(before, "attention.self.query.bias"),                      \
+              [ROLE_ATTN_K_BIAS] = BERT(before, "attention.self.key.bias"),                        \
+              [ROLE_ATTN_V_BIAS] = BERT(before, "attention.self.value.bias"),                      \
+              [ROLE_ATTN_O_BIAS] = BERT(before, "attention.output.dense.bias"),                    \
+              [ROLE_MLP_NORM] = BERT(before, "attention.output.LayerNorm.weight"),                 \
+              [ROLE_MLP_NORM_BIAS] = BERT(before, "attention.output.LayerNorm.bias"),              \
+              [ROLE_MLP_UP] = BERT(before, "intermediate.dense.weight"),                           \
+              [ROLE_MLP_DOWN] = BERT(before, "output.dense.weight"),                               \
+              [ROLE_MLP_UP_BIAS] = BERT(before, "intermediate.dense.bias"),                        \
+              [ROLE_MLP_DOWN_BIAS] = BERT(before, "output.dense.bias"),                            \
+              [ROLE_FINAL_NORM] = before "encoder.norm.weight",                                    \
+              [ROLE_FINAL_NORM_BIAS] = before "encoder.norm.bias"}
+#define DISTILBERT(name) ("distilbert.transformer.layer.%u." name)
 #define MODERN_BERT(name) ("model.layers.%u." name)
 /* clang-format on */
 
@@ -175,6 +202,19 @@
     .needs_kv_heads = true, SILU, ATTENTION_BIASES, .state = STATE_DELTA, .needs_states = true,    \
     .blocks = BLOCK_QK_NORM_HEADS | BLOCK_ATTENTION_GATE, .norm_offset = 1, .rotates_parts = true, \
     .rotary_factor = 0.25
+
+/* Encoders with learned positions, whose norms are after what they add to. */
+#define ENCODER_BLOCKS                                                                             \
+    .norm_eps = 1e-12, .bos_id = NO_TOKEN, .eos_id = NO_TOKEN, .tied_embeddings = 1,               \
+    .activation = ACTIVATION_GELU, .attention_bias = BIAS_QKVO, .attention_biased = {NULL, true},  \
+    .mlp_biased = {NULL, true}, .encodes = true,                                                   \
+    .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_POSITIONS | BLOCK_NORM_STREAM,              \
+    .demands = {{"is_decoder", false, "a decoder of this family is not supported"},                \
+                {"add_cross_attention", false, "cross-attention is not supported"}}
+#define BERT_BLOCKS                                                                                \
+    ENCODER_BLOCKS, .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},                 \
+                    .norm_eps_key = "layer_norm_eps", .activation_key = "hidden_act",              \
+                    .score_activation = DENSE_TANH
 
 static const struct family families[] = {
     {
@@ -847,51 +887,82 @@ static const struct family families[] = {
         .scorer = "BertForSequenceClassification",
         .model_type = "bert",
         .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
-        .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},
-        .norm_eps = 1e-12,
-        .norm_eps_key = "layer_norm_eps",
-        .bos_id = NO_TOKEN,
-        .eos_id = NO_TOKEN,
-        .tied_embeddings = 1,
-        .activation_key = "hidden_act",
-        .activation = ACTIVATION_GELU,
-        .attention_bias = BIAS_QKVO,
-        .attention_biased = {NULL, true},
-        .mlp_biased = {NULL, true},
-        .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_POSITIONS | BLOCK_NORM_STREAM,
-        .demands = {{"is_decoder", false, "a decoder of this family is not supported"},
-                    {"add_cross_attention", false, "cross-attention is not supported"}},
-        .prefix = "bert.",
-        .encodes = true,
-        .embedding_norm = {"bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.bias"},
-        .layer_norm = {BERT("output.LayerNorm.weight"), BERT("output.LayerNorm.bias")},
-        .types = "bert.embeddings.token_type_embeddings.weight",
-        .names = {[ROLE_EMBED] = "bert.embeddings.word_embeddings.weight",
-                  [ROLE_POSITIONS] = "bert.embeddings.position_embeddings.weight",
-                  [ROLE_ATTN_NORM] = BERT("norm.weight"),
-                  [ROLE_ATTN_NORM_BIAS] = BERT("norm.bias"),
-                  [ROLE_ATTN_Q] = BERT("attention.self.query.weight"),
-                  [ROLE_ATTN_K] = BERT("attention.self.key.weight"),
-                  [ROLE_ATTN_V] = BERT("attention.self.value.weight"),
-                  [ROLE_ATTN_O] = BERT("attention.output.dense.weight"),
-                  [ROLE_ATTN_Q_BIAS] = BERT("attention.self.query.bias"),
-                  [ROLE_ATTN_K_BIAS] = BERT("attention.self.key.bias"),
-                  [ROLE_ATTN_V_BIAS] = BERT("attention.self.value.bias"),
-                  [ROLE_ATTN_O_BIAS] = BERT("attention.output.dense.bias"),
-                  [ROLE_MLP_NORM] = BERT("attention.output.LayerNorm.weight"),
-                  [ROLE_MLP_NORM_BIAS] = BERT("attention.output.LayerNorm.bias"),
-                  [ROLE_MLP_UP] = BERT("intermediate.dense.weight"),
-                  [ROLE_MLP_DOWN] = BERT("output.dense.weight"),
-                  [ROLE_MLP_UP_BIAS] = BERT("intermediate.dense.bias"),
-                  [ROLE_MLP_DOWN_BIAS] = BERT("output.dense.bias"),
-                  [ROLE_FINAL_NORM] = "bert.encoder.norm.weight",
-                  [ROLE_FINAL_NORM_BIAS] = "bert.encoder.norm.bias"},
+        BERT_BLOCKS,
+        .score_layers = {"bert.pooler.dense", "classifier"},
+        .types_pairs = true,
+        BERT_TENSORS("bert."),
+    },
+    {
+        .architecture = "XLMRobertaForMaskedLM",
+        .body = "XLMRobertaModel",
+        .scorer = "XLMRobertaForSequenceClassification",
+        .model_type = "xlm-roberta",
+        .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
+        BERT_BLOCKS,
+        .pad_id = {"pad_token_id", 1},
+        .heads = {"lm_head."},
+        .score_layers = {"classifier.dense", "classifier.out_proj"},
+        BERT_TENSORS("roberta."),
+    },
+    {
+        .architecture = "RobertaForMaskedLM",
+        .body = "RobertaModel",
+        .scorer = "RobertaForSequenceClassification",
+        .model_type = "roberta",
+        .sizes = {768, 3072, 12, 12, 0, 0, 50265, 512},
+        BERT_BLOCKS,
+        .pad_id = {"pad_token_id", 1},
+        .heads = {"lm_head."},
+        .score_layers = {"classifier.dense", "classifier.out_proj"},
+        BERT_TENSORS("roberta."),
+    },
+    {
+        /* sinusoidal_pos_embds only says how positions began that the checkpoint contains */
+        .architecture = "DistilBertForMaskedLM",
+        .body = "DistilBertModel",
+        .scorer = "DistilBertForSequenceClassification",
+        .model_type = "distilbert",
+        .sizes = {768, 3072, 6, 12, 0, 0, 30522, 512},
+        .size_keys = {"dim", "hidden_dim", "n_layers", "n_heads", "", "", NULL, NULL},
+        ENCODER_BLOCKS,
+        .norm_eps_key = "",
+        .activation_key = "activation",
+        .heads = {"vocab_"},
+        .score_layers = {"pre_classifier", "classifier"},
+        .score_activation = DENSE_RELU,
+        .prefix = "distilbert.",
+        .embedding_norm = {"distilbert.embeddings.LayerNorm.weight",
+                           "distilbert.embeddings.LayerNorm.bias"},
+        .layer_norm = {DISTILBERT("output_layer_norm.weight"),
+                       DISTILBERT("output_layer_norm.bias")},
+        .names = {[ROLE_EMBED] = "distilbert.embeddings.word_embeddings.weight",
+                  [ROLE_POSITIONS] = "distilbert.embeddings.position_embeddings.weight",
+                  [ROLE_ATTN_NORM] = DISTILBERT("norm.weight"),
+                  [ROLE_ATTN_NORM_BIAS] = DISTILBERT("norm.bias"),
+                  [ROLE_ATTN_Q] = DISTILBERT("attention.q_lin.weight"),
+                  [ROLE_ATTN_K] = DISTILBERT("attention.k_lin.weight"),
+                  [ROLE_ATTN_V] = DISTILBERT("attention.v_lin.weight"),
+                  [ROLE_ATTN_O] = DISTILBERT("attention.out_lin.weight"),
+                  [ROLE_ATTN_Q_BIAS] = DISTILBERT("attention.q_lin.bias"),
+                  [ROLE_ATTN_K_BIAS] = DISTILBERT("attention.k_lin.bias"),
+                  [ROLE_ATTN_V_BIAS] = DISTILBERT("attention.v_lin.bias"),
+                  [ROLE_ATTN_O_BIAS] = DISTILBERT("attention.out_lin.bias"),
+                  [ROLE_MLP_NORM] = DISTILBERT("sa_layer_norm.weight"),
+                  [ROLE_MLP_NORM_BIAS] = DISTILBERT("sa_layer_norm.bias"),
+                  [ROLE_MLP_UP] = DISTILBERT("ffn.lin1.weight"),
+                  [ROLE_MLP_DOWN] = DISTILBERT("ffn.lin2.weight"),
+                  [ROLE_MLP_UP_BIAS] = DISTILBERT("ffn.lin1.bias"),
+                  [ROLE_MLP_DOWN_BIAS] = DISTILBERT("ffn.lin2.bias"),
+                  [ROLE_FINAL_NORM] = "distilbert.transformer.norm.weight",
+                  [ROLE_FINAL_NORM_BIAS] = "distilbert.transformer.norm.bias"},
     },
     {
         .architecture = "ModernBertForMaskedLM",
         .body = "ModernBertModel",
         .scorer = "ModernBertForSequenceClassification",
         .norms_score = true,
+        .score_layers = {"head.dense", "classifier"},
+        .score_activation = DENSE_GELU_NORM,
         .model_type = "modernbert",
         .sizes = {768, 1152, 22, 12, 0, 0, 50368, 8192},
         .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},
@@ -1103,6 +1174,7 @@ const char *smol_family_list(char text[FAMILY_LIST])
     size_t length = (size_t)snprintf(text, FAMILY_LIST, "smolconv reads");
     for (size_t i = 0; i < N_FAMILIES && length < FAMILY_LIST; i++) {
         const char *name = families[i].architecture, *suffix = strstr(name, "ForCausalLM");
+        suffix = suffix ? suffix : strstr(name, "ForMaskedLM");
         int size = (int)(suffix ? (size_t)(suffix - name) : strlen(name));
         length += (size_t)snprintf(text + length, FAMILY_LIST - length, "%s %.*s", i ? "," : "",
                                    size, name);

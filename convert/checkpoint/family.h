@@ -108,7 +108,7 @@ struct family {
     const char *size_keys[N_FAMILY_SIZES];
     const char *unused_size; /* such a usual key that may be there: it is another part's size */
     double norm_eps;
-    const char *norm_eps_key; /* NULL: rms_norm_eps */
+    const char *norm_eps_key; /* NULL: rms_norm_eps; empty: it is always the default */
     double rope_theta;
     uint32_t bos_id, eos_id; /* or NO_TOKEN */
     uint32_t tied_embeddings;
@@ -183,15 +183,21 @@ struct family {
                               * half of sliding_window on either side; NULL: none */
     bool norms_score; /* a scorer has a GELU layer and a norm before its classifier, and config.json
                        * may have classifier_pooling, _activation and _bias */
-    bool scores;      /* it has a score's tensors; set for rerankers */
+    const char *score_layers[2]; /* names of an encoder's layer before the classifier and of that,
+                                  * without ".weight" and ".bias" */
+    enum dense_activation score_activation; /* of the first of them */
+    bool types_pairs;   /* the second text of a pair has the second type of tokens */
+    bool scores;        /* it has a score's tensors; set for rerankers */
     bool has_no_output; /* the output layer, if any, is not converted; set for models of embeddings
                          */
     const char *embedding_norm[2], *layer_norm[2];
     const char *heads[2]; /* beginnings of the names of tensors after the layers, which are of no
                            * use for embeddings; NULL: none */
-    const char *types;    /* the embedding of types of tokens, of which all are 0 */
-    const char *prefix;   /* that tensors' names may lack, in all of the checkpoint; NULL: none */
-    const char *nest;     /* the model_type of models that contain one of this family; NULL: none */
+    const char *types;    /* the embedding of types of tokens, of which all are 0; NULL: none */
+    struct family_count pad_id; /* positions begin after the row of this token; a key of NULL: with
+                                 * the first row */
+    const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
     bool predicts_further; /* checkpoints may have mtp.*, which predict further tokens */
 };
 
@@ -207,8 +213,8 @@ const struct family *smol_family_by_model_type(const char *name);
  * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
-/* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM". Returns
- * `text`. */
+/* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM" or
+ * "ForMaskedLM". Returns `text`. */
 enum { FAMILY_LIST = 512 };
 const char *smol_family_list(char text[FAMILY_LIST]);
 

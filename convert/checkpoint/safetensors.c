@@ -18,6 +18,7 @@
 
 #include "common/checked.h"
 #include "common/json_reader.h"
+#include "common/memory.h"
 #include "common/utf8.h"
 #include "convert/base/foreign.h"
 
@@ -276,14 +277,11 @@ static smol_status parse_metadata(struct header_parser *parser)
 static struct safetensors_tensor *add_tensor(struct header_parser *parser, const char *name)
 {
     struct safetensors *reader = parser->reader;
-    if (reader->n_tensors == parser->capacity) {
-        size_t capacity = parser->capacity ? parser->capacity * 2 : 256;
-        void *grown = realloc(reader->tensors, capacity * sizeof *reader->tensors);
-        if (!grown)
-            return NULL;
-        reader->tensors = grown;
-        parser->capacity = capacity;
-    }
+    void *tensors =
+        smol_grow(reader->tensors, reader->n_tensors, &parser->capacity, sizeof *reader->tensors);
+    if (!tensors)
+        return NULL;
+    reader->tensors = tensors;
     struct safetensors_tensor *tensor = &reader->tensors[reader->n_tensors++];
     *tensor = (struct safetensors_tensor){.name = name, .path = reader->path};
     return tensor;

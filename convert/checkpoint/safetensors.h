@@ -28,9 +28,11 @@ struct safetensors_tensor {
     const char *name; /* UTF-8, owned by the reader */
     const char *path; /* the file that contains it; not owned */
     enum safetensors_dtype dtype;
-    uint16_t rank;    /* 0: a scalar */
+    uint8_t rank;     /* 0: a scalar */
     bool negated_exp; /* the elements are -exp(x) of the weights x */
     bool by_columns;  /* `heads` is about columns */
+    bool swaps;       /* a run's rows are inputs of the whole; its columns outputs, of which
+                       * run_step / col_step are those of a run */
     uint64_t shape[SAFETENSORS_MAX_RANK];
     const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
     uint64_t begin, end; /* their place in the data after the header */
@@ -43,8 +45,6 @@ struct safetensors_tensor {
      * from first_row, the first `run` are the part's. Rows are row_step elements apart, and columns
      * col_step. A run of 0: row by row. */
     uint64_t run, run_step, row_step, col_step;
-    bool swaps; /* the rows of a run are inputs of the whole, the columns its outputs, of which
-                   run_step / col_step are those of a run */
     /* Not 0: a run has three pieces, the first two of this length, the third with the rest. The
      * part has the first piece of all runs, then the second of all, then the third. */
     uint32_t piece;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "convert/base/blocks.h"
+#include "convert/base/element.h"
 
 /* Converts elements [start, start + n) as they lie in the file. */
 static void widen_stored(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,

@@ -3,7 +3,7 @@
 
 #include "cli/options.h"
 #include "convert/command/command.h"
-#include "convert/inspect/diff.h"
+#include "convert/inspect/inspect.h"
 
 static const struct command_line line = {
     .program = "smolconv",

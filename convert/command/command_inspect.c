@@ -4,7 +4,7 @@
 
 #include "convert/command/command.h"
 #include "convert/inspect/inspect.h"
-#include "convert/inspect/model_file.h"
+#include "convert/inspect/model_tensor.h"
 
 struct inspect_options {
     struct source_options source;

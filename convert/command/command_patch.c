@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "convert/command/command.h"
-#include "convert/ship/patch.h"
+#include "convert/ship/delta.h"
 
 struct patch_options {
     int force;

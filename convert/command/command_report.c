@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "convert/command/command.h"
-#include "convert/inspect/report.h"
+#include "convert/inspect/inspect.h"
 
 #define FIELD(name) offsetof(struct report_options, name)
 

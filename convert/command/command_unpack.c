@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "convert/command/command.h"
-#include "convert/ship/unpack.h"
+#include "convert/ship/pack.h"
 
 #define FIELD(name) offsetof(struct unpack_options, name)
 

@@ -1,5 +1,5 @@
-/* Layers with states or experts in a GGUF file, see layers.h. */
-#include "convert/gguf/layers.h"
+/* Layers with states or experts in a GGUF file, see maker.h. */
+#include "convert/gguf/maker.h"
 
 #include <string.h>
 

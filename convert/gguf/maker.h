@@ -53,4 +53,22 @@ smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value
 /* Returns how many bytes of a text a message shows, for %.*s. */
 int smol_maker_shown(struct gguf_text text);
 
+/* layers.c: reads the keys that tell how layers differ from Llama's, such as states in place of
+ * attention and experts. Adds to the object, which has the settings that one key states, those that
+ * need several or that llama.cpp knows without a key. Errors: SMOL_ERROR_DAMAGED (keys that
+ * contradict each other), SMOL_ERROR_UNSUPPORTED (a value that smolconv cannot state). */
+smol_status smol_gguf_take_layers(struct maker *m);
+
+/* The longest piece in bytes: trying all cuts of a piece takes time in proportion to the square of
+ * its length. Published pieces have at most 93 bytes. */
+enum { GGUF_MAX_PIECE = 256 };
+
+/* merges.c: the merges of a SentencePiece tokenizer of the BPE kind, whose file has only scores.
+ * Returns the list of merges that transformers makes of the pieces `vocabulary` (text to id) with
+ * their `scores`, an array of f32 with an item for each id: every way to cut a piece into two
+ * pieces, the best piece first. `is_piece` (n ids) leaves out control tokens; pieces have at most
+ * GGUF_MAX_PIECE bytes. Returns NULL if memory runs out. */
+json_t *smol_gguf_merges(const struct maker *m, const json_t *vocabulary,
+                         const struct gguf_value *scores, const bool *is_piece);
+
 #endif

@@ -1,9 +1,10 @@
-/* See merges.h. */
-#include "convert/gguf/merges.h"
+/* See maker.h. */
+#include "convert/gguf/maker.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "common/utf8.h"
 
 struct cut {
@@ -21,14 +22,10 @@ struct cuts {
 
 static bool add(struct cuts *cuts, struct cut cut)
 {
-    if (cuts->n == cuts->capacity) {
-        size_t capacity = cuts->capacity ? cuts->capacity * 2 : 1024;
-        void *items = realloc(cuts->items, capacity * sizeof *cuts->items);
-        if (!items)
-            return false;
-        cuts->items = items;
-        cuts->capacity = capacity;
-    }
+    void *items = smol_grow(cuts->items, cuts->n, &cuts->capacity, sizeof *cuts->items);
+    if (!items)
+        return false;
+    cuts->items = items;
     cuts->items[cuts->n++] = cut;
     return true;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "convert/checkpoint/gguf_tensors.h"
-#include "convert/gguf/layers.h"
 #include "convert/gguf/maker.h"
 #include "format/format.h"
 

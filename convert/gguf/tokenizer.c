@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/gguf/merges.h"
+#include "convert/gguf/maker.h"
 #include "convert/gguf/settings.h"
 #include "format/format.h"
 #include "format/model.h"

@@ -6,11 +6,8 @@
 #include "cli/json_out.h"
 #include "convert/inspect/describe.h"
 #include "convert/provenance.h"
-#include "format/experts.h"
-#include "format/hybrid.h"
 #include "format/latent.h"
 #include "format/model.h"
-#include "format/states.h"
 
 static void member_size_text(struct json_out *json, const char *key, const char *text, size_t size)
 {

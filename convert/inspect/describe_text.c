@@ -8,10 +8,7 @@
 
 #include "cli/quote.h"
 #include "convert/provenance.h"
-#include "format/experts.h"
-#include "format/hybrid.h"
 #include "format/model.h"
-#include "format/states.h"
 
 /* --- amounts ----------------------------------------------------------------------------- */
 
@@ -396,7 +393,7 @@ static void print_features(const struct blob_header *header, FILE *out)
     static const char *const names[] = {"blocks",  "template",   "scanner",    "text",    "mixed",
                                         "tools",   "components", "vocabulary", "encoder", "states",
                                         "experts", "embedder",   "clusters",   "ahead",   "around",
-                                        "hybrid",  "latent",     "normed"};
+                                        "hybrid",  "latent",     "normed",     "doubled"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");

@@ -1,4 +1,4 @@
-/* Compares settings and provenances, see diff_rows.h. */
+/* Compares settings and provenances, see diff.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "cli/quote.h"
 #include "common/hash.h"
 #include "common/number.h"
-#include "convert/inspect/diff_rows.h"
+#include "convert/inspect/diff.h"
 #include "convert/provenance.h"
 #include "format/model.h"
 

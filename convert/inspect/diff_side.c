@@ -1,9 +1,9 @@
-/* Opens one side of a comparison and lists its tensors, see diff_side.h. */
+/* Opens one side of a comparison and lists its tensors, see diff.h. */
 #include <stdlib.h>
 
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
-#include "convert/inspect/diff_side.h"
+#include "convert/inspect/diff.h"
 
 /* --- opening ------------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-/* Compares tensors, see diff_rows.h. Elements are widened to double in pieces. This is exact for
+/* Compares tensors, see diff.h. Elements are widened to double in pieces. This is exact for
  * every type that is compared as numbers. */
 #include <inttypes.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/quote.h"
-#include "convert/inspect/diff_rows.h"
+#include "convert/inspect/diff.h"
 
 /* --- elements as numbers ------------------------------------------------------------------ */
 

@@ -1,9 +1,9 @@
-/* Compares tokenizers, table by table, see diff_rows.h. */
+/* Compares tokenizers, table by table, see diff.h. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "cli/quote.h"
-#include "convert/inspect/diff_rows.h"
+#include "convert/inspect/diff.h"
 
 enum { QUOTE = 100 }; /* bytes of a token's text in a cell */
 

@@ -1,5 +1,5 @@
-/* Distinguishes kinds of file, see model_file.h. */
-#include "convert/inspect/model_file.h"
+/* Distinguishes kinds of file, see model_tensor.h. */
+#include "convert/inspect/model_tensor.h"
 
 #include <string.h>
 

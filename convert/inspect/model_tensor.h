@@ -1,13 +1,39 @@
-/* A tensor of a blob or of safetensors, and its elements as numbers. */
+/* A file with a model's tensors, and a tensor's elements as numbers. */
 #ifndef SMOL_CONVERT_MODEL_TENSOR_H
 #define SMOL_CONVERT_MODEL_TENSOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/error.h"
 #include "convert/checkpoint/safetensors.h"
 #include "format/reader.h"
 
+/* A file with a model's tensors, a .smol blob or safetensors, distinguished by its first bytes. */
+struct model_file {
+    bool is_blob;
+    struct blob blob;               /* one of the two is open */
+    struct safetensors safetensors; /* holds the path, not owned */
+};
+
+/* Opens `path` with one mapping. Reads a file that begins like a blob as a blob (see
+ * smol_blob_open), and any other as safetensors, whose reader names other kinds of file. After an
+ * error, nothing stays open. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_model_file_open(const char *path, enum verify verify, struct model_file *file,
+                                 smol_error *error);
+
+/* Returns whether `path` begins like a blob; false if it cannot be read. */
+bool smol_model_file_is_blob(const char *path);
+
+/* Checks that the file has not changed since it was mapped, see smol_file_check. */
+smol_status smol_model_file_check(const struct model_file *file, const char *path,
+                                  smol_error *error);
+
+/* Frees everything; a zeroed file is allowed. */
+void smol_model_file_close(struct model_file *file);
+
+/* A tensor of a blob or of safetensors. */
 struct model_tensor {
     const char *name;                /* of its role, or as in the file */
     bool has_role, is_alias;         /* an alias: a tied output matrix, which is the embedding */

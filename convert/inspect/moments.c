@@ -1,7 +1,7 @@
-/* Computes sums in double, see moments.h. A part of a tensor is small enough for two passes in the
- * cache, first the mean and then the deviations. Parts are merged in order. This avoids
+/* Computes sums in double, see statistics.h. A part of a tensor is small enough for two passes in
+ * the cache, first the mean and then the deviations. Parts are merged in order. This avoids
  * cancellation, and the result depends only on the elements. */
-#include "convert/inspect/moments.h"
+#include "convert/inspect/statistics.h"
 
 #include <math.h>
 

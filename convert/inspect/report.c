@@ -1,5 +1,5 @@
-/* Writes the page from top to bottom, see report.h. */
-#include "convert/inspect/report.h"
+/* Writes the page from top to bottom, see inspect.h. */
+#include "convert/inspect/inspect.h"
 
 #include <inttypes.h>
 #include <math.h>

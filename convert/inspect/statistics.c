@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "convert/inspect/moments.h"
 #include "convert/inspect/scan.h"
 #include "convert/weights/tile.h"
 #include "convert/weights/untile.h"

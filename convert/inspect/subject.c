@@ -9,7 +9,7 @@
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/convert.h"
 #include "format/latent.h"
-#include "format/states.h"
+#include "format/model.h"
 
 /* --- tensors ------------------------------------------------------------------------------ */
 

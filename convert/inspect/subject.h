@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/inspect/model_file.h"
 #include "convert/inspect/model_tensor.h"
 #include "convert/source.h"
 #include "convert/template/template_list.h"

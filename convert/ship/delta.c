@@ -13,7 +13,6 @@
 #include "convert/base/progress.h"
 #include "convert/ship/delta_coding.h"
 #include "convert/ship/delta_plan.h"
-#include "convert/ship/patch.h"
 
 enum {
     TRIAL_LEVEL = 1, /* of zstd; used to choose the method for a piece */

@@ -1,6 +1,6 @@
-/* Applies a delta, see patch.h. The delta is untrusted input. The order of the checks is that of
+/* Applies a delta, see delta.h. The delta is untrusted input. The order of the checks is that of
  * format/DELTA.md. */
-#include "convert/ship/patch.h"
+#include "convert/ship/delta.h"
 
 #include <inttypes.h>
 #include <stddef.h>

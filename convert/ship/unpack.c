@@ -1,6 +1,6 @@
-/* Unpacks a blob, see unpack.h. All threads decompress the frames that have arrived; one thread
+/* Unpacks a blob, see pack.h. All threads decompress the frames that have arrived; one thread
  * then checks and writes them in order. */
-#include "convert/ship/unpack.h"
+#include "convert/ship/pack.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include "common/pool.h"
 #include "convert/base/progress.h"
 #include "convert/blob/intake.h"
-#include "convert/ship/journal.h"
 #include "convert/ship/packed_reader.h"
 #include "convert/ship/seek_table.h"
 

@@ -9,7 +9,6 @@
 #include "common/hash.h"
 #include "common/utf8.h"
 #include "convert/template/template_list.h"
-#include "convert/template/template_tokens.h"
 
 enum { MAX_SHOWN = 300 };
 

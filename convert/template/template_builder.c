@@ -1,5 +1,5 @@
-/* Builds template sections. See template_builder.h. */
-#include "convert/template/template_builder.h"
+/* Builds template sections. See template_compiler.h. */
+#include "convert/template/template_compiler.h"
 
 #include <stdlib.h>
 #include <string.h>

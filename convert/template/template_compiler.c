@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "common/utf8.h"
-#include "convert/template/template_builder.h"
 #include "convert/template/template_parser.h"
 #include "convert/template/template_scope.h"
-#include "convert/template/tool_style.h"
 
 /* A jump target. Jumps that precede it form a chain: the operand of each is the index of the jump
  * before. */

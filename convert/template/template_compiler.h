@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buffer.h"
 #include "common/error.h"
+#include "format/template.h"
 
 /* A complete template section. */
 struct template_section {
@@ -47,5 +49,30 @@ smol_status smol_template_compile(const struct template_input *input,
 smol_status smol_template_without_code(const struct template_input *input, const smol_error *said,
                                        struct template_section *section, const char **reason,
                                        smol_error *error);
+
+/* template_builder.c: a section under construction: constants, functions and operations. Starts
+ * zeroed. Each table is a byte buffer; if memory runs out, the buffer's `failed` is set. */
+struct template_builder {
+    struct buffer constants, functions, operations, variables, text;
+    enum tool_style tool_style;
+};
+
+uint32_t smol_builder_string(struct template_builder *builder, const char *text, size_t size);
+uint32_t smol_builder_constant(struct template_builder *builder, enum constant_type type,
+                               uint64_t value);
+
+/* Builds a section from the tables; *section is empty after an error. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_builder_finish(struct template_builder *builder, uint32_t name, uint32_t reason,
+                                size_t source_size, struct template_section *section,
+                                smol_error *error);
+void smol_builder_free(struct template_builder *builder);
+
+/* tool_style.c: recognizes how a chat template writes calls of tools. Returns the style of the
+ * template that is used for conversations with tools. TOOLS_NONE: it has no tools, or writes calls
+ * in an unknown form; smol_tool_style_missing tells them apart. */
+enum tool_style smol_tool_style_find(const struct template_input *input);
+
+/* Returns whether the template has tools whose calls have an unknown form. */
+bool smol_tool_style_missing(const struct template_input *input);
 
 #endif

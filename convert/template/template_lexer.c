@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "common/utf8.h"
 #include "format/template.h"
 
@@ -114,14 +115,11 @@ static size_t strip_end(const struct lexer *lexer, size_t start, size_t end)
 static smol_status add(struct lexer *lexer, struct token token)
 {
     struct template_source *source = lexer->source;
-    if (source->n_tokens == source->capacity) {
-        size_t capacity = source->capacity ? source->capacity * 2 : 256;
-        struct token *tokens = realloc(source->tokens, capacity * sizeof *tokens);
-        if (!tokens)
-            return smol_fail_memory(lexer->error, "the chat template");
-        source->tokens = tokens;
-        source->capacity = capacity;
-    }
+    struct token *tokens =
+        smol_grow(source->tokens, source->n_tokens, &source->capacity, sizeof *tokens);
+    if (!tokens)
+        return smol_fail_memory(lexer->error, "the chat template");
+    source->tokens = tokens;
     source->tokens[source->n_tokens++] = token;
     return SMOL_OK;
 }

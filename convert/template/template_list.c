@@ -21,27 +21,15 @@ const struct listed_template *smol_template_list_find(const struct template_list
     return place ? &list->items[json_integer_value(place)] : NULL;
 }
 
-/* Makes room for one more item. Returns false if memory runs out. */
-static bool grow(struct template_list *list)
-{
-    if (list->n < list->capacity)
-        return true;
-    size_t capacity = list->capacity ? 2 * list->capacity : 16;
-    struct listed_template *items = smol_reallocarray(list->items, capacity, sizeof *items);
-    if (!items)
-        return false;
-    list->items = items;
-    list->capacity = capacity;
-    return true;
-}
-
 /* Adds a template named name[0..size), or replaces the one with that name: as in the reference, the
  * last one counts. Takes ownership of `path`. */
 static smol_status add(struct template_list *list, const char *name, size_t size, char *path,
                        const json_t *text, smol_error *error)
 {
     struct listed_template item = {strndup(name, size), path, text};
-    if (!item.name || !item.path || !grow(list))
+    struct listed_template *items = smol_grow(list->items, list->n, &list->capacity, sizeof *items);
+    list->items = items ? items : list->items;
+    if (!item.name || !item.path || !items)
         goto fail;
     const json_t *place = json_object_get(list->places, item.name);
     if (place) {

@@ -609,24 +609,26 @@ static struct node *parse_not(struct parser *p)
     return node;
 }
 
-static struct node *parse_and(struct parser *p)
+/* Parses operands that are joined by `name`, from the left. */
+static struct node *parse_joined(struct parser *p, const char *name, enum node_kind kind,
+                                 struct node *(*parse_one)(struct parser *p))
 {
-    struct node *node = parse_not(p);
-    while (!p->status && at_name(p, "and")) {
+    struct node *node = parse_one(p);
+    while (!p->status && at_name(p, name)) {
         size_t at = p->token++->at;
-        node = join(p, NODE_AND, at, node, parse_not(p));
+        node = join(p, kind, at, node, parse_one(p));
     }
     return node;
 }
 
+static struct node *parse_and(struct parser *p)
+{
+    return parse_joined(p, "and", NODE_AND, parse_not);
+}
+
 static struct node *parse_or(struct parser *p)
 {
-    struct node *node = parse_and(p);
-    while (!p->status && at_name(p, "or")) {
-        size_t at = p->token++->at;
-        node = join(p, NODE_OR, at, node, parse_and(p));
-    }
-    return node;
+    return parse_joined(p, "or", NODE_OR, parse_and);
 }
 
 /* Parses "value if condition else other". */

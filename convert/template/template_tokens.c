@@ -1,5 +1,5 @@
-/* Reads the special tokens by name. See template_tokens.h. */
-#include "convert/template/template_tokens.h"
+/* Reads the special tokens by name. See template_list.h. */
+#include "convert/template/template_list.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The styles of tool calls, see tool_style.h. A template contains the texts around a call, either
- * because it renders the calls of earlier turns, or in its instructions to the model. */
-#include "convert/template/tool_style.h"
+/* The styles of tool calls, see template_compiler.h. A template contains the texts around a call,
+ * either because it renders the calls of earlier turns, or in its instructions to the model. */
+#include "convert/template/template_compiler.h"
 
 #include <string.h>
 

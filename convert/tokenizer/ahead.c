@@ -1,10 +1,10 @@
-/* Compiles look-aheads, see ahead.h. At a place of the text, a step of a look-ahead holds if the
- * look-ahead's match can be reached from it by the symbols that follow. These steps follow from the
- * next symbol and from those that hold one place later, so a set of steps is a state of an
+/* Compiles look-aheads, see automaton_steps.h. At a place of the text, a step of a look-ahead holds
+ * if the look-ahead's match can be reached from it by the symbols that follow. These steps follow
+ * from the next symbol and from those that hold one place later, so a set of steps is a state of an
  * automaton that reads backwards. A step that looks behind also depends on the symbol before the
  * place, which is read next: a state has one set for each way in which these assertions may turn
  * out. */
-#include "convert/tokenizer/ahead.h"
+#include "convert/tokenizer/automaton_steps.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/tokenizer/ahead.h"
 #include "convert/tokenizer/automaton_steps.h"
 #include "format/format.h"
 

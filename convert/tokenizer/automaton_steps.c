@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "common/memory.h"
 #include "format/format.h"
 
 struct builder {
@@ -18,14 +19,10 @@ static smol_status add_step(struct builder *b, struct step step, uint32_t *index
     struct steps *steps = b->steps;
     if (steps->n == MAX_STEPS)
         return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED, "has too many repetitions");
-    if (steps->n == steps->capacity) {
-        size_t capacity = steps->capacity ? 2 * steps->capacity : 64;
-        struct step *grown = realloc(steps->steps, capacity * sizeof *grown);
-        if (!grown)
-            return smol_fail_memory(b->error, "a pattern");
-        steps->steps = grown;
-        steps->capacity = capacity;
-    }
+    struct step *grown = smol_grow(steps->steps, steps->n, &steps->capacity, sizeof *grown);
+    if (!grown)
+        return smol_fail_memory(b->error, "a pattern");
+    steps->steps = grown;
     step.look = b->look;
     steps->steps[steps->n] = step;
     *index = (uint32_t)steps->n++;

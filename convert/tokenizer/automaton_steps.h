@@ -48,4 +48,11 @@ smol_status smol_steps_make(const struct pattern *pattern, const struct class_ma
 
 void smol_steps_free(struct steps *steps);
 
+/* ahead.c: compiles the look-aheads that need more than the next symbol, if there are any: an
+ * automaton (automaton->ahead, n_ahead_states) that reads a text backwards and tells at each place
+ * which of them hold. n_plain is the number of symbols. The caller frees the automaton, also after
+ * an error. Errors: SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_ahead_make(const struct steps *steps, uint32_t n_plain,
+                            struct automaton *automaton, smol_error *error);
+
 #endif

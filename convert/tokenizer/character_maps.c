@@ -1,5 +1,5 @@
 /* Builds maps of characters, see character_maps.h. */
-#include "convert/tokenizer/character_maps.h"
+#include "convert/tokenizer/text_tables.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,14 +17,16 @@ struct changes {
     struct buffer *pool;
 };
 
-#define EACH_RANGE(ranges, range)                                                                  \
-    for (const struct code_range *range = ranges;                                                  \
-         range < ranges + sizeof ranges / sizeof ranges[0]; range++)
-
-static void set_range(struct changes *changes, const struct code_range *range, uint32_t change)
+/* Sets the change of all characters in a packed table of ranges. */
+static void set_ranges(struct changes *changes, const uint8_t *table, size_t size, uint32_t change)
 {
-    for (uint32_t c = range->first; c <= range->last; c++)
-        changes->of[c] = change;
+    uint32_t first, last = 0;
+    for (const uint8_t *at = table; at < table + size;) {
+        first = last + packed_number(&at);
+        last = first + packed_number(&at);
+        for (uint32_t c = first; c <= last; c++)
+            changes->of[c] = change;
+    }
 }
 
 /* Sets the change of a character to a text of n characters. */
@@ -37,21 +39,11 @@ static void set_text(struct changes *changes, uint32_t point, const uint32_t *te
     changes->of[point] = map_change((uint32_t)start, (uint32_t)(changes->pool->size - start));
 }
 
-static void set_lower(struct changes *changes)
+/* Sets the changes of the characters in a packed table of texts. */
+static void set_texts(struct changes *changes, const uint8_t *table, size_t size)
 {
-    for (size_t i = 0; i < sizeof lower_runs / sizeof lower_runs[0]; i++) {
-        const struct lower_run *run = &lower_runs[i];
-        for (uint32_t c = run->first; c <= run->last; c += run->step)
-            set_text(changes, c, &(uint32_t){(uint32_t)((int32_t)c + run->distance)}, 1);
-    }
-    for (size_t i = 0; i < sizeof lower_texts / sizeof lower_texts[0]; i++)
-        set_text(changes, lower_texts[i].code_point, lower_texts[i].text, 2);
-}
-
-static void set_compatibility(struct changes *changes)
-{
-    const uint8_t *at = compatibility_texts;
-    for (uint32_t c = 0; at < compatibility_texts + sizeof compatibility_texts;) {
+    const uint8_t *at = table;
+    for (uint32_t c = 0; at < table + size;) {
         uint32_t text[32]; /* the longest has 18 */
         c += packed_number(&at);
         uint32_t n = packed_number(&at);
@@ -61,43 +53,42 @@ static void set_compatibility(struct changes *changes)
     }
 }
 
+static void set_lower(struct changes *changes)
+{
+    uint32_t first, last = 0;
+    for (const uint8_t *at = lower_runs; at < lower_runs + sizeof lower_runs;) {
+        first = last + packed_number(&at);
+        uint32_t span = packed_number(&at), distance = packed_number(&at);
+        last = first + (span >> 1);
+        for (uint32_t c = first; c <= last; c += 1 + (span & 1)) {
+            uint32_t lower = distance & 1 ? c - (distance >> 1) : c + (distance >> 1);
+            set_text(changes, c, &lower, 1);
+        }
+    }
+    set_texts(changes, lower_several, sizeof lower_several);
+}
+
 /* Sets the changes of `rules`. A rule of a later step is set first, because an earlier one takes
  * its characters away or makes them what no later one changes. */
 static void set_changes(struct changes *changes, uint32_t rules)
 {
     const uint32_t nothing = map_change(0, 0);
     if (rules & MAP_COMPATIBILITY)
-        set_compatibility(changes);
+        set_texts(changes, compatibility_texts, sizeof compatibility_texts);
     if (rules & MAP_LOWER)
         set_lower(changes);
     if (rules & MAP_STRIP_MARKS)
-        EACH_RANGE(combining_marks, range)
-    set_range(changes, range, nothing);
+        set_ranges(changes, combining_marks, sizeof combining_marks, nothing);
     if (rules & MAP_STRIP_NONSPACING)
-        EACH_RANGE(nonspacing_marks, range)
-    set_range(changes, range, nothing);
+        set_ranges(changes, nonspacing_marks, sizeof nonspacing_marks, nothing);
     if (rules & MAP_PAD)
-        EACH_RANGE(ideographs, range)
-    set_range(changes, range, MAP_PADDED);
+        set_ranges(changes, ideographs, sizeof ideographs, MAP_PADDED);
     if (rules & MAP_CLEAN) {
         uint32_t space = map_change((uint32_t)changes->pool->size, 1);
         smol_buffer_add(changes->pool, " ", 1);
-        EACH_RANGE(cleaned_away, range)
-        set_range(changes, range, nothing);
-        EACH_RANGE(cleaned_to_space, range)
-        set_range(changes, range, space);
+        set_ranges(changes, cleaned_away, sizeof cleaned_away, nothing);
+        set_ranges(changes, cleaned_to_space, sizeof cleaned_to_space, space);
     }
-}
-
-/* Appends the block, or finds an equal one; returns its index. There is room. */
-static uint16_t add_block(struct map_arrays *maps, const uint32_t *block)
-{
-    uint32_t i = 0;
-    while (i < maps->n_blocks && memcmp(maps->blocks[i], block, sizeof maps->blocks[i]) != 0)
-        i++;
-    if (i == maps->n_blocks)
-        memcpy(maps->blocks[maps->n_blocks++], block, sizeof maps->blocks[i]);
-    return (uint16_t)i;
 }
 
 static smol_status make_room(struct map_arrays *maps, smol_error *error)
@@ -121,7 +112,8 @@ smol_status smol_map_arrays_add_changes(struct map_arrays *maps, const uint32_t 
         return status;
     uint16_t *index = maps->index + (size_t)maps->n_maps++ * CLASS_INDEX_SIZE;
     for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-        index[i] = add_block(maps, changes + i * BLOCK);
+        index[i] = text_block_add(maps->blocks, &maps->n_blocks, changes + i * BLOCK,
+                                  sizeof *maps->blocks);
     return SMOL_OK;
 }
 
@@ -135,11 +127,4 @@ smol_status smol_map_arrays_add(struct map_arrays *maps, uint32_t rules, struct 
     smol_status status = smol_map_arrays_add_changes(maps, changes.of, error);
     free(changes.of);
     return status;
-}
-
-void smol_map_arrays_free(struct map_arrays *maps)
-{
-    free(maps->index);
-    free(maps->blocks);
-    *maps = (struct map_arrays){0};
 }

@@ -1,6 +1,6 @@
-/* Reads SentencePiece's map of characters, see charsmap.h. Only keys of less than CLUSTER_TOO_LONG
- * bytes are ever looked up, and of those that start alike only the shortest. */
-#include "convert/tokenizer/charsmap.h"
+/* Reads SentencePiece's map of characters, see text_tables.h. Only keys of less than
+ * CLUSTER_TOO_LONG bytes are ever looked up, and of those that start alike only the shortest. */
+#include "convert/tokenizer/text_tables.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -192,22 +192,15 @@ static smol_status allocate(struct charsmap *map)
     return all ? SMOL_OK : smol_fail_memory(map->error, "a map of characters");
 }
 
-/* Fills one block for each 256 code points, then removes those that are there before. */
+/* Fills one block for each 256 code points, then removes those that equal an earlier one. */
 static void make_classes(struct cluster_arrays *arrays)
 {
-    const size_t n_ranges = sizeof cluster_ranges / sizeof cluster_ranges[0];
-    for (size_t i = 0; i < n_ranges; i++)
-        for (uint32_t c = cluster_ranges[i].first; c <= cluster_ranges[i].last; c++)
-            arrays->blocks[c / BLOCK][c % BLOCK] = (uint8_t)cluster_ranges[i].class;
-    for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++) {
-        uint32_t same = 0;
-        while (same < arrays->n_blocks &&
-               memcmp(arrays->blocks[same], arrays->blocks[i], sizeof arrays->blocks[i]) != 0)
-            same++;
-        if (same == arrays->n_blocks)
-            memmove(arrays->blocks[arrays->n_blocks++], arrays->blocks[i], BLOCK);
-        arrays->index[i] = (uint16_t)same;
-    }
+    const uint8_t *at = cluster_classes, *end = at + sizeof cluster_classes;
+    for (struct packed_run run = {0}; packed_run_next(&run, &at, end);)
+        memset(*arrays->blocks + run.first, (int)run.value, run.last - run.first + 1);
+    for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
+        arrays->index[i] =
+            text_block_add(arrays->blocks, &arrays->n_blocks, arrays->blocks[i], BLOCK);
     arrays->transitions = cluster_transitions;
     arrays->n_classes = N_CLUSTER_CLASSES;
     arrays->n_states = N_CLUSTER_STATES;
@@ -229,12 +222,4 @@ smol_status smol_charsmap_read(struct json_text base64, const char *path, struct
     free(map.bytes);
     free(map.changes);
     return status;
-}
-
-void smol_cluster_arrays_free(struct cluster_arrays *arrays)
-{
-    free(arrays->index);
-    free(arrays->blocks);
-    free(arrays->clusters);
-    *arrays = (struct cluster_arrays){0};
 }

@@ -1,5 +1,5 @@
-/* Builds the merge table, see merges.h. */
-#include "convert/tokenizer/merges.h"
+/* Builds the merge table, see vocabulary.h. */
+#include "convert/tokenizer/vocabulary.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Builds a trie, see name_trie.h: level by level from the sorted names, so that the children of a
+/* Builds a trie, see text_tables.h: level by level from the sorted names, so that the children of a
  * node lie side by side. */
-#include "convert/tokenizer/name_trie.h"
+#include "convert/tokenizer/text_tables.h"
 
 #include <stdlib.h>
 #include <string.h>

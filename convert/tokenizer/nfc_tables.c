@@ -1,26 +1,26 @@
 /* Builds the tables of normalization form C from unicode_nfc.h, indexed by code point. */
-#include "convert/tokenizer/nfc_tables.h"
+#include "convert/tokenizer/text_tables.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "convert/tokenizer/unicode_nfc.h"
 
 enum {
     BLOCK = 256,
     N_CODE_POINTS = CLASS_INDEX_SIZE * BLOCK,
-    N_DECOMPOSITIONS = sizeof nfc_decompositions / sizeof nfc_decompositions[0],
     N_CLASSES = 256,
-    MAX_LETTERS = 1 + 2 * N_CLASSES + N_DECOMPOSITIONS,
+    MAX_LETTERS = 1 + 2 * N_CLASSES + N_NFC_CHARACTERS,
 };
-_Static_assert(MAX_LETTERS <= UINT16_MAX, "letters are numbered in 16 bits");
+_Static_assert(MAX_LETTERS <= UINT16_MAX && sizeof nfc_characters < UINT16_MAX,
+               "letters and places are numbered in 16 bits");
 
 /* The letters under construction, by code point. */
 struct nfc_maker {
     struct nfc_arrays *arrays;
     struct nfc_letter *by_point; /* (N_CODE_POINTS) */
     uint16_t *numbers;           /* (N_CODE_POINTS) */
+    uint16_t *places;            /* (N_CODE_POINTS): 1 + the place in nfc_characters, or 0 */
 };
 
 static smol_status allocate(struct nfc_maker *making, smol_error *error)
@@ -28,50 +28,83 @@ static smol_status allocate(struct nfc_maker *making, smol_error *error)
     struct nfc_arrays *p = making->arrays;
     making->by_point = calloc(N_CODE_POINTS, sizeof *making->by_point);
     making->numbers = calloc(N_CODE_POINTS, sizeof *making->numbers);
+    making->places = calloc(N_CODE_POINTS, sizeof *making->places);
     p->index = calloc(CLASS_INDEX_SIZE, sizeof *p->index);
     p->letters = calloc(MAX_LETTERS, sizeof *p->letters);
-    p->texts = calloc(N_DECOMPOSITIONS, NFC_MAX_TEXT * sizeof *p->texts);
-    p->pairs = calloc(sizeof nfc_compositions / sizeof nfc_compositions[0], sizeof *p->pairs);
-    bool all =
-        making->by_point && making->numbers && p->index && p->letters && p->texts && p->pairs;
+    p->texts = calloc(N_NFC_CHARACTERS, NFC_MAX_TEXT * sizeof *p->texts);
+    p->pairs = calloc(N_NFC_PAIRS, sizeof *p->pairs);
+    bool all = making->by_point && making->numbers && making->places && p->index && p->letters &&
+               p->texts && p->pairs;
     return all ? SMOL_OK : smol_fail_memory(error, "normalization");
 }
 
 static void set_classes(struct nfc_maker *making)
 {
-    for (size_t i = 0; i < sizeof nfc_classes / sizeof nfc_classes[0]; i++)
-        for (uint32_t c = nfc_classes[i].first; c <= nfc_classes[i].last; c++) {
-            making->by_point[c].combining_class = nfc_classes[i].combining_class;
+    const uint8_t *at = nfc_classes, *end = at + sizeof nfc_classes;
+    for (struct packed_run run = {0}; packed_run_next(&run, &at, end);)
+        for (uint32_t c = run.first; c <= run.last; c++) {
+            making->by_point[c].combining_class = (uint8_t)run.value;
             making->by_point[c].joins = 1;
         }
     for (uint32_t c = 0x1161; c < 0x11c3; c++) /* Hangul vowels and trailing consonants */
         making->by_point[c].joins = c <= 0x1175 || c >= 0x11a8;
 }
 
-static void set_decompositions(struct nfc_maker *making)
+/* Appends the full decomposition of a character. */
+static void append_text(const struct nfc_maker *making, uint32_t c)
 {
     struct nfc_arrays *p = making->arrays;
-    for (size_t i = 0; i < N_DECOMPOSITIONS; i++) {
-        const struct nfc_decomposition *d = &nfc_decompositions[i];
-        struct nfc_letter *letter = &making->by_point[d->code_point];
+    if (!making->places[c]) {
+        p->texts[p->n_texts++] = c;
+        return;
+    }
+    const uint8_t *at = nfc_characters + making->places[c] - 1;
+    for (uint32_t n = (packed_number(&at) >> 1 & 3) + 1; n > 0; n--)
+        append_text(making, packed_number(&at));
+}
+
+/* Reads the characters that decompose, and the pairs that compose. A character that decomposes
+ * joins; set_pairs excepts composed ones. */
+static void set_decompositions(const struct nfc_maker *making)
+{
+    struct nfc_arrays *p = making->arrays;
+    const uint8_t *at = nfc_characters;
+    for (uint32_t c = 0; at < nfc_characters + sizeof nfc_characters;) {
+        size_t place = (size_t)(at - nfc_characters);
+        uint32_t head = packed_number(&at), text[NFC_MAX_TEXT];
+        c += head >> 3;
+        making->places[c] = (uint16_t)(place + 1);
+        for (uint32_t i = 0; i <= (head >> 1 & 3); i++)
+            text[i] = packed_number(&at);
+        if (head & 1)
+            p->pairs[p->n_pairs++] = (struct nfc_pair){text[0], text[1], c};
+    }
+    for (uint32_t c = 0; c < N_CODE_POINTS; c++) {
+        struct nfc_letter *letter = &making->by_point[c];
+        if (!making->places[c])
+            continue;
         letter->start = p->n_texts;
-        while (letter->length < NFC_MAX_TEXT && d->text[letter->length])
-            p->texts[p->n_texts++] = d->text[letter->length++];
-        letter->joins = 1; /* set_pairs clears it for composed characters */
+        append_text(making, c);
+        letter->length = (uint8_t)(p->n_texts - letter->start);
+        letter->joins = 1;
     }
 }
 
-/* Copies the pairs. A composed character stays unchanged, unless it may join another character. The
+static int compare_pairs(const void *left, const void *right)
+{
+    const struct nfc_pair *a = left, *b = right;
+    return a->first != b->first ? (a->first > b->first) - (a->first < b->first)
+                                : (a->second > b->second) - (a->second < b->second);
+}
+
+/* Sorts the pairs. A composed character stays unchanged, unless it may join another character. The
  * second character of a pair joins. */
 static void set_pairs(struct nfc_maker *making)
 {
     struct nfc_arrays *p = making->arrays;
-    p->n_pairs = sizeof nfc_compositions / sizeof nfc_compositions[0];
-    for (uint32_t i = 0; i < p->n_pairs; i++) {
-        const struct nfc_composition *c = &nfc_compositions[i];
-        p->pairs[i] = (struct nfc_pair){c->first, c->second, c->composed};
-        making->by_point[c->composed].joins = 0;
-    }
+    qsort(p->pairs, p->n_pairs, sizeof *p->pairs, compare_pairs);
+    for (uint32_t i = 0; i < p->n_pairs; i++)
+        making->by_point[p->pairs[i].composed].joins = 0;
     for (uint32_t i = 0; i < p->n_pairs; i++)
         making->by_point[p->pairs[i].second].joins = 1;
 }
@@ -97,18 +130,6 @@ static void number_letters(struct nfc_maker *making)
     }
 }
 
-/* Appends the block `numbers`, or finds an equal one; returns its index. */
-static uint16_t add_block(struct nfc_arrays *arrays, const uint16_t *numbers)
-{
-    const size_t size = BLOCK * sizeof *numbers;
-    uint32_t i = 0;
-    while (i < arrays->n_blocks && memcmp(arrays->blocks + (size_t)i * BLOCK, numbers, size) != 0)
-        i++;
-    if (i == arrays->n_blocks)
-        memmove(arrays->blocks + (size_t)arrays->n_blocks++ * BLOCK, numbers, size);
-    return (uint16_t)i;
-}
-
 smol_status smol_nfc_arrays_make(struct nfc_arrays *arrays, smol_error *error)
 {
     struct nfc_maker making = {.arrays = arrays};
@@ -121,19 +142,12 @@ smol_status smol_nfc_arrays_make(struct nfc_arrays *arrays, smol_error *error)
         arrays->blocks = making.numbers;
         making.numbers = NULL;
         for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-            arrays->index[i] = add_block(arrays, arrays->blocks + i * BLOCK);
+            arrays->index[i] =
+                text_block_add(arrays->blocks, &arrays->n_blocks, arrays->blocks + i * BLOCK,
+                               BLOCK * sizeof *arrays->blocks);
     }
     free(making.by_point);
     free(making.numbers);
+    free(making.places);
     return status;
-}
-
-void smol_nfc_arrays_free(struct nfc_arrays *arrays)
-{
-    free(arrays->index);
-    free(arrays->blocks);
-    free(arrays->letters);
-    free(arrays->texts);
-    free(arrays->pairs);
-    *arrays = (struct nfc_arrays){0};
 }

@@ -1,5 +1,5 @@
-/* Builds the text section from rules, see text_section.h. */
-#include "convert/tokenizer/text_section.h"
+/* Builds the text section from rules, see tokenizer.h. */
+#include "convert/tokenizer/tokenizer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,10 +10,7 @@
 #include "common/hash.h"
 #include "common/utf8.h"
 #include "convert/tokenizer/byte_level.h"
-#include "convert/tokenizer/character_maps.h"
-#include "convert/tokenizer/charsmap.h"
-#include "convert/tokenizer/name_trie.h"
-#include "convert/tokenizer/nfc_tables.h"
+#include "convert/tokenizer/text_tables.h"
 #include "format/text.h"
 
 /* --- steps ---------------------------------------------------------------------------------- */
@@ -392,9 +389,16 @@ static void free_builder(struct text_section_builder *b)
 {
     free(b->names);
     free(b->pool.text);
-    smol_nfc_arrays_free(&b->nfc);
-    smol_map_arrays_free(&b->maps);
-    smol_cluster_arrays_free(&b->clusters);
+    free(b->nfc.index);
+    free(b->nfc.blocks);
+    free(b->nfc.letters);
+    free(b->nfc.texts);
+    free(b->nfc.pairs);
+    free(b->maps.index);
+    free(b->maps.blocks);
+    free(b->clusters.index);
+    free(b->clusters.blocks);
+    free(b->clusters.clusters);
     free(b->trie.nodes);
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/checked.h"
-#include "convert/tokenizer/merges.h"
+#include "convert/tokenizer/text_tables.h"
 #include "convert/tokenizer/unicode_classes.h"
 #include "convert/tokenizer/vocabulary.h"
 #include "format/format.h"
@@ -60,17 +60,6 @@ struct class_table {
 
 enum { BLOCK = 256, N_CODE_POINTS = CLASS_INDEX_SIZE * BLOCK };
 
-/* Appends the block, or finds an equal one; returns its index. */
-static uint16_t add_block(struct class_table *table, const uint8_t *block)
-{
-    uint32_t i = 0;
-    while (i < table->n_blocks && memcmp(table->blocks + (size_t)i * BLOCK, block, BLOCK) != 0)
-        i++;
-    if (i == table->n_blocks)
-        memmove(table->blocks + (size_t)table->n_blocks++ * BLOCK, block, BLOCK);
-    return (uint16_t)i;
-}
-
 /* Builds the table, with CLASS_WORD if `words`. */
 static smol_status make_class_table(struct class_table *table, bool words, smol_error *error)
 {
@@ -78,13 +67,14 @@ static smol_status make_class_table(struct class_table *table, bool words, smol_
     table->blocks = calloc(N_CODE_POINTS, 1); /* one byte per code point, then compacted */
     if (!table->index || !table->blocks)
         return smol_fail_memory(error, "character classes");
-    for (size_t i = 0; i < sizeof unicode_ranges / sizeof unicode_ranges[0]; i++) {
-        const struct unicode_range *range = &unicode_ranges[i];
-        int classes = words ? range->classes : range->classes & ~CLASS_WORD;
-        memset(table->blocks + range->first, classes, range->last - range->first + 1);
+    const uint8_t *at = character_classes, *end = at + sizeof character_classes;
+    for (struct packed_run run = {0}; packed_run_next(&run, &at, end);) {
+        uint32_t classes = words ? run.value : run.value & ~(uint32_t)CLASS_WORD;
+        memset(table->blocks + run.first, (int)classes, run.last - run.first + 1);
     }
     for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-        table->index[i] = add_block(table, table->blocks + i * BLOCK);
+        table->index[i] =
+            text_block_add(table->blocks, &table->n_blocks, table->blocks + i * BLOCK, BLOCK);
     return SMOL_OK;
 }
 

@@ -5,7 +5,7 @@
  * The rules are read first, so that an unsupported tokenizer is refused before any weight is read:
  * text_rules.c with model_rules.c, normalizer.c and decoder.c, and pretokenizer.c, whose patterns
  * become automata (pattern*.c, class_map.c, automaton*.c, scanner.c). The tables are built next:
- * vocabulary.c, merges.c, text_section.c with nfc_tables.c. */
+ * vocabulary.c, merges.c, and text_section.c with the tables of text_tables.h. */
 #ifndef SMOL_CONVERT_TOKENIZER_H
 #define SMOL_CONVERT_TOKENIZER_H
 
@@ -16,7 +16,8 @@
 #include "common/error.h"
 #include "convert/tokenizer/pretokenizer.h"
 #include "convert/tokenizer/text_rules.h"
-#include "convert/tokenizer/text_section.h"
+#include "convert/tokenizer/vocabulary.h"
+#include "format/format.h"
 
 struct tokenizer_rules {
     struct pretokenizer pretokenizer;
@@ -33,8 +34,28 @@ smol_status smol_tokenizer_check_rules(const json_t *root, const char *path,
 /* Frees the rules; zeroed rules are allowed. */
 void smol_tokenizer_rules_free(struct tokenizer_rules *rules);
 
-/* The finished sections, with zero padding; `data` is allocated. Equal input produces equal
+/* The text section of a blob, with zero padding: how to prepare, split and decode texts if the
+ * tokenizer differs from GPT-2's byte-level BPE. `data` is allocated. Equal input produces equal
  * bytes. */
+struct text_section {
+    uint8_t *data;
+    size_t size; /* 0: the blob needs no text section */
+};
+
+/* Builds the section without names and ids, to normalize added tokens with. Without a normalizer,
+ * `data` is NULL and `size` is 0. Errors: SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_normalizer_compile(const struct text_rules *rules, const char *path,
+                                    struct text_section *section, smol_error *error);
+
+/* Builds the section of `root` for the tokens of `vocabulary`. Errors: SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_text_compile(const struct text_rules *rules, const json_t *root, const char *path,
+                              const struct vocabulary *vocabulary, struct text_section *section,
+                              smol_error *error);
+
+void smol_text_section_free(struct text_section *section);
+
+/* The finished sections, likewise. */
 struct tokenizer_section {
     uint8_t *data;
     size_t size;

@@ -9,7 +9,7 @@
 #include "common/buffer.h"
 #include "common/utf8.h"
 #include "convert/tokenizer/byte_level.h"
-#include "convert/tokenizer/text_section.h"
+#include "convert/tokenizer/tokenizer.h"
 #include "format/text.h"
 
 /* The fields of an added token that are used here. */

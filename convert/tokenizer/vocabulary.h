@@ -1,4 +1,5 @@
-/* Reads the tokens of a tokenizer.json by id: the model's vocabulary and the added tokens. */
+/* Reads the tokens of a tokenizer.json by id, the model's vocabulary and the added tokens, and the
+ * merges of the model. */
 #ifndef SMOL_CONVERT_VOCABULARY_H
 #define SMOL_CONVERT_VOCABULARY_H
 
@@ -28,5 +29,21 @@ smol_status smol_vocabulary_read(const json_t *root, const char *path, uint32_t 
                                  smol_error *error);
 
 void smol_vocabulary_free(struct vocabulary *vocabulary);
+
+/* merges.c: the hash table of merges. Initialize to zeros. */
+struct merge_table {
+    struct token_merge *slots; /* (n_slots), allocated */
+    uint32_t n_slots, max_probe;
+};
+
+/* Reads the merges of `root`, whose vocabulary has been read. Call smol_merge_table_free, also
+ * after an error. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
+                                  smol_error *error);
+
+/* Makes a table without merges. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_merge_table_empty(struct merge_table *table, smol_error *error);
+
+void smol_merge_table_free(struct merge_table *table);
 
 #endif

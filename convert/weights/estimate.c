@@ -11,11 +11,9 @@
 #include "common/checked.h"
 #include "common/memory.h"
 #include "common/number.h"
-#include "convert/weights/weight.h"
-#include "format/experts.h"
+#include "convert/weights/weights.h"
 #include "format/latent.h"
 #include "format/model.h"
-#include "format/states.h"
 
 /* how much of a value's mean square is left after attention has averaged over positions */
 static const double ATTENTION_SHARE = 0.3;

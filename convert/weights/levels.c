@@ -1,5 +1,5 @@
-/* Tables of levels, see levels.h. */
-#include "convert/weights/levels.h"
+/* Tables of levels, see mix.h. */
+#include "convert/weights/mix.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "convert/weights/feedback.h"
 #include "convert/weights/inputs.h"
 #include "convert/weights/untile.h"
-#include "convert/weights/weight.h"
+#include "convert/weights/weights.h"
 
 const enum blob_dtype smol_choices[N_CHOICES] = {DTYPE_INT4, DTYPE_INT5, DTYPE_INT6, DTYPE_INT8};
 

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/weights/levels.h"
-
 static smol_status allocate(struct mix *mix, size_t n_tensors, size_t n_levels, smol_error *error)
 {
     mix->storage = calloc(n_tensors, sizeof *mix->storage);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "convert/weights/levels.h"
+#include "convert/weights/mix.h"
 
 /* A step of a matrix to a larger dtype. Those of one matrix gain less and less for each byte. */
 struct upgrade {

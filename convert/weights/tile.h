@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "convert/calibration/factor.h"
 #include "convert/checkpoint/tensor.h"
-#include "convert/weights/levels.h"
+#include "convert/weights/mix.h"
 #include "format/layout.h"
 
 /* The first element of a tensor that cannot be converted: its flat index, and the reason. */

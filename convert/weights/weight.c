@@ -1,5 +1,5 @@
-/* Tensors to convert, see weight.h. */
-#include "convert/weights/weight.h"
+/* Tensors to convert, see weights.h. */
+#include "convert/weights/weights.h"
 
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/tensor.h"

@@ -12,7 +12,6 @@
 #include "convert/base/progress.h"
 #include "convert/weights/feedback.h"
 #include "convert/weights/inputs.h"
-#include "convert/weights/weight.h"
 
 enum {
     BATCH_BYTES = 2 << 20, /* small enough to stay in the cache until it is written */

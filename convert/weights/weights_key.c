@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/checked.h"
-#include "convert/weights/weight.h"
+#include "convert/weights/weights.h"
 
 /* Memory for the rows of one tensor. */
 struct rows {

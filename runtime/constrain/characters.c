@@ -1,6 +1,4 @@
-/* Terms of characters, see characters.h. */
-#include "runtime/constrain/characters.h"
-
+/* Terms of characters, see json_terms.h. */
 #include "runtime/constrain/json_terms.h"
 
 /* --- UTF-8 ------------------------------------------------------------------------------------ */

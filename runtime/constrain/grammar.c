@@ -1,4 +1,4 @@
-/* Reads grammars, see grammar.h.
+/* Reads grammars, see front_ends.h.
  *
  * The text is read once to find the rules and check their syntax, without following references.
  * Then the body of a rule is read again when the rule is first referred to, starting with `root`. A
@@ -7,7 +7,7 @@
  *
  * A part with a repetition but without a rule of the table or a unit becomes a unit as soon as it
  * is combined with a part that has one, and at the end of its rule. */
-#include "runtime/constrain/grammar.h"
+#include "runtime/constrain/front_ends.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -16,7 +16,6 @@
 #include "common/memory.h"
 #include "common/pattern/code_set.h"
 #include "common/utf8.h"
-#include "runtime/constrain/regex.h"
 
 enum {
     GRAMMAR_MAX_RULES = 1 << 12,
@@ -165,14 +164,10 @@ static bool starts_line(const struct reader *r)
 
 static smol_status push(struct reader *r, struct part part)
 {
-    if (r->n_parts == r->parts_capacity) {
-        size_t capacity = r->parts_capacity ? 2 * r->parts_capacity : 64;
-        struct part *parts = smol_reallocarray(r->parts, capacity, sizeof *parts);
-        if (!parts)
-            return smol_fail_memory(r->error, "a grammar");
-        r->parts = parts;
-        r->parts_capacity = capacity;
-    }
+    struct part *parts = smol_grow(r->parts, r->n_parts, &r->parts_capacity, sizeof *parts);
+    if (!parts)
+        return smol_fail_memory(r->error, "a grammar");
+    r->parts = parts;
     r->parts[r->n_parts++] = part;
     return SMOL_OK;
 }
@@ -591,14 +586,10 @@ static smol_status add_rule(struct reader *r, struct rule rule, size_t at)
         return refuse(r, at, "a second rule ", rule.name, rule.length);
     if (r->n_rules == GRAMMAR_MAX_RULES)
         return refuse(r, at, "too many rules", NULL, 0);
-    if (r->n_rules == r->rules_capacity) {
-        size_t capacity = r->rules_capacity ? 2 * r->rules_capacity : 64;
-        struct rule *rules = smol_reallocarray(r->rules, capacity, sizeof *rules);
-        if (!rules)
-            return smol_fail_memory(r->error, "a grammar");
-        r->rules = rules;
-        r->rules_capacity = capacity;
-    }
+    struct rule *rules = smol_grow(r->rules, r->n_rules, &r->rules_capacity, sizeof *rules);
+    if (!rules)
+        return smol_fail_memory(r->error, "a grammar");
+    r->rules = rules;
     memmove(r->rules + place + 1, r->rules + place, (r->n_rules - place) * sizeof *r->rules);
     r->rules[place] = rule;
     r->n_rules++;

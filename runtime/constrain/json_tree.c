@@ -89,6 +89,12 @@ const struct json_node *smol_json_get(const struct json_node *node, const char *
     return smol_json_find(node, (struct json_text){key, strlen(key)});
 }
 
+bool smol_json_has_true(const struct json_node *node, const char *key)
+{
+    const struct json_node *value = smol_json_get(node, key);
+    return value && value->kind == JSON_TRUE;
+}
+
 /* Returns a key that appears twice in an object, or NULL. Sorts the members of large objects. */
 static const struct json_node *find_double(struct arena *arena, struct json_node *object)
 {

@@ -67,6 +67,9 @@ smol_status smol_json_tree(struct arena *arena, const char *name, const char *te
 const struct json_node *smol_json_find(const struct json_node *node, struct json_text key);
 const struct json_node *smol_json_get(const struct json_node *node, const char *key);
 
+/* Returns whether an object has `key` with the value true. */
+bool smol_json_has_true(const struct json_node *node, const char *key);
+
 /* Returns the first element or member, or NULL, also if node is NULL. */
 static inline const struct json_node *json_first(const struct json_node *node)
 {

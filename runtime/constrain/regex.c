@@ -1,10 +1,10 @@
-/* Regular expressions as terms, see regex.h.
+/* Regular expressions as terms, see front_ends.h.
  *
  * A node of the pattern is translated together with what follows it: follow() replaces the texts of
  * the rest by the texts of the node and the rest. So what looks ahead is an intersection with the
  * rest. For lookbehinds, there is a rest for each kind of previous character: the start of
  * the text, and classes of characters that no lookbehind of the pattern tells apart. */
-#include "runtime/constrain/regex.h"
+#include "runtime/constrain/front_ends.h"
 
 #include "common/memory.h"
 #include "common/pattern/code_set.h"

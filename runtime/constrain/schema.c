@@ -1,6 +1,6 @@
 /* JSON Schema: entry, keywords, errors, and the terms of values of each type, see
  * schema_compiler.h. */
-#include "runtime/constrain/schema.h"
+#include "runtime/constrain/front_ends.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 #define SMOL_RUNTIME_SCHEMA_COMPILER_H
 
 #include "runtime/constrain/decimal.h"
+#include "runtime/constrain/front_ends.h"
 #include "runtime/constrain/json_tree.h"
-#include "runtime/constrain/schema.h"
 
 /* --- keywords ----------------------------------------------------------------------------- */
 

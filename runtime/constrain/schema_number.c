@@ -230,12 +230,6 @@ static void narrow(struct bounds *out, bool is_low, const struct decimal *bound,
     *has = true;
 }
 
-static bool is_strict(const struct json_node *owner, const char *keyword)
-{
-    const struct json_node *strict = smol_json_get(owner, keyword);
-    return strict && strict->kind == JSON_TRUE;
-}
-
 bool smol_schema_bounds(struct compiler *c, const struct facts *facts, struct bounds *out)
 {
     memset(out, 0, sizeof *out);
@@ -251,7 +245,8 @@ bool smol_schema_bounds(struct compiler *c, const struct facts *facts, struct bo
             smol_schema_wrong(c, claim->value, "must be a number");
             return true;
         }
-        exclusive |= is_strict(claim->owner, is_low ? "exclusiveMinimum" : "exclusiveMaximum");
+        exclusive |=
+            smol_json_has_true(claim->owner, is_low ? "exclusiveMinimum" : "exclusiveMaximum");
         smol_decimal_read(claim->value->text, &bound);
         if (bound.too_long || bound.point > SCHEMA_MAX_POINT || bound.point < -SCHEMA_MAX_POINT) {
             smol_schema_fail_claim(c, claim, "the bound has too many digits");

@@ -3,7 +3,7 @@
 
 #include "common/memory.h"
 #include "common/utf8.h"
-#include "runtime/constrain/regex.h"
+#include "runtime/constrain/front_ends.h"
 #include "runtime/constrain/schema_compiler.h"
 
 enum { HOSTNAME_MAX = 253 };

@@ -168,12 +168,6 @@ static bool is_unique(struct compiler *c, const struct json_node *list)
 
 /* --- numbers ------------------------------------------------------------------------------ */
 
-static bool is_strict(const struct json_node *owner, const char *keyword)
-{
-    const struct json_node *strict = smol_json_get(owner, keyword);
-    return strict && strict->kind == JSON_TRUE;
-}
-
 static bool valid_multiple(struct compiler *c, const struct json_node *keyword,
                            const struct json_node *value)
 {
@@ -197,9 +191,9 @@ static bool valid_number(struct compiler *c, const struct json_node *owner, enum
     int order = smol_decimal_compare_texts(value->text, keyword->text);
     switch (word) {
     case WORD_MINIMUM:
-        return order > 0 || (order == 0 && !is_strict(owner, "exclusiveMinimum"));
+        return order > 0 || (order == 0 && !smol_json_has_true(owner, "exclusiveMinimum"));
     case WORD_MAXIMUM:
-        return order < 0 || (order == 0 && !is_strict(owner, "exclusiveMaximum"));
+        return order < 0 || (order == 0 && !smol_json_has_true(owner, "exclusiveMaximum"));
     case WORD_EXCLUSIVE_MINIMUM:
         return order > 0;
     default:

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/utf8.h"
-#include "runtime/constrain/characters.h"
+#include "runtime/constrain/json_terms.h"
 
 #define JSON_STRINGS                                                                               \
     {                                                                                              \

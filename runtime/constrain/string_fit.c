@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/memory.h"
-#include "runtime/constrain/characters.h"
+#include "runtime/constrain/json_terms.h"
 #include "runtime/constrain/term_table.h"
 
 term smol_string_inside(struct term_table *table, term character, uint32_t min, uint32_t max)

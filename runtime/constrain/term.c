@@ -18,19 +18,14 @@ term smol_term_fail(struct term_table *table, smol_status status, const char *re
 
 bool smol_term_grow(struct term_table *table, void *items, size_t *capacity, size_t n, size_t size)
 {
-    if (n < *capacity)
-        return true;
-    size_t wanted = *capacity ? 2 * *capacity : 64;
     void *old, *grown;
     memcpy(&old, items, sizeof old);
-    grown = smol_reallocarray(old, wanted, size);
-    if (!grown) {
+    grown = smol_grow(old, n, capacity, size);
+    if (grown)
+        memcpy(items, &grown, sizeof grown);
+    else
         smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
-        return false;
-    }
-    memcpy(items, &grown, sizeof grown);
-    *capacity = wanted;
-    return true;
+    return grown;
 }
 
 /* --- interning ---------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Tools as terms, see tools.h. */
-#include "runtime/constrain/tools.h"
+/* Tools as terms, see front_ends.h. */
+#include "runtime/constrain/front_ends.h"
 
 #include <string.h>
 

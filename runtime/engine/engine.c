@@ -5,10 +5,8 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
-#include "format/experts.h"
 #include "format/latent.h"
 #include "format/model.h"
-#include "format/states.h"
 #include "runtime/engine/product.h"
 
 /* An array (tokens, bytes per token) and the address of the pointer to it. */

@@ -1,13 +1,11 @@
-/* Mixtures of experts, see experts.h. The rows of a pass are grouped by expert, so that each matrix
+/* Mixtures of experts, see mlp.h. The rows of a pass are grouped by expert, so that each matrix
  * is multiplied once. A row's output is a sum over its experts in ascending order, whichever rows
  * stand beside it. */
-#include "runtime/engine/experts.h"
+#include "runtime/engine/mlp.h"
 
 #include <string.h>
 
-#include "format/experts.h"
 #include "format/model.h"
-#include "runtime/engine/mlp.h"
 #include "runtime/engine/residual.h"
 #include "runtime/kernels/math.h"
 

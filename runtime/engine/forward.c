@@ -5,14 +5,13 @@
  * All threads run the same function, a sequence of stages (common/pool.h). A stage splits its work
  * by token, by attention head or by block of output rows, never within a sum, so the number of
  * threads cannot change a bit of the result. */
-#include "runtime/engine/forward.h"
+#include "runtime/engine/pass.h"
 
 #include <string.h>
 
 #include "common/number.h"
 #include "runtime/engine/attention.h"
 #include "runtime/engine/fpenv.h"
-#include "runtime/engine/heads.h"
 #include "runtime/engine/mixer.h"
 #include "runtime/engine/mlp.h"
 #include "runtime/engine/residual.h"

@@ -1,5 +1,5 @@
-/* Norms and rotation of queries and keys, see heads.h. */
-#include "runtime/engine/heads.h"
+/* Norms and rotation of queries and keys, see mixer.h. */
+#include "runtime/engine/mixer.h"
 
 #include "format/model.h"
 #include "runtime/engine/hadamard.h"

@@ -1,5 +1,5 @@
-/* Attention to latent vectors, see latent.h. */
-#include "runtime/engine/latent.h"
+/* Attention to latent vectors, see mixer.h. */
+#include "runtime/engine/mixer.h"
 
 #include <string.h>
 

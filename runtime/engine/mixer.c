@@ -1,13 +1,10 @@
-/* The first block of a layer, see mixer.h: attention, and the choice of others. */
+/* The first block of a layer, see mixer.h: attention, and the choice between it and states. */
 #include "runtime/engine/mixer.h"
 
 #include "format/latent.h"
+#include "format/model.h"
 #include "runtime/engine/attention.h"
-#include "runtime/engine/heads.h"
-#include "runtime/engine/latent.h"
-#include "runtime/engine/recurrence.h"
 #include "runtime/engine/residual.h"
-#include "runtime/engine/short_conv.h"
 #include "runtime/kernels/math.h"
 
 /* Returns attention's output, which replaces the queries, or what latent vectors make of it. */
@@ -78,50 +75,30 @@ static void attention_read(const struct worker *w, size_t layer)
     smol_input_observe(w, (struct stats_place){STATS_ATTENDED, (uint32_t)layer, 0}, &attended);
 }
 
-/* Adds attention's output to the residual stream. */
-static void attention_write(const struct worker *w, size_t layer)
+struct product_input smol_mixer_state_output(const struct pass *pass)
 {
-    const struct product_input attended = attended_input(w->pass);
-    smol_residual_write(w, layer, &attended, ROLE_ATTN_O, ROLE_ATTN_O_BIAS);
-}
-
-/* Returns the kind of the state that the layer has. */
-static enum state_kind kind_of(const struct worker *w, size_t layer)
-{
-    const struct blob_model *m = w->pass->m;
-    return layer_has_state(m, (uint32_t)layer) ? (enum state_kind)m->states.kind : STATE_NONE;
+    return smol_input(pass->e->convolved, pass->n, smol_states_width(pass->m),
+                      pass->e->convolved_q);
 }
 
 void smol_mixer_read(const struct worker *w, size_t layer)
 {
-    if (layer_attends(w->pass->m, (uint32_t)layer))
+    const struct blob_model *m = w->pass->m;
+    if (layer_attends(m, (uint32_t)layer))
         attention_read(w, layer);
-    switch (kind_of(w, layer)) {
-    case STATE_NONE:
-        break;
-    case STATE_SHORT_CONV:
+    if (layer_has_state(m, (uint32_t)layer) && m->states.kind == STATE_SHORT_CONV)
         smol_short_conv_read(w, layer);
-        break;
-    case STATE_MAMBA2:
-    case STATE_DELTA:
+    else if (layer_has_state(m, (uint32_t)layer))
         smol_recurrence_read(w, layer);
-        break;
-    }
 }
 
 void smol_mixer_write(const struct worker *w, size_t layer)
 {
-    if (layer_attends(w->pass->m, (uint32_t)layer))
-        attention_write(w, layer);
-    switch (kind_of(w, layer)) {
-    case STATE_NONE:
-        break;
-    case STATE_SHORT_CONV:
-        smol_short_conv_write(w, layer);
-        break;
-    case STATE_MAMBA2:
-    case STATE_DELTA:
-        smol_recurrence_write(w, layer);
-        break;
-    }
+    const struct blob_model *m = w->pass->m;
+    const struct product_input attended = attended_input(w->pass);
+    const struct product_input output = smol_mixer_state_output(w->pass);
+    if (layer_attends(m, (uint32_t)layer))
+        smol_residual_write(w, layer, &attended, ROLE_ATTN_O, ROLE_ATTN_O_BIAS);
+    if (layer_has_state(m, (uint32_t)layer))
+        smol_residual_write(w, layer, &output, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS);
 }

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "format/experts.h"
-#include "runtime/engine/experts.h"
+#include "format/model.h"
 #include "runtime/engine/residual.h"
 
 static struct product_input gated_input(const struct pass *pass, size_t layer)

@@ -86,4 +86,10 @@ typedef void range_work(struct pass *pass, const void *argument, size_t begin, s
 void smol_pass_each_range(const struct worker *w, size_t total, size_t per_thread, range_work *work,
                           const void *argument);
 
+/* forward.c: runs all rows of a pass through the model and writes the requested logits. The
+ * sequences' KV caches must have room for the rows. An error of one sequence (SMOL_ERROR_NUMERIC)
+ * is stored in its segment's *error and does not affect the others. An error of the whole pass is
+ * returned: SMOL_ERROR_DAMAGED (a chunk's digest). */
+smol_status smol_forward(struct pass *pass);
+
 #endif

@@ -1,4 +1,4 @@
-/* Recurrent layers, see recurrence.h. Products, norms and activations treat all rows alike. The
+/* Recurrent layers, see mixer.h. Products, norms and activations treat all rows alike. The
  * convolution and the recurrence go from token to token of a sequence, in the order that kernels.h
  * states, and are shared out by channels and by slices of heads, whose states stay in the
  * first-level cache. The bits therefore depend neither on the split of a text nor on the threads.
@@ -6,12 +6,12 @@
  * The two kinds differ in few places: Mamba2's x, B and C are DeltaNet's value, key and query,
  * which are in another order and normalized; DeltaNet's output is normalized before its gate is
  * applied, Mamba2's after it. (With FEATURE_HYBRID Mamba2's may be too, or not at all.) */
-#include "runtime/engine/recurrence.h"
+#include "runtime/engine/mixer.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "format/states.h"
+#include "format/model.h"
 #include "runtime/engine/residual.h"
 #include "runtime/engine/state.h"
 #include "runtime/kernels/math.h"
@@ -34,12 +34,6 @@ static struct places places_of(const struct blob_model *m)
     if (m->states.kind == STATE_MAMBA2)
         return (struct places){0, width, width + shared};
     return (struct places){2 * shared, shared, 0};
-}
-
-static struct product_input output_input(const struct pass *pass)
-{
-    return smol_input(pass->e->convolved, pass->n, smol_states_width(pass->m),
-                      pass->e->convolved_q);
 }
 
 static void read_input(struct pass *pass, size_t layer, size_t t)
@@ -238,7 +232,7 @@ static void finish_token(struct pass *pass, size_t layer, size_t t)
 {
     struct engine *e = pass->e;
     const struct blob_states *s = &pass->m->states;
-    const struct product_input input = output_input(pass);
+    const struct product_input input = smol_mixer_state_output(pass);
     const struct blob_tensor *norm = e->network->layers[layer].tensor[ROLE_MIXER_NORM];
     float *gate = e->convolved + t * input.width;
     float *output = e->mixed + t * smol_states_channels(pass->m) + places_of(pass->m).value;
@@ -258,7 +252,8 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     struct pass *pass = w->pass;
     struct engine *e = pass->e;
     const struct recurrence r = {layer, e->network->layers[layer].tensor};
-    const struct product_input input = smol_residual_input(pass), output = output_input(pass);
+    const struct product_input input = smol_residual_input(pass),
+                               output = smol_mixer_state_output(pass);
     bool mamba2 = pass->m->states.kind == STATE_MAMBA2;
     const struct product products[] = {
         {r.tensor[ROLE_MIXER_GATE], r.tensor[ROLE_MIXER_GATE_BIAS], .out = e->convolved},
@@ -283,10 +278,4 @@ void smol_recurrence_read(const struct worker *w, size_t layer)
     smol_pass_each_token(w, finish_token, layer);
     const struct stats_place place = {stats_state_input(pass->m), (uint32_t)layer, 0};
     smol_input_observe(w, place, &output);
-}
-
-void smol_recurrence_write(const struct worker *w, size_t layer)
-{
-    const struct product_input input = output_input(w->pass);
-    smol_residual_write(w, layer, &input, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS);
 }

@@ -1,4 +1,4 @@
-/* Gated short convolutions, see short_conv.h. Of a token's input, one product makes B, C and x. The
+/* Gated short convolutions, see mixer.h. Of a token's input, one product makes B, C and x. The
  * gated input u = B * x of the token and those of the taps - 1 tokens before it are convolved,
  * channel by channel, and gated again: y = C * (w[0] u[oldest] + ... + w[taps - 1] u[newest] +
  * bias), added in this order. The state is the gated inputs of the last taps - 1 tokens, the oldest
@@ -6,19 +6,12 @@
  *
  * A stage computes the tokens in any order: each computes the gated inputs that it needs anew,
  * which takes less time than to wait for another thread. */
-#include "runtime/engine/short_conv.h"
+#include "runtime/engine/mixer.h"
 
 #include <string.h>
 
 #include "runtime/engine/residual.h"
 #include "runtime/engine/state.h"
-
-/* Returns the last product's input. */
-static struct product_input convolved_input(const struct pass *pass)
-{
-    const struct engine *e = pass->e;
-    return smol_input(e->convolved, pass->n, pass->m->hidden_size, e->convolved_q);
-}
 
 /* out = factor * gated input, or added to out unless it is the first. */
 static void add_tap(const float *u, const float *weight, bool first, size_t n, float *out)
@@ -87,7 +80,7 @@ static void convolve(struct pass *pass, size_t layer, size_t t)
     for (size_t c = 0; c < hidden; c++)
         out[c] *= gate[c];
     keep_inputs(pass, layer, t);
-    const struct product_input input = convolved_input(pass);
+    const struct product_input input = smol_mixer_state_output(pass);
     smol_pass_check_finite(pass, out, hidden, "convolution", layer, t);
     smol_input_prepare(pass, &input, t, "convolution", layer);
 }
@@ -101,7 +94,7 @@ void smol_short_conv_read(const struct worker *w, size_t layer)
 {
     const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input input = smol_residual_input(w->pass);
-    const struct product_input convolved = convolved_input(w->pass);
+    const struct product_input convolved = smol_mixer_state_output(w->pass);
     const struct product in = {tensor[ROLE_MIXER_IN], tensor[ROLE_MIXER_IN_BIAS],
                                .out = w->pass->e->mixed};
     smol_pass_each_token(w, read_input, layer);
@@ -109,10 +102,4 @@ void smol_short_conv_read(const struct worker *w, size_t layer)
     smol_multiply(w, &input, &in, 1);
     smol_pass_each_token(w, convolve, layer);
     smol_input_observe(w, (struct stats_place){STATS_ATTENDED, (uint32_t)layer, 0}, &convolved);
-}
-
-void smol_short_conv_write(const struct worker *w, size_t layer)
-{
-    const struct product_input convolved = convolved_input(w->pass);
-    smol_residual_write(w, layer, &convolved, ROLE_MIXER_OUT, ROLE_MIXER_OUT_BIAS);
 }

@@ -8,7 +8,7 @@
 #include "common/checked.h"
 #include "common/memory.h"
 #include "format/layout.h"
-#include "format/states.h"
+#include "format/model.h"
 
 /* Snapshots take at most so many bytes, but there may always be so many of them. */
 enum { MOST_BYTES = 64 << 20, LEAST_SNAPSHOTS = 6 };

@@ -1,5 +1,5 @@
-/* Reads JSON as values. See template_json.h. */
-#include "runtime/template/template_json.h"
+/* Reads JSON as values. See template_value.h. */
+#include "runtime/template/template_value.h"
 
 #include <string.h>
 

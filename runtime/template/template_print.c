@@ -73,7 +73,7 @@ static bool print_number(struct machine *machine, struct text_builder *builder,
 /* --- str and repr ------------------------------------------------------------------------- */
 
 /* Returns the escape sequence of a character within quotes, or NULL if it needs none. */
-static const char *escape(uint32_t c, char quote, char out[16])
+static const char *escape_repr(uint32_t c, char quote, char out[16])
 {
     if (c == '\\' || c == (uint32_t)quote)
         snprintf(out, 16, "\\%c", (char)c);
@@ -90,12 +90,11 @@ static const char *escape(uint32_t c, char quote, char out[16])
     return out;
 }
 
+/* Prints a text in quotes. `escape` returns the escape sequence of a character, or NULL. */
 static bool print_quoted(struct machine *machine, struct text_builder *builder,
-                         const struct value *text)
+                         const struct value *text, const char *quote,
+                         const char *(*escape)(uint32_t c, char quote, char out[16]))
 {
-    bool single = text->n > 0 && memchr(text->bytes, '\'', text->n);
-    bool twofold = text->n > 0 && memchr(text->bytes, '"', text->n);
-    const char *quote = single && !twofold ? "\"" : "'";
     bool good = smol_builder_add_literal(machine, builder, quote, true);
     for (size_t i = 0; i < text->n && good;) {
         uint32_t code_point;
@@ -107,6 +106,14 @@ static bool print_quoted(struct machine *machine, struct text_builder *builder,
         i += length;
     }
     return good && smol_builder_add_literal(machine, builder, quote, true);
+}
+
+static bool print_text(struct machine *machine, struct text_builder *builder,
+                       const struct value *text)
+{
+    bool single = text->n > 0 && memchr(text->bytes, '\'', text->n);
+    bool twofold = text->n > 0 && memchr(text->bytes, '"', text->n);
+    return print_quoted(machine, builder, text, single && !twofold ? "\"" : "'", escape_repr);
 }
 
 static bool print_repr(struct machine *machine, struct text_builder *builder,
@@ -148,7 +155,7 @@ static bool print_repr(struct machine *machine, struct text_builder *builder,
     case VALUE_TEXT:
         if (value->safe)
             return smol_template_fail_unsupported(machine, "a list with a text marked safe");
-        return print_quoted(machine, builder, value);
+        return print_text(machine, builder, value);
     case VALUE_LIST:
     case VALUE_TUPLE:
     case VALUE_DICT:
@@ -183,37 +190,37 @@ bool smol_text_of(struct machine *machine, const struct value *value, struct val
 /* --- JSON --------------------------------------------------------------------------------- */
 
 /* Returns the escape sequence of a character in JSON, or NULL if it needs none. */
-static const char *escape_json(uint32_t c, bool ascii, char out[16])
+static const char *escape_json(uint32_t c, char quote, char out[16])
 {
     static const char letters[] = "btn\0fr"; /* for U+0008 to U+000D */
-    if (c == '"' || c == '\\')
+    if (c == (uint32_t)quote || c == '\\')
         snprintf(out, 16, "\\%c", (char)c);
     else if (c >= 8 && c <= 13 && c != 11)
         snprintf(out, 16, "\\%c", letters[c - 8]);
-    else if (c < 0x20 || (ascii && c >= 0x7f && c < 0x10000))
+    else if (c < 0x20)
         snprintf(out, 16, "\\u%04" PRIx32, c);
-    else if (ascii && c >= 0x10000)
-        snprintf(out, 16, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd800 + ((c - 0x10000) >> 10),
-                 0xdc00 + ((c - 0x10000) & 0x3ff));
     else
         return NULL;
+    return out;
+}
+
+/* Does the same where all characters but ASCII are escaped. */
+static const char *escape_ascii(uint32_t c, char quote, char out[16])
+{
+    if (c < 0x7f)
+        return escape_json(c, quote, out);
+    if (c < 0x10000)
+        snprintf(out, 16, "\\u%04" PRIx32, c);
+    else
+        snprintf(out, 16, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd800 + ((c - 0x10000) >> 10),
+                 0xdc00 + ((c - 0x10000) & 0x3ff));
     return out;
 }
 
 static bool json_text(struct machine *machine, struct text_builder *builder,
                       const struct value *text, bool ascii)
 {
-    bool good = smol_builder_add_literal(machine, builder, "\"", true);
-    for (size_t i = 0; i < text->n && good;) {
-        uint32_t code_point;
-        char escaped[16];
-        size_t length = smol_utf8_decode(text->bytes + i, text->n - i, &code_point);
-        const char *instead = escape_json(code_point, ascii, escaped);
-        good = instead ? smol_builder_add_literal(machine, builder, instead, true)
-                       : smol_builder_add(machine, builder, text->bytes + i, length, true);
-        i += length;
-    }
-    return good && smol_builder_add_literal(machine, builder, "\"", true);
+    return print_quoted(machine, builder, text, "\"", ascii ? escape_ascii : escape_json);
 }
 
 static bool json_value(struct machine *machine, struct text_builder *builder,

@@ -323,4 +323,13 @@ size_t smol_text_offset(const struct value *text, size_t k);
 /* Returns the position of the first `needle` in bytes [start, text->n), or SIZE_MAX. */
 size_t smol_text_find(const struct value *text, const struct value *needle, size_t start);
 
+/* template_json.c: reads text[0..size), one JSON value of the caller's (messages, tools, documents,
+ * variables), and marks all texts in it as arguments. The text must
+ * outlive the value. Limits: TEMPLATE_MAX_DEPTH levels and TEMPLATE_MAX_MEMBERS members of an
+ * object; of members with the same name, the last one counts. `name` describes the text in
+ * messages. Errors: SMOL_ERROR_USAGE (not JSON, or not UTF-8), SMOL_ERROR_UNSUPPORTED (too deep or
+ * too large). */
+bool smol_template_read_json(struct machine *machine, const char *name, const char *text,
+                             size_t size, struct value *value);
+
 #endif

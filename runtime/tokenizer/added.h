@@ -8,7 +8,7 @@
 
 #include "format/tokenizer.h"
 #include "runtime/tokenizer/tokenizer.h"
-#include "runtime/tokenizer/watch.h"
+#include "runtime/tokenizer/words.h"
 
 /* Returns whether a token steers the model: it is special, or the template can write it and it is
  * not white space. See smol_tokenizer_encode_mixed. */

@@ -1,6 +1,6 @@
-/* Pre-tokenization, see gpt2_words.h. Ill-formed UTF-8 is safe here, although callers replace it
+/* Pre-tokenization, see words.h. Ill-formed UTF-8 is safe here, although callers replace it
  * first. */
-#include "runtime/tokenizer/gpt2_words.h"
+#include "runtime/tokenizer/words.h"
 
 #include "common/utf8.h"
 

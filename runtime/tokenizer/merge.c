@@ -1,6 +1,6 @@
-/* Byte-pair encoding, see merge.h. Scans short words, which are nearly all words, and uses a heap
+/* Byte-pair encoding, see words.h. Scans short words, which are nearly all words, and uses a heap
  * for long ones. */
-#include "runtime/tokenizer/merge.h"
+#include "runtime/tokenizer/words.h"
 
 #include <string.h>
 

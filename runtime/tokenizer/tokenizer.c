@@ -9,10 +9,8 @@
 #include "common/memory.h"
 #include "common/utf8.h"
 #include "runtime/tokenizer/added.h"
-#include "runtime/tokenizer/gpt2_words.h"
-#include "runtime/tokenizer/merge.h"
-#include "runtime/tokenizer/names.h"
 #include "runtime/tokenizer/scanner.h"
+#include "runtime/tokenizer/words.h"
 
 struct encoder {
     const struct tokenizer_tables *tables;

@@ -1,9 +1,9 @@
-/* Unigram, see names.h. */
+/* Unigram, see words.h. */
 #include <string.h>
 
 #include "common/memory.h"
 #include "common/utf8.h"
-#include "runtime/tokenizer/names.h"
+#include "runtime/tokenizer/words.h"
 
 /* The cost of an unknown character beyond that of the worst token, as in SentencePiece. */
 #define UNKNOWN_PENALTY 10.0

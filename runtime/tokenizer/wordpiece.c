@@ -1,6 +1,6 @@
-/* WordPiece, see names.h. */
+/* WordPiece, see words.h. */
 #include "common/utf8.h"
-#include "runtime/tokenizer/names.h"
+#include "runtime/tokenizer/words.h"
 
 /* Returns the bytes of the longest name that text[0..size) starts with, or 0. The names continue
  * the string of node `from`. Sets *id to its token, and *work to the steps taken. */

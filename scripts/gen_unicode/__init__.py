@@ -59,6 +59,21 @@ def octets(name, values):
     return table(f"uint8_t {name}[]", (f"{value}," for value in values))
 
 
+def packed(numbers):
+    return sum(map(number, numbers), [])
+
+
+def packed_ranges(name, ranges):
+    """Returns a table of ranges, ascending, for packed_ranges_have in common/code_range.h."""
+    return octets(name, packed(steps(sum(ranges, []))))
+
+
+def packed_runs(name, runs):
+    """Returns a table of runs [first, last, value], ascending, for packed_run_next in common/code_range.h."""
+    ends = steps(sum((run[:2] for run in runs), []))
+    return octets(name, packed(sum(([*ends[2 * i : 2 * i + 2], run[2]] for i, run in enumerate(runs)), [])))
+
+
 def c_header(target, about, *lines):
     """Returns the whole file: the include guard for its path, and the lines between."""
     parts = target.relative_to(ROOT).with_suffix("").parts

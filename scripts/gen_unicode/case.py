@@ -4,7 +4,7 @@ Chat templates use Python's upper(), lower(), title() and repr(). The tables con
 interpreter that the tests compare with, character by character."""
 import unicodedata
 
-from . import ROOT, SCALARS, c_header, number, octets, runs, steps
+from . import ROOT, SCALARS, c_header, octets, packed, packed_ranges, runs, steps
 
 TARGET = ROOT / "runtime/template/template_unicode.h"
 
@@ -42,13 +42,8 @@ def mappings(convert, default):
     return found, several
 
 
-def packed(numbers):
-    return sum(map(number, numbers), [])
-
-
-def packed_ranges(name, predicate):
-    """Returns a table for packed_ranges_have in common/code_range.h."""
-    return octets(name, packed(steps(sum(runs(c for c in SCALARS if predicate(c)), []))))
+def ranges_of(name, predicate):
+    return packed_ranges(name, runs(c for c in SCALARS if predicate(c)))
 
 
 def mapping_tables(name, mapping):
@@ -75,9 +70,9 @@ def header():
         "",
         "/* clang-format off */",
         "/* Ranges for packed_ranges_have. */",
-        *packed_ranges("unprintable", lambda c: not chr(c).isprintable()),
-        *packed_ranges("cased", is_cased),
-        *packed_ranges("case_ignorable", is_ignorable),
+        *ranges_of("unprintable", lambda c: not chr(c).isprintable()),
+        *ranges_of("cased", is_cased),
+        *ranges_of("case_ignorable", is_ignorable),
         "",
         "/* Mappings, as numbers that packed_number reads. A run: the step from the end of the run before to its",
         " * first character; twice the step to its last one, plus 1 if it has every second character only; the",

@@ -5,8 +5,8 @@ different versions of Unicode."""
 import tokenizers
 from tokenizers import normalizers
 
-from . import ROOT, SCALARS, c_header, code_ranges, octets, row, runs, steps, table
-from .case import mappings, packed
+from . import ROOT, SCALARS, c_header, octets, packed, packed_ranges, runs, steps
+from .case import mapping_tables, mappings
 
 TARGET = ROOT / "convert/tokenizer/unicode_maps.h"
 
@@ -32,7 +32,6 @@ def compatibility():
 
 
 def header():
-    lowered, several = mappings(lower, lambda c: c)
     texts = compatibility()
     numbers = [x for (_, text), step in zip(texts, steps([c for c, _ in texts])) for x in [step, len(text), *text]]
     return c_header(
@@ -42,34 +41,22 @@ def header():
         '#include "common/code_range.h"',
         "",
         "/* clang-format off */",
-        "/* BertNormalizer's clean_text removes these, and makes those a space. */",
-        *code_ranges("cleaned_away", chosen(lambda c: clean(c) == "")),
-        *code_ranges("cleaned_to_space", chosen(lambda c: c != " " and clean(c) == " ")),
+        "/* Ranges as in packed_ranges_have. BertNormalizer's clean_text removes these, and makes those a space. */",
+        *packed_ranges("cleaned_away", chosen(lambda c: clean(c) == "")),
+        *packed_ranges("cleaned_to_space", chosen(lambda c: c != " " and clean(c) == " ")),
         "/* Its handle_chinese_chars puts spaces around these. */",
-        *code_ranges("ideographs", chosen(lambda c: pad(c) != c)),
+        *packed_ranges("ideographs", chosen(lambda c: pad(c) != c)),
         "/* Its strip_accents removes these after decomposition. */",
-        *code_ranges("nonspacing_marks", chosen(lambda c: nfd(c) == c and strip(c) == "")),
+        *packed_ranges("nonspacing_marks", chosen(lambda c: nfd(c) == c and strip(c) == "")),
         "/* StripAccents removes these. */",
-        *code_ranges("combining_marks", chosen(lambda c: strip_marks(c) == "")),
+        *packed_ranges("combining_marks", chosen(lambda c: strip_marks(c) == "")),
         "",
-        "/* Lower case: every character (step 1), or every second one (step 2), of a range moves by a distance. */",
-        "struct lower_run {",
-        "    uint32_t first, last; /* inclusive */",
-        "    uint32_t step;",
-        "    int32_t distance;",
-        "};",
-        *table("struct lower_run lower_runs[]",
-               (row(hex(r["first"]), hex(r["last"]), r["step"] or 1, r["delta"]) for r in lowered)),
-        "/* Characters whose lower case is several. */",
-        "struct lower_text {",
-        "    uint32_t code_point;",
-        "    uint32_t text[2];",
-        "};",
-        *table("struct lower_text lower_texts[]",
-               (row(hex(c), [hex(x) for x in text]) for c, text in several)),
-        "",
-        "/* Full compatibility decompositions that are not canonical, as numbers that packed_number reads: the step",
-        " * from the character before, the number of characters, and they. */",
+        "/* Lower case, as numbers that packed_number reads. A run: the step from the end of the run before to its",
+        " * first character; twice the step to its last one, plus 1 if it has every second character only; the",
+        " * distance of the characters to their lower case: twice its size, plus 1 if it is negative.",
+        " * A character with several: the step from the one before, their number, and they. */",
+        *mapping_tables("lower", mappings(lower, lambda c: c)),
+        "/* Full compatibility decompositions that are not canonical, in the second form. */",
         *octets("compatibility_texts", packed(numbers)),
         "/* clang-format on */",
     )  # fmt: skip

@@ -15,7 +15,6 @@
 #include "cli/print.h"
 #include "cli/terminal.h"
 #include "smolrun/chat/entry.h"
-#include "smolrun/chat/history_file.h"
 #include "smolrun/chat/keys.h"
 #include "smolrun/chat/signals.h"
 

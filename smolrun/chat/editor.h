@@ -17,7 +17,7 @@ struct line_origin {
     bool recalled; /* has several rows, none of them pasted now */
 };
 
-/* Loads libedit and the history (history_file.h). Call it before the sandbox is entered. With
+/* Loads libedit and its history. Call it before the sandbox is entered. With
  * `colored`, prompts are bold. Returns false without libedit or a terminal. */
 bool smol_chat_editor_open(bool colored);
 void smol_chat_editor_close(void);
@@ -30,5 +30,17 @@ bool smol_chat_editor_read(const char *prompt, struct buffer *text, struct line_
 
 /* Adds an entry to the history, unless it is empty. */
 void smol_chat_editor_remember(const char *text, size_t size);
+
+/* history_file.c: the history file of chats, smol/chat_history in XDG_STATE_HOME (~/.local/state),
+ * which only its owner can read. Each line is an entry; a line break within an entry is stored as a
+ * carriage return.
+ *
+ * Opens the file and calls `remember` with each entry, oldest first. Keeps no history if no folder
+ * is set or the file cannot be opened. */
+void smol_chat_history_open(void (*remember)(const char *entry));
+void smol_chat_history_close(void);
+
+/* Adds an entry to the file, unless it is so long that few other entries would have room. */
+void smol_chat_history_add(const char *entry, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* The history file, see history_file.h. */
-#include "smolrun/chat/history_file.h"
+/* The history file, see editor.h. */
+#include "smolrun/chat/editor.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * is what follows the blob in the input. */
 #include <stdbool.h>
 
-#include "convert/inspect/diff.h"
+#include "convert/inspect/inspect.h"
 #include "tests/fuzz/files.h"
 
 struct comparing {

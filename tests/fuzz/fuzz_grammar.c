@@ -1,5 +1,5 @@
 /* Grammars as terms. An input is the grammar. */
-#include "runtime/constrain/grammar.h"
+#include "runtime/constrain/front_ends.h"
 #include "tests/fuzz/constraint.h"
 
 enum { MAX_GRAMMAR = 1024 };

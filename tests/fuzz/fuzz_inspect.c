@@ -5,8 +5,7 @@
 
 #include "common/utf8.h"
 #include "convert/inspect/inspect.h"
-#include "convert/inspect/report.h"
-#include "runtime/template/template_json.h"
+#include "runtime/template/template_value.h"
 #include "tests/fuzz/files.h"
 #include "tests/fuzz/weights_file.h"
 

@@ -2,11 +2,8 @@
  * text; a random text is followed. The vocabulary has all bytes, and tokens that cross the
  * boundaries of characters, strings and members. */
 #include "common/hash.h"
-#include "runtime/constrain/grammar.h"
+#include "runtime/constrain/front_ends.h"
 #include "runtime/constrain/mask.h"
-#include "runtime/constrain/regex.h"
-#include "runtime/constrain/schema.h"
-#include "runtime/constrain/tools.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "tests/fuzz/constraint.h"
 

@@ -6,8 +6,8 @@
 
 #include "common/checked.h"
 #include "common/hash.h"
+#include "convert/ship/delta.h"
 #include "convert/ship/delta_coding.h"
-#include "convert/ship/patch.h"
 #include "tests/fuzz/files.h"
 
 enum { MAX_PARTS = 16 };

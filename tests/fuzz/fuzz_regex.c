@@ -1,5 +1,5 @@
 /* Regular expressions as terms. An input is the syntax and the expression. */
-#include "runtime/constrain/regex.h"
+#include "runtime/constrain/front_ends.h"
 #include "tests/fuzz/constraint.h"
 
 enum { MAX_PATTERN = 256 };

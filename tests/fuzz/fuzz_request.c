@@ -1,9 +1,9 @@
 /* A request of smolrun --jsonl. An input is a line. What is accepted is what samplers and streams
  * accept, so that a request that is bad is refused before it takes a sequence's place; what of it
  * is kept as JSON is JSON by itself, the id of one line. */
-#include "runtime/template/template_json.h"
+#include "runtime/template/template_value.h"
 #include "runtime/tokenizer/stream.h"
-#include "smolrun/request.h"
+#include "smolrun/batch.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Chat templates have limits of their own. */

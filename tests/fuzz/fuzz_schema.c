@@ -1,5 +1,5 @@
 /* JSON Schemas as terms. An input is the schema. */
-#include "runtime/constrain/schema.h"
+#include "runtime/constrain/front_ends.h"
 #include "tests/fuzz/constraint.h"
 
 enum { MAX_SCHEMA = 2048 };

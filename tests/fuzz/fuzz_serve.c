@@ -12,8 +12,8 @@
 
 #include "common/buffer.h"
 #include "convert/convert.h"
-#include "smolserve/endpoints.h"
 #include "smolserve/http.h"
+#include "smolserve/job.h"
 #include "tests/fuzz/files.h"
 
 enum {

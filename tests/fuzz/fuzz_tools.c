@@ -1,7 +1,7 @@
 /* Tools: a list of them as a term, and an answer read for calls. An input is a byte that chooses
  * the style and the way to choose tools, the list, a 0, and the answer. */
 #include "common/buffer.h"
-#include "runtime/constrain/tools.h"
+#include "runtime/constrain/front_ends.h"
 #include "runtime/model.h"
 #include "tests/fuzz/constraint.h"
 

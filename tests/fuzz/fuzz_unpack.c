@@ -5,8 +5,8 @@
 #include <zstd.h>
 
 #include "common/checked.h"
+#include "convert/ship/pack.h"
 #include "convert/ship/seek_table.h"
-#include "convert/ship/unpack.h"
 #include "format/packed.h"
 #include "format/reader.h"
 #include "tests/fuzz/files.h"

@@ -478,6 +478,34 @@ ENCODERS["gte-reranker-modernbert-base"] = ENCODERS["ModernBERT base"] | dict(
     id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0},
 )  # fmt: skip
 
+ENCODERS["bge-m3"] = dict(
+    architectures=["XLMRobertaModel"], model_type="xlm-roberta", attention_probs_dropout_prob=0.1, bos_token_id=0,
+    classifier_dropout=None, eos_token_id=2, hidden_act="gelu", hidden_dropout_prob=0.1, hidden_size=1024,
+    initializer_range=0.02, intermediate_size=4096, layer_norm_eps=1e-5, max_position_embeddings=8194,
+    num_attention_heads=16, num_hidden_layers=24, output_past=True, pad_token_id=1, position_embedding_type="absolute",
+    torch_dtype="float32", transformers_version="4.33.0", type_vocab_size=1, use_cache=True, vocab_size=250002,
+)  # fmt: skip
+ENCODERS["multilingual-e5-base"] = ENCODERS["bge-m3"] | dict(
+    hidden_size=768, intermediate_size=3072, max_position_embeddings=514, num_attention_heads=12, num_hidden_layers=12,
+)  # fmt: skip
+ENCODERS["bge-reranker-v2-m3"] = ENCODERS["bge-m3"] | dict(
+    architectures=["XLMRobertaForSequenceClassification"], _name_or_path="BAAI/bge-m3", id2label={"0": "LABEL_0"},
+    label2id={"LABEL_0": 0}, transformers_version="4.38.1",
+)  # fmt: skip
+ENCODERS["all-distilroberta-v1"] = dict(
+    architectures=["RobertaForMaskedLM"], model_type="roberta", attention_probs_dropout_prob=0.1, bos_token_id=0,
+    classifier_dropout=None, eos_token_id=2, gradient_checkpointing=False, hidden_act="gelu", hidden_dropout_prob=0.1,
+    hidden_size=768, initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-5, max_position_embeddings=514,
+    num_attention_heads=12, num_hidden_layers=6, pad_token_id=1, position_embedding_type="absolute", type_vocab_size=1,
+    use_cache=True, vocab_size=50265,
+)  # fmt: skip
+ENCODERS["multi-qa-distilbert-cos-v1"] = dict(
+    architectures=["DistilBertModel"], model_type="distilbert", activation="gelu", attention_dropout=0.1, dim=768,
+    dropout=0.1, hidden_dim=3072, initializer_range=0.02, max_position_embeddings=512, n_heads=12, n_layers=6,
+    pad_token_id=0, qa_dropout=0.1, seq_classif_dropout=0.2, sinusoidal_pos_embds=False, tie_weights_=True,
+    torch_dtype="float32", vocab_size=30522,
+)  # fmt: skip
+
 # the outputs of an encoder's Dense layers, which have no bias and no activation; a Normalize follows
 DENSE = {"EmbeddingGemma 300M": (3072, 768)}
 
@@ -499,7 +527,8 @@ def cut(config, vocab_size):
         n_layer=n_layers, num_experts=16, num_local_experts=16, moe_intermediate_size=24, shared_intermediate_size=40,
         shared_expert_intermediate_size=40, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16,
-        kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=24, qk_rope_head_dim=16,
+        kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=24, qk_rope_head_dim=16, dim=64, n_heads=heads, n_layers=n_layers,
+        hidden_dim=96,
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary

@@ -19,7 +19,7 @@ EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, TOKENIZER, WEIGHTS = 15, 17, 18
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-AROUND, HYBRID, LATENT, NORMED = 16384, 32768, 65536, 131072
+AROUND, HYBRID, LATENT, NORMED, DOUBLED = 16384, 32768, 65536, 131072, 262144
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
@@ -701,7 +701,8 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if unknown := required & ~(sum(FEATURE_KINDS) | TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED):
+        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED
+        if unknown := required & ~(sum(FEATURE_KINDS) | others):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
         need(reserved == 0, "reserved")
@@ -840,7 +841,7 @@ class Blob:
         ahead = bool(self.features & ENCODER)
         need(ahead or not stream, "an encoder's blocks")
         need(ahead or not self.features & AROUND, "around without an encoder")
-        need(self.features & EMBEDDER or not self.features & NORMED, "normed without an embedder")
+        need(self.features & EMBEDDER or not self.features & (NORMED | DOUBLED), "normed or doubled without an embedder")
         if not self.features & (ENCODER | EMBEDDER):
             return
         data = self.section(ENCODER_SECTION)
@@ -864,9 +865,9 @@ class Blob:
         need(len(data) >= 64, "embedder section")
         n_prompts, default, n_strings, n_dense, score, pair, separator, has_types = struct.unpack_from("<8I", data)
         need(n_prompts <= 64 and (default == NO_TOKEN or default < n_prompts), "prompts")
-        need(n_strings <= 2**18 and n_dense <= 2 and score <= 2 and pair <= 2, "embedder fields")
+        need(n_strings <= 2**18 and n_dense <= 2 and score <= 2 and pair <= 3, "embedder fields")
         need((score == 0) == (pair == 0) and has_types <= (pair == 1), "pairs")
-        need(separator < self.model["vocab_size"] if pair == 1 else separator == 0, "separator")
+        need(separator < self.model["vocab_size"] if pair in (1, 3) else separator == 0, "separator")
         end = 64
 
         def table(size):
@@ -887,7 +888,7 @@ class Blob:
             if i >= n_dense:
                 need(not outputs | activation | has_bias | reserved, "a layer that is none")
                 continue
-            need(1 <= outputs <= 2**16 and activation <= 2 and has_bias <= 1 and not reserved, "dense")
+            need(1 <= outputs <= 2**16 and activation <= 3 and has_bias <= 1 and not reserved, "dense")
             rows = round_up(outputs, 16)
             cols = width if dtype == F32 else round_up(width, 2)
             raw = np.frombuffer(table(rows * cols * (4 if dtype == F32 else 2)), "<u4" if dtype == F32 else "<u2")
@@ -903,6 +904,7 @@ class Blob:
         need(np.isfinite(types).all() and end == len(data), "the end of the section")
         need(score == 0 or (layers and width == 1), "a score")
         need(any(layer[2] == 2 for layer in layers) == bool(self.features & NORMED), "normed")
+        need((pair == 3 or any(layer[2] == 3 for layer in layers)) == bool(self.features & DOUBLED), "doubled")
         texts = [s.decode() for s in strings]
         self.embedder = {
             "prompts": dict(zip(texts[: 2 * n_prompts : 2], texts[1 : 2 * n_prompts : 2], strict=True)),

@@ -82,7 +82,7 @@ def choices(*texts):
     return Terms(lambda t, root, error: lib.smol_choices_term(t, data, len(data), root, error))
 
 
-SchemaOptions = c_struct("runtime/constrain/schema.h", "schema_options")
+SchemaOptions = c_struct("runtime/constrain/front_ends.h", "schema_options")
 
 
 COMPACT, SPACED, INDENTED = range(3)

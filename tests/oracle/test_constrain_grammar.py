@@ -1,4 +1,4 @@
-"""Grammars and choices as terms (runtime/constrain/grammar.h), against recognisers in Python: the same texts."""
+"""Grammars and choices as terms (runtime/constrain/front_ends.h), against recognisers in Python: the same texts."""
 
 import json
 import random

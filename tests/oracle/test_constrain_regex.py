@@ -1,4 +1,4 @@
-"""Regular expressions as terms (runtime/constrain/regex.h), against Python's package `regex`: the same texts
+"""Regular expressions as terms (runtime/constrain/front_ends.h), against Python's package `regex`: the same texts
 match. A drawn pattern is written in both syntaxes."""
 
 import os

@@ -9,11 +9,9 @@
 
 #include "common/checked.h"
 #include "convert/blob/writer.h"
-#include "format/hybrid.h"
 #include "format/latent.h"
 #include "format/model.h"
 #include "format/reader.h"
-#include "format/states.h"
 #include "tests/repair.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary.h"

@@ -6,7 +6,6 @@
 #include "common/hash.h"
 #include "convert/ship/delta.h"
 #include "convert/ship/delta_coding.h"
-#include "convert/ship/patch.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"

@@ -6,7 +6,7 @@
 #include "cli/quote.h"
 #include "common/number.h"
 #include "convert/inspect/diff.h"
-#include "convert/inspect/diff_rows.h"
+#include "convert/inspect/inspect.h"
 #include "tests/unit/demo_copy.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/unit.h"

@@ -3,10 +3,8 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
-#include "convert/ship/journal.h"
 #include "convert/ship/pack.h"
 #include "convert/ship/seek_table.h"
-#include "convert/ship/unpack.h"
 #include "format/packed.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"

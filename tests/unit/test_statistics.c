@@ -6,7 +6,6 @@
 
 #include "common/cpu.h"
 #include "convert/inspect/histogram.h"
-#include "convert/inspect/moments.h"
 #include "convert/inspect/statistics.h"
 #include "convert/weights/tile.h"
 #include "convert/weights/untile.h"

@@ -1,17 +1,8 @@
 /* Tests of the text section: its rules, and its use by encoder and stream, with tokenizers compiled
  * from JSON. tests/oracle/test_tokenizer_families.py compares real tokenizers with the
  * reference. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/checked.h"
-#include "convert/tokenizer/tokenizer.h"
-#include "format/text.h"
 #include "runtime/tokenizer/stream.h"
-#include "runtime/tokenizer/tokenizer.h"
-#include "tests/unit/unit.h"
-
-enum { VOCAB_SIZE = 32 };
+#include "tests/unit/compiled_text.h"
 
 /* "\u2581" represents a space; <0xC3> and <0xA9> are the bytes of \u00e9 */
 static const char characters_json[] =
@@ -38,62 +29,6 @@ static const char characters_json[] =
     "  \"merges\": [[\"\\u2581\", \"a\"], [\"a\", \"b\"]]}}";
 
 enum { START, UNKNOWN, SPACE, A, B, SPACE_A, AB, E_GRAVE, BYTE_C3, BYTE_A9, C, ONE, N_TOKENS };
-
-/* A compiled tokenizer. Tests may damage `text` before they open it. */
-struct compiled {
-    struct tokenizer_section section;
-    struct text_tables rules;
-    struct tokenizer_tables tables;
-    smol_error error;
-};
-
-static struct blob_text *header(struct compiled *c)
-{
-    return (struct blob_text *)c->section.text.data;
-}
-
-/* Returns the first entry of table `index`, counted from the ids before a text. */
-static void *table(struct compiled *c, unsigned index)
-{
-    const struct blob_text *h = header(c);
-    const size_t sizes[] = {h->n_before * 4,        h->n_after * 4,
-                            h->n_steps * 16,        h->n_late_steps * 16,
-                            h->n_name_slots * 12,   h->n_pool,
-                            h->n_letter_index * 2,  (size_t)h->n_letter_blocks * 512,
-                            h->n_letters * 8,       h->n_letter_texts * 4,
-                            (size_t)h->n_pairs * 12};
-    size_t at = sizeof *h;
-    for (unsigned i = 0; i < index; i++)
-        at = round_up(at + sizes[i], BLOB_ALIGN);
-    return c->section.text.data + at;
-}
-enum { BEFORE, BEHIND, STEPS, LATE, NAMES, POOL, INDEX, BLOCKS, LETTERS, TEXTS, PAIRS };
-
-static void compile(const char *json, struct compiled *c)
-{
-    struct tokenizer_rules rules;
-    json_t *root = json_loads(json, 0, NULL);
-    assert_non_null(root);
-    memset(c, 0, sizeof *c);
-    assert_int_equal(smol_tokenizer_check_rules(root, "test", &rules, &c->error), SMOL_OK);
-    assert_int_equal(
-        smol_tokenizer_compile(root, "test", &rules, VOCAB_SIZE, &c->section, &c->error), SMOL_OK);
-    smol_tokenizer_rules_free(&rules);
-    json_decref(root);
-}
-
-static smol_status open_rules(struct compiled *c)
-{
-    return smol_text_tables_open(c->section.text.data, c->section.text.size, &c->rules, &c->error);
-}
-
-static smol_status open_all(struct compiled *c)
-{
-    smol_status status = open_rules(c);
-    return status ? status
-                  : smol_tokenizer_tables_open(c->section.data, c->section.size, VOCAB_SIZE,
-                                               &c->rules, &c->tables, &c->error);
-}
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
@@ -189,10 +124,11 @@ TEST(everyBrokenRuleIsRefused)
 {
     for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
         struct compiled c;
-        compile(characters_json, &c);
+        assert_int_equal(compile(characters_json, &c), SMOL_OK);
         assert_int_equal(open_all(&c), SMOL_OK);
         spoil[i](&c);
-        if (open_rules(&c) != SMOL_ERROR_DAMAGED)
+        if (smol_text_tables_open(c.section.text.data, c.section.text.size, &c.rules, &c.error) !=
+            SMOL_ERROR_DAMAGED)
             fail_msg("rule %zu was not looked at", i);
         smol_tokenizer_section_free(&c.section);
     }
@@ -201,7 +137,7 @@ TEST(everyBrokenRuleIsRefused)
 TEST(everyOtherSizeIsRefused)
 {
     struct compiled c;
-    compile(characters_json, &c);
+    assert_int_equal(compile(characters_json, &c), SMOL_OK);
     for (size_t size = 0; size < c.section.text.size; size += 1 + size / 64)
         assert_int_equal(smol_text_tables_open(c.section.text.data, size, &c.rules, &c.error),
                          SMOL_ERROR_DAMAGED);
@@ -211,7 +147,7 @@ TEST(everyOtherSizeIsRefused)
 TEST(idsWithoutATokenAreRefused)
 {
     struct compiled c;
-    compile(characters_json, &c);
+    assert_int_equal(compile(characters_json, &c), SMOL_OK);
     header(&c)->unknown_id = N_TOKENS;
     assert_int_equal(open_all(&c), SMOL_ERROR_DAMAGED);
     header(&c)->unknown_id = N_TOKENS - 1;
@@ -225,7 +161,7 @@ TEST(idsWithoutATokenAreRefused)
 TEST(flagsNeedASection)
 {
     struct compiled c;
-    compile(characters_json, &c);
+    assert_int_equal(compile(characters_json, &c), SMOL_OK);
     assert_int_equal(smol_tokenizer_tables_open(c.section.data, c.section.size, VOCAB_SIZE, NULL,
                                                 &c.tables, &c.error),
                      SMOL_ERROR_DAMAGED);
@@ -234,27 +170,10 @@ TEST(flagsNeedASection)
 
 /* --- encoding ------------------------------------------------------------------------------- */
 
-static void check_ids(struct compiled *c, const char *text, unsigned flags,
-                      const uint32_t *expected, size_t n)
-{
-    struct token_list list = {0};
-    assert_int_equal(smol_tokenizer_encode(&c->tables, text, strlen(text),
-                                           &(struct encode_params){.flags = flags}, &list,
-                                           &c->error),
-                     SMOL_OK);
-    assert_int_equal(list.n, n);
-    if (n > 0)
-        assert_memory_equal(list.ids, expected, n * sizeof *expected);
-    free(list.ids);
-}
-#define CHECK_IDS(text, flags, ...)                                                                \
-    check_ids(&c, text, flags, (const uint32_t[]){__VA_ARGS__},                                    \
-              sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
-
 TEST(textsArePreparedCutAndLookedUp)
 {
     struct compiled c;
-    compile(characters_json, &c);
+    assert_int_equal(compile(characters_json, &c), SMOL_OK);
     assert_int_equal(open_all(&c), SMOL_OK);
     CHECK_IDS("ab", 0, SPACE_A, B); /* the space is put before it, and merges first */
     CHECK_IDS("ab ab", 0, SPACE_A, B, SPACE_A, B);
@@ -302,7 +221,7 @@ static void check_text(struct compiled *c, const uint32_t *ids, size_t n, const 
 TEST(tokensAreShownTogether)
 {
     struct compiled c;
-    compile(characters_json, &c);
+    assert_int_equal(compile(characters_json, &c), SMOL_OK);
     assert_int_equal(open_all(&c), SMOL_OK);
     CHECK_TEXT("ab ab", SPACE_A, B, SPACE_A, B); /* one space is left out, at the start alone */
     CHECK_TEXT(" a", SPACE, SPACE_A);
@@ -345,7 +264,7 @@ TEST(spoiltSectionsNeverLeadAstray)
 {
     struct compiled c;
     size_t n_opened = 0;
-    compile(characters_json, &c);
+    assert_int_equal(compile(characters_json, &c), SMOL_OK);
     uint8_t *data = c.section.text.data;
     for (size_t i = 0; i < c.section.text.size; i += 1 + i / 512) {
         for (unsigned bit = 0; bit < 8; bit += 1 + bit % 3) {

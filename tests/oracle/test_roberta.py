@@ -1,0 +1,474 @@
+"""XLM-RoBERTa, RoBERTa and DistilBERT against transformers, as embedding models and as rerankers. SMOL_TEST_ALL has 40 checkpoints
+of each."""
+
+import functools
+import json
+import os
+import random
+
+import charsmaps
+import numpy as np
+import programs
+import published
+import pytest
+import torch
+import transformers
+from blobs import edited, read_blob, section
+from checkpoints import randomize
+from engine import Model, SmolError, convert
+from internal import DAMAGED, UNSUPPORTED
+from package import smolrun
+from safetensors.torch import load_file, save_file
+from smol_reader import DOUBLED, EMBEDDER_SECTION, Damaged, Unsupported
+from test_embedder import cosine, embed, embedding_of, write_modules
+from test_encoder import lines, states_of
+from test_format import opens
+from test_logits import TOLERANCE, largest_difference
+from test_rerank import edit_json, rank
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import DistilBertConfig, RobertaConfig, XLMRobertaConfig
+
+ALL = bool(os.environ.get("SMOL_TEST_ALL"))
+SEEDS = range(40 if ALL else 1)
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+# --- tokenizers in the manner of the published ones -----------------------------------------------
+
+
+@functools.cache
+def xlm_roberta():
+    """Unigram with SentencePiece's map of characters; two separators stand between a pair."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=500, special_tokens=SPECIAL, unk_token="<unk>", show_progress=False)
+    tokenizer.train_from_iterator(lines(20, seed=1), trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+    steps = [normalizers.Precompiled(charsmaps.nfkc(False)), normalizers.Strip(left=False)]
+    tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(" {2,}"), "▁")])
+    tokenizer.decoder = decoders.Metaspace()
+    tokens = [(token, tokenizer.token_to_id(token)) for token in ("<s>", "</s>")]
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> $B </s>", tokens)
+    return tokenizer.to_str()
+
+
+@functools.cache
+def roberta():
+    """BPE of bytes."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(lines(20, seed=1), trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    return tokenizer.to_str()
+
+
+@functools.cache
+def distilbert():
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=400, special_tokens=BERT, show_progress=False)
+    tokenizer.train_from_iterator(lines(20, seed=1), trainer)
+    tokens = [(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", tokens)
+    return tokenizer.to_str()
+
+
+KINDS = {
+    "xlm-roberta": (xlm_roberta, XLMRobertaConfig, "XLMRoberta", "roberta."),
+    "roberta": (roberta, RobertaConfig, "Roberta", "roberta."),
+    "distilbert": (distilbert, DistilBertConfig, "DistilBert", "distilbert."),
+}
+ROBERTAS = ["xlm-roberta", "roberta"]
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def tokenizer_of(kind, most=None):
+    tokenizer = Tokenizer.from_str(KINDS[kind][0]())
+    tokenizer.no_padding()
+    if most:
+        tokenizer.enable_truncation(most, strategy="longest_first")
+    return tokenizer
+
+
+def vocab_size(kind):
+    return tokenizer_of(kind).get_vocab_size()
+
+
+def draw(kind, r):
+    """What config.json may say."""
+    heads, activation = r.choice([1, 2, 4]), r.choice(["gelu", "gelu", "gelu_new", "silu"])
+    width, n_layers, inner, positions = heads * r.choice([8, 12, 30]), r.randint(1, 3), r.randint(5, 130), r.choice([140, 514, 900])
+    if kind == "distilbert":
+        return {
+            "dim": width, "n_heads": heads, "n_layers": n_layers, "hidden_dim": inner, "activation": activation,
+            "max_position_embeddings": positions, "sinusoidal_pos_embds": r.random() < 0.3,
+        }  # fmt: skip
+    last = {"pad_token_id": vocab_size(kind) - 1, "max_position_embeddings": positions + vocab_size(kind)}
+    return {
+        "hidden_size": width, "num_attention_heads": heads, "num_hidden_layers": n_layers, "intermediate_size": inner,
+        "hidden_act": activation, "max_position_embeddings": positions, "type_vocab_size": r.choice([1, 1, 2]),
+        "layer_norm_eps": r.choice([1e-12, 1e-5, 1e-3]),
+    } | r.choice([{}, {}, last])  # fmt: skip
+
+
+def sharpen(model, generator):
+    """Norms and attention of encoders that matter, see checkpoints.py."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("LayerNorm.weight"):
+                parameter.copy_(1 + 0.3 * torch.randn(parameter.shape, generator=generator))
+            elif name.endswith(("query.weight", "key.weight", "q_lin.weight", "k_lin.weight")):
+                parameter.mul_(1.5)
+
+
+def make(folder, kind, seed, head="Model", keys=None, **settings):
+    """Writes a checkpoint, and the tokenizer that has as many tokens. keys: config.json, which the settings otherwise make."""
+    folder.mkdir(exist_ok=True)
+    _, config_class, name, _ = KINDS[kind]
+    settings = settings | {"vocab_size": vocab_size(kind), "num_labels": 1}
+    config = config_class(**keys | {"vocab_size": settings["vocab_size"]} if keys else settings)
+    model, generator = getattr(transformers, name + head)(config).eval(), torch.Generator().manual_seed(seed)
+    randomize(model, generator)
+    sharpen(model, generator)
+    model.save_pretrained(folder)
+    if keys:
+        (folder / "config.json").write_text(json.dumps(keys | {"vocab_size": settings["vocab_size"]}))
+    (folder / "tokenizer.json").write_text(KINDS[kind][0]())
+    return model
+
+
+def small_of(kind, **settings):
+    if kind == "distilbert":
+        return {"dim": 16, "n_heads": 2, "n_layers": 1, "max_position_embeddings": 60} | settings
+    return {"hidden_size": 12, "num_attention_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 60} | settings
+
+
+def positions_of(model):
+    """The most tokens of a text."""
+    config = model.config
+    return config.max_position_embeddings - (config.pad_token_id + 1 if "roberta" in config.model_type else 0)
+
+
+def some_ids(model, n, seed=0):
+    """Ids other than that of <pad>, which has no position of its own."""
+    ids = np.random.default_rng((seed, n)).integers(0, model.config.vocab_size, n)
+    return np.where(ids == model.config.pad_token_id, 5, ids)
+
+
+# --- embeddings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_checkpoints_are_those_of_transformers(kind, seed, tmp_path):
+    """The states of every position of short and long texts, and embeddings through all files of a folder."""
+    r = random.Random(seed)
+    model = make(tmp_path / "c", kind, seed, **draw(kind, r))
+    width, most = model.config.hidden_size, positions_of(model)
+    pooling, normalizes = r.choice(["mean_tokens", "mean_tokens", "cls_token", "max_tokens"]), r.random() < 0.7
+    dense = [(r.randint(5, 90), r.choice(["tanh", "identity"]), r.random() < 0.5) for _ in range(r.randint(0, 2))]
+    layers = write_modules(tmp_path / "c", pooling, dense, normalizes, width=width, seed=seed)
+    blob = convert(tmp_path / "c", tmp_path / "f32.smol", "f32")
+    assert read_blob(blob).model["context_length"] == most
+    with Model(blob) as smol, smol.context(threads=2) as context:
+        for n in (1, r.randint(2, 100), most):
+            ids = some_ids(model, n, seed)
+            context.truncate(0)
+            difference = largest_difference(context.embed(ids), states_of(model, ids))
+            print(f"states: {difference:.1e}")
+            assert difference <= TOLERANCE, n
+        with pytest.raises(SmolError):
+            context.embed([5] * (most + 1))
+    texts, tokenizer = lines(4, seed), tokenizer_of(kind, most)
+    expected = [embedding_of(model, tokenizer.encode(t).ids, pooling, layers, normalizes) for t in texts]
+    for dtype, least in (("f32", 0.999999), ("int8", 0.9995)):
+        rows = embed(convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype, force=True), texts)
+        found = min(map(cosine, rows, expected))
+        print(f"{dtype}: {1 - found:.1e}")
+        assert found >= least, dtype
+    assert programs.smolconv("verify", tmp_path / "int8.smol", "--source", tmp_path / "c").returncode == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_masked_model_is_the_same_encoder_as_its_body(kind, tmp_path):
+    """What guesses words is not converted, and names of tensors may begin with the model's or not."""
+    make(tmp_path / "masked", kind, 7, "ForMaskedLM", **small_of(kind))
+    _, config_class, name, prefix = KINDS[kind]
+    body = getattr(transformers, name + "Model")(config_class.from_pretrained(tmp_path / "masked"))
+    tensors = load_file(tmp_path / "masked/model.safetensors")
+    inner = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    assert len(inner) < len(tensors)
+    body.load_state_dict(inner, strict=kind == "distilbert")  # there is a pooler of random numbers otherwise
+    body.save_pretrained(tmp_path / "body")
+    (tmp_path / "named").mkdir()
+    config = json.loads((tmp_path / "body/config.json").read_text())
+    (tmp_path / "named/config.json").write_text(json.dumps(config | {"architectures": [name + "ForMaskedLM"]}))
+    tensors = {prefix + name: tensor.contiguous() for name, tensor in body.state_dict().items()}
+    save_file(tensors, tmp_path / "named/model.safetensors")
+    blobs = []
+    for folder in ("masked", "body", "named"):
+        (tmp_path / folder / "tokenizer.json").write_text(KINDS[kind][0]())
+        write_modules(tmp_path / folder, "cls_token", width=body.config.hidden_size)
+        blobs.append(read_blob(convert(tmp_path / folder, tmp_path / f"{folder}.smol", "int8")))
+    data = [[t.data for t in blob.tensors.values()] for blob in blobs]
+    assert data[0] == data[1] == data[2]
+
+
+def test_8194_rows_are_positions_for_8192_tokens(tmp_path):
+    """As bge-m3 has them."""
+    make(tmp_path / "c", "xlm-roberta", 2, **small_of("xlm-roberta", max_position_embeddings=8194))
+    blob = read_blob(convert(tmp_path / "c", tmp_path / "a.smol", "f32"))
+    assert blob.model["context_length"] == blob.encoder[2] == 8192
+    edit_json(tmp_path / "c/config.json", max_position_embeddings=8195)
+    with pytest.raises(SmolError, match="at most 8192 positions"):
+        convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+
+
+@pytest.mark.slow
+def test_a_text_of_8192_tokens(tmp_path):
+    model = make(tmp_path / "c", "xlm-roberta", 2, **small_of("xlm-roberta", max_position_embeddings=8194, num_attention_heads=1))
+    write_modules(tmp_path / "c", "cls_token", width=12)
+    (tmp_path / "c/sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 8192, "do_lower_case": False}))
+    blob = convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+    assert read_blob(blob).encoder == (1, 1, 8192)
+    text = " ".join(lines(60, seed=4))
+    ids = tokenizer_of("xlm-roberta", 8192).encode(text).ids
+    assert len(ids) == 8192
+    states = states_of(model, ids)
+    with Model(blob) as smol, smol.context(threads=2) as context:
+        assert largest_difference(context.embed(ids), states) <= TOLERANCE
+    assert cosine(embed(blob, [text])[0], states[0]) >= 0.999999
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def make_ranker(folder, kind, seed, function=None, **settings):
+    model = make(folder, kind, seed, "ForSequenceClassification", **settings)
+    if function:
+        edit_json(folder / "config.json", sentence_transformers={"activation_fn": f"torch.nn.modules.{function}"})
+    return model, tokenizer_of(kind, positions_of(model))
+
+
+def score(model, tokenizer, query, text):
+    with torch.inference_mode():
+        return float(model(input_ids=torch.tensor([tokenizer.encode(query, text).ids])).logits[0, 0])
+
+
+def written_pair(kind, folder, r):
+    """Puts the other way to write the pair of RoBERTa into tokenizer.json, or types that no model of this kind has."""
+    tokenizer = tokenizer_of(kind)
+    if kind == "distilbert":
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    else:
+        tokens, kinds = [("<s>", 0), ("</s>", 2)], r.choice(["", ":0"])
+        tokenizer.post_processor = processors.TemplateProcessing("<s> $A </s>", f"<s> $A </s> </s> $B{kinds} </s>", tokens)
+    (folder / "tokenizer.json").write_text(tokenizer.to_str())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_those_of_transformers(kind, seed, tmp_path):
+    r = random.Random(seed)
+    function = r.choice([None, "linear.Identity", "activation.Sigmoid"])
+    model, tokenizer = make_ranker(tmp_path / "c", kind, seed, function, **draw(kind, r))
+    if seed % 2:
+        written_pair(kind, tmp_path / "c", r)
+    query, *texts = lines(6, seed)
+    expected = np.array([score(model, tokenizer, query, text) for text in texts])
+    if function != "linear.Identity":
+        expected = 1 / (1 + np.exp(-expected))
+    for dtype, most in (("f32", 2e-5), ("int8", 0.03)):
+        blob = convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype)
+        difference = np.abs(rank(blob, query, texts) - expected).max() / max(1, np.abs(expected).max())
+        print(f"{dtype}: {difference:.1e}")
+        assert difference <= most
+    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+    assert bool(read_blob(blob).features & DOUBLED)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_are_those_of_tokenizers(kind, tmp_path):
+    """Of every share of the room for a query and a text."""
+    model, tokenizer = make_ranker(tmp_path / "c", kind, 1, **small_of(kind))
+    smol = smolrun.Model(convert(tmp_path / "c", tmp_path / "a.smol", "f32"))
+    words = " ".join(lines(4, seed=3)).split()
+    for n in (0, 1, 3, 9, 20, 60):
+        for m in (0, 1, 5, 21, 80):
+            query, text = " ".join(words[:n]), "  ".join(words[-m:] if m else [])
+            assert list(smol._tokenize_pair(query, text)) == tokenizer.encode(query, text).ids, (n, m)
+    assert len(smol._tokenize_pair(" ".join(words), " ".join(words))) == positions_of(model)
+    for special in SPECIAL + BERT if kind != "xlm-roberta" else ():  # are ordinary text, unless the vocabulary has them
+        ids = list(smol._tokenize_pair(f"a {special} b", special))
+        end = tokenizer.encode("", "").ids[-1]
+        assert ids.count(end) == (3 if kind in ROBERTAS else 2) and ids[-1] == end
+
+
+def test_both_readers_agree_on_every_bit(tmp_path):
+    """Of the features and of the fields, with digests that are right."""
+    counts = []
+    for kind in ("roberta", "distilbert") if ALL else ("roberta",):
+        make_ranker(tmp_path / kind, kind, 1, **small_of(kind))
+        blob = convert(tmp_path / kind, tmp_path / f"{kind}.smol", "int8")
+        assert read_blob(blob).features & DOUBLED
+        start = section(bytearray(blob.read_bytes()), EMBEDDER_SECTION)[0]
+        counts.append(0)
+        for bit in [*range(40 * 8, 48 * 8), *range((start if ALL else start + 16) * 8, (start + 64 if ALL else start + 40) * 8)]:
+
+            def flip(data, bit=bit):
+                data[bit // 8] ^= 1 << bit % 8
+
+            damaged = edited(blob, tmp_path / "b.smol", flip)
+            try:
+                reads = read_blob(damaged) is not None
+            except (Damaged, Unsupported):
+                reads = False
+            assert opens(damaged) == reads, (kind, bit)
+            counts[-1] += reads
+    assert all(1 <= n <= 20 for n in counts)  # separators, and kinds of score
+
+
+@pytest.mark.parametrize("kind", ["roberta", "distilbert"])
+def test_the_feature_comes_with_what_needs_it(kind, tmp_path):
+    make_ranker(tmp_path / "c", kind, 1, **small_of(kind))
+    blob = convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+
+    def drop_feature(data):
+        data[40:48] = (int.from_bytes(data[40:48], "little") ^ DOUBLED).to_bytes(8, "little")
+
+    def drop_use(data):
+        start = section(data, EMBEDDER_SECTION)[0]
+        data[start + (36 if kind == "distilbert" else 20)] = 1
+
+    for edit in (drop_feature, drop_use):
+        result = programs.smolconv("verify", edited(blob, tmp_path / "b.smol", edit))
+        assert result.returncode == DAMAGED and "doubled" in result.stderr
+        with pytest.raises(Damaged):
+            read_blob(tmp_path / "b.smol")
+
+
+# --- published settings, and what is refused ------------------------------------------------------
+
+PUBLISHED = {
+    "bge-m3": "xlm-roberta", "multilingual-e5-base": "xlm-roberta", "bge-reranker-v2-m3": "xlm-roberta",
+    "all-distilroberta-v1": "roberta", "multi-qa-distilbert-cos-v1": "distilbert",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_settings_answer_as_transformers_does(name, tmp_path):
+    """config.json as published, spelling and all, but for sizes."""
+    kind, keys = PUBLISHED[name], published.cut(published.ENCODERS[name], 0)
+    if kind != "distilbert":
+        keys["pad_token_id"] = published.ENCODERS[name]["pad_token_id"]
+    head = keys["architectures"][0].removeprefix(KINDS[kind][2])
+    model = make(tmp_path, kind, 1, head, keys=keys)
+    blob = convert(tmp_path, tmp_path / "a.smol", "f32")
+    if head == "ForSequenceClassification":
+        query, *texts = lines(4, 1)
+        tokenizer = tokenizer_of(kind, positions_of(model))
+        expected = 1 / (1 + np.exp([-score(model, tokenizer, query, text) for text in texts]))
+        assert np.abs(rank(blob, query, texts) - expected).max() <= 2e-5
+        return
+    body = getattr(model, model.base_model_prefix, model)
+    ids = some_ids(body, 200)
+    with Model(blob) as smol, smol.context() as context:
+        assert largest_difference(context.embed(ids), states_of(body, ids)) <= TOLERANCE
+
+
+# a change of config.json and what the refusal says
+CHANGES = [
+    ("roberta", {"position_embedding_type": "relative_key"}, "position_embedding_type"),
+    ("roberta", {"position_embedding_type": None}, "position_embedding_type"), ("roberta", {"is_decoder": True}, "is_decoder"),
+    ("roberta", {"add_cross_attention": True}, "add_cross_attention"), ("roberta", {"pad_token_id": None}, "pad_token_id"),
+    ("roberta", {"pad_token_id": -1}, "pad_token_id"), ("roberta", {"pad_token_id": 59}, "max_position_embeddings 60"),
+    ("roberta", {"pad_token_id": 58, "max_position_embeddings": 59}, "max_position_embeddings 59"),
+    ("roberta", {"pad_token_id": 5}, "pad_token_id 5 is not"), ("roberta", {"pad_token_id": 0}, "pad_token_id 0"),
+    ("roberta", {"pad_token_id": 2}, "pad_token_id 2"), ("xlm-roberta", {"pad_token_id": 3}, "pad_token_id 3"),
+    ("roberta", {"hidden_act": "relu"}, "hidden_act"),
+    ("roberta", {"head_dim": 6}, "head_dim"), ("roberta", {"num_key_value_heads": 1}, "num_key_value_heads"),
+    ("roberta", {"max_position_embeddings": 70}, r"position_embeddings\.weight has shape"),
+    ("roberta", {"model_type": "xlm-roberta"}, "model_type"), ("distilbert", {"is_decoder": True}, "is_decoder"),
+    ("distilbert", {"position_embedding_type": "relative_key"}, "position_embedding_type"),
+    ("distilbert", {"hidden_size": 16}, "hidden_size"), ("distilbert", {"num_attention_heads": 2}, "num_attention_heads"),
+    ("distilbert", {"num_hidden_layers": 1}, "num_hidden_layers"), ("distilbert", {"intermediate_size": 16}, "intermediate_size"),
+    ("distilbert", {"activation": "relu"}, "activation"), ("distilbert", {"n_heads": 3}, "multiple"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A checkpoint of each kind."""
+    folders = {}
+    for kind in KINDS:
+        folders[kind] = tmp_path_factory.mktemp("small") / kind
+        make_ranker(folders[kind], kind, 1, **small_of(kind))
+    return folders
+
+
+@pytest.mark.parametrize("i", range(len(CHANGES)))
+def test_settings_that_are_not_supported_are_refused(i, small, tmp_path):
+    kind, change, message = CHANGES[i]
+    path = small[kind] / "config.json"
+    before = path.read_text()
+    edit_json(path, **change)
+    try:
+        with pytest.raises(SmolError, match=message):
+            convert(small[kind], tmp_path / "a.smol", "f32")
+    finally:
+        path.write_text(before)
+
+
+# tensors, whose names are RoBERTa's, and a post-processor
+HEADS = [
+    ({"classifier.dense.weight": None}, r"classifier\.dense\.weight is missing"),
+    ({"classifier.dense.bias": None}, r"classifier\.dense\.bias is missing"),
+    ({"classifier.out_proj.weight": torch.ones(3, 12), "classifier.out_proj.bias": torch.ones(3)}, "3 labels"),
+    ({"classifier.dense.weight": torch.ones(5, 12), "classifier.dense.bias": torch.ones(5)}, r"dense\.weight has a shape"),
+    ({"roberta.embeddings.token_type_embeddings.weight": None}, "token_type_embeddings"),
+    ({"classifier.weight": torch.ones(1, 12)}, r"classifier\.weight is not part"),
+    (processors.BertProcessing(("</s>", 2), ("<s>", 0)), "pairs of texts"),
+    (processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> $B:1 </s>:1", [("<s>", 0), ("</s>", 2)]), "pairs of texts"),
+    (processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> </s> $B </s>", [("<s>", 0), ("</s>", 2)]), "pairs of texts"),
+    (processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> <s> $B </s>", [("<s>", 0), ("</s>", 2)]), "pairs of texts"),
+    (processors.TemplateProcessing("<s> $A </s>", "<s> $B </s> </s> $A </s>", [("<s>", 0), ("</s>", 2)]), "pairs of texts"),
+]
+
+
+@pytest.mark.parametrize("i", range(len(HEADS)))
+def test_heads_and_pairs_that_are_not_supported_are_refused(i, tmp_path):
+    make_ranker(tmp_path / "c", "roberta", 1, **small_of("roberta", type_vocab_size=2))
+    change, message = HEADS[i]
+    if isinstance(change, dict):
+        weights = load_file(tmp_path / "c/model.safetensors") | change
+        save_file({k: v for k, v in weights.items() if v is not None}, tmp_path / "c/model.safetensors")
+    else:
+        tokenizer = tokenizer_of("roberta")
+        tokenizer.post_processor = change
+        (tmp_path / "c/tokenizer.json").write_text(tokenizer.to_str())
+    with pytest.raises(SmolError, match=message) as error:
+        convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+    assert error.value.status in (DAMAGED, UNSUPPORTED)
+
+
+def test_a_pair_with_one_separator_has_one(tmp_path):
+    """RoBERTa's model with another tokenizer's pair, which tokenizer.json states."""
+    model, tokenizer = make_ranker(tmp_path / "c", "roberta", 1, **small_of("roberta", type_vocab_size=1))
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> $B </s>", [("<s>", 0), ("</s>", 2)])
+    written = tokenizer_of("roberta")
+    written.post_processor = tokenizer.post_processor
+    (tmp_path / "c/tokenizer.json").write_text(written.to_str())
+    blob = convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+    assert not read_blob(blob).features & DOUBLED and read_blob(blob).embedder["pair"] == 1
+    query, *texts = lines(4, 1)
+    expected = 1 / (1 + np.exp([-score(model, tokenizer, query, text) for text in texts]))
+    assert np.abs(rank(blob, query, texts) - expected).max() <= 2e-5
