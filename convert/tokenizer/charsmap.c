@@ -196,8 +196,9 @@ static smol_status allocate(struct charsmap *map)
 static void make_classes(struct cluster_arrays *arrays)
 {
     const uint8_t *at = cluster_classes, *end = at + sizeof cluster_classes;
+    uint8_t *classes = (uint8_t *)arrays->blocks;
     for (struct packed_run run = {0}; packed_run_next(&run, &at, end);)
-        memset(*arrays->blocks + run.first, (int)run.value, run.last - run.first + 1);
+        memset(classes + run.first, (int)run.value, run.last - run.first + 1);
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         arrays->index[i] =
             text_block_add(arrays->blocks, &arrays->n_blocks, arrays->blocks[i], BLOCK);
