@@ -153,11 +153,12 @@
 #define BERT(prefix, name) (prefix "encoder.layer.%u." name)
 #define BERT_TENSORS(before)                                                                       \
     .prefix = (before),                                                                            \
-    .embedding_norm = {before "embeddings.LayerNorm.weight", before "embeddings.LayerNorm.bias"},  \
+    .embedding_norm = {(before "embeddings.LayerNorm.weight"),                                     \
+                       (before "embeddings.LayerNorm.bias")},                                      \
     .layer_norm = {BERT(before, "output.LayerNorm.weight"), BERT(before, "output.LayerNorm.bias")},\
-    .types = before "embeddings.token_type_embeddings.weight",                                     \
-    .names = {[ROLE_EMBED] = before "embeddings.word_embeddings.weight",                           \
-              [ROLE_POSITIONS] = before "embeddings.position_embeddings.weight",                   \
+    .types = (before "embeddings.token_type_embeddings.weight"),                                   \
+    .names = {[ROLE_EMBED] = (before "embeddings.word_embeddings.weight"),                         \
+              [ROLE_POSITIONS] = (before "embeddings.position_embeddings.weight"),                 \
               [ROLE_ATTN_NORM] = BERT(before, "norm.weight"),                                      \
               [ROLE_ATTN_NORM_BIAS] = BERT(before, "norm.bias"),                                   \
               [ROLE_ATTN_Q] = BERT(before, "attention.self.query.weight"),                         \
@@ -174,8 +175,8 @@
               [ROLE_MLP_DOWN] = BERT(before, "output.dense.weight"),                               \
               [ROLE_MLP_UP_BIAS] = BERT(before, "intermediate.dense.bias"),                        \
               [ROLE_MLP_DOWN_BIAS] = BERT(before, "output.dense.bias"),                            \
-              [ROLE_FINAL_NORM] = before "encoder.norm.weight",                                    \
-              [ROLE_FINAL_NORM_BIAS] = before "encoder.norm.bias"}
+              [ROLE_FINAL_NORM] = (before "encoder.norm.weight"),                                  \
+              [ROLE_FINAL_NORM_BIAS] = (before "encoder.norm.bias")}
 #define DISTILBERT(name) ("distilbert.transformer.layer.%u." name)
 #define MODERN_BERT(name) ("model.layers.%u." name)
 /* clang-format on */

@@ -89,12 +89,13 @@ static void widen_rows(const struct safetensors_tensor *tensor, uint64_t start, 
                        float *out)
 {
     uint64_t cols = tensor->rank == 2 ? tensor->shape[1] : 1;
-    bool tiled = tensor->heads.groups > 0 && tensor->by_columns;
+    const struct head_order *heads = &tensor->heads;
+    bool tiled = heads->size > 0 && heads->groups > 0 && tensor->by_columns;
     while (n > 0) {
         uint64_t row = start / cols, col = start % cols;
         uint64_t taken = cols - col < n ? cols - col : n;
-        taken = tiled ? side_by_side(&tensor->heads, col, taken) : taken;
-        col = tiled ? untile(&tensor->heads, col) : col;
+        taken = tiled ? side_by_side(heads, col, taken) : taken;
+        col = tiled ? untile(heads, col) : col;
         widen_row(tensor, cols, row, col, taken, out);
         start += taken;
         out += taken;

@@ -166,7 +166,7 @@ static smol_status add_look(struct builder *b, const struct pattern_node *node, 
     steps->n_looks++;
     steps->looks[number].bit = outer ? NO_BIT : steps->n_bits++;
     b->look = number + 1;
-    uint32_t start;
+    uint32_t start = 0;
     smol_status status = add_step(b, (struct step){.kind = STEP_MATCH}, &start);
     if (!status)
         status = add_node(b, node->left, &start);
