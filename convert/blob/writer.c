@@ -220,10 +220,11 @@ uint64_t smol_writer_plan(const struct blob_contents *contents, struct section_p
 
 static uint64_t offset_of(const struct section_plan *plan, enum section_kind kind)
 {
-    size_t i = 0;
-    while (plan->table[i].kind != kind)
-        i++;
-    return plan->table[i].offset;
+    uint64_t offset = 0;
+    for (size_t i = 0; i < plan->n; i++)
+        if (plan->table[i].kind == kind)
+            offset = plan->table[i].offset;
+    return offset;
 }
 
 static smol_status build_front(struct blob_writer *writer, const struct blob_contents *contents,
