@@ -1,4 +1,4 @@
-/* What a text section's flat tables are for: normalization, names, and changes of characters. All
+/* The flat tables of a text section: for normalization, names, and changes of characters. All
  * pointers of the structs point into the section, which must not change after its check. */
 #ifndef SMOL_FORMAT_TEXT_TABLES_H
 #define SMOL_FORMAT_TEXT_TABLES_H

@@ -192,16 +192,10 @@ static smol_status allocate(struct charsmap *map)
     return all ? SMOL_OK : smol_fail_memory(map->error, "a map of characters");
 }
 
-/* Fills one block for each 256 code points, then removes those that equal an earlier one. */
 static void make_classes(struct cluster_arrays *arrays)
 {
-    const uint8_t *at = cluster_classes, *end = at + sizeof cluster_classes;
-    uint8_t *classes = (uint8_t *)arrays->blocks;
-    for (struct packed_run run = {0}; packed_run_next(&run, &at, end);)
-        memset(classes + run.first, (int)run.value, run.last - run.first + 1);
-    for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
-        arrays->index[i] =
-            text_block_add(arrays->blocks, &arrays->n_blocks, arrays->blocks[i], BLOCK);
+    text_classes_fill(cluster_classes, sizeof cluster_classes, UINT32_MAX,
+                      (uint8_t *)arrays->blocks, &arrays->n_blocks, arrays->index);
     arrays->transitions = cluster_transitions;
     arrays->n_classes = N_CLUSTER_CLASSES;
     arrays->n_states = N_CLUSTER_STATES;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/buffer.h"
+#include "common/code_range.h"
 #include "common/error.h"
 #include "convert/tokenizer/json_part.h"
 #include "format/format.h"
@@ -22,6 +23,20 @@ static inline uint16_t text_block_add(void *blocks, uint32_t *n, const void *blo
     if (i == *n)
         memmove((uint8_t *)blocks + size * (*n)++, block, size);
     return (uint16_t)i;
+}
+
+/* Fills blocks, a byte for each character, from a packed table of runs, of whose values only the
+ * bits in `mask` count. Then removes the blocks that equal an earlier one, and sets index
+ * (CLASS_INDEX_SIZE) to where each is. `blocks` has room for all characters, and is zero. */
+static inline void text_classes_fill(const uint8_t *packed, size_t size, uint32_t mask,
+                                     uint8_t *blocks, uint32_t *n_blocks, uint16_t *index)
+{
+    enum { BLOCK_SIZE = 256 };
+    const uint8_t *end = packed + size;
+    for (struct packed_run run = {0}; packed_run_next(&run, &packed, end);)
+        memset(blocks + run.first, (int)(run.value & mask), run.last - run.first + 1);
+    for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
+        index[i] = text_block_add(blocks, n_blocks, blocks + i * BLOCK_SIZE, BLOCK_SIZE);
 }
 
 /* character_maps.c: the maps, which change characters one by one. */

@@ -67,14 +67,9 @@ static smol_status make_class_table(struct class_table *table, bool words, smol_
     table->blocks = calloc(N_CODE_POINTS, 1); /* one byte per code point, then compacted */
     if (!table->index || !table->blocks)
         return smol_fail_memory(error, "character classes");
-    const uint8_t *at = character_classes, *end = at + sizeof character_classes;
-    for (struct packed_run run = {0}; packed_run_next(&run, &at, end);) {
-        uint32_t classes = words ? run.value : run.value & ~(uint32_t)CLASS_WORD;
-        memset(table->blocks + run.first, (int)classes, run.last - run.first + 1);
-    }
-    for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-        table->index[i] =
-            text_block_add(table->blocks, &table->n_blocks, table->blocks + i * BLOCK, BLOCK);
+    uint32_t mask = words ? UINT32_MAX : ~(uint32_t)CLASS_WORD;
+    text_classes_fill(character_classes, sizeof character_classes, mask, table->blocks,
+                      &table->n_blocks, table->index);
     return SMOL_OK;
 }
 

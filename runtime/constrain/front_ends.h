@@ -1,5 +1,5 @@
-/* What constraints are written in, as terms: regular expressions, grammars, lists of choices, JSON
- * Schemas, and calls of tools. */
+/* The languages of constraints, read as terms: regular expressions, grammars, lists of choices,
+ * JSON Schemas, and calls of tools. */
 #ifndef SMOL_RUNTIME_FRONT_ENDS_H
 #define SMOL_RUNTIME_FRONT_ENDS_H
 

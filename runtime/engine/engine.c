@@ -28,9 +28,12 @@ static uint64_t place_arrays(uint8_t *memory, size_t n_tokens, const struct arra
     return used;
 }
 
-/* Places a quantized copy of `width` numbers for each token likewise. */
-static uint64_t place_copy(uint8_t *memory, size_t n_tokens, struct quantized *copy, size_t width)
+/* Places a quantized copy of `width` numbers for each token likewise. Embedding models have wide
+ * steps. */
+static uint64_t place_copy(const struct engine *e, uint8_t *memory, size_t n_tokens,
+                           struct quantized *copy, size_t width)
 {
+    copy->wide = e->network->blob->encoder;
     size_t groups = count_groups(width), planes = copy->wide ? 2 : 1;
     const struct array parts[] = {
         {&copy->steps, planes * groups * GROUP_INPUTS},
@@ -66,9 +69,9 @@ static uint64_t place_experts(struct engine *e, uint8_t *memory)
     if (!int8)
         return bytes;
     size_t columns = 3 * e->n_rows * used; /* smol_quantized_stride(n) is at most 3 * n */
-    x->input_q.wide = x->gated_q.wide = e->network->blob->encoder;
-    bytes += place_copy(memory ? memory + bytes : NULL, columns, &x->input_q, m->hidden_size);
-    return bytes + place_copy(memory ? memory + bytes : NULL, columns, &x->gated_q, experts->width);
+    bytes += place_copy(e, memory ? memory + bytes : NULL, columns, &x->input_q, m->hidden_size);
+    return bytes +
+           place_copy(e, memory ? memory + bytes : NULL, columns, &x->gated_q, experts->width);
 }
 
 /* Places the memory of attention to latent vectors likewise. */
@@ -81,10 +84,10 @@ static uint64_t place_latent(struct engine *e, uint8_t *memory)
     uint64_t bytes = place_arrays(memory, e->n_rows, &down, 1);
     if (e->network->model.dtype != DTYPE_INT8 || latent->kv_rank == 0)
         return bytes;
-    e->query_down_q.wide = e->heads_q.wide = e->network->blob->encoder;
-    bytes += place_copy(memory ? memory + bytes : NULL, columns, &e->query_down_q, latent->q_rank);
-    return bytes + place_copy(memory ? memory + bytes : NULL, columns * e->network->model.n_heads,
-                              &e->heads_q, widest);
+    bytes +=
+        place_copy(e, memory ? memory + bytes : NULL, columns, &e->query_down_q, latent->q_rank);
+    return bytes + place_copy(e, memory ? memory + bytes : NULL,
+                              columns * e->network->model.n_heads, &e->heads_q, widest);
 }
 
 /* Divides `memory` into the activations. The first call measures, with NULL; the second places. */
@@ -125,11 +128,9 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
     };
     uint64_t used = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
-    for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
-        copies[i].copy->wide = e->network->blob->encoder;
-        used += place_copy(memory ? memory + used : NULL, smol_quantized_stride(e->n_rows),
+    for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++)
+        used += place_copy(e, memory ? memory + used : NULL, smol_quantized_stride(e->n_rows),
                            copies[i].copy, copies[i].width);
-    }
     used += place_experts(e, memory ? memory + used : NULL);
     used += place_latent(e, memory ? memory + used : NULL);
     return used;

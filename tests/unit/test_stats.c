@@ -10,7 +10,7 @@
 #include "tests/unit/tiny_stats.h"
 #include "tests/unit/unit.h"
 
-/* Of the model of latent vectors, whose file is longer, every 17th case suffices. */
+/* The model of latent vectors has a longer file: it takes every 17th case. */
 #define FEWER (model == &odd_model ? 1 : 17)
 #define BIT_STRIDE ((samples_only() ? 67 : 1) * FEWER)
 #define REPAIRED_STRIDE ((samples_only() ? 997 : 13) * FEWER)
@@ -201,7 +201,8 @@ static void check_value(float value, size_t i, size_t k, smol_status expected)
         check_record(record, value, i, k, expected);
 }
 
-/* The same with each matrix of queries and heads, the narrowest of which has three rows. */
+/* Does what check_value does for each matrix of queries and heads, the narrowest of which has three
+ * rows. */
 static void check_head(float value, size_t i, size_t k, smol_status expected)
 {
     size_t record = stats_output(&stats.header) + 1;
