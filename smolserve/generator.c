@@ -77,7 +77,7 @@ static void end_job(struct generator *g, struct job *job, const struct refusal *
 {
     for (uint32_t i = 0; i < job->n_replies; i++)
         stop_reply(g, &job->replies[i]);
-    smol_metrics_job(&g->server->metrics, job); /* before the client can ask for them */
+    smol_metrics_ended(&g->server->metrics, job); /* before the client can ask for them */
     smol_job_end(job, refusal);
     smol_job_release(job);
 }
@@ -218,6 +218,7 @@ static void begin_job(struct generator *g, struct job *job)
         return;
     }
     job->started = clock_seconds();
+    smol_metrics_started(&g->server->metrics, job);
     if (job->endpoint->work == WORK_EMBED) {
         begin_embedding(g, job);
         return;

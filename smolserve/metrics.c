@@ -24,7 +24,13 @@ void smol_metrics_status(struct metrics *metrics, unsigned http)
         atomic_fetch_add(&metrics->requests[http - LEAST_STATUS], 1);
 }
 
-void smol_metrics_job(struct metrics *metrics, const struct job *job)
+void smol_metrics_started(struct metrics *metrics, const struct job *job)
+{
+    add(&metrics->queue, job->started - job->arrived);
+    atomic_fetch_add(&metrics->prompt_tokens, smol_job_count(job));
+}
+
+void smol_metrics_ended(struct metrics *metrics, const struct job *job)
 {
     size_t n_tokens = 0, n_cached = 0;
     for (uint32_t i = 0; i < job->n_replies; i++) {
@@ -33,10 +39,6 @@ void smol_metrics_job(struct metrics *metrics, const struct job *job)
         n_cached += result->n_reused;
         if (result->n_generated > 1)
             add(&metrics->each_token, result->decode_seconds / (double)(result->n_generated - 1));
-    }
-    if (job->started > 0) {
-        add(&metrics->queue, job->started - job->arrived);
-        atomic_fetch_add(&metrics->prompt_tokens, smol_job_count(job));
     }
     if (job->first_token > 0)
         add(&metrics->first_token, job->first_token - job->arrived);

@@ -27,8 +27,11 @@ struct metrics {
 /* Counts an answer that was sent. */
 void smol_metrics_status(struct metrics *metrics, unsigned http);
 
-/* Counts a job that has ended. */
-void smol_metrics_job(struct metrics *metrics, const struct job *job);
+/* Counts a job that a generator has taken. */
+void smol_metrics_started(struct metrics *metrics, const struct job *job);
+
+/* Counts a job that has ended, taken or not. */
+void smol_metrics_ended(struct metrics *metrics, const struct job *job);
 
 void smol_metrics_write(struct server *server, FILE *out);
 

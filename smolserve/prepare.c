@@ -65,7 +65,7 @@ static struct job *take(struct preparers *p, struct job_queue *queue)
 static void end_job(struct preparers *p, struct job *job, const struct refusal *refusal)
 {
     atomic_fetch_sub(&p->server->n_waiting, 1);
-    smol_metrics_job(&p->server->metrics, job);
+    smol_metrics_ended(&p->server->metrics, job);
     smol_job_end(job, refusal);
     smol_job_release(job);
 }

@@ -153,11 +153,9 @@ def test_a_request_ends_when_its_client_goes_away_or_its_time_is_over(repo_root,
     body = {"model": "slow", "query": "a query", "documents": ["a long text " * 60] * 500}
     with serving(blob, "--threads", 1, "--timeout", 2) as server:
         connection = server.socket(post_bytes(ROUTE, body))
-        server.wait_for("smolserve_connections", 2)
-        server.wait_for("smolserve_waiting", 0)
+        server.wait_for("smolserve_prompt_tokens_total", 500 * 200)  # it has begun
         connection.close()
         server.wait_for("smolserve_cancelled_total", 1, 2)
-        assert server.metrics()["smolserve_prompt_tokens_total"] == 500 * 200, "it ended before it began"
         start = time.monotonic()
         assert len(rerank(server, "slow", ["x"])["results"]) == 1
         status, answer = server.post(ROUTE, body)
