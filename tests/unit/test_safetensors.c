@@ -47,10 +47,7 @@ static void accepts_and_closes(const char *header, size_t data_size)
 /* Expects that a failed open leaves nothing allocated, and a message with the path and `part`. */
 static void complains(smol_status status, smol_status expected, const char *part)
 {
-    assert_int_equal(status, expected);
-    assert_int_equal(error.status, expected);
-    if (!strstr(error.message, part))
-        fail_msg("no \"%s\" in: %s", part, error.message);
+    assert_error(&error, status, expected, part);
     assert_non_null(strstr(error.message, "/model.safetensors: "));
     assert_null(reader.tensors);
     assert_null(reader.names);
