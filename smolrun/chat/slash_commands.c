@@ -102,7 +102,7 @@ static smol_status show_history(struct chat *chat, const char *argument, smol_er
     (void)error;
     smol_screen_show(&chat->conversation, chat->conversation.n, false);
     if (chat->conversation.n == 0)
-        puts("nothing was said yet");
+        puts("nothing has been said yet");
     return SMOL_OK;
 }
 

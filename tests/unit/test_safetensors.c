@@ -288,7 +288,7 @@ TEST(refuses_missing_and_repeated_fields)
     refuses("{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "lacks");
     refuses("{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "lacks");
     refuses("{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "lacks");
-    refuses(ONE(",\"shape\":[1]"), 1, "tensor \"a\" has a field twice");
+    refuses(ONE(",\"shape\":[1]"), 1, "tensor \"a\" has the same field twice");
 }
 
 TEST(refuses_unknown_dtypes)
@@ -309,7 +309,7 @@ TEST(refuses_tensors_that_are_there_twice)
 
 TEST(refuses_names_with_nul)
 {
-    refuses("{" TENSOR("a\\u0000b", "U8", "[1]", "[0,1]") "}", 1, "holds a NUL");
+    refuses("{" TENSOR("a\\u0000b", "U8", "[1]", "[0,1]") "}", 1, "contains a NUL");
 }
 
 TEST(refuses_more_dimensions_than_it_has_room_for)
