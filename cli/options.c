@@ -221,7 +221,7 @@ static smol_status add_word(const struct command_line *command, const char *word
 {
     if (result->n_words == command->max_words)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "\"%s\" is one argument too many: put quotes around what has blanks",
+                         "\"%s\" is one argument too many: put quotes around a text with spaces",
                          word);
     result->words[result->n_words++] = word;
     return SMOL_OK;

@@ -234,7 +234,8 @@ static smol_status embed(struct embedding *e, smol_error *error)
     struct input file = settings->text_file;
     struct text_in in = {0};
     if (!settings->text)
-        return smol_fail(error, SMOL_ERROR_USAGE, "embed: give a TEXTFILE");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "embed: TEXTFILE is missing: give one, or - for standard input");
     if (settings->rerank && (settings->prompt || settings->similarity))
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "embed: --rerank goes with neither --prompt nor --similarity");

@@ -381,7 +381,7 @@ def test_help_names_every_option_and_no_other():
         (["--chat", "--template-arg", '1x=1'], ["must be NAME=JSON"]),
         *((["--chat", "--template-arg", f"{name}=[]"], [f"variable {name} belongs to the conversation"])
           for name in ("messages", "tools", "documents", "add_generation_prompt")),
-        (["upon", "a"], ["one argument too many", "quotes around what has blanks"]),
+        (["upon", "a"], ["one argument too many", "quotes around a text with spaces"]),
     ],
     ids=lambda value: " ".join(value),
 )
