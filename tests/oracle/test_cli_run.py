@@ -335,7 +335,8 @@ def test_without_arguments_and_with_help_the_commands_are_listed():
     text = output("help")
     assert smolrun().stderr.decode() == text
     commands = re.findall(r"^  smolrun ([a-z]+)", text, re.M)
-    assert sorted(commands) == ["bench", "calibrate", "chat", "explain", "logits", "perplexity", "tokenize"]
+    files = (ROOT / "smolrun").rglob("command_*.c")
+    assert set(commands) == {file.stem.removeprefix("command_") for file in files} - {"generate"}
 
 
 def test_help_names_every_option_and_no_other():
