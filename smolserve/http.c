@@ -321,7 +321,7 @@ static bool refuse_state(struct exchange *e)
     if (state != SERVER_READY)
         smol_refuse(&e->refusal, 503, state == SERVER_LOADING ? "loading" : "draining",
                     state == SERVER_LOADING ? "the models are being loaded: try again"
-                                            : "the server is about to end");
+                                            : "the server is shutting down");
     return state != SERVER_READY;
 }
 

@@ -252,7 +252,5 @@ int main(int argc, char **argv)
         status = raise_limit(&settings, &error);
     if (!status && !shown)
         status = run(&settings, &error);
-    if (status && error.message[0])
-        fprintf(stderr, "smolserve: %s\n", error.message);
-    return smol_exit_status(status);
+    return smol_exit_status("smolserve", status, &error);
 }
