@@ -15,6 +15,7 @@ static struct blob_model model_of(uint32_t hidden_size, uint32_t taps)
 /* Does as a pass of n tokens, after which all floats are the position. */
 static void pass(struct sequence_state *state, size_t n)
 {
+    assert_int_equal(smol_state_reserve(state, NULL), SMOL_OK);
     for (size_t i = 0; i < state->n_floats; i++)
         state->next[i] = (float)(state->position + n);
     smol_state_advance(state, n);
@@ -56,6 +57,9 @@ TEST(going_back_finds_the_nearest_snapshot)
     is_at(&state, 256);
     assert_null(smol_state_at(&state, 512));
     assert_int_equal(smol_state_cut(&state, 255), 0);
+    assert_int_equal(state.position, 0);
+    assert_int_equal(smol_state_bytes(&state), 0);
+    assert_int_equal(smol_state_reserve(&state, NULL), SMOL_OK);
     is_at(&state, 0);
     smol_state_free(&state);
 }
