@@ -355,7 +355,7 @@ def test_the_programs_are_in_the_package(blob, tmp_path):
     made = tmp_path / "made.smol"
     assert smolrun.convert(ROOT / "demo/model", made) == str(made)
     assert made.read_bytes() == blob.read_bytes()
-    with pytest.raises(smolrun.FileError, match="--force"):
+    with pytest.raises(smolrun.FileError, match="force=True"):
         smolrun.convert(ROOT / "demo/model", made)
     smolrun.convert(ROOT / "demo/model", made, dtype="int4", force=True)
     assert smolrun.inspect(made) == json.loads(smolconv("inspect", "--json", made).stdout)
