@@ -59,7 +59,7 @@ void smol_progress_delta(uint64_t bytes, uint64_t blob)
     fprintf(stderr, "smolconv: %" PRIu64 " bytes, for a blob of %" PRIu64 "\n", bytes, blob);
 }
 
-void smol_progress_goes_on(const char *path, uint64_t size, bool is_whole, uint64_t position)
+void smol_progress_resumes(const char *path, uint64_t size, bool is_whole, uint64_t position)
 {
     if (is_whole)
         fprintf(stderr, "smolconv: %s: is already complete\n", path);
