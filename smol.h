@@ -506,7 +506,10 @@ SMOL_API smol_status smol_embed(smol_context *context, const uint32_t *ids, size
                                 smol_pooling pooling, float *states, smol_error *error);
 
 /* Calls smol_embed for parts as smol_eval_many calls smol_eval: parts[].logits receives the states,
- * and n_logits is 0. Each part gets the same bits as alone. */
+ * and n_logits is 0. Each part gets the same bits as alone. Of a model whose layers have states
+ * (docs/families.md), the call holds at most 256 MiB of them (but those of one text): contexts that
+ * were empty give up theirs as others need room, and compute them again if their sequences go on.
+ */
 SMOL_API smol_status smol_embed_many(smol_eval_part *parts, size_t n_parts, smol_pooling pooling,
                                      smol_error *error);
 

@@ -50,8 +50,10 @@ smol_status smol_text_read_input(struct input *input, struct text_in *in, smol_e
     *in = (struct text_in){0};
     smol_status status = read_all(input, in, error);
     smol_input_close(input);
-    if (status)
+    if (status) {
         free(in->owned);
+        *in = (struct text_in){0};
+    }
     in->text = in->owned;
     return status;
 }

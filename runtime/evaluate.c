@@ -10,6 +10,10 @@
 #include "runtime/pooling.h"
 #include "runtime/prefix.h"
 
+/* Texts that are embedded in one call hold at most so many bytes of states, but always those of
+ * one. */
+enum { EMBEDDED_STATES = 256 << 20 };
+
 /* One call. Its rows are the tokens of all parts, one part after the other. */
 struct evaluation {
     const smol_model *model;
@@ -17,6 +21,7 @@ struct evaluation {
     smol_eval_part *parts; /* (n); error.status is set in parts that failed */
     size_t n;
     size_t at;                       /* the next part */
+    size_t kept;                     /* of texts to embed, those before it hold no states */
     smol_eval_part *part_of[BATCH];  /* the part of each segment of the current pass */
     struct pooling *poolings;        /* (n), of the hidden states after the final norm; or NULL */
     bool is_again;                   /* for tokens that the sequence had, for any model */
@@ -93,15 +98,20 @@ static smol_status begin_tokens(const struct evaluation *call, const smol_eval_p
                                 smol_error *error)
 {
     smol_context *c = part->context;
+    smol_status status = SMOL_OK;
     c->before = c->length;
     c->unshared |= call->observer != NULL;
     if (part->n > 1)
         smol_context_keep_state(c);
-    if (!call->poolings)
+    if (!call->poolings) { /* else begin_states does it */
+        status = smol_state_reserve(&c->state, error);
+        if (status)
+            return status;
         prefix_extend(c, part->ids, part->n - part->n_logits);
+    }
     if (n_done(part) == part->n)
         return SMOL_OK;
-    smol_status status = prefix_own(c, error);
+    status = prefix_own(c, error);
     if (!status)
         status = smol_kv_reserve(&c->kv, c->length, c->before + part->n, error);
     if (status)
@@ -202,6 +212,42 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
     }
 }
 
+static void add_ids(smol_context *c, const smol_eval_part *part)
+{
+    memmove(c->ids + c->before, part->ids, part->n * sizeof *c->ids); /* they may overlap */
+    prefix_publish(c);
+}
+
+/* Drops the states of a text that is done. If its sequence goes on, they are computed again. */
+static void drop_states(const smol_eval_part *part)
+{
+    smol_context *c = part->context;
+    if (c->part != part || c->before > 0)
+        return; /* never begun, or a sequence that grows in pieces */
+    if (!failed(part))
+        add_ids(c, part);
+    smol_state_release(&c->state);
+    smol_context_cut(c, c->length);
+}
+
+/* Provides the states of the next text to embed, for which earlier texts may have to give up
+ * theirs. Returns false if those are in the pass, which must end first. */
+static bool begin_states(struct evaluation *call, const struct pass *pass)
+{
+    smol_eval_part *part = &call->parts[call->at];
+    struct sequence_state *state = &part->context->state;
+    size_t done = pass->n_segments ? (size_t)(call->part_of[0] - call->parts) : call->at;
+    if (state->n_floats == 0)
+        return true;
+    size_t most = EMBEDDED_STATES / (2 * state->n_floats * sizeof(float));
+    while (call->kept < done && call->at - call->kept >= most)
+        drop_states(&call->parts[call->kept++]);
+    if (call->kept < call->at && call->at - call->kept >= most)
+        return false;
+    smol_state_reserve(state, &part->error);
+    return true;
+}
+
 /* Fills a pass with the next rows. Returns false if none are left. */
 static bool gather_rows(struct evaluation *call, struct pass *pass)
 {
@@ -209,6 +255,8 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
     bool whole = blob_sees_ahead(&call->model->blob), ends = false;
     while (call->at < call->n && !ends && pass->n < most && pass->n_segments < BATCH) {
         smol_eval_part *part = &call->parts[call->at];
+        if (call->poolings && !failed(part) && !begin_states(call, pass))
+            break;
         size_t left = failed(part) ? 0 : part->n - n_done(part);
         size_t n = smaller(left, most - pass->n);
         ends = smol_state_pass(&part->context->state, n) < n;
@@ -230,10 +278,14 @@ static void drop_passed(smol_context *c)
     smol_kv_drop(&c->kv, c->length, lengths, sizeof lengths / sizeof lengths[0]);
 }
 
-/* Takes a snapshot of the states at every interval and at the end of several tokens. */
-static void keep_state(smol_context *c, const smol_eval_part *part)
+/* Takes a snapshot of the states at every interval and at the end of several tokens; of texts to
+ * embed, which are seldom cut back, only those that a cache of prefixes takes. */
+static void keep_state(const struct evaluation *call, const smol_eval_part *part)
 {
-    if (c->state.position % STATE_INTERVAL == 0 || (part->n > 1 && n_done(part) == part->n))
+    smol_context *c = part->context;
+    bool at_interval = c->state.position % STATE_INTERVAL == 0;
+    bool at_end = part->n > 1 && n_done(part) == part->n;
+    if (call->poolings ? at_interval && c->prefixes : at_interval || at_end)
         smol_context_keep_state(c);
 }
 
@@ -271,7 +323,7 @@ static smol_status run_pass(const struct evaluation *call, struct pass *pass, sm
         smol_state_advance(&c->state, pass->segments[i].n);
         drop_passed(c);
         if (!failed(call->part_of[i]) && !atomic_load(&pass->unfinished))
-            keep_state(c, call->part_of[i]);
+            keep_state(call, call->part_of[i]);
         settle_part(pass, call->part_of[i]);
     }
     return status;
@@ -302,13 +354,6 @@ static smol_status run_passes(struct evaluation *call, smol_error *error)
 
 /* --- after the last pass - ------------------------------------------------------------------ */
 
-static void take_ids(smol_context *c, const smol_eval_part *part)
-{
-    memmove(c->ids + c->before, part->ids, part->n * sizeof *c->ids); /* they may overlap */
-    c->n_ids = c->length;
-    prefix_publish(c);
-}
-
 /* Restores the length of parts that failed. *whole is the error of the whole call, or SMOL_OK.
  * Returns the status of the first part that failed, and its error in *error. */
 static smol_status end_parts(struct evaluation *call, const smol_error *whole, smol_error *error)
@@ -323,10 +368,12 @@ static smol_status end_parts(struct evaluation *call, const smol_error *whole, s
             first = part;
         if (c->part != part)
             continue; /* never begun */
-        if (failed(part))
+        if (failed(part)) {
             go_back(c);
-        else
-            take_ids(c, part);
+        } else {
+            add_ids(c, part);
+            c->n_ids = c->length;
+        }
         c->part = NULL;
     }
     if (!first)

@@ -492,7 +492,7 @@ static smol_status restore_states(smol_context *c, struct records *r,
 {
     struct sequence_state *state = &c->state;
     size_t size = state->n_floats * sizeof *state->next;
-    smol_status status = SMOL_OK;
+    smol_status status = smol_state_reserve(state, r->error);
     for (uint32_t i = 0; !status && i < states->n; i++) {
         for (size_t done = 0; !status && done < size; done += SESSION_RECORD_DATA) {
             size_t some = smaller(size - done, SESSION_RECORD_DATA);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/clock.h"
@@ -582,9 +583,11 @@ smol_status smol_http_start(struct server *server, int listener, smol_error *err
     return smol_fail(error, SMOL_ERROR_MEMORY, "the HTTP thread cannot be started");
 }
 
-void smol_http_drain(struct server *server)
+void smol_http_drain(struct server *server, const struct server_socket *listener)
 {
     MHD_quiesce_daemon(server->daemon);
+    if (!listener->is_passed)
+        shutdown(listener->fd, SHUT_RDWR); /* not close: the HTTP thread may be accepting */
 }
 
 void smol_http_stop(struct server *server)

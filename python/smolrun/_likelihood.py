@@ -115,6 +115,7 @@ def _embed_group(
             context = engine.context(i)
             parts[i].context = ends.enter_context(context)
             quick.smol_context_truncate(parts[i].context, 0)
+            ends.callback(quick.smol_context_truncate, parts[i].context, 0)  # frees states
             attach(context, cancel)
             if cancel is not None:
                 ends.callback(cancel._detach, context)

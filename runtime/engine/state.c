@@ -26,13 +26,9 @@ smol_status smol_state_init(struct sequence_state *state, const struct blob_mode
         return SMOL_OK;
     state->places = smol_calloc(m->n_layers, sizeof *state->places);
     uint64_t one = smol_state_floats(m), all = smol_states_count(m) * one;
-    if (fits_memory(2 * all * sizeof(float)))
-        state->memory = smol_calloc(2 * (size_t)all, sizeof *state->memory);
-    if (!state->places || !state->memory)
+    if (!state->places || !fits_memory(2 * all * sizeof(float)))
         return smol_fail_memory(error, "the states");
     state->n_floats = (size_t)all;
-    state->now = state->memory;
-    state->next = state->memory + all;
     state->most = MOST_BYTES / (state->n_floats * sizeof(float));
     state->most = state->most > LEAST_SNAPSHOTS ? state->most : LEAST_SNAPSHOTS;
     size_t place = 0;
@@ -43,20 +39,40 @@ smol_status smol_state_init(struct sequence_state *state, const struct blob_mode
     return SMOL_OK;
 }
 
-void smol_state_free(struct sequence_state *state)
+smol_status smol_state_reserve(struct sequence_state *state, smol_error *error)
+{
+    if (state->memory || state->n_floats == 0)
+        return SMOL_OK;
+    state->memory = smol_calloc(2 * state->n_floats, sizeof *state->memory);
+    if (!state->memory)
+        return smol_fail_memory(error, "the states");
+    state->now = state->memory;
+    state->next = state->memory + state->n_floats;
+    return SMOL_OK;
+}
+
+void smol_state_release(struct sequence_state *state)
 {
     for (size_t i = 0; i < state->n_snapshots; i++)
         smol_free(state->snapshots[i].data);
     smol_free(state->snapshots);
     smol_free(state->memory);
+    state->snapshots = NULL;
+    state->memory = state->now = state->next = NULL;
+    state->n_snapshots = state->room = state->position = 0;
+}
+
+void smol_state_free(struct sequence_state *state)
+{
+    smol_state_release(state);
     smol_free(state->places);
     *state = (struct sequence_state){0};
 }
 
 size_t smol_state_bytes(const struct sequence_state *state)
 {
-    return (2 + state->n_snapshots) * state->n_floats * sizeof(float) +
-           state->room * sizeof *state->snapshots;
+    size_t copies = (state->memory ? 2 : 0) + state->n_snapshots;
+    return copies * state->n_floats * sizeof(float) + state->room * sizeof *state->snapshots;
 }
 
 /* --- passes ------------------------------------------------------------------------------- */
@@ -185,13 +201,14 @@ size_t smol_state_cut(struct sequence_state *state, size_t n)
     size_t known = smol_state_known(state, n);
     if (state->n_floats == 0)
         return known;
+    if (known == 0) {
+        smol_state_release(state);
+        return known;
+    }
     while (state->n_snapshots > count_until(state, known))
         remove_at(state, state->n_snapshots - 1);
-    if (state->position > known && known > 0)
+    if (state->position > known)
         smol_state_set(state, known, state->snapshots[state->n_snapshots - 1].data);
-    else if (state->position > known)
-        memset(state->now, 0, state->n_floats * sizeof *state->now);
-    state->position = known;
     return known;
 }
 

@@ -24,7 +24,7 @@ struct state_snapshot {
 struct sequence_state {
     size_t *places;                   /* (n_layers): where a layer's state starts */
     size_t n_floats;                  /* of all layers */
-    float *memory;                    /* both copies of the states */
+    float *memory;                    /* both copies of the states, or NULL: they are zero */
     float *now, *next;                /* (n_floats): at `position`; that of the pass */
     size_t position;                  /* tokens that `now` has seen */
     struct state_snapshot *snapshots; /* (n_snapshots), by position, none after `position` */
@@ -34,10 +34,18 @@ struct sequence_state {
 /* Returns the number of floats of one layer's state. */
 size_t smol_state_floats(const struct blob_model *model);
 
-/* Initializes the states of an empty sequence, which are zero. Free them even after an error.
- * Errors: SMOL_ERROR_MEMORY. */
+/* Initializes the states of an empty sequence, which are zero and have no memory yet. Free them
+ * even after an error. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_state_init(struct sequence_state *state, const struct blob_model *model,
                             smol_error *error);
+
+/* Makes sure that the states have memory, which smol_state_set and passes need. Errors:
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_state_reserve(struct sequence_state *state, smol_error *error);
+
+/* Goes back to the beginning and frees the states' memory and all snapshots. */
+void smol_state_release(struct sequence_state *state);
+
 void smol_state_free(struct sequence_state *state);
 
 /* Returns the bytes allocated. */
@@ -59,7 +67,8 @@ size_t smol_state_known(const struct sequence_state *state, size_t n);
 /* Returns the states at a position: of now, or a snapshot's; NULL: they are not known. */
 const float *smol_state_at(const struct sequence_state *state, size_t position);
 
-/* Goes back to smol_state_known(n), which is returned. Later snapshots are dropped. */
+/* Goes back to smol_state_known(n), which is returned. Later snapshots are dropped; at 0, so is the
+ * memory. */
 size_t smol_state_cut(struct sequence_state *state, size_t n);
 
 /* Sets the states to data (n_floats), those at a position at which no snapshot is later. */

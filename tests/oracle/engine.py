@@ -221,19 +221,23 @@ class Prefixes:
         return lib.smol_prefix_cache_get_info(self.handle)
 
 
-def eval_many(parts):
+def eval_many(parts, pooling=None):
     """Appends ids to contexts that share, parts [(context, ids, n_logits)], in one call: returns for
-    each its logits, or the SmolError that it failed with."""
+    each its logits, or the SmolError that it failed with. With a pooling, embeddings (hidden_size)."""
     calls = (EvalPart * len(parts))()
     kept, results = [], []
     for call, (context, ids, n_logits) in zip(calls, parts, strict=True):
         ids = as_ids(ids)
-        logits = np.full((n_logits, context.model.vocab_size), np.nan, np.float32)
+        shape = context.model.info.hidden_size if pooling else (n_logits, context.model.vocab_size)
+        logits = np.full(shape, np.nan, np.float32)
         call.context, call.ids, call.n = context.handle, ids.ctypes.data, len(ids)
         call.n_logits, call.logits = n_logits, logits.ctypes.data
         kept.append((ids, logits))
     error = Error()
-    status = lib.smol_eval_many(calls, len(parts), ctypes.byref(error))
+    if pooling:
+        status = lib.smol_embed_many(calls, len(parts), POOLINGS[pooling], ctypes.byref(error))
+    else:
+        status = lib.smol_eval_many(calls, len(parts), ctypes.byref(error))
     for call, (_, logits) in zip(calls, kept, strict=True):
         failed = call.error.status
         results.append(SmolError(failed, str(call.error)) if failed else logits)

@@ -1,9 +1,12 @@
 """Embedding models whose layers have states, experts or latent vectors, against transformers' hidden states that are pooled
 here; and the same bits however a text is split and whatever stands beside it."""
 
+import contextlib
 import json
 import os
 import random
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,11 +16,12 @@ import pytest
 import torch
 from blobs import read_blob
 from checkpoints import randomize
-from engine import Model, convert, kernel_sets
+from engine import Model, Prefixes, convert, eval_many, kernel_sets
 from families import CONFIGS, cases, configs
 from features import featured
 from hypothesis import given
 from hypothesis import strategies as st
+from internal import ROOT
 from package import smolrun
 from safetensors.torch import save_file
 from sequences import random_ids
@@ -151,6 +155,71 @@ def test_a_model_of_embeddings_with_states_generates_nothing(made, tmp_path):
     blob = convert(made, tmp_path / "a.smol", "int8")
     result = programs.smolrun(blob, "hello")
     assert result.returncode == 5 and b"an embedding model" in result.stderr and not result.stdout
+
+
+# --- memory of states -------------------------------------------------------------------------------
+
+LIMIT = 256 << 20  # bytes of the states that one call holds
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A small model with states of 11 MB, of which a text has two copies."""
+    folder = tmp_path_factory.mktemp("large") / "c"
+    config = featured("granitemoehybrid")
+    config.mamba_n_heads, config.mamba_d_head, config.mamba_d_state, config.mamba_n_groups = 96, 32, 912, 1
+    config.mamba_expand = 96 * 32 // config.hidden_size
+    make(folder, config, seed=3)
+    write_modules(folder, "mean_tokens", width=config.hidden_size)
+    return convert(folder, folder / "int8.smol")
+
+
+def peak_of(blob, texts):
+    """The embeddings, and the peak of the memory that takes them, in bytes."""
+    code = "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]); "
+    code += "sys.stderr.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(done.returncode)"
+    words = [sys.executable, "-c", code, ROOT / "build/smolrun", "embed", blob, "-", "--npy", "--threads", "1"]
+    done = subprocess.run([str(word) for word in words], input="\n".join(texts).encode(), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return np.frombuffer(done.stdout[128:], np.float32).reshape(len(texts), -1), int(done.stderr) * 1024
+
+
+def test_many_texts_hold_few_states(large):
+    """As long as they fit in what one call may hold, a text more takes its states more; then none."""
+    texts = [f"text {i}" for i in range(64)]
+    with Model(large) as model, model.context() as context:
+        context.embed([5, 6], "mean")
+        full = context.info().state_bytes
+        context.truncate(0)
+        states = full - context.info().state_bytes
+    assert 20e6 < states < LIMIT / 8  # so that 32 texts would hold twice the limit
+    peaks = {n: peak_of(large, texts[:n])[1] for n in (1, 4, 32, 64)}
+    assert states < peaks[4] - peaks[1] < 4 * states  # of the copy at the beginning, zeros, the system may share the pages
+    assert peaks[32] - peaks[1] < LIMIT and peaks[64] - peaks[32] < states
+    found, one = peak_of(large, texts)[0], [peak_of(large, [texts[i]])[0][0] for i in (0, 9, 63)]
+    assert all(found[i].tobytes() == row.tobytes() for i, row in zip((0, 9, 63), one, strict=True))
+
+
+@pytest.mark.parametrize("cached", [False, True], ids=["", "with a cache of prefixes"])
+def test_sequences_whose_states_were_given_up_continue_with_the_same_bits(large, cached):
+    rng = np.random.default_rng(3)
+    texts = [random_ids(rng, n) for n in (2, 300, 1, 70, *[5] * 20)]
+    with Model(large) as model, contextlib.ExitStack() as ends:
+        prefixes = ends.enter_context(Prefixes(model, 1000)) if cached else None
+        first = ends.enter_context(model.context(prefixes=prefixes))
+        contexts = [first, *(ends.enter_context(model.context(share=first, prefixes=prefixes)) for _ in texts[1:])]
+        base = first.info().state_bytes
+        for _ in range(2):
+            rows = eval_many([(context, ids, 0) for context, ids in zip(contexts, texts, strict=True)], "mean")
+            held = [context.info().state_bytes - base > 20e6 for context in contexts]
+            assert not any(held[:9]) and all(held[-9:])
+            for i in range(len(texts)):
+                with model.context() as alone:
+                    assert alone.embed(texts[i], "mean").tobytes() == rows[i].tobytes()
+                    more = random_ids(rng, 3)
+                    assert alone.embed(more).tobytes() == contexts[i].embed(more).tobytes()
+                contexts[i].truncate(0)
+                assert contexts[i].info().state_bytes - base < 1e6
 
 
 def test_every_family_with_states_or_experts_is_here():

@@ -15,7 +15,7 @@ import torch
 from blobs import edited, read_blob, section
 from checkpoints import randomize
 from engine import Model, SmolError, convert, kernel_sets
-from internal import DAMAGED, UNSUPPORTED, USAGE
+from internal import DAMAGED, FILE, UNSUPPORTED, USAGE
 from package import smolrun
 from serving import serving
 from smol_reader import ENCODER_SECTION, Damaged
@@ -198,6 +198,7 @@ def test_what_makes_no_sense_is_refused(made, tmp_path):
     for words in (["logits", blob, "a", "-o", tmp_path / "l"], ["perplexity", blob, "-"], ["bench", blob]):
         result = programs.smolrun(*words, input=b"some text, some more\n" * 9)
         assert result.returncode == UNSUPPORTED, words
+    programs.assert_refuses(programs.smolrun("embed", blob, tmp_path), FILE, "Is a directory")
     with Model(blob) as smol, smol.context() as context:
         context.embed([1, 2])
         for ids in ([1], [1] * 301):

@@ -121,11 +121,10 @@ def test_states_are_those_of_the_runtime(tmp_path, family):
             assert c.info().kv_bytes == need["kv_bytes"]
             before = c.info().state_bytes
             c.truncate(0)
-            found[context] = need["state_bytes"], before - c.info().state_bytes  # of the snapshots
-    one = found[2][1]
-    for context, (state, snapshots) in found.items():
-        n = -(-context // 256)
-        assert one > 0 and snapshots == n * one and state == (2 + n) * one
+            found[context] = need["state_bytes"], before - c.info().state_bytes
+    one = found[2][0] // 3
+    for context, (state, freed) in found.items():
+        assert one > 0 and state == (2 + -(-context // 256)) * one and state <= freed <= state + 4096  # a list of snapshots
 
 
 def test_what_is_shown_is_what_the_blob_shows(tmp_path, demo_blob):
