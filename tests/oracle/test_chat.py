@@ -473,7 +473,7 @@ def test_a_terminal_chats(blob, tmp_path, environment):
         assert once in shown(terminal.until(PROMPT))
         terminal.type("/help\n")
         text = shown(terminal.until(PROMPT))
-        assert ("edited with libedit" if environment is EDITED else "libedit is not there") in text
+        assert ("edited with libedit" if environment is EDITED else "libedit is not installed") in text
         terminal.type("/quit\n")
         assert terminal.wait() == OK
 
