@@ -231,7 +231,7 @@ static smol_status settle(struct batch *b, struct slot *slot, smol_error *error)
     if (!smol_generation_finished(slot->generation, &answer->result, &answer->error))
         return SMOL_OK;
     if (answer->result.finish == SMOL_FINISH_CANCELLED)
-        smol_fail(&answer->error, SMOL_ERROR_MEMORY, "out of memory for the answer");
+        smol_fail_memory(&answer->error, "the answer");
     if (!answer->error.status)
         smol_answer_end(answer, &answer->error);
     end(b, slot);
@@ -264,7 +264,7 @@ static smol_status open_slots(struct batch *b, struct loaded *loaded, smol_error
     b->n_answers = WAITING_EACH * (uint64_t)b->n_slots;
     b->answers = calloc((size_t)b->n_answers, sizeof *b->answers);
     if (!b->answers)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for answers");
+        return smol_fail_memory(error, "answers");
     b->slots[0].context = loaded->context;
     smol_status status = SMOL_OK;
     for (size_t i = 1; !status && i < b->n_slots; i++)

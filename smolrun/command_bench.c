@@ -113,7 +113,7 @@ static smol_status prepare(struct bench *bench, smol_error *error)
     bench->logits =
         calloc(bench->settings.n_sequences, bench->model.vocab_size * sizeof *bench->logits);
     if (!bench->ids || !bench->logits)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for bench");
+        return smol_fail_memory(error, "the measurement");
     uint64_t random = 42;
     for (size_t i = 0; i < n; i++) {
         random = random * 6364136223846793005 + 1442695040888963407; /* Knuth's MMIX */

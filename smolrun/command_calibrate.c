@@ -84,7 +84,7 @@ static smol_status add_window(struct calibrate_run *c, uint32_t start, const uin
     bool has_start = start != SMOL_NO_TOKEN;
     if (!reserve(&c->ids, c->n_ids, n + 1, &c->room) ||
         !reserve(&c->windows, c->n_windows, 1, &c->window_room))
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
+        return smol_fail_memory(error, "the text");
     if (has_start)
         c->ids[c->n_ids++] = start;
     memcpy(c->ids + c->n_ids, ids, n * sizeof *ids);

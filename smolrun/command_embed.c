@@ -223,7 +223,7 @@ static smol_status take_prompt(struct embedding *e, size_t room, smol_error *err
     e->n_prompt = strlen(prompt);
     e->text = malloc(e->n_prompt + room + 1);
     if (!e->text)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for a line");
+        return smol_fail_memory(error, "a line");
     memcpy(e->text, prompt, e->n_prompt);
     return SMOL_OK;
 }
@@ -252,7 +252,7 @@ static smol_status embed(struct embedding *e, smol_error *error)
     e->width = smol_model_get_info(e->loaded.model).embedding_size;
     e->rows = calloc(GROUP + 1, e->width * sizeof *e->rows);
     if (!e->rows)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for the embeddings");
+        return smol_fail_memory(error, "the embeddings");
     e->first = e->rows + GROUP * e->width;
     status = create_contexts(e, error);
     if (!status)

@@ -437,7 +437,7 @@ static smol_status explain(struct explanation *e, smol_error *error)
     e->vocab_size = smol_model_get_info(e->loaded.model).vocab_size;
     float *rows = calloc(settings->given ? MAX_ROWS : 1, e->vocab_size * sizeof *rows);
     if (!rows)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
+        return smol_fail_memory(error, "the logits");
     e->rows = rows;
     status = explain_prompt(e, error);
     free(rows);

@@ -160,7 +160,7 @@ static smol_status finish_output(struct run *run, smol_error *error)
         return run->output_status;
     }
     if (run->answer.text.failed || run->answer.ids.failed)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
+        return smol_fail_memory(error, "the text");
     if (run->settings->json)
         print_json(run);
     putchar('\n');

@@ -81,7 +81,7 @@ static smol_status write_file(const char *path, smol_context *context,
     size_t n_rows = row_size < MAX_BUFFER ? MAX_BUFFER / row_size : 1;
     float *rows = calloc(n_rows, row_size);
     if (!rows)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
+        return smol_fail_memory(error, "the logits");
     smol_status status = smol_output_open(path, true, &output, error);
     if (!status) {
         status = write_rows(context, sequence, row_size, rows, n_rows, &output, error);

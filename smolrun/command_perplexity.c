@@ -261,7 +261,7 @@ static smol_status prepare(struct measurement *m, smol_error *error)
     m->n_rows = row_size < MAX_BUFFER ? MAX_BUFFER / row_size : 1;
     m->n_rows = m->n_rows < MAX_ROWS ? m->n_rows : MAX_ROWS;
     m->rows = calloc(m->n_rows, row_size);
-    return m->rows ? SMOL_OK : smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
+    return m->rows ? SMOL_OK : smol_fail_memory(error, "the logits");
 }
 
 /* Scores the text, reading the file of --kl-from and writing the file of --save-logits. */

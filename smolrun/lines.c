@@ -69,7 +69,7 @@ static bool find_line(struct lines *lines, struct line *line)
 smol_status smol_lines_next(struct lines *lines, bool wait, struct line *line, smol_error *error)
 {
     if (!lines->buffer && !(lines->buffer = malloc(MAX_LINE + 1)))
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a line");
+        return smol_fail_memory(error, "a line");
     while (!find_line(lines, line)) {
         if (lines->ended) {
             if (lines->at < lines->size && take(lines, lines->size, line))

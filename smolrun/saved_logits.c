@@ -177,7 +177,7 @@ smol_status smol_saved_open(const struct input *input, const struct saved_text *
     if (status)
         return status;
     reader->row = malloc(reader->row_size);
-    return reader->row ? SMOL_OK : smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for logits");
+    return reader->row ? SMOL_OK : smol_fail_memory(error, "logits");
 }
 
 smol_status smol_saved_next(struct saved_reader *reader, smol_error *error)

@@ -152,7 +152,7 @@ smol_status smol_session_open(struct session_file *file, const char *path, smol_
     bool found;
     *file = (struct session_file){.path = strdup(path), .fd = -1};
     if (!file->path)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
+        return smol_fail_memory(error, "a file name");
     smol_status status = look_for(path, &found, error);
     if (!status && found)
         status = open_session(path, &file->fd, error);
@@ -366,7 +366,7 @@ static smol_status put_before(const smol_context *context, uint32_t **ids, size_
         return SMOL_OK;
     uint32_t *all = malloc((*n + 1) * sizeof *all);
     if (!all)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the prompt");
+        return smol_fail_memory(error, "the prompt");
     all[0] = pending;
     memcpy(all + 1, *ids, *n * sizeof *all);
     smol_free(*ids);

@@ -59,7 +59,7 @@ static smol_status prepare_embeddings(struct job *job, smol_error *error)
             continue;
         char *whole = malloc(n + text->size + 1);
         if (!whole)
-            return smol_fail(error, SMOL_ERROR_MEMORY, "not enough memory for a request");
+            return smol_fail_memory(error, "a request");
         memcpy(whole, prompt, n);
         memcpy(whole + n, text->text, text->size);
         whole[n + text->size] = '\0';

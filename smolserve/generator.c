@@ -238,21 +238,18 @@ static smol_status settle_reply(struct generator *g, struct reply *reply, smol_e
     if (!reply->generation)
         return SMOL_OK;
     bool finished = smol_generation_finished(reply->generation, &result, error);
-    if (finished && !error->status && result.finish == SMOL_FINISH_CANCELLED)
-        smol_fail_memory(error, "the answer");
     if (finished && error->status)
         return error->status;
     pthread_mutex_lock(&reply->job->lock);
     reply->call_cut = finished && reply->in_call;
     if (finished && reply->reader && smol_tool_reader_end(reply->reader, NULL))
         reply->failed = true;
-    if (finished && reply->failed)
-        smol_fail_memory(error, "the answer");
+    bool failed = finished && (reply->failed || result.finish == SMOL_FINISH_CANCELLED);
     reply->result = result;
-    reply->ended = finished;
+    reply->ended = finished && !failed;
     pthread_mutex_unlock(&reply->job->lock);
-    if (finished && error->status)
-        return error->status;
+    if (failed)
+        return smol_fail_memory(error, "the answer");
     if (finished)
         stop_reply(g, reply);
     return SMOL_OK;
@@ -290,7 +287,7 @@ static void filter_running(struct generator *g, bool (*keeps)(struct generator *
     g->n_running = n;
 }
 
-static bool goes_on(struct generator *g, struct job *job)
+static bool continues(struct generator *g, struct job *job)
 {
     struct refusal refusal;
     bool over = smol_job_is_over(job, &refusal);
@@ -344,7 +341,7 @@ static void *run(void *argument)
         struct job *job;
         while ((job = next_job(g, &stop)))
             begin_job(g, job);
-        filter_running(g, goes_on);
+        filter_running(g, continues);
         step(g);
         filter_running(g, settle_job);
         if (g->embedding.job)

@@ -24,8 +24,8 @@ enum {
 
 static const struct endpoint *const endpoints[] = {
     &smol_endpoint_chat,       &smol_endpoint_completions, &smol_endpoint_responses,
-    &smol_endpoint_embeddings, &smol_endpoint_rerank,      &smol_endpoint_rerank_v2,
-    &smol_endpoint_tokenize,   &smol_endpoint_detokenize,
+    &smol_endpoint_embeddings, &smol_endpoint_rerank,      &smol_endpoint_tokenize,
+    &smol_endpoint_detokenize,
 };
 
 /* A request, from its headers until its answer has been sent. */
@@ -352,9 +352,11 @@ static enum MHD_Result start_job(struct exchange *e)
 /* Finds what the path asks for. */
 static void find_route(struct exchange *e, const char *url)
 {
-    for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++)
-        if (strcmp(url, endpoints[i]->path) == 0)
+    for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++) {
+        const char *other = endpoints[i]->other_path;
+        if (strcmp(url, endpoints[i]->path) == 0 || (other && strcmp(url, other) == 0))
             e->endpoint = endpoints[i];
+    }
     e->page = smol_page_find(url);
     bool gets = strcmp(e->method, "GET") == 0 || strcmp(e->method, "HEAD") == 0;
     if (!e->endpoint && !e->page)

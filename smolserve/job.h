@@ -65,7 +65,8 @@ enum work { WORK_GENERATE, WORK_EMBED, WORK_TOKENS };
 
 /* An endpoint: how the requests to its path are read and answered. */
 struct endpoint {
-    const char *path, *object, *id_prefix;
+    const char *path, *other_path; /* the latter may be NULL */
+    const char *object, *id_prefix;
     enum work work;
     const struct request_member *members; /* (n_members), of its bodies */
     size_t n_members;
@@ -168,7 +169,7 @@ void smol_reply_token(void *user, uint32_t id, const float *logits, size_t n);
 
 /* The endpoints that make jobs. */
 extern const struct endpoint smol_endpoint_chat, smol_endpoint_completions, smol_endpoint_responses,
-    smol_endpoint_embeddings, smol_endpoint_rerank, smol_endpoint_rerank_v2, smol_endpoint_tokenize,
+    smol_endpoint_embeddings, smol_endpoint_rerank, smol_endpoint_tokenize,
     smol_endpoint_detokenize;
 
 #endif

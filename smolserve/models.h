@@ -28,8 +28,8 @@ smol_status smol_models_load(struct models *models, const int *fds, smol_error *
 /* Returns the generator of a model, with a reference to it (smol_generator_release), or NULL. */
 struct generator *smol_models_find(struct models *models, const char *name);
 
-/* Puts the blob in the file `fd`, which is closed, in the place of model `index`. If it is not in
- * order, says so and leaves everything as it is. */
+/* Puts the blob in the file `fd`, which is closed, in the place of model `index`. If it is
+ * damaged or not supported, prints why and changes nothing. */
 void smol_models_replace(struct models *models, size_t index, int fd);
 
 /* Frees the replaced models that no request uses any more. Call it once or twice a second. */

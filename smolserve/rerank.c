@@ -1,5 +1,5 @@
-/* POST /v1/rerank, in the form that clients of Cohere, Jina and vLLM share, and /v2/rerank, which
- * is the same. */
+/* POST /v1/rerank, in the form that clients of Cohere, Jina and vLLM share, and /v2/rerank, where
+ * newer clients of Cohere send the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,18 +173,7 @@ static void write_rerank(struct job *job, struct json_out *json)
 
 const struct endpoint smol_endpoint_rerank = {
     .path = "/v1/rerank",
-    .id_prefix = "rerank-",
-    .work = WORK_EMBED,
-    .members = members,
-    .n_members = sizeof members / sizeof members[0],
-    .check = check_rerank,
-    .prepare = prepare_rerank,
-    .write = write_rerank,
-};
-
-/* Where newer clients of Cohere send rankings. */
-const struct endpoint smol_endpoint_rerank_v2 = {
-    .path = "/v2/rerank",
+    .other_path = "/v2/rerank",
     .id_prefix = "rerank-",
     .work = WORK_EMBED,
     .members = members,

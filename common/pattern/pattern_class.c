@@ -140,7 +140,7 @@ static smol_status read_posix(struct pattern_parser *p, struct code_set *sum)
     return SMOL_OK;
 }
 
-static bool goes_on(const struct pattern_parser *p, const char *word)
+static bool continues(const struct pattern_parser *p, const char *word)
 {
     size_t length = strlen(word);
     return p->size - p->at >= length && memcmp(p->text + p->at, word, length) == 0;
@@ -176,17 +176,17 @@ static smol_status read_member(struct pattern_parser *p, uint32_t c, bool first,
     smol_set_free(&one.set);
     if (status)
         return status;
-    if (c == '-' && !first && !goes_on(p, "]"))
+    if (c == '-' && !first && !continues(p, "]"))
         return smol_parser_refuse(p, "a - within a class: write \\-");
     uint32_t last = one.character;
-    if (goes_on(p, "-") && !goes_on(p, "-]")) {
+    if (continues(p, "-") && !continues(p, "-]")) {
         p->at++;
         if (c == '-' || one.character == NO_CHARACTER)
             return smol_parser_refuse(p, "a - within a class: write \\-");
         status = read_end_of_range(p, &last);
         if (!status && last < one.character)
             status = smol_parser_refuse(p, "a range that ends before it starts");
-        if (!status && goes_on(p, "-") && !goes_on(p, "-]"))
+        if (!status && continues(p, "-") && !continues(p, "-]"))
             status = smol_parser_refuse(p, "a - within a class: write \\-");
     }
     if (!status && one.character != NO_CHARACTER)
@@ -224,9 +224,9 @@ static smol_status read_members(struct pattern_parser *p, struct class_operands 
     bool first = true;
     for (;; first = false, operands->is_empty = false) {
         smol_status status;
-        while (goes_on(p, "&&")) {
+        while (continues(p, "&&")) {
             p->at += 2;
-            if ((status = end_part(p, operands)) || goes_on(p, "&"))
+            if ((status = end_part(p, operands)) || continues(p, "&"))
                 return status ? status : smol_parser_refuse(p, "&&& in a class");
         }
         if (smol_parser_skip(p, "[:"))

@@ -35,8 +35,8 @@ void smol_progress_end(struct progress *progress)
 
 void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds)
 {
-    fprintf(stderr, "smolconv: %.1f MB in %.3f s (%.2f GB/s), synced in %.3f s\n",
-            (double)bytes / 1e6, seconds, (double)bytes / 1e9 / seconds, sync_seconds);
+    fprintf(stderr, "smolconv: %.1f MB in %.3f s (%.1f MB/s), synced in %.3f s\n",
+            (double)bytes / 1e6, seconds, (double)bytes / 1e6 / seconds, sync_seconds);
 }
 
 void smol_progress_no_chat(const char *path, const char *file, const char *reason)
@@ -59,7 +59,7 @@ void smol_progress_delta(uint64_t bytes, uint64_t blob)
     fprintf(stderr, "smolconv: %" PRIu64 " bytes, for a blob of %" PRIu64 "\n", bytes, blob);
 }
 
-void smol_progress_goes_on(const char *path, uint64_t size, bool is_whole, uint64_t position)
+void smol_progress_resumes(const char *path, uint64_t size, bool is_whole, uint64_t position)
 {
     if (is_whole)
         fprintf(stderr, "smolconv: %s: is already complete\n", path);

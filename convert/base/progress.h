@@ -36,6 +36,6 @@ void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to);
 void smol_progress_delta(uint64_t bytes, uint64_t blob);
 
 /* Prints a line about an output that an earlier run left unfinished. */
-void smol_progress_goes_on(const char *path, uint64_t size, bool is_whole, uint64_t position);
+void smol_progress_resumes(const char *path, uint64_t size, bool is_whole, uint64_t position);
 
 #endif

@@ -238,7 +238,7 @@ static smol_status find_kept(struct unpacking *u, smol_error *error)
     if (!is_torn)
         status = take_part(u, &start, error);
     if (!status && !u->options->quiet)
-        smol_progress_goes_on(part, u->size, u->is_whole, u->table.end);
+        smol_progress_resumes(part, u->size, u->is_whole, u->table.end);
     return status;
 }
 

@@ -28,11 +28,12 @@ struct expert_memory {
     float *weights;          /* (n_rows, n_used) */
     struct expert_use *uses; /* (n_uses), in ascending order of expert */
     size_t n_uses;
-    uint32_t *rows;       /* (n_rows * n_used): rows of the pass, by expert */
-    float *row_weights;   /* (n_rows * n_used) */
-    float *shared_gate;   /* (n_rows): what the output of the MLP beside them is multiplied by */
-    float *input, *gated; /* (n_rows * n_used, ...), in that order; unused by int8 blobs, */
-    struct quantized input_q, gated_q; /* which have these */
+    uint32_t *rows;     /* (n_rows * n_used): rows of the pass, by expert */
+    float *row_weights; /* (n_rows * n_used) */
+    float *shared_gate; /* (n_rows): factors of the output of the MLP beside the experts */
+    /* Copies of rows, by expert: (n_rows * n_used, ...). int8 blobs use only the quantized ones. */
+    float *input, *gated;
+    struct quantized input_q, gated_q;
 };
 
 struct engine {

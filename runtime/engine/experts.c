@@ -87,8 +87,7 @@ static void route(struct pass *pass, size_t layer, size_t t)
 {
     const struct blob_experts *experts = &pass->m->experts;
     const struct expert_memory *memory = &pass->e->experts;
-    const struct blob_tensor *vector = layer_of(pass, layer)->tensor[ROLE_ROUTER_BIAS];
-    const float *bias = vector ? smol_pass_vector(pass, vector) : NULL;
+    const float *bias = smol_pass_vector(pass, layer_of(pass, layer)->tensor[ROLE_ROUTER_BIAS]);
     float *scores = memory->scores + t * experts->n_experts;
     uint32_t *chosen = memory->chosen + t * experts->n_used;
     smol_pass_check_finite(pass, scores, experts->n_experts, "router's output", layer, t);

@@ -139,11 +139,11 @@ static void finish_logits(const struct worker *w)
 {
     struct pass *pass = w->pass;
     const struct blob_model *m = pass->m;
-    const struct blob_tensor *vector = pass->e->network->outer.tensor[ROLE_OUTPUT_BIAS];
-    const float *bias = vector && pass->n_logits ? smol_pass_vector(pass, vector) : NULL;
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n_logits);
     while (smol_pool_claim(&stage)) {
         float *logits = pass->logits[stage.item];
+        const float *bias =
+            smol_pass_vector(pass, pass->e->network->outer.tensor[ROLE_OUTPUT_BIAS]);
         for (size_t i = 0; bias && i < m->vocab_size; i++)
             logits[i] += bias[i];
         for (size_t i = 0; m->logit_divisor != 1 && i < m->vocab_size; i++)

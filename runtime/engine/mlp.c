@@ -30,10 +30,10 @@ static activation_kernel *activation_of(const struct pass *pass)
 }
 
 /* The MLP's activation combines gate and up (SwiGLU, GEGLU; Shazeer, 2020), or is that of up alone,
- * which then takes the gate's place. It is computed in
- * slices of as many channels as share a scale in its quantized copy, and in as many slices at a
- * time as fit into the first-level cache. For a single token this is a whole range, because
- * each switch between the two weights slows down the reads from memory. */
+ * which then takes the gate's place. It is computed in slices of as many channels as share a scale
+ * in its quantized copy, and in as many slices at a time as fit into the first-level cache. For a
+ * single token this is a whole range, because each switch between the two weights slows down the
+ * reads from memory. */
 enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS, WORKBENCH = BATCH * SLICE };
 
 /* Computes slices [begin, end) of one of the two products: out (slices, n, SLICE), with 0 after the

@@ -53,7 +53,7 @@ const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor,
 
 const float *smol_pass_vector(struct pass *pass, const struct blob_tensor *tensor)
 {
-    return smol_pass_bytes(pass, tensor, 0, tensor->size);
+    return tensor ? smol_pass_bytes(pass, tensor, 0, tensor->size) : NULL;
 }
 
 void smol_pass_each_token(const struct worker *w, token_work *work, size_t layer)

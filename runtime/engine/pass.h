@@ -70,7 +70,7 @@ void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const c
 const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor, uint64_t offset,
                             uint64_t size);
 
-/* Returns a vector (norm, bias) and checks its digests. */
+/* Returns a vector (norm, bias) and checks its digests; NULL for a tensor that the model lacks. */
 const float *smol_pass_vector(struct pass *pass, const struct blob_tensor *tensor);
 
 /* Calls work for every row of the pass, as one stage. A thread processes runs of rows whose

@@ -88,8 +88,7 @@ static void convolve_blocks(struct pass *pass, const void *argument, size_t begi
     size_t n_channels = smol_states_channels(pass->m);
     size_t n_blocks = (n_channels + SLICE_CHANNELS - 1) / SLICE_CHANNELS;
     const float *weight = smol_pass_vector(pass, r->tensor[ROLE_MIXER_CONV]);
-    const struct blob_tensor *biases = r->tensor[ROLE_MIXER_CONV_BIAS];
-    const float *bias = biases ? smol_pass_vector(pass, biases) : NULL;
+    const float *bias = smol_pass_vector(pass, r->tensor[ROLE_MIXER_CONV_BIAS]);
     while (begin < end) {
         size_t first = begin, last = end;
         const struct segment *segment = channels_of(pass, n_blocks, &first, &last);

@@ -60,8 +60,7 @@ static void convolve(struct pass *pass, size_t layer, size_t t)
     const struct segment *segment = pass->segment_of[t];
     const struct blob_tensor *const *tensor = pass->e->network->layers[layer].tensor;
     const float *weights = smol_pass_vector(pass, tensor[ROLE_MIXER_CONV]);
-    const float *bias =
-        tensor[ROLE_MIXER_CONV_BIAS] ? smol_pass_vector(pass, tensor[ROLE_MIXER_CONV_BIAS]) : NULL;
+    const float *bias = smol_pass_vector(pass, tensor[ROLE_MIXER_CONV_BIAS]);
     const float *old = segment->state->now + segment->state->places[layer];
     size_t hidden = pass->m->hidden_size, taps = pass->m->states.taps, i = t - segment->row;
     float *out = pass->e->convolved + t * hidden;

@@ -145,7 +145,7 @@ static smol_status answer_prompt(struct chat *chat, const struct prompt *prompt,
 static smol_status settle(struct chat *chat, smol_status status, smol_error *error)
 {
     if (chat->answer.failed && !status)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for an answer");
+        return smol_fail_memory(error, "an answer");
     if (!chat->output_status)
         return status;
     *error = chat->output_error;

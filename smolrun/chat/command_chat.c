@@ -104,7 +104,7 @@ smol_status smol_chat_set(struct chat *chat, const char *name, const char *value
     int n = *set_rules[i].name ? asprintf(&word, "--%s=%s", name, value)
                                : asprintf(&word, "-%s%s", name, value);
     if (n < 0)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for an option");
+        return smol_fail_memory(error, "an option");
     chat->set[i] = word;
     smol_status status = apply_set(chat, error);
     if (status)
@@ -176,7 +176,7 @@ static smol_status prepare(struct chat *chat, smol_error *error)
 
 /* Returns whether the chat continues after `status`. At a terminal, mistakes, a full context and
  * numeric errors do not end it. */
-static bool goes_on(smol_status status)
+static bool continues(smol_status status)
 {
     return smol_chat_is_interactive() &&
            (status == SMOL_ERROR_CONTEXT_FULL || status == SMOL_ERROR_USAGE ||
@@ -204,7 +204,7 @@ static smol_status take_entry(struct chat *chat, struct buffer *text, smol_error
         return take_message(chat, text, error);
     smol_buffer_add(text, "", 1);
     if (text->failed)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
+        return smol_fail_memory(error, "a message");
     return smol_chat_command(chat, text->text, error);
 }
 
@@ -254,7 +254,7 @@ static smol_status talk(struct chat *chat, smol_error *error)
             status = take_entry(chat, &text, error);
         else if (entry == ENTRY_FAILED)
             status = error->status;
-        if (goes_on(status)) {
+        if (continues(status)) {
             smol_print_failure("smolrun", error);
             status = SMOL_OK;
         }

@@ -34,7 +34,7 @@ smol_status smol_conversation_add(struct conversation *conversation, enum role r
 {
     if (add(conversation, role, size ? text : "", size))
         return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+    return smol_fail_memory(error, "the conversation");
 }
 
 smol_status smol_conversation_extend(struct conversation *conversation, const char *text,
@@ -43,7 +43,7 @@ smol_status smol_conversation_extend(struct conversation *conversation, const ch
     struct message *last = &conversation->messages[conversation->n - 1];
     char *longer = realloc(last->text, last->size + size + 1);
     if (!longer)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+        return smol_fail_memory(error, "the conversation");
     if (size > 0)
         memcpy(longer + last->size, text, size);
     last->text = longer;
@@ -115,7 +115,7 @@ smol_status smol_conversation_ids(const struct conversation *conversation, size_
         [ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"};
     smol_chat_message *messages = calloc(conversation->n, sizeof *messages);
     if (!messages)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+        return smol_fail_memory(error, "the conversation");
     size_t n_messages = 0;
     for (size_t i = 0; i < conversation->n; i++) {
         const struct message *message = &conversation->messages[i];

@@ -58,7 +58,7 @@ static enum entry too_long(smol_error *error)
 
 static enum entry out_of_memory(smol_error *error)
 {
-    smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
+    smol_fail_memory(error, "a message");
     return ENTRY_FAILED;
 }
 

@@ -18,8 +18,8 @@ enum { END_SIZE = sizeof PASTE_END - 1 };
 
 bool smol_paste_add(struct paste *paste, char byte)
 {
-    bool goes_on = byte == PASTE_END[paste->matched];
-    paste->matched = goes_on ? paste->matched + 1 : byte == PASTE_END[0];
+    bool continues = byte == PASTE_END[paste->matched];
+    paste->matched = continues ? paste->matched + 1 : byte == PASTE_END[0];
     if (paste->size++ < MAX_MESSAGE + END_SIZE)
         smol_buffer_add(&paste->bytes, &byte, 1);
     if (paste->matched < END_SIZE)

@@ -19,8 +19,7 @@ static smol_status pack_session(const struct chat *chat, struct buffer *bytes,
         smol_buffer_add(bytes, chat->place.text, chat->place.size);
     smol_conversation_pack(&chat->conversation, bytes);
     *session = (smol_session){.sampler = chat->sampler, .data = bytes->text, .size = bytes->size};
-    return bytes->failed ? smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation")
-                         : SMOL_OK;
+    return bytes->failed ? smol_fail_memory(error, "the conversation") : SMOL_OK;
 }
 
 smol_status smol_chat_save(struct chat *chat, smol_error *error)

@@ -141,7 +141,7 @@ def test_every_code_of_an_error_is_described():
 
 def test_every_path_of_the_server_is_described():
     sources = "".join(path.read_text() for path in (ROOT / "smolserve").glob("*.c"))
-    paths = set(re.findall(r'\.path = "(/[^"]*)"', sources)) | set(re.findall(r'\{"(/[^"]+)", "(?!text/html|text/css|image)', sources))
+    paths = set(re.findall(r'path = "(/[^"]*)"', sources)) | set(re.findall(r'\{"(/[^"]+)", "(?!text/html|text/css|image)', sources))
     assert paths | {"/v1/models", "/v1/models/{name}"} == set(DESCRIPTION["paths"])
 
 
