@@ -385,7 +385,7 @@ $(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
 
 tidy: ## run clang-tidy
 	printf '%s\n' $(COMMON_SRC) $(FORMAT_SRC) $(RUNTIME_SRC) $(CONVERT_SRC) $(CLI_SRC) $(REQUEST_SRC) $(SMOLRUN_SRC) \
-		$(SMOLSERVE_SRC) | \
+		$(SMOLSERVE_SRC) $(PYTHON_SRC) | \
 		xargs -P "$$(nproc)" -n 12 sh -c 'clang-tidy --quiet "$$@" -- \
 		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha' sh
 
