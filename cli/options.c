@@ -221,7 +221,7 @@ static smol_status add_word(const struct command_line *command, const char *word
 {
     if (result->n_words == command->max_words)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "\"%s\" is one argument too many: put quotes around what has blanks",
+                         "\"%s\" is one argument too many: put quotes around a text with spaces",
                          word);
     result->words[result->n_words++] = word;
     return SMOL_OK;
@@ -305,12 +305,17 @@ static smol_status fail_no_command(const char *program, const char *word, smol_s
                      word, program);
 }
 
-bool smol_options_no_command(const char *program, int argc, char **argv, smol_error *error)
+smol_status smol_options_run(const struct named_command *commands, const char *program, int argc,
+                             char **argv, smol_error *error)
 {
-    for (int i = 1; i <= 3; i++)
-        if (i >= argc || argv[i][0] == '-')
-            return false;
-    return is_no_file(argv[1]) && fail_no_command(program, argv[1], SMOL_ERROR_USAGE, error);
+    int i = 1;
+    for (; commands->name; commands++)
+        if (argc > 1 && strcmp(argv[1], commands->name) == 0)
+            return commands->run(argc - 1, argv + 1, error);
+    while (i < argc && i <= 3 && argv[i][0] != '-')
+        i++;
+    return i > 3 && is_no_file(argv[1]) ? fail_no_command(program, argv[1], SMOL_ERROR_USAGE, error)
+                                        : commands->run(argc, argv, error);
 }
 
 smol_status smol_options_check_file(const struct command_line *command, const char *file,

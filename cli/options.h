@@ -74,9 +74,20 @@ struct command_line {
 smol_status smol_options_parse(const struct command_line *command, int argc, char **argv,
                                void *settings, const char **words, bool *shown, smol_error *error);
 
-/* Returns whether argv[1], which is not a command of the program, looks like one: it is not a file,
- * and two more words follow that are not options. Sets *error (SMOL_ERROR_USAGE) in this case. */
-bool smol_options_no_command(const char *program, int argc, char **argv, smol_error *error);
+/* Runs a command, whose words are argv[1..argc); argv[0] is its name. Returns a status, with an
+ * error that main prints. */
+typedef smol_status command_function(int argc, char **argv, smol_error *error);
+
+struct named_command {
+    const char *name; /* NULL: the command without a name, the last of a table */
+    command_function *run;
+};
+
+/* Runs the command that argv[1] names, or the one without a name. Errors: the command's, and
+ * SMOL_ERROR_USAGE if argv[1] looks like a misspelled command: it is not a file, and two more words
+ * follow that are not options. */
+smol_status smol_options_run(const struct named_command *commands, const char *program, int argc,
+                             char **argv, smol_error *error);
 
 /* Checks `file`, the first word of a command without a name. Returns SMOL_ERROR_FILE if it does not
  * exist and looks like a command's name, without a slash or a dot. */

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-int smol_exit_status(smol_status status)
+static int number_of(smol_status status)
 {
     switch (status) {
     case SMOL_OK:
@@ -30,9 +30,15 @@ int smol_exit_status(smol_status status)
     return 9;
 }
 
-int smol_command_status(smol_status status, const smol_error *error)
+void smol_print_failure(const char *program, const smol_error *error)
 {
-    if (status && error->message[0])
-        fprintf(stderr, "smolrun: %s\n", error->message);
-    return smol_exit_status(status);
+    if (error->message[0])
+        fprintf(stderr, "%s: %s\n", program, error->message);
+}
+
+int smol_exit_status(const char *program, smol_status status, const smol_error *error)
+{
+    if (status)
+        smol_print_failure(program, error);
+    return number_of(status);
 }

@@ -4,10 +4,11 @@
 
 #include "common/error.h"
 
-/* Returns the exit status of a program that ended with `status`: 0 to 8, as --help lists them. */
-int smol_exit_status(smol_status status);
+/* Prints "PROGRAM: MESSAGE" to standard error, unless the error has no message. */
+void smol_print_failure(const char *program, const smol_error *error);
 
-/* Prints the message of a failure to standard error. Returns the exit status. */
-int smol_command_status(smol_status status, const smol_error *error);
+/* Prints a failure, if `status` is one. Returns the exit status that
+ * belongs to `status`: 0 to 8, as --help lists them. */
+int smol_exit_status(const char *program, smol_status status, const smol_error *error);
 
 #endif

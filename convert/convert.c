@@ -217,7 +217,7 @@ static smol_status check_context(const struct config *config, uint32_t context, 
             context);
     if (context > config->max_positions)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--context %u: max_position_embeddings is %u: name no more", context,
+                         "--context %u: max_position_embeddings is %u: give at most that", context,
                          config->max_positions);
     return SMOL_OK;
 }
@@ -238,8 +238,9 @@ static void tell_unreached(const struct stats_file *stats)
 {
     if (stats->n_unreached > 0)
         fprintf(stderr,
-                "smolconv: %s: %zu of %zu experts were used by no token of the text: what enters "
-                "their layers stands for what would enter them; a longer text reaches more\n",
+                "smolconv: %s: no token of the text used %zu of %zu experts: the inputs of their "
+                "layers "
+                "are taken for theirs; a longer text reaches more\n",
                 stats->path, stats->n_unreached, smol_stats_experts(&stats->header));
 }
 

@@ -755,6 +755,16 @@ smol_status smol_blob_read(int fd, const char *path, struct file_view *file, smo
                   : smol_file_read_fd(fd, path, size, file, error);
 }
 
+smol_status smol_blob_unopened(const char *path, smol_status status, smol_error *error)
+{
+    if (status != SMOL_ERROR_FILE || !smol_is_folder(path))
+        return status;
+    return smol_fail(error, SMOL_ERROR_FILE,
+                     "%s: a folder, not a .smol blob: convert a checkpoint with `smolconv FOLDER "
+                     "OUT.smol`",
+                     path);
+}
+
 smol_status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
                            smol_error *error)
 {
@@ -762,13 +772,8 @@ smol_status smol_blob_open(const char *path, bool use_mmap, enum verify verify, 
     *blob = (struct blob){0};
     smol_status status =
         use_mmap ? smol_file_map(path, &file, error) : smol_blob_read(-1, path, &file, error);
-    if (status && smol_is_folder(path))
-        return smol_fail(
-            error, SMOL_ERROR_FILE,
-            "%s: a folder, not a .smol blob: convert a checkpoint with `smolconv FOLDER "
-            "OUT.smol`",
-            path);
-    return status ? status : smol_blob_open_view(&file, path, verify, blob, error);
+    return status ? smol_blob_unopened(path, status, error)
+                  : smol_blob_open_view(&file, path, verify, blob, error);
 }
 
 smol_status smol_blob_open_view(struct file_view *file, const char *path, enum verify verify,

@@ -84,6 +84,9 @@ const char *smol_blob_dtypes(const struct blob *blob, char text[MAX_MIX]);
  * might be too large for memory. */
 smol_status smol_blob_read(int fd, const char *path, struct file_view *file, smol_error *error);
 
+/* Returns `status`, the failure to open `path`, or says what to do if it is a folder. */
+smol_status smol_blob_unopened(const char *path, smol_status status, smol_error *error);
+
 /* Opens `path`: maps it, or reads it into memory if `use_mmap` is false. Checks the header, the
  * front's digest, every structural rule of FORMAT.md, and the tokenizer section. Copies the front
  * of a mapped file, so that checked data cannot change. Leaves nothing open after an error. Errors:

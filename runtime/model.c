@@ -102,7 +102,7 @@ static smol_status open_blob(const struct blob_origin *from, const smol_model_pa
     struct file_view file;
     smol_status status = open_view(from, params, &file, error);
     if (status)
-        return status;
+        return smol_blob_unopened(from->name, status, error);
     if (params->require_digest)
         status = check_digest(&file, smol_base_name(from->name), params->require_digest, listener,
                               error);

@@ -435,7 +435,7 @@ static smol_status take_rows(smol_context *c, struct records *r, size_t layer, s
     if (status)
         return status;
     if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
-        return damaged(r, "keys and values that are no numbers");
+        return damaged(r, "keys and values that are not numbers");
     smol_kv_put_rows(&c->kv, layer, head, index, n, record_of(r));
     return SMOL_OK;
 }
@@ -500,7 +500,7 @@ static smol_status restore_states(smol_context *c, struct records *r,
             memcpy((uint8_t *)state->next + done, record_of(r), status ? 0 : some);
         }
         if (!status && !all_finite(state->next, state->n_floats))
-            status = damaged(r, "states that are no numbers");
+            status = damaged(r, "states that are not numbers");
         if (status)
             return status;
         smol_state_set(state, states->positions[i], state->next);

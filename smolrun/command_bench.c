@@ -294,18 +294,18 @@ static smol_status run(struct bench *bench, smol_error *error)
     return smol_standard_flush(error);
 }
 
-int smol_command_bench(int argc, char **argv)
+smol_status smolrun_bench(int argc, char **argv, smol_error *error)
 {
     struct bench bench = {.settings = {.n_sequences = 1}};
-    int exit_status;
-    smol_error error;
-    if (!smol_settings_parse(&command, argc, argv, &bench.settings, &exit_status))
-        return exit_status;
-    smol_status status = run(&bench, &error);
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &bench.settings, &shown, error);
+    if (status || shown)
+        return status;
+    status = run(&bench, error);
     free(bench.ids);
     free(bench.logits);
     for (uint32_t i = 1; i < bench.settings.n_sequences; i++)
         smol_context_free(bench.contexts[i]);
     smol_unload(&bench.loaded);
-    return smol_command_status(status, &error);
+    return status;
 }

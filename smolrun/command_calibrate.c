@@ -233,17 +233,17 @@ static bool is_empty(const struct output *output)
     return smol_output_read(output, 0, &byte, sizeof byte, &n, &error) == SMOL_OK && n == 0;
 }
 
-int smol_command_calibrate(int argc, char **argv)
+smol_status smolrun_calibrate(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {
         .texts_are_files = true, .window = DEFAULT_WINDOW, .memory = DEFAULT_MEMORY};
     struct calibrate_run c = {.settings = &settings};
-    smol_error error;
-    int exit_status;
-    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
-        return exit_status;
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
+    if (status || shown)
+        return status;
     c.output = settings.resumed;
-    smol_status status = calibrate(&c, &error);
+    status = calibrate(&c, error);
     if (status && settings.output && c.output.fd >= 0) { /* otherwise it ended with commit */
         if (is_empty(&c.output))
             smol_output_forget(&c.output);
@@ -253,5 +253,5 @@ int smol_command_calibrate(int argc, char **argv)
     free(c.windows);
     smol_context_free(c.context);
     smol_model_close(c.model);
-    return smol_command_status(status, &error);
+    return status;
 }

@@ -234,7 +234,8 @@ static smol_status embed(struct embedding *e, smol_error *error)
     struct input file = settings->text_file;
     struct text_in in = {0};
     if (!settings->text)
-        return smol_fail(error, SMOL_ERROR_USAGE, "embed: give a TEXTFILE");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "embed: TEXTFILE is missing: give one, or - for standard input");
     if (settings->rerank && (settings->prompt || settings->similarity))
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "embed: --rerank goes with neither --prompt nor --similarity");
@@ -264,15 +265,15 @@ static smol_status embed(struct embedding *e, smol_error *error)
     return status;
 }
 
-int smol_command_embed(int argc, char **argv)
+smol_status smolrun_embed(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {.text_is_file = true};
     struct embedding e = {.settings = &settings};
-    smol_error error;
-    int exit_status;
-    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
-        return exit_status;
-    smol_status status = embed(&e, &error);
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
+    if (status || shown)
+        return status;
+    status = embed(&e, error);
     for (size_t i = 0; i < e.n_parts; i++)
         smol_free((uint32_t *)(uintptr_t)e.parts[i].ids);
     for (size_t i = 1; i < GROUP; i++)
@@ -280,5 +281,5 @@ int smol_command_embed(int argc, char **argv)
     free(e.rows);
     free(e.text);
     smol_unload(&e.loaded);
-    return smol_command_status(status, &error);
+    return status;
 }

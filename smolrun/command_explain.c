@@ -449,18 +449,18 @@ static smol_status explain(struct explanation *e, smol_error *error)
     return status;
 }
 
-int smol_command_explain(int argc, char **argv)
+smol_status smolrun_explain(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {
         .max_tokens = 32, .sampler = {.top_p = 1, .seed = 42}, .show_reading = true};
     struct explanation e = {.settings = &settings};
-    smol_error error;
-    int exit_status;
-    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
-        return exit_status;
-    smol_status status = explain(&e, &error);
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
+    if (status || shown)
+        return status;
+    status = explain(&e, error);
     smol_free(e.prompt);
     free(e.choices);
     smol_unload(&e.loaded);
-    return smol_command_status(status, &error);
+    return status;
 }

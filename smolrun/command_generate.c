@@ -55,7 +55,8 @@ static const struct command_line command = {
                 "  smolrun bench        measure speed\n"
                 "  smolrun perplexity   measure how well the model predicts a text\n"
                 "  smolrun explain      per-token probabilities and alternatives\n"
-                "  smolrun calibrate    statistics for smolconv --calibration\n",
+                "  smolrun calibrate    statistics for smolconv --calibration\n"
+                "  smolrun embed        embeddings of the lines of a text\n",
     .notes =
         "When the context is full, --slide keeps the first N tokens (by default the prompt, at\n"
         "most half of the context) and the newest half of the others, and continues as if the\n"
@@ -324,29 +325,29 @@ static smol_status check_words(const struct settings *settings, smol_error *erro
     return SMOL_OK;
 }
 
-int smol_command_generate(int argc, char **argv)
+smol_status smolrun_generate(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {
         .max_tokens = 256, .keep = UINT32_MAX, .sampler = {.top_p = 1, .seed = 42}};
-    int exit_status;
-    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
-        return exit_status;
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
+    if (status || shown)
+        return status;
     settings.show_reading = !settings.jsonl;
     struct run run = {.settings = &settings};
-    smol_error error;
-    smol_status status = check_words(&settings, &error);
+    status = check_words(&settings, error);
     if (!status)
-        status = smol_load(&settings, &run.loaded, &error);
+        status = smol_load(&settings, &run.loaded, error);
     if (!status)
-        status = smol_settings_sampling(&settings, run.loaded.model, &settings.sampler, &error);
+        status = smol_settings_sampling(&settings, run.loaded.model, &settings.sampler, error);
     if (!status)
-        status = settings.jsonl ? smol_batch_run(&settings, &run.loaded, &error)
-                                : run_prompt(&run, &error);
+        status = settings.jsonl ? smol_batch_run(&settings, &run.loaded, error)
+                                : run_prompt(&run, error);
     smol_answer_free(&run.answer);
     smol_matcher_free(run.matcher);
     smol_constraint_free(run.constraint);
     smol_free(run.place.text);
     smol_session_close(&run.file);
     smol_unload(&run.loaded);
-    return smol_command_status(status, &error);
+    return status;
 }

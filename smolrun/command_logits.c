@@ -125,12 +125,12 @@ static smol_status logits(const struct settings *settings, smol_error *error)
     return status;
 }
 
-int smol_command_logits(int argc, char **argv)
+smol_status smolrun_logits(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {0};
-    int status;
-    smol_error error;
-    if (!smol_settings_parse(&command, argc, argv, &settings, &status))
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
+    if (status || shown)
         return status;
-    return smol_command_status(logits(&settings, &error), &error);
+    return logits(&settings, error);
 }

@@ -315,18 +315,18 @@ static smol_status perplexity(struct measurement *m, smol_error *error)
     return smol_standard_flush(error);
 }
 
-int smol_command_perplexity(int argc, char **argv)
+smol_status smolrun_perplexity(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {.text_is_file = true};
     struct measurement m = {.settings = &settings};
-    smol_error error;
-    int exit_status;
-    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
-        return exit_status;
-    smol_status status = perplexity(&m, &error);
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
+    if (status || shown)
+        return status;
+    status = perplexity(&m, error);
     smol_saved_close(&m.reader);
     free(m.rows);
     smol_free(m.ids);
     smol_unload(&m.loaded);
-    return smol_command_status(status, &error);
+    return status;
 }

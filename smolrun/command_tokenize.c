@@ -82,12 +82,12 @@ static smol_status tokenize(const struct settings *settings, smol_error *error)
     return status;
 }
 
-int smol_command_tokenize(int argc, char **argv)
+smol_status smolrun_tokenize(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {0};
-    int status;
-    smol_error error;
-    if (!smol_settings_parse(&command, argc, argv, &settings, &status))
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
+    if (status || shown)
         return status;
-    return smol_command_status(tokenize(&settings, &error), &error);
+    return tokenize(&settings, error);
 }

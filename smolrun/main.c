@@ -2,7 +2,6 @@
  * from. */
 #include <signal.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "cli/options.h"
@@ -12,18 +11,16 @@
 #include "smol.h"
 #include "smolrun/command.h"
 
-static const struct {
-    char name[11];
-    int (*run)(int argc, char **argv);
-} commands[] = {
-    {"chat", smol_command_chat},
-    {"tokenize", smol_command_tokenize},
-    {"logits", smol_command_logits},
-    {"bench", smol_command_bench},
-    {"perplexity", smol_command_perplexity},
-    {"explain", smol_command_explain},
-    {"calibrate", smol_command_calibrate},
-    {"embed", smol_command_embed},
+static const struct named_command commands[] = {
+    {"chat", smolrun_chat},
+    {"tokenize", smolrun_tokenize},
+    {"logits", smolrun_logits},
+    {"bench", smolrun_bench},
+    {"perplexity", smolrun_perplexity},
+    {"explain", smolrun_explain},
+    {"calibrate", smolrun_calibrate},
+    {"embed", smolrun_embed},
+    {NULL, smolrun_generate},
 };
 
 enum { LEAST_STACK = 128 << 10 }; /* bytes, for the main thread and for each other thread */
@@ -44,16 +41,12 @@ int main(int argc, char **argv)
 {
     smol_error error;
     smol_standard_reserve();
-    if (check_stack(&error))
-        return smol_command_status(error.status, &error);
     /* If the reader of standard output goes away, a write fails, and the program ends in order. */
     signal(SIGPIPE, SIG_IGN);
     smol_output_remove_on_signals();
     smol_guard_mappings();
-    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    if (smol_options_no_command("smolrun", argc, argv, &error))
-        return smol_command_status(error.status, &error);
-    return smol_command_generate(argc, argv);
+    smol_status status = check_stack(&error);
+    if (!status)
+        status = smol_options_run(commands, "smolrun", argc, argv, &error);
+    return smol_exit_status("smolrun", status, &error);
 }

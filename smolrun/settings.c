@@ -169,23 +169,18 @@ static void read_clock(struct settings *settings)
         localtime_r(&now, &settings->now);
 }
 
-bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
-                         struct settings *settings, int *status)
+smol_status smol_settings_parse(const struct command_line *command, int argc, char **argv,
+                                struct settings *settings, bool *shown, smol_error *error)
 {
-    smol_error error;
-    bool shown;
     settings->command = command;
     settings->argc = argc;
     settings->argv = argv;
     if (argc < 2) {
         smol_options_usage(command);
-        *status = SMOL_ERROR_USAGE;
-        return false;
+        *error = (smol_error){.status = SMOL_ERROR_USAGE};
+        return SMOL_ERROR_USAGE;
     }
-    smol_status failed = parse(command, argc, argv, settings, &shown, &error);
+    smol_status status = parse(command, argc, argv, settings, shown, error);
     read_clock(settings);
-    if (!failed && !shown)
-        failed = prepare(command, settings, &error);
-    *status = smol_command_status(failed, &error);
-    return !shown && *status == SMOL_OK;
+    return status || *shown ? status : prepare(command, settings, error);
 }

@@ -192,10 +192,10 @@ extern const char *const smol_sandbox_words[];    /* in the order of enum sandbo
 #define RULES_MODEL RULE_VERIFY, RULE_NO_MMAP, RULE_REQUIRE_DIGEST, RULE_SANDBOX
 
 /* Parses a sub-command's words into *settings, which holds the defaults, opens the files to read,
- * and enters the sandbox that the settings allow (sandbox.h). Returns false if the command must end
- * with *status: after --help, --version or an error, which was printed. */
-bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
-                         struct settings *settings, int *status);
+ * and enters the sandbox that the settings allow (sandbox.h). Sets *shown after --help and
+ * --version, which end the command. */
+smol_status smol_settings_parse(const struct command_line *command, int argc, char **argv,
+                                struct settings *settings, bool *shown, smol_error *error);
 
 /* Parses words after smol_settings_parse, so that they override the parameters of a restored
  * sampler. The parameters and *max_tokens stay unchanged unless the words set them. */

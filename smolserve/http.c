@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/clock.h"
@@ -320,7 +321,7 @@ static bool refuse_state(struct exchange *e)
     if (state != SERVER_READY)
         smol_refuse(&e->refusal, 503, state == SERVER_LOADING ? "loading" : "draining",
                     state == SERVER_LOADING ? "the models are being loaded: try again"
-                                            : "the server is about to end");
+                                            : "the server is shutting down");
     return state != SERVER_READY;
 }
 
@@ -580,9 +581,11 @@ smol_status smol_http_start(struct server *server, int listener, smol_error *err
     return smol_fail(error, SMOL_ERROR_MEMORY, "the HTTP thread cannot be started");
 }
 
-void smol_http_drain(struct server *server)
+void smol_http_drain(struct server *server, const struct server_socket *listener)
 {
     MHD_quiesce_daemon(server->daemon);
+    if (!listener->is_passed)
+        shutdown(listener->fd, SHUT_RDWR); /* not close: the HTTP thread may be accepting */
 }
 
 void smol_http_stop(struct server *server)

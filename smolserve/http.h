@@ -10,8 +10,17 @@
 /* Starts the HTTP thread on a listening socket. Errors: MEMORY. */
 smol_status smol_http_start(struct server *server, int listener, smol_error *error);
 
-/* Accepts no further connections. Those that are open are served. */
-void smol_http_drain(struct server *server);
+/* listen.c: the socket that the server listens on. */
+struct server_socket {
+    int fd;
+    bool is_passed;    /* by systemd */
+    char address[300]; /* http://HOST:PORT or unix:PATH, to be printed */
+};
+
+/* Accepts no further connections; those that are open are served. New ones are refused at once,
+ * so that their clients can go elsewhere, and another process may listen. On a socket that systemd
+ * passed they wait for the next process. */
+void smol_http_drain(struct server *server, const struct server_socket *listener);
 
 /* Ends the thread. No job may be left. */
 void smol_http_stop(struct server *server);
@@ -31,14 +40,8 @@ struct page {
 /* Returns the page of a path, or NULL. */
 const struct page *smol_page_find(const char *url);
 
-/* listen.c: the socket that the server listens on. */
-struct server_socket {
-    int fd;
-    char address[300]; /* http://HOST:PORT or unix:PATH, to be printed */
-};
-
-/* Opens the socket: one that systemd passes (sd_listen_fds(3)), a Unix socket, or TCP. A Unix
- * socket without a listener is replaced. Errors: USAGE (no such address), FILE (in use, or not
+/* Opens it: the one that systemd passes (sd_listen_fds(3)), a Unix socket, or TCP. A Unix socket
+ * without a listener is replaced. Errors: USAGE (no such address), FILE (in use, or not
  * permitted). */
 smol_status smol_listen(const struct serve_settings *settings, struct server_socket *listener,
                         smol_error *error);

@@ -135,7 +135,8 @@ smol_status smol_listen(const struct serve_settings *settings, struct server_soc
                         smol_error *error)
 {
     listener->fd = passed_socket();
-    if (listener->fd >= 0) {
+    listener->is_passed = listener->fd >= 0;
+    if (listener->is_passed) {
         describe(listener);
         return SMOL_OK;
     }

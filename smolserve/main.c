@@ -141,11 +141,12 @@ static void wait_for_signal(struct server *server, const sigset_t *signals)
 }
 
 /* Waits until no request is in progress. Another signal ends the process. */
-static void drain(struct server *server, const sigset_t *signals)
+static void drain(struct server *server, const struct server_socket *listener,
+                  const sigset_t *signals)
 {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     atomic_store(&server->state, SERVER_DRAINING);
-    smol_http_drain(server);
+    smol_http_drain(server, listener);
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
     while (atomic_load(&server->n_jobs) > 0) {
         nanosleep(&pause, NULL);
@@ -173,7 +174,7 @@ static smol_status serve(struct server *server, struct opened *opened, const sig
     if (status)
         return status;
     wait_for_signal(server, signals);
-    drain(server, signals);
+    drain(server, &opened->listener, signals);
     return SMOL_OK;
 }
 
@@ -251,7 +252,5 @@ int main(int argc, char **argv)
         status = raise_limit(&settings, &error);
     if (!status && !shown)
         status = run(&settings, &error);
-    if (status && error.message[0])
-        fprintf(stderr, "smolserve: %s\n", error.message);
-    return smol_exit_status(status);
+    return smol_exit_status("smolserve", status, &error);
 }

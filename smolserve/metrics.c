@@ -142,7 +142,7 @@ static void write_gauges(struct server *server, FILE *out)
         "Blocks of 64 tokens that were removed from the caches.", n_evicted);
     one(out, "smolserve_replaced_total", "counter", "Blobs that were replaced in use.", n_replaced);
     one(out, "smolserve_replacements_refused_total", "counter",
-        "Blobs that were not taken in the place of others, because they are not in order.",
+        "Replacement blobs that were refused because they are damaged or not supported.",
         n_refused);
     one(out, "smolserve_resident_bytes", "gauge",
         "Resident memory, the mapped blob's part included.", resident_bytes(server->statm));
@@ -159,7 +159,7 @@ void smol_metrics_write(struct server *server, FILE *out)
         atomic_load(&metrics->cached_tokens));
     one(out, "smolserve_completion_tokens_total", "counter", "Tokens generated.",
         atomic_load(&metrics->completion_tokens));
-    one(out, "smolserve_cancelled_total", "counter", "Requests whose clients went away.",
+    one(out, "smolserve_cancelled_total", "counter", "Requests whose clients disconnected.",
         atomic_load(&metrics->cancelled));
     one(out, "smolserve_log_lines_lost_total", "counter",
         "Lines of --log that could not be written.", atomic_load(&metrics->lost_lines));

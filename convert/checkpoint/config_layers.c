@@ -166,8 +166,8 @@ static smol_status check_uniform(const struct json_settings *config, struct conf
     for (uint32_t i = 0; i < result->model.n_layers; i++)
         if (!(result->layers[i] & LAYER_WINDOWED) == windowed)
             return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                             "%s: layer_types sets layer %u apart: in %s all layers are windowed, "
-                             "or none where sliding_window is null",
+                             "%s: layer_types: layer %u differs: in %s all layers are windowed, or "
+                             "none if sliding_window is null",
                              config->path, i, result->family->architecture);
     return SMOL_OK;
 }

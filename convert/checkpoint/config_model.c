@@ -132,7 +132,7 @@ static smol_status read_direction(const struct json_settings *config, struct con
     result->encodes = encodes;
     if (!status && key && encodes && result->head != HEAD_NONE)
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, smol_setting(config, key),
-                                 "only causal attention is supported, but for a model of "
+                                 "only causal attention is supported, except for a model of "
                                  "embeddings without an output layer");
     return status;
 }

@@ -228,7 +228,7 @@ static smol_status parse_field(struct header_parser *parser, struct safetensors_
     if (which == N_FIELDS)
         return smol_json_skip(&parser->json);
     if (*seen & 1u << which)
-        return fail_tensor(parser, tensor, SMOL_ERROR_DAMAGED, "has a field twice");
+        return fail_tensor(parser, tensor, SMOL_ERROR_DAMAGED, "has the same field twice");
     *seen |= 1u << which;
     return fields[which].parse(parser, tensor);
 }
@@ -295,7 +295,7 @@ static smol_status parse_entry(struct header_parser *parser)
     if (status)
         return status;
     if (strlen(name) != length)
-        return smol_json_fail(&parser->json, "a tensor's name holds a NUL");
+        return smol_json_fail(&parser->json, "a tensor's name contains a NUL");
     if (strcmp(name, "__metadata__") == 0)
         return parse_metadata(parser);
     parser->free += length + 1;

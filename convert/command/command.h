@@ -1,5 +1,4 @@
-/* The sub-commands of smolconv. Each parses its own arguments (argv[0] is its name) and returns a
- * status, with an error that main prints. */
+/* The commands of smolconv, and rows that their tables of options share. */
 #ifndef SMOL_CONVERT_COMMAND_COMMAND_H
 #define SMOL_CONVERT_COMMAND_COMMAND_H
 
@@ -7,17 +6,15 @@
 #include "common/error.h"
 #include "common/pool.h"
 
-typedef smol_status smolconv_command(int argc, char **argv, smol_error *error);
-
-smolconv_command smolconv_convert; /* runs if no sub-command is named */
-smolconv_command smolconv_delta;
-smolconv_command smolconv_diff;
-smolconv_command smolconv_inspect;
-smolconv_command smolconv_pack;
-smolconv_command smolconv_patch;
-smolconv_command smolconv_report;
-smolconv_command smolconv_unpack;
-smolconv_command smolconv_verify;
+command_function smolconv_convert; /* the command without a name */
+command_function smolconv_delta;
+command_function smolconv_diff;
+command_function smolconv_inspect;
+command_function smolconv_pack;
+command_function smolconv_patch;
+command_function smolconv_report;
+command_function smolconv_unpack;
+command_function smolconv_verify;
 
 /* Rows that several tables of options share. FIELD(name) is the offset in the options of the
  * command. */

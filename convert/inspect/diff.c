@@ -60,28 +60,28 @@ void smol_diff_end_group(struct diff_table *table)
 
 /* --- the comparison ------------------------------------------------------------------------- */
 
-static void print_side(FILE *out, char letter, const struct diff_side *side)
+static void print_side(FILE *out, char letter, const struct subject *side)
 {
     const struct blob *blob = &side->file.blob;
     char dtypes[MAX_MIX];
     fprintf(out, "%c  ", letter);
     smol_print_text(out, side->path, strlen(side->path));
-    if (side->kind == DIFF_BLOB)
+    if (side->kind == SUBJECT_BLOB)
         fprintf(out, "  (.smol %u.%u, %s)\n", blob->header->major, blob->header->minor,
                 smol_blob_dtypes(blob, dtypes));
     else
-        fprintf(out, "  (%s)\n", side->kind == DIFF_CHECKPOINT ? "a checkpoint" : "safetensors");
+        fprintf(out, "  (%s)\n", side->kind == SUBJECT_CHECKPOINT ? "a checkpoint" : "safetensors");
 }
 
-static const char *provenance_of(const struct diff_side *side, size_t *size)
+static const char *provenance_of(const struct subject *side, size_t *size)
 {
     const struct blob *blob = &side->file.blob;
-    *size = side->kind == DIFF_BLOB ? blob->n_provenance : 0;
-    return side->kind == DIFF_BLOB ? blob->provenance : "";
+    *size = side->kind == SUBJECT_BLOB ? blob->n_provenance : 0;
+    return side->kind == SUBJECT_BLOB ? blob->provenance : "";
 }
 
 /* Explains differences that calibration causes: it folds factors into the weights. */
-static void print_calibration(FILE *out, const struct diff_side *a, const struct diff_side *b)
+static void print_calibration(FILE *out, const struct subject *a, const struct subject *b)
 {
     size_t n, m;
     const char *of_a = provenance_of(a, &n), *of_b = provenance_of(b, &m);
@@ -103,10 +103,10 @@ static bool same_layout(const struct blob *a, const struct blob *b)
 }
 
 /* Counts the chunks with different digests, of two blobs with the same dtypes. */
-static void print_chunks(FILE *out, const struct diff_side *a, const struct diff_side *b)
+static void print_chunks(FILE *out, const struct subject *a, const struct subject *b)
 {
     const struct blob *x = &a->file.blob, *y = &b->file.blob;
-    if (a->kind != DIFF_BLOB || b->kind != DIFF_BLOB || !same_layout(x, y))
+    if (a->kind != SUBJECT_BLOB || b->kind != SUBJECT_BLOB || !same_layout(x, y))
         return;
     size_t n = 0;
     for (size_t i = 0; i < y->n_chunks; i++)
@@ -120,10 +120,10 @@ struct summary {
     bool other_provenance;
 };
 
-static smol_status print_summary(FILE *out, const struct diff_side *a, const struct diff_side *b,
+static smol_status print_summary(FILE *out, const struct subject *a, const struct subject *b,
                                  const struct summary *found)
 {
-    bool with_settings = a->model && b->model;
+    bool with_settings = a->blob && b->blob;
     bool same = !found->n_settings && !found->n_tokenizer && !found->n_tensors;
     if (same)
         fprintf(out, "\nthe same%s", found->other_provenance ? " except for the provenance" : "");
@@ -140,7 +140,7 @@ static smol_status print_summary(FILE *out, const struct diff_side *a, const str
     return same ? SMOL_OK : SMOL_ERROR_MISMATCH;
 }
 
-static smol_status compare(const struct diff_side *a, const struct diff_side *b, FILE *out,
+static smol_status compare(const struct subject *a, const struct subject *b, FILE *out,
                            smol_error *error)
 {
     struct summary found = {0};
@@ -148,33 +148,48 @@ static smol_status compare(const struct diff_side *a, const struct diff_side *b,
     print_side(out, 'A', a);
     print_side(out, 'B', b);
     print_calibration(out, a, b);
-    if (a->model && b->model) {
-        smol_diff_settings(a, b, &settings);
+    if (a->blob && b->blob) {
+        smol_diff_settings(a->blob, b->blob, &settings);
         smol_diff_tokenizer(a, b, &tokenizer);
         found.n_settings = settings.n;
         found.n_tokenizer = tokenizer.n;
     }
-    if (a->kind == DIFF_BLOB && b->kind == DIFF_BLOB)
+    if (a->kind == SUBJECT_BLOB && b->kind == SUBJECT_BLOB)
         found.other_provenance = smol_diff_provenance(&a->file.blob, &b->file.blob, out);
     smol_status status = smol_diff_tensors(a, b, out, &found.n_tensors, error);
     return status ? status : print_summary(out, a, b, &found);
 }
 
+static smol_status open_side(const char *path, struct subject *side, smol_error *error)
+{
+    const struct source_options options = {0};
+    bool is_checkpoint = smol_source_is_checkpoint(path);
+    smol_status status =
+        smol_subject_open(path, is_checkpoint ? &options : NULL, VERIFY_AT_OPEN, side, error);
+    if (status || !side->reason.status)
+        return status;
+    *error = side->reason;
+    return error->status;
+}
+
 smol_status smol_diff(const char *path_a, const char *path_b, FILE *out, smol_error *error)
 {
-    struct diff_side a, b = {0};
-    smol_status status = smol_diff_side_open(path_a, &a, error);
+    struct subject a, b = {0};
+    struct safetensors split_a = {0}, split_b = {0};
+    smol_status status = open_side(path_a, &a, error);
     if (!status)
-        status = smol_diff_side_open(path_b, &b, error);
+        status = open_side(path_b, &b, error);
     if (!status)
-        status = smol_diff_side_list(&a, &b, error);
+        status = smol_diff_list(&a, &b, &split_a, error);
     if (!status)
-        status = smol_diff_side_list(&b, &a, error);
+        status = smol_diff_list(&b, &a, &split_b, error);
     if (!status)
         status = compare(&a, &b, out, error);
-    status = smol_diff_side_settle(&a, status, error);
-    status = smol_diff_side_settle(&b, status, error);
-    smol_diff_side_close(&a);
-    smol_diff_side_close(&b);
+    status = smol_subject_settle(&a, status, error);
+    status = smol_subject_settle(&b, status, error);
+    smol_safetensors_close(&split_a);
+    smol_safetensors_close(&split_b);
+    smol_subject_close(&a);
+    smol_subject_close(&b);
     return status;
 }

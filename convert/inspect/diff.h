@@ -1,5 +1,5 @@
-/* The parts of a comparison: two open models, rows of tables that show their differences, and the
- * functions that find these. */
+/* The parts of a comparison of two models: lists of their tensors, rows of tables that show
+ * differences, and the functions that find these. */
 #ifndef SMOL_CONVERT_DIFF_H
 #define SMOL_CONVERT_DIFF_H
 
@@ -8,51 +8,13 @@
 #include <stdio.h>
 
 #include "common/error.h"
-#include "convert/inspect/model_tensor.h"
-#include "convert/source.h"
+#include "convert/inspect/subject.h"
 
-/* --- the models: diff_side.c ---------------------------------------------------------------- */
-
-enum diff_kind { DIFF_BLOB, DIFF_CHECKPOINT, DIFF_SAFETENSORS };
-
-/* One of the two models. Parts that a safetensors file lacks (settings, tokenizer) are NULL. */
-struct diff_side {
-    const char *path; /* not owned */
-    enum diff_kind kind;
-    struct model_file file;      /* for a blob or a safetensors file */
-    struct safetensors split;    /* the tensors of `file`, with fused ones split */
-    struct source source;        /* for a checkpoint */
-    const struct family *family; /* for a blob: a family with its blocks */
-    const struct blob_model *model;
-    const float *inv_freq; /* (n_rope_tables, rotary_dim / 2) */
-    const uint8_t *layers; /* (n_layers), NULL: all 0 */
-    const uint32_t *stop;  /* (n_stop) */
-    size_t n_stop;
-    const struct blob_generation *generation;
-    const uint8_t *text; /* (n_text), the text section; n_text is 0 without one */
-    size_t n_text;
-    const uint8_t *template_section; /* (n_template), or NULL */
-    size_t n_template;
-    struct tokenizer_tables tokenizer;
-    size_t n_tokenizer;           /* bytes of the section: header, spans and other tables */
-    struct model_tensor *tensors; /* (n_tensors) */
-    size_t n_tensors;
-    char (*names)[MAX_NAME]; /* storage for the names of roles */
-};
-
-/* Opens `path`, a checkpoint if it is a folder. Checks every digest of a blob. After an error,
- * nothing stays open. */
-smol_status smol_diff_side_open(const char *path, struct diff_side *side, smol_error *error);
-
-/* Lists the tensors: by role if either side has a model, otherwise by name. */
-smol_status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
-                                smol_error *error);
-
-/* Returns the final status of a step that ended with `status`, see file_settle. */
-smol_status smol_diff_side_settle(const struct diff_side *side, smol_status status,
-                                  smol_error *error);
-
-void smol_diff_side_close(struct diff_side *side);
+/* Lists the tensors of `side` for a comparison with `other`: by role if either has a model,
+ * otherwise by name. `split` gets the tensors of a safetensors file with fused ones split, if there
+ * are any; the caller closes it after the comparison, also after an error. In diff_list.c. */
+smol_status smol_diff_list(struct subject *side, const struct subject *other,
+                           struct safetensors *split, smol_error *error);
 
 /* --- rows ----------------------------------------------------------------------------------- */
 
@@ -81,19 +43,19 @@ bool smol_diff_group_is_full(struct diff_table *table);
 /* --- the comparisons: each adds a row for each difference ---------------------------------- */
 
 /* diff_settings.c: compares hyper-parameters, RoPE frequencies, stop ids and generation defaults;
- * for two blobs, also the format. */
-void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
-                        struct diff_table *table);
+ * for two blobs, also the format. Without a header, a blob is the one that a checkpoint would be
+ * converted to. */
+void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_table *table);
 
 /* Shows the lines in which two blobs' provenances differ; returns whether there are any. */
 bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out);
 
 /* diff_tokenizer.c */
-void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
+void smol_diff_tokenizer(const struct subject *a, const struct subject *b,
                          struct diff_table *table);
 
 /* diff_tensors.c: shows a line for each different tensor, and counts them. */
-smol_status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
+smol_status smol_diff_tensors(const struct subject *a, const struct subject *b, FILE *out,
                               uint64_t *n_different, smol_error *error);
 
 /* Differences between two tensors' elements as numbers: 0 equals -0, and any NaN equals any NaN. */

@@ -114,8 +114,7 @@ static void diff_scales(const struct blob_model *a, const struct blob_model *b,
     smol_diff_end_group(table);
 }
 
-static void diff_layers(const struct diff_side *a, const struct diff_side *b,
-                        struct diff_table *table)
+static void diff_layers(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
     char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
     if (a->model->n_layers != b->model->n_layers)
@@ -204,15 +203,13 @@ static void diff_dtypes(const struct blob *a, const struct blob *b, struct diff_
         smol_diff_row(table, "dtype", left, right);
 }
 
-static void diff_model(const struct diff_side *a, const struct diff_side *b,
-                       struct diff_table *table)
+static void diff_model(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
     struct blob_model left = *a->model, right = *b->model;
-    bool both_blobs = a->kind == DIFF_BLOB && b->kind == DIFF_BLOB;
     smol_model_fill(&left);
     smol_model_fill(&right);
-    if (both_blobs)
-        diff_dtypes(&a->file.blob, &b->file.blob, table);
+    if (a->header && b->header)
+        diff_dtypes(a, b, table);
     diff_fields(&left, &right, table);
     row_of_doubles(table, "rope_theta", a->model->rope_theta, b->model->rope_theta);
     row_of_floats(table, "rms_norm_eps", a->model->rms_norm_eps, b->model->rms_norm_eps);
@@ -222,8 +219,7 @@ static void diff_model(const struct diff_side *a, const struct diff_side *b,
 
 /* Compares RoPE frequencies. Those of a plain model follow from theta and head_dim, but other
  * programs may write blobs with different ones. */
-static void diff_inv_freq(const struct diff_side *a, const struct diff_side *b,
-                          struct diff_table *table)
+static void diff_inv_freq(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
     char name[DIFF_CELL];
     size_t n = smol_inv_freq_count(a->model);
@@ -239,8 +235,7 @@ static void diff_inv_freq(const struct diff_side *a, const struct diff_side *b,
 /* --- stop ids and generation defaults ----------------------------------------------------- */
 
 /* Compares the stop ids; both lists are in ascending order. */
-static void diff_stop(const struct diff_side *a, const struct diff_side *b,
-                      struct diff_table *table)
+static void diff_stop(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
     char name[DIFF_CELL];
     size_t i = 0, j = 0;
@@ -273,8 +268,7 @@ static void show_default(const struct blob_generation *g, enum generation_field 
                    out);
 }
 
-static void diff_generation(const struct diff_side *a, const struct diff_side *b,
-                            struct diff_table *table)
+static void diff_generation(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
     static const char *const names[] = {"do_sample", "temperature", "top_k",
                                         "top_p",     "min_p",       "repetition_penalty"};
@@ -304,17 +298,16 @@ static void diff_format(const struct blob_header *a, const struct blob_header *b
 }
 
 /* Shows the size and digest of a template. Its code would not help the reader. */
-static void show_template(const struct diff_side *side, char *out)
+static void show_template(const struct blob *blob, char *out)
 {
-    if (side->template_section)
-        snprintf(out, DIFF_CELL, "%zu bytes, xxh3 %016" PRIx64, side->n_template,
-                 smol_digest(side->template_section, side->n_template));
+    if (blob->template_section)
+        snprintf(out, DIFF_CELL, "%zu bytes, xxh3 %016" PRIx64, blob->n_template,
+                 smol_digest(blob->template_section, blob->n_template));
     else
         snprintf(out, DIFF_CELL, "none");
 }
 
-static void diff_template(const struct diff_side *a, const struct diff_side *b,
-                          struct diff_table *table)
+static void diff_template(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
     char left[DIFF_CELL], right[DIFF_CELL];
     show_template(a, left);
@@ -323,11 +316,10 @@ static void diff_template(const struct diff_side *a, const struct diff_side *b,
         smol_diff_row(table, "chat template", left, right);
 }
 
-void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
-                        struct diff_table *table)
+void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
-    if (a->kind == DIFF_BLOB && b->kind == DIFF_BLOB)
-        diff_format(a->file.blob.header, b->file.blob.header, table);
+    if (a->header && b->header)
+        diff_format(a->header, b->header, table);
     diff_model(a, b, table);
     diff_layers(a, b, table);
     diff_inv_freq(a, b, table);

@@ -262,7 +262,7 @@ static int compare_names(const void *left, const void *right)
 }
 
 /* Returns the tensors sorted by name; the caller frees the array. */
-static const struct model_tensor **sort(const struct diff_side *side, smol_error *error)
+static const struct model_tensor **sort(const struct subject *side, smol_error *error)
 {
     const struct model_tensor **sorted = malloc((side->n_tensors + 1) * sizeof *sorted);
     if (!sorted) {
@@ -282,7 +282,7 @@ static const struct model_tensor *find(const struct model_tensor **sorted, size_
     return found ? *found : NULL;
 }
 
-static size_t widest_name(const struct diff_side *side, size_t width)
+static size_t widest_name(const struct subject *side, size_t width)
 {
     enum { WIDEST = 50 };
     for (size_t i = 0; i < side->n_tensors; i++) {
@@ -292,7 +292,7 @@ static size_t widest_name(const struct diff_side *side, size_t width)
     return width;
 }
 
-smol_status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
+smol_status smol_diff_tensors(const struct subject *a, const struct subject *b, FILE *out,
                               uint64_t *n_different, smol_error *error)
 {
     struct listing listing = {out, widest_name(b, widest_name(a, 0)), 0, 0};

@@ -276,18 +276,18 @@ static const char *const text_fields[] = {
     "clusters",
 };
 
-static void diff_text(const struct diff_side *a, const struct diff_side *b,
-                      struct diff_table *table)
+static void diff_text(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
     enum { N_FIELDS = sizeof text_fields / sizeof text_fields[0] };
     uint32_t x[N_FIELDS] = {0}, y[N_FIELDS] = {0};
     char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
-    if (a->n_text == b->n_text && (a->n_text == 0 || memcmp(a->text, b->text, a->n_text) == 0))
+    if (a->n_text == b->n_text &&
+        (a->n_text == 0 || memcmp(a->text_section, b->text_section, a->n_text) == 0))
         return;
     if (a->n_text)
-        memcpy(x, a->text, sizeof x);
+        memcpy(x, a->text_section, sizeof x);
     if (b->n_text)
-        memcpy(y, b->text, sizeof y);
+        memcpy(y, b->text_section, sizeof y);
     if (memcmp(x, y, sizeof x) == 0)
         smol_diff_row(table, "text tables", "same size, other contents", "");
     for (unsigned i = 0; i < N_FIELDS; i++) {
@@ -300,19 +300,25 @@ static void diff_text(const struct diff_side *a, const struct diff_side *b,
     }
 }
 
-static bool same_tables(const struct diff_side *a, const struct diff_side *b)
+/* Returns the bytes of the tokenizer's section: header, spans and other tables. */
+static size_t tokenizer_size(const struct subject *subject)
 {
-    const struct tokenizer_tables *x = &a->tokenizer, *y = &b->tokenizer;
-    return a->n_tokenizer == b->n_tokenizer &&
-           memcmp(&x->header, &y->header, sizeof x->header) == 0 &&
-           memcmp(x->spans, y->spans, a->n_tokenizer - sizeof x->header) == 0;
+    return subject->kind == SUBJECT_BLOB ? subject->blob->tokenizer_section->size
+                                         : subject->source.tokenizer.size;
 }
 
-void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
-                         struct diff_table *table)
+static bool same_tables(const struct subject *a, const struct subject *b)
 {
-    const struct tokenizer_tables *x = &a->tokenizer, *y = &b->tokenizer;
-    diff_text(a, b, table);
+    const struct tokenizer_tables *x = &a->blob->tokenizer, *y = &b->blob->tokenizer;
+    size_t size = tokenizer_size(a);
+    return size == tokenizer_size(b) && memcmp(&x->header, &y->header, sizeof x->header) == 0 &&
+           memcmp(x->spans, y->spans, size - sizeof x->header) == 0;
+}
+
+void smol_diff_tokenizer(const struct subject *a, const struct subject *b, struct diff_table *table)
+{
+    const struct tokenizer_tables *x = &a->blob->tokenizer, *y = &b->blob->tokenizer;
+    diff_text(a->blob, b->blob, table);
     if (same_tables(a, b))
         return;
     uint64_t before = table->n;

@@ -25,11 +25,11 @@ smol_status smol_inspect(const char *path, const struct inspect_request *request
     struct subject subject;
     struct statistics *all = NULL;
     enum verify verify = request->with_statistics ? VERIFY_AT_OPEN : VERIFY_FIRST_USE;
-    smol_status status =
-        smol_subject_open(path, request->checkpoint, request->context, verify, &subject, error);
+    smol_status status = smol_subject_open(path, request->checkpoint, verify, &subject, error);
     if (status)
         return status;
-    if (request->with_statistics)
+    status = smol_subject_list(&subject, request->context, error);
+    if (!status && request->with_statistics)
         status = measure(&subject, request->n_threads, &all, error);
     if (!status && request->as_json)
         smol_describe_json(&subject, all, out);

@@ -481,11 +481,13 @@ smol_status smol_report(const char *path, const struct report_options *options, 
 {
     struct report report = {0};
     bool asked = options->source.config != NULL || smol_source_is_checkpoint(path);
-    smol_status status = smol_subject_open(path, asked ? &options->source : NULL, 0, VERIFY_AT_OPEN,
+    smol_status status = smol_subject_open(path, asked ? &options->source : NULL, VERIFY_AT_OPEN,
                                            &report.subject, error);
     if (status)
         return status;
-    status = check_output(&report.subject, options->output, error);
+    status = smol_subject_list(&report.subject, 0, error);
+    if (!status)
+        status = check_output(&report.subject, options->output, error);
     if (!status)
         status = measure(&report, options, error);
     if (!status)

@@ -1,5 +1,5 @@
-/* Opens the subject of an inspection, see subject.h. A checkpoint is opened as for a conversion, so
- * that the result is the same. If it is not supported, the parts that can be read are opened. */
+/* Opens a model and adds up its parts, see subject.h. A checkpoint is opened as for a conversion,
+ * so that the result is the same. If it is not supported, the parts that can be read are opened. */
 #include "convert/inspect/subject.h"
 
 #include <stdlib.h>
@@ -259,7 +259,7 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
 
 /* --- opening ------------------------------------------------------------------------------- */
 
-/* Fills in the fields of `would_be` that descriptions use. */
+/* Fills in the fields of `would_be` that descriptions and comparisons use. */
 static smol_status settle_settings(struct subject *subject, smol_error *error)
 {
     struct source *source = &subject->source;
@@ -267,10 +267,12 @@ static smol_status settle_settings(struct subject *subject, smol_error *error)
     struct blob *blob = &subject->would_be;
     *blob = (struct blob){
         .model = &config->model,
+        .inv_freq = config->inv_freq,
         .layers = config->layers,
         .stop = config->stop,
         .n_stop = config->n_stop,
         .generation = &config->generation,
+        .text_section = source->tokenizer.text.data,
         .n_text = source->tokenizer.text.size,
         .n_scanner = source->tokenizer_rules.pretokenizer.scanner.size,
         .template_section = source->template.section.data,
@@ -349,24 +351,26 @@ static smol_status open_file(struct subject *subject, enum verify verify, smol_e
 }
 
 smol_status smol_subject_open(const char *path, const struct source_options *options,
-                              uint32_t context, enum verify verify, struct subject *subject,
-                              smol_error *error)
+                              enum verify verify, struct subject *subject, smol_error *error)
 {
     *subject = (struct subject){.path = path};
     smol_status status =
         options ? open_checkpoint(subject, options, error) : open_file(subject, verify, error);
-    if (!status && subject->has_weights) {
-        status = list_tensors(subject, error);
-        if (!status)
-            add_up(subject);
-    }
-    if (!status)
-        status = find_needs(subject, context, error);
     if (status) {
         status = smol_subject_settle(subject, status, error);
         smol_subject_close(subject);
     }
     return status;
+}
+
+smol_status smol_subject_list(struct subject *subject, uint32_t context, smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    if (subject->has_weights)
+        status = list_tensors(subject, error);
+    if (!status && subject->has_weights)
+        add_up(subject);
+    return status ? status : find_needs(subject, context, error);
 }
 
 smol_status smol_subject_settle(const struct subject *subject, smol_status status,

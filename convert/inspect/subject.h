@@ -1,4 +1,5 @@
-/* The subject of an inspection, open: a blob, a safetensors file or a checkpoint. */
+/* The subject of an inspection or one side of a comparison: a blob, a safetensors file or a
+ * checkpoint, open. */
 #ifndef SMOL_CONVERT_SUBJECT_H
 #define SMOL_CONVERT_SUBJECT_H
 
@@ -49,7 +50,7 @@ struct subject {
     struct source source;
     struct json_settings config;    /* config.json */
     smol_error reason;              /* why it is not supported; SMOL_OK if it is */
-    struct blob would_be;           /* the settings of the blob to convert to */
+    struct blob would_be;           /* the settings and tokenizer of the blob to convert to */
     bool has_weights;               /* false: the weights are of an unsupported kind */
     const char *template_in;        /* the file of the chat template, or NULL */
     struct template_list templates; /* by name; empty if a file was given */
@@ -67,13 +68,16 @@ struct subject {
 };
 
 /* Opens `path` as a checkpoint with `options`, or as a file if `options` is NULL; `verify` says
- * when to check a blob's data. `context` is a number of tokens to estimate memory for; 0 is the
- * longest text of the model. A checkpoint that cannot be converted is not an error. After an error,
- * nothing stays open. Errors: SMOL_ERROR_USAGE (`context` is too long), SMOL_ERROR_FILE,
- * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (a file of another kind), SMOL_ERROR_MEMORY. */
+ * when to check a blob's data. A checkpoint that cannot be converted is not an error. After an
+ * error, nothing stays open. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (a
+ * file of another kind), SMOL_ERROR_MEMORY. */
 smol_status smol_subject_open(const char *path, const struct source_options *options,
-                              uint32_t context, enum verify verify, struct subject *subject,
-                              smol_error *error);
+                              enum verify verify, struct subject *subject, smol_error *error);
+
+/* Lists the tensors, adds up their bytes and estimates memory. `context` is a number of tokens to
+ * estimate it for; 0 is the longest text of the model. Errors: SMOL_ERROR_USAGE (`context` is too
+ * long), SMOL_ERROR_MEMORY. */
+smol_status smol_subject_list(struct subject *subject, uint32_t context, smol_error *error);
 
 /* Returns the final status of a step that ended with `status`, see file_settle. */
 smol_status smol_subject_settle(const struct subject *subject, smol_status status,

@@ -709,7 +709,8 @@ static void compile_macro_body(struct compiler *c, const struct node *node, stru
     for (const struct node *each = node->list; each; each = each->next, ++*n_parameters)
         smol_scope_declare(scope, each->text, each->size);
     if (*n_parameters > UINT8_MAX || *n_parameters != c->function->n_slots)
-        fail(c, node, SMOL_ERROR_UNSUPPORTED, "so many arguments, or two alike, are not supported");
+        fail(c, node, SMOL_ERROR_UNSUPPORTED,
+             "more than 255 arguments, or two of one name, are not supported");
     for (const struct node *each = node->list; each; each = each->next) {
         const struct node value = {.kind = NODE_OUTPUT, .a = each->a};
         smol_scope_read(scope, &value);
@@ -938,7 +939,7 @@ static smol_status check_section(struct template_section *section, smol_error *e
     *section = (struct template_section){0};
     return status == SMOL_ERROR_MEMORY ? status
                                        : smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                                   "line 1, column 1: so large a template is not "
+                                                   "line 1, column 1: a template this large is not "
                                                    "supported");
 }
 

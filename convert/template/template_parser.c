@@ -60,7 +60,7 @@ static void grow(struct parser *p, struct node *node, unsigned below)
 {
     node->height = node->height > below ? node->height : below + 1;
     if (node->height > MAX_HEIGHT)
-        fail(p, node->at, SMOL_ERROR_UNSUPPORTED, "so long an expression is not supported");
+        fail(p, node->at, SMOL_ERROR_UNSUPPORTED, "an expression this long is not supported");
 }
 
 /* Makes a node with two parts. Returns NULL if one of them is NULL. */
@@ -160,7 +160,7 @@ static bool go_deeper(struct parser *p)
 {
     if (++p->depth <= MAX_NESTING)
         return true;
-    fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED, "so much within each other is not supported");
+    fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED, "nesting this deep is not supported");
     return false;
 }
 
@@ -686,7 +686,8 @@ static struct node *parse_single_target(struct parser *p, bool members)
     if (at_operator(p, "("))
         return parse_target_in_parentheses(p);
     if (p->token->type != TOKEN_NAME)
-        return fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED, "such a target is not supported");
+        return fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED,
+                    "this target of an assignment is not supported");
     struct node *node = parse_name(p);
     if (node && node->kind != NODE_NAME)
         return fail(p, node->at, SMOL_ERROR_DAMAGED, "a constant cannot be assigned to");

@@ -163,7 +163,7 @@ static smol_status walk(struct charsmap *map, uint32_t base, uint8_t *text, size
         if (++map->n_steps > MAX_MAP_WORK)
             return unsupported(map, "too many keys");
         if (at >= map->n_units)
-            return damaged(map, "its trie leads out of it");
+            return damaged(map, "its trie points outside it");
         uint32_t unit = unit_at(map, at);
         if ((unit & 0x800000ff) != byte)
             continue;
@@ -172,7 +172,7 @@ static smol_status walk(struct charsmap *map, uint32_t base, uint8_t *text, size
         if (!(unit >> 8 & 1))
             status = size + 2 < CLUSTER_TOO_LONG ? walk(map, children, text, size + 1) : SMOL_OK;
         else if (children >= map->n_units)
-            status = damaged(map, "its trie leads out of it");
+            status = damaged(map, "its trie points outside it");
         else
             status = add_key(map, text, size + 1, unit_at(map, children) & 0x7fffffff);
     }

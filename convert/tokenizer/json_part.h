@@ -35,8 +35,8 @@ static inline smol_status part_refuse(const char *path, const char *what, const 
     char *quoted =
         json_dumps(value ? value : json_null(), JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
     smol_status status = smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                   "%s: %s is not supported (%.200s): see README.md, What it reads",
-                                   path, what, quoted ? quoted : "too large to quote");
+                                   "%s: %s is not supported (%.200s): use another model", path,
+                                   what, quoted ? quoted : "too large to quote");
     free(quoted);
     return status;
 }

@@ -133,7 +133,7 @@ static smol_status read_part(const json_t *part, const char *path, struct rule_s
         return part_refuse(path, "normalizer", part, error);
     for (uint32_t i = 0; i < taken.n; i++) {
         if (steps->n == TEXT_MAX_STEPS)
-            return part_refuse(path, "a normalizer of so many steps", part, error);
+            return part_refuse(path, "a normalizer with this many steps", part, error);
         steps->steps[steps->n++] = taken.steps[i];
     }
     return SMOL_OK;

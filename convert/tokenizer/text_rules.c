@@ -129,7 +129,7 @@ static smol_status add_ids(const json_t *template, const char *path, const json_
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *id = json_array_get(list, i);
         if (*n == TEXT_MAX_AROUND)
-            return part_refuse(path, "a template with so many tokens", template, error);
+            return part_refuse(path, "a template with this many tokens", template, error);
         if (!json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= NO_TOKEN)
             return smol_fail(

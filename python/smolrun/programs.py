@@ -37,6 +37,7 @@ def _run(name: str, words: list[str], quiet: bool = True) -> str:
         raise UsageError(f"an argument that the system cannot take: {error}") from None
     if result.returncode:
         message = (result.stderr or b"").decode(errors="replace").strip().removeprefix(f"{name}: ")
+        message = message.replace("use --force", "pass force=True")
         raise from_status(result.returncode, message or f"{name} ended with status {result.returncode}")
     return result.stdout.decode()
 

@@ -230,7 +230,7 @@ static bool parse_integer(struct machine *machine, const struct value *text, str
     for (; i < digits.n && *good; i++) {
         uint8_t c = digits.bytes[i];
         if (c >= 0x80 || c == '_')
-            return smol_template_fail_unsupported(machine, "int of such digits");
+            return smol_template_fail_unsupported(machine, "int of these digits");
         *good = c >= '0' && c <= '9';
         if (*good && (__builtin_mul_overflow(number, 10, &number) ||
                       __builtin_sub_overflow(number, c - '0', &number)))
@@ -250,7 +250,7 @@ static bool parse_real(struct machine *machine, const struct value *text, struct
         if (!strchr("+-.0123456789eE", trimmed.bytes[i]) || trimmed.bytes[i] == 0)
             return trimmed.bytes[i] < 0x80 && !strchr("_iInN", trimmed.bytes[i])
                        ? true
-                       : smol_template_fail_unsupported(machine, "float of such digits");
+                       : smol_template_fail_unsupported(machine, "float of these digits");
     if (trimmed.n > DECIMAL_MAX)
         return smol_template_fail_unsupported(machine, "float of more than 63 characters");
     *out = value_real(smol_read_decimal(trimmed.bytes, trimmed.n, good));
@@ -674,7 +674,7 @@ static bool map_filter(struct machine *machine, const struct call *call, const s
     const struct value *name = call->positional;
     int filter = smol_template_find_filter((const char *)name->bytes, name->n);
     if (filter < 0)
-        return smol_template_fail_unsupported(machine, "map with that filter");
+        return smol_template_fail_unsupported(machine, "map with this filter");
     const struct call rest = arguments_after(call, 1);
     for (uint32_t i = 0; i < list->n; i++)
         if (!smol_template_filter(machine, (enum template_filter)filter, &list->items[i], &rest,
@@ -724,7 +724,7 @@ static bool read_selection(struct machine *machine, enum template_filter filter,
     if (is_text(name))
         selection->test = smol_template_find_test((const char *)name->bytes, name->n);
     selection->rest = arguments_after(&selection->rest, 1);
-    return selection->test >= 0 || smol_template_fail_unsupported(machine, "select with that test");
+    return selection->test >= 0 || smol_template_fail_unsupported(machine, "select with this test");
 }
 
 static bool select_items(struct machine *machine, const struct value *self,

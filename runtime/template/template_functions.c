@@ -270,7 +270,7 @@ static bool call_strftime_now(struct machine *machine, const struct call *call, 
         bool bare = i + 1 < format.n && format.bytes[i + 1] == '-';
         i += 1 + (uint32_t)bare;
         if (i >= format.n || !format_time(&machine->time, (char)format.bytes[i], bare, text))
-            return smol_template_fail_unsupported(machine, "such a format of strftime_now");
+            return smol_template_fail_unsupported(machine, "this format of strftime_now");
         if (!smol_builder_add_literal(machine, &builder, text, text_argument(&format, i)))
             return false;
     }

@@ -152,8 +152,8 @@ static bool read_nested(struct json_source *source, bool is_list, struct value *
 {
     if (++source->depth > TEMPLATE_MAX_DEPTH - 8) /* leaves room for levels that a template adds */
         return smol_template_fail(source->machine, SMOL_ERROR_UNSUPPORTED,
-                                  "%s: more than %d lists or objects within each other",
-                                  source->json.name, TEMPLATE_MAX_DEPTH - 8);
+                                  "%s: more than %d nested lists or objects", source->json.name,
+                                  TEMPLATE_MAX_DEPTH - 8);
     bool read = is_list ? read_list(source, value) : read_object(source, value);
     source->depth--;
     return read;

@@ -230,8 +230,8 @@ bool smol_value_enter(struct machine *machine)
         return false;
     if (++machine->depth <= TEMPLATE_MAX_DEPTH)
         return true;
-    return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED,
-                              "more than %d lists within each other", TEMPLATE_MAX_DEPTH);
+    return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED, "more than %d nested lists",
+                              TEMPLATE_MAX_DEPTH);
 }
 
 bool smol_value_leave(struct machine *machine)

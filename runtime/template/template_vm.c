@@ -81,8 +81,8 @@ static void jump(struct vm *vm, uint32_t to)
 static bool open_capture(struct vm *vm)
 {
     if (vm->n_captures == MAX_CAPTURES)
-        return smol_template_fail(vm->machine, SMOL_ERROR_UNSUPPORTED,
-                                  "more than %d texts within each other", MAX_CAPTURES);
+        return smol_template_fail(vm->machine, SMOL_ERROR_UNSUPPORTED, "more than %d nested texts",
+                                  MAX_CAPTURES);
     vm->captures[vm->n_captures++] = (struct text_builder){0};
     return true;
 }

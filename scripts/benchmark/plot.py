@@ -1,40 +1,26 @@
 """The picture: tokens per second against the roofline, a panel for each dtype.
 
 The more tokens pass through the layers at once, the more work is done for each weight read. With few
-tokens, reading memory is the limit (the slope); with many, multiplying is (the ceiling). The file is plain
-SVG, written without a library."""
+tokens, reading memory is the limit (the slope); with many, multiplying is (the ceiling)."""
 
 import math
-from html import escape
+
+import picture
+from picture import DEPTH, LEFT, TOP, WIDTH, line, text
 
 from . import limits, peer
 from .measure import median
 from .paths import GGUF_TYPES, PLOTTED, THREADS, llama_cpp
 from .targets import plotted
 
-WIDTH, HEIGHT = 1080, 440
-LEFT, TOP, PANEL, GAP, DEPTH = 64, 84, 308, 24, 276  # DEPTH: height of a panel
+PANEL, GAP = 308, 24
 TOKENS = (1, 8, 64, 512)
 FROM, TO = 0.3, 2300  # range of the axis of tokens, with room for figures beside the outer points
 
-STYLE = """
-svg { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif }
-.card { fill: #fcfcfb } .panel { fill: #ffffff; stroke: #cfd4da }
-.grid { stroke: #e6e9ec } text { fill: #3d444d } .strong { fill: #15191e; font-weight: 600 }
-.small { font-size: 11.5px } .title { font-size: 16px }
-.roof { fill: none; stroke: #6b7480; stroke-width: 2 } .note { fill: #5b646f; font-size: 11.5px }
-.smol { stroke: #d0440a; fill: #d0440a }
-.peer { stroke: #1c69b4; fill: #1c69b4 }
-.line { fill: none !important; stroke-width: 2 } .peer.line { stroke-dasharray: 5 4 }
-text.smol, text.peer { stroke: none; font-weight: 600 }
-.peer.mark { fill: #ffffff; stroke-width: 2 }
-@media (prefers-color-scheme: dark) {
-.card { fill: #14181d } .panel { fill: #1a1f26; stroke: #3a424c }
-.grid { stroke: #2a313a } text { fill: #c3cad2 } .strong { fill: #f2f5f8 }
-.roof { stroke: #98a2ae } .note { fill: #a2abb6 }
-.smol { stroke: #ff8a4c; fill: #ff8a4c } .peer { stroke: #62b0ff; fill: #62b0ff }
-.peer.mark { fill: #1a1f26 }
-}"""
+STYLE = """.roof { fill: none; stroke: #6b7480; stroke-width: 2 } .peer.line { stroke-dasharray: 5 4 }
+text.smol, text.peer { stroke: none; font-weight: 600 } .hollow.mark { stroke-width: 2 }
+@media (prefers-color-scheme: dark) { .roof { stroke: #98a2ae } }
+"""
 
 
 def complete(cases):
@@ -76,61 +62,29 @@ class Panel:
 # --- axes ---------------------------------------------------------------------------------------
 
 
-class Scale:
-    """Logarithmic axes of one panel."""
-
-    def __init__(self, left, low, high):
-        self.left, self.low, self.high = left, low, high
+class Scale(picture.Scale):
+    """The axes of one panel, both logarithmic."""
 
     def x(self, n):
         return self.left + PANEL * math.log(n / FROM) / math.log(TO / FROM)
-
-    def y(self, speed):
-        return TOP + DEPTH * (1 - math.log(speed / self.low) / math.log(self.high / self.low))
 
     def at(self, points):
         return " ".join(f"{self.x(n):.1f},{self.y(speed):.1f}" for n, speed in points)
 
 
-def round_speeds(low, high):
-    """Returns 1, 2, 5, 10, 20 ... within the range."""
-    steps = [m * 10**e for e in range(7) for m in (1, 2, 5)]
-    return [step for step in steps if low <= step <= high]
-
-
 # --- elements -----------------------------------------------------------------------------------
-
-
-def text(x, y, words, style="", anchor="start", turn=0):
-    around = f' transform="rotate({turn:.1f} {x:.1f} {y:.1f})"' if turn else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}"{around}>'
-        f"{escape(words)}</text>"
-    )
-
-
-def line(x1, y1, x2, y2, style):
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>'
 
 
 def mark(side, x, y):
     if side == "smol":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" class="smol mark"/>'
-    return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" class="peer mark"/>'
+    return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" class="peer hollow mark"/>'
 
 
 def draw_grid(scale, first):
-    parts = [f'<rect x="{scale.left}" y="{TOP}" width="{PANEL}" height="{DEPTH}" class="panel"/>']
-    for n in TOKENS:
-        x = scale.x(n)
-        parts += [line(x, TOP, x, TOP + DEPTH, "grid")]
-        parts += [text(x, TOP + DEPTH + 18, str(n), "small", "middle")]
-    for speed in round_speeds(scale.low, scale.high):
-        y = scale.y(speed)
-        parts += [line(scale.left, y, scale.left + PANEL, y, "grid")]
-        if first:
-            parts += [text(scale.left - 8, y + 4, f"{speed:,}", "small", "end")]
-    return parts
+    speeds = picture.round_values(scale, range(7))
+    columns = [(scale.x(n), str(n)) for n in TOKENS]
+    return picture.grid(scale, PANEL, columns, [(v, f"{v:,}" if first else "") for v in speeds])
 
 
 def draw_roof(panel, scale):
@@ -200,14 +154,10 @@ def draw(cases, circumstances):
     panels = [Panel(dtype, cases) for dtype in PLOTTED]
     figures = [figure for panel in panels for figure in panel.figures()]
     low, high = min(figures) / 1.4, max(figures) * 1.7
-    parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" class="card"/>']
-    parts += draw_heading(f"{circumstances['machine']}; smol {circumstances['smol']}")
+    parts = draw_heading(f"{circumstances['machine']}; smol {circumstances['smol']}")
     for i, panel in enumerate(panels):
         parts += draw_panel(panel, Scale(LEFT + i * (PANEL + GAP), low, high), i == 0)
     note = "Roof: a plain read of the blob, and multiply-adds in registers, by as many threads."
     if "AVX512_BF16" in peer.features():
         note += " llama.cpp multiplies bf16 in bf16 here, which is faster than f32."
-    parts += [text(LEFT, HEIGHT - 14, note, "note")]
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
-    opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-    return "\n".join([opening, f"<style>{STYLE}</style>", *parts, "</svg>", ""])
+    return picture.document(STYLE, parts, note)

@@ -1,58 +1,30 @@
-"""The picture: divergence against the bits of a weight, a panel for each model. Written as plain SVG."""
+"""The picture: divergence against the bits of a weight, a panel for each model."""
 
-import math
-from html import escape
+import picture
+from picture import DEPTH, LEFT, TOP, line, text
 
 from .report import TITLES, frontier, side_points
 
-WIDTH, HEIGHT = 1080, 440
-LEFT, TOP, PANEL, GAP, DEPTH = 64, 84, 276, 64, 276  # DEPTH: height of a panel
+PANEL, GAP = 276, 64
 FROM, TO = 4, 9  # bits
 
-STYLE = """
-svg { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif }
-.card { fill: #fcfcfb } .panel { fill: #ffffff; stroke: #cfd4da }
-.grid { stroke: #e6e9ec } text { fill: #3d444d } .strong { fill: #15191e; font-weight: 600 }
-.small { font-size: 11.5px } .title { font-size: 16px } .note { fill: #5b646f; font-size: 11.5px }
-.smol { stroke: #d0440a; fill: #d0440a }
-.peer { stroke: #1c69b4; fill: #1c69b4 }
-.line { fill: none !important; stroke-width: 2 } .plain.line { stroke-dasharray: 2 4 }
+STYLE = """.hollow.line { stroke-dasharray: 2 4 } .hollow.mark { stroke-width: 1.5 }
 text.smol, text.peer { stroke: none; font-size: 11px }
-.plain.mark { fill: #ffffff; stroke-width: 1.5 }
-@media (prefers-color-scheme: dark) {
-.card { fill: #14181d } .panel { fill: #1a1f26; stroke: #3a424c }
-.grid { stroke: #2a313a } text { fill: #c3cad2 } .strong { fill: #f2f5f8 } .note { fill: #a2abb6 }
-.smol { stroke: #ff8a4c; fill: #ff8a4c } .peer { stroke: #62b0ff; fill: #62b0ff }
-.plain.mark { fill: #1a1f26 }
-}"""
+"""
 
 CURVES = (  # side, calibrated, style, words
     ("smol", True, "smol", "smol, calibrated"),
-    ("smol", False, "smol plain", "smol"),
+    ("smol", False, "smol hollow", "smol"),
     ("llama.cpp", True, "peer", "llama.cpp, importance matrix"),
-    ("llama.cpp", False, "peer plain", "llama.cpp"),
+    ("llama.cpp", False, "peer hollow", "llama.cpp"),
 )
 
 
-class Scale:
+class Scale(picture.Scale):
     """The axes of one panel; divergence is logarithmic."""
-
-    def __init__(self, left, low, high):
-        self.left, self.low, self.high = left, low, high
 
     def x(self, bits):
         return self.left + PANEL * (bits - FROM) / (TO - FROM)
-
-    def y(self, kl):
-        return TOP + DEPTH * (1 - math.log(kl / self.low) / math.log(self.high / self.low))
-
-
-def text(x, y, words, style="", anchor="start"):
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}">{escape(words)}</text>'
-
-
-def line(x1, y1, x2, y2, style):
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>'
 
 
 def mark(style, x, y):
@@ -62,16 +34,9 @@ def mark(style, x, y):
 
 
 def draw_grid(scale):
-    parts = [f'<rect x="{scale.left}" y="{TOP}" width="{PANEL}" height="{DEPTH}" class="panel"/>']
-    for bits in range(FROM + 1, TO):
-        x = scale.x(bits)
-        parts += [line(x, TOP, x, TOP + DEPTH, "grid")]
-        parts += [text(x, TOP + DEPTH + 18, str(bits), "small", "middle")]
-    for kl in (m * 10**e for e in range(-6, 2) for m in (1, 2, 5)):
-        if scale.low <= kl <= scale.high:
-            parts += [line(scale.left, scale.y(kl), scale.left + PANEL, scale.y(kl), "grid")]
-            parts += [text(scale.left - 8, scale.y(kl) + 4, f"{kl:g}", "small", "end")]
-    return parts
+    columns = [(scale.x(bits), str(bits)) for bits in range(FROM + 1, TO)]
+    rows = [(kl, f"{kl:g}") for kl in picture.round_values(scale, range(-6, 2))]
+    return picture.grid(scale, PANEL, columns, rows)
 
 
 def place_label(labels, x, y):
@@ -121,11 +86,8 @@ def draw_heading():
 
 def draw(results):
     """Returns the picture of docs/quality.json."""
-    parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" class="card"/>', *draw_heading()]
+    parts = draw_heading()
     for i, (name, model) in enumerate(results.items()):
         parts += draw_panel(name, model, LEFT + i * (PANEL + GAP))
     note = "Lower is better. Both sides are calibrated by the same text, and measured on another one."
-    parts += [text(LEFT, HEIGHT - 14, note, "note")]
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
-    opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-    return "\n".join([opening, f"<style>{STYLE}</style>", *parts, "</svg>", ""])
+    return picture.document(STYLE, parts, note)

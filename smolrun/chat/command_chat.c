@@ -254,8 +254,10 @@ static smol_status talk(struct chat *chat, smol_error *error)
             status = take_entry(chat, &text, error);
         else if (entry == ENTRY_FAILED)
             status = error->status;
-        if (goes_on(status))
-            status = (smol_command_status(status, error), SMOL_OK);
+        if (goes_on(status)) {
+            smol_print_failure("smolrun", error);
+            status = SMOL_OK;
+        }
         if (!status)
             status = smol_standard_flush(error);
     }
@@ -275,14 +277,14 @@ static smol_status run(struct chat *chat, smol_error *error)
     status = talk(chat, error);
     smol_status saved = smol_chat_save(chat, &unsaved);
     if (saved && !status && !chat->file.moved && smol_chat_is_interactive()) {
-        smol_command_status(saved, &unsaved);
+        smol_print_failure("smolrun", &unsaved);
         puts("the conversation is not saved: /save NAME saves it to another file, /quit drops it");
         chat->quit = false;
         status = talk(chat, error);
         saved = smol_chat_save(chat, &unsaved);
     }
     if (status)
-        smol_command_status(saved, &unsaved); /* `status` ended the chat */
+        smol_print_failure("smolrun", &unsaved); /* `status` ended the chat */
     else if (saved)
         *error = unsaved;
     else if (chat->settings->stats)
@@ -290,18 +292,18 @@ static smol_status run(struct chat *chat, smol_error *error)
     return status ? status : saved;
 }
 
-int smol_command_chat(int argc, char **argv)
+smol_status smolrun_chat(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {.max_tokens = SIZE_MAX,
                                 .sampler = {.top_p = 1, .seed = 42},
                                 .chat = 1,
                                 .before_sandbox = smol_chat_input_open};
-    int exit_status;
-    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
-        return exit_status;
+    bool shown;
+    smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
+    if (status || shown)
+        return status;
     struct chat chat = {.settings = &settings, .max_tokens = settings.max_tokens};
-    smol_error error = {.status = SMOL_OK};
-    smol_status status = run(&chat, &error);
+    status = run(&chat, error);
     smol_conversation_clear(&chat.conversation, true);
     for (int i = 0; i < N_SET; i++)
         free(chat.set[i]);
@@ -314,5 +316,5 @@ int smol_command_chat(int argc, char **argv)
     smol_session_close(&chat.file);
     smol_unload(&chat.loaded);
     smol_chat_input_close();
-    return smol_command_status(status, &error);
+    return status;
 }

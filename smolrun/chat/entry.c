@@ -44,7 +44,7 @@ const char *smol_chat_editing(void)
         return "lines are read from a pipe or file";
     if (edited)
         return "lines are edited with libedit: arrows, Ctrl-R, a history; several may be pasted";
-    return "lines are edited by the terminal alone: libedit is not there, or TERM is dumb";
+    return "lines are edited by the terminal alone: libedit is not installed, or TERM is dumb";
 }
 
 /* --- lines -------------------------------------------------------------------------------- */

@@ -156,7 +156,7 @@ static void report_saving(const struct chat *chat, const char *done, char *path,
     int length = 0;
     const char *folder = saving_folder(chat, &length);
     if (status)
-        smol_command_status(status, error);
+        smol_print_failure("smolrun", error);
     else
         printf("%s %s\n", done, path);
     if (status == SMOL_ERROR_FILE && is_out_of_reach(path))

@@ -90,9 +90,10 @@ static smol_status set(struct chat *chat, const char *argument, smol_error *erro
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name),
              argument);
     smol_status status = smol_chat_set(chat, name, value, error);
-    if (status == SMOL_ERROR_USAGE)
-        return (smol_command_status(status, error), SMOL_OK);
-    return status;
+    if (status != SMOL_ERROR_USAGE)
+        return status;
+    smol_print_failure("smolrun", error);
+    return SMOL_OK;
 }
 
 static smol_status show_history(struct chat *chat, const char *argument, smol_error *error)
@@ -101,7 +102,7 @@ static smol_status show_history(struct chat *chat, const char *argument, smol_er
     (void)error;
     smol_screen_show(&chat->conversation, chat->conversation.n, false);
     if (chat->conversation.n == 0)
-        puts("nothing was said yet");
+        puts("nothing has been said yet");
     return SMOL_OK;
 }
 

@@ -14,7 +14,7 @@ function refusal(status, error, wait) {
   const said = error?.message ? sentence(error.message) : `It answered with the HTTP status ${status}.`;
   const words = {
     context_length_exceeded: "The conversation is longer than the model’s context. Shorten the message, or start a new chat.",
-    draining: "The server is about to end, and accepts no further requests.",
+    draining: "The server is shutting down and accepts no further requests.",
     invalid_api_key: "This server needs a valid API key.",
     loading: "The server is still loading its models.",
     timeout: "The answer took longer than the server permits.",

@@ -5,6 +5,7 @@ part of the model matters: matrices that keep the scale of their input, attentio
 spread of some units, norms and biases away from 1 and 0."""
 
 import json
+import shutil
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -100,6 +101,22 @@ def make_of(config, folder, seed=0, dtype="BF16"):
     randomize(model, torch.Generator().manual_seed(seed))
     model.to(DTYPES[dtype]).save_pretrained(folder)
     byte_tokenizer(config.vocab_size).save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def deepen(source, folder, n, **settings):
+    """Copies a checkpoint of the Llama kind so that its layers follow one another n times, with `settings` in its
+    config.json. Returns the folder."""
+    shutil.copytree(source, folder)
+    weights, more = load_file(source / "model.safetensors"), {}
+    n_layers = json.loads((source / "config.json").read_text())["num_hidden_layers"]
+    for name, tensor in weights.items():
+        before, layers, rest = name.partition("layers.")
+        if layers:
+            number, _, part = rest.partition(".")
+            more |= {f"{before}{layers}{int(number) + i * n_layers}.{part}": tensor.clone() for i in range(1, n)}
+    save_file(weights | more, folder / "model.safetensors", metadata={"format": "pt"})
+    edit_config(folder, lambda config: config.update(num_hidden_layers=n * n_layers, **settings))
     return folder
 
 

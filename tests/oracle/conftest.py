@@ -114,6 +114,17 @@ def blob(demo_blob):
     return demo_blob("int8")
 
 
+@pytest.fixture(scope="session")
+def slow_blob(tmp_path_factory):
+    """The bundled model with eight times its layers and room for many tokens: it answers serving.ENDLESS for more
+    than ten seconds, so that a test can see what happens in between; the bundled one takes a tenth of a second."""
+    from checkpoints import deepen
+    from engine import convert
+
+    folder = tmp_path_factory.mktemp("slow")
+    return convert(deepen(ROOT / "demo/model", folder / "slow", 8, max_position_embeddings=8192), folder / "slow.smol", "int8")
+
+
 @pytest.fixture
 def checkpoint(tmp_path):
     """A copy of the bundled checkpoint that a test may spoil."""

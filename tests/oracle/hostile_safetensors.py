@@ -53,14 +53,14 @@ header("an overlong NUL", b'{"\xc0\x80":1}', "not UTF-8")
 header("half of a surrogate pair", '{"\\ud800":1}', "surrogate")
 header("a control character", '{"a\n":1}', "control character")
 header("a NUL byte in a name", "{" + tensor("a\0b") + "}", "control character")
-header("an escaped NUL in a name", "{" + tensor("a\\u0000b") + "}", "holds a NUL")  # stricter
+header("an escaped NUL in a name", "{" + tensor("a\\u0000b") + "}", "contains a NUL")  # stricter
 header("an unknown escape", '{"\\x41":1}', "unknown escape")
 header("a tensor that is null", '{"a":null}', "expected '{'")
 header("a tensor that is a list [type]", '{"a":["U8",[1],[0,1]]}', "expected '{'")  # stricter
 header("no dtype", '{"a":{"shape":[1],"data_offsets":[0,1]}}', "lacks")
 header("no shape", '{"a":{"dtype":"U8","data_offsets":[0,1]}}', "lacks")
 header("no offsets", '{"a":{"dtype":"U8","shape":[1]}}', "lacks")
-header("a field twice", "{" + tensor(more=',"shape":[1]') + "}", "a field twice")
+header("a field twice", "{" + tensor(more=',"shape":[1]') + "}", "the same field twice")
 header("a tensor twice", "{" + tensor() + "," + tensor(offsets="[1,2]") + "}", "appears twice",
        n_data=2)  # fmt: skip  # stricter
 header(

@@ -15,6 +15,10 @@ from internal import BUILD
 from openai import OpenAI
 
 
+# Members of a request to slow_blob whose answer no test waits for.
+ENDLESS = {"max_tokens": 8000, "response_format": {"type": "regex", "pattern": "[a-z ]{30000}"}}
+
+
 class Server:
     """A running smolserve, on a free port."""
 
@@ -38,6 +42,17 @@ class Server:
         self.process.send_signal(how)
         self.process.stdout.read()
         return self.process.wait(60)
+
+    def drain(self):
+        """The first signal; returns when it has been noticed."""
+        self.process.terminate()
+        end = time.monotonic() + 20
+        while True:
+            try:
+                self.socket().close()
+            except ConnectionRefusedError:
+                return
+            assert time.monotonic() < end, "it takes connections"
 
     # --- requests ---
 

@@ -175,7 +175,7 @@ HOSTILE = {
     "no texts": (GOOD[: -len("b\0x\0")], "a key without a text"),
     "a text in the middle of a character": (packed({b"a": 1}, "é\0".encode()), "a key without a text"),
     "a text past the end": (packed({b"a": 3}, b"x\0"), "a key without a text"),
-    "children outside": (with_unit(GOOD, 0, lambda unit: 1 << 30), "leads out of it"),
+    "children outside": (with_unit(GOOD, 0, lambda unit: 1 << 30), "points outside it"),
     "all keys": (meeting(5, 256), "not supported"),
     "many keys": (meeting(4, 100), "too many keys"),
     "half a character": (charsmap({b"\xc3": "x"}), "a key that is not UTF-8"),

@@ -150,7 +150,7 @@ def test_history_shows_the_conversation(blob):
     assert "\n> one\n. two\n" in output
     output = chat(blob, FIRST, SECOND, "/history")
     assert output == first + second + f"> {FIRST}\n{first}> {SECOND}\n{second}"
-    assert chat(blob, "/history") == "nothing was said yet\n"
+    assert chat(blob, "/history") == "nothing has been said yet\n"
     assert chat(blob, FIRST, "/exit", "never said") == first
 
 

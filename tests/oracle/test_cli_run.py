@@ -335,7 +335,8 @@ def test_without_arguments_and_with_help_the_commands_are_listed():
     text = output("help")
     assert smolrun().stderr.decode() == text
     commands = re.findall(r"^  smolrun ([a-z]+)", text, re.M)
-    assert sorted(commands) == ["bench", "calibrate", "chat", "explain", "logits", "perplexity", "tokenize"]
+    files = (ROOT / "smolrun").rglob("command_*.c")
+    assert set(commands) == {file.stem.removeprefix("command_") for file in files} - {"generate"}
 
 
 def test_help_names_every_option_and_no_other():
@@ -381,7 +382,7 @@ def test_help_names_every_option_and_no_other():
         (["--chat", "--template-arg", '1x=1'], ["must be NAME=JSON"]),
         *((["--chat", "--template-arg", f"{name}=[]"], [f"variable {name} belongs to the conversation"])
           for name in ("messages", "tools", "documents", "add_generation_prompt")),
-        (["upon", "a"], ["one argument too many", "quotes around what has blanks"]),
+        (["upon", "a"], ["one argument too many", "quotes around a text with spaces"]),
     ],
     ids=lambda value: " ".join(value),
 )

@@ -284,12 +284,12 @@ def test_a_killed_run_continues_with_other_workers(blob, tmp_path):
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
     before = {}
     for workers, more in (("1", 5), ("3", 8)):
-        process = begin(blob, tmp_path / "rows", out, "--workers", workers)
+        process = begin(blob, tmp_path / "rows", out, "--workers", workers, "--rows-per-part", "4")
         wait_until(lambda more=more: len(parts(out)) >= len(before) + more)
         workers = children(process.pid)
         process.kill()
         process.communicate()
-        assert workers and len(parts(out)) < 30
+        assert workers and len(parts(out)) < 60
         wait_until(lambda workers=workers: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
         now = {path: path.stat() for path in parts(out)}
         assert all((now[path].st_ino, now[path].st_mtime_ns) == (old.st_ino, old.st_mtime_ns) for path, old in before.items())
@@ -315,7 +315,7 @@ def test_ctrl_c_ends_the_workers(blob, tmp_path):
     wait_until(lambda: len(parts(tmp_path / "out")) >= 2)
     workers = children(process.pid)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == STOPPED and errors.endswith("smolrun: stopped: the same command continues\n"), errors
     assert "Traceback" not in errors and not any(os.path.exists(f"/proc/{pid}") for pid in workers)
 

@@ -236,8 +236,8 @@ INTERRUPTED = """
 import signal, sys, threading, smolrun
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a check in the background ignores it
 model = smolrun.Model(sys.argv[1])
-threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
 try:
+    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
     while True:
         {call}
 except KeyboardInterrupt:

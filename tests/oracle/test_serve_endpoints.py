@@ -8,7 +8,7 @@ import pytest
 from checkpoints import load_reference
 from conftest import ROOT
 from engine import Model
-from serving import serving
+from serving import ENDLESS, post_bytes, serving
 from test_serve import by_smolrun, openai_members, user, words
 
 
@@ -142,19 +142,22 @@ def test_embeddings_are_the_means_of_hidden_states(demo_blob):
         assert found.usage.prompt_tokens == sum(len(model.tokenize(text)) for text in texts)
 
 
-def test_embeddings_have_the_same_bits_in_any_form_and_beside_anything(server, model):
+def test_embeddings_have_the_same_bits_in_any_form_and_beside_anything(slow_blob):
+    """Here a long answer."""
     text = words(random.Random(2), 200)
-    expected = server.client.embeddings.create(model=server.model, input=text).data[0].embedding
-    mean = model.context().embed(model.tokenize(text)).astype(np.float64).sum(0)
-    assert np.array_equal(np.float32(expected), np.float32(unit(mean)))
-    body = {"model": server.model, "stream": True, "messages": user("Hi"), "max_tokens": 400,
-            "response_format": {"type": "regex", "pattern": "[a-z ]{2000}"}}  # fmt: skip
-    with server.client.chat.completions.create(**body) as stream:
-        next(iter(stream))
-        for form in ([text], model.tokenize(text), [model.tokenize(text)]):
-            status, answer = server.post("/v1/embeddings", {"input": form, "encoding_format": "float"})
-            assert status == 200, answer
-            assert np.array_equal(np.float32(answer["data"][0]["embedding"]), np.float32(expected))
+    with serving(slow_blob) as server, Model(slow_blob) as model:
+        expected = server.client.embeddings.create(model=server.model, input=text).data[0].embedding
+        mean = model.context().embed(model.tokenize(text)).astype(np.float64).sum(0)
+        assert np.array_equal(np.float32(expected), np.float32(unit(mean)))
+        body = {"model": server.model, "messages": user("Hi")} | ENDLESS
+        with server.socket(post_bytes("/v1/chat/completions", body)):
+            server.wait_for("smolserve_sequences", 1)
+            for form in ([text], model.tokenize(text), [model.tokenize(text)]):
+                status, answer = server.post("/v1/embeddings", {"input": form, "encoding_format": "float"})
+                assert status == 200, answer
+                assert np.array_equal(np.float32(answer["data"][0]["embedding"]), np.float32(expected))
+            assert server.metrics()["smolserve_sequences"] == 1
+        server.wait_for("smolserve_cancelled_total", 1)
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ from http.client import HTTPConnection
 import openai
 import pytest
 from programs import assert_refuses, run
-from serving import Server, post_bytes, read_all, serving
+from serving import ENDLESS, Server, post_bytes, read_all, serving
 from test_serve import ROUTE, user
 
 LONG = {"type": "regex", "pattern": "[a-z ]{2000}"}  # an answer that does not end by itself
 
 
 @pytest.fixture(scope="module")
-def server(blob):
-    with serving(blob, "--sequences", 4, "--connections", 100, "--max-body", 65536) as server:
+def server(blob, slow_blob):
+    with serving([blob, slow_blob], "--sequences", 4, "--connections", 100, "--max-body", 65536) as server:
         yield server
         assert server.chat("Hi", max_tokens=1)
 
@@ -152,7 +152,7 @@ def test_requests_do_not_wait_for_constraints_that_take_long_to_compile(server):
         time.sleep(0.1)
         for _ in range(5):
             assert server.chat("Hi", max_tokens=3)
-        assert sum(answer.done() for answer in compiled) < 2
+        assert not all(answer.done() for answer in compiled)
         assert {answer.result()[0] for answer in compiled} <= {200, 400}
 
 
@@ -196,7 +196,7 @@ def test_a_client_that_never_reads_is_cut_off_and_stalls_nobody(blob):
         connection.connect(("127.0.0.1", server.port))
         body = request(server, stream=True, max_tokens=450, n=2, logprobs=True, top_logprobs=20, response_format=LONG)
         connection.sendall(post_bytes(ROUTE, body))
-        server.wait_for("smolserve_sequences", 0)  # generated, and not sent
+        server.wait_for("smolserve_completion_tokens_total", 900)  # generated, and not sent
         assert server.chat("Hi", max_tokens=3)
         server.wait_for("smolserve_connections", 1, 60)  # that of the metrics
         connection.close()
@@ -224,7 +224,7 @@ def test_idle_connections_make_room_for_others(server):
     idle = []
     for _ in range(300):  # three times as many as it keeps
         idle.append(server.socket())
-    busy = server.socket(post_bytes(ROUTE, request(server, max_tokens=400, response_format=LONG)))
+    busy = server.socket(post_bytes(ROUTE, request(server, **ENDLESS | {"model": "slow", "max_tokens": 400})))
     idle += [server.socket() for _ in range(300)]
     assert server.get("/health")[0] == 200 and server.chat("Hi", max_tokens=1)
     assert busy.recv(100).startswith(b"HTTP/1.1 200")
@@ -246,7 +246,7 @@ def test_ten_thousand_idle_connections_stall_nobody(blob):
             idle += [server.socket() for _ in range(n)]
             start = time.monotonic()
             assert server.chat("Hi", max_tokens=20, temperature=0)["choices"] == expected
-            assert time.monotonic() < start + 5
+            assert time.monotonic() < start + 20  # idle ones go after 30
             assert n > 5000 and server.metrics()["smolserve_connections"] > n
             assert resident(server) < before + n * 20_000
             server.wait_for("smolserve_connections", 1, 60)  # after 30 seconds they are closed
@@ -257,19 +257,13 @@ def test_ten_thousand_idle_connections_stall_nobody(blob):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_second_signal_ends_at_once(blob, stream):
-    server = Server([blob])
+def test_a_second_signal_ends_at_once(slow_blob, stream):
+    server = Server([slow_blob])
     try:
-        connection = server.socket(post_bytes(ROUTE, request(server, max_tokens=450, n=8, stream=stream, response_format=LONG)))
+        connection = server.socket(post_bytes(ROUTE, request(server, n=8, stream=stream, **ENDLESS)))
         server.wait_for("smolserve_sequences", 8)
-        server.process.send_signal(signal.SIGTERM)
-        while True:  # until it drains
-            try:
-                server.socket().close()
-            except ConnectionRefusedError:
-                break
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(5) in (-signal.SIGTERM, 0)
+        server.drain()
+        assert server.stop() == -signal.SIGTERM
         connection.close()
     finally:
         server.process.kill()
@@ -327,27 +321,35 @@ def test_only_those_with_a_key_are_answered(blob, keys):
             server.client.with_options(api_key="wrong-one").models.list()
 
 
-def test_a_key_may_have_a_limit_and_clients_get_their_turns(blob, keys):
-    with serving(blob, "--api-keys", keys, "--sequences", 2) as server:
-        def ask(name, **members):
-            return server.http("POST", ROUTE, request(server, **members), Authorization=f"Bearer secret-of-{name}")
+def test_a_key_may_have_a_limit_and_clients_get_their_turns(slow_blob, keys):
+    with serving(slow_blob, "--api-keys", keys, "--sequences", 2) as server:
+        def ask(name):
+            return server.http("POST", ROUTE, request(server), Authorization=f"Bearer secret-of-{name}")
+
+        def endless(n):
+            body = post_bytes(ROUTE, request(server, **ENDLESS), Authorization="Bearer secret-of-alice")
+            return [server.socket(body) for _ in range(n)]
 
         def metric(name, value):
             end = time.monotonic() + 20
             while f"{name} {value}\n" not in server.http("GET", "/metrics", Authorization="Bearer secret-of-bob")[2].decode():
                 assert time.monotonic() < end
 
-        with ThreadPoolExecutor(20) as pool:
-            alice = [pool.submit(ask, "alice", max_tokens=400, response_format=LONG) for _ in range(8)]
-            metric("smolserve_waiting", 6)
-            bob = pool.submit(ask, "bob", max_tokens=100, response_format=LONG)
+        alice = endless(2)
+        metric("smolserve_sequences", 2)
+        alice += endless(6)
+        metric("smolserve_waiting", 6)
+        with ThreadPoolExecutor(1) as pool:
+            bob = pool.submit(ask, "bob")
             metric("smolserve_waiting", 7)
             status, _, data = ask("bob")
             assert status == 429 and "1 requests at a time" in json.loads(data)["error"]["message"]
-            assert bob.result()[0] == 200
-            assert not all(one.done() for one in alice)  # bob came last and did not wait for all
-            assert {one.result()[0] for one in alice} == {200}
-            assert ask("bob")[0] == 200
+            alice.pop(0).close()
+            assert bob.result()[0] == 200  # bob came last, and was next
+        metric("smolserve_waiting", 5)
+        for connection in alice:
+            connection.close()
+        assert ask("bob")[0] == ask("alice")[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -413,16 +415,19 @@ def test_a_socket_of_systemd_is_used(blob):
     port = listener.getsockname()[1]
     command = f'exec 3<&{listener.fileno()}; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
     words = ["bash", "-c", command, "sh", BUILD / "smolserve", blob]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=[listener.fileno()])
-    try:
-        assert process.stdout.readline() == f"listening on http://127.0.0.1:{port}\n"
+    for _ in range(2):  # the connection of the second time waits until there is a process
         connection = HTTPConnection("127.0.0.1", port)
-        connection.request("GET", "/health")
-        assert connection.getresponse().status == 200
-        process.terminate()
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
+        connection.connect()
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=[listener.fileno()])
+        try:
+            assert process.stdout.readline() == f"listening on http://127.0.0.1:{port}\n"
+            connection.request("GET", "/health")
+            assert connection.getresponse().status == 200
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    listener.close()
 
 
 def test_logs_have_no_content(blob):

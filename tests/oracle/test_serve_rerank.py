@@ -151,12 +151,13 @@ def test_a_request_ends_when_its_client_goes_away_or_its_time_is_over(repo_root,
     make_bert(tmp_path / "c", training_texts(repo_root), seed=1, **sizes)
     blob = convert(tmp_path / "c", tmp_path / "slow.smol", "f32")
     body = {"model": "slow", "query": "a query", "documents": ["a long text " * 60] * 500}
-    with serving(blob, "--threads", 1, "--timeout", 2) as server:
+    with serving(blob, "--threads", 1) as server:
         connection = server.socket(post_bytes(ROUTE, body))
         server.wait_for("smolserve_prompt_tokens_total", 500 * 200)  # it has begun
         connection.close()
-        server.wait_for("smolserve_cancelled_total", 1, 2)
-        start = time.monotonic()
+        server.wait_for("smolserve_cancelled_total", 1)
         assert len(rerank(server, "slow", ["x"])["results"]) == 1
+    with serving(blob, "--threads", 1, "--timeout", 1) as server:
+        start = time.monotonic()
         status, answer = server.post(ROUTE, body)
         assert (status, answer["error"]["code"]) == (504, "timeout") and time.monotonic() - start < 10

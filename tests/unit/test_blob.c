@@ -114,11 +114,7 @@ static smol_status try_open(bool use_mmap, enum verify verify)
 
 static void complains(smol_status status, smol_status expected, const char *part)
 {
-    if (status != expected)
-        fail_msg("status %d, should be %d: %s", status, expected, part);
-    assert_int_equal(error.status, expected);
-    if (!strstr(error.message, part))
-        fail_msg("no \"%s\" in: %s", part, error.message);
+    assert_error(&error, status, expected, part);
     assert_non_null(strstr(error.message, "tiny.smol: "));
 }
 

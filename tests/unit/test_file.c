@@ -22,14 +22,6 @@ static const char *path_of(const char *name)
     return temporary.path;
 }
 
-static void complains(smol_status status, smol_status expected, const char *part)
-{
-    assert_int_equal(status, expected);
-    assert_int_equal(error.status, expected);
-    if (!strstr(error.message, part))
-        fail_msg("no \"%s\" in: %s", part, error.message);
-}
-
 static int open_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -94,7 +86,7 @@ static void refuses(const char *path, const char *part)
     int before = open_descriptors();
     for (int map = 0; map < 2; map++) {
         struct file_view view;
-        complains(open_view(map, path, &view), SMOL_ERROR_FILE, part);
+        assert_error(&error, open_view(map, path, &view), SMOL_ERROR_FILE, part);
         assert_non_null(strstr(error.message, path));
         assert_null(view.data);
         assert_int_equal(view.size, 0);
@@ -174,7 +166,8 @@ IN_FOLDER(reading_stops_at_the_limit_and_not_before)
     const char *path = temporary_write(&temporary, "file", "12345", 5);
     assert_int_equal(smol_file_read(path, 5, &view, &error), SMOL_OK);
     smol_file_close(&view);
-    complains(smol_file_read(path, 4, &view, &error), SMOL_ERROR_FILE, "5 bytes, at most 4");
+    assert_error(&error, smol_file_read(path, 4, &view, &error), SMOL_ERROR_FILE,
+                 "5 bytes, at most 4");
     assert_null(view.data);
 }
 
@@ -261,7 +254,8 @@ IN_FOLDER(an_existing_file_is_replaced_only_by_force)
 {
     struct output output;
     const char *path = temporary_write_text(&temporary, "out", "old");
-    complains(smol_output_open(path, false, &output, &error), SMOL_ERROR_FILE, "--force");
+    assert_error(&error, smol_output_open(path, false, &output, &error), SMOL_ERROR_FILE,
+                 "--force");
     smol_output_discard(&output); /* safe after a failed open */
     holds(path, "old");
     output = start(path, true);
@@ -276,7 +270,8 @@ IN_FOLDER(a_dangling_link_counts_as_existing_and_is_replaced_itself)
 {
     struct output output;
     assert_int_equal(symlink("nowhere", path_of("out")), 0);
-    complains(smol_output_open(temporary.path, false, &output, &error), SMOL_ERROR_FILE, "exists");
+    assert_error(&error, smol_output_open(temporary.path, false, &output, &error), SMOL_ERROR_FILE,
+                 "exists");
     output = start(temporary.path, true);
     write_text(&output, 0, "new");
     assert_int_equal(smol_output_commit(&output, &error), SMOL_OK);
@@ -291,23 +286,25 @@ IN_FOLDER(a_folder_is_never_overwritten)
     struct output output;
     assert_int_equal(mkdir(path_of("out"), 0700), 0);
     for (int force = 0; force < 2; force++) /* the file must not be removed either */
-        complains(smol_output_open(temporary.path, force, &output, &error), SMOL_ERROR_FILE,
-                  "is a folder");
+        assert_error(&error, smol_output_open(temporary.path, force, &output, &error),
+                     SMOL_ERROR_FILE, "is a folder");
     assert_int_equal(temporary_count(&temporary), 1);
 }
 
 IN_FOLDER(a_target_without_a_name_is_refused)
 {
     struct output output;
-    complains(smol_output_open("", true, &output, &error), SMOL_ERROR_FILE, "empty name");
-    complains(smol_output_open("-", true, &output, &error), SMOL_ERROR_FILE, "name a file");
+    assert_error(&error, smol_output_open("", true, &output, &error), SMOL_ERROR_FILE,
+                 "empty name");
+    assert_error(&error, smol_output_open("-", true, &output, &error), SMOL_ERROR_FILE,
+                 "name a file");
 }
 
 IN_FOLDER(a_target_in_a_missing_folder_is_refused)
 {
     struct output output;
-    complains(smol_output_open(path_of("no/out"), false, &output, &error), SMOL_ERROR_FILE,
-              "cannot create (No such file");
+    assert_error(&error, smol_output_open(path_of("no/out"), false, &output, &error),
+                 SMOL_ERROR_FILE, "cannot create (No such file");
     smol_output_discard(&output);
 }
 
@@ -337,7 +334,7 @@ IN_FOLDER(a_failing_write_keeps_the_old_file_whole)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     smol_status status = smol_output_write(&output, 0, text, sizeof text, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    complains(status, SMOL_ERROR_FILE, "cannot write (File too large)");
+    assert_error(&error, status, SMOL_ERROR_FILE, "cannot write (File too large)");
     assert_non_null(strstr(error.message, path)); /* the target's name, not the temporary's */
     assert_null(strstr(error.message, ".tmp-"));
     smol_output_discard(&output);
@@ -351,7 +348,7 @@ IN_FOLDER(a_failing_commit_keeps_the_old_file_whole)
     struct output output = start(path, true);
     write_text(&output, 0, "new");
     assert_int_equal(unlink(smol_output_temporary(&output)), 0); /* so that renaming fails */
-    complains(smol_output_commit(&output, &error), SMOL_ERROR_FILE, "rename");
+    assert_error(&error, smol_output_commit(&output, &error), SMOL_ERROR_FILE, "rename");
     holds(path, "old");
     assert_int_equal(temporary_count(&temporary), 1);
 }
@@ -374,7 +371,8 @@ IN_FOLDER(a_file_that_appears_meanwhile_is_kept_without_force)
     struct output output = start(path_of("out"), false);
     write_text(&output, 0, "new");
     const char *path = temporary_write_text(&temporary, "out", "another's");
-    complains(smol_output_commit(&output, &error), SMOL_ERROR_FILE, "since a moment ago");
+    assert_error(&error, smol_output_commit(&output, &error), SMOL_ERROR_FILE,
+                 "since a moment ago");
     holds(path, "another's");
     assert_int_equal(temporary_count(&temporary), 1);
 }

@@ -90,11 +90,7 @@ static uint64_t good_of(size_t n)
 
 static void complains(smol_status status, smol_status expected, const char *part)
 {
-    if (status != expected)
-        fail_msg("status %d, should be %d: %s", status, expected, part);
-    assert_int_equal(error.status, expected);
-    if (!strstr(error.message, part))
-        fail_msg("no \"%s\" in: %s", part, error.message);
+    assert_error(&error, status, expected, part);
     assert_ptr_equal(strstr(error.message, "arriving.smol: "), error.message);
 }
 

@@ -56,9 +56,8 @@ static void write_text(struct output *output, uint64_t offset, const char *text)
 static void refuses(bool force, const char *reason)
 {
     struct output output;
-    assert_int_equal(smol_output_resume(target, force, &output, &error), SMOL_ERROR_FILE);
-    if (!strstr(error.message, reason))
-        fail_msg("no \"%s\" in: %s", reason, error.message);
+    assert_error(&error, smol_output_resume(target, force, &output, &error), SMOL_ERROR_FILE,
+                 reason);
     smol_output_discard(&output); /* must be safe */
 }
 

@@ -250,7 +250,7 @@ static void live(smol_kv kv, size_t n_blocks, uint32_t n_threads, uint64_t seed)
         h.twins[i].cached = new_context(windowed, params);
         base = h.twins[0].cached;
     }
-    for (int i = 0; i < (SLOW ? 40 : 200); i++) {
+    for (int i = 0; i < (samples_only() ? 40 : 200); i++) {
         evaluate_some(&h);
         check_info(&h);
         change_some(&h);
@@ -581,7 +581,7 @@ static void *ask(void *argument)
     smol_context *context;
     if (smol_context_create(demo, &params, &context, NULL))
         abort();
-    for (unsigned i = 0; i < (SLOW ? 6 : 24); i++) {
+    for (unsigned i = 0; i < (samples_only() ? 6 : 24); i++) {
         size_t n = lengths[(i + asker->index) % 4];
         make_ids((i + asker->index) % 5, ids, n);
         smol_context_truncate(context, 0);

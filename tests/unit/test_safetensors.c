@@ -47,10 +47,7 @@ static void accepts_and_closes(const char *header, size_t data_size)
 /* Expects that a failed open leaves nothing allocated, and a message with the path and `part`. */
 static void complains(smol_status status, smol_status expected, const char *part)
 {
-    assert_int_equal(status, expected);
-    assert_int_equal(error.status, expected);
-    if (!strstr(error.message, part))
-        fail_msg("no \"%s\" in: %s", part, error.message);
+    assert_error(&error, status, expected, part);
     assert_non_null(strstr(error.message, "/model.safetensors: "));
     assert_null(reader.tensors);
     assert_null(reader.names);
@@ -291,7 +288,7 @@ TEST(refuses_missing_and_repeated_fields)
     refuses("{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "lacks");
     refuses("{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "lacks");
     refuses("{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "lacks");
-    refuses(ONE(",\"shape\":[1]"), 1, "tensor \"a\" has a field twice");
+    refuses(ONE(",\"shape\":[1]"), 1, "tensor \"a\" has the same field twice");
 }
 
 TEST(refuses_unknown_dtypes)
@@ -312,7 +309,7 @@ TEST(refuses_tensors_that_are_there_twice)
 
 TEST(refuses_names_with_nul)
 {
-    refuses("{" TENSOR("a\\u0000b", "U8", "[1]", "[0,1]") "}", 1, "holds a NUL");
+    refuses("{" TENSOR("a\\u0000b", "U8", "[1]", "[0,1]") "}", 1, "contains a NUL");
 }
 
 TEST(refuses_more_dimensions_than_it_has_room_for)
@@ -466,7 +463,7 @@ TEST(says_when_there_is_no_file)
 
 /* ---- cost of hostile headers ---- */
 
-enum { HOSTILE_SIZE = SAFETENSORS_MAX_HEADER };
+enum { HOSTILE_SIZE = SAFETENSORS_MAX_HEADER / (SANITIZED ? 8 : 1) };
 
 /* Opens the file in a child process; returns its peak memory in addition to the file, in bytes. */
 static size_t cost_of_opening(const char *path, smol_status expected)

@@ -505,7 +505,7 @@ TEST(keys_and_values_that_are_no_numbers_are_refused)
             memcpy(&old, at, cases[i].size);
             memcpy(at, &cases[i].value, cases[i].size);
             repair(&f.bytes, &f.header, f.row_bytes);
-            assert_refused(&f, f.bytes.size, SMOL_ERROR_DAMAGED, "no numbers");
+            assert_refused(&f, f.bytes.size, SMOL_ERROR_DAMAGED, "not numbers");
             memcpy(at, &cases[i].good, cases[i].size);
             repair(&f.bytes, &f.header, f.row_bytes);
             assert_int_equal(
@@ -528,7 +528,7 @@ TEST(scales_that_are_no_scales_are_refused)
             memcpy(old, scales + i / 4 * 4, 4);
             memcpy(scales + i / 4 * 4, &values[i % 4], 4);
             repair(&f.bytes, &f.header, f.row_bytes);
-            assert_refused(&f, f.bytes.size, SMOL_ERROR_DAMAGED, "no numbers");
+            assert_refused(&f, f.bytes.size, SMOL_ERROR_DAMAGED, "not numbers");
             memcpy(scales + i / 4 * 4, old, 4);
         }
         drop(&f);

@@ -351,7 +351,7 @@ TEST(steps_memory_and_calls_are_limited)
             "too deeply");
     refuses("{% set ns = namespace(x=[]) %}{% for i in range(99) %}{% set ns.x = [ns.x] %}"
             "{% endfor %}{{ ns.x }}",
-            SMOL_ERROR_UNSUPPORTED, "within each other");
+            SMOL_ERROR_UNSUPPORTED, "nested ");
     refuses("{{ 'a' * 999999999 }}", SMOL_ERROR_UNSUPPORTED, "more than");
 }
 

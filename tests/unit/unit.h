@@ -1,4 +1,5 @@
-/* Every unit test includes this: cmocka, a list of tests that writes itself, and random numbers. */
+/* Every unit test includes this: cmocka, a list of tests that writes itself, errors, and random
+ * numbers. */
 #ifndef SMOL_TESTS_UNIT_H
 #define SMOL_TESTS_UNIT_H
 
@@ -7,8 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
+
+#include "smol.h"
 
 enum { MAX_TESTS = 128 };
 
@@ -33,6 +37,14 @@ static inline int run_all_tests(const char *group, CMFixtureFunction set_up,
                                 CMFixtureFunction tear_down)
 {
     return _cmocka_run_group_tests(group, unit_tests, n_unit_tests, set_up, tear_down);
+}
+
+/* Expects the status `expected`, with a failure whose message contains `part`. */
+static inline void assert_error(const smol_error *failure, smol_status status, smol_status expected,
+                                const char *part)
+{
+    if (status != expected || failure->status != expected || !strstr(failure->message, part))
+        fail_msg("status %d, not %d with \"%s\": %s", status, expected, part, failure->message);
 }
 
 /* Returns pseudo-random bits, the same in every run. */
