@@ -144,8 +144,8 @@ static void place_biases(const struct head *head, size_t first, size_t n, size_t
 {
     size_t start = block * KV_BLOCK, length = head->segment->n;
     size_t end = length - start < KV_BLOCK ? length - start : KV_BLOCK;
-    float *channel = head->work.keys + (block * head->work.channels + head->pass->m->head_dim) *
-                                           KV_BLOCK;
+    float *channel =
+        head->work.keys + (block * head->work.channels + head->pass->m->head_dim) * KV_BLOCK;
     for (size_t j = 0; j < n; j++)
         memcpy(channel + j * KV_BLOCK, head->work.biases + length + start - (first + j),
                end * sizeof *channel);

@@ -20,8 +20,8 @@ smol_status smol_relative_init(struct engine *engine, smol_error *error);
 /* Returns the number of bytes allocated. */
 size_t smol_relative_bytes(const struct engine *engine);
 
-/* Computes the attention of all rows, as one stage: engine->query, in place of the queries. Queries,
- * keys and values are in the engine; nothing is in the caches. */
+/* Computes the attention of all rows, as one stage: engine->query, in place of the queries.
+ * Queries, keys and values are in the engine; nothing is in the caches. */
 void smol_relative_attend(const struct worker *w);
 
 #endif
