@@ -239,8 +239,7 @@ static void tell_unreached(const struct stats_file *stats)
     if (stats->n_unreached > 0)
         fprintf(stderr,
                 "smolconv: %s: no token of the text used %zu of %zu experts: the inputs of their "
-                "layers "
-                "are taken for theirs; a longer text reaches more\n",
+                "layers are taken for theirs; a longer text reaches more\n",
                 stats->path, stats->n_unreached, smol_stats_experts(&stats->header));
 }
 
