@@ -232,14 +232,13 @@ static smol_status check_ahead(const struct source *source, enum blob_dtype dtyp
 }
 
 /* Takes the tokenizer's longest text as the model's, if the files of sentence-transformers state
- * none, as these do. */
+ * none, as its version 6 writes them. */
 static void limit_length(struct source *source)
 {
     struct blob_encoder *encoder = &source->encoder.encoder;
     const json_t *most = json_object_get(source->tokenizer_config.object, "model_max_length");
     json_int_t value = json_is_integer(most) ? json_integer_value(most) : 0;
-    if (source->encoder.files[SENTENCE_JSON].mark.size == 0 && value > 0 &&
-        value < encoder->max_length)
+    if (!source->encoder.has_length && value > 0 && value < encoder->max_length)
         encoder->max_length = (uint32_t)value;
 }
 

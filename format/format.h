@@ -71,12 +71,13 @@ enum blob_feature {
     FEATURE_HYBRID = 1 << 15, /* SECTION_HYBRID: layers with a state attend too; with STATES */
     FEATURE_LATENT = 1 << 16, /* SECTION_LATENT: attention to latent vectors; with FEATURE_BLOCKS */
     FEATURE_NORMED = 1 << 17, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
-    FEATURE_DOUBLED = 1 << 18, /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
+    FEATURE_DOUBLED = 1 << 18,  /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
+    FEATURE_RELATIVE = 1 << 19, /* with FEATURE_ENCODER: BLOCK_RELATIVE */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
                      FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
-                     FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED,
+                     FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE,
 };
 
 enum section_kind {
@@ -164,7 +165,9 @@ enum block_bit {
     BLOCK_NORM_STREAM = 1 << 12,
     /* with FEATURE_STATES only: attention's output is multiplied by the sigmoid of a gate */
     BLOCK_ATTENTION_GATE = 1 << 13,
-    ALL_BLOCK_BITS = (1 << 14) - 1,
+    /* with FEATURE_RELATIVE only: the distance between query and key adds a number to the score */
+    BLOCK_RELATIVE = 1 << 14,
+    ALL_BLOCK_BITS = (1 << 15) - 1,
 };
 
 /* Properties of a single layer. */
@@ -457,8 +460,12 @@ enum tensor_role {
     ROLE_ATTN_LATENT_NORM, /* (kv_rank) */
     ROLE_ATTN_K_UP,        /* (n_heads * kv_rank, query_dim) */
     ROLE_ATTN_V_UP,        /* (n_heads * value_dim, kv_rank) */
+    ROLE_RELATIVE,         /* (RELATIVE_BUCKETS, n_heads), f32: of all layers, BLOCK_RELATIVE */
     ROLE_COUNT,
 };
+
+/* Distances whose scores get the same number form a bucket (FORMAT.md, 5.1). */
+enum { RELATIVE_BUCKETS = 32 };
 
 enum tensor_layout {
     LAYOUT_VECTOR = 0, /* f32[cols], zeros up to a multiple of 64 bytes */

@@ -32,7 +32,9 @@ enum extent {
     LATENT,
     LATENT_QUERIES,
     QUERY_DIM,
-    LATENT_VALUES
+    LATENT_VALUES,
+    BUCKETS,
+    HEADS
 };
 enum presence {
     ALWAYS,
@@ -68,6 +70,7 @@ enum presence {
     WITH_VALUES,
     WITH_LATENT,
     WITH_QUERY_RANK,
+    WITH_RELATIVE,
 };
 static const struct role_info {
     const char *name;
@@ -132,13 +135,15 @@ static const struct role_info {
     [ROLE_ATTN_LATENT_NORM] = {"attn_latent_norm", false, true, WITH_LATENT, ONE, LATENT},
     [ROLE_ATTN_K_UP] = {"attn_k_up", true, true, WITH_LATENT, LATENT_QUERIES, QUERY_DIM},
     [ROLE_ATTN_V_UP] = {"attn_v_up", true, true, WITH_LATENT, LATENT_VALUES, LATENT},
+    [ROLE_RELATIVE] = {"relative", false, false, WITH_RELATIVE, BUCKETS, HEADS},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
  * followed by the first role after all layers. */
 static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_EMBED] = ROLE_POSITIONS,
-    [ROLE_POSITIONS] = ROLE_ATTN_NORM,
+    [ROLE_POSITIONS] = ROLE_RELATIVE,
+    [ROLE_RELATIVE] = ROLE_ATTN_NORM,
     [ROLE_ATTN_NORM] = ROLE_ATTN_NORM_BIAS,
     [ROLE_ATTN_NORM_BIAS] = ROLE_ATTN_Q_DOWN,
     [ROLE_ATTN_Q_DOWN] = ROLE_ATTN_Q_DOWN_NORM,
@@ -216,6 +221,10 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
         return model->latent.query_dim;
     case LATENT_VALUES:
         return (uint64_t)model->n_heads * model->latent.value_dim;
+    case BUCKETS:
+        return RELATIVE_BUCKETS;
+    case HEADS:
+        return model->n_heads;
     case KEY_VALUE:
         return (uint64_t)model->n_kv_heads * model->head_dim;
     case QUERY_NORM:
@@ -318,6 +327,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return model->blocks & BLOCK_LAYER_NORM && !(model->blocks & BLOCK_ONE_NORM);
     case WITH_POSITIONS:
         return model->blocks & BLOCK_POSITIONS;
+    case WITH_RELATIVE:
+        return model->blocks & BLOCK_RELATIVE;
     case WITH_OUTPUT_BIAS:
         return model->blocks & BLOCK_OUTPUT_BIAS;
     case WITH_EXPERTS:

@@ -294,10 +294,27 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
+/* Checks that relative positions stand where all of a text is seen, and have their feature. */
+static smol_status check_relative(const struct blob *blob, smol_error *error)
+{
+    const struct blob_model *model = blob->model;
+    bool relative = blob->header->required_features & FEATURE_RELATIVE;
+    if (relative != !!(model->blocks & BLOCK_RELATIVE))
+        return damaged_section(blob, error, SECTION_MODEL,
+                               "its blocks and the relative feature contradict each other");
+    if (relative && (!blob_sees_ahead(blob) || model->sliding_window ||
+                     model->attention_softcap > 0 || model->query_period))
+        return damaged_section(blob, error, SECTION_MODEL,
+                               "relative positions need an encoder without windows and caps");
+    return SMOL_OK;
+}
+
 static smol_status check_encoder(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
     uint64_t features = blob->header->required_features;
+    if (check_relative(blob, error))
+        return SMOL_ERROR_DAMAGED;
     if (features & FEATURE_AROUND && !(features & FEATURE_ENCODER))
         return damaged_features(blob, error, "the around feature without that of an encoder");
     if (!(features & (FEATURE_ENCODER | FEATURE_EMBEDDER)))

@@ -128,7 +128,9 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0) |
            (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0) |
-           (model_has_latent(contents->model) ? FEATURE_LATENT : 0) | embedder_features(contents);
+           (model_has_latent(contents->model) ? FEATURE_LATENT : 0) |
+           (contents->model->blocks & BLOCK_RELATIVE ? FEATURE_RELATIVE : 0) |
+           embedder_features(contents);
 }
 
 /* Returns the lowest minor version that defines the features. */

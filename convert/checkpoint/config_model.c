@@ -157,6 +157,21 @@ static smol_status check_positions(const struct json_settings *config, const str
     return check_choice(config, key, types, "absolute", &ignored);
 }
 
+/* Checks that relative positions have as many buckets as the reference computes, whatever the size
+ * of its table. */
+static smol_status check_buckets(const struct json_settings *config, const struct family *family)
+{
+    static const char key[] = "relative_attention_num_buckets";
+    uint32_t n = RELATIVE_BUCKETS;
+    if (!(family->blocks & BLOCK_RELATIVE))
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, key, 1, UINT32_MAX, &n);
+    if (!status && n != RELATIVE_BUCKETS)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
+                                 json_object_get(config->object, key), "must be 32");
+    return status;
+}
+
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     smol_status status = check_dtypes(config);
@@ -171,6 +186,8 @@ static smol_status check_supported(const struct json_settings *config, const str
                             family->demands[i].remedy);
     if (!status && family->refused_key)
         status = check_absent(config, family->refused_key, "this feature is not supported");
+    if (!status)
+        status = check_buckets(config, family);
     return status ? status : check_positions(config, family);
 }
 
@@ -329,14 +346,16 @@ static smol_status skip_positions(const struct json_settings *config, struct con
     uint32_t id = pad->fallback;
     if (!pad->key)
         return SMOL_OK;
-    smol_status status = smol_setting_integer(config, pad->key, 0, model->vocab_size - 1, &id);
+    smol_status status = SMOL_OK;
+    if (*pad->key)
+        status = smol_setting_integer(config, pad->key, 0, model->vocab_size - 1, &id);
     if (status)
         return status;
     if (id + 1 >= model->context_length)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: max_position_embeddings %u: positions begin at %s %u + 1, so there "
-                         "are none: correct one of them",
-                         config->path, model->context_length, pad->key, id);
+                         "%s: max_position_embeddings %u: positions begin after row %u, that of "
+                         "padding, so there are none: correct the configuration",
+                         config->path, model->context_length, id);
     result->skipped_positions = id + 1;
     model->context_length -= id + 1;
     return SMOL_OK;

@@ -281,6 +281,7 @@ static smol_status read_sentence(const char *folder, struct encoder_config *conf
     struct json_settings sentence = {0};
     uint32_t lowers = 0;
     smol_status status = open_file(folder, false, config, SENTENCE_JSON, &sentence, error);
+    config->has_length = !status && smol_setting(&sentence, "max_seq_length");
     if (!status)
         status = smol_setting_integer(&sentence, "max_seq_length", 1, UINT32_MAX,
                                       &config->encoder.max_length);

@@ -22,6 +22,7 @@ struct encoder_config {
     struct blob_encoder encoder;
     struct embedder_parts parts; /* owned */
     bool has_modules;            /* modules.json exists */
+    bool has_length;             /* the files state the longest text */
     struct {
         struct json_mark mark; /* zeroed for a file that is missing */
         char name[96];         /* below the folder */

@@ -178,6 +178,7 @@
               [ROLE_FINAL_NORM] = (before "encoder.norm.weight"),                                  \
               [ROLE_FINAL_NORM_BIAS] = (before "encoder.norm.bias")}
 #define DISTILBERT(name) ("distilbert.transformer.layer.%u." name)
+#define MPNET(name) ("mpnet.encoder.layer.%u." name)
 #define MODERN_BERT(name) ("model.layers.%u." name)
 /* clang-format on */
 
@@ -205,17 +206,17 @@
     .rotary_factor = 0.25
 
 /* Encoders with learned positions, whose norms are after what they add to. */
-#define ENCODER_BLOCKS                                                                             \
+#define ENCODER_BLOCKS(more)                                                                       \
     .norm_eps = 1e-12, .bos_id = NO_TOKEN, .eos_id = NO_TOKEN, .tied_embeddings = 1,               \
     .activation = ACTIVATION_GELU, .attention_bias = BIAS_QKVO, .attention_biased = {NULL, true},  \
     .mlp_biased = {NULL, true}, .encodes = true,                                                   \
-    .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_POSITIONS | BLOCK_NORM_STREAM,              \
+    .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE | BLOCK_POSITIONS | BLOCK_NORM_STREAM | (more),     \
     .demands = {{"is_decoder", false, "a decoder of this family is not supported"},                \
                 {"add_cross_attention", false, "cross-attention is not supported"}}
-#define BERT_BLOCKS                                                                                \
-    ENCODER_BLOCKS, .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},                 \
-                    .norm_eps_key = "layer_norm_eps", .activation_key = "hidden_act",              \
-                    .score_activation = DENSE_TANH
+#define BERT_BLOCKS(more)                                                                          \
+    ENCODER_BLOCKS(more), .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},           \
+                          .norm_eps_key = "layer_norm_eps", .activation_key = "hidden_act",        \
+                          .score_activation = DENSE_TANH
 
 static const struct family families[] = {
     {
@@ -888,7 +889,7 @@ static const struct family families[] = {
         .scorer = "BertForSequenceClassification",
         .model_type = "bert",
         .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
-        BERT_BLOCKS,
+        BERT_BLOCKS(0),
         .score_layers = {"bert.pooler.dense", "classifier"},
         .types_pairs = true,
         BERT_TENSORS("bert."),
@@ -899,7 +900,7 @@ static const struct family families[] = {
         .scorer = "XLMRobertaForSequenceClassification",
         .model_type = "xlm-roberta",
         .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
-        BERT_BLOCKS,
+        BERT_BLOCKS(0),
         .pad_id = {"pad_token_id", 1},
         .heads = {"lm_head."},
         .score_layers = {"classifier.dense", "classifier.out_proj"},
@@ -911,7 +912,19 @@ static const struct family families[] = {
         .scorer = "RobertaForSequenceClassification",
         .model_type = "roberta",
         .sizes = {768, 3072, 12, 12, 0, 0, 50265, 512},
-        BERT_BLOCKS,
+        BERT_BLOCKS(0),
+        .pad_id = {"pad_token_id", 1},
+        .heads = {"lm_head."},
+        .score_layers = {"classifier.dense", "classifier.out_proj"},
+        BERT_TENSORS("roberta."),
+    },
+    {
+        .architecture = "CamembertForMaskedLM",
+        .body = "CamembertModel",
+        .scorer = "CamembertForSequenceClassification",
+        .model_type = "camembert",
+        .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
+        BERT_BLOCKS(0),
         .pad_id = {"pad_token_id", 1},
         .heads = {"lm_head."},
         .score_layers = {"classifier.dense", "classifier.out_proj"},
@@ -925,7 +938,7 @@ static const struct family families[] = {
         .model_type = "distilbert",
         .sizes = {768, 3072, 6, 12, 0, 0, 30522, 512},
         .size_keys = {"dim", "hidden_dim", "n_layers", "n_heads", "", "", NULL, NULL},
-        ENCODER_BLOCKS,
+        ENCODER_BLOCKS(0),
         .norm_eps_key = "",
         .activation_key = "activation",
         .heads = {"vocab_"},
@@ -956,6 +969,41 @@ static const struct family families[] = {
                   [ROLE_MLP_DOWN_BIAS] = DISTILBERT("ffn.lin2.bias"),
                   [ROLE_FINAL_NORM] = "distilbert.transformer.norm.weight",
                   [ROLE_FINAL_NORM_BIAS] = "distilbert.transformer.norm.bias"},
+    },
+    {
+        .architecture = "MPNetForMaskedLM",
+        .body = "MPNetModel",
+        .scorer = "MPNetForSequenceClassification",
+        .model_type = "mpnet",
+        .sizes = {768, 3072, 12, 12, 0, 0, 30527, 512},
+        BERT_BLOCKS(BLOCK_RELATIVE),
+        .pad_id = {"", 1},
+        .heads = {"lm_head."},
+        .score_layers = {"classifier.dense", "classifier.out_proj"},
+        .prefix = "mpnet.",
+        .embedding_norm = {"mpnet.embeddings.LayerNorm.weight", "mpnet.embeddings.LayerNorm.bias"},
+        .layer_norm = {MPNET("output.LayerNorm.weight"), MPNET("output.LayerNorm.bias")},
+        .names = {[ROLE_EMBED] = "mpnet.embeddings.word_embeddings.weight",
+                  [ROLE_POSITIONS] = "mpnet.embeddings.position_embeddings.weight",
+                  [ROLE_RELATIVE] = "mpnet.encoder.relative_attention_bias.weight",
+                  [ROLE_ATTN_NORM] = MPNET("norm.weight"),
+                  [ROLE_ATTN_NORM_BIAS] = MPNET("norm.bias"),
+                  [ROLE_ATTN_Q] = MPNET("attention.attn.q.weight"),
+                  [ROLE_ATTN_K] = MPNET("attention.attn.k.weight"),
+                  [ROLE_ATTN_V] = MPNET("attention.attn.v.weight"),
+                  [ROLE_ATTN_O] = MPNET("attention.attn.o.weight"),
+                  [ROLE_ATTN_Q_BIAS] = MPNET("attention.attn.q.bias"),
+                  [ROLE_ATTN_K_BIAS] = MPNET("attention.attn.k.bias"),
+                  [ROLE_ATTN_V_BIAS] = MPNET("attention.attn.v.bias"),
+                  [ROLE_ATTN_O_BIAS] = MPNET("attention.attn.o.bias"),
+                  [ROLE_MLP_NORM] = MPNET("attention.LayerNorm.weight"),
+                  [ROLE_MLP_NORM_BIAS] = MPNET("attention.LayerNorm.bias"),
+                  [ROLE_MLP_UP] = MPNET("intermediate.dense.weight"),
+                  [ROLE_MLP_DOWN] = MPNET("output.dense.weight"),
+                  [ROLE_MLP_UP_BIAS] = MPNET("intermediate.dense.bias"),
+                  [ROLE_MLP_DOWN_BIAS] = MPNET("output.dense.bias"),
+                  [ROLE_FINAL_NORM] = "mpnet.encoder.norm.weight",
+                  [ROLE_FINAL_NORM_BIAS] = "mpnet.encoder.norm.bias"},
     },
     {
         .architecture = "ModernBertForMaskedLM",

@@ -195,7 +195,7 @@ struct family {
                            * use for embeddings; NULL: none */
     const char *types;    /* the embedding of types of tokens, of which all are 0; NULL: none */
     struct family_count pad_id; /* positions begin after the row of this token; a key of NULL: with
-                                 * the first row */
+                                 * the first row; empty: it is always the default */
     const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
     const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
     bool predicts_further; /* checkpoints may have mtp.*, which predict further tokens */

@@ -110,6 +110,7 @@ static void print_components(const struct blob_model *m, FILE *out)
         {BLOCK_OUTPUT_BIAS, "output bias"},
         {BLOCK_ROTATE_NEIGHBOURS, "rope of neighbours"},
         {BLOCK_ATTENTION_GATE, "gated attention"},
+        {BLOCK_RELATIVE, "relative positions"},
     };
     const char *before = "";
     for (size_t i = 0; i < sizeof components / sizeof components[0]; i++) {
@@ -390,10 +391,10 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks",  "template",   "scanner",    "text",    "mixed",
-                                        "tools",   "components", "vocabulary", "encoder", "states",
-                                        "experts", "embedder",   "clusters",   "ahead",   "around",
-                                        "hybrid",  "latent",     "normed",     "doubled"};
+    static const char *const names[] = {
+        "blocks",     "template", "scanner", "text",    "mixed",    "tools",    "components",
+        "vocabulary", "encoder",  "states",  "experts", "embedder", "clusters", "ahead",
+        "around",     "hybrid",   "latent",  "normed",  "doubled",  "relative"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");

@@ -8,6 +8,7 @@
 #include "format/latent.h"
 #include "format/model.h"
 #include "runtime/engine/product.h"
+#include "runtime/engine/relative.h"
 
 /* An array (tokens, bytes per token) and the address of the pointer to it. */
 struct array {
@@ -148,7 +149,8 @@ static smol_status init_engine(struct engine *e, unsigned n_threads, smol_error 
         return smol_fail_memory(error, "activations");
     e->memory_bytes = (size_t)memory_bytes;
     place_activations(e, e->memory);
-    return smol_pool_create(n_threads ? n_threads : smol_cpu_count(), &e->pool, error);
+    status = smol_pool_create(n_threads ? n_threads : smol_cpu_count(), &e->pool, error);
+    return status ? status : smol_relative_init(e, error);
 }
 
 smol_status smol_engine_create(const struct network *network, unsigned n_threads,
@@ -181,11 +183,13 @@ void smol_engine_release(struct engine *engine)
         return;
     smol_pool_destroy(engine->pool);
     smol_attention_free(&engine->attention);
+    smol_free(engine->relative);
     smol_free(engine->memory);
     smol_free(engine);
 }
 
 size_t smol_engine_bytes(const struct engine *engine)
 {
-    return engine->memory_bytes + smol_attention_bytes(engine) + sizeof *engine;
+    return engine->memory_bytes + smol_attention_bytes(engine) + smol_relative_bytes(engine) +
+           sizeof *engine;
 }

@@ -69,6 +69,7 @@ struct engine {
 
     struct expert_memory experts;
     struct attention_memory attention;
+    float *relative; /* working memory of relative.c, with BLOCK_RELATIVE only */
 };
 
 /* Creates an engine with `n_threads` threads (0: one per processor) for one context. A further

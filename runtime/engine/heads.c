@@ -143,6 +143,8 @@ void smol_heads_store(struct pass *pass, size_t layer, size_t t)
     grow_queries(pass, t, query);
     if (latent == 0)
         clip(pass, layer, t, value, m->n_kv_heads * dim);
+    if (m->blocks & BLOCK_RELATIVE)
+        return; /* relative.c reads them here */
     if (kv->type == KV_INT4) {
         smol_hadamard_inverse(query, m->n_heads, dim);
         smol_hadamard(key, m->n_kv_heads, dim);

@@ -4,6 +4,7 @@
 #include "format/latent.h"
 #include "format/model.h"
 #include "runtime/engine/attention.h"
+#include "runtime/engine/relative.h"
 #include "runtime/engine/residual.h"
 #include "runtime/kernels/math.h"
 
@@ -38,7 +39,7 @@ static void gate_attention(const struct pass *pass, size_t t)
 static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
     const struct product_input input = attended_input(pass);
-    if (!model_has_latent(pass->m))
+    if (!model_has_latent(pass->m) && !(pass->m->blocks & BLOCK_RELATIVE))
         smol_attention_finish(pass, layer, t);
     if (pass->m->blocks & BLOCK_ATTENTION_GATE)
         gate_attention(pass, t);
@@ -68,7 +69,10 @@ static void attention_read(const struct worker *w, size_t layer)
     else
         smol_multiply(w, &input, qkv, tensor[ROLE_ATTN_GATE] ? 4 : 3);
     smol_pass_each_token(w, smol_heads_store, layer);
-    smol_attend(w, layer);
+    if (w->pass->m->blocks & BLOCK_RELATIVE)
+        smol_relative_attend(w);
+    else
+        smol_attend(w, layer);
     if (model_has_latent(w->pass->m))
         smol_latent_attended(w, layer);
     smol_pass_each_token(w, finish_attention, layer);

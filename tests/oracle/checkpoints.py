@@ -33,9 +33,12 @@ SMALL = dict(
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
-NORMS = ("norm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight")
-EMBEDDINGS = ("embed_tokens", "embed_in", "wte")
-QUERIES = ("q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn")
+NORMS = ("norm.weight", "LayerNorm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight")
+EMBEDDINGS = ("embed_tokens", "embed_in", "wte", "relative_attention_bias")
+QUERIES = (
+    "q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn",
+    "self.query", "self.key", "q_lin", "k_lin", "attn.q.", "attn.k.",
+)  # fmt: skip
 
 
 def randomize(model, generator):

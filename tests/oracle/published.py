@@ -505,6 +505,19 @@ ENCODERS["multi-qa-distilbert-cos-v1"] = dict(
     pad_token_id=0, qa_dropout=0.1, seq_classif_dropout=0.2, sinusoidal_pos_embds=False, tie_weights_=True,
     torch_dtype="float32", vocab_size=30522,
 )  # fmt: skip
+ENCODERS["all-mpnet-base-v2"] = dict(
+    architectures=["MPNetForMaskedLM"], model_type="mpnet", _name_or_path="microsoft/mpnet-base", attention_probs_dropout_prob=0.1,
+    bos_token_id=0, eos_token_id=2, hidden_act="gelu", hidden_dropout_prob=0.1, hidden_size=768, initializer_range=0.02,
+    intermediate_size=3072, layer_norm_eps=1e-5, max_position_embeddings=514, num_attention_heads=12, num_hidden_layers=12,
+    pad_token_id=1, relative_attention_num_buckets=32, transformers_version="4.8.2", vocab_size=30527,
+)  # fmt: skip
+ENCODERS["sentence-camembert-base"] = dict(
+    architectures=["CamembertModel"], model_type="camembert", _name_or_path="camembert-base", attention_probs_dropout_prob=0.1,
+    bos_token_id=5, eos_token_id=6, gradient_checkpointing=False, hidden_act="gelu", hidden_dropout_prob=0.1, hidden_size=768,
+    initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-5, max_position_embeddings=514, num_attention_heads=12,
+    num_hidden_layers=12, output_past=True, pad_token_id=1, position_embedding_type="absolute", type_vocab_size=1, use_cache=True,
+    vocab_size=32005,
+)  # fmt: skip
 
 # the outputs of an encoder's Dense layers, which have no bias and no activation; a Normalize follows
 DENSE = {"EmbeddingGemma 300M": (3072, 768)}

@@ -19,7 +19,7 @@ EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, TOKENIZER, WEIGHTS = 15, 17, 18
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-AROUND, HYBRID, LATENT, NORMED, DOUBLED = 16384, 32768, 65536, 131072, 262144
+AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE = 16384, 32768, 65536, 131072, 262144, 524288
 N_TOOL_STYLES = 10
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
@@ -65,14 +65,14 @@ RANGES = {
     "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**14 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**15 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
 ROTATE_NEIGHBOURS = 32
-NORM_STREAM, ATTENTION_GATE = 4096, 8192
+NORM_STREAM, ATTENTION_GATE, BY_DISTANCE = 4096, 8192, 16384
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
@@ -91,6 +91,7 @@ GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty"
 ROLES = [
     (0, "embed", False, "VH", None),
     (23, "positions", False, "CH", lambda m: m["blocks"] & POSITIONS),
+    (56, "relative", False, "bn", lambda m: m["blocks"] & BY_DISTANCE),
     (1, "attn_norm", True, "H", lambda m: not m["blocks"] & NO_INPUT_NORMS),
     (24, "attn_norm_bias", True, "H", lambda m: m["blocks"] & LAYER_NORM),
     (51, "attn_q_down", True, "RH", "q_rank"),
@@ -701,7 +702,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED
+        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE
         if unknown := required & ~(sum(FEATURE_KINDS) | others):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
@@ -840,6 +841,10 @@ class Blob:
         self.encoder = self.embedder = None
         ahead = bool(self.features & ENCODER)
         need(ahead or not stream, "an encoder's blocks")
+        relative = bool(self.model.get("blocks", 0) & BY_DISTANCE)
+        need(relative == bool(self.features & RELATIVE), "relative positions and their feature")
+        capped = any(self.model.get(name, 0) for name in ("sliding_window", "attention_softcap", "query_period"))
+        need(not relative or ahead and not capped, "relative positions")
         need(ahead or not self.features & AROUND, "around without an encoder")
         need(self.features & EMBEDDER or not self.features & (NORMED | DOUBLED), "normed or doubled without an embedder")
         if not self.features & (ENCODER | EMBEDDER):
@@ -987,7 +992,7 @@ class Blob:
         """7.1: (role, layer, expert, name, shape) in order."""
         m, x = self.model, self.experts or {"n_experts": 0, "width": 0}
         extents = {
-            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "1": 1, "3": 3 * m["hidden_size"], "T": m["taps"],
+            "H": m["hidden_size"], "V": m["vocab_size"], "C": m["context_length"], "E": x["n_experts"], "1": 1, "b": 32, "n": m["n_heads"], "3": 3 * m["hidden_size"], "T": m["taps"],
             "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"], "W": x["width"],
         }  # fmt: skip
         extents |= {"A": extents["Q"], "i": m["q_rank"] or m["hidden_size"], "R": m["q_rank"], "L": m["kv_rank"]}
@@ -1011,7 +1016,7 @@ class Blob:
                 if has and (known["I"] or "I" not in r[3]):
                     yield r
 
-        order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions")]
+        order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions", "relative")]
         for layer in range(m["n_layers"]):
             absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46), 49, 50}
             absent = set() if m["parallel"] and layer in self.stateful else absent
@@ -1039,7 +1044,7 @@ class Blob:
         end, weights_size = self.places[WEIGHTS]
         weights_end = end + weights_size
         for entry, (role, layer, expert, name, shape) in zip(table, expected, strict=True):
-            is_vector, is_rows, router = len(shape) == 1, name == "positions" or name.endswith("mixer_conv"), role in (34, 48)
+            is_vector, is_rows, router = len(shape) == 1, name in ("positions", "relative") or name.endswith("mixer_conv"), role in (34, 48)
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
             dtype, levels = F32 if is_vector or is_rows or router else self.model["dtype"], 0

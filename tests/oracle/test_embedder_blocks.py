@@ -91,7 +91,7 @@ def test_drawn_checkpoints_embed_as_transformers_does(family):
 
     compare_drawn()
     exact, int8 = map(min, zip(*found, strict=True))
-    print(f"{family}: {len(found)} checkpoints, at least {exact:.8f} in f32 and {int8:.6f} in int8")
+    print(f"{family}: {len(found)} checkpoints, at least 1 - {1 - exact:.1e} in f32 and {int8:.6f} in int8")
     assert exact >= 0.999999 and int8 >= 0.98
 
 
@@ -186,24 +186,23 @@ def peak_of(blob, texts):
 
 def test_many_texts_hold_few_states(large):
     """As long as they fit in what one call may hold, a text more takes its states more; then none."""
-    texts = [f"text {i}" for i in range(64)]
+    texts = [f"text {i}" for i in range(40)]
     with Model(large) as model, model.context() as context:
         context.embed([5, 6], "mean")
         full = context.info().state_bytes
         context.truncate(0)
         states = full - context.info().state_bytes
     assert 20e6 < states < LIMIT / 8  # so that 32 texts would hold twice the limit
-    peaks = {n: peak_of(large, texts[:n])[1] for n in (1, 4, 32, 64)}
-    assert states < peaks[4] - peaks[1] < 4 * states  # of the copy at the beginning, zeros, the system may share the pages
-    assert peaks[32] - peaks[1] < LIMIT and peaks[64] - peaks[32] < states
-    found, one = peak_of(large, texts)[0], [peak_of(large, [texts[i]])[0][0] for i in (0, 9, 63)]
-    assert all(found[i].tobytes() == row.tobytes() for i, row in zip((0, 9, 63), one, strict=True))
+    (first, one), (_, four), (found, all_), (last, _) = (peak_of(large, part) for part in (texts[:1], texts[:4], texts, texts[-1:]))
+    assert states < four - one < 4 * states  # of the copy at the beginning, zeros, the system may share the pages
+    assert all_ - one < LIMIT
+    assert found[0].tobytes() == first[0].tobytes() and found[-1].tobytes() == last[0].tobytes()
 
 
-@pytest.mark.parametrize("cached", [False, True], ids=["", "with a cache of prefixes"])
+@pytest.mark.parametrize("cached", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["", "with a cache of prefixes"])
 def test_sequences_whose_states_were_given_up_continue_with_the_same_bits(large, cached):
     rng = np.random.default_rng(3)
-    texts = [random_ids(rng, n) for n in (2, 300, 1, 70, *[5] * 20)]
+    texts = [random_ids(rng, n) for n in (2, 300 if cached else 70, 1, *[3] * 11)]
     with Model(large) as model, contextlib.ExitStack() as ends:
         prefixes = ends.enter_context(Prefixes(model, 1000)) if cached else None
         first = ends.enter_context(model.context(prefixes=prefixes))
@@ -212,7 +211,7 @@ def test_sequences_whose_states_were_given_up_continue_with_the_same_bits(large,
         for _ in range(2):
             rows = eval_many([(context, ids, 0) for context, ids in zip(contexts, texts, strict=True)], "mean")
             held = [context.info().state_bytes - base > 20e6 for context in contexts]
-            assert not any(held[:9]) and all(held[-9:])
+            assert not any(held[:3]) and all(held[-9:])
             for i in range(len(texts)):
                 with model.context() as alone:
                     assert alone.embed(texts[i], "mean").tobytes() == rows[i].tobytes()

@@ -4,6 +4,7 @@ SMOL_TOKENIZERS=20000 (`make tokenizers`) adds the published checkpoint all-Mini
 
 import json
 import random
+import shutil
 import struct
 import zipfile
 
@@ -189,6 +190,20 @@ def test_python_and_the_server_embed_as_the_program_does(made, tmp_path):
         assert np.array([row.embedding for row in found.data], np.float32).tobytes() == expected.tobytes()
         status, answer = server.post("/v1/completions", {"prompt": "hello"})
         assert status == 400 and "an encoder" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(("most", "sentence", "expected"), [
+    (60, None, 60), (60, {}, 60), (60, {"max_seq_length": None}, 60), (60, {"max_seq_length": 40}, 40), (40, {"max_seq_length": 60}, 60),
+    (10**30, {}, 300), (10**30, None, 300), (400, {"transformer_task": "feature-extraction"}, 300),
+])  # fmt: skip
+def test_the_tokenizer_states_the_longest_text_where_nothing_else_does(made, most, sentence, expected, tmp_path):
+    """As sentence-transformers takes it; version 6 writes no max_seq_length."""
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": most}))
+    (folder / "sentence_bert_config.json").unlink()
+    if sentence is not None:
+        (folder / "sentence_bert_config.json").write_text(json.dumps(sentence))
+    assert read_blob(convert(folder, tmp_path / "a.smol", "f32")).encoder[2] == expected
 
 
 def test_what_makes_no_sense_is_refused(made, tmp_path):

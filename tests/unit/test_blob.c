@@ -474,6 +474,24 @@ ON_RICH_IMAGE(a_gate_of_attention_needs_states)
     refuses("a gate of attention needs the states feature");
 }
 
+ON_RICH_IMAGE(relative_positions_need_their_feature_and_an_encoder)
+{
+    static const struct {
+        uint32_t bit, feature;
+        const char *message;
+    } cases[] = {
+        {BLOCK_RELATIVE, 0, "its blocks and the relative feature contradict each other"},
+        {0, FEATURE_RELATIVE, "its blocks and the relative feature contradict each other"},
+        {BLOCK_RELATIVE, FEATURE_RELATIVE, "relative positions need an encoder without windows"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ((struct blob_model *)section_data(SECTION_MODEL))->blocks |= cases[i].bit;
+        header()->required_features |= cases[i].feature | (cases[i].bit ? FEATURE_COMPONENTS : 0);
+        header()->minor = cases[i].feature ? BLOB_MINOR_STATES : BLOB_MINOR_COMPONENTS;
+        refuses(cases[i].message);
+    }
+}
+
 TEST(sizes_of_recurrences_have_their_ranges)
 {
     static const struct {

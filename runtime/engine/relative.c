@@ -1,0 +1,211 @@
+/* Attention with relative positions, see mixer.h: the distance between query and key chooses a
+ * number that is added to the score (T5's buckets; Raffel et al., 2020: Exploring the Limits of
+ * Transfer Learning). Only encoders have it, whose texts are whole in a pass, so keys and values
+ * are read where the products left them, and the cache has none.
+ *
+ * The kernels know nothing of it. Each query gets QUERY_TILE further channels, 1 at its place in
+ * the tile and 0 elsewhere, and channel i of a block's keys is what the distance from query i adds.
+ * The sum of products of a query and a key then ends with that number times 1, and with zeros.
+ *
+ * A text's head is one item of the stage. Its tiles and blocks begin at fixed positions, and its
+ * softmax runs over all blocks, so the bits depend on the text only. */
+#include "runtime/engine/relative.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/memory.h"
+#include "runtime/engine/pass.h"
+#include "runtime/kernels/math.h"
+
+enum { HALF = RELATIVE_BUCKETS / 2, EXACT = HALF / 2, CACHE_LINE = 64 };
+
+/* --- buckets ------------------------------------------------------------------------------ */
+
+size_t smol_relative_bucket(size_t query, size_t key)
+{
+    /* the least distances of buckets 8 to 15: 8 * 16^(i / 8), the next whole number */
+    static const size_t least[HALF - EXACT] = {8, 12, 16, 23, 32, 46, 64, 91};
+    size_t distance = key > query ? key - query : query - key;
+    size_t bucket = distance < EXACT ? distance : EXACT - 1;
+    for (size_t i = 0; i < HALF - EXACT && distance >= least[i]; i++)
+        bucket++;
+    return bucket + (key > query ? HALF : 0);
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+/* One thread's working memory. Padding is zero. */
+struct work {
+    size_t channels, stride; /* of queries and keys; of values */
+    float *biases;           /* (2 * n_rows): of a head, by position of the key less query's */
+    float *keys;             /* (n_blocks, channels, KV_BLOCK) */
+    float *values;           /* (n_blocks, KV_BLOCK, stride) */
+    float *queries;          /* (channels, QUERY_TILE) */
+    float *scores;           /* (QUERY_TILE, KV_BLOCK) */
+    float *max, *sums;       /* (QUERY_TILE), (QUERY_TILE, 16) */
+    float *out;              /* (QUERY_TILE, stride) */
+};
+
+static size_t place(float *memory, float **array, size_t used, size_t n)
+{
+    *array = memory ? memory + used : NULL;
+    return used + round_up(n, CACHE_LINE / sizeof(float));
+}
+
+/* Divides `memory`, or only measures it if it is NULL. Returns the floats used. */
+static size_t place_work(const struct engine *e, float *memory, struct work *work)
+{
+    size_t rows = round_up(e->n_rows, KV_BLOCK), used = 0;
+    work->channels = e->network->model.head_dim + QUERY_TILE;
+    work->stride = round_up(work->channels, 16);
+    used = place(memory, &work->biases, used, 2 * rows);
+    used = place(memory, &work->keys, used, rows * work->channels);
+    used = place(memory, &work->values, used, rows * work->stride);
+    used = place(memory, &work->queries, used, work->channels * QUERY_TILE);
+    used = place(memory, &work->scores, used, QUERY_TILE * KV_BLOCK);
+    used = place(memory, &work->max, used, QUERY_TILE);
+    used = place(memory, &work->sums, used, QUERY_TILE * 16);
+    return place(memory, &work->out, used, QUERY_TILE * work->stride);
+}
+
+static size_t memory_floats(const struct engine *e)
+{
+    struct work work;
+    bool relative = e->network->model.blocks & BLOCK_RELATIVE;
+    return relative ? smol_pool_size(e->pool) * place_work(e, NULL, &work) : 0;
+}
+
+smol_status smol_relative_init(struct engine *e, smol_error *error)
+{
+    size_t bytes = memory_floats(e) * sizeof(float);
+    if (bytes == 0)
+        return SMOL_OK;
+    e->relative = smol_aligned_alloc(CACHE_LINE, bytes);
+    if (!e->relative)
+        return smol_fail_memory(error, "attention");
+    memset(e->relative, 0, bytes);
+    return SMOL_OK;
+}
+
+size_t smol_relative_bytes(const struct engine *e)
+{
+    return memory_floats(e) * sizeof(float);
+}
+
+/* --- a head of a text --------------------------------------------------------------------- */
+
+struct head {
+    const struct pass *pass;
+    const struct segment *segment;
+    size_t index, n_blocks;
+    struct work work;
+};
+
+/* Sets biases[n + i] to that of a key i positions after the query, for -n < i < n. */
+static void fill_biases(struct pass *pass, const struct head *head)
+{
+    const struct blob_tensor *tensor = pass->e->network->outer.tensor[ROLE_RELATIVE];
+    const float *table = smol_pass_bytes(pass, tensor, 0, tensor->rows * tensor->cols * 4);
+    size_t n = head->segment->n;
+    for (size_t i = 0; i < n; i++) {
+        head->work.biases[n + i] = table[smol_relative_bucket(0, i) * tensor->cols + head->index];
+        head->work.biases[n - i] = table[smol_relative_bucket(i, 0) * tensor->cols + head->index];
+    }
+}
+
+/* Copies the text's keys and values to blocks, whose other channels stay. */
+static void fill_blocks(const struct head *head)
+{
+    const struct engine *e = head->pass->e;
+    const struct blob_model *m = head->pass->m;
+    const struct work *work = &head->work;
+    size_t dim = m->head_dim, width = m->n_kv_heads * dim;
+    size_t first = head->segment->row * width + head->index / (m->n_heads / m->n_kv_heads) * dim;
+    for (size_t i = 0; i < head->segment->n; i++) {
+        const float *key = e->key + first + i * width;
+        float *column = work->keys + i / KV_BLOCK * KV_BLOCK * work->channels + i % KV_BLOCK;
+        for (size_t c = 0; c < dim; c++)
+            column[c * KV_BLOCK] = key[c];
+        memcpy(work->values + i * work->stride, e->value + first + i * width, dim * sizeof *key);
+    }
+}
+
+static float *query_of(const struct head *head, size_t position)
+{
+    const struct blob_model *m = head->pass->m;
+    size_t row = head->segment->row + position;
+    return head->pass->e->query + (row * m->n_heads + head->index) * m->head_dim;
+}
+
+/* Sets the further channels of a block's keys for the queries from `first` on. */
+static void place_biases(const struct head *head, size_t first, size_t n, size_t block)
+{
+    size_t start = block * KV_BLOCK, length = head->segment->n;
+    size_t end = length - start < KV_BLOCK ? length - start : KV_BLOCK;
+    float *channel =
+        head->work.keys + (block * head->work.channels + head->pass->m->head_dim) * KV_BLOCK;
+    for (size_t j = 0; j < n; j++)
+        memcpy(channel + j * KV_BLOCK, head->work.biases + length + start - (first + j),
+               end * sizeof *channel);
+}
+
+/* Replaces the n queries from position `first` on by their attention to the whole text. */
+static void attend_tile(const struct head *head, size_t first, size_t n)
+{
+    const struct work *work = &head->work;
+    const struct blob_model *m = head->pass->m;
+    const struct attention a = {
+        .n = n,
+        .head_dim = work->channels,
+        .queries = work->queries,
+        .max = work->max,
+        .sums = work->sums,
+        .values = work->out,
+        .scores = work->scores,
+    };
+    for (size_t j = 0; j < n; j++) {
+        const float *query = query_of(head, first + j);
+        for (size_t c = 0; c < m->head_dim; c++)
+            work->queries[c * QUERY_TILE + j] = query[c] * m->attention_scale;
+        work->queries[(m->head_dim + j) * QUERY_TILE + j] = 1;
+        work->max[j] = -FLT_MAX;
+    }
+    memset(work->sums, 0, n * 16 * sizeof(float));
+    memset(work->out, 0, n * work->stride * sizeof(float));
+    for (size_t block = 0; block < head->n_blocks; block++) {
+        struct kv_range seen[QUERY_TILE];
+        size_t left = head->segment->n - block * KV_BLOCK;
+        place_biases(head, first, n, block);
+        for (size_t j = 0; j < n; j++)
+            seen[j] = (struct kv_range){0, (uint32_t)(left < KV_BLOCK ? left : KV_BLOCK)};
+        const struct kv_block view = {.k = work->keys + block * work->channels * KV_BLOCK,
+                                      .v = work->values + block * KV_BLOCK * work->stride};
+        head->pass->e->kernels->attend[KV_F32](&a, &view, seen);
+    }
+    for (size_t j = 0; j < n; j++) {
+        float *out = query_of(head, first + j), sum = math_sum_lanes(work->sums + j * 16);
+        for (size_t c = 0; c < m->head_dim; c++)
+            out[c] = work->out[j * work->stride + c] / sum;
+    }
+}
+
+void smol_relative_attend(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    size_t n_heads = pass->m->n_heads;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)(pass->n_segments * n_heads));
+    while (smol_pool_claim(&stage)) {
+        struct head head = {.pass = pass,
+                            .segment = &pass->segments[stage.item / n_heads],
+                            .index = stage.item % n_heads};
+        size_t n = head.segment->n, each = place_work(pass->e, NULL, &head.work);
+        place_work(pass->e, pass->e->relative + w->thread->index * each, &head.work);
+        head.n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
+        fill_biases(pass, &head);
+        fill_blocks(&head);
+        for (size_t first = 0; first < n; first += QUERY_TILE)
+            attend_tile(&head, first, n - first < QUERY_TILE ? n - first : QUERY_TILE);
+    }
+}
