@@ -213,7 +213,7 @@ $(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += $(if $(filter -Oz,$(CFLAGS)),$(
 # So are the sums of statistics, whose loops are plain C.
 $(addprefix $(BUILD)/obj/convert/inspect/,model_tensor.o moments.o statistics.o): FILE_CFLAGS += -O3
 endif
-# What runs once for a constraint or a pre-tokenizer is made small.
+# Code that runs once for a constraint or a pre-tokenizer is optimized for size.
 ifeq ($(filter -O2 -Oz,$(CFLAGS)),-O2)
 $(call objects,$(wildcard common/pattern/*.c) $(addprefix runtime/constrain/,characters.c regex.c grammar.c)): FILE_CFLAGS += -Os
 endif

@@ -1,4 +1,4 @@
-/* What the shared library of the Python package has besides smol.h: functions that collect the
+/* The functions of the Python package's shared library besides those of smol.h: they collect the
  * results of a generation and compute probabilities, so that the library never calls Python. A
  * callback in Python would need the interpreter's lock for each token, and would lose a Ctrl-C,
  * because ctypes ignores exceptions in callbacks. */

@@ -13,7 +13,7 @@
 
 enum { LOOK_EVERY = 500 }; /* milliseconds */
 
-/* What tells one state of a file from another. */
+/* Distinguishes one state of a file from another. */
 struct identity {
     dev_t device;
     ino_t number;

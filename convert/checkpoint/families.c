@@ -198,7 +198,7 @@
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
 
-/* What Qwen 3.5 and Qwen3-Next share: gated DeltaNet layers, and attention with a gate. */
+/* Common to Qwen 3.5 and Qwen3-Next: gated DeltaNet layers, and attention with a gate. */
 #define DELTA_HYBRID                                                                               \
     .norm_eps = 1e-6, .rope_theta = 10000, .bos_id = NO_TOKEN, .eos_id = NO_TOKEN,                 \
     .needs_kv_heads = true, SILU, ATTENTION_BIASES, .state = STATE_DELTA, .needs_states = true,    \

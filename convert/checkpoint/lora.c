@@ -399,7 +399,7 @@ static bool is_nested(const struct safetensors *weights)
     return false;
 }
 
-/* Sets search->module to the first n bytes of a name, as the adapter has it. */
+/* Sets search->module to the adapter's form of the first n bytes of a name. */
 static void set_module(struct pair_search *search, const char *name, size_t n)
 {
     bool moves =
