@@ -70,28 +70,30 @@ static size_t place_work(const struct engine *e, float *memory, struct work *wor
     return place(memory, &work->out, used, QUERY_TILE * work->stride);
 }
 
-static size_t memory_floats(const struct engine *e)
+static uint64_t memory_bytes(const struct engine *e)
 {
     struct work work;
     bool relative = e->network->model.blocks & BLOCK_RELATIVE;
-    return relative ? smol_pool_size(e->pool) * place_work(e, NULL, &work) : 0;
+    uint64_t each = relative ? place_work(e, NULL, &work) * sizeof(float) : 0;
+    return each * smol_pool_size(e->pool);
 }
 
 smol_status smol_relative_init(struct engine *e, smol_error *error)
 {
-    size_t bytes = memory_floats(e) * sizeof(float);
+    uint64_t bytes = memory_bytes(e);
     if (bytes == 0)
         return SMOL_OK;
-    e->relative = smol_aligned_alloc(CACHE_LINE, bytes);
+    if (fits_memory(bytes))
+        e->relative = smol_aligned_alloc(CACHE_LINE, (size_t)bytes);
     if (!e->relative)
         return smol_fail_memory(error, "attention");
-    memset(e->relative, 0, bytes);
+    memset(e->relative, 0, (size_t)bytes);
     return SMOL_OK;
 }
 
 size_t smol_relative_bytes(const struct engine *e)
 {
-    return memory_floats(e) * sizeof(float);
+    return (size_t)memory_bytes(e);
 }
 
 /* --- a head of a text --------------------------------------------------------------------- */
