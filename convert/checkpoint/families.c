@@ -1218,15 +1218,25 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
     return &families[0];
 }
 
+/* Returns the length of an architecture's name without the words that most of them end with. */
+static size_t short_length(const char *name)
+{
+    static const char *const ends[] = {"ForCausalLM", "ForMaskedLM", "LMHeadModel", "Model"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const char *end = strstr(name, ends[i]);
+        if (end)
+            return (size_t)(end - name);
+    }
+    return strlen(name);
+}
+
 const char *smol_family_list(char text[FAMILY_LIST])
 {
     size_t length = (size_t)snprintf(text, FAMILY_LIST, "smolconv reads");
     for (size_t i = 0; i < N_FAMILIES && length < FAMILY_LIST; i++) {
-        const char *name = families[i].architecture, *suffix = strstr(name, "ForCausalLM");
-        suffix = suffix ? suffix : strstr(name, "ForMaskedLM");
-        int size = (int)(suffix ? (size_t)(suffix - name) : strlen(name));
+        const char *name = families[i].architecture;
         length += (size_t)snprintf(text + length, FAMILY_LIST - length, "%s %.*s", i ? "," : "",
-                                   size, name);
+                                   (int)short_length(name), name);
     }
     return text;
 }
