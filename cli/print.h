@@ -7,8 +7,8 @@
 /* Prints "PROGRAM: MESSAGE" to standard error, unless the error has no message. */
 void smol_print_failure(const char *program, const smol_error *error);
 
-/* Prints a failure, if `status` is one. Returns the exit status that
- * belongs to `status`: 0 to 8, as --help lists them. */
+/* Prints a failure, if `status` is one. Returns the exit status that belongs to `status`: 0 to 8,
+ * as --help lists them. */
 int smol_exit_status(const char *program, smol_status status, const smol_error *error);
 
 #endif

@@ -346,9 +346,8 @@ static smol_status skip_positions(const struct json_settings *config, struct con
     uint32_t id = pad->fallback;
     if (!pad->key)
         return SMOL_OK;
-    smol_status status = SMOL_OK;
-    if (*pad->key)
-        status = smol_setting_integer(config, pad->key, 0, model->vocab_size - 1, &id);
+    smol_status status =
+        *pad->key ? smol_setting_integer(config, pad->key, 0, model->vocab_size - 1, &id) : SMOL_OK;
     if (status)
         return status;
     if (id + 1 >= model->context_length)

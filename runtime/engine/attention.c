@@ -63,8 +63,7 @@ static void place_state(const struct engine *e, struct attention *a, float *memo
     a->max = a->sums + n * 16;
 }
 
-/* Returns n times `each` floats of value 0, aligned to cache lines, or NULL if memory is short. */
-static float *floats_new(size_t n, size_t each)
+float *smol_attention_floats(size_t n, size_t each)
 {
     uint64_t size = (uint64_t)n * each * sizeof(float);
     void *memory = fits_memory(size) ? smol_aligned_alloc(CACHE_LINE, (size_t)size) : NULL;
@@ -81,12 +80,12 @@ smol_status smol_attention_reserve(struct engine *e, size_t n_spans, smol_error 
     struct attention_memory *memory = &e->attention;
     size_t n_heads = e->network->model.n_heads;
     if (!memory->threads)
-        memory->threads = floats_new(smol_pool_size(e->pool), thread_floats(e));
+        memory->threads = smol_attention_floats(smol_pool_size(e->pool), thread_floats(e));
     if (!memory->threads)
         return smol_fail_memory(error, "attention");
     if (n_spans <= memory->n_spans)
         return SMOL_OK;
-    float *partials = floats_new(n_spans, state_floats(e, n_heads));
+    float *partials = smol_attention_floats(n_spans, state_floats(e, n_heads));
     if (!partials)
         return smol_fail_memory(error, "attention");
     smol_free(memory->partials);
@@ -112,7 +111,7 @@ size_t smol_attention_bytes(const struct engine *e)
 
 /* --- states ------------------------------------------------------------------------------- */
 
-static void reset(const struct attention *a, size_t stride)
+void smol_attention_reset(const struct attention *a, size_t stride)
 {
     for (size_t j = 0; j < a->n; j++)
         a->max[j] = -FLT_MAX;
@@ -239,7 +238,7 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
     const struct kv_cache *kv = tile->segment->kv;
     size_t last = (end_seen(tile, tile->n_rows - 1) - 1) / KV_BLOCK;
     size_t first = first_seen(tile->e, tile->layer, row_position(tile, 0)) / KV_BLOCK;
-    reset(a, round_up(a->head_dim, 16));
+    smol_attention_reset(a, round_up(a->head_dim, 16));
     for (size_t block = span * SPAN_BLOCKS; block < (span + 1) * SPAN_BLOCKS; block++) {
         if (block < first || block > last)
             continue;

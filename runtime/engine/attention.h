@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 
+struct attention;
 struct engine;
 struct pass;
 struct worker;
@@ -16,6 +17,13 @@ struct attention_memory {
     float *partials; /* (n_spans, n_heads): states of single tokens, see attention.c */
     size_t n_spans;  /* capacity of `partials` */
 };
+
+/* Returns n times `each` floats of value 0, aligned to cache lines, or NULL if memory is short. */
+float *smol_attention_floats(size_t n, size_t each);
+
+/* Sets the states of a's queries to those before the first block; `stride` is that of its values.
+ */
+void smol_attention_reset(const struct attention *a, size_t stride);
 
 /* Returns the number of spans in a sequence of `n_positions`. */
 size_t smol_attention_spans(size_t n_positions);

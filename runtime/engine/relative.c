@@ -11,11 +11,10 @@
  * softmax runs over all blocks, so the bits depend on the text only. */
 #include "runtime/engine/relative.h"
 
-#include <float.h>
 #include <string.h>
 
 #include "common/checked.h"
-#include "common/memory.h"
+#include "runtime/engine/attention.h"
 #include "runtime/engine/pass.h"
 #include "runtime/kernels/math.h"
 
@@ -70,30 +69,23 @@ static size_t place_work(const struct engine *e, float *memory, struct work *wor
     return place(memory, &work->out, used, QUERY_TILE * work->stride);
 }
 
-static uint64_t memory_bytes(const struct engine *e)
+static size_t thread_floats(const struct engine *e)
 {
     struct work work;
-    bool relative = e->network->model.blocks & BLOCK_RELATIVE;
-    uint64_t each = relative ? place_work(e, NULL, &work) * sizeof(float) : 0;
-    return each * smol_pool_size(e->pool);
+    return place_work(e, NULL, &work);
 }
 
 smol_status smol_relative_init(struct engine *e, smol_error *error)
 {
-    uint64_t bytes = memory_bytes(e);
-    if (bytes == 0)
+    if (!(e->network->model.blocks & BLOCK_RELATIVE))
         return SMOL_OK;
-    if (fits_memory(bytes))
-        e->relative = smol_aligned_alloc(CACHE_LINE, (size_t)bytes);
-    if (!e->relative)
-        return smol_fail_memory(error, "attention");
-    memset(e->relative, 0, (size_t)bytes);
-    return SMOL_OK;
+    e->relative = smol_attention_floats(smol_pool_size(e->pool), thread_floats(e));
+    return e->relative ? SMOL_OK : smol_fail_memory(error, "attention");
 }
 
 size_t smol_relative_bytes(const struct engine *e)
 {
-    return (size_t)memory_bytes(e);
+    return e->relative ? smol_pool_size(e->pool) * thread_floats(e) * sizeof(float) : 0;
 }
 
 /* --- a head of a text --------------------------------------------------------------------- */
@@ -109,7 +101,7 @@ struct head {
 static void fill_biases(struct pass *pass, const struct head *head)
 {
     const struct blob_tensor *tensor = pass->e->network->outer.tensor[ROLE_RELATIVE];
-    const float *table = smol_pass_bytes(pass, tensor, 0, tensor->rows * tensor->cols * 4);
+    const float *table = smol_pass_vector(pass, tensor);
     size_t n = head->segment->n;
     for (size_t i = 0; i < n; i++) {
         head->work.biases[n + i] = table[smol_relative_bucket(0, i) * tensor->cols + head->index];
@@ -172,10 +164,8 @@ static void attend_tile(const struct head *head, size_t first, size_t n)
         for (size_t c = 0; c < m->head_dim; c++)
             work->queries[c * QUERY_TILE + j] = query[c] * m->attention_scale;
         work->queries[(m->head_dim + j) * QUERY_TILE + j] = 1;
-        work->max[j] = -FLT_MAX;
     }
-    memset(work->sums, 0, n * 16 * sizeof(float));
-    memset(work->out, 0, n * work->stride * sizeof(float));
+    smol_attention_reset(&a, work->stride);
     for (size_t block = 0; block < head->n_blocks; block++) {
         struct kv_range seen[QUERY_TILE];
         size_t left = head->segment->n - block * KV_BLOCK;
@@ -202,8 +192,9 @@ void smol_relative_attend(const struct worker *w)
         struct head head = {.pass = pass,
                             .segment = &pass->segments[stage.item / n_heads],
                             .index = stage.item % n_heads};
-        size_t n = head.segment->n, each = place_work(pass->e, NULL, &head.work);
-        place_work(pass->e, pass->e->relative + w->thread->index * each, &head.work);
+        size_t n = head.segment->n;
+        float *memory = pass->e->relative + w->thread->index * thread_floats(pass->e);
+        place_work(pass->e, memory, &head.work);
         head.n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
         fill_biases(pass, &head);
         fill_blocks(&head);
