@@ -221,8 +221,11 @@ endif
 # step of a pointer through unrolled loops takes most of the compiler's time.
 ifneq ($(findstring address,$(EXTRA_CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += -fno-sanitize=pointer-overflow,null,object-size
-# Optimizing a unit test takes longer than running it.
-$(BUILD)/obj/tests/unit/%.o: FILE_CFLAGS += -O0
+endif
+# Compiling is most of the time that tests without optimization take, but for code that computes.
+ifneq ($(filter -O0,$(CFLAGS)),)
+$(call objects,$(COMMON_SRC) $(FORMAT_SRC) $(filter runtime/kernels/% runtime/engine/% runtime/template/% runtime/tokenizer/%,$(RUNTIME_SRC)) \
+	$(filter convert/calibration/% convert/tokenizer/% convert/weights/%,$(CONVERT_SRC))): FILE_CFLAGS += -O1
 endif
 ifeq ($(ARCH),x86_64)
 # gcc's reordering of sums keeps more values alive than there are registers; clang has no such options
