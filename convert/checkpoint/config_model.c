@@ -326,8 +326,8 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
     }
     if (model->head_dim % 2 != 0)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: head_dim %u is odd (hidden_size %u, num_attention_heads %u): "
-                         "rotary embedding needs an even one",
+                         "%s: head_dim %u is odd (hidden_size %u, num_attention_heads %u): must be "
+                         "even",
                          config->path, model->head_dim, model->hidden_size, model->n_heads);
     if (model->head_dim > MAX_HEAD_DIM)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,

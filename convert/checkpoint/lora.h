@@ -12,8 +12,6 @@
 #include "convert/checkpoint/safetensors.h"
 #include "format/format.h"
 
-enum { LORA_MAX_RANK = 1 << 20 };
-
 /* The change of a matrix (rows, cols), which may be a part of a fused one, or of the `n` stacked
  * ones of a layer's experts. */
 struct lora_pair {
