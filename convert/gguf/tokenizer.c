@@ -294,7 +294,8 @@ static void put_spaces(struct maker *m, bool prefix)
                    json_pack("{s:s, s:o}", "type", "Sequence", "decoders", back));
 }
 
-static smol_status check_pieces(const struct maker *m, const bool *is_piece)
+static smol_status check_pieces(const struct maker *m, const struct vocabulary_lists *lists,
+                                const bool *is_piece)
 {
     const uint8_t *at = m->tokens->data;
     for (uint64_t id = 0; id < m->tokens->n; id++) {
@@ -304,6 +305,10 @@ static smol_status check_pieces(const struct maker *m, const bool *is_piece)
                 m->error, SMOL_ERROR_UNSUPPORTED,
                 "%s: token %llu is longer than %d bytes: convert the original checkpoint",
                 m->gguf->path, (unsigned long long)id, GGUF_MAX_PIECE);
+        if (is_piece[id] && isnan(smol_gguf_item(lists->scores, id)))
+            return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                             "%s: the score of token %llu is not a number: download the file again",
+                             m->gguf->path, (unsigned long long)id);
     }
     return SMOL_OK;
 }
@@ -325,7 +330,7 @@ static smol_status make_llama(struct maker *m, const struct vocabulary_lists *li
         (status = read_flag(m, "tokenizer.ggml.remove_extra_whitespaces", &trims)) ||
         (status = smol_maker_token_id(m, "unknown", &unknown, &found)) ||
         (status = put_tokens(m, lists, vocabulary, is_piece)) ||
-        (status = check_pieces(m, is_piece)) || (status = put_ends(m, true)))
+        (status = check_pieces(m, lists, is_piece)) || (status = put_ends(m, true)))
         return status;
     if (trims)
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
