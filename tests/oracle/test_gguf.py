@@ -626,10 +626,17 @@ def refused(tiny, path, edit, *options, tokenizer=gguf_files.add_byte_tokenizer)
     return done.returncode, done.stderr
 
 
+def rope_twice(writer):
+    writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+    writer.add_rope_scaling_factor(4.0)
+    writer.add_tensor("rope_freqs.weight", np.ones(8, np.float32))
+
+
 REFUSED = {
     "mixtures of experts": lambda w: w.add_expert_count(8),
     "llama.attention.clamp_kqv is not supported": lambda w: w.add_clamp_kqv(1.0),
     "do not follow Llama 3's rule": lambda w: w.add_tensor("rope_freqs.weight", np.full(8, 3, np.float32)),
+    "rope_freqs.weight and rope.scaling.type are both set": rope_twice,
     'general.type must be model, found "adapter"': lambda w: w.add_type("adapter"),
     "found \"su\"": lambda w: w.add_string("llama.rope.scaling.type", "su"),
     "different sizes": lambda w: w.kv_data[0]["llama.rope.dimension_count"].__setattr__("value", 8),
