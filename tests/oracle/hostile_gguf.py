@@ -188,3 +188,6 @@ model("bos past the end [21802]", *GPT2, MERGES, tokens("a"), pair("tokenizer.gg
 model("a piece of 60000 bytes", pair("tokenizer.ggml.model", STRING, text("llama")), tokens("a", "a" * 60000),
       pair("tokenizer.ggml.token_type", ARRAY, items(5, 2, struct.pack("<ii", 1, 1))),
       pair("tokenizer.ggml.scores", ARRAY, items(F32, 2, bytes(8))), words="longer than 256 bytes", status=UNSUPPORTED)  # fmt: skip
+model("a score that is not a number", pair("tokenizer.ggml.model", STRING, text("llama")), tokens("a", "b"),
+      pair("tokenizer.ggml.token_type", ARRAY, items(5, 2, struct.pack("<ii", 1, 1))),
+      pair("tokenizer.ggml.scores", ARRAY, items(F32, 2, struct.pack("<ff", 0, float("nan")))), words="score of token 1 is not a number")  # fmt: skip

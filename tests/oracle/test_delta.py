@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from blobs import repaired, section, spoiled, xxh3
-from checkpoints import make
+from blobs import read_blob, repaired, section, spoiled, xxh3
+from checkpoints import make, make_of
 from delta_reader import (
     BYTES,
     COPY,
@@ -23,9 +23,11 @@ from delta_reader import (
     read_parts,
 )
 from engine import blob_of
+from features import featured
 from internal import ROOT
 from packed import frame
 from programs import assert_fails, smolconv
+from safetensors.torch import load_file, save_file
 from smol_reader import GENERATION, STOP, WEIGHTS, Damaged, Unsupported
 from test_format import example_blob
 from updates import changed, trained_anew, trained_further, with_another_token
@@ -112,6 +114,19 @@ def test_weights_that_moved_a_little_cost_a_part_of_themselves(tmp_path, base, d
     new = convert(tuned, tmp_path / "new.smol", dtype)
     layers = sum(layer_size(new, layer) for layer in range(4))
     assert round_trip(tmp_path, old, new) < share * layers
+
+
+def test_experts_that_moved_a_little_cost_a_part_of_themselves(tmp_path):
+    """Each is compared with itself, not with its layer's first."""
+    folder = make_of(featured("qwen3moe"), tmp_path / "a")
+    old = convert(folder, tmp_path / "old.smol", "bf16")
+    weights = load_file(folder / "model.safetensors")
+    for name in (name for name in weights if ".experts." in name):
+        weights[name].view(-1)[::50] *= 1.01
+    save_file(weights, folder / "model.safetensors")
+    new = convert(folder, tmp_path / "new.smol", "bf16")
+    n_bytes = sum(t.size for t in read_blob(new).tensors.values() if "expert" in t.name)
+    assert round_trip(tmp_path, old, new) < 0.2 * n_bytes
 
 
 def test_layers_that_were_taken_out_or_moved_cost_next_to_nothing(tmp_path, base):

@@ -597,6 +597,32 @@ def test_added_tokens_and_flags_are_compared(demo_blob, retokenized):
     ]
 
 
+def test_other_patterns_of_words_are_shown(tmp_path, retokenized):
+    """The pattern is in a section of its own."""
+
+    def split_at(pattern):
+        steps = [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
+                 {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]  # fmt: skip
+        _, blob = retokenized(lambda content: content.update(pre_tokenizer={"type": "Sequence", "pretokenizers": steps}))
+        return blob.rename(tmp_path / f"{len(pattern)}.smol")
+
+    found = diff(split_at(r"\p{N}{1,3}"), split_at(r"[\p{N}_]{1,3}"))
+    assert found.status == 1 and not found.tensors and [line.split()[0] for line in found.rows["tokenizer"]] == ["splitting"]
+
+
+def test_parts_between_one_another_are_compared_whole(tmp_path):
+    """A head's queries, keys and values follow one another in a fused tensor: the last rows are its last head's values."""
+    folder = make_of(featured("gptneox"), tmp_path / "a")
+    other = Path(shutil.copytree(folder, tmp_path / "b"))
+    name = "gpt_neox.layers.1.attention.query_key_value.weight"
+    weights = load_file(folder / "model.safetensors")
+    weights[name][-1, 3] += 1
+    save_file(weights, other / "model.safetensors")
+    found = diff(folder, other)
+    assert found.status == 1 and set(found.tensors) == {"layers.1.attn_v"}
+    assert found.tensors["layers.1.attn_v"].split()[0] == "1"
+
+
 def test_tokenizers_of_other_sizes(tmp_path):
     a, b = make(tmp_path / "a"), make(tmp_path / "b")
     content = json.loads((b / "tokenizer.json").read_text())

@@ -3,6 +3,8 @@ of each."""
 
 import functools
 import json
+import math
+import json
 import os
 import random
 
@@ -470,6 +472,7 @@ HEADS = [
     ({"classifier.out_proj.weight": torch.ones(3, 12), "classifier.out_proj.bias": torch.ones(3)}, "3 labels"),
     ({"classifier.dense.weight": torch.ones(5, 12), "classifier.dense.bias": torch.ones(5)}, r"dense\.weight has a shape"),
     ({"roberta.embeddings.token_type_embeddings.weight": None}, "token_type_embeddings"),
+    ({"roberta.embeddings.token_type_embeddings.weight": torch.full((2, 12), math.nan)}, "not finite"),
     ({"classifier.weight": torch.ones(1, 12)}, r"classifier\.weight is not part"),
     (processors.BertProcessing(("</s>", 2), ("<s>", 0)), "pairs of texts"),
     (processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> $B:1 </s>:1", [("<s>", 0), ("</s>", 2)]), "pairs of texts"),
