@@ -4,7 +4,6 @@ of each."""
 import functools
 import json
 import math
-import json
 import os
 import random
 
