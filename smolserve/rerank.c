@@ -79,9 +79,9 @@ static smol_status set_documents(struct request_reader *r)
 }
 
 static const struct request_member members[] = {
+    {"documents", set_documents},
     {"model", smol_body_model},
     {"query", set_query},
-    {"documents", set_documents},
     {"top_n", set_top_n},
     {"return_documents", set_return_documents},
     {"user", smol_body_label},
