@@ -7,9 +7,10 @@
 
 #include "smolserve/job.h"
 
+enum { EMBED_GROUP = 32 }; /* texts */
+
 /* embed.c: embeddings of a job's texts, computed in slices between which others receive tokens. All
  * zeros while no job is in progress. */
-enum { EMBED_GROUP = 32 };
 struct embedding {
     struct job *job;
     smol_context_params params;

@@ -56,13 +56,9 @@ static smol_status set_text(struct request_reader *r)
 
 static smol_status set_truncation(struct request_reader *r)
 {
-    size_t length = 0;
-    r->scratch[0] = '\0';
-    smol_status status =
-        smol_json_peek(&r->json) == '"' ? smol_json_string(&r->json, r->scratch, &length) : SMOL_OK;
-    if (status || smol_member_is(r->scratch, length, "disabled"))
-        return status;
-    return smol_member_fail(r, "expected disabled: nothing of an input is dropped");
+    static const char *const words[] = {"disabled", NULL};
+    size_t i;
+    return smol_member_word(r, words, "expected disabled: nothing of an input is dropped", &i);
 }
 
 static const struct request_member members[] = {

@@ -192,6 +192,11 @@ def test_a_full_queue_keeps_no_request_from_free_sequences(slow_blob):
         server.wait_for("smolserve_cancelled_total", 2)
 
 
+def test_a_model_without_prompts_says_so(server):
+    status, answer = server.post("/v1/embeddings", {"input": "x", "prompt_name": "query"})
+    assert status == 400 and answer["error"]["message"] == 'the model has no named prompts, so "query" cannot be chosen'
+
+
 @pytest.mark.parametrize(
     ("members", "param"),
     [({}, "input"), ({"input": "x", "dimensions": 3}, "dimensions"), ({"input": ["x"] * 2049}, "input"),
