@@ -246,6 +246,12 @@ void smol_file_close(struct file_view *view)
     *view = (struct file_view){0};
 }
 
+bool smol_is_missing(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) && errno == ENOENT;
+}
+
 bool smol_is_folder(const char *path)
 {
     struct stat info;

@@ -74,6 +74,9 @@ void smol_file_close(struct file_view *view);
 /* Returns whether `path` refers to a folder. */
 bool smol_is_folder(const char *path);
 
+/* Returns whether nothing has this name. A dangling link is not missing: opening it is an error. */
+bool smol_is_missing(const char *path);
+
 /* Returns whether both paths refer to the same file. */
 bool smol_same_file(const char *path, const char *other);
 

@@ -90,7 +90,7 @@ static smol_status open_stats(struct source *source, const struct source_options
     const struct weights weights = weights_of(source);
     if (source_estimates(source))
         return smol_weights_estimate(&weights, &source->stats, error);
-    if (!names_stats(options))
+    if (!names_stats(options->calibration))
         return SMOL_OK;
     if (!is_grouped(source->dtype))
         return smol_fail(error, SMOL_ERROR_USAGE,
@@ -356,7 +356,7 @@ static smol_status check_calibration(const struct blob *blob, struct source_opti
 {
     size_t n;
     const char *provenance = blob->provenance;
-    bool named = names_stats(options);
+    bool named = names_stats(options->calibration);
     bool expected = smol_provenance_has_stats(provenance, blob->n_provenance);
     if (expected && !named)
         return smol_fail(error, SMOL_ERROR_USAGE,

@@ -2,11 +2,10 @@
  * refused early. */
 #include "convert/source.h"
 
-#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -37,13 +36,6 @@ bool smol_source_is_checkpoint(const char *path)
     return smol_is_folder(path) || smol_shards_is_index(path) || is_gguf(path);
 }
 
-/* Returns whether the file is missing. A dangling link is not missing: it is an error. */
-static bool is_missing(const char *path)
-{
-    struct stat info;
-    return lstat(path, &info) && errno == ENOENT;
-}
-
 /* Finds the weights in a folder: the first existing file, in the order of transformers
  * (modeling_utils.py). *path is NULL if there is none. */
 static smol_status find_weights(const char *folder, char **path, smol_error *error)
@@ -53,7 +45,7 @@ static smol_status find_weights(const char *folder, char **path, smol_error *err
         *path = smol_path_join(folder, names[i]);
         if (!*path)
             return smol_fail_memory(error, "a file name");
-        if (!is_missing(*path))
+        if (!smol_is_missing(*path))
             return SMOL_OK;
         free(*path);
         *path = NULL;
@@ -87,7 +79,7 @@ static bool is_hub_name(const char *text)
 
 static smol_status check_exists(const char *input, smol_error *error)
 {
-    if (!is_hub_name(input) || !is_missing(input))
+    if (!is_hub_name(input) || !smol_is_missing(input))
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_FILE,
                      "%s: no such file or folder: to download this model from the Hugging Face "
@@ -95,10 +87,11 @@ static smol_status check_exists(const char *input, smol_error *error)
                      input, input);
 }
 
-static smol_status open_weights(struct source *source, const char *input, smol_error *error)
+static smol_status open_weights(struct source *source, const char *input, bool whole,
+                                smol_error *error)
 {
     char *path = NULL;
-    if (is_gguf(input))
+    if (whole)
         return smol_shards_open_gguf(input, &source->shards, error);
     if (!smol_is_folder(input))
         return smol_shards_open(input, &source->shards, error);
@@ -126,12 +119,12 @@ static smol_status find_snapshot(const char *input, char **snapshot, smol_error 
     return status;
 }
 
-/* Finds the folder of all files except the weights, which is that of config.json. A GGUF file has
- * the settings itself. */
-static smol_status find_settings(struct source *source, const char *input, const char *config,
-                                 smol_error *error)
+/* Finds the folder of all files except the weights, which is that of config.json. `whole`: the
+ * input is a GGUF file, which has the settings itself. */
+static smol_status find_settings(struct source *source, const char *input, bool whole,
+                                 const char *config, smol_error *error)
 {
-    bool beside = !config && smol_is_folder(input), whole = is_gguf(input);
+    bool beside = !config && smol_is_folder(input);
     if (whole && config)
         return smol_fail(
             error, SMOL_ERROR_USAGE,
@@ -223,8 +216,7 @@ static smol_status check_ahead(const struct source *source, enum blob_dtype dtyp
                          "positions are supported",
                          source->folder, source->config_name, model->context_length,
                          ENCODER_MAX_CONTEXT);
-    bool calibrated = source->calibration && strcmp(source->calibration, "none") != 0;
-    if (dtype > DTYPE_INT8 || calibrated)
+    if (dtype > DTYPE_INT8 || names_stats(source->calibration))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: an encoder: f32, bf16 and int8 are supported, without calibration",
                          source->folder);
@@ -360,7 +352,7 @@ static smol_status check_tokenizer_file(const struct source *source, smol_error 
         char *path = smol_path_join(source->folder, names[i]);
         if (!path)
             return smol_fail_memory(error, "a file name");
-        missing[i] = is_missing(path);
+        missing[i] = smol_is_missing(path);
         free(path);
     }
     if (!missing[0] || (missing[1] && missing[2]))
@@ -385,23 +377,23 @@ static smol_status check_tokenizer(struct source *source, smol_error *error)
     return status;
 }
 
-/* Returns whether texts have a token unless they spell its name: all but special ones, those around
- * each text, and the one for what is unknown. */
-static bool is_common(const struct text_rules *rules, const json_t *added, uint32_t id)
+/* Returns whether an ordinary text may contain the token: it is not special, or it is put around
+ * each text, or it stands for unknown characters. */
+static bool occurs_in_texts(const struct text_rules *rules, const json_t *added, uint32_t id)
 {
     const json_t *unknown =
         json_object_getn(rules->vocab, rules->unknown.data, rules->unknown.size);
-    bool special = false, common = unknown && json_integer_value(unknown) == (json_int_t)id;
+    bool special = false, occurs = unknown && json_integer_value(unknown) == (json_int_t)id;
     for (size_t i = 0; i < json_array_size(added); i++) {
         const json_t *token = json_array_get(added, i);
         special = special || (json_is_true(json_object_get(token, "special")) &&
                               json_integer_value(json_object_get(token, "id")) == (json_int_t)id);
     }
     for (size_t i = 0; i < rules->n_before; i++)
-        common = common || rules->before[i] == id;
+        occurs = occurs || rules->before[i] == id;
     for (size_t i = 0; i < rules->n_after; i++)
-        common = common || rules->after[i] == id;
-    return common || !special;
+        occurs = occurs || rules->after[i] == id;
+    return occurs || !special;
 }
 
 /* Refuses positions that depend on the token of padding, which has none, where texts have it. */
@@ -409,11 +401,11 @@ static smol_status check_padding(const struct source *source, smol_error *error)
 {
     uint32_t n = source->config.skipped_positions;
     const json_t *added = json_object_get(source->tokenizer_json.object, "added_tokens");
-    if (n == 0 || !is_common(&source->tokenizer_rules.text, added, n - 1))
+    if (n == 0 || !occurs_in_texts(&source->tokenizer_rules.text, added, n - 1))
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                     "%s/%s: pad_token_id %u is not a special token that texts lack, and such a "
-                     "token has no position in this family",
+                     "%s/%s: pad_token_id %u must be a special token that no text contains, "
+                     "because it has no position in this family",
                      source->folder, source->config_name, n - 1);
 }
 
@@ -436,6 +428,28 @@ smol_status smol_source_settle(const struct source *source, smol_status status, 
     return smol_shards_settle(&source->shards, status, error);
 }
 
+/* Writes "211 of 272 tensors: 166 Q5_0, 45 Q4_K": the tensors that were quantized already. Writes
+ * nothing if there are none. */
+static void describe_quantized(const struct safetensors *all, char text[QUANTIZED_TEXT])
+{
+    size_t counts[N_ELEMENT_DTYPES] = {0}, n = 0, length;
+    for (size_t i = 0; i < all->n_tensors; i++) {
+        counts[all->tensors[i].dtype]++;
+        n += smol_element_block(all->tensors[i].dtype).elements > 1;
+    }
+    if (n == 0)
+        return;
+    length = (size_t)snprintf(text, QUANTIZED_TEXT, "%zu of %zu tensors", n, all->n_tensors);
+    const char *before = ": ";
+    for (unsigned i = N_SAFETENSORS_DTYPES; i < N_ELEMENT_DTYPES; i++) {
+        if (counts[i] == 0)
+            continue;
+        length += (size_t)snprintf(text + length, QUANTIZED_TEXT - length, "%s%zu %s", before,
+                                   counts[i], smol_element_name((enum safetensors_dtype)i));
+        before = ", ";
+    }
+}
+
 smol_status smol_source_open_weights(const char *input, const struct source_options *options,
                                      struct source *source, smol_error *error)
 {
@@ -447,15 +461,16 @@ smol_status smol_source_open_weights(const char *input, const struct source_opti
     status = find_snapshot(input, &snapshot, error);
     if (snapshot)
         input = snapshot;
+    bool whole = !status && is_gguf(input);
     if (!status)
-        status = find_settings(source, input, options->config, error);
+        status = find_settings(source, input, whole, options->config, error);
     if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): close frees what it finds */
-        status = open_weights(source, input, error);
+        status = open_weights(source, input, whole, error);
     free(snapshot);
     if (status)
         smol_source_close(source);
     else
-        smol_describe_quantized(&source->shards.all, source->quantized);
+        describe_quantized(&source->shards.all, source->quantized);
     return status;
 }
 

@@ -13,7 +13,6 @@
 #include "convert/calibration/stats_file.h"
 #include "convert/checkpoint/config.h"
 #include "convert/checkpoint/encoder.h"
-#include "convert/checkpoint/gguf_tensors.h"
 #include "convert/checkpoint/lora.h"
 #include "convert/checkpoint/nested.h"
 #include "convert/checkpoint/shards.h"
@@ -35,11 +34,13 @@ struct source_options {
                                   for int6 to int4 they are estimated from the weights */
 };
 
-/* Returns whether the options name a file of statistics. */
-static inline bool names_stats(const struct source_options *options)
+/* Returns whether the option names a file of statistics. */
+static inline bool names_stats(const char *calibration)
 {
-    return options->calibration && strcmp(options->calibration, "none") != 0;
+    return calibration && strcmp(calibration, "none") != 0;
 }
+
+enum { QUANTIZED_TEXT = 256 };
 
 struct source {
     char *folder;      /* of config.json and the other JSON files */

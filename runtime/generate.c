@@ -15,6 +15,7 @@
 #include "runtime/tokenizer/tokenizer.h"
 
 enum { FORCED_TOKENS = BATCH / 4 }; /* tokens, so that several generations share a pass */
+enum { LEAST_SLICE = BATCH / 4 };   /* tokens of prompts in a step, if so many are left */
 
 struct smol_generation {
     smol_context *context;
@@ -38,6 +39,10 @@ struct smol_generation {
     /* tokens to evaluate together: the newest, those that must follow it, n_guessed guesses */
     uint32_t next[1 + FORCED_TOKENS + LOOKUP_TOKENS];
     size_t n_guessed;
+    /* the token after the newest one, if it was chosen before its turn, or why it could not be */
+    bool has_choice;
+    uint32_t choice;
+    smol_error choice_error;
     /* state of the context before the prompt */
     size_t length, n_ids;
     uint32_t last; /* id number n_ids - 1 */
@@ -259,12 +264,23 @@ static smol_status take_token(smol_generation *g, uint32_t id, const float *logi
     return status;
 }
 
+/* Does what choose does, or returns what it did before. */
+static smol_status take_choice(smol_generation *g, float *logits, uint32_t *id, smol_error *error)
+{
+    if (!g->has_choice)
+        return choose(g, logits, id, error);
+    g->has_choice = false;
+    *id = g->choice;
+    *error = g->choice_error;
+    return error->status;
+}
+
 /* Does what next_token does, with errors that may only follow from the loss of the blob's bytes. */
 static smol_status take_next(smol_generation *g, float *logits, smol_error *error)
 {
     uint32_t id;
     bool forced = n_waiting(g) > 0;
-    smol_status status = choose(g, logits, &id, error);
+    smol_status status = take_choice(g, logits, &id, error);
     if (status)
         return status;
     bool stop = id == SMOL_NO_TOKEN || (!forced && smol_model_is_stop_id(g->context->model, id));
@@ -395,16 +411,17 @@ static void reuse(smol_generation *g)
     g->n_read += n_found;
 }
 
-/* Returns whether `other`, whose prompt is read in this step too, reads the block that comes next
- * in the prompt of g and will share it. */
+/* Returns whether `other`, whose prompt is read in this step too, reads a block of the prompt of g
+ * and will share it. */
 static bool reads_for(const smol_generation *other, const smol_generation *g)
 {
     const smol_context *c = g->context, *o = other->context;
-    size_t end = g->n_read + KV_BLOCK, last = g->n_prompt - 1;
+    size_t at = g->n_read > other->n_read ? g->n_read : other->n_read;
+    size_t start = at / KV_BLOCK * KV_BLOCK, end = start + KV_BLOCK, last = g->n_prompt - 1;
     size_t common = end < last ? end : last;
     return c->prefixes && c->prefixes == o->prefixes && c->prefix_group == o->prefix_group &&
-           g->length == 0 && other->length == 0 && g->n_read % KV_BLOCK == 0 &&
-           other->n_read < end && end <= other->n_prompt && common > g->n_read &&
+           g->length == 0 && other->length == 0 && g->n_read % KV_BLOCK == 0 && start < last &&
+           end <= other->n_prompt && common > g->n_read &&
            memcmp(g->prompt, other->prompt, common * sizeof *g->prompt) == 0;
 }
 
@@ -474,20 +491,23 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
         }
     size_t room = n_left == 1 && !slices ? SIZE_MAX : BATCH;
     size_t n_guesses = n_left ? (LOOKUP_TOKENS + 1) / n_left : 0; /* and newest tokens */
-    for (int prompts = 0; prompts < 2; prompts++)
+    for (int prompts = 0; prompts < 2; prompts++) {
+        if (prompts && room < LEAST_SLICE)
+            room += BATCH; /* in a pass of its own: every pass takes long */
         for (size_t i = 0; i < n; i++) {
             smol_generation *g = generations[i];
             if (g->finished || reads_prompt(g) != prompts || room == 0)
                 continue;
+            if (prompts && should_wait(g, which, n_parts))
+                continue; /* before it takes a part of a block, after which it could share none */
             if (prompts)
                 reuse(g);
-            if (prompts && should_wait(g, which, n_parts))
-                continue;
             which[n_parts] = g;
             parts[n_parts] = next_part(g, room, n_guesses > 0 ? n_guesses - 1 : 0);
             room -= parts[n_parts++].n;
             room = room || prompts ? room : BATCH; /* each one decodes in every step */
         }
+    }
     return n_parts;
 }
 
@@ -502,16 +522,46 @@ static void start_all(smol_generation *const *generations, size_t n)
     }
 }
 
+/* A step's parts, and the generation of each. */
+struct choosing {
+    const smol_eval_part *parts;
+    smol_generation **which;
+    size_t n;
+};
+
+/* Chooses the tokens that follow a single one. */
+static void choose_each(void *argument, struct pool_thread *thread)
+{
+    const struct choosing *all = argument;
+    struct pool_stage stage = pool_stage(thread, (uint32_t)all->n);
+    while (smol_pool_claim(&stage)) {
+        const smol_eval_part *part = &all->parts[stage.item];
+        smol_generation *g = all->which[stage.item];
+        g->has_choice = !part->error.status && part->n == 1 && !reads_prompt(g) && !n_waiting(g);
+        if (g->has_choice)
+            g->choice_error.status = choose(g, g->logits, &g->choice, &g->choice_error);
+    }
+}
+
+/* Evaluates the parts of a step and takes what follows. Choices take long, in a large vocabulary,
+ * and do not depend on each other; callers are told of them one by one. */
+static void take_step(const struct choosing *all, smol_eval_part *parts)
+{
+    smol_eval_many(parts, all->n, NULL);
+    if (all->n > 1)
+        smol_pool_run(all->which[0]->context->engine->pool, choose_each, (void *)(uintptr_t)all);
+    for (size_t i = 0; i < all->n; i++)
+        settle(all->which[i], &parts[i]);
+}
+
 void smol_generation_step(smol_generation *const *generations, size_t n)
 {
     start_all(generations, n);
     smol_eval_part *parts = smol_reallocarray(NULL, n, sizeof *parts);
     smol_generation **which = smol_reallocarray(NULL, n, sizeof(void *));
     if (parts && which) {
-        size_t n_parts = plan(generations, n, parts, which);
-        smol_eval_many(parts, n_parts, NULL);
-        for (size_t i = 0; i < n_parts; i++)
-            settle(which[i], &parts[i]);
+        const struct choosing all = {parts, which, plan(generations, n, parts, which)};
+        take_step(&all, parts);
     } else {
         smol_error error;
         smol_fail_memory(&error, "a step of generation");

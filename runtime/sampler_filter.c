@@ -82,15 +82,31 @@ void smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
     penalize_output(sampler, n, history + (n_history - n_output), n_output);
 }
 
+enum { RUN = 32 }; /* scores that are compared at once */
+
+/* Returns whether a run of scores has only finite ones, none of them larger than `best`. */
+static bool none_above(const float scores[RUN], float best)
+{
+    uint32_t above = 0; /* compilers vectorize the sum of comparisons, but no end of the loop */
+    for (size_t i = 0; i < RUN; i++)
+        above += !(scores[i] >= -FLT_MAX && scores[i] <= best); /* NaN is neither */
+    return above == 0;
+}
+
 smol_status smol_sampler_best(const float *scores, size_t n, uint32_t *best, smol_error *error)
 {
     *best = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!f32_is_finite(scores[i]))
-            return smol_fail(error, SMOL_ERROR_NUMERIC,
-                             "the logit of token %zu is not a finite number", i);
-        if (scores[i] > scores[*best])
-            *best = (uint32_t)i;
+    for (size_t i = 0; i < n; i += RUN) {
+        size_t end = n - i < RUN ? n : i + RUN;
+        if (end - i == RUN && i > 0 && none_above(scores + i, scores[*best]))
+            continue;
+        for (size_t j = i; j < end; j++) {
+            if (!f32_is_finite(scores[j]))
+                return smol_fail(error, SMOL_ERROR_NUMERIC,
+                                 "the logit of token %zu is not a finite number", j);
+            if (scores[j] > scores[*best])
+                *best = (uint32_t)j;
+        }
     }
     return SMOL_OK;
 }

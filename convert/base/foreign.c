@@ -11,9 +11,6 @@
 #include "common/file.h"
 #include "format/delta.h"
 
-#define GGUF                                                                                       \
-    "a GGUF file, made for llama.cpp: convert the original safetensors checkpoint, or name this "  \
-    "file itself"
 #define ONNX "an ONNX model: download the original safetensors checkpoint"
 #define SAVE "save the model as safetensors with transformers (save_pretrained)"
 #define KERAS "a Keras file: " SAVE
@@ -26,7 +23,8 @@ static const struct {
 } magics[] = {
     {"version https://git-lfs", 23,
      "a Git LFS pointer, not the file itself: run `git lfs pull` in the checkpoint's folder"},
-    {"GGUF", 4, GGUF},
+    {"GGUF", 4,
+     "a GGUF file, which can only be converted as a whole model: smolconv FILE.gguf OUT.smol"},
     {BLOB_MAGIC, BLOB_MAGIC_SIZE, "a .smol blob, already converted: run it with smolrun"},
     {DELTA_MAGIC, 4, "an update of a .smol blob: apply it with `smolconv patch`"},
     {"\x89SMS", 4, "a session, not a model: see smolrun --session"},
@@ -45,9 +43,10 @@ static const struct {
      "a LoRA adapter: convert its base model and name this folder with --lora"},
     {".safetensors", "a safetensors file of another name: name the file itself; if it is one of "
                      "several shards, download their model.safetensors.index.json"},
+    {".gguf",
+     "a GGUF file: name the file itself, or better convert the original safetensors checkpoint"},
     /* in any place */
-    {".gguf", GGUF},
-    {".ggml", GGUF},
+    {".ggml", "an old file of llama.cpp: convert the original safetensors checkpoint"},
     {".onnx", ONNX},
     {".bin", "a PyTorch file: " SAVE},
     {".pth", "a PyTorch file: " SAVE},
@@ -58,7 +57,7 @@ static const struct {
     {".tflite", "a TensorFlow Lite model: download the original safetensors checkpoint"},
     {".model", "a SentencePiece tokenizer, not a model: name the checkpoint's folder"},
 };
-enum { N_NAMES = sizeof names / sizeof names[0], FIRST_ANYWHERE = 2 };
+enum { N_NAMES = sizeof names / sizeof names[0], FIRST_ANYWHERE = 3 };
 
 /* Returns the index of the first of names[from..N_NAMES) that `name` ends with, or N_NAMES if there
  * is none. */

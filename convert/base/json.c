@@ -1,11 +1,9 @@
 /* Reads JSON files, see json.h. */
 #include "convert/base/json.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/file.h"
 #include "common/hash.h"
@@ -206,11 +204,7 @@ smol_status smol_json_parse(const char *path, const void *text, size_t size, jso
 smol_status smol_json_load_optional(const char *path, json_type type, json_t **whole,
                                     struct json_mark *mark, smol_error *error)
 {
-    struct stat info;
     *whole = NULL;
     *mark = (struct json_mark){0};
-    /* lstat: a dangling link is an error, not a missing file */
-    if (lstat(path, &info) && errno == ENOENT)
-        return SMOL_OK;
-    return load(path, type, whole, mark, error);
+    return smol_is_missing(path) ? SMOL_OK : load(path, type, whole, mark, error);
 }

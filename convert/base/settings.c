@@ -117,6 +117,17 @@ smol_status smol_setting_flag(const struct json_settings *settings, const char *
     return SMOL_OK;
 }
 
+smol_status smol_setting_demand(const struct json_settings *settings, const char *key,
+                                uint32_t wanted, const char *remedy)
+{
+    uint32_t value = wanted;
+    smol_status status = smol_setting_flag(settings, key, &value);
+    if (status || value == wanted)
+        return status;
+    return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, smol_setting(settings, key),
+                             remedy);
+}
+
 smol_status smol_setting_real(const struct json_settings *settings, const char *key, double min,
                               double max, double *value)
 {

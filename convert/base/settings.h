@@ -54,6 +54,11 @@ smol_status smol_setting_integer(const struct json_settings *settings, const cha
 smol_status smol_setting_flag(const struct json_settings *settings, const char *key,
                               uint32_t *value);
 
+/* Refuses a flag other than `wanted`, the default, with SMOL_ERROR_UNSUPPORTED and
+ * smol_setting_fail's message. */
+smol_status smol_setting_demand(const struct json_settings *settings, const char *key,
+                                uint32_t wanted, const char *remedy);
+
 /* Reads a number from min to max, with or without a decimal point. Errors: SMOL_ERROR_DAMAGED
  * outside that range or of another type. */
 smol_status smol_setting_real(const struct json_settings *settings, const char *key, double min,

@@ -128,6 +128,18 @@ static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MA
     return text;
 }
 
+smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
+                                        const uint64_t *wanted, unsigned rank, smol_error *error)
+{
+    char found[MAX_SHAPE], expected[MAX_SHAPE];
+    if (tensor->rank == rank && memcmp(tensor->shape, wanted, rank * sizeof *wanted) == 0)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
+                     "%s: tensor %s has shape [%s], but config.json calls for [%s]", tensor->path,
+                     tensor->name, shape_text(tensor->rank, tensor->shape, found),
+                     shape_text(rank, wanted, expected));
+}
+
 static smol_status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
                                 const char *name, const struct safetensors_tensor *source,
                                 smol_error *error)
@@ -138,19 +150,12 @@ static smol_status check_source(const struct safetensors *reader, const struct b
     if (!smol_element_is_weight(source->dtype))
         return smol_fail(
             error, SMOL_ERROR_UNSUPPORTED,
-            "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3 and F8_E5M2 are supported",
+            "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3, F8_E5M2 and GGUF's blocks (Q4_0 "
+            "to Q8_0, Q2_K to Q6_K, IQ4_NL) are supported",
             source->path, name, smol_element_name(source->dtype));
     bool vector = layout->layout == LAYOUT_VECTOR;
     const uint64_t shape[2] = {layout->rows, layout->cols};
-    const uint64_t *wanted = vector ? shape + 1 : shape;
-    unsigned rank = vector ? 1 : 2;
-    if (source->rank == rank && memcmp(source->shape, wanted, rank * sizeof *wanted) == 0)
-        return SMOL_OK;
-    char found[MAX_SHAPE], expected[MAX_SHAPE];
-    return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%s: tensor %s has shape [%s], but config.json calls for [%s]", source->path,
-                     name, shape_text(source->rank, source->shape, found),
-                     shape_text(rank, wanted, expected));
+    return smol_checkpoint_check_shape(source, vector ? shape + 1 : shape, vector ? 1 : 2, error);
 }
 
 /* Returns whether two tensors hold the same bytes in the same shape and type. */

@@ -37,6 +37,10 @@ float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
  * buffers, and GGUF files factors for them; both follow from the configuration. */
 bool smol_checkpoint_ignores(const char *name);
 
+/* Checks the shape of a tensor. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
+                                        const uint64_t *wanted, unsigned rank, smol_error *error);
+
 /* Maps every tensor of `model`, which is of the family, to its source. `sources` has room for
  * smol_tensor_count(model) entries, in the order of smol_tensor_next. The entry of a tied output is
  * NULL.

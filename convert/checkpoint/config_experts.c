@@ -10,13 +10,9 @@ static smol_status read_weighing(const struct json_settings *config,
                                  const struct family_experts *family, struct blob_experts *experts)
 {
     double scale = 1;
-    smol_status status = SMOL_OK;
-    experts->normalizes = family->normalizes.fallback;
-    experts->choice_bias = family->choice_bias.fallback;
-    if (family->normalizes.key)
-        status = smol_setting_flag(config, family->normalizes.key, &experts->normalizes);
-    if (!status && family->choice_bias.key)
-        status = smol_setting_flag(config, family->choice_bias.key, &experts->choice_bias);
+    smol_status status = smol_config_read_flag(config, &family->normalizes, &experts->normalizes);
+    if (!status)
+        status = smol_config_read_flag(config, &family->choice_bias, &experts->choice_bias);
     if (!status && family->scale.key) {
         scale = family->scale.fallback;
         status = smol_setting_fraction(config, family->scale.key, FLT_MIN, FLT_MAX, &scale);
@@ -62,7 +58,7 @@ static smol_status read_numbers(const struct json_settings *config, const struct
     experts->width = result->model.intermediate_size;
     experts->scoring = family->scoring;
     smol_status status = read_n(config, family, &experts->n_experts);
-    if (status || experts->n_experts == 0) /* nothing of the others then counts */
+    if (status || experts->n_experts == 0) /* the other keys have no effect */
         return status;
     status =
         smol_setting_integer(config, "num_experts_per_tok", 1, MODEL_MAX_EXPERTS, &experts->n_used);

@@ -35,10 +35,8 @@ static smol_status check_sizes(const struct json_settings *config, const struct 
                          "%s: num_key_value_heads %u must be num_attention_heads %u in this family",
                          config->path, model->n_kv_heads, model->n_heads);
     if (model->hidden_size % model->n_heads)
-        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: hidden_size %u is not a multiple of num_attention_heads %u: correct "
-                         "one of them",
-                         config->path, model->hidden_size, model->n_heads);
+        return smol_config_fail_multiple(config, "hidden_size", model->hidden_size,
+                                         "num_attention_heads", model->n_heads);
     if (latent->kv_rank % TILE_ROWS || latent->value_dim % TILE_ROWS || latent->value_dim == 0)
         return smol_fail(
             config->error, SMOL_ERROR_UNSUPPORTED,

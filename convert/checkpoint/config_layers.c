@@ -232,7 +232,7 @@ smol_status smol_config_read_layers(const struct json_settings *config, struct c
     smol_status status = SMOL_OK;
     if (result->family->rotates_key)
         status = read_rotates(config, result);
-    if (result->family->has_no_rope)
+    if (!status && result->family->has_no_rope)
         status = read_no_rope(config, result);
     if (!status && result->family->windows != WINDOWS_NEVER)
         status = read_windows(config, result);

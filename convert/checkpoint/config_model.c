@@ -100,17 +100,6 @@ static smol_status check_absent(const struct json_settings *config, const char *
     return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, value, remedy);
 }
 
-static smol_status check_flag(const struct json_settings *config, const char *key, uint32_t wanted,
-                              const char *remedy)
-{
-    uint32_t value = wanted;
-    smol_status status = smol_setting_flag(config, key, &value);
-    if (status || value == wanted)
-        return status;
-    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
-                             json_object_get(config->object, key), remedy);
-}
-
 /* Checks dtype and torch_dtype, which only have to be valid: each tensor has its own type. */
 static smol_status check_dtypes(const struct json_settings *config)
 {
@@ -140,7 +129,8 @@ static smol_status read_direction(const struct json_settings *config, struct con
 static smol_status check_not_quantized(const struct json_settings *config)
 {
     return check_absent(config, "quantization_config",
-                        "quantized checkpoints are not supported; convert the original");
+                        "weights quantized in this way are not supported: convert the original "
+                        "checkpoint");
 }
 
 /* Checks that an encoder's learned positions are added to the tokens, and nothing else is. */
@@ -180,10 +170,10 @@ static smol_status check_supported(const struct json_settings *config, const str
     if (!status)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
     if (!status)
-        status = check_flag(config, "is_causal", 1, "only causal attention is supported");
+        status = smol_setting_demand(config, "is_causal", 1, "only causal attention is supported");
     for (size_t i = 0; i < FAMILY_MAX_DEMANDS && family->demands[i].key && !status; i++)
-        status = check_flag(config, family->demands[i].key, family->demands[i].value,
-                            family->demands[i].remedy);
+        status = smol_setting_demand(config, family->demands[i].key, family->demands[i].value,
+                                     family->demands[i].remedy);
     if (!status && family->refused_key)
         status = check_absent(config, family->refused_key, "this feature is not supported");
     if (!status)
@@ -272,8 +262,8 @@ static smol_status read_sizes(const struct json_settings *config, const struct f
     return status;
 }
 
-static smol_status fail_multiple(const struct json_settings *config, const char *key,
-                                 uint32_t value, const char *divisor_key, uint32_t divisor)
+smol_status smol_config_fail_multiple(const struct json_settings *config, const char *key,
+                                      uint32_t value, const char *divisor_key, uint32_t divisor)
 {
     return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                      "%s: %s %u is not a multiple of %s %u: correct one of them", config->path, key,
@@ -316,12 +306,12 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
     if (model->n_kv_heads == 0)
         model->n_kv_heads = model->n_heads;
     if (model->n_heads % model->n_kv_heads != 0)
-        return fail_multiple(config, "num_attention_heads", model->n_heads, "num_key_value_heads",
-                             model->n_kv_heads);
+        return smol_config_fail_multiple(config, "num_attention_heads", model->n_heads,
+                                         "num_key_value_heads", model->n_kv_heads);
     if (model->head_dim == 0) {
         if (model->hidden_size % model->n_heads != 0)
-            return fail_multiple(config, "hidden_size", model->hidden_size, "num_attention_heads",
-                                 model->n_heads);
+            return smol_config_fail_multiple(config, "hidden_size", model->hidden_size,
+                                             "num_attention_heads", model->n_heads);
         model->head_dim = model->hidden_size / model->n_heads;
     }
     if (model->head_dim % 2 != 0)
@@ -392,8 +382,8 @@ static smol_status read_activation(const struct json_settings *config, const str
     return status;
 }
 
-static smol_status read_flag(const struct json_settings *config, const struct family_flag *flag,
-                             uint32_t *value)
+smol_status smol_config_read_flag(const struct json_settings *config,
+                                  const struct family_flag *flag, uint32_t *value)
 {
     *value = flag->fallback;
     return flag->key ? smol_setting_flag(config, flag->key, value) : SMOL_OK;
@@ -403,10 +393,10 @@ static smol_status read_biases(const struct json_settings *config, const struct 
                                struct blob_model *model)
 {
     uint32_t biased = 0;
-    smol_status status = read_flag(config, &family->attention_biased, &biased);
+    smol_status status = smol_config_read_flag(config, &family->attention_biased, &biased);
     model->attention_bias = biased ? family->attention_bias : BIAS_NONE;
     if (!status)
-        status = read_flag(config, &family->mlp_biased, &model->mlp_bias);
+        status = smol_config_read_flag(config, &family->mlp_biased, &model->mlp_bias);
     return status;
 }
 
@@ -537,7 +527,7 @@ static smol_status read_block(const struct json_settings *config, struct config 
     result->max_positions = model->context_length;
     smol_model_fill(model);
     uint32_t parallel;
-    smol_status status = read_flag(config, &result->family->parallel, &parallel);
+    smol_status status = smol_config_read_flag(config, &result->family->parallel, &parallel);
     model->blocks = result->family->blocks | (parallel ? result->family->parallel_blocks : 0);
     if (!status)
         status = read_activation(config, result->family, model);
@@ -545,7 +535,7 @@ static smol_status read_block(const struct json_settings *config, struct config 
         status = read_biases(config, result->family, model);
     uint32_t norm_biased = 1;
     if (!status && result->family->norm_biased.key)
-        status = read_flag(config, &result->family->norm_biased, &norm_biased);
+        status = smol_config_read_flag(config, &result->family->norm_biased, &norm_biased);
     result->norm_biased = norm_biased;
     if (!status)
         status = read_flags(config, result->family, model);

@@ -13,6 +13,14 @@
 /* config_model.c: fills result->family, ->model, ->layers and the fields of rotary embedding. */
 smol_status smol_config_read_model(const struct json_settings *file, struct config *result);
 
+/* config_model.c: reads a flag, whose key may be NULL: the default applies. */
+smol_status smol_config_read_flag(const struct json_settings *config,
+                                  const struct family_flag *flag, uint32_t *value);
+
+/* config_model.c: reports a number that must be a multiple of another one. */
+smol_status smol_config_fail_multiple(const struct json_settings *config, const char *key,
+                                      uint32_t value, const char *divisor_key, uint32_t divisor);
+
 /* config_layers.c: sets which layers are windowed and which do not rotate. result->model must have
  * its sizes. smol_config_drop_idle_windows removes windows that no text can fill. Call it after
  * smol_config_read_rope, which depends on them. */

@@ -134,9 +134,7 @@ static smol_status check_groups(const struct json_settings *config,
                                 const char *groups)
 {
     if (states->n_heads % states->n_groups)
-        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: %s %u is not a multiple of %s %u: correct one of them", config->path,
-                         heads, states->n_heads, groups, states->n_groups);
+        return smol_config_fail_multiple(config, heads, states->n_heads, groups, states->n_groups);
     return SMOL_OK;
 }
 
@@ -152,16 +150,6 @@ static smol_status check_step_limit(const struct json_settings *config)
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, list,
                                  "limits of time steps are not supported");
     return SMOL_OK;
-}
-
-static smol_status refuse_flag(const struct json_settings *config, const char *key,
-                               const char *remedy)
-{
-    uint32_t value = 0;
-    smol_status status = smol_setting_flag(config, key, &value);
-    if (!status && value)
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, json_true(), remedy);
-    return status;
 }
 
 /* Reads the width of a layer's output. Falcon-H1 has a key for it, whose null is no default. */
@@ -224,8 +212,8 @@ static smol_status read_mamba2(const struct json_settings *config, struct config
     if (!status)
         status = smol_setting_flag(config, "mamba_conv_bias", &states->biases);
     if (!status && !result->model.hybrid.parallel)
-        status = refuse_flag(config, "mamba_proj_bias",
-                             "biases of a state's matrices are not supported");
+        status = smol_setting_demand(config, "mamba_proj_bias", 0,
+                                     "biases of a state's matrices are not supported");
     if (!status)
         status = check_step_limit(config);
     if (!status)

@@ -9,8 +9,6 @@
 #include "common/hash.h"
 #include "convert/base/settings.h"
 
-enum { MAX_MODULES_SIZE = 1 << 20 };
-
 /* ---- modules.json ---- */
 
 /* Returns whether a module's type is a class of that name, in any package. */
@@ -90,7 +88,7 @@ static smol_status take_pooling(const struct json_settings *pooling, struct blob
         {"pooling_mode_lasttoken", "lasttoken", ENCODER_LAST},
     };
     const char *mode = NULL;
-    uint32_t n_set = 0, with_prompt = 1;
+    uint32_t n_set = 0;
     encoder->pooling = ENCODER_POOLINGS;
     smol_status status = smol_setting_string(pooling, "pooling_mode", &mode);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0] && !status; i++) {
@@ -101,14 +99,10 @@ static smol_status take_pooling(const struct json_settings *pooling, struct blob
         encoder->pooling = set ? modes[i].kind : encoder->pooling;
     }
     if (!status)
-        status = smol_setting_flag(pooling, "include_prompt", &with_prompt);
+        status = smol_setting_demand(pooling, "include_prompt", 1,
+                                     "prompts that are not pooled are not supported");
     if (status)
         return status;
-    if (!with_prompt)
-        return smol_fail(pooling->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: include_prompt is false: prompts that are not pooled are not "
-                         "supported",
-                         pooling->path);
     if (n_set == 1 && encoder->pooling != ENCODER_POOLINGS)
         return SMOL_OK;
     return smol_fail(pooling->error, SMOL_ERROR_UNSUPPORTED,
@@ -139,11 +133,8 @@ static smol_status take_activation(const struct json_settings *dense, uint32_t *
 static smol_status check_dense(const struct json_settings *dense)
 {
     static const char *const keys[] = {"module_input_name", "module_output_name"};
-    uint32_t residual = 0;
-    smol_status status = smol_setting_flag(dense, "use_residual", &residual);
-    if (!status && residual)
-        status = smol_setting_fail(dense, SMOL_ERROR_UNSUPPORTED, "use_residual",
-                                   smol_setting(dense, "use_residual"), "is not supported");
+    smol_status status =
+        smol_setting_demand(dense, "use_residual", 0, "residual Dense modules are not supported");
     for (size_t i = 0; i < 2 && !status; i++) {
         const char *name = "sentence_embedding";
         status = smol_setting_string(dense, keys[i], &name);
@@ -254,15 +245,12 @@ static smol_status read_modules(const char *folder, uint32_t hidden, struct enco
 {
     struct modules modules = {0};
     json_t *list = NULL;
-    struct json_mark *mark = &config->files[MODULES_JSON].mark;
     char *path = smol_path_join(folder, config->files[MODULES_JSON].name);
     if (!path)
         return smol_fail_memory(error, "a file name");
-    smol_status status = smol_json_load_optional(path, JSON_ARRAY, &list, mark, error);
+    smol_status status =
+        smol_json_load_optional(path, JSON_ARRAY, &list, &config->files[MODULES_JSON].mark, error);
     config->has_modules = list != NULL;
-    if (!status && mark->size > MAX_MODULES_SIZE)
-        status = smol_fail(error, SMOL_ERROR_FILE, "%s: too large (%llu bytes, at most %d)", path,
-                           (unsigned long long)mark->size, MAX_MODULES_SIZE);
     if (!status && list)
         status = take_modules(list, path, config, &modules, error);
     if (!status && modules.pooling)
@@ -279,18 +267,14 @@ static smol_status read_sentence(const char *folder, struct encoder_config *conf
                                  smol_error *error)
 {
     struct json_settings sentence = {0};
-    uint32_t lowers = 0;
     smol_status status = open_file(folder, false, config, SENTENCE_JSON, &sentence, error);
     config->has_length = !status && smol_setting(&sentence, "max_seq_length");
     if (!status)
         status = smol_setting_integer(&sentence, "max_seq_length", 1, UINT32_MAX,
                                       &config->encoder.max_length);
     if (!status)
-        status = smol_setting_flag(&sentence, "do_lower_case", &lowers);
-    if (!status && lowers)
-        status = smol_setting_fail(&sentence, SMOL_ERROR_UNSUPPORTED, "do_lower_case",
-                                   smol_setting(&sentence, "do_lower_case"),
-                                   "only the tokenizer may change the case");
+        status = smol_setting_demand(&sentence, "do_lower_case", 0,
+                                     "only the tokenizer may change the case");
     smol_settings_close(&sentence);
     return status;
 }

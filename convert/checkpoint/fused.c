@@ -1,8 +1,6 @@
 /* Splits fused tensors, see fused.h. Later steps see only the parts. */
 #include "convert/checkpoint/fused.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,8 +131,6 @@ static smol_status check_shape(const struct split *split, const struct safetenso
     bool turned = parts->fusion == FUSION_TURNED || conv;
     uint64_t rows = turned ? layout->cols : total, wanted[3];
     unsigned rank = 0;
-    char text[64];
-    size_t length = 0;
     if (parts->of_experts)
         wanted[rank++] = n_stacks;
     wanted[rank++] = rows;
@@ -142,14 +138,7 @@ static smol_status check_shape(const struct split *split, const struct safetenso
         wanted[rank++] = 1;
     if (!is_vector)
         wanted[rank++] = turned ? total : layout->cols;
-    if (fused->rank == rank && memcmp(fused->shape, wanted, rank * sizeof *wanted) == 0)
-        return SMOL_OK;
-    for (unsigned i = 0; i < rank; i++)
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%" PRIu64, i ? ", " : "",
-                                   wanted[i]);
-    return smol_fail(split->error, SMOL_ERROR_DAMAGED,
-                     "%s: tensor %s has a shape other than the [%s] that config.json calls for",
-                     fused->path, fused->name, text);
+    return smol_checkpoint_check_shape(fused, wanted, rank, split->error);
 }
 
 /* Finds a tensor whose name may lack the family's prefix. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/memory.h"
 #include "common/utf8.h"
 
 /* The limits that the format or its tools set. */
@@ -169,27 +170,11 @@ static smol_status take_pair(struct input *in, struct gguf_value *value)
             return smol_fail(in->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: %.*s is a list of lists, which no key of a model needs: download "
                              "another file",
-                             in->reader->path, (int)(value->key.size < 64 ? value->key.size : 64),
-                             value->key.data);
+                             in->reader->path, gguf_shown(value->key), value->key.data);
         if (!status)
             status = take_number(in, 8, &value->n);
     }
     return status ? status : take_items(in, value);
-}
-
-/* Makes room for one more item of `size` bytes after the first `n` of a table of `most`. */
-static smol_status grow(const struct input *in, void *table, size_t n, uint64_t most, size_t size)
-{
-    enum { FIRST = 64 };
-    void **items = table;
-    if (n > 0 && (n < FIRST || (n & (n - 1)) != 0))
-        return SMOL_OK;
-    uint64_t room = n < FIRST ? FIRST : (uint64_t)n * 2;
-    void *larger = realloc(*items, (size_t)((room < most ? room : most) * size));
-    if (!larger)
-        return smol_fail_memory(in->error, "the tables of a GGUF file");
-    *items = larger;
-    return SMOL_OK;
 }
 
 static int compare_texts(struct gguf_text a, struct gguf_text b)
@@ -206,12 +191,15 @@ static int compare_keys(const void *a, const void *b)
 
 static smol_status take_pairs(struct input *in, uint64_t n, struct gguf *gguf)
 {
+    size_t room = 0;
     if (n > left(in) / LEAST_PAIR)
         return fail_at(in, "the file has fewer bytes than its number of keys needs");
     for (; gguf->n_values < n; gguf->n_values++) {
-        smol_status status = grow(in, &gguf->values, gguf->n_values, n, sizeof *gguf->values);
-        if (!status)
-            status = take_pair(in, &gguf->values[gguf->n_values]);
+        void *values = smol_grow(gguf->values, gguf->n_values, &room, sizeof *gguf->values);
+        if (!values)
+            return smol_fail_memory(in->error, "the keys of a GGUF file");
+        gguf->values = values;
+        smol_status status = take_pair(in, &gguf->values[gguf->n_values]);
         if (status)
             return status;
     }
@@ -221,8 +209,7 @@ static smol_status take_pairs(struct input *in, uint64_t n, struct gguf *gguf)
         if (compare_keys(&gguf->values[i - 1], &gguf->values[i]) == 0)
             return smol_fail(in->error, SMOL_ERROR_DAMAGED,
                              "%s: key %.*s appears twice: use another file", in->reader->path,
-                             (int)(gguf->values[i].key.size < 64 ? gguf->values[i].key.size : 64),
-                             gguf->values[i].key.data);
+                             gguf_shown(gguf->values[i].key), gguf->values[i].key.data);
     return SMOL_OK;
 }
 
@@ -299,23 +286,25 @@ static smol_status take_tensor(struct input *in, struct safetensors_tensor *tens
 
 static smol_status take_tensors(struct input *in, uint64_t n, struct safetensors *reader)
 {
-    enum { ROOM = GGUF_MAX_NAME + 1 };
+    enum { NAME = GGUF_MAX_NAME + 1 };
+    size_t room = 0, room_of_names = 0;
     if (n > left(in) / LEAST_TENSOR)
         return fail_at(in, "the file has fewer bytes than its number of tensors needs");
     for (; reader->n_tensors < n; reader->n_tensors++) {
         size_t i = reader->n_tensors;
-        smol_status status = grow(in, &reader->tensors, i, n, sizeof *reader->tensors);
-        if (!status)
-            status = grow(in, &reader->names, i, n, ROOM);
-        if (status)
-            return status;
+        void *tensors = smol_grow(reader->tensors, i, &room, sizeof *reader->tensors);
+        reader->tensors = tensors ? tensors : reader->tensors;
+        void *names = smol_grow(reader->names, i, &room_of_names, NAME);
+        reader->names = names ? names : reader->names;
+        if (!tensors || !names)
+            return smol_fail_memory(in->error, "the tensors of a GGUF file");
         reader->tensors[i] = (struct safetensors_tensor){0};
-        status = take_tensor(in, &reader->tensors[i], reader->names + i * ROOM);
+        smol_status status = take_tensor(in, &reader->tensors[i], reader->names + i * NAME);
         if (status)
             return status;
     }
     for (size_t i = 0; i < n; i++) /* the names may have moved */
-        reader->tensors[i].name = reader->names + i * ROOM;
+        reader->tensors[i].name = reader->names + i * NAME;
     return SMOL_OK;
 }
 
@@ -363,10 +352,10 @@ static smol_status place_tensors(const struct input *in, uint64_t alignment,
         qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
     for (size_t i = 0; i < reader->n_tensors; i++) {
         struct safetensors_tensor *tensor = &reader->tensors[i];
-        uint64_t due;
-        if (!align(filled, alignment, &due) || tensor->begin < due)
+        uint64_t expected;
+        if (!align(filled, alignment, &expected) || tensor->begin < expected)
             return fail_tensor(in, tensor, "overlaps the one before it, or is not aligned");
-        if (tensor->begin > due)
+        if (tensor->begin > expected)
             return fail_tensor(in, tensor, "leaves a gap before it");
         if (!range_within(tensor->begin, tensor->size, size - start))
             return smol_fail(in->error, SMOL_ERROR_DAMAGED,
@@ -507,8 +496,9 @@ bool smol_gguf_flag(const struct gguf_value *value, bool *flag)
 
 struct gguf_text smol_gguf_string(const struct gguf_value *value)
 {
-    const uint8_t *at = value->data;
-    return value->type == GGUF_STRING ? smol_gguf_next(value, &at) : (struct gguf_text){"", 0};
+    const uint8_t *at = value ? value->data : NULL;
+    return value && value->type == GGUF_STRING ? smol_gguf_next(value, &at)
+                                               : (struct gguf_text){"", 0};
 }
 
 struct gguf_text smol_gguf_next(const struct gguf_value *value, const uint8_t **at)

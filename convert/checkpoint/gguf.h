@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/error.h"
 #include "convert/checkpoint/safetensors.h"
@@ -34,6 +35,17 @@ struct gguf_text {
     const char *data;
     uint64_t size;
 };
+
+static inline bool gguf_text_is(struct gguf_text text, const char *wanted)
+{
+    return text.size == strlen(wanted) && memcmp(text.data, wanted, text.size) == 0;
+}
+
+/* Returns how many bytes of a text a message shows, for %.*s. */
+static inline int gguf_shown(struct gguf_text text)
+{
+    return text.size < 64 ? (int)text.size : 64;
+}
 
 struct gguf_value {
     struct gguf_text key; /* UTF-8 without NUL */
@@ -78,7 +90,7 @@ bool smol_gguf_flag(const struct gguf_value *value, bool *flag);
 /* Reads item `i` of a list, as smol_gguf_integer does. */
 bool smol_gguf_integer_at(const struct gguf_value *value, uint64_t i, uint64_t *integer);
 
-/* Returns the text of a string. Its size is 0 for a value of another type. */
+/* Returns the text of a string. Its size is 0 for a value of another type, and for NULL. */
 struct gguf_text smol_gguf_string(const struct gguf_value *value);
 
 /* Returns the string at *at and moves *at to the next one. *at starts as value->data, and the value

@@ -160,10 +160,9 @@ static bool has_shared_mlp(const struct gguf *gguf)
 
 const struct gguf_arch *smol_gguf_arch(const struct gguf *gguf)
 {
-    const struct gguf_value *value = smol_gguf_find(gguf, "general.architecture");
-    const struct gguf_text text = value ? smol_gguf_string(value) : (struct gguf_text){"", 0};
+    const struct gguf_text text = smol_gguf_string(smol_gguf_find(gguf, "general.architecture"));
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
-        if (text.size == strlen(archs[i].name) && memcmp(text.data, archs[i].name, text.size) == 0)
+        if (gguf_text_is(text, archs[i].name))
             return has_shared_mlp(gguf) && strcmp(archs[i].name, granite_shared.name) == 0
                        ? &granite_shared
                        : &archs[i];
@@ -211,7 +210,7 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family)
         family->norm_offset = 0;
 }
 
-/* Returns what find_pattern does, of these names. */
+/* Searches one list of names for find_pattern. */
 static const char *find_in(const struct gguf_name *names, const struct family *family,
                            const char *name, struct tensor_key *key)
 {
@@ -304,7 +303,7 @@ static struct value_heads read_value_heads(const struct gguf *gguf, const struct
     };
     if (arch->order != ORDER_TILED || heads.n == 0 || heads.groups == 0 ||
         heads.n % heads.groups != 0 || inner == 0 || inner % heads.n != 0)
-        return (struct value_heads){0}; /* what cannot be is refused later */
+        return (struct value_heads){0}; /* impossible sizes are refused later */
     heads.width = (uint32_t)(inner / heads.n);
     heads.before = (uint32_t)(2 * heads.groups * key);
     return heads;
@@ -397,25 +396,5 @@ void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader)
         restore_shape(key.role, tensor);
         mark_tiling(key.role, &values, tensor);
         smol_checkpoint_format(pattern, key, (char *)(uintptr_t)tensor->name);
-    }
-}
-
-void smol_describe_quantized(const struct safetensors *all, char text[QUANTIZED_TEXT])
-{
-    size_t counts[N_ELEMENT_DTYPES] = {0}, n = 0, length;
-    for (size_t i = 0; i < all->n_tensors; i++) {
-        counts[all->tensors[i].dtype]++;
-        n += smol_element_block(all->tensors[i].dtype).elements > 1;
-    }
-    if (n == 0)
-        return;
-    length = (size_t)snprintf(text, QUANTIZED_TEXT, "%zu of %zu tensors", n, all->n_tensors);
-    const char *before = ": ";
-    for (unsigned i = N_SAFETENSORS_DTYPES; i < N_ELEMENT_DTYPES; i++) {
-        if (counts[i] == 0)
-            continue;
-        length += (size_t)snprintf(text + length, QUANTIZED_TEXT - length, "%s%zu %s", before,
-                                   counts[i], smol_element_name((enum safetensors_dtype)i));
-        before = ", ";
     }
 }

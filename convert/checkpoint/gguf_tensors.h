@@ -38,9 +38,4 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family);
  * supported. */
 void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader);
 
-/* Writes "211 of 272 tensors: 166 Q5_0, 45 Q4_K": the tensors that were quantized already. Writes
- * nothing if there are none. */
-enum { QUANTIZED_TEXT = 256 };
-void smol_describe_quantized(const struct safetensors *all, char text[QUANTIZED_TEXT]);
-
 #endif

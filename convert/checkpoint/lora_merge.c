@@ -26,8 +26,8 @@ static void add_products(const struct lora_pair *pair, const struct safetensors_
     }
 }
 
-/* Does the same where rows are inputs: of the whole that a base is a part of, or as old versions of
- * PEFT have stacks of experts. */
+/* Works like add_products for a base whose rows are inputs: a part that `swaps`, or experts stacked
+ * as PEFT below 0.19.1 stacks them. */
 static void add_swapped(const struct lora_pair *pair, const struct safetensors_tensor *base,
                         uint64_t row, uint64_t n, uint64_t col, uint64_t width,
                         double (*sums)[MERGED_STRIP])

@@ -73,7 +73,7 @@ static smol_status check_choice(const struct json_settings *file, const char *ke
 
 /* Checks init_lora_weights. Some initializations change the base model's weights, even on
  * loading. */
-static smol_status check_beginning(const struct json_settings *file)
+static smol_status check_initialization(const struct json_settings *file)
 {
     static const char *const harmless[] = {"gaussian", "orthogonal", "eva", NULL};
     if (json_is_boolean(smol_setting(file, "init_lora_weights")))
@@ -151,7 +151,7 @@ smol_status smol_lora_settings_read(const char *folder, struct lora_settings *s,
     if (!status)
         status = check_choice(file, "bias", biases);
     if (!status)
-        status = check_beginning(file);
+        status = check_initialization(file);
     if (!status)
         status = smol_setting_integer(file, "r", 1, LORA_MAX_RANK, &s->rank);
     if (!status)

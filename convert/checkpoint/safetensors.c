@@ -105,13 +105,14 @@ static smol_status refuse_foreign(const struct safetensors *reader, smol_error *
                      reader->path, SAFETENSORS_MAX_HEADER);
 }
 
-static smol_status fail_truncated(const struct safetensors *reader, uint64_t due, smol_error *error)
+static smol_status fail_truncated(const struct safetensors *reader, uint64_t expected,
+                                  smol_error *error)
 {
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: truncated: %llu of %llu bytes are missing (file ends at byte %zu): "
                      "download it again",
-                     reader->path, (unsigned long long)(due - reader->file.size),
-                     (unsigned long long)due, reader->file.size);
+                     reader->path, (unsigned long long)(expected - reader->file.size),
+                     (unsigned long long)expected, reader->file.size);
 }
 
 static smol_status check_frame(const struct safetensors *reader, uint64_t *header_size,
@@ -391,7 +392,7 @@ smol_status smol_safetensors_index(struct safetensors *reader, smol_error *error
 
 /* Computes the number of bytes that the shape and dtype require. Returns false if it overflows or
  * is not whole. */
-static bool bytes_due(const struct safetensors_tensor *tensor, uint64_t *bytes)
+static bool expected_bytes(const struct safetensors_tensor *tensor, uint64_t *bytes)
 {
     uint64_t bits = 1;
     for (unsigned i = 0; i < tensor->rank; i++)
@@ -424,7 +425,7 @@ static smol_status check_place(const struct safetensors *reader, struct safetens
         return fail_place(reader, tensor, "overlaps the one before it", error);
     if (tensor->begin > *filled)
         return fail_place(reader, tensor, "leaves a gap before it", error);
-    if (!bytes_due(tensor, &bytes))
+    if (!expected_bytes(tensor, &bytes))
         return fail_place(reader, tensor,
                           "has a shape that does not fill whole bytes, or exceeds 2^61 bytes",
                           error);
@@ -440,7 +441,7 @@ static smol_status check_place(const struct safetensors *reader, struct safetens
  * the length of the file last, to distinguish a truncated download from a damaged header. */
 static smol_status check_places(struct safetensors *reader, uint64_t header_size, smol_error *error)
 {
-    uint64_t filled = 0, due;
+    uint64_t filled = 0, expected;
     if (reader->n_tensors > 1) /* qsort requires a valid pointer, even for no elements */
         qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
     for (size_t i = 0; i < reader->n_tensors; i++) {
@@ -448,16 +449,16 @@ static smol_status check_places(struct safetensors *reader, uint64_t header_size
         if (status)
             return status;
     }
-    if (!checked_add(PREFIX_SIZE + header_size, filled, &due))
-        due = UINT64_MAX;
-    if (due > reader->file.size)
-        return fail_truncated(reader, due, error);
-    if (due < reader->file.size)
+    if (!checked_add(PREFIX_SIZE + header_size, filled, &expected))
+        expected = UINT64_MAX;
+    if (expected > reader->file.size)
+        return fail_truncated(reader, expected, error);
+    if (expected < reader->file.size)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: %llu bytes after the last tensor (byte %llu): "
                          "download the file again",
-                         reader->path, (unsigned long long)(reader->file.size - due),
-                         (unsigned long long)due);
+                         reader->path, (unsigned long long)(reader->file.size - expected),
+                         (unsigned long long)expected);
     return SMOL_OK;
 }
 

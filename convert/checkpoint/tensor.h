@@ -22,6 +22,12 @@ static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, ui
     return row / length * tensor->run_step + before + row % length;
 }
 
+/* Returns whether the elements are the weights, stored row by row. */
+static inline bool tensor_is_plain(const struct safetensors_tensor *tensor)
+{
+    return tensor->run == 0 && tensor->heads.size == 0 && !tensor->negated_exp;
+}
+
 /* Does what tensor_widen does, for tensors that have blocks, whose rows are not stored one after
  * the other, or whose elements are a function of the weights. */
 void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
@@ -33,8 +39,7 @@ void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start,
 static inline void tensor_widen(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                                 float *out)
 {
-    if (tensor->run > 0 || tensor->heads.size > 0 || tensor->negated_exp ||
-        smol_element_block(tensor->dtype).elements > 1)
+    if (!tensor_is_plain(tensor) || smol_element_block(tensor->dtype).elements > 1)
         smol_tensor_decode(tensor, start, n, out);
     else
         element_widen(tensor->dtype, tensor->data, start, n, out);

@@ -84,7 +84,7 @@ static smol_status settle_dtype(struct convert_settings *settings, smol_error *e
         options->goal = (struct goal){GOAL_BITS, (double)settings->bits};
     if (settings->max_kl > 0)
         options->goal = (struct goal){GOAL_KL, (double)settings->max_kl};
-    if (options->goal.kind && !names_stats(&options->source))
+    if (options->goal.kind && !names_stats(options->source.calibration))
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--size, --bits and --max-kl need statistics of the model: make them with "
                          "smolrun calibrate and give --calibration STATS");

@@ -20,11 +20,6 @@ static bool arch_is(const struct maker *m, const char *name)
     return strcmp(m->arch->name, name) == 0;
 }
 
-static void put_integer(struct maker *m, const char *key, uint64_t value)
-{
-    smol_maker_put(m, m->object, key, json_integer((json_int_t)value));
-}
-
 /* --- layers that attend ------------------------------------------------------------------- */
 
 static const struct mixed_arch *find_mixed(const struct maker *m)
@@ -45,7 +40,7 @@ static smol_status check_heads(const struct maker *m, const struct gguf_value *l
     if (list->n != layers)
         return smol_fail(m->error, SMOL_ERROR_DAMAGED,
                          "%s: %.*s has %llu numbers for %llu layers: download the file again",
-                         m->gguf->path, smol_maker_shown(list->key), list->key.data,
+                         m->gguf->path, gguf_shown(list->key), list->key.data,
                          (unsigned long long)list->n, (unsigned long long)layers);
     for (uint64_t i = 0; i < list->n; i++) {
         if (!smol_gguf_integer_at(list, i, &heads) || heads > UINT32_MAX)
@@ -53,8 +48,7 @@ static smol_status check_heads(const struct maker *m, const struct gguf_value *l
         if ((heads == 0 && !may_lack) || (heads > 0 && *n > 0 && heads != *n))
             return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: %.*s differs between layers, which is not supported in %s",
-                             m->gguf->path, smol_maker_shown(list->key), list->key.data,
-                             m->arch->name);
+                             m->gguf->path, gguf_shown(list->key), list->key.data, m->arch->name);
         *n = heads ? heads : *n;
     }
     return SMOL_OK;
@@ -73,7 +67,7 @@ static smol_status take_further(struct maker *m, uint64_t *further)
                          "%s: %s.nextn_predict_layers %llu must be below %s.block_count %llu",
                          m->gguf->path, m->arch->name, (unsigned long long)*further, m->arch->name,
                          (unsigned long long)layers);
-    put_integer(m, "num_hidden_layers", layers - *further);
+    smol_maker_put_integer(m, "num_hidden_layers", layers - *further);
     return SMOL_OK;
 }
 
@@ -91,13 +85,12 @@ static smol_status take_attending(struct maker *m)
         return status;
     if (is_list && heads == 0) /* no layer attends, which is refused later */
         heads = query_heads;
-    put_integer(m, "num_key_value_heads", heads);
+    smol_maker_put_integer(m, "num_key_value_heads", heads);
     if (!mixed || !is_list || value->n > MODEL_MAX_LAYERS) /* so many are refused later */
         return SMOL_OK;
     json_t *types = json_array();
     for (uint64_t i = 0; i < value->n && smol_gguf_integer_at(value, i, &heads); i++)
-        if (json_array_append_new(types, json_string(heads ? mixed->attention : mixed->state)))
-            m->failed = true;
+        smol_maker_append(m, types, json_string(heads ? mixed->attention : mixed->state));
     smol_maker_put(m, m->object, "layer_types", types);
     return SMOL_OK;
 }
@@ -116,7 +109,7 @@ static smol_status put_width(struct maker *m, const char *setting, const char *k
                          "%s: %s.ssm.inner_size %llu must be a multiple of %s.%s %llu",
                          m->gguf->path, m->arch->name, (unsigned long long)width, m->arch->name,
                          key, (unsigned long long)n);
-    put_integer(m, setting, width / n);
+    smol_maker_put_integer(m, setting, width / n);
     return SMOL_OK;
 }
 
@@ -142,9 +135,8 @@ static smol_status take_delta(struct maker *m, uint64_t further)
         return smol_maker_fail_value(m, list, "a list of a flag for each layer");
     json_t *types = json_array();
     for (uint64_t i = 0; i < layers && i <= MODEL_MAX_LAYERS; i++) /* more are refused later */
-        if (json_array_append_new(
-                types, json_string(list->data[i] ? "linear_attention" : "full_attention")))
-            m->failed = true;
+        smol_maker_append(m, types,
+                          json_string(list->data[i] ? "linear_attention" : "full_attention"));
     smol_maker_put(m, m->object, "layer_types", types);
     return SMOL_OK;
 }
@@ -177,7 +169,8 @@ static smol_status take_shared(struct maker *m)
     smol_status status = smol_maker_integer(m, "expert_shared_feed_forward_length", &width);
     if (width == 0)
         width = smol_maker_setting(m, "intermediate_size");
-    put_integer(m, arch_is(m, "granite") ? "intermediate_size" : "shared_intermediate_size", width);
+    smol_maker_put_integer(
+        m, arch_is(m, "granite") ? "intermediate_size" : "shared_intermediate_size", width);
     return status;
 }
 

@@ -1,9 +1,11 @@
-/* See maker.h. */
+/* Makes JSON objects from keys, see maker.h. */
 #include "convert/gguf/maker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/utf8.h"
 
 struct maker smol_maker(const struct gguf *gguf, struct json_settings *settings, smol_error *error)
 {
@@ -23,15 +25,28 @@ smol_status smol_maker_finish(const struct maker *m, smol_status status)
 {
     if (status || !m->failed)
         return status;
+    if (!m->bad_text)
+        return smol_fail_memory(m->error, "the settings of a GGUF file");
     return smol_fail(m->error, SMOL_ERROR_DAMAGED,
-                     "%s: a text of its tokenizer or template is not UTF-8, or memory ran out: "
-                     "download the file again",
+                     "%s: a text of its tokenizer or template is not UTF-8: download the file "
+                     "again",
                      m->gguf->path);
 }
 
 void smol_maker_put(struct maker *m, json_t *object, const char *key, json_t *value)
 {
     if (json_object_set_new(object, key, value))
+        m->failed = true;
+}
+
+void smol_maker_put_integer(struct maker *m, const char *key, uint64_t value)
+{
+    smol_maker_put(m, m->object, key, json_integer((json_int_t)value));
+}
+
+void smol_maker_append(struct maker *m, json_t *list, json_t *value)
+{
+    if (json_array_append_new(list, value))
         m->failed = true;
 }
 
@@ -55,10 +70,18 @@ uint64_t smol_maker_setting(const struct maker *m, const char *key)
     return (uint64_t)json_integer_value(json_object_get(m->object, key));
 }
 
+void smol_maker_refuse_text(struct maker *m, struct gguf_text text)
+{
+    m->failed = true;
+    if (smol_utf8_well_formed((const uint8_t *)text.data, text.size) < text.size)
+        m->bad_text = true;
+}
+
 json_t *smol_maker_text(struct maker *m, struct gguf_text text)
 {
     json_t *string = json_stringn(text.data, text.size);
-    m->failed = m->failed || !string;
+    if (!string)
+        smol_maker_refuse_text(m, text);
     return string;
 }
 
@@ -85,11 +108,6 @@ struct gguf_text smol_maker_token(const struct maker *m, uint64_t id)
     return text;
 }
 
-int smol_maker_shown(struct gguf_text text)
-{
-    return (int)(text.size < 64 ? text.size : 64);
-}
-
 smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value *value,
                                   const char *expected)
 {
@@ -97,13 +115,13 @@ smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value
     uint64_t integer;
     char found[80];
     if (value->type == GGUF_STRING)
-        snprintf(found, sizeof found, "\"%.*s\"", smol_maker_shown(text), text.data);
+        snprintf(found, sizeof found, "\"%.*s\"", gguf_shown(text), text.data);
     else if (smol_gguf_integer(value, &integer))
         snprintf(found, sizeof found, "%llu", (unsigned long long)integer);
     else
         snprintf(found, sizeof found, "%s", value->type == GGUF_ARRAY ? "a list" : "another value");
     return smol_fail(m->error,
                      value->type == GGUF_STRING ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED,
-                     "%s: %.*s must be %s, found %s", m->gguf->path, smol_maker_shown(value->key),
+                     "%s: %.*s must be %s, found %s", m->gguf->path, gguf_shown(value->key),
                      value->key.data, expected, found);
 }

@@ -14,7 +14,7 @@ struct maker {
     const struct gguf_arch *arch;    /* NULL: not supported */
     json_t *object;                  /* owned by the settings */
     const struct gguf_value *tokens; /* the texts of tokens, a list of strings; NULL: none */
-    bool failed;                     /* memory ran out, or a text is not UTF-8 */
+    bool failed, bad_text;           /* memory ran out, or a text is not UTF-8 */
     smol_error *error;
 };
 
@@ -26,6 +26,15 @@ smol_status smol_maker_finish(const struct maker *m, smol_status status);
 
 /* Sets a member of an object, and takes ownership of `value`. NULL for either is noticed. */
 void smol_maker_put(struct maker *m, json_t *object, const char *key, json_t *value);
+
+/* Sets a member of m->object. */
+void smol_maker_put_integer(struct maker *m, const char *key, uint64_t value);
+
+/* Adds to a list, and takes ownership of `value`. NULL for either is noticed. */
+void smol_maker_append(struct maker *m, json_t *list, json_t *value);
+
+/* Notices that JSON could not take a text. */
+void smol_maker_refuse_text(struct maker *m, struct gguf_text text);
 
 /* Returns a new string, or NULL for a text that JSON cannot hold, which is noticed. */
 json_t *smol_maker_text(struct maker *m, struct gguf_text text);
@@ -49,9 +58,6 @@ struct gguf_text smol_maker_token(const struct maker *m, uint64_t id);
 /* Reports a value that is not `expected`. */
 smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value *value,
                                   const char *expected);
-
-/* Returns how many bytes of a text a message shows, for %.*s. */
-int smol_maker_shown(struct gguf_text text);
 
 /* layers.c: reads the keys that tell how layers differ from Llama's, such as states in place of
  * attention and experts. Adds to the object, which has the settings that one key states, those that

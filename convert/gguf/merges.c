@@ -1,4 +1,4 @@
-/* See maker.h. */
+/* Merges of a SentencePiece tokenizer from its scores, see maker.h. */
 #include "convert/gguf/maker.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "convert/checkpoint/gguf_tensors.h"
@@ -174,13 +173,13 @@ static smol_status take_key(struct maker *m, size_t i, const struct gguf_value *
 static smol_status take_known_key(struct maker *m, const struct gguf_value *value)
 {
     size_t prefix = strlen(m->arch->name) + 1;
+    const struct gguf_text key = {value->key.data + prefix, value->key.size - prefix};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (keys[i].archs & bit_of(m->arch) && value->key.size - prefix == strlen(keys[i].key) &&
-            memcmp(value->key.data + prefix, keys[i].key, value->key.size - prefix) == 0)
+        if (keys[i].archs & bit_of(m->arch) && gguf_text_is(key, keys[i].key))
             return take_key(m, i, value);
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: key %.*s is not supported: convert the original checkpoint",
-                     m->gguf->path, smol_maker_shown(value->key), value->key.data);
+                     m->gguf->path, gguf_shown(value->key), value->key.data);
 }
 
 static smol_status take_keys(struct maker *m)
@@ -259,7 +258,7 @@ static smol_status take_head(struct maker *m)
                          "supported: convert the original checkpoint",
                          m->gguf->path);
     if (size > 0)
-        smol_maker_put(m, m->object, "head_dim", json_integer((json_int_t)size));
+        smol_maker_put_integer(m, "head_dim", size);
     if (may_rotate_part && size > 0) { /* its product with the size is rounded down */
         double factor = (double)rotating / (double)size;
         smol_maker_put(m, m->object, "partial_rotary_factor",
@@ -291,32 +290,27 @@ static smol_status take_unstated(struct maker *m)
         bool largest = layers == (strcmp(m->arch->name, "gemma2") == 0 ? 46 : 62);
         uint64_t scalar = largest ? smol_maker_setting(m, "hidden_size") / heads
                                   : smol_maker_setting(m, "head_dim");
-        smol_maker_put(m, m->object, "query_pre_attn_scalar", json_integer((json_int_t)scalar));
+        smol_maker_put_integer(m, "query_pre_attn_scalar", scalar);
     }
     return status;
 }
 
 /* --- rotary embedding --------------------------------------------------------------------- */
 
-static bool text_is(const struct gguf_value *value, const char *text)
-{
-    const struct gguf_text found = smol_gguf_string(value);
-    return found.size == strlen(text) && memcmp(found.data, text, found.size) == 0;
-}
-
 static smol_status take_scaling(struct maker *m)
 {
     const struct gguf_value *type = smol_maker_find(m, "rope.scaling.type"), *value;
+    const struct gguf_text name = smol_gguf_string(type);
     uint64_t original = 0;
     double factor = 0;
     json_t *scaling;
-    if (!type || text_is(type, "none"))
+    if (!type || gguf_text_is(name, "none"))
         return SMOL_OK;
-    bool yarn = text_is(type, "yarn");
-    if (!yarn && !text_is(type, "linear"))
+    bool yarn = gguf_text_is(name, "yarn");
+    if (!yarn && !gguf_text_is(name, "linear"))
         return smol_maker_fail_value(m, type, "none, linear or yarn");
     value = smol_maker_find(m, "rope.scaling.factor");
-    if (value && !smol_gguf_real(value, &factor))
+    if (value && (!smol_gguf_real(value, &factor) || !isfinite(factor)))
         return smol_maker_fail_value(m, value, "a number");
     smol_status status = smol_maker_integer(m, "rope.scaling.original_context_length", &original);
     if (status)
@@ -329,23 +323,28 @@ static smol_status take_scaling(struct maker *m)
     return SMOL_OK;
 }
 
+static double factor_at(const struct safetensors_tensor *factors, uint64_t i)
+{
+    float value;
+    memcpy(&value, factors->data + i * sizeof value, sizeof value);
+    return (double)value;
+}
+
 /* Finds a list of factors, (n) of f32. *factors is NULL if there is none. */
 static smol_status find_factors(const struct maker *m, const struct safetensors *tensors,
                                 const char *name, const struct safetensors_tensor **factors)
 {
     const struct safetensors_tensor *found = smol_safetensors_find(tensors, name);
     *factors = found;
-    if (!found || (found->rank == 1 && found->dtype == ST_F32 && found->shape[0] <= MAX_HEAD_DIM))
-        return SMOL_OK;
-    return smol_fail(m->error, SMOL_ERROR_DAMAGED, "%s: tensor %s must be a short list of F32",
-                     m->gguf->path, name);
-}
-
-static double factor_at(const struct safetensors_tensor *factors, uint64_t i)
-{
-    float value;
-    memcpy(&value, factors->data + i * sizeof value, sizeof value);
-    return (double)value;
+    bool good =
+        !found || (found->rank == 1 && found->dtype == ST_F32 && found->shape[0] <= MAX_HEAD_DIM);
+    for (uint64_t i = 0; found && good && i < found->shape[0]; i++)
+        good = isfinite(factor_at(found, i));
+    return good ? SMOL_OK
+                : smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                            "%s: tensor %s must be a list of at most %d finite numbers in F32: "
+                            "download the file again",
+                            m->gguf->path, name, MAX_HEAD_DIM);
 }
 
 /* Returns the factor of pair `i` of `n` by Llama 3's rule, with its published settings. */
@@ -367,15 +366,20 @@ static smol_status take_llama3(struct maker *m, const struct safetensors *tensor
     smol_status status = find_factors(m, tensors, "rope_freqs.weight", &factors);
     if (status || !factors)
         return status;
+    if (json_object_get(m->object, "rope_scaling"))
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: rope_freqs.weight and rope.scaling.type are both set: convert the "
+                         "original checkpoint",
+                         m->gguf->path);
     uint64_t n = factors->shape[0];
     double theta = json_real_value(json_object_get(m->object, "rope_theta"));
     double factor = factor_at(factors, n - 1);
-    bool follows = n == smol_maker_setting(m, "head_dim") / 2 && isfinite(factor) && factor >= 1;
+    bool follows = n == smol_maker_setting(m, "head_dim") / 2 && factor >= 1;
     for (uint64_t i = 0; i < n && follows; i++) {
-        double due = llama3_factor(theta, factor, i, n), found = factor_at(factors, i);
-        follows = fabs(found - due) <= 1e-4 * due;
+        double expected = llama3_factor(theta, factor, i, n);
+        follows = fabs(factor_at(factors, i) - expected) <= 1e-4 * expected;
     }
-    if (!follows || json_object_get(m->object, "rope_scaling"))
+    if (!follows)
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: the factors in rope_freqs.weight do not follow Llama 3's rule: "
                          "convert the original checkpoint",
@@ -391,8 +395,7 @@ static json_t *list_factors(struct maker *m, const struct safetensors_tensor *fa
 {
     json_t *list = json_array();
     for (uint64_t i = 0; i < factors->shape[0]; i++)
-        if (json_array_append_new(list, json_real(factor_at(factors, i))))
-            m->failed = true; /* also a value that is not finite: JSON has none */
+        smol_maker_append(m, list, json_real(factor_at(factors, i)));
     return list;
 }
 
@@ -425,8 +428,8 @@ static smol_status take_sections(struct maker *m)
     bool valid = list && list->type == GGUF_ARRAY && (list->n == 3 || list->n == 4);
     for (uint64_t i = 0; valid && i < list->n; i++) {
         valid = smol_gguf_integer_at(list, i, &n) && n <= UINT32_MAX && (i < 3 || n == 0);
-        if (i < 3 && json_array_append_new(sections, json_integer((json_int_t)n)))
-            m->failed = true;
+        if (i < 3)
+            smol_maker_append(m, sections, json_integer((json_int_t)n));
     }
     if (list && valid && scaling)
         smol_maker_put(m, scaling, "mrope_section", json_incref(sections));
@@ -469,7 +472,7 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
         return smol_fail(m->error, SMOL_ERROR_DAMAGED,
                          "%s: tensor token_embd.weight is missing: download the file again",
                          m->gguf->path);
-    smol_maker_put(m, m->object, "vocab_size", json_integer((json_int_t)embed->shape[0]));
+    smol_maker_put_integer(m, "vocab_size", embed->shape[0]);
     smol_maker_put(m, m->object, "tie_word_embeddings", json_boolean(tied));
     smol_maker_put(m, m->object, "tie_embedding", json_boolean(tied)); /* LFM2's name of it */
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
@@ -489,8 +492,8 @@ static smol_status take_ids(struct maker *m)
                    found ? json_integer((json_int_t)id) : json_null());
     for (size_t i = 0; i < sizeof ends / sizeof ends[0] && !status; i++) {
         status = smol_maker_token_id(m, ends[i], &id, &found);
-        if (!status && found && json_array_append_new(list, json_integer((json_int_t)id)))
-            m->failed = true;
+        if (!status && found)
+            smol_maker_append(m, list, json_integer((json_int_t)id));
     }
     smol_maker_put(m, m->object, "eos_token_id", list);
     return status;
@@ -500,7 +503,7 @@ static smol_status check_kind(struct maker *m)
 {
     const struct gguf_value *type = smol_gguf_find(m->gguf, "general.type");
     const struct gguf_value *name = smol_gguf_find(m->gguf, "general.architecture");
-    if (type && !text_is(type, "model"))
+    if (type && !gguf_text_is(smol_gguf_string(type), "model"))
         return smol_maker_fail_value(m, type, "model");
     if (!name || name->type != GGUF_STRING)
         return smol_fail(m->error, SMOL_ERROR_DAMAGED,
@@ -577,8 +580,7 @@ static void take_template(struct maker *m, json_t *list, const struct gguf_value
     json_t *entry = json_object();
     smol_maker_put(m, entry, "name", smol_maker_text(m, name));
     smol_maker_put(m, entry, "template", smol_maker_text(m, smol_gguf_string(value)));
-    if (json_array_append_new(list, entry))
-        m->failed = true;
+    smol_maker_append(m, list, entry);
 }
 
 smol_status smol_gguf_tokenizer_config(const struct gguf *gguf, struct json_settings *config,

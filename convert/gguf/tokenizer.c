@@ -3,7 +3,6 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "convert/gguf/maker.h"
 #include "convert/gguf/settings.h"
@@ -71,9 +70,9 @@ static const struct pre {
 static smol_status find_pre(const struct maker *m, const struct pre **pre)
 {
     const struct gguf_value *value = smol_gguf_find(m->gguf, "tokenizer.ggml.pre");
-    const struct gguf_text name = value ? smol_gguf_string(value) : (struct gguf_text){"", 0};
+    const struct gguf_text name = smol_gguf_string(value);
     for (size_t i = 0; i < sizeof pres / sizeof pres[0]; i++)
-        if (name.size == strlen(pres[i].name) && memcmp(name.data, pres[i].name, name.size) == 0) {
+        if (gguf_text_is(name, pres[i].name)) {
             *pre = &pres[i];
             return SMOL_OK;
         }
@@ -90,18 +89,16 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
 static void put_pre(struct maker *m, const struct pre *pre)
 {
     json_t *list = json_array();
-    if (pre->digits && json_array_append_new(
-                           list, json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1)))
-        m->failed = true;
-    if (pre->pattern &&
-        json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split",
-                                              "pattern", "Regex", pre->pattern, "behavior",
-                                              "Isolated", "invert", 0)))
-        m->failed = true;
-    if (json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
-                                              "add_prefix_space", 0, "trim_offsets", 1, "use_regex",
-                                              !pre->pattern)))
-        m->failed = true;
+    if (pre->digits)
+        smol_maker_append(m, list,
+                          json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1));
+    if (pre->pattern)
+        smol_maker_append(m, list,
+                          json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
+                                    pre->pattern, "behavior", "Isolated", "invert", 0));
+    smol_maker_append(m, list,
+                      json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
+                                "trim_offsets", 1, "use_regex", !pre->pattern));
     smol_maker_put(m, m->object, "pre_tokenizer",
                    json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list));
     if (pre->nfc)
@@ -170,16 +167,15 @@ static smol_status put_tokens(struct maker *m, const struct vocabulary_lists *li
         is_piece[id] = kind == KIND_NORMAL;
         if (kind == KIND_UNUSED)
             continue;
-        if (is_added &&
-            json_array_append_new(added, added_token(m, text, id, kind != KIND_USER_DEFINED)))
-            m->failed = true;
+        if (is_added)
+            smol_maker_append(m, added, added_token(m, text, id, kind != KIND_USER_DEFINED));
         if (json_object_getn(vocabulary, text.data, text.size))
             status = smol_fail(m->error, SMOL_ERROR_DAMAGED,
                                "%s: two tokens have the text of token %llu: use another file",
                                m->gguf->path, (unsigned long long)id);
         else if (json_object_setn_new(vocabulary, text.data, text.size,
                                       json_integer((json_int_t)id)))
-            m->failed = true;
+            smol_maker_refuse_text(m, text);
     }
     smol_maker_put(m, m->object, "added_tokens", added);
     return status;
@@ -199,9 +195,8 @@ static void append_special(struct maker *m, json_t *template, json_t *tokens, ui
 {
     json_t *text = smol_maker_text(m, smol_maker_token(m, id));
     const char *name = text ? json_string_value(text) : "";
-    if (json_array_append_new(
-            template, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", 0)))
-        m->failed = true;
+    smol_maker_append(m, template,
+                      json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", 0));
     smol_maker_put(
         m, tokens, name,
         json_pack("{s:s, s:[I], s:[s]}", "id", name, "ids", (json_int_t)id, "tokens", name));
@@ -224,9 +219,8 @@ static smol_status put_ends(struct maker *m, bool begins)
     json_t *template = json_array(), *tokens = json_object();
     if (begins && has_bos)
         append_special(m, template, tokens, bos);
-    if (json_array_append_new(template,
-                              json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0)))
-        m->failed = true;
+    smol_maker_append(m, template,
+                      json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
     if (ends && has_eos)
         append_special(m, template, tokens, eos);
     smol_maker_put(m, m->object, "post_processor",
@@ -266,8 +260,7 @@ static smol_status make_gpt2(struct maker *m, const struct vocabulary_lists *lis
     json_t *list = json_array();
     const uint8_t *at = merges->data;
     for (uint64_t i = 0; i < merges->n; i++)
-        if (json_array_append_new(list, smol_maker_text(m, smol_gguf_next(merges, &at))))
-            m->failed = true;
+        smol_maker_append(m, list, smol_maker_text(m, smol_gguf_next(merges, &at)));
     put_pre(m, pre);
     put_model(m, json_incref(vocabulary), list, true, pre->whole_words);
     return SMOL_OK;
@@ -285,16 +278,17 @@ static void put_spaces(struct maker *m, bool prefix)
     if (prefix) {
         replace = json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type",
                             "Prepend", "prepend", space, replace);
-        if (json_array_append_new(back, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip",
-                                                  "content", " ", "start", 1, "stop", 0)))
-            m->failed = true;
+        smol_maker_append(m, back,
+                          json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ",
+                                    "start", 1, "stop", 0));
     }
     smol_maker_put(m, m->object, "normalizer", replace);
     smol_maker_put(m, m->object, "decoder",
                    json_pack("{s:s, s:o}", "type", "Sequence", "decoders", back));
 }
 
-static smol_status check_pieces(const struct maker *m, const bool *is_piece)
+static smol_status check_pieces(const struct maker *m, const struct vocabulary_lists *lists,
+                                const bool *is_piece)
 {
     const uint8_t *at = m->tokens->data;
     for (uint64_t id = 0; id < m->tokens->n; id++) {
@@ -304,6 +298,10 @@ static smol_status check_pieces(const struct maker *m, const bool *is_piece)
                 m->error, SMOL_ERROR_UNSUPPORTED,
                 "%s: token %llu is longer than %d bytes: convert the original checkpoint",
                 m->gguf->path, (unsigned long long)id, GGUF_MAX_PIECE);
+        if (is_piece[id] && isnan(smol_gguf_item(lists->scores, id)))
+            return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                             "%s: the score of token %llu is not a number: download the file again",
+                             m->gguf->path, (unsigned long long)id);
     }
     return SMOL_OK;
 }
@@ -325,7 +323,7 @@ static smol_status make_llama(struct maker *m, const struct vocabulary_lists *li
         (status = read_flag(m, "tokenizer.ggml.remove_extra_whitespaces", &trims)) ||
         (status = smol_maker_token_id(m, "unknown", &unknown, &found)) ||
         (status = put_tokens(m, lists, vocabulary, is_piece)) ||
-        (status = check_pieces(m, is_piece)) || (status = put_ends(m, true)))
+        (status = check_pieces(m, lists, is_piece)) || (status = put_ends(m, true)))
         return status;
     if (trims)
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
@@ -347,9 +345,8 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
 {
     struct maker m = smol_maker(gguf, tokenizer, error);
     const struct gguf_value *kind = smol_gguf_find(gguf, "tokenizer.ggml.model");
-    const struct gguf_text name = kind ? smol_gguf_string(kind) : (struct gguf_text){"", 0};
-    bool of_bytes = name.size == 4 && memcmp(name.data, "gpt2", 4) == 0;
-    bool of_pieces = name.size == 5 && memcmp(name.data, "llama", 5) == 0;
+    const struct gguf_text name = smol_gguf_string(kind);
+    bool of_bytes = gguf_text_is(name, "gpt2"), of_pieces = gguf_text_is(name, "llama");
     struct vocabulary_lists lists = {0};
     if (!kind)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,

@@ -297,23 +297,32 @@ static void diff_format(const struct blob_header *a, const struct blob_header *b
     }
 }
 
-/* Shows the size and digest of a template. Its code would not help the reader. */
-static void show_template(const struct blob *blob, char *out)
+/* Shows the size and digest of a part, or "none" for NULL. */
+static void show_part(const void *part, size_t size, char *out)
 {
-    if (blob->template_section)
-        snprintf(out, DIFF_CELL, "%zu bytes, xxh3 %016" PRIx64, blob->n_template,
-                 smol_digest(blob->template_section, blob->n_template));
+    if (part)
+        snprintf(out, DIFF_CELL, "%zu bytes, xxh3 %016" PRIx64, size, smol_digest(part, size));
     else
         snprintf(out, DIFF_CELL, "none");
 }
 
-static void diff_template(const struct blob *a, const struct blob *b, struct diff_table *table)
+/* Compares parts whose contents would not help the reader. */
+static void diff_part(const char *name, const void *a, size_t n_a, const void *b, size_t n_b,
+                      struct diff_table *table)
 {
     char left[DIFF_CELL], right[DIFF_CELL];
-    show_template(a, left);
-    show_template(b, right);
+    show_part(a, n_a, left);
+    show_part(b, n_b, right);
     if (strcmp(left, right) != 0)
-        smol_diff_row(table, "chat template", left, right);
+        smol_diff_row(table, name, left, right);
+}
+
+/* Compares how two blobs make embeddings. */
+static void diff_embedding(const struct blob *a, const struct blob *b, struct diff_table *table)
+{
+    diff_part("encoder", a->encoder, sizeof *a->encoder, b->encoder, sizeof *b->encoder, table);
+    diff_part("embedder", a->embedder_section, a->n_embedder, b->embedder_section, b->n_embedder,
+              table);
 }
 
 void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_table *table)
@@ -325,7 +334,14 @@ void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_
     diff_inv_freq(a, b, table);
     diff_stop(a, b, table);
     diff_generation(a, b, table);
-    diff_template(a, b, table);
+    diff_part("states", &a->model->states, sizeof a->model->states, &b->model->states,
+              sizeof b->model->states, table);
+    diff_part("dense layers", a->model->experts.dense, sizeof a->model->experts.dense,
+              b->model->experts.dense, sizeof b->model->experts.dense, table);
+    if (a->header && b->header)
+        diff_embedding(a, b, table);
+    diff_part("chat template", a->template_section, a->n_template, b->template_section,
+              b->n_template, table);
 }
 
 /* --- provenance --------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/quote.h"
+#include "convert/checkpoint/tensor.h"
 #include "convert/inspect/diff.h"
 
 /* --- elements as numbers ------------------------------------------------------------------ */
@@ -157,12 +158,14 @@ static void end_line(struct listing *listing, const struct model_tensor *a,
 
 /* --- bytes -------------------------------------------------------------------------------- */
 
+/* Returns whether tensors with the same numbers have the same bytes. */
 static bool same_type(const struct model_tensor *a, const struct model_tensor *b)
 {
     if (a->tiled && b->tiled)
         return a->tiled->dtype == b->tiled->dtype &&
                (!a->levels || memcmp(a->levels, b->levels, MAX_LEVELS) == 0);
-    return a->raw && b->raw && a->raw->dtype == b->raw->dtype;
+    return a->raw && b->raw && a->raw->dtype == b->raw->dtype && tensor_is_plain(a->raw) &&
+           tensor_is_plain(b->raw);
 }
 
 static bool same_bytes(const struct model_tensor *a, const struct model_tensor *b)
@@ -211,8 +214,8 @@ static void compare_types(struct listing *listing, const struct model_tensor *a,
         return;
     }
     struct diff_values values = smol_diff_values(a, b);
-    bool same_kind = a->raw && b->raw;
-    if (!values.n_different && !same_kind)
+    bool other_type = a->raw && b->raw && a->raw->dtype != b->raw->dtype;
+    if (!values.n_different && !other_type)
         return;
     begin_line(listing, a);
     print_values(listing, a, &values);

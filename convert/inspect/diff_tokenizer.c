@@ -236,16 +236,22 @@ static bool same_scanner(const struct scanner_tables *a, const struct scanner_ta
            memcmp(a->class_blocks, b->class_blocks, (size_t)h->n_class_blocks * 256) == 0 &&
            memcmp(a->byte_classes, b->byte_classes, 256) == 0 &&
            memcmp(a->starts, b->starts, h->n_stages * row) == 0 &&
-           memcmp(a->states, b->states, h->n_states * row) == 0;
+           memcmp(a->states, b->states, h->n_states * row) == 0 &&
+           (h->n_ahead_states == 0 || memcmp(a->ahead, b->ahead, h->n_ahead_states * row) == 0);
+}
+
+static bool same_splitting(const struct tokenizer_tables *a, const struct tokenizer_tables *b)
+{
+    bool scanners = a->header.pretokenizer & b->header.pretokenizer & PRETOKENIZE_SCANNER;
+    return scanners ? same_scanner(&a->scanner, &b->scanner)
+                    : a->header.pretokenizer == b->header.pretokenizer;
 }
 
 static void diff_splitting(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
                            struct diff_table *table)
 {
     char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
-    bool scanners = a->header.pretokenizer & b->header.pretokenizer & PRETOKENIZE_SCANNER;
-    if (scanners ? !same_scanner(&a->scanner, &b->scanner)
-                 : a->header.pretokenizer != b->header.pretokenizer) {
+    if (!same_splitting(a, b)) {
         show_splitting(a, left);
         show_splitting(b, right);
         smol_diff_row(table, "splitting", left, right);
@@ -319,7 +325,7 @@ void smol_diff_tokenizer(const struct subject *a, const struct subject *b, struc
 {
     const struct tokenizer_tables *x = &a->blob->tokenizer, *y = &b->blob->tokenizer;
     diff_text(a->blob, b->blob, table);
-    if (same_tables(a, b))
+    if (same_tables(a, b) && same_splitting(x, y))
         return;
     uint64_t before = table->n;
     diff_tokens(x, y, table);

@@ -31,13 +31,13 @@ static uint64_t tensor_digest(const struct blob *blob, const struct blob_tensor 
     return smol_digest(blob->file.data + tensor->offset, tensor->size);
 }
 
-/* Returns OLD's tensor of the same role and layer if its elements are laid out in the same way, or
- * NULL. */
+/* Returns OLD's tensor of the same role, layer and expert if its elements are laid out in the same
+ * way, or NULL. */
 static const struct blob_tensor *find_namesake(const struct blob *old,
                                                const struct blob_tensor *tensor)
 {
     for (const struct blob_tensor *t = old->tensors; t < old->tensors + old->n_tensors; t++)
-        if (t->role == tensor->role && t->layer == tensor->layer)
+        if (t->role == tensor->role && t->layer == tensor->layer && t->expert == tensor->expert)
             return t->dtype == tensor->dtype && t->cols == tensor->cols ? t : NULL;
     return NULL;
 }

@@ -276,14 +276,14 @@ static smol_status go_on(struct unpacking *u, smol_error *error)
 /* Checks that the seek table matches the frames, and that the input ends after it. */
 static smol_status check_table(struct unpacking *u, smol_error *error)
 {
-    uint8_t *due = NULL, *bytes = NULL;
+    uint8_t *expected = NULL, *bytes = NULL;
     size_t size = 0, n = 0;
-    smol_status status = smol_seek_table_encode(&u->table, u->size, &due, &size, error);
+    smol_status status = smol_seek_table_encode(&u->table, u->size, &expected, &size, error);
     if (!status && !(bytes = malloc(size + 1)))
         status = smol_fail_memory(error, "the seek table");
     if (!status)
         status = smol_packed_read(&u->reader, bytes, size + 1, &n, error);
-    if (!status && memcmp(bytes, due, n < size ? n : size) != 0)
+    if (!status && memcmp(bytes, expected, n < size ? n : size) != 0)
         status = smol_fail(error, SMOL_ERROR_DAMAGED,
                            "%s: its seek table does not match its frames (offset %" PRIu64
                            "): fetch it again",
@@ -293,7 +293,7 @@ static smol_status check_table(struct unpacking *u, smol_error *error)
             smol_fail(error, SMOL_ERROR_DAMAGED, "%s: %s the seek table (offset %" PRIu64 "): %s",
                       u->reader.input.name, n < size ? "ends within" : "bytes after",
                       u->table.end + n, n < size ? "fetch the rest" : "fetch it again");
-    free(due);
+    free(expected);
     free(bytes);
     return status;
 }

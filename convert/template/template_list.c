@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/file.h"
 #include "common/memory.h"
@@ -74,25 +73,14 @@ static smol_status list_folder(const char *path, struct template_list *list, smo
     return status;
 }
 
-static smol_status look_for(const char *path, bool *found, smol_error *error)
-{
-    struct stat info;
-    *found = lstat(path, &info) == 0;
-    return *found || errno == ENOENT || errno == ENOTDIR ? SMOL_OK
-                                                         : smol_fail_errno(error, path, "look for");
-}
-
 static smol_status list_files(const char *folder, struct template_list *list, smol_error *error)
 {
     char *single = smol_path_join(folder, "chat_template.jinja");
     char *more = smol_path_join(folder, folder_name);
     smol_status status = SMOL_OK;
-    bool found = false;
     if (!single || !more)
         status = smol_fail_memory(error, "a file name");
-    else
-        status = look_for(single, &found, error);
-    if (!status && found) {
+    else if (!smol_is_missing(single)) {
         status = add(list, "default", strlen("default"), single, NULL, error);
         single = NULL;
     }

@@ -189,10 +189,3 @@ smol_status smol_model_rules_read(const json_t *root, const char *path, struct t
         return read_unigram(root, path, rules, error);
     return part_refuse(path, "model type", type, error);
 }
-
-void smol_text_rules_free(struct text_rules *rules)
-{
-    json_decref(rules->vocab);
-    free(rules->scores);
-    *rules = (struct text_rules){0};
-}

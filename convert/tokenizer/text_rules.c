@@ -2,6 +2,8 @@
  * post-processors. model_rules.c, normalizer.c and decoder.c read the rest. */
 #include "convert/tokenizer/text_rules.h"
 
+#include <stdlib.h>
+
 #include "common/utf8.h"
 
 /* --- character-level pre-tokenizers --------------------------------------------------------- */
@@ -230,4 +232,11 @@ smol_status smol_text_rules_read(const json_t *root, const char *path, struct te
     if (!status)
         status = read_around(root, path, rules, error);
     return status;
+}
+
+void smol_text_rules_free(struct text_rules *rules)
+{
+    json_decref(rules->vocab);
+    free(rules->scores);
+    *rules = (struct text_rules){0};
 }

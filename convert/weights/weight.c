@@ -1,6 +1,7 @@
 /* Tensors to convert, see weights.h. */
 #include "convert/weights/weights.h"
 
+#include "common/number.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/tensor.h"
 
@@ -55,5 +56,9 @@ struct tile_fault smol_weight_vector(const struct weight *weight, uint8_t *out)
         tensor_widen(weight->added, i % cols, 1, &added);
         values[i] += added;
     }
+    /* the factors and the added row may make an element infinite or NaN */
+    for (uint64_t i = 0; !fault.status && i < weight->layout.rows * cols; i++)
+        if (!f32_is_finite(values[i]))
+            fault = (struct tile_fault){SMOL_ERROR_NUMERIC, i, values[i], "is not finite"};
     return fault;
 }

@@ -156,6 +156,13 @@ model("an epsilon that is not a number", pair("llama.attention.layer_norm_rms_ep
       words="a number")  # fmt: skip
 model("heads of 0 [zero]", pair("llama.attention.head_count", U32, bytes(4)), pair("llama.embedding_length", U32, bytes(4)),
       words="tokenizer.ggml.model is missing", status=UNSUPPORTED)  # fmt: skip
+NAN = struct.pack("<f", float("nan"))
+model("a factor that is not a number", pair("llama.rope.scaling.type", STRING, text("linear")),
+      pair("llama.rope.scaling.factor", F32, NAN), words="llama.rope.scaling.factor must be a number")  # fmt: skip
+case("rotary factors that are not numbers",
+     assemble([ARCH, *(pair(key, *value) for key, value in NEEDED.items())],
+              (EMBED, tensor("rope_factors_long.weight", (1,), offset=32)), bytes(32) + NAN),
+     "rope_factors_long.weight must be a list of at most")  # fmt: skip
 
 GPT2 = [pair("tokenizer.ggml.model", STRING, text("gpt2")), pair("tokenizer.ggml.pre", STRING, text("gpt-2"))]
 MERGES = pair("tokenizer.ggml.merges", ARRAY, items(STRING, 1, text("a b")))
@@ -174,6 +181,8 @@ model("kinds that are bytes [type]", *GPT2, MERGES, tokens("a", "b"),
       pair("tokenizer.ggml.token_type", ARRAY, items(U8, 2, b"\1\1")), words="each of the 2 tokens")  # fmt: skip
 model("a token twice", *GPT2, MERGES, tokens("a", "a"), words="two tokens")
 model("a token that is not UTF-8", *GPT2, MERGES, tokens("a", b"\xff"), words="not UTF-8")
+model("a merge that is not UTF-8", *GPT2, tokens("a"), pair("tokenizer.ggml.merges", ARRAY, items(STRING, 1, text(b"\xff"))),
+      words="not UTF-8")  # fmt: skip
 model("bos past the end [21802]", *GPT2, MERGES, tokens("a"), pair("tokenizer.ggml.bos_token_id", U32, struct.pack("<I", 1)),
       words="the id of a token")  # fmt: skip
 model("a piece of 60000 bytes", pair("tokenizer.ggml.model", STRING, text("llama")), tokens("a", "a" * 60000),

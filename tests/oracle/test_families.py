@@ -214,7 +214,7 @@ def assert_bad_shapes_are_refused(folder, name, spoil):
         if bad is not None:
             weights[name] = bad.contiguous()
         save_file(weights, path)
-        with pytest.raises(SmolError, match=name + " (is missing|has a shape other)") as caught:
+        with pytest.raises(SmolError, match=name + " (is missing|has shape)") as caught:
             convert(folder, folder / "a.smol")
         assert caught.value.status == DAMAGED
 

@@ -429,13 +429,13 @@ BAD_LAYERS = {  # the checkpoint, what is wrong, and what the message says
     "no epsilon": ("qwen3_5", lambda w: w.kv_data[0].pop("qwen35.attention.layer_norm_rms_epsilon"), "layer_norm_rms_epsilon is missing"),
     "no shared MLP": ("qwen3_5moe", lambda w: w.kv_data[0].pop("qwen35moe.expert_shared_feed_forward_length"), "expert_shared_feed_forward_length is missing"),
     "a part of a head": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.inner_size", 95), "must be a multiple of qwen35.ssm.time_step_rank 4"),
-    "another width": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.inner_size", 92), "linear_attn.conv1d.weight has a shape"),
+    "another width": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.inner_size", 92), "linear_attn.conv1d.weight has shape"),
     "2^32 - 1 columns": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.inner_size", 2**32 - 1), "must be a multiple"),
     "0 heads of values": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.time_step_rank", 0), "must be a multiple"),
     "0 heads of keys": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.group_count", 0), "linear_num_key_heads"),
     "3 heads of keys for 4": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.group_count", 3), "not a multiple of linear_num_key_heads"),
     "2^32 - 1 of a key": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.state_size", 2**32 - 1), "linear_key_head_dim"),
-    "other keys": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.group_count", 1), "linear_attn.conv1d.weight has a shape"),
+    "other keys": ("qwen3_5", lambda w: value_of(w, "qwen35.ssm.group_count", 1), "linear_attn.conv1d.weight has shape"),
     "fewer flags than layers": ("qwen3_5", lambda w: value_of(w, "qwen35.attention.recurrent_layers", [True, False]), "a list of a flag for each layer"),
     "flags that are numbers": ("qwen3_5", lambda w: value_of(w, "qwen35.attention.recurrent_layers", [1, 0, 1, 0]), "a list of a flag for each layer"),
     "no layer with attention": ("qwen3_5", lambda w: value_of(w, "qwen35.attention.recurrent_layers", [True] * 4), "no layer has attention"),
@@ -626,10 +626,17 @@ def refused(tiny, path, edit, *options, tokenizer=gguf_files.add_byte_tokenizer)
     return done.returncode, done.stderr
 
 
+def rope_twice(writer):
+    writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+    writer.add_rope_scaling_factor(4.0)
+    writer.add_tensor("rope_freqs.weight", np.ones(8, np.float32))
+
+
 REFUSED = {
     "mixtures of experts": lambda w: w.add_expert_count(8),
     "llama.attention.clamp_kqv is not supported": lambda w: w.add_clamp_kqv(1.0),
     "do not follow Llama 3's rule": lambda w: w.add_tensor("rope_freqs.weight", np.full(8, 3, np.float32)),
+    "rope_freqs.weight and rope.scaling.type are both set": rope_twice,
     'general.type must be model, found "adapter"': lambda w: w.add_type("adapter"),
     "found \"su\"": lambda w: w.add_string("llama.rope.scaling.type", "su"),
     "different sizes": lambda w: w.kv_data[0]["llama.rope.dimension_count"].__setattr__("value", 8),

@@ -503,9 +503,12 @@ static int keep(void *user, const char *text, size_t size, uint32_t id)
     return 0;
 }
 
-/* Generates answers to documents 0..n-1 together, which begin one step after the other. */
-static void generate(smol_prefix_cache *cache, size_t n, bool slices, struct answer *answers)
+/* Generates n answers together: to 300 tokens of documents 0..n-1, which begin one step after the
+ * other, or all to 170 of document 1, in the same step. */
+static void generate(smol_prefix_cache *cache, size_t n, bool same, bool slices,
+                     struct answer *answers)
 {
+    size_t n_ids = same ? 170 : 300;
     smol_generation *generations[8];
     smol_context *contexts[8];
     smol_sampler *samplers[8];
@@ -518,13 +521,14 @@ static void generate(smol_prefix_cache *cache, size_t n, bool slices, struct ans
         const smol_generate_params how = {
             .max_tokens = 20, .on_text = keep, .user = &answers[i], .slice_prompt = slices};
         answers[i] = (struct answer){0};
-        make_ids((uint32_t)i, ids, 300);
+        make_ids(same ? 1 : (uint32_t)i, ids, n_ids);
         contexts[i] = new_context(demo, params);
         assert_int_equal(smol_sampler_create(&choice, &samplers[i], NULL), SMOL_OK);
-        assert_int_equal(
-            smol_generation_create(contexts[i], samplers[i], ids, 300, &how, &generations[i], NULL),
-            SMOL_OK);
-        smol_generation_step(generations, i + 1);
+        assert_int_equal(smol_generation_create(contexts[i], samplers[i], ids, n_ids, &how,
+                                                &generations[i], NULL),
+                         SMOL_OK);
+        if (!same)
+            smol_generation_step(generations, i + 1);
     }
     while (!finished) {
         smol_generation_step(generations, n);
@@ -545,9 +549,9 @@ TEST(generations_reuse_what_others_have_read)
     static struct answer plain[N], first[N], second[N];
     for (int slices = 0; slices < 2; slices++) {
         smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
-        generate(NULL, N, slices, plain);
-        generate(cache, N, slices, first);
-        generate(cache, N, slices, second);
+        generate(NULL, N, false, slices, plain);
+        generate(cache, N, false, slices, first);
+        generate(cache, N, false, slices, second);
         for (size_t i = 0; i < N; i++) {
             assert_int_equal(first[i].n, plain[i].n);
             assert_memory_equal(first[i].ids, plain[i].ids, sizeof plain[i].ids);
@@ -561,6 +565,25 @@ TEST(generations_reuse_what_others_have_read)
         }
         smol_prefix_cache_free(cache);
     }
+}
+
+/* Document 0 has the first 100 tokens of document 1: a block, and a part of the next. */
+TEST(one_of_several_reads_a_prompt_of_which_a_part_is_known)
+{
+    enum { N = 4 };
+    static struct answer plain[N], shared[N];
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
+    smol_context *context = new_context(demo, (smol_context_params){.prefix_cache = cache});
+    eval(context, cache, 0, 140);
+    generate(NULL, N, true, true, plain);
+    generate(cache, N, true, true, shared);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(shared[i].n, plain[i].n);
+        assert_memory_equal(shared[i].ids, plain[i].ids, sizeof plain[i].ids);
+        assert_int_equal(shared[i].result.n_reused, i ? 2 * BLOCK : 100);
+    }
+    smol_context_free(context);
+    smol_prefix_cache_free(cache);
 }
 
 /* --- threads ------------------------------------------------------------------------------ */
