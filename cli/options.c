@@ -14,6 +14,10 @@
 enum { WORD = 1, HELP = 'h', FIRST_LONG = 256, VERSION = FIRST_LONG + 1000 };
 enum { NAME_SIZE = 32 };
 
+const char *const smol_kv_words[] = {"f32", "f16", "int8", "int4", NULL};
+const char *const smol_verify_words[] = {"first", "open", "off", NULL};
+const char *const smol_sandbox_words[] = {"on", "require", "off", NULL};
+
 /* --- help --------------------------------------------------------------------------------- */
 
 static void name_rule(const struct option_rule *rule, char *name)

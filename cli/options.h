@@ -45,6 +45,11 @@ struct option_rule {
         __VA_ARGS__                                                                                \
     }
 
+/* Values of options of several programs. */
+extern const char *const smol_kv_words[];      /* in the order of smol_kv */
+extern const char *const smol_verify_words[];  /* in the order of smol_verify */
+extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_mode */
+
 /* The number of elements of a table of options. A table that is too long does not compile. */
 enum { OPTION_MAX_RULES = 48 };
 #define OPTION_RULES(rules)                                                                        \

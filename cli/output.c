@@ -327,8 +327,9 @@ static smol_status rename_to_target(struct output *output, smol_error *error)
         return SMOL_OK;
     }
     if (errno == EEXIST)
-        return smol_fail(error, SMOL_ERROR_FILE,
-                         "%s: exists already, since a moment ago: remove it, or try again", to);
+        return smol_fail(
+            error, SMOL_ERROR_FILE,
+            "%s: another process has just created it: remove it, or name another output", to);
     return smol_fail_errno(error, to, "rename the finished file to");
 }
 

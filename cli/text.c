@@ -9,7 +9,7 @@ enum { MAX_INPUT = 1 << 30, FIRST_READ = 1 << 16 };
 
 static smol_status no_memory(smol_error *error)
 {
-    return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text: give less");
+    return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text: shorten it");
 }
 
 /* Doubles in->owned when it is full. */
@@ -19,7 +19,7 @@ static smol_status make_room(struct text_in *in, size_t *capacity, const char *n
     if (in->size < *capacity)
         return SMOL_OK;
     if (in->size >= MAX_INPUT)
-        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: longer than %d MiB: give less", name,
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: longer than %d MiB: shorten it", name,
                          MAX_INPUT >> 20);
     size_t wanted = *capacity ? *capacity * 2 : FIRST_READ;
     char *text = realloc(in->owned, wanted);

@@ -268,8 +268,10 @@ smol_status smol_model_prompt(const smol_model *model, const char *name, const c
             return SMOL_OK;
         }
     list_prompts(embedder, names, sizeof names);
-    return smol_fail(error, SMOL_ERROR_USAGE, "the model has no prompt \"%.40s\": %s", name,
-                     names[0] ? names : "it has none");
+    if (!names[0])
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "the model has no named prompts, so \"%.40s\" cannot be chosen", name);
+    return smol_fail(error, SMOL_ERROR_USAGE, "the model has no prompt \"%.40s\": %s", name, names);
 }
 
 const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n)

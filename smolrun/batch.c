@@ -116,7 +116,7 @@ static smol_status begin(struct batch *b, struct slot *slot, const struct line *
     uint32_t *ids = NULL;
     size_t n = 0;
     if (line->kind == LINE_TOO_LONG)
-        return smol_fail(error, SMOL_ERROR_USAGE, "request: a line of more than %d MiB: give less",
+        return smol_fail(error, SMOL_ERROR_USAGE, "request: a line of more than %d MiB: shorten it",
                          MAX_LINE >> 20);
     smol_status status = smol_line_read(line->text, line->size, b->settings, request, error);
     if (!status)

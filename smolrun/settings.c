@@ -10,10 +10,7 @@
 #include "cli/print.h"
 #include "cli/standard.h"
 
-const char *const smol_kv_words[] = {"f32", "f16", "int8", "int4", NULL};
 const char *const smol_json_space_words[] = {"compact", "spaced", "indented", NULL};
-const char *const smol_verify_words[] = {"first", "open", "off", NULL};
-const char *const smol_sandbox_words[] = {"on", "require", "off", NULL};
 
 /* Replaces a top_p of 0, which means "not given" to the library. On the command line, as in
  * transformers, 0 leaves only the best token. */

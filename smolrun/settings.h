@@ -86,10 +86,7 @@ enum { MAX_SEQUENCES = 64, MAX_THREADS = 256 };
 
 #define FIELD(name) offsetof(struct settings, name)
 
-extern const char *const smol_kv_words[];         /* in the order of smol_kv */
 extern const char *const smol_json_space_words[]; /* in the order of smol_json_space */
-extern const char *const smol_verify_words[];     /* in the order of smol_verify */
-extern const char *const smol_sandbox_words[];    /* in the order of enum sandbox_mode */
 
 /* Rows that several tables share. */
 #define RULE_THREADS                                                                               \

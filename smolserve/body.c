@@ -82,15 +82,9 @@ smol_status smol_body_store(struct request_reader *r)
 
 smol_status smol_body_service_tier(struct request_reader *r)
 {
-    size_t length = 0;
-    smol_status status = SMOL_OK;
-    r->scratch[0] = '\0';
-    if (smol_json_peek(&r->json) == '"')
-        status = smol_json_string(&r->json, r->scratch, &length);
-    if (status || smol_member_is(r->scratch, length, "auto") ||
-        smol_member_is(r->scratch, length, "default"))
-        return status;
-    return smol_member_fail(r, "expected auto or default: this server has one tier");
+    static const char *const words[] = {"auto", "default", NULL};
+    size_t i;
+    return smol_member_word(r, words, "expected auto or default: this server has one tier", &i);
 }
 
 smol_status smol_body_unsupported(struct request_reader *r)

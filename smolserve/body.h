@@ -4,8 +4,8 @@
 
 #include "smolserve/job.h"
 
-/* Rows of a table. The first read what every generation has; the second are accepted because they
- * ask for nothing that changes an answer. */
+/* Rows of a table. BODY_MEMBERS: settings of every generation. BODY_INERT_MEMBERS: members that are
+ * checked and then ignored, because they do not change an answer. */
 #define BODY_MEMBERS                                                                               \
     REQUEST_MEMBERS, {"model", smol_body_model}, {"n", smol_body_n},                               \
         {"max_tokens", smol_set_max_tokens}, {"stream", smol_body_stream},                         \

@@ -92,19 +92,18 @@ static void write_reply(struct job *job, struct json_out *json, uint32_t index)
     struct reply *reply = &job->replies[index];
     struct buffer text, logprobs;
     smol_reply_take(reply, &text, &logprobs);
-    struct calls calls = smol_reply_take_calls(reply);
     smol_json_open(json, '{');
     smol_json_member_whole(json, "index", index);
     smol_json_key(json, "message");
     smol_json_open(json, '{');
     smol_json_member_text(json, "role", "assistant");
     smol_json_key(json, "content");
-    if (text.size > 0 || calls.n == 0)
+    if (text.size > 0 || reply->news.n == 0)
         smol_json_text(json, text.text, text.size);
     else
         smol_json_literal(json, "null");
-    smol_calls_print(&calls, smol_completion_call_seed(job, index), json);
-    smol_calls_free(&calls);
+    smol_calls_print(&reply->news, smol_completion_call_seed(job, index), json);
+    smol_calls_free(&reply->news);
     smol_json_key(json, "refusal");
     smol_json_literal(json, "null");
     smol_json_close(json, '}');

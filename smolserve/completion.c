@@ -75,7 +75,6 @@ bool smol_completion_events(struct job *job, FILE *out)
         struct reply *reply = &job->replies[i];
         struct buffer text, logprobs;
         bool ended = smol_reply_take(reply, &text, &logprobs);
-        reply->news = smol_reply_take_calls(reply);
         if (text.size > 0 || logprobs.size > 0 || reply->news.n > 0 ||
             (ended && !reply->finish_sent))
             job->endpoint->write_event(job, out, i, &text, &logprobs, ended);

@@ -6,19 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE = 128 }; /* tokens, but for encoders, whose texts are whole */
+enum { SLICE = 128 }; /* tokens; a text of an encoder may be longer, because it is read whole */
 
 smol_status smol_embedding_begin(struct embedding *e, struct job *job,
                                  const smol_context_params *params, smol_error *error)
 {
     size_t width = job->generator->info.embedding_size;
-    *e = (struct embedding){.job = job};
+    *e = (struct embedding){.job = job, .params = *params};
     e->sums = calloc(width, sizeof *e->sums);
     e->slice = calloc(SLICE * width, sizeof *e->slice);
     job->states = calloc(job->n_prompts * width, sizeof *job->states);
     if (!e->sums || !e->slice || !job->states)
         return smol_fail_memory(error, "embeddings");
-    return smol_context_create(job->generator->model, params, &e->context, error);
+    return smol_context_create(job->generator->model, params, &e->contexts[0], error);
 }
 
 /* Divides the sums by their length: that of the mean has the same direction. */
@@ -32,22 +32,51 @@ static void finish_prompt(struct embedding *e, size_t width)
     for (size_t i = 0; i < width; i++)
         state[i] = length > 0 ? (float)(e->sums[i] / length) : 0;
     memset(e->sums, 0, width * sizeof *e->sums);
-    smol_context_truncate(e->context, 0);
+    smol_context_truncate(e->contexts[0], 0);
     e->prompt++;
     e->position = 0;
 }
 
-/* Computes an encoder's embedding as its checkpoint says. */
-static smol_status embed_whole(struct embedding *e, const struct prompt *prompt, size_t width,
-                               bool *done, smol_error *error)
+/* Returns how many of the next texts are evaluated together: as many as a slice has room for, and
+ * at least one. */
+static size_t count_group(const struct embedding *e)
 {
-    float *state = e->job->states + e->prompt * width;
-    smol_status status =
-        smol_embed(e->context, prompt->ids, prompt->n, SMOL_POOL_MODEL, state, error);
-    smol_context_truncate(e->context, 0);
-    e->prompt += !status;
-    *done = e->prompt == e->job->n_prompts;
-    return status;
+    const struct job *job = e->job;
+    size_t n = 0, n_tokens = 0, left = job->n_prompts - e->prompt;
+    while (n < left && n < EMBED_GROUP) {
+        n_tokens += job->prompts[e->prompt + n].n;
+        if (n > 0 && n_tokens > SLICE)
+            break;
+        n++;
+    }
+    return n;
+}
+
+/* Computes an encoder's embeddings of the next texts as its checkpoint says. */
+static smol_status embed_group(struct embedding *e, size_t width, bool *done, smol_error *error)
+{
+    const struct job *job = e->job;
+    smol_eval_part parts[EMBED_GROUP] = {0};
+    size_t n = count_group(e);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        const struct prompt *prompt = &job->prompts[e->prompt + i];
+        if (!e->contexts[i])
+            status = smol_context_create(job->generator->model, &e->params, &e->contexts[i], error);
+        parts[i] = (smol_eval_part){.context = e->contexts[i],
+                                    .ids = prompt->ids,
+                                    .n = prompt->n,
+                                    .logits = job->states + (e->prompt + i) * width};
+    }
+    if (!status)
+        status = smol_embed_many(parts, n, SMOL_POOL_MODEL, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        smol_context_truncate(e->contexts[i], 0);
+    e->prompt += n;
+    *done = e->prompt == job->n_prompts;
+    return SMOL_OK;
 }
 
 smol_status smol_embedding_step(struct embedding *e, bool *done, smol_error *error)
@@ -55,10 +84,10 @@ smol_status smol_embedding_step(struct embedding *e, bool *done, smol_error *err
     const struct prompt *prompt = &e->job->prompts[e->prompt];
     size_t width = e->job->generator->info.embedding_size, n = prompt->n - e->position;
     if (e->job->generator->info.is_encoder)
-        return embed_whole(e, prompt, width, done, error);
+        return embed_group(e, width, done, error);
     n = n < SLICE ? n : SLICE;
     smol_status status =
-        smol_embed(e->context, prompt->ids + e->position, n, SMOL_POOL_NONE, e->slice, error);
+        smol_embed(e->contexts[0], prompt->ids + e->position, n, SMOL_POOL_NONE, e->slice, error);
     if (status)
         return status;
     for (size_t i = 0; i < n; i++)
@@ -73,7 +102,8 @@ smol_status smol_embedding_step(struct embedding *e, bool *done, smol_error *err
 
 void smol_embedding_end(struct embedding *e)
 {
-    smol_context_free(e->context);
+    for (size_t i = 0; i < EMBED_GROUP; i++)
+        smol_context_free(e->contexts[i]);
     free(e->sums);
     free(e->slice);
     *e = (struct embedding){0};

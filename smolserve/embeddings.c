@@ -10,17 +10,11 @@ enum { EMBED_MAX_TEXTS = 2048 }; /* in a request, as for OpenAI */
 
 static smol_status set_encoding(struct request_reader *r)
 {
-    size_t length = 0;
-    smol_status status = SMOL_OK;
-    r->scratch[0] = '\0';
-    if (smol_json_peek(&r->json) == '"')
-        status = smol_json_string(&r->json, r->scratch, &length);
-    if (status)
-        return status;
-    smol_body_job(r)->base64 = smol_member_is(r->scratch, length, "base64");
-    return smol_body_job(r)->base64 || smol_member_is(r->scratch, length, "float")
-               ? SMOL_OK
-               : smol_member_fail(r, "expected float or base64");
+    static const char *const words[] = {"float", "base64", NULL};
+    size_t i = 0;
+    smol_status status = smol_member_word(r, words, "expected float or base64", &i);
+    smol_body_job(r)->base64 = i == 1;
+    return status;
 }
 
 static smol_status set_prompt(struct request_reader *r)

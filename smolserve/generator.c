@@ -102,18 +102,22 @@ void smol_generator_submit(struct generator *g, struct job *job)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Returns the place of the next job: of those whose clients use the fewest sequences, the one that
- * waits for the longest time. Embeddings wait for one another. */
+/* Returns the place of the next job. An embedding goes first if none is in progress, because it
+ * needs no sequence: that of the client whose last one is the longest ago. Of the others, the
+ * oldest job of the clients that use the fewest sequences. */
 static struct job **find_next(struct generator *g)
 {
-    struct job **best = NULL;
+    struct job **best = NULL, **embedding = NULL;
     for (struct job **at = &g->waiting; *at; at = &(*at)->next) {
-        if ((*at)->endpoint->work == WORK_EMBED && g->embedding.job)
-            continue;
-        if (!best || g->used[(*at)->client] < g->used[(*best)->client])
-            best = at;
+        size_t client = (*at)->client;
+        if ((*at)->endpoint->work != WORK_EMBED) {
+            if (!best || g->used[client] < g->used[(*best)->client])
+                best = at;
+        } else if (!embedding || g->embedded[client] < g->embedded[(*embedding)->client]) {
+            embedding = at;
+        }
     }
-    return best;
+    return embedding && !g->embedding.job ? embedding : best;
 }
 
 static bool is_idle(const struct generator *g)
@@ -131,8 +135,8 @@ static struct job *take(struct generator *g, struct job **at)
     return job;
 }
 
-/* Takes the next job, if there is one and its replies fit. Waits for one if nothing else is to be
- * done. Returns NULL if there is none; *stop: and there will not be. */
+/* Takes the next job if its replies fit, otherwise returns NULL. Waits for a job if nothing is in
+ * progress. Sets *stop if the thread must end once it is idle. */
 static struct job *next_job(struct generator *g, bool *stop)
 {
     struct job *job = NULL;
@@ -180,15 +184,21 @@ static void end_embedding(struct generator *g, const struct refusal *refusal)
     end_job(g, job, refusal);
 }
 
+static void fail_embedding(struct generator *g, const smol_error *error)
+{
+    struct job *job = g->embedding.job;
+    smol_embedding_end(&g->embedding);
+    fail_job(g, job, error);
+}
+
 static void begin_embedding(struct generator *g, struct job *job)
 {
     smol_error error;
     smol_context_params params = g->server->settings->context;
     params.share = g->base;
-    if (!smol_embedding_begin(&g->embedding, job, &params, &error))
-        return;
-    smol_embedding_end(&g->embedding);
-    fail_job(g, job, &error);
+    g->embedded[job->client] = ++g->n_embedded;
+    if (smol_embedding_begin(&g->embedding, job, &params, &error))
+        fail_embedding(g, &error);
 }
 
 /* Evaluates a slice of the embedding in progress. */
@@ -200,9 +210,7 @@ static void step_embedding(struct generator *g)
     if (smol_job_is_over(g->embedding.job, &refusal)) {
         end_embedding(g, &refusal);
     } else if (smol_embedding_step(&g->embedding, &done, &error)) {
-        smol_generator_note(g, &error);
-        smol_refuse_error(&refusal, &error);
-        end_embedding(g, &refusal);
+        fail_embedding(g, &error);
     } else if (done) {
         end_embedding(g, NULL);
     }
@@ -344,6 +352,8 @@ static void *run(void *argument)
         filter_running(g, continues);
         step(g);
         filter_running(g, settle_job);
+        if (g->n_running == 0)
+            atomic_store(&g->kv_bytes, 0);
         if (g->embedding.job)
             step_embedding(g);
         if (i % SWEEP_EVERY == 0)
@@ -383,7 +393,8 @@ static smol_status start_thread(struct generator *g, smol_error *error)
     const struct serve_settings *settings = g->server->settings;
     g->running = calloc(settings->n_sequences, sizeof(void *));
     g->used = calloc(g->server->keys.n + 1, sizeof *g->used);
-    if (!g->running || !g->used)
+    g->embedded = calloc(g->server->keys.n + 1, sizeof *g->embedded);
+    if (!g->running || !g->used || !g->embedded)
         return smol_fail_memory(error, "a model");
     if (pthread_create(&g->thread, NULL, run, g))
         return smol_fail_memory(error, "a thread");
@@ -475,6 +486,7 @@ void smol_generator_stop(struct generator *g)
     smol_model_close(g->model);
     free(g->running);
     free(g->used);
+    free(g->embedded);
     pthread_cond_destroy(&g->work);
     pthread_mutex_destroy(&g->lock);
     free(g);

@@ -7,21 +7,24 @@
 
 #include "smolserve/job.h"
 
-/* embed.c: embeddings of a job's texts, computed in slices between which others receive tokens.
- * Zeros: no job is in progress. */
+enum { EMBED_GROUP = 32 }; /* texts */
+
+/* embed.c: embeddings of a job's texts, computed in slices between which others receive tokens. All
+ * zeros while no job is in progress. */
 struct embedding {
     struct job *job;
-    smol_context *context;
-    size_t prompt, position; /* what comes next */
-    double *sums;            /* (hidden_size) */
-    float *slice;            /* states of a slice */
+    smol_context_params params;
+    smol_context *contexts[EMBED_GROUP]; /* of texts evaluated together; the others are NULL */
+    size_t prompt, position;             /* what comes next */
+    double *sums;                        /* (hidden_size) */
+    float *slice;                        /* states of a slice */
 };
 
-/* Starts a job on a context of its own. Call smol_embedding_end after an error too. */
+/* Starts a job on contexts of its own. Call smol_embedding_end after an error too. */
 smol_status smol_embedding_begin(struct embedding *e, struct job *job,
                                  const smol_context_params *params, smol_error *error);
 
-/* Evaluates the next slice. *done: it was the last one. */
+/* Evaluates the next slice, or the next texts of an encoder. *done: it was the last one. */
 smol_status smol_embedding_step(struct embedding *e, bool *done, smol_error *error);
 
 /* Frees everything but the job, and sets *e to zeros. */
@@ -52,8 +55,10 @@ struct generator {
     struct job **running;
     size_t n_running;
     struct embedding embedding; /* in progress, or zeros */
-    uint64_t n_read;            /* tokens of prompts, about */
+    uint64_t n_read;            /* tokens of prompts read so far: an upper bound, see step */
     unsigned *used;             /* sequences in use by each client */
+    uint64_t *embedded;         /* number of the last embedding of each client, 0: none yet */
+    uint64_t n_embedded;
     atomic_uint n_sequences;
     atomic_size_t kv_bytes;
 };

@@ -149,13 +149,15 @@ static enum MHD_Result queue_whole(struct exchange *e)
 static void write_end(struct exchange *e, FILE *out)
 {
     const struct refusal *refusal = &e->job->refusal;
-    if (refusal->http) {
+    if (!refusal->http) {
+        e->endpoint->write_end(e->job, out);
+    } else if (e->endpoint->write_error) {
+        e->endpoint->write_error(e->job, out, refusal);
+    } else {
         struct event event = smol_event_begin(out);
         smol_refusal_write(refusal, &event.json);
         smol_event_end(&event);
-        return;
     }
-    e->endpoint->write_end(e->job, out);
 }
 
 /* Makes events of what is new. Returns false if memory runs out. */
@@ -295,7 +297,15 @@ static bool read_body(struct exchange *e, struct job *job)
     return e->refusal.http == 0;
 }
 
-/* Counts the job among those that wait, and those of its key, unless there are too many. */
+/* Returns how many sequences of the job's model are free for it. */
+static unsigned count_free(const struct server *server, const struct job *job)
+{
+    unsigned n_used = atomic_load(&job->generator->n_sequences);
+    return job->endpoint->work == WORK_GENERATE ? server->settings->n_sequences - n_used : 0;
+}
+
+/* Counts the job among those that wait, and those of its key, unless there are too many. Jobs that
+ * free sequences will take do not count. */
 static bool admit(struct exchange *e, struct job *job)
 {
     struct server *server = e->server;
@@ -308,7 +318,8 @@ static bool admit(struct exchange *e, struct job *job)
             return false;
         }
     }
-    if (atomic_fetch_add(&server->n_waiting, 1) < server->settings->n_queued)
+    unsigned most = server->settings->n_queued + count_free(server, job);
+    if (atomic_fetch_add(&server->n_waiting, 1) < most)
         return true;
     atomic_fetch_sub(&server->n_waiting, 1);
     smol_refuse(&e->refusal, 429, "queue_full", "too many requests are waiting: try again later");
@@ -325,8 +336,8 @@ static bool refuse_state(struct exchange *e)
     return state != SERVER_READY;
 }
 
-/* Starts the job of a request that has arrived. It exists before the state is looked at: who drains
- * the server sets the state before it looks for jobs. */
+/* Starts the job of a request that has arrived. The job is created before the state is checked:
+ * drain() sets the state before it counts jobs, so it sees every job that was admitted. */
 static enum MHD_Result start_job(struct exchange *e)
 {
     struct job *job = smol_job_new(e->server, e->endpoint);

@@ -193,21 +193,14 @@ bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *lo
     pthread_mutex_lock(&reply->job->lock);
     *text = reply->text;
     *logprobs = reply->logprobs;
+    reply->news = reply->calls;
     reply->text = reply->logprobs = (struct buffer){0};
+    reply->calls = (struct calls){0};
     bool ended = reply->ended;
     pthread_mutex_unlock(&reply->job->lock);
+    for (size_t i = 0; i < reply->news.n; i++)
+        reply->n_calls += reply->news.items[i].name.size > 0;
     return ended;
-}
-
-struct calls smol_reply_take_calls(struct reply *reply)
-{
-    pthread_mutex_lock(&reply->job->lock);
-    struct calls calls = reply->calls;
-    reply->calls = (struct calls){0};
-    pthread_mutex_unlock(&reply->job->lock);
-    for (size_t i = 0; i < calls.n; i++)
-        reply->n_calls += calls.items[i].name.size > 0;
-    return calls;
 }
 
 /* With the lock held. */

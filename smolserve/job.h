@@ -36,7 +36,7 @@ struct reply {
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
     /* the HTTP thread's */
     bool began, finish_sent;
-    struct calls news; /* what an event is about to send of them */
+    struct calls news; /* taken from `calls`, to be sent next */
     size_t n_calls;    /* begun */
     /* what an endpoint repeats of what it has sent: text, and calls, of which n_before began before
      * the text did, and n_ended have ended */
@@ -68,7 +68,7 @@ struct endpoint {
     const char *path, *other_path; /* the latter may be NULL */
     const char *object, *id_prefix;
     enum work work;
-    const struct request_member *members; /* (n_members), of its bodies */
+    const struct request_member *members; /* (n_members), of its bodies; the first has the text */
     size_t n_members;
     /* Checks what has been read. After an error *param is the member at fault. */
     smol_status (*check)(struct job *job, const char **param, smol_error *error);
@@ -79,6 +79,8 @@ struct endpoint {
     void (*write_event)(struct job *job, FILE *out, uint32_t index, const struct buffer *text,
                         const struct buffer *logprobs, bool ended);
     void (*write_end)(struct job *job, FILE *out); /* of a stream without error */
+    /* Writes the last event of a stream that fails. NULL: the object of a refused request. */
+    void (*write_error)(struct job *job, FILE *out, const struct refusal *refusal);
 };
 
 struct job {
@@ -152,13 +154,10 @@ void smol_job_end(struct job *job, const struct refusal *refusal);
  * time is over. */
 bool smol_job_is_over(struct job *job, struct refusal *refusal);
 
-/* Moves what has not been sent yet out of a reply. The caller frees text->text and
- * logprobs->text. Returns whether the reply has ended. */
+/* Moves what has not been sent yet out of a reply, the calls to reply->news, and counts the calls.
+ * The caller frees text->text, logprobs->text and reply->news. Returns whether the reply has ended.
+ */
 bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *logprobs);
-
-/* Moves the calls that have not been sent yet out of a reply, and counts them. The caller frees
- * them. */
-struct calls smol_reply_take_calls(struct reply *reply);
 
 /* Prepares for calls of tools, if the job has tools. Errors: MEMORY. */
 smol_status smol_reply_expect_calls(struct reply *reply, smol_error *error);

@@ -18,10 +18,6 @@
 
 #define FIELD(name) offsetof(struct serve_settings, name)
 
-static const char *const kv_words[] = {"f32", "f16", "int8", "int4", NULL};
-static const char *const verify_words[] = {"first", "open", "off", NULL};
-static const char *const sandbox_words[] = {"on", "require", "off", NULL};
-
 static const struct option_rule rules[] = {
     {"host", 0, "HOST", "listen on this address (127.0.0.1)", OPTION_TEXT, FIELD(host), 0, 0, NULL},
     {"port", 0, "PORT", "listen on this port; 0: any (8080)", OPTION_COUNT, FIELD(port), 0, 65535,
@@ -58,13 +54,13 @@ static const struct option_rule rules[] = {
     {"threads", 0, "N", "threads of each model (one per available processor)", OPTION_COUNT,
      FIELD(context.n_threads), 1, 256, NULL},
     {"kv", 0, "TYPE", "KV cache: f32, f16, int8 or int4 (f32 for f32 blobs, otherwise f16)",
-     OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, kv_words},
+     OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, smol_kv_words},
     {"verify", 0, "WHEN", "check the blobs' digests at `first` use, at `open`, or `off` (first)",
-     OPTION_CHOICE, FIELD(open.verify), SMOL_VERIFY_FIRST, 0, verify_words},
+     OPTION_CHOICE, FIELD(open.verify), SMOL_VERIFY_FIRST, 0, smol_verify_words},
     {"no-mmap", 0, "", "read the blobs into memory instead of mapping them", OPTION_FLAG,
      FIELD(open.no_mmap), 0, 0, NULL},
     {"sandbox", 0, "WHEN", "drop rights: `require` it, `on` as far as possible, or `off` (on)",
-     OPTION_CHOICE, FIELD(sandbox_mode), 1, 0, sandbox_words},
+     OPTION_CHOICE, FIELD(sandbox_mode), 1, 0, smol_sandbox_words},
 };
 
 static const struct command_line command = {

@@ -296,8 +296,7 @@ static smol_status copy_tool(struct request_reader *r, struct buffer *out)
             return status;
         if (is_type && (c != '"' || !smol_member_is(r->scratch, length, "function")))
             return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                             "%s: a tool is of another type than function, which is not supported",
-                             r->field);
+                             "%s: only tools of type \"function\" are supported", r->field);
         if (!is_type) {
             status = smol_json_skip(&r->json);
             smol_buffer_add(out, ",", any);

@@ -130,7 +130,8 @@ static void write_gauges(struct server *server, FILE *out)
     pthread_mutex_unlock(&models->lock);
     one(out, "smolserve_sequences", "gauge", "Sequences that are being generated.",
         sums.n_sequences);
-    one(out, "smolserve_waiting", "gauge", "Requests that wait for a sequence.",
+    one(out, "smolserve_waiting", "gauge",
+        "Requests whose answer has not begun: being tokenized, or waiting for a sequence.",
         atomic_load(&server->n_waiting));
     one(out, "smolserve_connections", "gauge", "Open connections.",
         smol_connections_count(&server->connections));

@@ -10,8 +10,8 @@ static smol_status check_length(const struct job *job, smol_error *error)
     for (size_t i = 0; i < job->n_prompts; i++)
         if (job->prompts[i].n > capacity)
             return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                             "the prompt has %zu tokens, but the context has room for %zu: send "
-                             "less",
+                             "the prompt has %zu tokens, but the context has room for %zu: shorten "
+                             "it",
                              job->prompts[i].n, capacity);
     return SMOL_OK;
 }
@@ -80,6 +80,8 @@ static bool advance(struct preparers *p, struct job *job,
     if (!ends && step(job, &error)) {
         smol_generator_note(job->generator, &error);
         smol_refuse_error(&refusal, &error);
+        if (error.status == SMOL_ERROR_CONTEXT_FULL)
+            smol_refusal_param(&refusal, job->endpoint->members[0].name);
         ends = true;
     }
     if (ends)

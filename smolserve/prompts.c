@@ -55,6 +55,7 @@ smol_status smol_prompts_set(struct request_reader *r)
 {
     struct json_reader at = r->json;
     bool more;
+    size_t n;
     if (smol_json_peek(&r->json) != '[')
         return read_prompt(r);
     smol_status status = smol_json_begin(&at, '[', &more);
@@ -63,15 +64,8 @@ smol_status smol_prompts_set(struct request_reader *r)
     if (!more)
         return smol_member_fail(r, "the list is empty");
     int next = smol_json_peek(&at);
-    if (next != '"' && next != '[')
-        return read_prompt(r);
-    r->json = at;
-    while (!status && more) {
-        status = read_prompt(r);
-        if (!status)
-            status = smol_json_more(&r->json, ']', &more);
-    }
-    return status;
+    bool has_ids = next != '"' && next != '[';
+    return has_ids ? read_prompt(r) : smol_member_each(r, '[', read_prompt, &n);
 }
 
 smol_status smol_prompts_set_tokens(struct request_reader *r)

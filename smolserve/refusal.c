@@ -61,15 +61,20 @@ static void write_text_or_null(struct json_out *json, const char *key, const cha
         smol_json_literal(json, "null");
 }
 
+void smol_refusal_write_members(const struct refusal *refusal, struct json_out *json)
+{
+    smol_json_member_text(json, "message", refusal->message);
+    write_text_or_null(json, "param", refusal->param);
+    write_text_or_null(json, "code", refusal->code);
+}
+
 void smol_refusal_write(const struct refusal *refusal, struct json_out *json)
 {
     smol_json_open(json, '{');
     smol_json_key(json, "error");
     smol_json_open(json, '{');
-    smol_json_member_text(json, "message", refusal->message);
     smol_json_member_text(json, "type", type_of(refusal->http));
-    write_text_or_null(json, "param", refusal->param);
-    write_text_or_null(json, "code", refusal->code);
+    smol_refusal_write_members(refusal, json);
     smol_json_close(json, '}');
     smol_json_close(json, '}');
 }

@@ -22,7 +22,10 @@ void smol_refuse_error(struct refusal *refusal, const smol_error *error);
 /* Sets the member at fault, cut to what fits; NULL: none. */
 void smol_refusal_param(struct refusal *refusal, const char *name);
 
-/* Writes {"error": {"message", "type", "param", "code"}}. */
+/* Writes {"error": {"type", "message", "param", "code"}}. */
 void smol_refusal_write(const struct refusal *refusal, struct json_out *json);
+
+/* Writes "message", "param" and "code" to an open object. */
+void smol_refusal_write_members(const struct refusal *refusal, struct json_out *json);
 
 #endif

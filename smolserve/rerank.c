@@ -64,24 +64,17 @@ static smol_status read_document(struct request_reader *r)
 
 static smol_status set_documents(struct request_reader *r)
 {
-    bool more;
+    size_t n;
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a list");
-    smol_status status = smol_json_begin(&r->json, '[', &more);
-    if (!status && !more)
-        return smol_member_fail(r, "the list is empty");
-    while (!status && more) {
-        status = read_document(r);
-        if (!status)
-            status = smol_json_more(&r->json, ']', &more);
-    }
-    return status;
+    smol_status status = smol_member_each(r, '[', read_document, &n);
+    return status || n > 0 ? status : smol_member_fail(r, "the list is empty");
 }
 
 static const struct request_member members[] = {
+    {"documents", set_documents},
     {"model", smol_body_model},
     {"query", set_query},
-    {"documents", set_documents},
     {"top_n", set_top_n},
     {"return_documents", set_return_documents},
     {"user", smol_body_label},

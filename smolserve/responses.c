@@ -56,13 +56,9 @@ static smol_status set_text(struct request_reader *r)
 
 static smol_status set_truncation(struct request_reader *r)
 {
-    size_t length = 0;
-    r->scratch[0] = '\0';
-    smol_status status =
-        smol_json_peek(&r->json) == '"' ? smol_json_string(&r->json, r->scratch, &length) : SMOL_OK;
-    if (status || smol_member_is(r->scratch, length, "disabled"))
-        return status;
-    return smol_member_fail(r, "expected disabled: nothing of an input is dropped");
+    static const char *const words[] = {"disabled", NULL};
+    size_t i;
+    return smol_member_word(r, words, "expected disabled: nothing of an input is dropped", &i);
 }
 
 static const struct request_member members[] = {
@@ -306,7 +302,8 @@ static void write_response(struct job *job, struct json_out *json)
     struct reply *reply = &job->replies[0];
     struct buffer logprobs;
     smol_reply_take(reply, &reply->sent, &logprobs);
-    reply->sent_calls = smol_reply_take_calls(reply);
+    reply->sent_calls = reply->news;
+    reply->news = (struct calls){0};
     reply->text_began = reply->sent.size > 0 || reply->sent_calls.n == 0;
     write_object(job, json, true);
     free(logprobs.text);
@@ -489,6 +486,13 @@ static void write_end(struct job *job, FILE *out)
     write_state(job, out, type, true);
 }
 
+static void write_error(struct job *job, FILE *out, const struct refusal *refusal)
+{
+    struct event event = begin_event(job, out, "error");
+    smol_refusal_write_members(refusal, &event.json);
+    end_event(&event);
+}
+
 const struct endpoint smol_endpoint_responses = {
     .path = "/v1/responses",
     .id_prefix = "resp_",
@@ -500,4 +504,5 @@ const struct endpoint smol_endpoint_responses = {
     .write = write_response,
     .write_event = write_news,
     .write_end = write_end,
+    .write_error = write_error,
 };

@@ -86,7 +86,8 @@ smol_status smol_request_constrain_calls(struct request *request, const smol_mod
         return SMOL_OK;
     if (format->text)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "response_format: tools constrain the answer already: leave one out");
+                         "response_format: cannot be combined with tools, which constrain the "
+                         "answer too: leave out one of the two");
     if (!smol_model_tool_style(model))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "tools: the model's chat template does not call them in a known style; "

@@ -100,6 +100,36 @@ smol_status smol_member_text(struct request_reader *r, char **out, size_t *size)
     return status ? status : smol_member_copy(r, r->scratch, *size, out);
 }
 
+smol_status smol_member_word(struct request_reader *r, const char *const *words, const char *what,
+                             size_t *index)
+{
+    size_t length;
+    if (smol_json_peek(&r->json) != '"')
+        return smol_member_fail(r, what);
+    smol_status status = smol_json_string(&r->json, r->scratch, &length);
+    if (status)
+        return status;
+    for (*index = 0; words[*index]; ++*index)
+        if (smol_member_is(r->scratch, length, words[*index]))
+            return SMOL_OK;
+    return smol_member_fail(r, what);
+}
+
+smol_status smol_member_each(struct request_reader *r, char bracket,
+                             smol_status (*read)(struct request_reader *r), size_t *n)
+{
+    bool more = false;
+    *n = 0;
+    smol_status status = smol_json_begin(&r->json, bracket, &more);
+    while (!status && more) {
+        status = read(r);
+        ++*n;
+        if (!status)
+            status = smol_json_more(&r->json, bracket == '[' ? ']' : '}', &more);
+    }
+    return status;
+}
+
 smol_status smol_member_copy_json(struct request_reader *r, char bracket, char **out)
 {
     int next = smol_json_peek(&r->json);

@@ -61,6 +61,16 @@ smol_status smol_member_real(struct request_reader *r, float low, float high, fl
 smol_status smol_member_flag(struct request_reader *r, bool *out);
 smol_status smol_member_text(struct request_reader *r, char **out, size_t *size);
 
+/* Takes a string that must be one of `words`, which end with NULL, and sets *index to which. Other
+ * values are refused with `what`. */
+smol_status smol_member_word(struct request_reader *r, const char *const *words, const char *what,
+                             size_t *index);
+
+/* Takes a list or an object. `bracket` is '[' or '{', which comes next; `read` takes an element, or
+ * a name and a value. *n is their number. */
+smol_status smol_member_each(struct request_reader *r, char bracket,
+                             smol_status (*read)(struct request_reader *r), size_t *n);
+
 /* Moves `json` into an object to the value of a member. *found is false if it is not there, and
  * `json` after the object. */
 smol_status smol_member_seek(struct json_reader *json, char *scratch, const char *name,

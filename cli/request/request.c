@@ -99,15 +99,10 @@ static smol_status add_bias(struct request_reader *r)
 smol_status smol_set_logit_bias(struct request_reader *r)
 {
     struct request *request = r->request;
-    bool more;
+    size_t n;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_json_begin(&r->json, '{', &more);
-    while (!status && more) {
-        status = add_bias(r);
-        if (!status)
-            status = smol_json_more(&r->json, '}', &more);
-    }
+    smol_status status = smol_member_each(r, '{', add_bias, &n);
     if (!status && request->biases.failed)
         status = smol_fail_memory(r->json.error, "a request");
     request->sampler.logit_bias = (const void *)request->biases.text;
@@ -143,18 +138,10 @@ static smol_status add_stop(struct request_reader *r)
 
 smol_status smol_set_stop(struct request_reader *r)
 {
-    bool more;
+    size_t n;
     r->request->stop.n = 0;
     r->request->own_stop = true;
-    if (smol_json_peek(&r->json) != '[')
-        return add_stop(r);
-    smol_status status = smol_json_begin(&r->json, '[', &more);
-    while (!status && more) {
-        status = add_stop(r);
-        if (!status)
-            status = smol_json_more(&r->json, ']', &more);
-    }
-    return status;
+    return smol_json_peek(&r->json) == '[' ? smol_member_each(r, '[', add_stop, &n) : add_stop(r);
 }
 
 smol_status smol_set_logprobs(struct request_reader *r)

@@ -50,7 +50,7 @@ class Form:
         note = Note(key.hex()[:24])
         try:
             if len(row) > MAX_LINE:
-                raise UsageError(f"a line of more than {MAX_LINE >> 20} MiB: give less")
+                raise UsageError(f"a line of more than {MAX_LINE >> 20} MiB: shorten it")
             return request_of(parse(row), note), note
         except UsageError as error:
             note.error = str(error)

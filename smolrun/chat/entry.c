@@ -51,7 +51,7 @@ const char *smol_chat_editing(void)
 
 static enum entry too_long(smol_error *error)
 {
-    smol_fail(error, SMOL_ERROR_USAGE, "a message of more than %d MiB: give less",
+    smol_fail(error, SMOL_ERROR_USAGE, "a message of more than %d MiB: shorten it",
               MAX_MESSAGE >> 20);
     return ENTRY_FAILED;
 }

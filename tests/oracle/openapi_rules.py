@@ -10,13 +10,14 @@ RULES = [
     "stream_options: only with stream",
     "top_logprobs: only with logprobs",
     "tool_choice: ",
-    "response_format: tools constrain",
+    "response_format: cannot be combined with tools",
     r"prompt: \d+ texts, but at most",
     "logit_bias of token",
     "tools: .*another one has the same name",
     "(regex|grammar|choices|schema): ",
     "chat template: ",
     "the model has no prompt",
+    "the model has no named prompts",
     "arguments: not valid JSON",
 ]
 

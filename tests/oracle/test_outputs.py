@@ -274,7 +274,7 @@ def test_a_file_that_appears_meanwhile_is_kept(tmp_path, blob, name):
     out.write_bytes(OLD)
     process.send_signal(signal.SIGCONT)
     stderr = process.communicate(timeout=60)[1]
-    assert process.returncode == 3 and "since a moment ago: remove it, or try again\n" in stderr  # by any program
+    assert process.returncode == 3 and "another process has just created it: remove it, or name another output\n" in stderr  # by any program
     assert names(tmp_path) == ["out", "report"] and out.read_bytes() == OLD
 
 

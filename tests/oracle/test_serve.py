@@ -267,7 +267,7 @@ def test_bodies_that_are_no_requests_are_refused(server, body):
 
 def test_a_prompt_longer_than_the_context_is_refused(server, blob):
     status, answer = server.post(ROUTE, {"messages": user("word " * 600)})
-    assert status == 400 and answer["error"]["code"] == "context_length_exceeded"
+    assert status == 400 and answer["error"]["code"] == "context_length_exceeded" and answer["error"]["param"] == "messages"
     assert "512" in answer["error"]["message"]
 
 

@@ -12,6 +12,9 @@ from serving import ENDLESS, post_bytes, serving
 from test_serve import by_smolrun, openai_members, user, words
 
 
+MANY = {"input": ["a long text " * 40] * 1000}  # embeddings that take seconds, with slow_blob
+
+
 @pytest.fixture(scope="module")
 def server(blob):
     with serving(blob, "--sequences", 16) as server:
@@ -160,10 +163,44 @@ def test_embeddings_have_the_same_bits_in_any_form_and_beside_anything(slow_blob
         server.wait_for("smolserve_cancelled_total", 1)
 
 
+def test_an_embedding_does_not_wait_for_sequences(slow_blob):
+    """Before it, a request waits that needs two sequences, of which one is in use."""
+    with serving(slow_blob, "--sequences", 2) as server:
+        body = {"model": server.model, "messages": user("Hi")} | ENDLESS
+        with server.socket(post_bytes("/v1/chat/completions", body)):
+            server.wait_for("smolserve_sequences", 1)
+            with server.socket(post_bytes("/v1/chat/completions", body | {"n": 2})):
+                server.wait_for("smolserve_waiting", 1)
+                assert server.post("/v1/embeddings", {"input": "x"})[0] == 200
+                metrics = server.metrics()
+                assert (metrics["smolserve_waiting"], metrics["smolserve_sequences"]) == (1, 1)
+        server.wait_for("smolserve_cancelled_total", 2)
+
+
+def test_a_full_queue_keeps_no_request_from_free_sequences(slow_blob):
+    """It is full of embeddings, of which one is in progress."""
+    with serving(slow_blob, "--queue", 1) as server:
+        n_tokens = 1000 * server.post("/tokenize", {"prompt": MANY["input"][0]})[1]["count"]
+        with server.socket(post_bytes("/v1/embeddings", {"model": server.model} | MANY)):
+            server.wait_for("smolserve_prompt_tokens_total", n_tokens)
+            with server.socket(post_bytes("/v1/embeddings", {"model": server.model} | MANY)):
+                server.wait_for("smolserve_waiting", 1)
+                status, answer = server.post("/v1/embeddings", {"input": "x"})
+                assert (status, answer["error"]["code"]) == (429, "queue_full")
+                assert server.chat("Hi", max_tokens=1)
+                assert server.metrics()["smolserve_waiting"] == 1
+        server.wait_for("smolserve_cancelled_total", 2)
+
+
+def test_a_model_without_prompts_says_so(server):
+    status, answer = server.post("/v1/embeddings", {"input": "x", "prompt_name": "query"})
+    assert status == 400 and answer["error"]["message"] == 'the model has no named prompts, so "query" cannot be chosen'
+
+
 @pytest.mark.parametrize(
     ("members", "param"),
     [({}, "input"), ({"input": "x", "dimensions": 3}, "dimensions"), ({"input": ["x"] * 2049}, "input"),
-     ({"input": "x", "encoding_format": "hex"}, "encoding_format"), ({"input": "word " * 600}, None)],
+     ({"input": "x", "encoding_format": "hex"}, "encoding_format"), ({"input": "word " * 600}, "input")],
 )  # fmt: skip
 def test_wrong_embeddings_are_refused(server, members, param):
     status, answer = server.post("/v1/embeddings", members)
@@ -237,6 +274,16 @@ def test_streamed_responses_have_their_events(server):
     assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == whole.output_text
     *_, last = server.client.responses.create(stream=True, **request | {"max_output_tokens": 2})
     assert last.type == "response.incomplete" and last.response.incomplete_details.reason == "max_output_tokens"
+
+
+def test_a_streamed_response_that_fails_ends_with_an_event_of_its_own(slow_blob):
+    with serving(slow_blob, "--timeout", 1) as server:
+        text = {"format": ENDLESS["response_format"]}
+        events = list(server.client.responses.create(model=server.model, input="Hi", stream=True, text=text))
+        *before, last = [event.model_dump() for event in events]
+    assert before and [event["sequence_number"] for event in before] == list(range(len(before)))
+    message = "the request took longer than 1 seconds"
+    assert last == {"type": "error", "code": "timeout", "message": message, "param": None, "sequence_number": len(before)}
 
 
 def test_responses_may_have_a_format(server):

@@ -321,6 +321,33 @@ def test_only_those_with_a_key_are_answered(blob, keys):
             server.client.with_options(api_key="wrong-one").models.list()
 
 
+def wait_with_key(server, name, value):
+    end = time.monotonic() + 20
+    while f"{name} {value}\n" not in server.http("GET", "/metrics", Authorization="Bearer secret-of-bob")[2].decode():
+        assert time.monotonic() < end
+
+
+def test_clients_get_their_turns_with_embeddings_too(slow_blob, keys):
+    with serving(slow_blob, "--api-keys", keys) as server:
+        body = {"model": server.model, "input": ["a long text " * 40] * 1000}
+        text = {"model": server.model, "prompt": body["input"][0]}
+        n_tokens = 1000 * json.loads(server.http("POST", "/tokenize", text, Authorization="Bearer secret-of-bob")[2])["count"]
+        many = post_bytes("/v1/embeddings", body, Authorization="Bearer secret-of-alice")
+        alice = [server.socket(many)]
+        wait_with_key(server, "smolserve_prompt_tokens_total", n_tokens)
+        alice += [server.socket(many) for _ in range(3)]
+        wait_with_key(server, "smolserve_waiting", 3)
+        with ThreadPoolExecutor(1) as pool:
+            bob = pool.submit(server.http, "POST", "/v1/embeddings", body | {"input": "x"}, Authorization="Bearer secret-of-bob")
+            wait_with_key(server, "smolserve_waiting", 4)
+            alice.pop(0).close()
+            assert bob.result()[0] == 200  # bob came last, and was next
+        wait_with_key(server, "smolserve_waiting", 2)
+        for connection in alice:
+            connection.close()
+        wait_with_key(server, "smolserve_cancelled_total", 4)
+
+
 def test_a_key_may_have_a_limit_and_clients_get_their_turns(slow_blob, keys):
     with serving(slow_blob, "--api-keys", keys, "--sequences", 2) as server:
         def ask(name):
@@ -331,9 +358,7 @@ def test_a_key_may_have_a_limit_and_clients_get_their_turns(slow_blob, keys):
             return [server.socket(body) for _ in range(n)]
 
         def metric(name, value):
-            end = time.monotonic() + 20
-            while f"{name} {value}\n" not in server.http("GET", "/metrics", Authorization="Bearer secret-of-bob")[2].decode():
-                assert time.monotonic() < end
+            wait_with_key(server, name, value)
 
         alice = endless(2)
         metric("smolserve_sequences", 2)

@@ -59,6 +59,12 @@ def test_metrics_count_what_was_done(families):
     assert next(sample.value for sample in first if sample.name.endswith("_count")) == 2
 
 
+def test_an_idle_server_counts_no_keys_and_values(blob):
+    with serving(blob) as server:
+        server.chat("Hello", max_tokens=5, temperature=0)
+        server.wait_for("smolserve_kv_bytes", 0)
+
+
 def expressions():
     return [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 

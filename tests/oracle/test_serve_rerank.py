@@ -142,7 +142,7 @@ def test_a_reranker_makes_no_embeddings(server):
 def test_a_pair_that_is_longer_than_the_context_is_refused(made):
     with serving(made[0][0], "--ctx", 20) as server:
         status, answer = server.post(ROUTE, {"query": "x", "documents": ["y", "long " * 100]})
-        assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
+        assert (status, answer["error"]["code"], answer["error"]["param"]) == (400, "context_length_exceeded", "documents")
 
 
 def test_a_request_ends_when_its_client_goes_away_or_its_time_is_over(repo_root, tmp_path):

@@ -142,7 +142,7 @@ def test_results_of_calls_continue_a_response(server):
 
 
 @pytest.mark.parametrize(("members", "message"), [
-    ({"tools": [{"type": "web_search"}]}, "another type than function"), ({"tools": [1]}, "an object"), ({"tools": [{"type": 1}]}, "another type"),
+    ({"tools": [{"type": "web_search"}]}, "only tools of type \"function\""), ({"tools": [1]}, "an object"), ({"tools": [{"type": 1}]}, "only tools of type"),
     ({"tools": [{"type": "function", "name": "a b"}]}, "name"), ({"tools": [{"type": "function"}]}, "name"), ({"tool_choice": "required"}, "no tools"),
     ({"input": [{"type": "function_call"}]}, "call_id"), ({"input": [{"type": "function_call", "call_id": "x", "name": "f"}]}, "arguments"),
     ({"input": [{"type": "function_call_output", "call_id": "x"}]}, "output"), ({"input": [{"type": "function_call_output", "call_id": "x", "output": [{}]}]}, "type"),

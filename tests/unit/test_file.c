@@ -372,7 +372,7 @@ IN_FOLDER(a_file_that_appears_meanwhile_is_kept_without_force)
     write_text(&output, 0, "new");
     const char *path = temporary_write_text(&temporary, "out", "another's");
     assert_error(&error, smol_output_commit(&output, &error), SMOL_ERROR_FILE,
-                 "since a moment ago");
+                 "another process has just created it");
     holds(path, "another's");
     assert_int_equal(temporary_count(&temporary), 1);
 }
