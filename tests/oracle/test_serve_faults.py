@@ -340,6 +340,8 @@ def test_clients_get_their_turns_with_embeddings_too(slow_blob, keys):
         with ThreadPoolExecutor(1) as pool:
             bob = pool.submit(server.http, "POST", "/v1/embeddings", body | {"input": "x"}, Authorization="Bearer secret-of-bob")
             wait_with_key(server, "smolserve_waiting", 4)
+            for _ in range(2):  # requests become tokens in the order of their arrival: bob's has by now
+                assert server.http("POST", "/tokenize", text | {"prompt": "x"}, Authorization="Bearer secret-of-alice")[0] == 200
             alice.pop(0).close()
             assert bob.result()[0] == 200  # bob came last, and was next
         wait_with_key(server, "smolserve_waiting", 2)
