@@ -82,10 +82,7 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
     bool normed = blob->header->required_features & FEATURE_NORMED;
     bool doubled = blob->header->required_features & FEATURE_DOUBLED;
     if (!(blob->header->required_features & FEATURE_EMBEDDER))
-        return normed || doubled
-                   ? smol_damaged_features(
-                         blob, error, "the normed or doubled feature without that of an embedder")
-                   : SMOL_OK;
+        return SMOL_OK;
     smol_status status =
         smol_take_section(blob, SECTION_EMBEDDER, 1, (const void **)&blob->embedder_section,
                           &blob->n_embedder, error);
@@ -126,6 +123,9 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
         return SMOL_ERROR_DAMAGED;
     if (features & FEATURE_AROUND && !(features & FEATURE_ENCODER))
         return smol_damaged_features(blob, error, "the around feature without that of an encoder");
+    if (features & (FEATURE_NORMED | FEATURE_DOUBLED) && !(features & FEATURE_EMBEDDER))
+        return smol_damaged_features(blob, error,
+                                     "the normed or doubled feature without that of an embedder");
     if (!(features & (FEATURE_ENCODER | FEATURE_EMBEDDER)))
         return blob->model->blocks & BLOCK_NORM_STREAM
                    ? smol_damaged_section(blob, error, SECTION_MODEL,

@@ -8,6 +8,8 @@
 #include "common/memory.h"
 #include "format/delta.h"
 #include "format/front.h"
+#include "format/session.h"
+#include "format/stats.h"
 
 /* --- header ------------------------------------------------------------------------------- */
 
@@ -23,7 +25,10 @@ static const struct {
      "compressed with zstd: use `smolconv unpack` first"},
     {DELTA_MAGIC, 4, 0, SMOL_ERROR_DAMAGED, /* or a blob with one bit flipped */
      "a .smoldelta, not a .smol blob (offset 3): see `smolconv patch`"},
-    {"\x89SMS", 4, 0, SMOL_ERROR_UNSUPPORTED, "a session, not a .smol blob: see smolrun --session"},
+    {SESSION_MAGIC, 4, 0, SMOL_ERROR_UNSUPPORTED,
+     "a session, not a .smol blob: see smolrun --session"},
+    {STATS_MAGIC, 4, 0, SMOL_ERROR_UNSUPPORTED,
+     "calibration statistics, not a .smol blob: pass them to `smolconv --calibration`"},
     {"GGUF", 4, 0, SMOL_ERROR_UNSUPPORTED,
      "a GGUF file, not a .smol blob: make one with `smolconv FILE.gguf OUT.smol`"},
     {"\0\0{\"", 4, 6, SMOL_ERROR_UNSUPPORTED, /* a length below 2^48, and JSON */
@@ -57,7 +62,8 @@ static smol_status check_magic(const struct blob *blob, const uint8_t *data, uin
     return refuse_other_kind(blob, data, size, error);
 }
 
-/* Checks the version and data_offset, which determine the size of the front. */
+/* Checks the version, and the sizes of the file and its front. Sums with sizes within the file do
+ * not overflow then, even if the size of the file is not known yet. */
 static smol_status check_start(const struct blob *blob, const struct blob_header *header,
                                smol_error *error)
 {
@@ -66,9 +72,13 @@ static smol_status check_start(const struct blob *blob, const struct blob_header
             error, SMOL_ERROR_UNSUPPORTED,
             "%s: format version %u.%u, this program reads %d.x: use a matching release", blob->path,
             header->major, header->minor, BLOB_MAJOR);
+    if (header->file_size > INT64_MAX)
+        return smol_damaged(blob, error, "file_size is out of range",
+                            offsetof(struct blob_header, file_size));
     if (header->data_offset % BLOB_CHUNK_SIZE || header->data_offset > header->file_size ||
         header->data_offset > BLOB_MAX_FRONT || header->data_offset < sizeof *header)
-        return smol_damaged(blob, error, "data_offset is out of range", 40);
+        return smol_damaged(blob, error, "data_offset is out of range",
+                            offsetof(struct blob_header, data_offset));
     return SMOL_OK;
 }
 

@@ -163,11 +163,18 @@ struct verification {
     uint64_t done, told, total;
 };
 
+/* Returns the number of tensors with weights of their own: a tied output, the last one, has none.
+ */
+static size_t own_tensors(const struct blob *blob)
+{
+    return blob->n_tensors - blob->model->tied_embeddings;
+}
+
 static struct verification start_verification(const struct blob *blob,
                                               const struct listener *listener)
 {
     uint64_t total = blob->header->file_size - blob->header->data_offset;
-    for (size_t i = 0; i < blob->n_tensors; i++)
+    for (size_t i = 0; i < own_tensors(blob); i++)
         total += blob->tensors[i].size;
     return (struct verification){.listener = listener, .total = total};
 }
@@ -195,7 +202,7 @@ smol_status smol_blob_verify(const struct blob *blob, const struct listener *lis
         if (!status)
             status = advance(&v, smol_chunk_size(blob, chunk), blob, error);
     }
-    for (size_t i = 0; !status && i < blob->n_tensors; i++) {
+    for (size_t i = 0; !status && i < own_tensors(blob); i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
         if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
             status = smol_damaged_tensor(blob, error, SECTION_WEIGHTS, tensor_key(tensor),

@@ -10,6 +10,8 @@
 
 #include "common/file.h"
 #include "format/delta.h"
+#include "format/session.h"
+#include "format/stats.h"
 
 #define ONNX "an ONNX model: download the original safetensors checkpoint"
 #define SAVE "save the model as safetensors with transformers (save_pretrained)"
@@ -27,7 +29,9 @@ static const struct {
      "a GGUF file, which can only be converted as a whole model: smolconv FILE.gguf OUT.smol"},
     {BLOB_MAGIC, BLOB_MAGIC_SIZE, "a .smol blob, already converted: run it with smolrun"},
     {DELTA_MAGIC, 4, "an update of a .smol blob: apply it with `smolconv patch`"},
-    {"\x89SMS", 4, "a session, not a model: see smolrun --session"},
+    {SESSION_MAGIC, 4, "a session, not a model: see smolrun --session"},
+    {STATS_MAGIC, 4,
+     "a file of calibration statistics, not a model: pass it to `smolconv --calibration`"},
     {"\x8bLOGIT\r\n", 8, "saved logits, not a model: see smolrun perplexity --kl-from"},
     {"PK\x03\x04", 4, "a zip archive, such as a PyTorch .bin: " SAVE},
     {"\x28\xb5\x2f\xfd", 4, "compressed with zstd: use `smolconv unpack` (or `zstd -d`) first"},

@@ -186,7 +186,8 @@ static void push_byte(struct stream *stream, uint8_t byte)
     if (stream->stopped)
         return;
     stream->unfinished[stream->n_unfinished++] = byte;
-    while (smol_utf8_unfinished(stream->unfinished, stream->n_unfinished) < stream->n_unfinished)
+    while (!stream->stopped &&
+           smol_utf8_unfinished(stream->unfinished, stream->n_unfinished) < stream->n_unfinished)
         decode_one(stream);
 }
 

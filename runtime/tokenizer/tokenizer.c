@@ -307,7 +307,8 @@ static smol_status encode_added(struct encoder *encoder, const uint8_t *text, si
                                   .watch = &encoder->watch};
     struct added_match match;
     size_t covered = 0;
-    if (encoder->mixed && kind == 0) /* later kinds are found in the normalized text */
+    /* Later kinds are found in the normalized text. The marks of an empty text may be NULL. */
+    if (encoder->mixed && kind == 0 && size > 0)
         search.arguments =
             encoder->mixed->arguments + (text - (const uint8_t *)encoder->mixed->text);
     while (smol_added_next(&search, &match)) {

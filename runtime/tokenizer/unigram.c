@@ -12,11 +12,12 @@
 /* The best way to spell the word up to a place. */
 struct path {
     double score;
-    uint32_t start; /* of the last token; NO_START: there is no way */
+    uint32_t start; /* of the last token; NO_START: no path */
     uint32_t id;    /* of the last token */
 };
 
-/* A token of `score` leads from `start` to this place. The first of equally good ways stays. */
+/* Makes the token the last one of the best path to `end`, unless a path at least as good is known.
+ */
 static void offer(struct path *paths, size_t start, size_t end, double score, uint32_t id)
 {
     double sum = score + paths[start].score;
@@ -62,23 +63,23 @@ static void search(const struct text_tables *rules, const uint8_t *word, size_t 
     }
 }
 
-/* Writes the ids of an unknown text[0..size) so that they end before `end`. Returns where they
- * start. */
+/* Writes the ids of an unknown text[0..size) so that they end before `end`, after at least `size`
+ * free ones. Returns where they start. Reads each byte's token once: the file may change. */
 static uint32_t *put_unknown(const struct tokenizer_tables *tables, const uint8_t *text,
                              size_t size, uint32_t *end)
 {
     const struct text_tables *rules = &tables->rules;
     uint32_t node = name_walk(&rules->trie, 0, text, size);
     uint32_t id = rules->trie.nodes[node].id; /* the root has none */
-    bool bytes = id == NO_TOKEN && rules->header.flags & TEXT_BYTE_FALLBACK;
-    for (size_t i = 0; i < size && bytes; i++)
-        bytes = tokenizer_byte(tables, text[i]) != NO_TOKEN;
-    if (!bytes) {
-        *--end = id == NO_TOKEN ? rules->header.unknown_id : id;
-        return end;
+    if (id == NO_TOKEN && rules->header.flags & TEXT_BYTE_FALLBACK) {
+        uint32_t *first = end - size;
+        size_t n = 0;
+        while (n < size && (first[n] = tokenizer_byte(tables, text[n])) != NO_TOKEN)
+            n++;
+        if (n == size)
+            return first;
     }
-    for (size_t i = size; i-- > 0;)
-        *--end = tokenizer_byte(tables, text[i]);
+    *--end = id == NO_TOKEN ? rules->header.unknown_id : id;
     return end;
 }
 

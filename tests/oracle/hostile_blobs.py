@@ -45,6 +45,9 @@ BLOBS += [
          ("line endings were changed",)),
     Case("1 another magic", b"SMOL" + bytes(100), DAMAGED, ("x.smol: not ",)),
     Case("1 GGUF", b"GGUF" + bytes(104), (UNSUPPORTED, OK, UNSUPPORTED), ("GGUF",)),
+    Case("1 a session", MAGIC[:3] + b"S" + MAGIC[4:] + bytes(100), UNSUPPORTED, ("a session, not",)),
+    Case("1 statistics", MAGIC[:3] + b"C" + MAGIC[4:] + bytes(100), UNSUPPORTED,
+         ("calibration statistics, not a",)),
     Case("1 a gibibyte of nothing", Sparse(b"", GIB), DAMAGED, ("x.smol: ",)),
     Case("2 cut off within the header", lambda: base("1.0-int8")[:63], DAMAGED, ("truncated",)),
     Case("4 cut off within the data", lambda: base("1.0-int8")[:-1], DAMAGED, ("truncated",)),
@@ -60,7 +63,8 @@ BLOBS += [
 ]  # fmt: skip
 spoilt("3 major version 0", head(16, "H", 0), "version 0.0", status=UNSUPPORTED)
 spoilt("3 major version 2", head(16, "H", 2), "version 2.0", status=UNSUPPORTED)
-spoilt("4 file_size of 2^64 - 1 [53630]", head(24, "Q", 2**64 - 1), "truncated")
+spoilt("4 file_size of 2^64 - 1 [53630]", head(24, "Q", 2**64 - 1), "file_size is out of range")
+spoilt("4 file_size of 2^63 - 1", head(24, "Q", 2**63 - 1), "truncated")
 spoilt("4 file_size 0", head(24, "Q", 0), "convert again", digests=as_it_is)
 for offset in (0, 32, 64, 65535, 65537, 2**63, 2**64 - CHUNK):
     spoilt(f"5 data_offset {offset} [alias] [align] [53630]", head(32, "Q", offset),
@@ -69,6 +73,9 @@ spoilt("6 the front's digest", head(8, "Q", 1), "digest of header and tables", d
 spoilt("6 a changed table", head(400, "B", 1), "digest of header and tables", digests=as_it_is)
 spoilt("7 a needed feature", head(40, "Q", 1 << 40), "features 0x10000000000",
        status=UNSUPPORTED)  # fmt: skip
+for bit in (1 << 17, 1 << 18):
+    spoilt(f"7 feature {bit} without that of an embedder", head(40, "Q", bit),
+           "the normed or doubled feature without that of an embedder")  # fmt: skip
 spoilt("8 the reserved field", head(56, "Q", 1), "reserved")
 for n in (0, 8, 10, 2**32 - 1, 0x0AAAAAAB):  # the last one times 24 is 8 beyond 2^32
     spoilt(f"9 {n} sections [23605]", head(20, "I", n), "wrong number of sections")
@@ -90,6 +97,17 @@ for kind in (PROVENANCE, TENSORS, DIGESTS, WEIGHTS):
         )
 spoilt("10 the tokenizer's size wraps to nothing [27940]",
        lambda b: b.put(b.entry(TOKENIZER) + 16, "Q", 2**64 - 1), "wrong offset or size")  # fmt: skip
+
+
+def wrap_weights(b):
+    """The tokenizer ends so near 2^64 that the next multiple of 65536 is 0."""
+    b.put(b.entry(TOKENIZER) + 16, "Q", 2**64 - 10 - b.at(TOKENIZER))
+    b.offset(WEIGHTS, 0)
+    b.put(b.entry(WEIGHTS) + 16, "Q", 2**64 - 10)
+    b.put(24, "Q", 2**64 - 10)
+
+
+spoilt("4 the weights' offset wraps to 0 [27940]", wrap_weights, "file_size is out of range")
 spoilt("10 a byte between the tables", lambda b: b.put(b.at(STOP) - 1, "B", 1), "padding")
 spoilt("10 a byte after the tables", lambda b: b.put(b.at(TOKENIZER) - 1, "B", 1), "padding")
 spoilt("10 a byte between the data sections", lambda b: b.put(b.at(WEIGHTS) - 1, "B", 1), "padding")

@@ -27,7 +27,7 @@ from internal import BUILD
 from smol_reader import Blob, Damaged, Unsupported
 from test_safetensors import agree
 
-FOREIGN = {"1 GGUF"}  # which we name, and so call unsupported
+FOREIGN = {"1 GGUF", "1 a session", "1 statistics"}  # which we name, and so call unsupported
 
 
 def by_name(case):

@@ -713,6 +713,7 @@ IN_FOLDER(other_kinds_of_file_are_named)
     refuses_file("\x40\0\0\0\0\0\0\0{\"", 10, SMOL_ERROR_UNSUPPORTED, "a safetensors file");
     refuses_file("\x40\0\0\0\0\0\0\0{", 9, SMOL_ERROR_DAMAGED, "not a .smol blob");
     refuses_file("\x89SMS\r\n\x1a\n", 8, SMOL_ERROR_UNSUPPORTED, "a session");
+    refuses_file("\x89SMC\r\n\x1a\n", 8, SMOL_ERROR_UNSUPPORTED, "calibration statistics");
     refuses_file("\x89SMD\r\n\x1a\n", 8, SMOL_ERROR_DAMAGED, "a .smoldelta");
     refuses_file("{\"model\": 1}", 12, SMOL_ERROR_DAMAGED, "not a .smol blob");
     refuses_file("SMOL\1\0\0\0", 8, SMOL_ERROR_DAMAGED, "not a .smol blob");
@@ -769,12 +770,14 @@ ON_IMAGE(the_headers_rules_are_checked)
     refuses("truncated");
     header()->file_size--;
     refuses("bytes appended");
-    header()->file_size = UINT64_MAX;
+    header()->file_size = INT64_MAX;
     refuses("truncated");
+    header()->file_size = UINT64_MAX;
+    refuses("file_size is out of range (offset 24)");
     static const uint64_t offsets[] = {0, 64, 65535, 65537, 1ull << 40, UINT64_MAX & ~0xffffull};
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         header()->data_offset = offsets[i];
-        refuses("data_offset is out of range");
+        refuses("data_offset is out of range (offset 32)");
     }
     header()->reserved = 1;
     refuses("reserved");

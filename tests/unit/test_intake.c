@@ -263,12 +263,12 @@ ON_LARGE_BLOB(a_front_that_cannot_be_is_refused_with_the_header)
         struct blob_header bad = good;
         bad.data_offset = offsets[i];
         if (offsets[i] > BLOB_MAX_FRONT)
-            bad.file_size = ~0ull; /* the front must not be larger than the file */
+            bad.file_size = INT64_MAX; /* the front must not be larger than the file */
         set_header(bad);
         struct intake *intake = new_intake();
         assert_int_equal(smol_intake_take(intake, bytes, sizeof bad - 1, &error), SMOL_OK);
         complains(smol_intake_take(intake, bytes + sizeof bad - 1, 1, &error), SMOL_ERROR_DAMAGED,
-                  "data_offset is out of range");
+                  "data_offset is out of range (offset 32)");
         smol_intake_close(intake);
     }
     set_header(good);
@@ -278,8 +278,8 @@ ON_LARGE_BLOB(a_front_that_cannot_be_is_refused_with_the_header)
 ON_LARGE_BLOB(a_file_size_that_the_tables_contradict_is_refused_with_the_front)
 {
     const struct blob_header good = *header();
-    const uint64_t sizes[] = {good.data_offset, size - 1,   size + 1,      size + 65536,
-                              1ull << 40,       1ull << 63, ~0ull - 65535, ~0ull};
+    const uint64_t sizes[] = {good.data_offset, size - 1,   size + 1,
+                              size + 65536,     1ull << 40, INT64_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct blob_header bad = good;
         bad.file_size = sizes[i];
@@ -289,6 +289,33 @@ ON_LARGE_BLOB(a_file_size_that_the_tables_contradict_is_refused_with_the_front)
         refuses(good.data_offset, SMOL_ERROR_DAMAGED, "offset");
     }
     set_header(good);
+}
+
+/* The weights start after the tokenizer, at 0 if the end of the tokenizer is rounded up beyond
+ * 2^64. */
+ON_LARGE_BLOB(a_file_that_cannot_be_is_refused_with_the_header)
+{
+    const struct blob_header good = *header();
+    const size_t n_front = good.data_offset;
+    const uint64_t sizes[] = {1ull << 63, ~0ull - 65535, ~0ull - 9, ~0ull};
+    uint8_t *copy = malloc(n_front);
+    memcpy(copy, bytes, n_front);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct blob_header bad = good;
+        struct blob_section last[2]; /* tokenizer, weights */
+        uint8_t *table = bytes + sizeof bad + (good.n_sections - 2) * sizeof last[0];
+        memcpy(last, table, sizeof last);
+        last[0].size = sizes[i] - last[0].offset;
+        last[1].offset = 0;
+        last[1].size = bad.file_size = sizes[i];
+        memcpy(table, last, sizeof last);
+        set_header(bad);
+        repair_front();
+        refuses(sizeof bad, SMOL_ERROR_DAMAGED, "file_size is out of range (offset 24)");
+        refuses(n_front, SMOL_ERROR_DAMAGED, "file_size is out of range (offset 24)");
+        memcpy(bytes, copy, n_front);
+    }
+    free(copy);
 }
 
 ON_LARGE_BLOB(what_is_only_promised_is_not_allocated)

@@ -431,6 +431,7 @@ TEST(names_files_of_other_kinds)
         {"GGUF\3\0\0\0\1\0\0\0", 12, "a GGUF file"},
         {"\x89SML\r\n\x1a\n\1\0", 10, "a .smol blob"},
         {"\x89SMS\r\n\x1a\n\1\0", 10, "a session"},
+        {"\x89SMC\r\n\x1a\n\1\0", 10, "calibration statistics"},
         {"\x8bLOGIT\r\n\1\0\0", 11, "saved logits"},
         {"\x28\xb5\x2f\xfd\x04\x58\x01\x02\x03", 9, "zstd"},
         {"{\"weight_map\": {}}", 18, "a JSON file"},

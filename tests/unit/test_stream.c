@@ -193,6 +193,7 @@ TEST(stop_strings_may_have_wide_characters)
     CHECK("a\u00e9\u00e8b", "\u00e9\u00e9", "\u00e8b");
     CHECK("x\xe2\x82y\xff", "\xef\xbf\xbdy"); /* what is shown counts, replacements too */
     CHECK("x\xe2\x82", "\xef\xbf\xbd");
+    CHECK("x\xe2y", "\xef\xbf\xbd"); /* y ends a character, and starts another after the stop */
 }
 
 TEST(every_small_text_and_stop_string_agrees_with_the_oracle)

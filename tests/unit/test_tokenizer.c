@@ -7,6 +7,7 @@
 
 #include "format/tokenizer.h"
 #include "runtime/tokenizer/tokenizer.h"
+#include "runtime/tokenizer/words.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
@@ -453,6 +454,44 @@ TEST(tablesThatChangeMeanwhileNeverLeadAstray)
     guarded_free(&live.memory);
 }
 
+/* The token of 'x', which another program removes and restores. Hidden from the thread sanitizer.
+ */
+__attribute__((no_sanitize("thread"))) static void *toggle(void *argument)
+{
+    struct scribbler *scribbler = argument;
+    while (!atomic_load_explicit(&scribbler->stop, memory_order_relaxed)) {
+        *(volatile uint32_t *)&scribbler->words['x'] = NO_TOKEN;
+        *(volatile uint32_t *)&scribbler->words['x'] = A;
+    }
+    return NULL;
+}
+
+/* Whatever Unigram sees, it falls back to bytes that all have a token, or to the unknown token. */
+TEST(byteTokensThatChangeMeanwhileGiveNoInvalidId)
+{
+    enum { SIZE = 2 };
+    static uint32_t byte_tokens[256];
+    const struct name_node root = {.id = NO_TOKEN};
+    const struct tokenizer_tables tables = {
+        .header.n_tokens = N_TOKENS,
+        .byte_tokens = byte_tokens,
+        .rules = {.header = {.flags = TEXT_BYTE_FALLBACK, .unknown_id = B}, .trie = {&root, 1}}};
+    struct scribbler scribbler = {.words = byte_tokens};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, toggle, &scribbler), 0);
+    for (int round = 0; round < 200000; round++) {
+        struct encode_watch watch = {0};
+        uint32_t ids[SIZE];
+        size_t n;
+        smol_error error;
+        assert_int_equal(
+            smol_unigram(&tables, (const uint8_t *)"xx", SIZE, ids, &n, &watch, &error), SMOL_OK);
+        assert_true(n == SIZE ? ids[0] == A && ids[1] == A : n == 1 && ids[0] == B);
+    }
+    atomic_store(&scribbler.stop, true);
+    pthread_join(thread, NULL);
+}
+
 /* --- encoding, in detail ---------------------------------------------------------------------- */
 
 TEST(lowestRankMergesFirst)
@@ -554,6 +593,17 @@ TEST(emptyTextAppendsNothing)
 {
     check_ids(NULL, 0, ENCODE_SPECIAL, (const uint32_t[]){0});
     check_ids("", 0, false, (const uint32_t[]){0});
+    struct section *s = make_section();
+    struct tokenizer_tables tables;
+    struct token_list list = {0};
+    const struct mixed_text mixed = {.literals = (const uint8_t *)""};
+    smol_error error;
+    assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
+    assert_int_equal(
+        smol_tokenizer_encode_mixed(&tables, &mixed, &(struct encode_params){0}, &list, &error),
+        SMOL_OK);
+    assert_int_equal(list.n, 0);
+    free(s);
 }
 
 TEST(idsAreAppended)
