@@ -478,6 +478,7 @@ TEST(byteTokensThatChangeMeanwhileGiveNoInvalidId)
         .rules = {.header = {.flags = TEXT_BYTE_FALLBACK, .unknown_id = B}, .trie = {&root, 1}}};
     struct scribbler scribbler = {.words = byte_tokens};
     pthread_t thread;
+    byte_tokens['x'] = A;
     assert_int_equal(pthread_create(&thread, NULL, toggle, &scribbler), 0);
     for (int round = 0; round < 200000; round++) {
         struct encode_watch watch = {0};
