@@ -424,7 +424,7 @@ CHANGES = [
     ("roberta", {"add_cross_attention": True}, "add_cross_attention"), ("roberta", {"pad_token_id": None}, "pad_token_id"),
     ("roberta", {"pad_token_id": -1}, "pad_token_id"), ("roberta", {"pad_token_id": 59}, "max_position_embeddings 60"),
     ("roberta", {"pad_token_id": 58, "max_position_embeddings": 59}, "max_position_embeddings 59"),
-    ("roberta", {"pad_token_id": 5}, "pad_token_id 5 is not"), ("roberta", {"pad_token_id": 0}, "pad_token_id 0"),
+    ("roberta", {"pad_token_id": 5}, "pad_token_id 5 must be"), ("roberta", {"pad_token_id": 0}, "pad_token_id 0"),
     ("roberta", {"pad_token_id": 2}, "pad_token_id 2"), ("xlm-roberta", {"pad_token_id": 3}, "pad_token_id 3"),
     ("roberta", {"hidden_act": "relu"}, "hidden_act"),
     ("roberta", {"head_dim": 6}, "head_dim"), ("roberta", {"num_key_value_heads": 1}, "num_key_value_heads"),
@@ -437,7 +437,7 @@ CHANGES = [
     ("mpnet", {"relative_attention_num_buckets": 64}, "relative_attention_num_buckets is 64: must be 32"),
     ("mpnet", {"relative_attention_num_buckets": "32"}, "relative_attention_num_buckets"),
     ("mpnet", {"max_position_embeddings": 2}, "max_position_embeddings 2: positions begin after row 1"),
-    ("mpnet", {"is_decoder": True}, "is_decoder"), ("camembert", {"pad_token_id": 5}, "pad_token_id 5 is not"),
+    ("mpnet", {"is_decoder": True}, "is_decoder"), ("camembert", {"pad_token_id": 5}, "pad_token_id 5 must be"),
 ]  # fmt: skip
 
 
