@@ -222,7 +222,7 @@ endif
 ifneq ($(findstring address,$(EXTRA_CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += -fno-sanitize=pointer-overflow,null,object-size
 endif
-# Compiling is most of the time that tests without optimization take, but for code that computes.
+# Tests compiled without optimization are sooner done, unless they compute: that code is optimized.
 ifneq ($(filter -O0,$(CFLAGS)),)
 $(call objects,$(COMMON_SRC) $(FORMAT_SRC) $(filter runtime/kernels/% runtime/engine/% runtime/template/% runtime/tokenizer/%,$(RUNTIME_SRC)) \
 	$(filter convert/calibration/% convert/tokenizer/% convert/weights/%,$(CONVERT_SRC))): FILE_CFLAGS += -O1

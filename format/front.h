@@ -1,6 +1,5 @@
-/* Checks of a blob's front, shared by the files that open a blob: front.c, front_model.c and
- * front_tensors.c for the sections, chunks.c and verify.c for the data. Their only caller is
- * reader.c. */
+/* Declarations for the files behind reader.h only: front.c, front_model.c and front_tensors.c check
+ * the sections of a blob's front, chunks.c and verify.c its data, for reader.c. */
 #ifndef SMOL_FORMAT_FRONT_H
 #define SMOL_FORMAT_FRONT_H
 

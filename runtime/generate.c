@@ -523,8 +523,8 @@ static void start_all(smol_generation *const *generations, size_t n)
 }
 
 /* A step's parts, and the generation of each. */
-struct choosing {
-    const smol_eval_part *parts;
+struct step {
+    smol_eval_part *parts;
     smol_generation **which;
     size_t n;
 };
@@ -532,26 +532,26 @@ struct choosing {
 /* Chooses the tokens that follow a single one. */
 static void choose_each(void *argument, struct pool_thread *thread)
 {
-    const struct choosing *all = argument;
-    struct pool_stage stage = pool_stage(thread, (uint32_t)all->n);
+    const struct step *step = argument;
+    struct pool_stage stage = pool_stage(thread, (uint32_t)step->n);
     while (smol_pool_claim(&stage)) {
-        const smol_eval_part *part = &all->parts[stage.item];
-        smol_generation *g = all->which[stage.item];
+        const smol_eval_part *part = &step->parts[stage.item];
+        smol_generation *g = step->which[stage.item];
         g->has_choice = !part->error.status && part->n == 1 && !reads_prompt(g) && !n_waiting(g);
         if (g->has_choice)
             g->choice_error.status = choose(g, g->logits, &g->choice, &g->choice_error);
     }
 }
 
-/* Evaluates the parts of a step and takes what follows. Choices take long, in a large vocabulary,
- * and do not depend on each other; callers are told of them one by one. */
-static void take_step(const struct choosing *all, smol_eval_part *parts)
+/* Evaluates the parts of a step and takes the tokens that follow. Threads share the choices, which
+ * are independent and, from a large vocabulary, slow. Callers are told of them one by one. */
+static void take_step(struct step step)
 {
-    smol_eval_many(parts, all->n, NULL);
-    if (all->n > 1)
-        smol_pool_run(all->which[0]->context->engine->pool, choose_each, (void *)(uintptr_t)all);
-    for (size_t i = 0; i < all->n; i++)
-        settle(all->which[i], &parts[i]);
+    smol_eval_many(step.parts, step.n, NULL);
+    if (step.n > 1)
+        smol_pool_run(step.which[0]->context->engine->pool, choose_each, &step);
+    for (size_t i = 0; i < step.n; i++)
+        settle(step.which[i], &step.parts[i]);
 }
 
 void smol_generation_step(smol_generation *const *generations, size_t n)
@@ -560,8 +560,7 @@ void smol_generation_step(smol_generation *const *generations, size_t n)
     smol_eval_part *parts = smol_reallocarray(NULL, n, sizeof *parts);
     smol_generation **which = smol_reallocarray(NULL, n, sizeof(void *));
     if (parts && which) {
-        const struct choosing all = {parts, which, plan(generations, n, parts, which)};
-        take_step(&all, parts);
+        take_step((struct step){parts, which, plan(generations, n, parts, which)});
     } else {
         smol_error error;
         smol_fail_memory(&error, "a step of generation");
