@@ -10,8 +10,10 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* The largest sizes of a model, except MAX_HEAD_DIM. They bound products: rows and cols are at most
- * 2^24 and 2^22, so a tensor has less than 2^49 bytes and a model less than 2^64. */
+/* The largest sizes of a model, except MAX_HEAD_DIM. They bound products: a matrix has at most 2^24
+ * rows and 2^22 columns, so a tensor has less than 2^49 bytes. All tensors together may have more
+ * than 2^64, because each layer may have MODEL_MAX_EXPERTS experts: the reader checks each addition
+ * (front_tensors.c). */
 enum {
     MODEL_MAX_LAYERS = 1 << 10,
     MODEL_MAX_HIDDEN = 1 << 20,
@@ -31,8 +33,8 @@ struct field_range {
 /* Checks n fields. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_check_ranges(const struct field_range *ranges, size_t n, smol_error *error);
 
-/* Checks every hyper-parameter against its range and against the others, so that no size computed
- * from them overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
+/* Checks every hyper-parameter against its range and against the others, so that the size of no
+ * tensor overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_model_check(const struct blob_model *model, smol_error *error);
 
 /* Checks layers (n_layers), bits of enum layer_bit, against each other and the checked model.
