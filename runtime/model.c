@@ -1,6 +1,7 @@
 /* Opening a model, see smol.h. */
 #include "runtime/model.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -186,6 +187,11 @@ smol_status smol_model_open_fd(int fd, const char *name, const smol_model_params
     char number[32];
     snprintf(number, sizeof number, "fd %d", fd);
     const struct blob_origin from = {.fd = fd, .name = name ? name : number};
+    if (fd < 0) { /* to the functions of file.h, `name` would be a path */
+        *model = NULL;
+        errno = EBADF;
+        return smol_fail_errno(error, from.name, "open");
+    }
     return open_from(&from, params, model, error);
 }
 
