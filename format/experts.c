@@ -7,8 +7,6 @@
 #include "common/number.h"
 #include "format/layout.h"
 
-_Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
-
 static bool is_dense(const struct blob_model *model, uint32_t layer)
 {
     return model->experts.dense[layer / 8] >> layer % 8 & 1;

@@ -15,7 +15,7 @@
  * than 2^64, because each layer may have MODEL_MAX_EXPERTS experts: the reader checks each addition
  * (front_tensors.c). */
 enum {
-    MODEL_MAX_LAYERS = 1 << 10,
+    MODEL_MAX_LAYERS = STATES_MAX_LAYERS,
     MODEL_MAX_HIDDEN = 1 << 20,
     MODEL_MAX_INTERMEDIATE = 1 << 22,
     MODEL_MAX_EXPERTS = 1 << 10,

@@ -5,8 +5,6 @@
 
 #include "format/layout.h"
 
-_Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
-
 static bool reserved_is_zero(const struct blob_states *states)
 {
     uint32_t used = 0;

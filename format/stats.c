@@ -9,8 +9,6 @@
 #include "format/layout.h"
 #include "format/model.h"
 
-_Static_assert((int)STATS_LAYERS == (int)MODEL_MAX_LAYERS, "a bit for each layer");
-
 static bool has_bit(const uint8_t *bits, size_t layer)
 {
     return bits[layer / 8] >> layer % 8 & 1;

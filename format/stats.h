@@ -21,7 +21,7 @@ enum {
     STATS_LATENT = 3,      /* attention is to latent vectors; there are no states and no experts */
     STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
     STATS_MATRICES_1 = 12, /* from minor 1 on */
-    STATS_LAYERS = 1 << 10,
+    STATS_LAYERS = STATES_MAX_LAYERS,
 };
 
 enum stats_kind {
