@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "common/checked.h"
 #include "common/memory.h"
 #include "common/utf8.h"
 #include "runtime/tokenizer/added.h"
@@ -36,16 +35,13 @@ static smol_status reserve(struct encoder *encoder, size_t n_more)
     struct token_list *list = encoder->list;
     if (n_more <= list->capacity - list->n)
         return SMOL_OK;
-    uint64_t capacity, size;
-    if (!checked_add(list->n, n_more, &capacity) ||
-        !checked_add(capacity, capacity / 2, &capacity) ||
-        !checked_mul(capacity, sizeof *list->ids, &size) || size > SIZE_MAX)
-        return smol_fail_memory(encoder->error, "token ids");
-    uint32_t *ids = smol_realloc(list->ids, (size_t)size);
+    size_t capacity = list->n + n_more; /* no overflow: ids and bytes that are in memory */
+    capacity += capacity / 2;
+    uint32_t *ids = smol_reallocarray(list->ids, capacity, sizeof *ids);
     if (!ids)
         return smol_fail_memory(encoder->error, "token ids");
     list->ids = ids;
-    list->capacity = (size_t)capacity;
+    list->capacity = capacity;
     return SMOL_OK;
 }
 
@@ -226,9 +222,7 @@ static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *t
 static smol_status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
                               size_t size, bool first)
 {
-    uint64_t room;
-    uint8_t *copy =
-        checked_add(size, 1, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
+    uint8_t *copy = smol_malloc(size + 1);
     if (!copy)
         return smol_fail_memory(encoder->error, "the text");
     copy[0] = ' ';
@@ -353,9 +347,7 @@ static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, 
  * length. Returns NULL if out of memory. */
 static uint8_t *well_formed_copy(const uint8_t *text, size_t *size)
 {
-    uint64_t room; /* worst case: three bytes replace each byte */
-    uint8_t *copy =
-        checked_mul(*size, 3, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
+    uint8_t *copy = smol_reallocarray(NULL, *size, 3); /* U+FFFD may replace each byte */
     if (!copy)
         return NULL;
     size_t n = 0;
