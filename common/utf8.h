@@ -8,7 +8,7 @@
 
 enum { UTF8_MAX = 4, UTF8_REPLACEMENT = 0xfffd };
 
-/* Returns whether the byte continues a character, which another byte before it starts. */
+/* Returns whether this is a continuation byte: the second, third or fourth of a character. */
 static inline bool utf8_continues(uint8_t byte)
 {
     return (byte & 0xc0) == 0x80;

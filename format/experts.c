@@ -78,8 +78,8 @@ static smol_status check_numbers(const struct blob_experts *x, smol_error *error
     return SMOL_OK;
 }
 
-/* Checks that the dense layers are layers, that one is not, and that without any the intermediate
- * size, which nothing then has, is the experts'. */
+/* Checks the set of dense layers: each is one of the model's, and at least one layer is sparse. If
+ * all are sparse, intermediate_size describes no MLP: it must equal the width of an expert. */
 static smol_status check_dense(const struct blob_model *m, smol_error *error)
 {
     uint32_t n_sparse = smol_experts_layers(m);

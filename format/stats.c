@@ -58,7 +58,7 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
         describe_latent(model, header);
 }
 
-/* Returns whether the fields of minor 3 are in their ranges, or zero in others. */
+/* Returns whether the fields of minor 3 are in their ranges. */
 static bool heads_fit(const struct stats_header *header)
 {
     if (header->minor != STATS_LATENT)
