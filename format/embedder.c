@@ -66,10 +66,9 @@ bool smol_embedder_is_doubled(const struct blob_embedder *header)
 
 static bool dense_is_valid(const struct blob_embedder *header, size_t i)
 {
-    static const struct blob_dense none;
     const struct blob_dense *dense = &header->dense[i];
     if (i >= header->n_dense)
-        return memcmp(dense, &none, sizeof none) == 0;
+        return all_zero(dense, sizeof *dense);
     return dense->outputs >= 1 && dense->outputs <= EMBEDDER_MAX_OUTPUTS &&
            dense->activation < DENSE_ACTIVATIONS && dense->has_bias <= 1 && !dense->reserved;
 }
@@ -157,26 +156,17 @@ static bool vector_is_valid(const float *values, size_t n)
     return true;
 }
 
-/* Checks that bytes data[begin, end) are zero. */
-static bool gap_is_zero(const uint8_t *data, uint64_t begin, uint64_t end)
-{
-    while (begin < end && data[begin] == 0)
-        begin++;
-    return begin >= end;
-}
-
 /* Checks that the bytes between the tables are zero. Matrices end at multiples of BLOB_ALIGN. */
 static bool gaps_are_zero(const uint8_t *data, const struct embedder_layout *layout,
                           const struct blob_embedder *header)
 {
     uint64_t end = layout->strings + header->n_strings;
-    bool zero = header->n_dense == 0 || gap_is_zero(data, end, layout->matrix[0]);
+    bool zero = header->n_dense == 0 || all_zero(data + end, layout->matrix[0] - end);
     for (size_t i = 0; i < header->n_dense; i++) {
         uint64_t next = i + 1 < header->n_dense ? layout->matrix[i + 1] : layout->types;
+        end = layout->bias[i] + header->dense[i].outputs * sizeof(float);
         if (header->dense[i].has_bias && next < layout->end)
-            zero =
-                zero &&
-                gap_is_zero(data, layout->bias[i] + header->dense[i].outputs * sizeof(float), next);
+            zero = zero && all_zero(data + end, next - end);
     }
     return zero;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "common/checked.h"
 #include "common/number.h"
 #include "format/layout.h"
 
@@ -102,9 +103,8 @@ smol_status smol_experts_check(const struct blob_model *m, smol_error *error)
     smol_status status = check_numbers(x, error);
     if (status)
         return status;
-    for (size_t i = 0; i < sizeof x->reserved; i++)
-        if (x->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved byte is not zero");
+    if (!all_zero(x->reserved, sizeof x->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     if (m->blocks & (BLOCK_NO_GATE | BLOCK_PARALLEL) || m->mlp_bias || m->hybrid.parallel)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "experts need gates, no biases, and blocks one after the other");

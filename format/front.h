@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "common/checked.h"
 #include "common/error.h"
 #include "format/reader.h"
 
@@ -45,13 +45,6 @@ const struct blob_section *smol_find_section(const struct blob *blob, enum secti
 /* Points *data at section `kind`, whose size must be *n times `unit` bytes. */
 smol_status smol_take_section(const struct blob *blob, enum section_kind kind, size_t unit,
                               const void **data, size_t *n, smol_error *error);
-
-/* Returns whether all bytes are zero: the first byte is 0, and each byte equals the next. memcmp
- * compares many at a time. */
-static inline bool all_zero(const uint8_t *data, uint64_t size)
-{
-    return size == 0 || (data[0] == 0 && memcmp(data, data + 1, size - 1) == 0);
-}
 
 /* --- damage: each fills *error and returns SMOL_ERROR_DAMAGED ------------------------------ */
 

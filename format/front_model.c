@@ -73,7 +73,7 @@ static bool encoder_is_valid(const struct blob *blob)
            (!ahead || model->context_length <= ENCODER_MAX_CONTEXT) &&
            !(stream && (!ahead || normed || model->blocks & others)) &&
            !(normed && model->blocks & others) &&
-           all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
+           all_zero(encoder->reserved, sizeof encoder->reserved);
 }
 
 static smol_status check_embedder(struct blob *blob, smol_error *error)

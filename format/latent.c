@@ -1,6 +1,7 @@
 /* Attention to latent vectors, see latent.h. */
 #include "format/latent.h"
 
+#include "common/checked.h"
 #include "common/number.h"
 #include "format/layout.h"
 #include "format/model.h"
@@ -39,9 +40,8 @@ static smol_status check_sizes(const struct blob_latent *latent, smol_error *err
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "norm_eps is %g: must be at least 0 and below 1",
                          (double)latent->norm_eps);
-    for (size_t i = 0; i < sizeof latent->reserved / sizeof latent->reserved[0]; i++)
-        if (latent->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
+    if (!all_zero(latent->reserved, sizeof latent->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return SMOL_OK;
 }
 

@@ -5,15 +5,13 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/checked.h"
 #include "format/cursor.h"
 
 static smol_status check_header(const struct blob_scanner *h, smol_error *error)
 {
-    uint32_t reserved = 0;
-    for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
-        reserved |= h->reserved[i];
-    if (reserved)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+    if (!all_zero(h->reserved, sizeof h->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     if (h->n_stages > SCANNER_MAX_STAGES)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "too many stages (%" PRIu32 ")", h->n_stages);
     if (h->n_classes == 0 || h->n_classes > SCANNER_MAX_CLASSES)
@@ -79,10 +77,7 @@ static smol_status check_classes(const struct scanner_tables *tables, smol_error
 /* Returns whether the rest of a row, after n symbols, is zero. */
 static bool has_clean_end(const struct blob_scanner *h, const uint16_t *row, uint32_t n)
 {
-    for (uint32_t i = n; i < h->row; i++)
-        if (row[i])
-            return false;
-    return true;
+    return all_zero(row + n, (h->row - n) * sizeof *row);
 }
 
 static bool starts_are_valid(const struct blob_scanner *h, const struct scanner_stage *stage,

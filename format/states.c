@@ -3,15 +3,8 @@
 
 #include <stdbool.h>
 
+#include "common/checked.h"
 #include "format/layout.h"
-
-static bool reserved_is_zero(const struct blob_states *states)
-{
-    uint32_t used = 0;
-    for (size_t i = 0; i < sizeof states->reserved / sizeof states->reserved[0]; i++)
-        used |= states->reserved[i];
-    return used == 0;
-}
 
 uint32_t smol_states_count(const struct blob_model *model)
 {
@@ -113,7 +106,7 @@ smol_status smol_states_check(const struct blob_model *model, const uint8_t *lay
                                               : check_recurrence(states, error);
     if (status)
         return status;
-    if (!reserved_is_zero(states))
+    if (!all_zero(states->reserved, sizeof states->reserved))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return check_set(model, layers, error);
 }

@@ -13,9 +13,8 @@
 
 static smol_status check_header(const struct blob_template *header, smol_error *error)
 {
-    for (size_t i = 0; i < sizeof header->reserved / sizeof header->reserved[0]; i++)
-        if (header->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+    if (!all_zero(header->reserved, sizeof header->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     if (header->tool_style >= N_TOOL_STYLES || (header->tool_style && !header->n_functions))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "bad style of tool calls");
     if (header->n_constants > TEMPLATE_MAX_CONSTANTS ||

@@ -73,9 +73,8 @@ static smol_status check_header(const struct blob_text *h, smol_error *error)
     if (h->n_letter_index == 0 &&
         (h->n_letter_blocks || h->n_letters || h->n_letter_texts || h->n_pairs))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "letters without an index");
-    for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
-        if (h->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+    if (!all_zero(h->reserved, sizeof h->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return check_model(h, error);
 }
 

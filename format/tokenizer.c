@@ -27,7 +27,7 @@ static smol_status check_header(const struct blob_tokenizer *header, uint32_t vo
         return smol_fail(error, SMOL_ERROR_DAMAGED, "unknown pre-tokenizer (%#" PRIx32 ")",
                          header->pretokenizer);
     if (header->reserved0 || header->reserved1)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return SMOL_OK;
 }
 

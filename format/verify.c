@@ -26,10 +26,9 @@ static bool f32_column_is_finite(const float column[TILE_ROWS])
 static bool f32_block_is_well_formed(const float *block, uint64_t cols, uint64_t rows)
 {
     for (uint64_t col = 0; col < cols; col++, block += TILE_ROWS)
-        if (rows == TILE_ROWS
-                ? !f32_column_is_finite(block)
-                : !all_finite(block, rows) || !all_zero((const uint8_t *)(block + rows),
-                                                        (TILE_ROWS - rows) * sizeof *block))
+        if (rows == TILE_ROWS ? !f32_column_is_finite(block)
+                              : !all_finite(block, rows) ||
+                                    !all_zero(block + rows, (TILE_ROWS - rows) * sizeof *block))
             return false;
     return true;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/buffer.h"
+#include "common/checked.h"
 #include "common/hash.h"
 #include "common/memory.h"
 #include "common/number.h"
@@ -296,15 +297,6 @@ static smol_status check_end(struct records *r)
     size_t n;
     smol_status status = read_some(r, &byte, sizeof byte, &n);
     return !status && n > 0 ? damaged(r, "bytes after its end") : status;
-}
-
-static bool all_zero(const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    uint8_t any = 0;
-    for (size_t i = 0; i < size; i++)
-        any |= bytes[i];
-    return any == 0;
 }
 
 static smol_sampler_params params_of(const struct session_header *header)
