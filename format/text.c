@@ -78,31 +78,18 @@ static smol_status check_header(const struct blob_text *h, smol_error *error)
     return check_model(h, error);
 }
 
-/* Returns the next table, of `count` entries of `each` bytes. Returns NULL and fills *error if it
- * does not fit. */
-static const void *take_table(struct cursor *cursor, const char *name, uint64_t count, size_t each,
-                              smol_error *error)
-{
-    uint64_t size = count * each; /* count is 32 bits wide, `each` at most 8704 */
-    uint64_t start = smol_cursor_place(cursor, size);
-    if (start != CURSOR_NO_ROOM)
-        return smol_cursor_take(cursor, name, start, size, error);
-    smol_fail(error, SMOL_ERROR_DAMAGED, "no room for a table (%s, %" PRIu64 " bytes)", name, size);
-    return NULL;
-}
-
 /* Takes the tables of FEATURE_VOCABULARY. Returns false and fills *error if they do not fit. */
 static bool take_more_tables(struct cursor *cursor, struct text_tables *t, smol_error *error)
 {
     const struct blob_text *h = &t->header;
     t->trie.n = h->n_nodes;
-    return (t->map_index = take_table(cursor, "map indexes", h->n_maps,
-                                      CLASS_INDEX_SIZE * sizeof *t->map_index, error)) &&
-           (t->map_blocks =
-                take_table(cursor, "map blocks", h->n_map_blocks, sizeof *t->map_blocks, error)) &&
+    return (t->map_index = smol_cursor_take(cursor, "map indexes", h->n_maps,
+                                            CLASS_INDEX_SIZE * sizeof *t->map_index, error)) &&
+           (t->map_blocks = smol_cursor_take(cursor, "map blocks", h->n_map_blocks,
+                                             sizeof *t->map_blocks, error)) &&
            (t->trie.nodes =
-                take_table(cursor, "nodes", h->n_nodes, sizeof *t->trie.nodes, error)) &&
-           (t->scores = take_table(cursor, "scores", h->n_scores, sizeof *t->scores, error));
+                smol_cursor_take(cursor, "nodes", h->n_nodes, sizeof *t->trie.nodes, error)) &&
+           (t->scores = smol_cursor_take(cursor, "scores", h->n_scores, sizeof *t->scores, error));
 }
 
 /* Takes the tables of FEATURE_CLUSTERS. Returns false and fills *error if they do not fit. */
@@ -114,14 +101,14 @@ static bool take_clusters(struct cursor *cursor, struct text_tables *tables, smo
     t->n_classes = h->n_cluster_classes;
     t->n_states = h->n_cluster_states;
     t->n_clusters = h->n_clusters;
-    return (t->index =
-                take_table(cursor, "cluster index", CLASS_INDEX_SIZE, sizeof *t->index, error)) &&
-           (t->blocks =
-                take_table(cursor, "cluster blocks", t->n_blocks, sizeof *t->blocks, error)) &&
-           (t->transitions =
-                take_table(cursor, "cluster transitions", t->n_states, t->n_classes, error)) &&
+    return (t->index = smol_cursor_take(cursor, "cluster index", CLASS_INDEX_SIZE, sizeof *t->index,
+                                        error)) &&
+           (t->blocks = smol_cursor_take(cursor, "cluster blocks", t->n_blocks, sizeof *t->blocks,
+                                         error)) &&
+           (t->transitions = smol_cursor_take(cursor, "cluster transitions", t->n_states,
+                                              t->n_classes, error)) &&
            (t->clusters =
-                take_table(cursor, "clusters", t->n_clusters, sizeof *t->clusters, error));
+                smol_cursor_take(cursor, "clusters", t->n_clusters, sizeof *t->clusters, error));
 }
 
 static smol_status take_tables(const uint8_t *data, size_t size, struct text_tables *t,
@@ -130,30 +117,29 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct text_tab
     const struct blob_text *h = &t->header;
     struct cursor cursor = {data, size, sizeof *h};
     t->nfc.n_pairs = h->n_pairs;
-    if (!(t->before = take_table(&cursor, "ids before", h->n_before, sizeof *t->before, error)) ||
-        !(t->after = take_table(&cursor, "ids after", h->n_after, sizeof *t->after, error)) ||
-        !(t->steps = take_table(&cursor, "steps", h->n_steps, sizeof *t->steps, error)) ||
-        !(t->late_steps =
-              take_table(&cursor, "late steps", h->n_late_steps, sizeof *t->late_steps, error)) ||
-        !(t->names = take_table(&cursor, "names", h->n_name_slots, sizeof *t->names, error)) ||
-        !(t->pool = take_table(&cursor, "pool", h->n_pool, 1, error)) ||
-        !(t->nfc.index = take_table(&cursor, "letter index", h->n_letter_index,
-                                    sizeof *t->nfc.index, error)) ||
-        !(t->nfc.blocks = take_table(&cursor, "letter blocks", h->n_letter_blocks,
-                                     256 * sizeof *t->nfc.blocks, error)) ||
+    if (!(t->before =
+              smol_cursor_take(&cursor, "ids before", h->n_before, sizeof *t->before, error)) ||
+        !(t->after = smol_cursor_take(&cursor, "ids after", h->n_after, sizeof *t->after, error)) ||
+        !(t->steps = smol_cursor_take(&cursor, "steps", h->n_steps, sizeof *t->steps, error)) ||
+        !(t->late_steps = smol_cursor_take(&cursor, "late steps", h->n_late_steps,
+                                           sizeof *t->late_steps, error)) ||
+        !(t->names =
+              smol_cursor_take(&cursor, "names", h->n_name_slots, sizeof *t->names, error)) ||
+        !(t->pool = smol_cursor_take(&cursor, "pool", h->n_pool, 1, error)) ||
+        !(t->nfc.index = smol_cursor_take(&cursor, "letter index", h->n_letter_index,
+                                          sizeof *t->nfc.index, error)) ||
+        !(t->nfc.blocks = smol_cursor_take(&cursor, "letter blocks", h->n_letter_blocks,
+                                           256 * sizeof *t->nfc.blocks, error)) ||
         !(t->nfc.letters =
-              take_table(&cursor, "letters", h->n_letters, sizeof *t->nfc.letters, error)) ||
-        !(t->nfc.texts = take_table(&cursor, "letter texts", h->n_letter_texts,
-                                    sizeof *t->nfc.texts, error)) ||
-        !(t->nfc.pairs = take_table(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)) ||
+              smol_cursor_take(&cursor, "letters", h->n_letters, sizeof *t->nfc.letters, error)) ||
+        !(t->nfc.texts = smol_cursor_take(&cursor, "letter texts", h->n_letter_texts,
+                                          sizeof *t->nfc.texts, error)) ||
+        !(t->nfc.pairs =
+              smol_cursor_take(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)) ||
         ((h->model || h->n_maps) && !take_more_tables(&cursor, t, error)) ||
         (h->n_cluster_blocks && !take_clusters(&cursor, t, error)))
         return SMOL_ERROR_DAMAGED;
-    if (cursor.end != size)
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "the section must end with its last table (%zu, %zu bytes)", cursor.end,
-                         size);
-    return SMOL_OK;
+    return smol_cursor_end(&cursor, error);
 }
 
 /* --- steps ---------------------------------------------------------------------------------- */

@@ -22,23 +22,23 @@ spoilt("18 the tokenizer's digest", lambda b: b.put(b.table("text"), "B", 1), "s
        digests=as_it_is)  # fmt: skip
 
 spoilt("19 no room for the header [length]", lambda b: b.resize(TOKENIZER, 63), "too small for its header")
-spoilt("19 nothing but the header", lambda b: b.resize(TOKENIZER, 64), "out of place")
+spoilt("19 nothing but the header", lambda b: b.resize(TOKENIZER, 64), "no room for a table")
 spoilt("19 room after the tables", lambda b: b.resize(TOKENIZER, b.size(TOKENIZER) + 64),
        "must end with its last table")  # fmt: skip
 in_tokenizer("n_tokens", 42, "more tokens than")
 in_tokenizer("n_tokens", 2**32 - 1, "more tokens than", mark=" [23605]")
 in_tokenizer("n_tokens", 0, mark=" [zero]")
 in_tokenizer("n_text_bytes", 0)
-in_tokenizer("n_text_bytes", 2**32 - 1, "out of place", mark=" [length]")
+in_tokenizer("n_text_bytes", 2**32 - 1, "no room for a table", mark=" [length]")
 for value in (0, 3, 2**32 - 1):
     in_tokenizer("n_merge_slots", value, "power of two", mark=" [zero]")
 for value in (1, 1 << 28, 1 << 31):  # the second one times 16 is 2^32
     in_tokenizer("n_merge_slots", value, mark=" [23605]")
 in_tokenizer("max_probe", 256, "max_probe")
 in_tokenizer("max_probe", 0, "bad merge")
-in_tokenizer("n_added", 1 << 28, "out of place", mark=" [23605]")
+in_tokenizer("n_added", 1 << 28, "no room for a table", mark=" [23605]")
 in_tokenizer("n_class_blocks", 0)
-in_tokenizer("n_class_blocks", 1 << 24, "out of place", mark=" [23605]")
+in_tokenizer("n_class_blocks", 1 << 24, "no room for a table", mark=" [23605]")
 for value in (0, 1, 5, 6, 8, 2**32 - 1):
     in_tokenizer("pretokenizer", value, "unknown pre-tokenizer")
 in_tokenizer("pretokenizer", 4, "scanner")
