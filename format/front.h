@@ -1,5 +1,6 @@
 /* Declarations for the files behind reader.h only: front.c, front_model.c and front_tensors.c check
- * the sections of a blob's front, chunks.c and verify.c its data, for reader.c. */
+ * the sections of a blob's front, chunks.c and verify.c its data, for reader.c; embedder.c checks
+ * a section with matrices. */
 #ifndef SMOL_FORMAT_FRONT_H
 #define SMOL_FORMAT_FRONT_H
 
@@ -31,6 +32,10 @@ smol_status smol_verify_chunk(const struct blob *blob, size_t chunk, smol_error 
 
 /* Returns the bytes of a chunk; the last one may be shorter than others. */
 uint64_t smol_chunk_size(const struct blob *blob, size_t chunk);
+
+/* Returns whether a tensor, of which layout, dtype, shape and size are set, has only numbers that
+ * the format allows, and zeros where it has no element. */
+bool smol_tensor_is_well_formed(const void *data, const struct blob_tensor *tensor);
 
 /* --- sections ----------------------------------------------------------------------------- */
 

@@ -141,11 +141,12 @@ static bool block_is_well_formed(const uint8_t *block, enum blob_dtype dtype, ui
     return false;
 }
 
-static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor *tensor)
+bool smol_tensor_is_well_formed(const void *start, const struct blob_tensor *tensor)
 {
+    const uint8_t *data = start;
     if (tensor->layout != LAYOUT_TILES) {
         uint64_t n = tensor->rows * tensor->cols, used = n * sizeof(float);
-        return all_finite((const void *)data, n) && all_zero(data + used, tensor->size - used);
+        return all_finite(start, n) && all_zero(data + used, tensor->size - used);
     }
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
     for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, data += bytes) {
@@ -203,7 +204,7 @@ smol_status smol_blob_verify(const struct blob *blob, const struct listener *lis
     }
     for (size_t i = 0; !status && i < own_tensors(blob); i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
-        if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
+        if (!smol_tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
             status = smol_damaged_tensor(blob, error, SECTION_WEIGHTS, tensor_key(tensor),
                                          "breaks the format", tensor->offset);
         else
