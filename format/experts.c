@@ -1,11 +1,9 @@
 /* Mixtures of experts, see model.h. */
 #include "format/model.h"
 
-#include <math.h>
 #include <stddef.h>
 
 #include "common/checked.h"
-#include "common/number.h"
 #include "format/layout.h"
 
 static bool is_dense(const struct blob_model *model, uint32_t layer)
@@ -63,20 +61,17 @@ static smol_status check_numbers(const struct blob_experts *x, smol_error *error
     smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
     if (status)
         return status;
-    const struct {
-        const char *name;
-        float value;
-        uint32_t low, high; /* of its bits: 0, the smallest number above it, the largest */
-    } reals[] = {
-        {"sum_epsilon", x->sum_epsilon, 0, x->normalizes ? f32_bits(INFINITY) - 1 : 0},
-        {"scale", x->scale, 1, f32_bits(INFINITY) - 1},
-        {"qkv_clip", x->qkv_clip, 0, f32_bits(INFINITY) - 1},
+    const struct field_real reals[] = {
+        {"sum_epsilon", x->sum_epsilon, true},
+        {"scale", x->scale, false},
+        {"qkv_clip", x->qkv_clip, true},
     };
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
-        if (f32_bits(reals[i].value) < reals[i].low || f32_bits(reals[i].value) > reals[i].high)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: out of range", reals[i].name,
-                             (double)reals[i].value);
-    return SMOL_OK;
+    status = smol_check_reals(reals, sizeof reals / sizeof reals[0], error);
+    if (!status && !x->normalizes && x->sum_epsilon != 0)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "sum_epsilon is %g: must be 0 where normalizes is",
+                         (double)x->sum_epsilon);
+    return status;
 }
 
 /* Checks the set of dense layers: each is one of the model's, and at least one layer is sparse. If
@@ -92,7 +87,7 @@ static smol_status check_dense(const struct blob_model *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "no layer has experts");
     if (n_sparse == m->n_layers && m->intermediate_size != m->experts.width)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "width is %u: not intermediate_size %u, though no layer is dense",
+                         "width is %u: must be intermediate_size %u, because no layer is dense",
                          m->experts.width, m->intermediate_size);
     return SMOL_OK;
 }
@@ -107,7 +102,7 @@ smol_status smol_experts_check(const struct blob_model *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     if (m->blocks & (BLOCK_NO_GATE | BLOCK_PARALLEL) || m->mlp_bias || m->hybrid.parallel)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "experts need gates, no biases, and blocks one after the other");
+                         "with experts, MLPs have gates and no biases, and come after attention");
     return check_dense(m, error);
 }
 

@@ -53,9 +53,9 @@ smol_status smol_latent_check(const struct blob_model *m, smol_error *error)
     if (smol_model_is_plain(m) || m->n_kv_heads != 1 ||
         m->head_dim != m->latent.kv_rank + m->rotary_dim)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "latent vectors need one key head of %u channels, which has rotary_dim %u "
-                         "of them after kv_rank %u",
-                         m->head_dim, m->rotary_dim, m->latent.kv_rank);
+                         "n_kv_heads is %u and head_dim %u: latent vectors need one key head of "
+                         "kv_rank %u and rotary_dim %u channels",
+                         m->n_kv_heads, m->head_dim, m->latent.kv_rank, m->rotary_dim);
     if (m->experts.n_experts > 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "latent vectors come with no experts");
     if (m->states.kind != STATE_NONE || m->attention_bias != BIAS_NONE || m->query_growth != 0 ||

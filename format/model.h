@@ -33,6 +33,16 @@ struct field_range {
 /* Checks n fields. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_check_ranges(const struct field_range *ranges, size_t n, smol_error *error);
 
+/* A field that is finite and above 0 or, if may_be_zero, 0 but not -0. */
+struct field_real {
+    const char *name;
+    float value;
+    bool may_be_zero;
+};
+
+/* Checks n fields. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
+smol_status smol_check_reals(const struct field_real *reals, size_t n, smol_error *error);
+
 /* Checks every hyper-parameter against its range and against the others, so that the size of no
  * tensor overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_model_check(const struct blob_model *model, smol_error *error);
