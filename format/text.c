@@ -235,9 +235,11 @@ static uint32_t find_name(const struct text_tables *t, const uint8_t *name, size
 }
 
 /* Checks the hash of names. If the search for a slot's own name ends in that slot, then the name
- * can be found and no other slot has the same name. */
+ * can be found and no other slot has the same name. Each name has bytes of its own, so that the
+ * searches take linear time. */
 static smol_status check_names(struct text_tables *t, smol_error *error)
 {
+    uint64_t n_bytes = 0;
     for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
         const struct token_name *name = &t->names[slot];
         bool empty = name->id == NO_TOKEN;
@@ -247,9 +249,12 @@ static smol_status check_names(struct text_tables *t, smol_error *error)
         if (empty)
             continue;
         note_id(t, name->id);
+        n_bytes += name->length;
         if (name->length > t->longest_name)
             t->longest_name = name->length;
     }
+    if (n_bytes > t->header.n_pool)
+        return damaged(error, "names share text", t->header.n_name_slots);
     for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
         const struct token_name *name = &t->names[slot];
         if (name->id != NO_TOKEN && find_name(t, t->pool + name->start, name->length) != slot)
