@@ -39,7 +39,7 @@ smol_status smol_clusters_check(const struct cluster_tables *t, smol_error *erro
             return damaged(error, "no such state of clusters", i);
     for (uint32_t i = 0; i < t->n_clusters; i++) {
         const struct text_cluster *cluster = &t->clusters[i];
-        /* the texts that one is the start of would be right after it */
+        /* an entry that starts with the text of another would follow it, and compare as equal */
         if (!text_is_valid(cluster) ||
             (i > 0 && memcmp(cluster[-1].text, cluster->text, cluster[-1].size) >= 0))
             return damaged(error, "bad cluster", i);
@@ -132,7 +132,7 @@ static void put_cluster(const struct cluster_tables *t, const struct character_m
     size_t length = size;
     uint32_t change = change_of(t, map, text, &length);
     smol_character_put(map, change, text, length, out);
-    /* the others by themselves, also where fewer than CLUSTER_TOO_LONG bytes are left */
+    /* the other characters change one by one, even if fewer than CLUSTER_TOO_LONG bytes are left */
     smol_character_map(map, text + length, size - length, out);
 }
 

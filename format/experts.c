@@ -6,14 +6,9 @@
 #include "common/checked.h"
 #include "format/layout.h"
 
-static bool is_dense(const struct blob_model *model, uint32_t layer)
-{
-    return model->experts.dense[layer / 8] >> layer % 8 & 1;
-}
-
 bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer)
 {
-    return model->experts.n_experts > 0 && !is_dense(model, layer);
+    return model->experts.n_experts > 0 && !layers_have(model->experts.dense, layer);
 }
 
 uint32_t smol_experts_layers(const struct blob_model *model)
@@ -80,7 +75,7 @@ static smol_status check_dense(const struct blob_model *m, smol_error *error)
 {
     uint32_t n_sparse = smol_experts_layers(m);
     for (uint32_t i = m->n_layers; i < MODEL_MAX_LAYERS; i++)
-        if (is_dense(m, i))
+        if (layers_have(m->experts.dense, i))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u is dense: there is no such layer",
                              i);
     if (n_sparse == 0)

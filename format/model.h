@@ -84,14 +84,14 @@ smol_status smol_experts_check(const struct blob_model *model, smol_error *error
 /* Returns whether a layer has experts. */
 bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer);
 
-/* Returns the number of layers that have. */
+/* Returns the number of such layers. */
 uint32_t smol_experts_layers(const struct blob_model *model);
 
-/* Returns the intermediate size of a layer's MLP, in a sparse layer of the one beside the experts,
- * or 0 if it has none. */
+/* Returns the intermediate size of a layer's MLP. In a sparse layer this is the MLP that all tokens
+ * use beside the experts; 0: there is none. */
 uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer);
 
-/* Returns the number of weights that a token uses: all but those of the experts that it does not.
+/* Returns the number of weights that a token uses: all except those of experts not chosen for it.
  */
 uint64_t smol_experts_active(const struct blob_model *model);
 

@@ -15,7 +15,7 @@ static bool children_ascend(const struct name_trie *trie, const struct name_node
 smol_status smol_name_trie_check(const struct name_trie *trie, uint32_t *id_bound,
                                  smol_error *error)
 {
-    uint64_t next = 1; /* the first node that no node before has as a child */
+    uint64_t next = 1; /* the first node without a parent so far */
     for (uint32_t i = 0; i < trie->n; i++) {
         const struct name_node *node = &trie->nodes[i];
         bool empty = i == 0 && (node->byte || node->id != NO_TOKEN);

@@ -83,7 +83,7 @@ uint32_t smol_character_change(const struct character_map *map, const uint8_t *t
 void smol_character_put(const struct character_map *map, uint32_t change, const uint8_t *text,
                         size_t length, struct buffer *out);
 
-/* Returns the factor by which the map can lengthen a text, at least 1; too large is possible. */
+/* Returns an upper bound, at least 1, of the factor by which the map can lengthen a text. */
 uint32_t smol_character_map_growth(const struct character_map *map);
 
 /* Returns whether text[0..size), well-formed UTF-8, does not change. */
