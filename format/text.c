@@ -21,11 +21,6 @@ static bool is_scalar(uint32_t point)
     return point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
 }
 
-static smol_status damaged(smol_error *error, const char *what, uint64_t entry)
-{
-    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s (entry %" PRIu64 ")", what, entry);
-}
-
 /* --- header and tables ---------------------------------------------------------------------- */
 
 /* Checks the fields of FEATURE_VOCABULARY and FEATURE_CLUSTERS. */
@@ -192,10 +187,10 @@ static smol_status check_steps(const struct text_tables *t, const struct text_st
 {
     for (size_t i = 0; i < n; i++) {
         if (!step_is_valid(t, &steps[i]))
-            return damaged(error, "bad step", i);
+            return text_damaged(error, "bad step", i);
         *growth *= smol_text_growth(t, &steps[i]);
         if (*growth > smol_text_most_growth(t))
-            return damaged(error, "steps make a text too long", i);
+            return text_damaged(error, "steps make a text too long", i);
     }
     return SMOL_OK;
 }
@@ -245,7 +240,7 @@ static smol_status check_names(struct text_tables *t, smol_error *error)
         bool empty = name->id == NO_TOKEN;
         if (empty ? name->start || name->length
                   : !name->length || !range_within(name->start, name->length, t->header.n_pool))
-            return damaged(error, "bad name", slot);
+            return text_damaged(error, "bad name", slot);
         if (empty)
             continue;
         note_id(t, name->id);
@@ -254,11 +249,11 @@ static smol_status check_names(struct text_tables *t, smol_error *error)
             t->longest_name = name->length;
     }
     if (n_bytes > t->header.n_pool)
-        return damaged(error, "names share text", t->header.n_name_slots);
+        return text_damaged(error, "names share text", t->header.n_name_slots);
     for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
         const struct token_name *name = &t->names[slot];
         if (name->id != NO_TOKEN && find_name(t, t->pool + name->start, name->length) != slot)
-            return damaged(error, "a name that is not found", slot);
+            return text_damaged(error, "a name that is not found", slot);
     }
     return SMOL_OK;
 }
@@ -270,7 +265,7 @@ static smol_status check_ids(struct text_tables *t, smol_error *error)
     for (uint32_t i = 0; i < t->header.n_before + t->header.n_after; i++) {
         uint32_t id = i < t->header.n_before ? t->before[i] : t->after[i - t->header.n_before];
         if (id == NO_TOKEN)
-            return damaged(error, "no id around a text", i);
+            return text_damaged(error, "no id around a text", i);
         note_id(t, id);
     }
     return SMOL_OK;
@@ -284,24 +279,24 @@ static smol_status check_letters(const struct text_tables *t, smol_error *error)
     const struct nfc_tables *nfc = &t->nfc;
     for (uint32_t i = 0; i < h->n_letter_index; i++)
         if (nfc->index[i] >= h->n_letter_blocks)
-            return damaged(error, "no such block of letters", i);
+            return text_damaged(error, "no such block of letters", i);
     for (uint64_t i = 0; i < (uint64_t)h->n_letter_blocks * 256; i++)
         if (nfc->blocks[i] >= h->n_letters)
-            return damaged(error, "no such letter", i);
+            return text_damaged(error, "no such letter", i);
     for (uint32_t i = 0; i < h->n_letters; i++) {
         const struct nfc_letter *letter = &nfc->letters[i];
         bool plain = !letter->length && !letter->combining_class && !letter->joins;
         if (letter->length > NFC_MAX_TEXT || letter->joins > 1 || letter->reserved ||
             !range_within(letter->start, letter->length, h->n_letter_texts) ||
             (!letter->length && letter->start) || (i == 0 && !plain))
-            return damaged(error, "bad letter", i);
+            return text_damaged(error, "bad letter", i);
     }
     for (uint32_t c = 0; c < 0x80 && h->n_letter_index; c++)
         if (nfc->blocks[nfc->index[0] * 256 + c])
-            return damaged(error, "an ASCII character that may change", c);
+            return text_damaged(error, "an ASCII character that may change", c);
     for (uint32_t i = 0; i < h->n_letter_texts; i++)
         if (!is_scalar(nfc->texts[i]))
-            return damaged(error, "no character (letter texts)", i);
+            return text_damaged(error, "no character (letter texts)", i);
     return SMOL_OK;
 }
 
@@ -314,7 +309,7 @@ static smol_status check_pairs(const struct text_tables *t, smol_error *error)
             (pairs[i - 1].first == pairs[i].first && pairs[i - 1].second < pairs[i].second);
         if (!ascends || !is_scalar(pairs[i].first) || !is_scalar(pairs[i].second) ||
             !is_scalar(pairs[i].composed) || !pairs[i].composed)
-            return damaged(error, "bad pair", i);
+            return text_damaged(error, "bad pair", i);
     }
     return SMOL_OK;
 }
@@ -336,14 +331,14 @@ static smol_status check_maps(const struct text_tables *t, smol_error *error)
 {
     for (uint32_t i = 0; i < t->header.n_maps * CLASS_INDEX_SIZE; i++)
         if (t->map_index[i] >= t->header.n_map_blocks)
-            return damaged(error, "no such block of a map", i);
+            return text_damaged(error, "no such block of a map", i);
     for (uint64_t i = 0; i < (uint64_t)t->header.n_map_blocks * 256; i++)
         if (!change_is_valid(t, t->map_blocks[i / 256][i % 256]))
-            return damaged(error, "bad change of a character", i);
+            return text_damaged(error, "bad change of a character", i);
     for (uint32_t i = 0; i < t->header.n_clusters; i++)
         if (!t->clusters.clusters[i].change || t->clusters.clusters[i].change == MAP_PADDED ||
             !change_is_valid(t, t->clusters.clusters[i].change))
-            return damaged(error, "bad change of a cluster", i);
+            return text_damaged(error, "bad change of a cluster", i);
     return t->header.n_cluster_blocks ? smol_clusters_check(&t->clusters, error) : SMOL_OK;
 }
 
@@ -363,7 +358,7 @@ static smol_status check_names_of_model(struct text_tables *t, smol_error *error
     t->least_score = t->header.n_scores ? t->scores[0] : 0;
     for (uint32_t i = 0; i < t->header.n_scores; i++) {
         if (!(t->scores[i] > -TEXT_MAX_SCORE && t->scores[i] < TEXT_MAX_SCORE))
-            return damaged(error, "bad score", i);
+            return text_damaged(error, "bad score", i);
         if (t->scores[i] < t->least_score)
             t->least_score = t->scores[i];
     }

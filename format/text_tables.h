@@ -3,6 +3,7 @@
 #ifndef SMOL_FORMAT_TEXT_TABLES_H
 #define SMOL_FORMAT_TEXT_TABLES_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,6 +11,12 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "format/format.h"
+
+/* Reports a rule that an entry of a table breaks. */
+static inline smol_status text_damaged(smol_error *error, const char *what, uint64_t entry)
+{
+    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s (entry %" PRIu64 ")", what, entry);
+}
 
 /* nfc.c: Unicode's normalization forms: C, which composes, and D. */
 struct nfc_tables {
