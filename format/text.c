@@ -249,7 +249,9 @@ static smol_status check_names(struct text_tables *t, smol_error *error)
             t->longest_name = name->length;
     }
     if (n_bytes > t->header.n_pool)
-        return text_damaged(error, "names share text", t->header.n_name_slots);
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "names share text (%" PRIu64 " bytes, the pool has %" PRIu32 ")", n_bytes,
+                         t->header.n_pool);
     for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
         const struct token_name *name = &t->names[slot];
         if (name->id != NO_TOKEN && find_name(t, t->pool + name->start, name->length) != slot)
