@@ -30,6 +30,13 @@ static void stop_reply(struct generator *g, struct reply *reply)
     reply->context = NULL;
 }
 
+/* Returns how many tokens of a prompt have to be read. */
+static size_t count_unknown(struct generator *g, uint64_t group, const struct prompt *prompt)
+{
+    size_t n = prompt->n;
+    return g->cache ? n - smol_prefix_cache_count(g->cache, group, prompt->ids, n - 1) : n;
+}
+
 static smol_status start_reply(struct generator *g, struct reply *reply, uint32_t index,
                                smol_error *error)
 {
@@ -42,7 +49,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     smol_sampler_params sampler = request->sampler;
     const struct prompt *prompt = &job->prompts[index / job->n];
     sampler.seed += index % job->n;
-    reply->turn = g->n_read + prompt->n;
+    reply->turn = g->n_read + count_unknown(g, context.prefix_group, prompt);
     smol_status status = smol_context_create(g->model, &context, &reply->context, error);
     if (status)
         return status;
@@ -313,8 +320,8 @@ static void insert(struct reply **turns, size_t n, struct reply *reply)
 }
 
 /* Steps all replies. Prompts are read in the order of their turns. A turn is what has been read
- * when the reply begins plus the length of its prompt, so that a short prompt does not wait for
- * long ones before it, and a long one waits for at most as many tokens of later ones as it has
+ * when the reply begins plus what has to be read of its prompt, so that a short prompt does not wait
+ * for long ones before it, and a long one waits for at most as many tokens of later ones as it has
  * itself. */
 static void step(struct generator *g)
 {
