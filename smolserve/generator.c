@@ -79,14 +79,15 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     return status;
 }
 
-/* Ends a job: frees what its replies hold, and lets it go. */
+/* Frees what the replies of a job hold, and lets it go: a whole answer is yet to be written. */
 static void end_job(struct generator *g, struct job *job, const struct refusal *refusal)
 {
     for (uint32_t i = 0; i < job->n_replies; i++)
         stop_reply(g, &job->replies[i]);
-    smol_metrics_ended(&g->server->metrics, job); /* before the client can ask for them */
-    smol_job_end(job, refusal);
-    smol_job_release(job);
+    if (refusal || job->stream)
+        smol_job_end(job, refusal);
+    else
+        smol_preparers_answer(&g->server->preparers, job);
 }
 
 static void fail_job(struct generator *g, struct job *job, const smol_error *error)
@@ -138,7 +139,7 @@ static struct job *take(struct generator *g, struct job **at)
     *at = job->next;
     if (!*at)
         g->waiting_end = at;
-    atomic_fetch_sub(&g->server->n_waiting, 1);
+    smol_job_stop_waiting(job);
     return job;
 }
 

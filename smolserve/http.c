@@ -93,6 +93,18 @@ static enum MHD_Result queue(struct exchange *e, unsigned http, const char *type
     return result;
 }
 
+/* Queues a text, which it frees. */
+static enum MHD_Result queue_text(struct exchange *e, unsigned http, const char *type,
+                                  struct buffer *text)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(text->size, text->text, MHD_RESPMEM_MUST_FREE);
+    if (!response)
+        free(text->text);
+    *text = (struct buffer){0};
+    return queue(e, http, type, response);
+}
+
 /* Queues what was held. */
 static enum MHD_Result queue_held(struct exchange *e, unsigned http, const char *type,
                                   struct held_output *held)
@@ -100,8 +112,7 @@ static enum MHD_Result queue_held(struct exchange *e, unsigned http, const char 
     struct buffer text;
     if (smol_held_take(held, &text, NULL))
         return MHD_NO; /* out of memory: the connection is closed */
-    return queue(e, http, type,
-                 MHD_create_response_from_buffer(text.size, text.text, MHD_RESPMEM_MUST_FREE));
+    return queue_text(e, http, type, &text);
 }
 
 static enum MHD_Result queue_refusal(struct exchange *e, const struct refusal *refusal)
@@ -130,17 +141,6 @@ static enum MHD_Result queue_page(struct exchange *e)
         return queue_held(e, http, e->page->type, &held);
     smol_held_drop(&held);
     return queue_refusal(e, &e->refusal);
-}
-
-static enum MHD_Result queue_whole(struct exchange *e)
-{
-    struct held_output held;
-    if (smol_held_start(&held, NULL))
-        return MHD_NO;
-    struct json_out json = {.file = held.file};
-    e->endpoint->write(e->job, &json);
-    fputc('\n', held.file);
-    return queue_held(e, 200, "application/json", &held);
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ static enum MHD_Result answer_job(struct exchange *e)
     if (ended && job->refusal.http)
         return queue_refusal(e, &job->refusal);
     if (!job->stream)
-        return queue_whole(e);
+        return queue_text(e, 200, "application/json", &job->answer);
     pthread_mutex_lock(&job->lock);
     job->news = true; /* for the first event */
     pthread_mutex_unlock(&job->lock);
@@ -319,9 +319,10 @@ static bool admit(struct exchange *e, struct job *job)
         }
     }
     unsigned most = server->settings->n_queued + count_free(server, job);
+    job->waits = true;
     if (atomic_fetch_add(&server->n_waiting, 1) < most)
         return true;
-    atomic_fetch_sub(&server->n_waiting, 1);
+    smol_job_stop_waiting(job);
     smol_refuse(&e->refusal, 429, "queue_full", "too many requests are waiting: try again later");
     return false;
 }

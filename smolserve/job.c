@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "cli/clock.h"
+#include "cli/standard.h"
 #include "smolserve/generator.h"
 #include "smolserve/server.h"
 
@@ -113,6 +114,7 @@ void smol_job_release(struct job *job)
         smol_free(job->prompts[i].ids);
     }
     free(job->prompts);
+    free(job->answer.text);
     free(job->states);
     free(job->prompt_name);
     free(job->query);
@@ -148,16 +150,36 @@ void smol_job_wake(struct job *job)
     pthread_mutex_unlock(&job->lock);
 }
 
+smol_status smol_job_write(struct job *job, smol_error *error)
+{
+    struct held_output held;
+    smol_status status = smol_held_start(&held, error);
+    if (status)
+        return status;
+    struct json_out json = {.file = held.file};
+    job->endpoint->write(job, &json);
+    fputc('\n', held.file);
+    return smol_held_take(&held, &job->answer, error);
+}
+
+void smol_job_stop_waiting(struct job *job)
+{
+    if (job->waits)
+        atomic_fetch_sub(&job->server->n_waiting, 1);
+    job->waits = false;
+}
+
 void smol_job_end(struct job *job, const struct refusal *refusal)
 {
+    smol_job_stop_waiting(job);
+    smol_metrics_ended(&job->server->metrics, job); /* before the client can ask for them */
     pthread_mutex_lock(&job->lock);
-    if (!job->ended) {
-        job->ended = true;
-        if (refusal)
-            job->refusal = *refusal;
-        wake(job);
-    }
+    job->ended = true;
+    if (refusal)
+        job->refusal = *refusal;
+    wake(job);
     pthread_mutex_unlock(&job->lock);
+    smol_job_release(job);
 }
 
 /* Returns whether the client has closed the connection. A suspended one is not watched by the HTTP

@@ -1,5 +1,6 @@
 /* A job: a request while it is answered. The HTTP thread reads it, a preparer turns it into tokens,
- * the model's generator generates, and the HTTP thread sends what has been generated so far. */
+ * and the model's generator generates. A preparer writes the answer, unless it is streamed: then the
+ * HTTP thread sends what has been generated so far. */
 #ifndef SMOL_SMOLSERVE_JOB_H
 #define SMOL_SMOLSERVE_JOB_H
 
@@ -34,15 +35,15 @@ struct reply {
     bool ended;
     bool failed;            /* memory has run out */
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
-    /* the HTTP thread's */
+    /* of the thread that writes the answer */
     bool began, finish_sent;
     struct calls news; /* taken from `calls`, to be sent next */
     size_t n_calls;    /* begun */
-    /* what an endpoint repeats of what it has sent: text, and calls, of which n_before began before
-     * the text did, and n_ended have ended */
+    /* what an endpoint repeats of what it has sent: text, and calls; n_ended of these items have
+     * ended */
     struct buffer sent;
     struct calls sent_calls;
-    size_t n_before, n_ended;
+    size_t n_ended;
     bool text_began;
     size_t text_offset; /* of the next token, in characters */
 };
@@ -74,8 +75,9 @@ struct endpoint {
     smol_status (*check)(struct job *job, const char **param, smol_error *error);
     /* Makes token ids of it. Runs on a preparer's thread. */
     smol_status (*prepare)(struct job *job, smol_error *error);
-    /* Writes the whole answer, or as an event what is new of a reply. Run on the HTTP thread. */
+    /* Writes the whole answer. Runs on a preparer's thread. */
     void (*write)(struct job *job, struct json_out *json);
+    /* The parts of a stream, written by the HTTP thread: as an event what is new of a reply. */
     void (*write_event)(struct job *job, FILE *out, uint32_t index, const struct buffer *text,
                         const struct buffer *logprobs, bool ended);
     void (*write_end)(struct job *job, FILE *out); /* of a stream without error */
@@ -103,6 +105,7 @@ struct job {
     bool return_texts;   /* a reranking repeats the texts */
     bool logprobs_given; /* the member `logprobs` of a chat is true */
     size_t client;       /* index of the key, 0: none */
+    bool waits;          /* it counts in server->n_waiting */
     char id[48];
     time_t created;
     double arrived, started, first_token, deadline; /* clock_seconds */
@@ -117,6 +120,7 @@ struct job {
     char *tools;                       /* JSON text of a list, likewise */
     float *states;                     /* embeddings (n_prompts, embedding_size) */
     struct ranked_text *ranking;       /* (n_prompts), of a reranking */
+    struct buffer answer;              /* JSON, unless it is streamed or refused */
     atomic_bool gone;                  /* nobody waits for the answer any more */
     pthread_mutex_t lock;              /* guards the following members */
     struct MHD_Connection *connection; /* or NULL */
@@ -147,7 +151,13 @@ void smol_job_release(struct job *job);
 /* Lets the HTTP thread continue with the job: there is something to send. */
 void smol_job_wake(struct job *job);
 
-/* Ends the job, with a refusal or NULL, and wakes the HTTP thread. Does nothing if it has ended. */
+/* Writes the whole answer. Errors: MEMORY. */
+smol_status smol_job_write(struct job *job, smol_error *error);
+
+/* Counts the job no longer among those that wait. */
+void smol_job_stop_waiting(struct job *job);
+
+/* Ends the job, with a refusal or NULL, wakes the HTTP thread, and releases the reference. */
 void smol_job_end(struct job *job, const struct refusal *refusal);
 
 /* Returns whether the job must end early, and why: its client has closed the connection, or its

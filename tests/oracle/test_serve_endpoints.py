@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,6 +162,28 @@ def test_embeddings_have_the_same_bits_in_any_form_and_beside_anything(slow_blob
                 assert np.array_equal(np.float32(answer["data"][0]["embedding"]), np.float32(expected))
             assert server.metrics()["smolserve_sequences"] == 1
         server.wait_for("smolserve_cancelled_total", 1)
+
+
+def test_the_http_thread_does_not_write_answers(server):
+    """To send floats takes it little more than to send base64, which is half as long and quickly written."""
+
+    def times():
+        threads = Path(f"/proc/{server.process.pid}/task").iterdir()
+        return {thread.name: int((thread / "schedstat").read_text().split()[0]) for thread in threads}
+
+    def took(request):
+        before = times()
+        assert request()[0] == 200
+        return {thread: time - before[thread] for thread, time in times().items()}
+
+    idle = took(lambda: [server.get("/health") for _ in range(50)][-1])
+    http = max(idle, key=idle.get)
+    cost = {}
+    for form in ("base64", "float"):
+        body = {"model": server.model, "input": [[5]] * 1000, "encoding_format": form}
+        found = took(lambda: server.http("POST", "/v1/embeddings", body))  # noqa: B023
+        cost[form] = found[http]
+    assert cost["float"] < 8 * cost["base64"], cost
 
 
 def test_an_embedding_does_not_wait_for_sequences(slow_blob):
