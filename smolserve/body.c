@@ -36,27 +36,26 @@ smol_status smol_body_stream(struct request_reader *r)
     return smol_member_flag(r, &smol_body_job(r)->stream);
 }
 
+static smol_status set_stream_option(struct request_reader *r)
+{
+    size_t length;
+    bool unused;
+    smol_status status = smol_json_name(&r->json, r->scratch, &length);
+    if (status)
+        return status;
+    if (smol_member_is(r->scratch, length, "include_usage"))
+        return smol_member_flag(r, &smol_body_job(r)->include_usage);
+    if (smol_member_is(r->scratch, length, "include_obfuscation"))
+        return smol_member_flag(r, &unused); /* chunks are never padded */
+    return smol_member_fail(r, "has an unknown member");
+}
+
 smol_status smol_body_stream_options(struct request_reader *r)
 {
-    bool more, unused;
-    size_t length;
+    size_t n;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_json_begin(&r->json, '{', &more);
-    while (!status && more) {
-        status = smol_json_name(&r->json, r->scratch, &length);
-        if (status)
-            return status;
-        if (smol_member_is(r->scratch, length, "include_usage"))
-            status = smol_member_flag(r, &smol_body_job(r)->include_usage);
-        else if (smol_member_is(r->scratch, length, "include_obfuscation"))
-            status = smol_member_flag(r, &unused); /* chunks are never padded */
-        else
-            return smol_member_fail(r, "has an unknown member");
-        if (!status)
-            status = smol_json_more(&r->json, '}', &more);
-    }
-    return status;
+    return smol_member_each(r, '{', set_stream_option, &n);
 }
 
 smol_status smol_body_label(struct request_reader *r)

@@ -67,6 +67,11 @@ smol_status smol_chat_prepare(struct job *job, smol_error *error);
  * prompts: the members `prompt` and `input`. */
 smol_status smol_prompts_set(struct request_reader *r);
 
+enum { MAX_TEXTS = 2048 }; /* in a request, as in OpenAI's requests for embeddings */
+
+/* Creates the next prompt of the job. Errors: USAGE (too many), MEMORY. */
+smol_status smol_prompts_add(struct request_reader *r, struct prompt **prompt);
+
 /* Reads a list of token ids: the member `tokens`. */
 smol_status smol_prompts_set_tokens(struct request_reader *r);
 

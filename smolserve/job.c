@@ -50,15 +50,14 @@ struct job *smol_job_new(struct server *server, const struct endpoint *endpoint)
     return job;
 }
 
-bool smol_job_add_prompts(struct job *job, size_t n)
+struct prompt *smol_job_add_prompt(struct job *job)
 {
-    struct prompt *prompts = realloc(job->prompts, (job->n_prompts + n) * sizeof *prompts);
+    struct prompt *prompts = realloc(job->prompts, (job->n_prompts + 1) * sizeof *prompts);
     if (!prompts)
-        return false;
+        return NULL;
     job->prompts = prompts;
-    memset(prompts + job->n_prompts, 0, n * sizeof *prompts);
-    job->n_prompts += n;
-    return true;
+    prompts[job->n_prompts] = (struct prompt){0};
+    return &prompts[job->n_prompts++];
 }
 
 size_t smol_job_count(const struct job *job)

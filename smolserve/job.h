@@ -132,8 +132,8 @@ struct job {
 /* Creates a job with one reference. NULL: out of memory. */
 struct job *smol_job_new(struct server *server, const struct endpoint *endpoint);
 
-/* Creates n more prompts, empty ones. Returns false if memory runs out. */
-bool smol_job_add_prompts(struct job *job, size_t n);
+/* Creates one more prompt, an empty one. NULL: out of memory. */
+struct prompt *smol_job_add_prompt(struct job *job);
 
 /* Returns the number of tokens of all prompts. */
 size_t smol_job_count(const struct job *job);

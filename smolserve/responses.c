@@ -41,12 +41,15 @@ static smol_status set_instructions(struct request_reader *r)
 /* Reads {"format": FORMAT}, in which the members of a JSON schema are those of FORMAT itself. */
 static smol_status set_text(struct request_reader *r)
 {
+    static const char *const names[] = {"format", NULL};
     bool found = false;
     struct json_reader at = r->json;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_seek(&at, r->scratch, "format", &found);
-    if (!status && found) {
+    smol_status status = smol_member_only(r, at, names);
+    if (!status)
+        status = smol_member_seek(&at, r->scratch, "format", &found);
+    if (!status && found && !smol_json_word(&at, "null")) {
         struct request_reader inner = *r;
         inner.json = at;
         status = smol_set_flat_format(&inner);

@@ -322,6 +322,7 @@ def test_responses_may_have_a_format(server):
         ({}, "input", "missing"), ({"input": []}, "input", "at least one"), ({"input": 1}, "input", "a list"), ({"input": "x", "store": True}, "store", "stores nothing"),
         ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id", "not supported"), ({"input": "x", "truncation": "auto"}, "truncation", "disabled"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input", "item_reference: only message"), ({"input": "x", "n": 2}, "n", "no such member"),
+        ({"input": "x", "text": {"verbosity": "low"}}, "text", "verbosity: no such member"), ({"input": "x", "text": {"format": {"type": "text", "x": 1}}}, "text", "x: no such member"),
         ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text", "missing"), ({"input": "x", "max_output_tokens": -1}, "max_output_tokens", "whole number"),
     ],
 )  # fmt: skip
