@@ -829,8 +829,9 @@ typedef struct smol_generate_params {
                                 a stop token. Of a constraint for this model; it must outlive the
                                 generation. The text is then exactly what the matcher accepts, also
                                 where the tokenizer omits a first blank */
-    /* 1: smol_generation_step evaluates at most 128 tokens of the prompt, even if nothing else is
-     * generated, so that others may join soon; 0: then the whole prompt. */
+    /* 1: smol_generation_step evaluates a slice of the prompt even if nothing else is generated, so
+     * that others may join soon; 0: then the whole prompt. A slice has at most 128 tokens, or about
+     * two for each other generation that decodes. */
     uint64_t slice_prompt;
     /* 1: tokens that followed where the newest ones occurred before are evaluated with them, as
      * guesses. The output is the same, to the bit; text that repeats takes fewer passes. Takes

@@ -15,7 +15,7 @@
 #include "runtime/tokenizer/tokenizer.h"
 
 enum { FORCED_TOKENS = BATCH / 4 }; /* tokens, so that several generations share a pass */
-enum { LEAST_SLICE = BATCH / 4 };   /* tokens of prompts in a step, if so many are left */
+enum { PROMPT_SHARE = 2 };          /* a step's least tokens of prompts for each that decodes */
 
 struct smol_generation {
     smol_context *context;
@@ -469,8 +469,9 @@ static smol_eval_part next_part(smol_generation *g, size_t room, size_t n_guesse
 
 /* Fills `parts` with the next tokens of all unfinished generations, and which[i] with the
  * generation of part i. Each decoding generation contributes one token. Prompts fill the rest of
- * the last pass; a single remaining generation gets its whole prompt, unless it asks for slices.
- * Returns the number of parts. */
+ * the last pass, and another one if that is less than their share, so that new requests do not wait
+ * for those that decode; a single remaining generation gets its whole prompt, unless it
+ * asks for slices. Returns the number of parts. */
 static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part *parts,
                    smol_generation **which)
 {
@@ -484,8 +485,8 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
     size_t room = n_left == 1 && !slices ? SIZE_MAX : BATCH;
     size_t n_guesses = n_left ? (LOOKUP_TOKENS + 1) / n_left : 0; /* and newest tokens */
     for (int prompts = 0; prompts < 2; prompts++) {
-        if (prompts && room < LEAST_SLICE)
-            room += BATCH; /* in a pass of its own: every pass takes long */
+        while (prompts && room < PROMPT_SHARE * n_parts)
+            room += BATCH; /* a whole pass: each takes long, however few tokens it has */
         for (size_t i = 0; i < n; i++) {
             smol_generation *g = generations[i];
             if (g->finished || reads_prompt(g) != prompts || room == 0)

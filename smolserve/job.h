@@ -1,6 +1,6 @@
 /* A job: a request while it is answered. The HTTP thread reads it, a preparer turns it into tokens,
- * and the model's generator generates. A preparer writes the answer, unless it is streamed: then the
- * HTTP thread sends what has been generated so far. */
+ * and the model's generator generates. A preparer writes the answer, unless it is streamed: then
+ * the HTTP thread sends what has been generated so far. */
 #ifndef SMOL_SMOLSERVE_JOB_H
 #define SMOL_SMOLSERVE_JOB_H
 
@@ -27,6 +27,7 @@ struct reply {
     smol_generation *generation;
     smol_tool_reader *reader; /* of calls, or NULL: all is text */
     uint64_t turn;            /* of its prompt, see step in generator.c */
+    size_t n_read;            /* tokens of its prompt that were known, or have been read */
     /* guarded by the job's lock */
     struct buffer text, logprobs; /* not sent yet; UTF-8, struct ranked */
     struct calls calls;           /* not sent yet */

@@ -206,8 +206,8 @@ static void write_call(struct job *job, struct json_out *json, size_t i, bool en
     smol_json_text(json, calls->items[i].name.text, calls->items[i].name.size);
     smol_json_key(json, "arguments");
     smol_json_text(json, arguments->text, arguments->size);
-    smol_json_member_text(
-        json, "status", ended ? status_of_item(job, i + reply->text_began) : "in_progress");
+    smol_json_member_text(json, "status",
+                          ended ? status_of_item(job, i + reply->text_began) : "in_progress");
     smol_json_close(json, '}');
 }
 

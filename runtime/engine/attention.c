@@ -20,7 +20,7 @@
 #include "runtime/engine/pass.h"
 #include "runtime/kernels/math.h"
 
-enum { SPAN_BLOCKS = 4, SPAN = SPAN_BLOCKS * KV_BLOCK, CACHE_LINE = 64 };
+enum { SPAN_BLOCKS = 4, SPAN = SPAN_BLOCKS * KV_BLOCK };
 
 static size_t count_spans(size_t n_positions)
 {

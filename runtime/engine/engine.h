@@ -10,7 +10,7 @@
 
 /* The most tokens that pass through the layers together: enough to reuse a tile well, few enough
  * that their activations stay in the second-level cache. */
-enum { BATCH = 128 };
+enum { BATCH = 128, CACHE_LINE = 64 /* bytes */ };
 
 struct segment;
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { FETCH_AHEAD = 8 }; /* rows */
+
 struct product_input smol_input(const float *x, size_t n, size_t width, struct quantized quantized)
 {
     quantized.n = n;
@@ -131,6 +133,19 @@ size_t smol_blocks_at_once(const struct blob_tensor *weight, size_t n)
     return blocks > 0 ? blocks : 1;
 }
 
+static float *out_row(const struct product *product, size_t t)
+{
+    return product->out_rows ? product->out_rows[t] : product->out + t * product->weight->rows;
+}
+
+/* Asks for n floats of a row that will be written. Rows lie too far apart for the processor to
+ * foresee which is next. */
+static void fetch_floats(const float *row, size_t n)
+{
+    for (size_t i = 0; i < n; i += CACHE_LINE / sizeof *row)
+        __builtin_prefetch(row + i, 1);
+}
+
 /* Computes row blocks [begin, end) of a product, at most blocks_at_once of them, for `input`, the
  * rows from `first` on. */
 static void multiply_rows(struct pass *pass, const struct product *product, size_t first,
@@ -148,9 +163,9 @@ static void multiply_rows(struct pass *pass, const struct product *product, size
     smol_multiply_blocks(pass, weight, product->bias, input, begin, end, bench, width);
     size_t n = product->remainders ? input->n / 2 : input->n;
     for (size_t t = 0; t < n; t++) {
-        float *to = row + (product->out_rows ? product->out_rows[first + t]
-                                             : product->out + (first + t) * weight->rows);
-        float *from = bench + t * width;
+        float *to = out_row(product, first + t) + row, *from = bench + t * width;
+        if (t + FETCH_AHEAD < n)
+            fetch_floats(out_row(product, first + t + FETCH_AHEAD) + row, rows);
         if (product->remainders)
             add_floats(from, from + n * width, rows);
         if (product->add)

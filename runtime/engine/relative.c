@@ -18,7 +18,7 @@
 #include "runtime/engine/pass.h"
 #include "runtime/kernels/math.h"
 
-enum { HALF = RELATIVE_BUCKETS / 2, EXACT = HALF / 2, CACHE_LINE = 64 };
+enum { HALF = RELATIVE_BUCKETS / 2, EXACT = HALF / 2 };
 
 /* --- buckets ------------------------------------------------------------------------------ */
 

@@ -15,7 +15,7 @@
 
 typedef __m256 V;
 enum { LANES = 8, TILE_VECTORS = TILE_ROWS / LANES, TOKENS_MANY = 6, TOKENS_FEW = 2 };
-enum { QUERIES_MANY = 4, QUERIES_FEW = 3, FEW_VECTORS = 2 };
+enum { QUERIES_MANY = 6, QUERIES_FEW = 3, FEW_VECTORS = 2 };
 
 static inline V v_zero(void)
 {

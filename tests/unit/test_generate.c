@@ -499,6 +499,31 @@ TEST(a_prompt_that_is_cancelled_leaves_nothing)
     }
 }
 
+/* A prompt is read at twice the pace of the sequences that decode, however many these are. */
+TEST(a_prompt_does_not_wait_for_many_that_decode)
+{
+    enum { N = 81, DECODING = N - 1 };
+    static struct recording recordings[N];
+    static smol_context *contexts[N];
+    static smol_sampler *samplers[N];
+    static smol_generation *generations[N];
+    for (size_t i = 0; i < N; i++)
+        generations[i] = begin(i < DECODING ? "Once" : draw_prompt(5), 30, i ? contexts[0] : NULL,
+                               &contexts[i], &samplers[i], &recordings[i]);
+    for (size_t step = 0; step < 3; step++)
+        smol_generation_step(generations, DECODING);
+    size_t first = recordings[0].n_ids, last = recordings[DECODING - 1].n_ids;
+    smol_generation_step(generations, N);
+    assert_true(smol_context_length(contexts[DECODING]) >= 2 * DECODING);
+    assert_int_equal(recordings[0].n_ids, first + 1);
+    assert_int_equal(recordings[DECODING - 1].n_ids, last + 1);
+    for (size_t i = N; i-- > 0;) {
+        smol_generation_free(generations[i]);
+        smol_sampler_free(samplers[i]);
+        smol_context_free(contexts[i]);
+    }
+}
+
 /* --- guesses ------------------------------------------------------------------------------ */
 
 /* Draws settings that end, slide, stop and cancel generations in all places. */
