@@ -181,8 +181,7 @@ def test_the_http_thread_does_not_write_answers(server):
     cost = {}
     for form in ("base64", "float"):
         body = {"model": server.model, "input": [[5]] * 1000, "encoding_format": form}
-        found = took(lambda: server.http("POST", "/v1/embeddings", body))  # noqa: B023
-        cost[form] = found[http]
+        cost[form] = min(took(lambda: server.http("POST", "/v1/embeddings", body))[http] for _ in range(5))  # noqa: B023
     assert cost["float"] < 8 * cost["base64"], cost
 
 
