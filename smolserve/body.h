@@ -36,15 +36,9 @@ smol_status smol_body_service_tier(struct request_reader *r);
  * false, 0, "", [] or {}. */
 smol_status smol_body_unsupported(struct request_reader *r);
 
-/* Finds the member `model` of a body, wherever it is, and sets job->model. After an error *param is
- * "model" if that member is at fault. */
-smol_status smol_body_find_model(struct job *job, const char *body, size_t size, char *scratch,
-                                 const char **param, smol_error *error);
-
-/* Reads a body into the job as its endpoint says, and checks it. After an error *param is the
- * member at fault, or NULL. */
-smol_status smol_body_read(struct job *job, const char *body, size_t size, char *scratch,
-                           const char **param, smol_error *error);
+/* Reads the job's body as its endpoint says, checks it, finds its model, and frees the body.
+ * Returns false and sets the refusal if that fails. */
+bool smol_body_read(struct job *job, struct refusal *refusal);
 
 /* --- conversations: chat.c, messages.c ------------------------------------------------------ */
 

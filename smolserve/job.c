@@ -113,6 +113,7 @@ void smol_job_release(struct job *job)
         smol_free(job->prompts[i].ids);
     }
     free(job->prompts);
+    free(job->body.text);
     free(job->answer.text);
     free(job->states);
     free(job->prompt_name);

@@ -1,6 +1,6 @@
-/* A job: a request while it is answered. The HTTP thread reads it, a preparer turns it into tokens,
- * and the model's generator generates. A preparer writes the answer, unless it is streamed: then
- * the HTTP thread sends what has been generated so far. */
+/* A job: a request while it is answered. The HTTP thread receives it, a preparer reads it and turns
+ * it into tokens, and the model's generator generates. A preparer writes the answer, unless it is
+ * streamed: then the HTTP thread sends what has been generated so far. */
 #ifndef SMOL_SMOLSERVE_JOB_H
 #define SMOL_SMOLSERVE_JOB_H
 
@@ -90,8 +90,9 @@ struct job {
     atomic_uint references;
     struct server *server;
     const struct endpoint *endpoint;
-    struct job *next; /* of a list */
-    /* the request */
+    struct job *next;   /* of a list */
+    struct buffer body; /* as it has arrived, until it is read */
+    /* the request, which a preparer reads */
     struct request request;
     struct prompt *prompts; /* (n_prompts) */
     size_t n_prompts;
@@ -105,14 +106,13 @@ struct job {
     size_t top_n;        /* results of a reranking, 0: all */
     bool return_texts;   /* a reranking repeats the texts */
     bool logprobs_given; /* the member `logprobs` of a chat is true */
-    size_t client;       /* index of the key, 0: none */
     bool waits;          /* it counts in server->n_waiting */
+    size_t client;       /* index of the key, 0: none */
     char id[48];
     time_t created;
     double arrived, started, first_token, deadline; /* clock_seconds */
-    /* set by the preparer */
-    struct generator *generator;            /* held */
-    struct compiled_constraint *constraint; /* or NULL */
+    struct generator *generator;                    /* held */
+    struct compiled_constraint *constraint;         /* or NULL */
     /* the answer */
     struct reply *replies; /* (n_replies): `n` for each prompt */
     uint32_t n_replies;

@@ -1,7 +1,39 @@
 /* Preparers, see prepare.h. */
 #include "smolserve/prepare.h"
 
+#include "smolserve/body.h"
 #include "smolserve/server.h"
+
+/* Returns how many sequences of the job's model are free for it. */
+static unsigned count_free(const struct job *job)
+{
+    unsigned n_used = atomic_load(&job->generator->n_sequences);
+    return job->endpoint->work == WORK_GENERATE ? job->server->settings->n_sequences - n_used : 0;
+}
+
+/* Counts the job among those that wait, unless there are too many. Jobs that free sequences will
+ * take do not count. */
+static bool admit(struct job *job, struct refusal *refusal)
+{
+    unsigned most = job->server->settings->n_queued + count_free(job);
+    job->waits = true;
+    if (atomic_fetch_add(&job->server->n_waiting, 1) < most)
+        return true;
+    smol_job_stop_waiting(job);
+    smol_refuse(refusal, 429, "queue_full", "too many requests are waiting: try again later");
+    return false;
+}
+
+/* Reads the request. Returns false if the job ends by that. */
+static bool receive(struct job *job)
+{
+    struct refusal refusal;
+    bool goes_on =
+        !smol_job_is_over(job, &refusal) && smol_body_read(job, &refusal) && admit(job, &refusal);
+    if (!goes_on)
+        smol_job_end(job, &refusal);
+    return goes_on;
+}
 
 /* Checks that the prompts fit. */
 static smol_status check_length(const struct job *job, smol_error *error)
@@ -92,7 +124,7 @@ static void *make_tokens(void *argument)
     struct job *job;
     while ((job = take(p, &p->arrived))) {
         const struct wanted_constraint *format = &job->request.format;
-        if (!advance(job, prepare))
+        if (!receive(job) || !advance(job, prepare))
             continue;
         if (format->text)
             job->constraint = smol_constraints_find(&job->generator->constraints, format);

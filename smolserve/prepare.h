@@ -1,6 +1,6 @@
-/* Preparers: threads that make tokens of requests, compile constraints and write answers, which may
- * take long, so that neither the HTTP thread nor a generator has to. Constraints have a thread of
- * their own: requests without one never wait for one. So have answers. */
+/* Preparers: threads that read requests, make tokens, compile constraints and write answers, which
+ * may take long, so that neither the HTTP thread nor a generator has to. Constraints have a thread
+ * of their own: requests without one never wait for one. So have answers. */
 #ifndef SMOL_SMOLSERVE_PREPARE_H
 #define SMOL_SMOLSERVE_PREPARE_H
 
@@ -8,7 +8,7 @@
 
 #include "smolserve/job.h"
 
-/* The first compiles constraints, the second writes answers, the others make tokens. */
+/* The first compiles constraints, the second writes answers, the others read and make tokens. */
 enum { N_PREPARERS = 4 };
 
 struct job_queue {

@@ -164,25 +164,34 @@ def test_embeddings_have_the_same_bits_in_any_form_and_beside_anything(slow_blob
         server.wait_for("smolserve_cancelled_total", 1)
 
 
-def test_the_http_thread_does_not_write_answers(server):
-    """To send floats takes it little more than to send base64, which is half as long and quickly written."""
+def test_the_http_thread_neither_reads_requests_nor_writes_answers(server):
+    """The time of a processor that it takes: to send floats little more than to send base64, which is half as long
+    and quickly written; and to receive ids no more than to receive other bytes."""
 
     def times():
         threads = Path(f"/proc/{server.process.pid}/task").iterdir()
         return {thread.name: int((thread / "schedstat").read_text().split()[0]) for thread in threads}
 
-    def took(request):
+    def took(send):
         before = times()
-        assert request()[0] == 200
+        send()
         return {thread: time - before[thread] for thread, time in times().items()}
 
-    idle = took(lambda: [server.get("/health") for _ in range(50)][-1])
+    idle = took(lambda: [server.get("/health") for _ in range(50)])
     http = max(idle, key=idle.get)
-    cost = {}
-    for form in ("base64", "float"):
-        body = {"model": server.model, "input": [[5]] * 1000, "encoding_format": form}
-        cost[form] = min(took(lambda: server.http("POST", "/v1/embeddings", body))[http] for _ in range(5))  # noqa: B023
-    assert cost["float"] < 8 * cost["base64"], cost
+
+    def cost(body, status):
+        def send():
+            assert server.http("POST", "/v1/embeddings", body)[0] == status
+
+        return min(took(send)[http] for _ in range(5))
+
+    request = {"model": server.model, "input": [[5]] * 1000}
+    floats, base64 = (cost(request | {"encoding_format": form}, 200) for form in ("float", "base64"))
+    assert floats < 8 * base64
+    ids = json.dumps({"model": server.model, "input": [5] * 500_000}).encode()
+    members, noise = cost(ids, 400), cost(b"x" * len(ids), 400)
+    assert members < 4 * noise
 
 
 def test_an_embedding_does_not_wait_for_sequences(slow_blob):
