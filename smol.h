@@ -475,6 +475,12 @@ typedef struct smol_prefix_cache_info {
 
 SMOL_API smol_prefix_cache_info smol_prefix_cache_get_info(smol_prefix_cache *cache);
 
+/* Returns how many of the first tokens of ids[0..n) a new context of the group would take from the
+ * cache now, instead of evaluating them. A program that decides whose prompt comes first can count
+ * what is left to read; smol_generate evaluates the last token of a prompt in any case. */
+SMOL_API size_t smol_prefix_cache_count(smol_prefix_cache *cache, uint64_t group,
+                                        const uint32_t *ids, size_t n);
+
 /* Converts a query and a text to the ids whose embedding by SMOL_POOL_MODEL is their score: the
  * higher, the better the text answers the query. Special tokens in either are ordinary text. Pairs
  * of more than max_text tokens (smol_model_info) are cut as the reference cuts them: the longer one

@@ -2,8 +2,8 @@
  * stop condition ends each. */
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/memory.h"
 #include "runtime/context.h"
 #include "runtime/lookup.h"
@@ -48,14 +48,6 @@ struct smol_generation {
     uint32_t last; /* id number n_ids - 1 */
     double start, first_token;
 };
-
-/* Returns the seconds since an arbitrary moment. The clock never goes backwards. */
-static double clock_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void finish(smol_generation *g, smol_finish why)
 {

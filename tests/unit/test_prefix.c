@@ -86,6 +86,14 @@ static size_t eval(smol_context *context, smol_prefix_cache *cache, uint32_t doc
     return smol_prefix_cache_get_info(cache).n_reused - before;
 }
 
+/* Returns how many of the first n tokens of a document are known to a group. */
+static size_t count(smol_prefix_cache *cache, uint64_t group, uint32_t document, size_t n)
+{
+    uint32_t ids[512];
+    make_ids(document, ids, n);
+    return smol_prefix_cache_count(cache, group, ids, n);
+}
+
 /* --- random histories ----------------------------------------------------------------------- */
 
 /* Two contexts with the same history, of which one has a cache. */
@@ -285,6 +293,7 @@ TEST(the_longest_known_beginning_is_taken)
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
     const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
     smol_context *first = new_context(demo, params), *second = new_context(demo, params);
+    assert_int_equal(count(cache, 0, 0, 250), 0);
     assert_int_equal(eval(first, cache, 0, 250), 0);
     assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 3);
     assert_int_equal(smol_prefix_cache_get_info(cache).n_used, 3);
@@ -296,6 +305,11 @@ TEST(the_longest_known_beginning_is_taken)
     smol_context_truncate(second, 0);
     assert_int_equal(eval(second, cache, 0, 70),
                      64); /* five of the next one are not worth a copy */
+    assert_int_equal(count(cache, 0, 0, 250), 192);
+    assert_int_equal(count(cache, 0, 0, 191), 191);
+    assert_int_equal(count(cache, 0, 3, 250), 0);
+    assert_int_equal(count(cache, 0, 0, 69), 64);
+    assert_int_equal(count(cache, 0, 0, 0), 0);
     smol_context_free(first);
     smol_context_free(second);
     assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 5); /* two for document 1 */
@@ -332,6 +346,8 @@ TEST(groups_share_nothing)
     assert_int_equal(eval(first, cache, 0, 100), 0);
     assert_int_equal(eval(second, cache, 0, 100), 0);
     assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 2);
+    assert_int_equal(count(cache, 7, 0, 100), 64);
+    assert_int_equal(count(cache, 0, 0, 100), 0);
     smol_context_truncate(first, 0);
     assert_int_equal(eval(first, cache, 0, 100), 64);
     smol_context_free(first);
