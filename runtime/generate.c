@@ -530,6 +530,20 @@ struct step {
     size_t n;
 };
 
+/* Returns whether another generation of the step has the same sampler or matcher, which are for one
+ * thread at a time and then choose in order. */
+static bool shares_choice(const struct step *step, const smol_generation *g)
+{
+    const smol_matcher *matcher = g->params.matcher;
+    bool shares = false;
+    for (size_t i = 0; i < step->n; i++) {
+        const smol_generation *other = step->which[i];
+        shares |= other != g && (other->sampler == g->sampler ||
+                                 (matcher && other->params.matcher == matcher));
+    }
+    return shares;
+}
+
 /* Chooses the tokens that follow a single one. */
 static void choose_each(void *argument, struct pool_thread *thread)
 {
@@ -538,7 +552,8 @@ static void choose_each(void *argument, struct pool_thread *thread)
     while (smol_pool_claim(&stage)) {
         const smol_eval_part *part = &step->parts[stage.item];
         smol_generation *g = step->which[stage.item];
-        g->has_choice = !part->error.status && part->n == 1 && !reads_prompt(g) && !n_waiting(g);
+        g->has_choice = !part->error.status && part->n == 1 && !reads_prompt(g) && !n_waiting(g) &&
+                        !shares_choice(step, g);
         if (g->has_choice)
             g->choice_error.status = choose(g, g->logits, &g->choice, &g->choice_error);
     }
