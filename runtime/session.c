@@ -129,7 +129,12 @@ static uint16_t minor_of(const smol_context *c)
 /* Returns the number of tokens whose keys, values and states are there. */
 static size_t known_of(const smol_context *c)
 {
-    return smol_state_known(&c->state, smaller(c->length, c->lost_from));
+    size_t known = smaller(c->length, c->lost_from), before;
+    do {
+        before = known;
+        known = smol_state_known(&c->state, smol_kv_known(&c->kv, known));
+    } while (known < before);
+    return known;
 }
 
 static struct session_header header_of(const smol_context *c, const smol_session *session)
