@@ -376,7 +376,7 @@ static term by_division(const struct shape *shape, const struct divisor *by)
         for (int i = 0; i < by->places; i++)
             padded = padded * 10 % m;
         term fraction = by->places ? then(c, text(c, "."), ends[(size_t)by->places * m + r])
-                        : r == 0   ? zeros(c)
+                        : r == 0   ? (shape->integer ? TERM_EMPTY : zeros(c))
                                    : TERM_NOTHING;
         next[10] = padded == 0 ? smol_term_optional(c->table, fraction) : fraction;
         if (r == 0)
@@ -444,9 +444,9 @@ static bool list_multiples(const struct shape *shape, const struct bounds *bound
 
 /* --- numbers ------------------------------------------------------------------------------ */
 
-/* Multiples, as a part of the numbers within bounds. */
+/* Returns the multiples among `numbers`, which are `narrowed` if they are not all within bounds. */
 static term multiples(const struct shape *shape, const struct bounds *bounds,
-                      const struct claim *claim, term numbers, bool *recursive)
+                      const struct claim *claim, term numbers, bool narrowed, bool *recursive)
 {
     struct compiler *c = shape->c;
     struct divisor by = {1, 0, 0};
@@ -460,12 +460,16 @@ static term multiples(const struct shape *shape, const struct bounds *bounds,
                                : smol_term_both(c->table, numbers, all);
     }
     if (!claim->negative && list_multiples(shape, bounds, &by, &listed))
-        return listed;
+        return smol_term_both(c->table, numbers, listed);
     bool signs_only = !bounds->has_high && (!bounds->has_low || bounds->low.n == 0) &&
                       !bounds->low_strict && (!shape->integer || by.places == 0);
     if (claim->negative || !signs_only ||
         (by.places + 1) * (double)by.modulus > SCHEMA_MAX_REMAINDERS) {
         smol_schema_fail_claim(c, claim, "multipleOf is not supported with these bounds");
+        return TERM_NOTHING;
+    }
+    if (narrowed) {
+        smol_schema_fail_claim(c, claim, "multipleOf is not supported beside these conditions");
         return TERM_NOTHING;
     }
     *recursive = true;
@@ -523,7 +527,7 @@ term smol_schema_number(struct compiler *c, const struct facts *facts)
     unsigned types = facts->types & TYPE_NUMBER;
     struct shape shape = shape_of(c, types);
     struct bounds bounds;
-    bool recursive = false, plain = types == TYPE_NUMBER;
+    bool recursive = false, plain = types == TYPE_NUMBER, narrowed = types == TYPE_FRACTION;
     if (!smol_schema_bounds(c, facts, &bounds) || c->status)
         return TERM_NOTHING;
     for (size_t i = 0; i < facts->n; i++)
@@ -539,13 +543,19 @@ term smol_schema_number(struct compiler *c, const struct facts *facts)
                                   then(c, whole(&shape), then(c, text(c, "."), not_zero(&shape)))));
     for (size_t i = 0; i < facts->n && !c->status; i++) {
         const struct claim *claim = &facts->claims[i];
-        if (recursive && (claim->word == WORD_MULTIPLE_OF || claim->word == WORD_ENUM ||
-                          claim->word == WORD_CONST))
+        bool multiple = claim->word == WORD_MULTIPLE_OF;
+        if (!multiple && claim->word != WORD_ENUM && claim->word != WORD_CONST)
+            continue;
+        term without = multiple ? TERM_NOTHING : listed(&shape, claim);
+        if (!multiple && without == TERM_NOTHING)
+            continue;
+        if (recursive)
             smol_schema_fail_claim(c, claim, "not supported beside this multipleOf");
-        else if (claim->word == WORD_MULTIPLE_OF)
-            all = multiples(&shape, &bounds, claim, all, &recursive);
-        else if (claim->word == WORD_ENUM || claim->word == WORD_CONST)
-            all = smol_term_without(c->table, all, listed(&shape, claim));
+        else if (multiple)
+            all = multiples(&shape, &bounds, claim, all, narrowed, &recursive);
+        else
+            all = smol_term_without(c->table, all, without);
+        narrowed = true;
     }
     return recursive || c->status ? all : smol_term_unit(c->table, all);
 }

@@ -253,3 +253,38 @@ def test_a_value_may_be_long():
 def test_numbers_have_no_size_of_a_machine(text, valid, invalid):
     term = schema(text)
     assert all(map(term.allows, valid)) and not any(map(term.allows, invalid))
+
+
+DRAFT_4 = {"$schema": DRAFTS["draft4"]}
+SMALL = {"type": "integer", "minimum": 0, "maximum": 100}
+
+
+@pytest.mark.parametrize(
+    "value, valid, invalid",
+    [
+        ({"type": "integer", "minimum": 13, "maximum": 22, "not": {"const": 14}, "multipleOf": 7}, ["21"], ["14", "14.0", "15"]),
+        (SMALL | {"allOf": [{"multipleOf": 2}, {"multipleOf": 7}]}, ["14", "0", "98"], ["7", "4", "21"]),
+        (SMALL | {"allOf": [{"multipleOf": 7}, {"multipleOf": 3}]}, ["21", "84"], ["7", "3", "21.0"]),
+        ({"minimum": 0, "maximum": 10, "type": "number", "not": {"type": "integer"}, "multipleOf": 0.7}, ["0.7", "9.8"], ["7", "7.0", "0"]),
+        (DRAFT_4 | {"type": "integer", "multipleOf": 7}, ["7", "-14"], ["7.0", "8"]),
+        (DRAFT_4 | SMALL | {"multipleOf": 7}, ["7", "14"], ["7.0", "8"]),
+        ({"not": {"const": "a"}, "type": "integer", "multipleOf": 7}, ["7", "-14"], ["8", "7.5"]),
+    ],
+)  # fmt: skip
+def test_multiples_keep_what_other_keywords_say(value, valid, invalid):
+    term = schema(value)
+    assert all(map(term.allows, valid)) and not any(map(term.allows, invalid))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "integer", "not": {"const": 14}, "multipleOf": 7},
+        {"type": "integer", "multipleOf": 7, "not": {"const": 14}},
+        {"type": "number", "not": {"type": "integer"}, "multipleOf": 0.7},
+        {"type": "integer", "allOf": [{"multipleOf": 2}, {"multipleOf": 7}]},
+    ],
+)
+def test_a_multiple_without_bounds_is_refused_beside_others(value):
+    with pytest.raises(Refused, match="#/.*: (not supported|multipleOf is not supported) beside"):
+        schema(value)
