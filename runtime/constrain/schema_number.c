@@ -64,6 +64,13 @@ static term zeros(struct compiler *c)
     return smol_term_optional(c->table, text(c, ".0"));
 }
 
+/* Zeros at the end of a fraction: none where numbers are written, any number of them where all
+ * spellings of a number are to be excluded. */
+static term padding(struct compiler *c, bool all_spellings)
+{
+    return all_spellings ? smol_term_repeat(c->table, text(c, "0"), 0, TERM_FOREVER) : TERM_EMPTY;
+}
+
 /* digits of which one is not zero */
 static term not_zero(const struct shape *shape)
 {
@@ -291,22 +298,23 @@ static void read_divisor(struct compiler *c, const struct claim *claim, struct d
         out->deciding = -1;
 }
 
-/* The part after the point: `free` digits, then the n last digits of an ending. */
-static term ending_fraction(const struct shape *shape, uint32_t free, const char *digits, int n)
+/* The part after the point: `free` digits, then the n last digits of an ending, then `end`. */
+static term ending_fraction(const struct shape *shape, uint32_t free, const char *digits, int n,
+                            term end)
 {
     struct compiler *c = shape->c;
     while (n > 0 && digits[n - 1] == '0')
         n--;
     if (n == 0 && free == 0)
-        return zeros(c);
+        return smol_term_optional(c->table, then(c, text(c, ".0"), end));
     term first = smol_term_repeat(c->table, shape->digit, n ? free : 1, free);
-    term last = smol_term_literal(c->table, digits, (size_t)n);
+    term last = then(c, smol_term_literal(c->table, digits, (size_t)n), end);
     term all = then(c, text(c, "."), then(c, first, last));
     return n ? all : smol_term_optional(c->table, all);
 }
 
-/* Multiples without sign whose last digits decide: every ending is listed. */
-static term by_endings(const struct shape *shape, const struct divisor *by)
+/* Multiples without sign whose last digits decide: every ending is listed. `end_zeros`: see padding. */
+static term by_endings(const struct shape *shape, const struct divisor *by, term end_zeros)
 {
     struct compiler *c = shape->c;
     struct term_choices all = {.table = c->table};
@@ -329,7 +337,8 @@ static term by_endings(const struct shape *shape, const struct divisor *by)
             start = either(c, start, then(c, between(c, '1', '9'), then(c, shape->digits, last)));
         }
         term fraction =
-            ending_fraction(shape, (uint32_t)(by->places - after), digits + before, after);
+            ending_fraction(shape, (uint32_t)(by->places - after), digits + before, after,
+                            end_zeros);
         smol_choices_add(&all, then(c, start, fraction));
     }
     return smol_choices_end(&all);
@@ -435,7 +444,7 @@ static bool list_multiples(const struct shape *shape, const struct bounds *bound
             continue;
         term number = smol_term_literal(c->table, digits, (size_t)point);
         snprintf(digits, sizeof digits, "%0*lld", by->places, (long long)(magnitude % step));
-        term fraction = ending_fraction(shape, 0, digits, by->places);
+        term fraction = ending_fraction(shape, 0, digits, by->places, TERM_EMPTY);
         smol_choices_add(&all, then(c, number, fraction));
     }
     *out = smol_choices_end(&all);
@@ -455,7 +464,7 @@ static term multiples(const struct shape *shape, const struct bounds *bounds,
     if (c->status)
         return TERM_NOTHING;
     if (by.deciding >= 0) {
-        term all = then(c, sign, by_endings(shape, &by));
+        term all = then(c, sign, by_endings(shape, &by, padding(c, claim->negative)));
         return claim->negative ? smol_term_without(c->table, numbers, all)
                                : smol_term_both(c->table, numbers, all);
     }
@@ -477,24 +486,38 @@ static term multiples(const struct shape *shape, const struct bounds *bounds,
     return bounds->has_low ? all : then(c, sign, all);
 }
 
-/* The numbers of enum or const, in all spellings without exponent. */
-static term listed(const struct shape *shape, const struct claim *claim)
+/* A number in all spellings without exponent. */
+static term spellings(struct compiler *c, const struct decimal *number)
 {
-    struct compiler *c = shape->c;
+    struct digits digits;
+    split(number, &digits);
+    term sign = number->negative ? text(c, "-")
+                : number->n == 0 ? smol_term_optional(c->table, text(c, "-"))
+                                 : TERM_EMPTY;
+    term whole = smol_term_literal(c->table, digits.whole, (size_t)digits.n_whole);
+    term fraction = smol_term_literal(c->table, digits.fraction, (size_t)digits.n_fraction);
+    if (digits.n_fraction > 0)
+        fraction = then(c, text(c, "."), then(c, fraction, padding(c, true)));
+    else
+        fraction = smol_term_optional(c->table, then(c, text(c, ".0"), padding(c, true)));
+    return then(c, sign, then(c, whole, fraction));
+}
+
+/* The numbers of enum or const, in all spellings without exponent. */
+static term listed(struct compiler *c, const struct claim *claim)
+{
     bool one = claim->word == WORD_CONST;
     const struct json_node *value = one ? claim->value : claim->value->first;
     struct term_choices all = {.table = c->table};
     for (; value; value = one ? NULL : value->next) {
-        struct bounds exact = {.has_low = true, .has_high = true};
+        struct decimal number;
         if (value->kind != JSON_NUMBER)
             continue;
-        smol_decimal_read(value->text, &exact.low);
-        exact.high = exact.low;
-        if (exact.low.too_long || exact.low.point > SCHEMA_MAX_POINT ||
-            exact.low.point < -SCHEMA_MAX_POINT)
+        smol_decimal_read(value->text, &number);
+        if (number.too_long || number.point > SCHEMA_MAX_POINT || number.point < -SCHEMA_MAX_POINT)
             smol_schema_fail_claim(c, claim, "a number has too many digits");
         else
-            smol_choices_add(&all, within(shape, &exact));
+            smol_choices_add(&all, spellings(c, &number));
     }
     return smol_choices_end(&all);
 }
@@ -546,7 +569,7 @@ term smol_schema_number(struct compiler *c, const struct facts *facts)
         bool multiple = claim->word == WORD_MULTIPLE_OF;
         if (!multiple && claim->word != WORD_ENUM && claim->word != WORD_CONST)
             continue;
-        term without = multiple ? TERM_NOTHING : listed(&shape, claim);
+        term without = multiple ? TERM_NOTHING : listed(c, claim);
         if (!multiple && without == TERM_NOTHING)
             continue;
         if (recursive)

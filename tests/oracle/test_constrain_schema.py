@@ -288,3 +288,20 @@ def test_multiples_keep_what_other_keywords_say(value, valid, invalid):
 def test_a_multiple_without_bounds_is_refused_beside_others(value):
     with pytest.raises(Refused, match="#/.*: (not supported|multipleOf is not supported) beside"):
         schema(value)
+
+
+@pytest.mark.parametrize(
+    "value, valid, invalid",
+    [
+        ({"type": "number", "not": {"const": 1.5}}, ["1.25", "-1.5", "1.05"], ["1.5", "1.50", "1.500"]),
+        ({"type": "integer", "not": {"const": 0}}, ["1", "-1"], ["0", "-0"]),
+        ({"type": "number", "not": {"enum": [0, 100]}}, ["10", "0.5"], ["0", "-0", "0.00", "-0.0", "100", "100.00"]),
+        ({"type": "integer", "if": {"const": 0}, "then": False}, ["5"], ["0", "-0"]),
+        ({"type": "number", "not": {"multipleOf": 0.5}}, ["1.25", "0.1"], ["1.5", "1.50", "2", "2.0", "2.00", "-0.00"]),
+        ({"type": "number", "not": {"multipleOf": 0.1}}, ["1.25"], ["1.5", "1.50", "1.00"]),
+        ({"oneOf": [{"const": 1.5}, {"type": "number"}]}, ["2", "-1.5"], ["1.5", "1.50"]),
+    ],
+)  # fmt: skip
+def test_numbers_are_excluded_in_every_spelling(value, valid, invalid):
+    term = schema(value)
+    assert all(map(term.allows, valid)) and not any(map(term.allows, invalid))
