@@ -497,6 +497,16 @@ static void rewrite_not_items(struct compiler *c, const struct claim *claim, str
         append(c, add_choice(c, out), claim, WORD_SOME, claim->value, true);
 }
 
+/* Only after a list of items it says anything. */
+static void rewrite_not_additional_items(struct compiler *c, const struct claim *claim,
+                                         struct rewritten *out)
+{
+    const struct json_node *items = smol_json_get(claim->owner, "items");
+    out->how = FAILS;
+    if (items && items->kind == JSON_LIST)
+        smol_schema_fail(c, claim->value, "additionalItems cannot be negated");
+}
+
 static void rewrite_not_contains(struct compiler *c, const struct claim *claim,
                                  struct rewritten *out)
 {
@@ -613,8 +623,7 @@ static void rewrite_negative(struct compiler *c, const struct claim *claim, size
         rewrite_not_items(c, claim, out);
         break;
     case WORD_ADDITIONAL_ITEMS:
-        if (smol_json_get(claim->owner, "items"))
-            smol_schema_fail(c, claim->value, "additionalItems cannot be negated");
+        rewrite_not_additional_items(c, claim, out);
         break;
     case WORD_CONTAINS:
         rewrite_not_contains(c, claim, out);

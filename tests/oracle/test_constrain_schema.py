@@ -163,6 +163,9 @@ def test_properties_may_come_in_any_order():
     "value, message",
     [
         ({"type": "integer", "minimum": 3, "maximum": 2}, "no value matches"),
+        ({"not": {"additionalItems": False}}, "no value matches"),
+        ({"not": {"items": {"type": "string"}, "additionalItems": False}, "items": {"const": "a"}}, "no value matches"),
+        ({"not": {"items": [{}], "additionalItems": False}}, "#/not/additionalItems: additionalItems cannot be negated"),
         ({"properties": {"a": {"$ref": "#/x"}}}, "#/properties/a/$ref: the reference leads to nothing"),
         ({"items": {"uniqueItems": True, "type": "array"}}, "#/items/uniqueItems: "),
         ({"type": "object", "minProperties": 3}, "#/minProperties: "),
