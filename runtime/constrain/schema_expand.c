@@ -162,6 +162,8 @@ static void rewrite_schema(struct compiler *c, const struct claim *claim, size_t
         smol_schema_wrong(c, schema, "must be a schema: an object, true or false");
         return;
     }
+    if (!smol_schema_steps(c, schema, c->n_claims - mark))
+        return;
     for (size_t i = mark; i < c->n_claims; i++) { /* a reference may lead back */
         if (c->claims[i].word == WORD_SCHEMA && c->claims[i].value == schema &&
             (claim->negative != c->claims[i].negative || claim->scope == c->claims[i].scope)) {
@@ -419,6 +421,7 @@ static void rewrite_not_properties(struct compiler *c, const struct claim *claim
 /* Returns a claim that allows no properties but those it names, or NULL. */
 static const struct claim *find_closed(struct compiler *c, size_t mark)
 {
+    smol_schema_steps(c, c->root, c->n_claims - mark);
     for (size_t i = mark; i < c->n_claims; i++) {
         const struct json_node *owner = c->claims[i].owner;
         const struct json_node *patterns = smol_json_get(owner, "patternProperties");
@@ -710,14 +713,17 @@ static bool has_value(struct compiler *c, const struct claim *choice, const stru
 /* Returns whether a property that is required cannot be there. */
 static bool lacks_required(struct compiler *c, const struct facts *facts)
 {
-    for (size_t i = 0; i < facts->n && !c->status; i++) {
+    size_t mark = c->n_claims;
+    const struct facts others = smol_schema_about_properties(c, facts);
+    bool lacks = false;
+    for (size_t i = 0; i < facts->n && !lacks && !c->status; i++) {
         if (facts->claims[i].word != WORD_HAS)
             continue;
-        const struct goal *goal = smol_schema_property(c, facts, facts->claims[i].name);
-        if (!goal || (goal->n > 1 && smol_schema_is_empty(c, goal)))
-            return true;
+        const struct goal *goal = smol_schema_property(c, &others, facts->claims[i].name);
+        lacks = !goal || (goal->n > 1 && smol_schema_is_empty(c, goal));
     }
-    return false;
+    c->n_claims = mark;
+    return lacks;
 }
 
 /* Returns whether min..max of two keywords is empty. */
@@ -759,6 +765,8 @@ static void prune(struct compiler *c, const struct facts *facts, unsigned *types
 {
     const struct claim *choice = smol_schema_choice(facts);
     struct bounds bounds;
+    if (!smol_schema_steps(c, c->root, facts->n))
+        return;
     if (choice && !has_value(c, choice, facts))
         *types = 0;
     if (choice || facts->n < 2 || !smol_schema_work(c, c->root))

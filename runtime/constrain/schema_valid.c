@@ -38,12 +38,9 @@ static bool is_type(struct compiler *c, const struct json_node *keyword,
 
 bool smol_schema_equal(struct compiler *c, const struct json_node *a, const struct json_node *b)
 {
-    enum { STEPS = 64 }; /* that are as much work as a claim */
-    bool equal = smol_json_equal(a, b, &c->steps);
-    for (; c->steps >= STEPS; c->steps -= STEPS)
-        if (!smol_schema_work(c, b))
-            return false;
-    return equal;
+    size_t steps = 0;
+    bool equal = smol_json_equal(a, b, &steps);
+    return smol_schema_steps(c, b, steps) && equal;
 }
 
 static bool is_among(struct compiler *c, const struct json_node *list,
@@ -378,7 +375,7 @@ bool smol_schema_holds(struct compiler *c, const struct claim *claim, const stru
 bool smol_schema_all_hold(struct compiler *c, const struct facts *facts,
                           const struct json_node *value)
 {
-    if (!(facts->types & smol_schema_type_of(c, value)))
+    if (!(facts->types & smol_schema_type_of(c, value)) || !smol_schema_steps(c, value, facts->n))
         return false;
     for (size_t i = 0; i < facts->n; i++)
         if (!smol_schema_holds(c, &facts->claims[i], value))
