@@ -156,6 +156,17 @@ unsigned smol_schema_word_types(enum word word)
     return word >= WORD_AT ? TYPE_LIST : TYPE_ANY;
 }
 
+bool smol_schema_is(struct compiler *c, enum json_kind kind, const struct json_node *value)
+{
+    static const char *const faults[] = {[JSON_NUMBER] = "must be a number",
+                                         [JSON_STRING] = "must be a string",
+                                         [JSON_LIST] = "must be a list",
+                                         [JSON_OBJECT] = "must be an object"};
+    if (value->kind != kind)
+        smol_schema_wrong(c, value, faults[kind]);
+    return value->kind == kind;
+}
+
 uint32_t smol_schema_count(struct compiler *c, const struct json_node *value)
 {
     struct decimal number;

@@ -197,6 +197,9 @@ bool smol_schema_steps(struct compiler *c, const struct json_node *place, size_t
 enum word smol_schema_word(struct compiler *c, const struct json_node *member);
 unsigned smol_schema_word_types(enum word word);
 
+/* Returns whether a keyword's value is of this kind, and reports it otherwise. */
+bool smol_schema_is(struct compiler *c, enum json_kind kind, const struct json_node *value);
+
 /* Reads a limit such as minItems. Large numbers become UINT32_MAX - 1. */
 uint32_t smol_schema_count(struct compiler *c, const struct json_node *value);
 
@@ -265,6 +268,9 @@ bool smol_schema_is_empty(struct compiler *c, const struct goal *goal);
 const struct claim *smol_schema_choice(const struct facts *facts);
 
 /* --- schema_valid.c ----------------------------------------------------------------------- */
+
+/* Returns the types that the keyword type names. */
+unsigned smol_schema_types(struct compiler *c, const struct json_node *keyword);
 
 /* Returns the bit of the value's type. */
 unsigned smol_schema_type_of(struct compiler *c, const struct json_node *value);

@@ -248,10 +248,8 @@ bool smol_schema_bounds(struct compiler *c, const struct facts *facts, struct bo
         struct decimal bound;
         if (!exclusive && claim->word != WORD_MINIMUM && claim->word != WORD_MAXIMUM)
             continue;
-        if (claim->value->kind != JSON_NUMBER) {
-            smol_schema_wrong(c, claim->value, "must be a number");
+        if (!smol_schema_is(c, JSON_NUMBER, claim->value))
             return true;
-        }
         exclusive |=
             smol_json_has_true(claim->owner, is_low ? "exclusiveMinimum" : "exclusiveMaximum");
         smol_decimal_read(claim->value->text, &bound);

@@ -248,10 +248,9 @@ static term of_claim(struct compiler *c, const struct claim *claim,
 {
     switch (claim->word) {
     case WORD_PATTERN:
-        if (claim->value->kind == JSON_STRING)
-            return smol_schema_pattern(c, claim->value, claim->value->text, spelling);
-        smol_schema_wrong(c, claim->value, "must be a string");
-        return TERM_NOTHING;
+        return smol_schema_is(c, JSON_STRING, claim->value)
+                   ? smol_schema_pattern(c, claim->value, claim->value->text, spelling)
+                   : TERM_NOTHING;
     case WORD_FORMAT:
         return regular(c, claim->value, smol_schema_format(c, claim->value->text), REGEX_WHOLE,
                        spelling);
