@@ -149,7 +149,7 @@ static smol_status compare(const struct subject *a, const struct subject *b, FIL
     print_side(out, 'B', b);
     print_calibration(out, a, b);
     if (a->blob && b->blob) {
-        smol_diff_settings(a->blob, b->blob, &settings);
+        smol_diff_settings(a, b, &settings);
         smol_diff_tokenizer(a, b, &tokenizer);
         found.n_settings = settings.n;
         found.n_tokenizer = tokenizer.n;
@@ -172,6 +172,15 @@ static smol_status open_side(const char *path, struct subject *side, smol_error 
     return error->status;
 }
 
+/* Stores the dense layers of a checkpoint as the other side does, or exactly. */
+static smol_status match_dtype(struct subject *side, const struct subject *other, smol_error *error)
+{
+    if (side->kind != SUBJECT_CHECKPOINT)
+        return SMOL_OK;
+    enum blob_dtype dtype = other->kind == SUBJECT_BLOB ? other->blob->model->dtype : DTYPE_F32;
+    return smol_subject_set_dtype(side, dtype, error);
+}
+
 smol_status smol_diff(const char *path_a, const char *path_b, FILE *out, smol_error *error)
 {
     struct subject a, b = {0};
@@ -179,6 +188,10 @@ smol_status smol_diff(const char *path_a, const char *path_b, FILE *out, smol_er
     smol_status status = open_side(path_a, &a, error);
     if (!status)
         status = open_side(path_b, &b, error);
+    if (!status)
+        status = match_dtype(&a, &b, error);
+    if (!status)
+        status = match_dtype(&b, &a, error);
     if (!status)
         status = smol_diff_list(&a, &b, &split_a, error);
     if (!status)

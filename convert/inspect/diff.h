@@ -42,10 +42,9 @@ bool smol_diff_group_is_full(struct diff_table *table);
 
 /* --- the comparisons: each adds a row for each difference ---------------------------------- */
 
-/* diff_settings.c: compares hyper-parameters, RoPE frequencies, stop ids and generation defaults;
- * for two blobs, also the format. Without a header, a blob is the one that a checkpoint would be
- * converted to. */
-void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_table *table);
+/* diff_settings.c: compares hyper-parameters, RoPE frequencies, stop ids, generation defaults and
+ * how embeddings are made; for two blobs, also the format. Both must have settings. */
+void smol_diff_settings(const struct subject *a, const struct subject *b, struct diff_table *table);
 
 /* Shows the lines in which two blobs' provenances differ; returns whether there are any. */
 bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out);

@@ -53,7 +53,7 @@ static const struct family *family_of(const struct subject *subject)
 {
     return subject->kind == SUBJECT_CHECKPOINT
                ? subject->source.config.family
-               : smol_family_of(subject->blob->model, blob_sees_ahead(subject->blob));
+               : smol_family_of(subject->blob->model, smol_subject_sees_ahead(subject));
 }
 
 /* Lists the tensors of safetensors that have roles in the model of `like`, and sets used[i] for

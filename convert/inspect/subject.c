@@ -234,6 +234,28 @@ static smol_status plan_blob(struct subject *subject, enum blob_dtype dtype, smo
     return status;
 }
 
+/* Fills in how the blob would make embeddings, after a change of the dtype too. */
+static smol_status settle_embedder(struct subject *subject, smol_error *error)
+{
+    const struct source *source = &subject->source;
+    struct blob *blob = &subject->would_be;
+    blob->encoder = source->embeds ? &source->encoder.encoder : NULL;
+    blob->embedder_section = source->embedder;
+    blob->n_embedder = source->n_embedder;
+    blob->embedder = (struct embedder){0};
+    if (!source->embedder)
+        return SMOL_OK;
+    return smol_embedder_open(source->embedder, source->n_embedder, blob->model, &blob->embedder,
+                              error);
+}
+
+smol_status smol_subject_set_dtype(struct subject *subject, enum blob_dtype dtype,
+                                   smol_error *error)
+{
+    smol_status status = smol_source_set_dtype(&subject->source, dtype, error);
+    return status ? status : settle_embedder(subject, error);
+}
+
 /* Finds the memory needs. `context` is a requested length, or 0. */
 static smol_status find_needs(struct subject *subject, uint32_t context, smol_error *error)
 {
@@ -254,7 +276,7 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
     enum blob_dtype first = subject->source.config.encodes ? DTYPE_INT8 : DTYPE_INT4;
     for (enum blob_dtype dtype = first; !status && dtype >= DTYPE_F32; dtype--)
         status = plan_blob(subject, dtype, error);
-    return status;
+    return status ? status : settle_embedder(subject, error);
 }
 
 /* --- opening ------------------------------------------------------------------------------- */
@@ -283,6 +305,8 @@ static smol_status settle_settings(struct subject *subject, smol_error *error)
     if (!status && blob->template_section)
         status =
             smol_template_open(blob->template_section, blob->n_template, &blob->template, error);
+    if (!status)
+        status = settle_embedder(subject, error);
     subject->blob = blob;
     return status;
 }
@@ -371,6 +395,12 @@ smol_status smol_subject_list(struct subject *subject, uint32_t context, smol_er
     if (!status && subject->has_weights)
         add_up(subject);
     return status ? status : find_needs(subject, context, error);
+}
+
+bool smol_subject_sees_ahead(const struct subject *subject)
+{
+    return subject->kind == SUBJECT_CHECKPOINT ? subject->source.config.encodes
+                                               : blob_sees_ahead(subject->blob);
 }
 
 smol_status smol_subject_settle(const struct subject *subject, smol_status status,

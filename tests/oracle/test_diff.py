@@ -22,6 +22,7 @@ from internal import BUILD, ROOT
 from programs import assert_refuses, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import CHUNK, NO_TOKEN, PROVENANCE, TOKENIZER
+from test_embedder import write_modules
 from test_format import source_name
 
 DEMO = ROOT / "demo/model"
@@ -523,6 +524,59 @@ def test_another_provenance_is_shown_and_is_no_difference(tmp_path, demo_blob):
 
     found = diff(demo_blob(), edited(blob, tmp_path / "c.smol", rewrite))
     assert found.status == 0 and "  B  ?[2J" in found.rows["provenance"]
+
+
+# --- embeddings -------------------------------------------------------------------------------
+
+
+def embedding_model(folder, max_length=250, **modules):
+    make(folder)
+    write_modules(folder, width=64, **modules)
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": max_length}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "cells"),
+    [
+        ({"pooling": "mean_tokens"}, "pooling", ("last token", "mean")),
+        ({"normalizes": False}, "normalizes", ("yes", "no")),
+        ({"max_length": 100}, "max_length", ("250", "100")),
+        ({"prompts": {"query": "find "}}, "embedder", None),
+        ({"default": "query"}, "embedder", None),
+        ({"dense": [(32, "tanh", True)], "seed": 1}, "embedder", None),
+        ({"dense": [(32, "identity", True)]}, "embedder", None),
+    ],
+)
+def test_how_embeddings_are_made_is_compared(tmp_path, change, name, cells):
+    """For each kind of side: of a checkpoint, as of the blob that it would be."""
+    plain = {"dense": [(32, "tanh", True)]}
+    a, b = embedding_model(tmp_path / "a", **plain), embedding_model(tmp_path / "b", **plain | change)
+    sides = {}
+    for letter, folder in ("a", a), ("b", b):
+        sides[letter] = [folder, *(convert(folder, tmp_path / f"{letter}-{dtype}", dtype) for dtype in ("f32", "bf16"))]
+    for left, right in [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (2, 0)]:
+        found = diff(sides["a"][left], sides["b"][right])
+        assert found.status == 1 and set(found.cells("settings")) == {name}
+        assert cells in (None, found.cells("settings")[name])
+        assert diff(sides["a"][left], sides["a"][right]).summary.startswith("the same")
+
+
+def test_a_model_of_embeddings_is_not_one_of_texts(tmp_path):
+    a, b = embedding_model(tmp_path / "a"), make(tmp_path / "b")
+    for left, right in [(a, b), (convert(a, tmp_path / "a.smol", "f32"), b)]:
+        assert diff(left, right).cells("settings")["embeddings"] == ("yes", "no")
+
+
+def test_windows_that_see_both_sides_are_compared(tmp_path):
+    folder = make_of(featured("gemma3"), tmp_path / "a")
+    write_modules(folder, width=64)
+    edit_config(folder, lambda config: config.update(architectures=["Gemma3TextModel"]))
+    other = Path(shutil.copytree(folder, tmp_path / "b"))
+    edit_config(other, lambda config: config.update(use_bidirectional_attention=True))
+    for right in (other, convert(other, tmp_path / "b.smol", "bf16")):
+        cells = diff(folder, right).cells("settings")
+        assert cells["sees the whole text"] == ("no", "yes")
 
 
 # --- tokenizers -------------------------------------------------------------------------------
