@@ -56,6 +56,19 @@ static const struct family *family_of(const struct subject *subject)
                : smol_family_of(subject->blob->model, smol_subject_sees_ahead(subject));
 }
 
+/* Returns the types of tokens that the family adds to positions, see find_types in source.c, or
+ * NULL. */
+static const struct safetensors_tensor *find_types(const struct safetensors *reader,
+                                                   const struct family *family,
+                                                   const struct blob_model *model)
+{
+    const struct safetensors_tensor *types =
+        family->types ? smol_safetensors_find(reader, family->types) : NULL;
+    bool fits = types && types->rank == 2 && types->shape[0] > 0 &&
+                types->shape[1] == model->hidden_size && smol_element_is_weight(types->dtype);
+    return fits ? types : NULL;
+}
+
 /* Lists the tensors of safetensors that have roles in the model of `like`, and sets used[i] for
  * each. */
 static void list_roles(struct subject *side, const struct safetensors *reader,
@@ -63,6 +76,7 @@ static void list_roles(struct subject *side, const struct safetensors *reader,
 {
     const struct family *family = family_of(like);
     struct tensor_key key = {.role = ROLE_EMBED};
+    const struct safetensors_tensor *types = find_types(reader, family, like->blob->model);
     const struct safetensors_tensor *embed = find_raw(reader, family, key);
     do {
         const struct safetensors_tensor *raw = find_raw(reader, family, key);
@@ -70,6 +84,7 @@ static void list_roles(struct subject *side, const struct safetensors *reader,
             struct model_tensor *tensor = add_role(side, key);
             smol_tensor_set_raw(tensor, raw);
             tensor->offset = smol_checkpoint_offset(family, key.role);
+            tensor->added = key.role == ROLE_POSITIONS && raw->rank == 2 ? types : NULL;
             used[raw - reader->tensors] = true;
         } else if (key.role == ROLE_OUTPUT && embed) {
             add_output_alias(side, embed);

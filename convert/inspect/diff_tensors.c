@@ -165,7 +165,7 @@ static bool same_type(const struct model_tensor *a, const struct model_tensor *b
         return a->tiled->dtype == b->tiled->dtype &&
                (!a->levels || memcmp(a->levels, b->levels, MAX_LEVELS) == 0);
     return a->raw && b->raw && a->raw->dtype == b->raw->dtype && tensor_is_plain(a->raw) &&
-           tensor_is_plain(b->raw);
+           tensor_is_plain(b->raw) && !a->added && !b->added;
 }
 
 static bool same_bytes(const struct model_tensor *a, const struct model_tensor *b)

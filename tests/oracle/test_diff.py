@@ -23,6 +23,7 @@ from programs import assert_refuses, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import CHUNK, NO_TOKEN, PROVENANCE, TOKENIZER
 from test_embedder import write_modules
+from test_encoder import make as make_encoder
 from test_format import source_name
 
 DEMO = ROOT / "demo/model"
@@ -577,6 +578,32 @@ def test_windows_that_see_both_sides_are_compared(tmp_path):
     for right in (other, convert(other, tmp_path / "b.smol", "bf16")):
         cells = diff(folder, right).cells("settings")
         assert cells["sees the whole text"] == ("no", "yes")
+
+
+def encoder(folder, **settings):
+    """A BERT. Returns its weights."""
+    make_encoder(folder, ["some words of a text", "others"] * 9, seed=1, **settings)
+    return load_file(folder / "model.safetensors")
+
+
+def test_types_of_tokens_are_added_to_positions(tmp_path):
+    """Their first row, as in a blob; transformers adds it to every token."""
+    a, b, third = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    weights, types = encoder(a), "embeddings.token_type_embeddings.weight"
+    for folder, row in (b, 0), (third, 1):
+        shutil.copytree(a, folder)
+        changed = weights[types].clone()
+        changed[row] += 1
+        save_file(weights | {types: changed}, folder / "model.safetensors")
+    blobs = [convert(folder, tmp_path / f"{folder.name}.smol", "f32") for folder in (a, b)]
+    values = [load_file(x / "model.safetensors")[types][0] for x in (a, b)]
+    sums = [wide(weights["embeddings.position_embeddings.weight"] + row) for row in values]
+    for left, right in [(a, b), (blobs[0], b), (a, blobs[1]), blobs]:
+        found = diff(left, right)
+        assert set(found.tensors) == {"positions"}
+        check_values(found.tensors["positions"], *sums)
+    for left, right in [(blobs[0], a), (b, blobs[1]), (a, third), (blobs[0], third)]:
+        assert diff(left, right).status == 0
 
 
 # --- tokenizers -------------------------------------------------------------------------------
