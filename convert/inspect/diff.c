@@ -117,6 +117,7 @@ static void print_chunks(FILE *out, const struct subject *a, const struct subjec
 /* Numbers of differences. */
 struct summary {
     uint64_t n_settings, n_tokenizer, n_tensors;
+    uint64_t n_compared; /* tensors of either side */
     bool other_provenance;
 };
 
@@ -130,9 +131,8 @@ static smol_status print_summary(FILE *out, const struct subject *a, const struc
     else
         fprintf(out,
                 "\ndifferent: settings %" PRIu64 ", tokenizer %" PRIu64 ", tensors %" PRIu64
-                " of %zu",
-                found->n_settings, found->n_tokenizer, found->n_tensors,
-                a->n_tensors > b->n_tensors ? a->n_tensors : b->n_tensors);
+                " of %" PRIu64,
+                found->n_settings, found->n_tokenizer, found->n_tensors, found->n_compared);
     if (!same)
         print_chunks(out, a, b);
     fprintf(out, "%s\n",
@@ -156,7 +156,7 @@ static smol_status compare(const struct subject *a, const struct subject *b, FIL
     }
     if (a->kind == SUBJECT_BLOB && b->kind == SUBJECT_BLOB)
         found.other_provenance = smol_diff_provenance(&a->file.blob, &b->file.blob, out);
-    smol_status status = smol_diff_tensors(a, b, out, &found.n_tensors, error);
+    smol_status status = smol_diff_tensors(a, b, out, &found.n_tensors, &found.n_compared, error);
     return status ? status : print_summary(out, a, b, &found);
 }
 

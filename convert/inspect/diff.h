@@ -53,9 +53,10 @@ bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out)
 void smol_diff_tokenizer(const struct subject *a, const struct subject *b,
                          struct diff_table *table);
 
-/* diff_tensors.c: shows a line for each different tensor, and counts them. */
+/* diff_tensors.c: shows a line for each different tensor, and counts these and all tensors of
+ * either side. */
 smol_status smol_diff_tensors(const struct subject *a, const struct subject *b, FILE *out,
-                              uint64_t *n_different, smol_error *error);
+                              uint64_t *n_different, uint64_t *n_compared, smol_error *error);
 
 /* Differences between two tensors' elements as numbers: 0 equals -0, and any NaN equals any NaN. */
 struct diff_values {

@@ -12,9 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_embedder
+import test_encoder_families
+import test_roberta
 import torch
 from blobs import edited, read_blob, repaired, section, spoiled
 from checkpoints import edit_config, make, make_of
+from families import CONFIGS
 from features import featured
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +29,8 @@ from smol_reader import CHUNK, NO_TOKEN, PROVENANCE, TOKENIZER
 from test_embedder import write_modules
 from test_encoder import make as make_encoder
 from test_format import source_name
+from test_nested import NESTS, make_nested
+from test_rerank import make_bert, make_modern
 
 DEMO = ROOT / "demo/model"
 DTYPES = ("int8", "bf16", "f32")
@@ -582,8 +588,55 @@ def test_windows_that_see_both_sides_are_compared(tmp_path):
 
 def encoder(folder, **settings):
     """A BERT. Returns its weights."""
-    make_encoder(folder, ["some words of a text", "others"] * 9, seed=1, **settings)
+    make_encoder(folder, WORDS, seed=1, **settings)
     return load_file(folder / "model.safetensors")
+
+
+WORDS = ["some words of a text", "others"] * 9
+SOURCES = {
+    "bert": encoder,
+    "a bert that scores": lambda folder: make_bert(folder, WORDS, 2),
+    "a modernbert that scores": lambda folder: make_modern(folder, 2),
+    "a llama of embeddings": lambda folder: embedding_model(folder, dense=[(32, "tanh", True)]),
+    "without names' prefix": lambda folder: (test_embedder.make(folder, WORDS), write_modules(folder)),
+}
+for kind in test_roberta.KINDS:
+    for head in "Model", "ForMaskedLM", "ForSequenceClassification":
+        SOURCES[f"{kind}, {head}"] = lambda folder, kind=kind, head=head: test_roberta.make(folder, kind, 1, head, **test_roberta.small_of(kind))
+for kind in test_encoder_families.KINDS:
+    for seed in range(3):
+        SOURCES[f"{kind} {seed}"] = lambda folder, kind=kind, seed=seed: test_encoder_families.make(folder, kind, seed)
+for kind in NESTS:
+    SOURCES[f"nested {kind}"] = lambda folder, kind=kind: (folder.mkdir(), make_nested(featured(kind), kind, folder))
+for kind in CONFIGS:
+    SOURCES[kind] = lambda folder, kind=kind: make_of(featured(kind), folder)
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_file_is_the_same_as_what_is_made_of_it(kind, tmp_path):
+    """Whatever the blob renames, splits, moves, leaves out and adds to."""
+    folder = tmp_path / "a"
+    SOURCES[kind](folder)
+    file, blob = folder / "model.safetensors", convert(folder, tmp_path / "a.smol", "f32")
+    for a, b in [(file, blob), (blob, file), (file, folder)]:
+        result = smolconv("diff", a, b)
+        assert "\n\nthe same (tensors only:" in result.stdout, result.stdout
+    assert diff(folder, blob).status == 0
+    weights = load_file(file)
+    name = max(x for x in weights if re.search(r"(layers?|h)\.0\..*(norm|ln_)", x.lower()) and not re.search("mtp|vis", x))
+    weights[name].view(-1)[-1] += 1
+    save_file(weights, file)
+    n = len(read_blob(blob).tensors)
+    for a, b in [(file, blob), (folder, blob)]:
+        found = diff(a, b)
+        assert len(found.tensors) == 1 and f"tensors 1 of {n}" in found.summary
+
+
+def test_tensors_of_either_side_are_counted_once(tmp_path):
+    save_file({"a": torch.zeros(1), "b": torch.zeros(1)}, tmp_path / "a")
+    save_file({"b": torch.ones(1), "c": torch.zeros(1), "d": torch.zeros(1)}, tmp_path / "b")
+    assert "tensors 4 of 4 " in diff(tmp_path / "a", tmp_path / "b").summary
 
 
 def test_types_of_tokens_are_added_to_positions(tmp_path):
