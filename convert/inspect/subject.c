@@ -13,14 +13,17 @@
 
 /* --- tensors ------------------------------------------------------------------------------ */
 
+/* Has a case for every role, so that the compiler names a new one. */
 enum part smol_part_of(const struct model_tensor *tensor)
 {
     if (!tensor->has_role)
         return PART_OTHER;
     switch (tensor->key.role) {
     case ROLE_EMBED:
+    case ROLE_POSITIONS:
         return PART_EMBEDDING;
     case ROLE_OUTPUT:
+    case ROLE_OUTPUT_BIAS:
         return PART_OUTPUT;
     case ROLE_ATTN_Q:
     case ROLE_ATTN_K:
@@ -33,6 +36,9 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_ATTN_Q_DOWN:
     case ROLE_ATTN_K_UP:
     case ROLE_ATTN_V_UP:
+    case ROLE_ATTN_GATE:
+    case ROLE_ATTN_GATE_BIAS:
+    case ROLE_RELATIVE:
         return PART_ATTENTION;
     case ROLE_MIXER_IN:
     case ROLE_MIXER_IN_BIAS:
@@ -41,10 +47,13 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MIXER_OUT:
     case ROLE_MIXER_OUT_BIAS:
     case ROLE_MIXER_GATE:
-    case ROLE_MIXER_STEP:
-    case ROLE_MIXER_RATE:
     case ROLE_MIXER_GATE_BIAS:
+    case ROLE_MIXER_STEP:
+    case ROLE_MIXER_STEP_BIAS:
     case ROLE_MIXER_STEP_IN_BIAS:
+    case ROLE_MIXER_RATE:
+    case ROLE_MIXER_DECAY:
+    case ROLE_MIXER_SKIP:
         return PART_STATES;
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
@@ -60,9 +69,24 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_EXPERT_UP:
     case ROLE_EXPERT_DOWN:
         return PART_EXPERTS;
-    default:
+    case ROLE_ATTN_NORM:
+    case ROLE_ATTN_NORM_BIAS:
+    case ROLE_ATTN_Q_NORM:
+    case ROLE_ATTN_K_NORM:
+    case ROLE_ATTN_OUT_NORM:
+    case ROLE_ATTN_Q_DOWN_NORM:
+    case ROLE_ATTN_LATENT_NORM:
+    case ROLE_MIXER_NORM:
+    case ROLE_MLP_NORM:
+    case ROLE_MLP_NORM_BIAS:
+    case ROLE_MLP_OUT_NORM:
+    case ROLE_FINAL_NORM:
+    case ROLE_FINAL_NORM_BIAS:
         return PART_NORMS;
+    case ROLE_COUNT:
+        break;
     }
+    return PART_OTHER;
 }
 
 const char *smol_part_name(enum part part)

@@ -16,7 +16,7 @@ enum subject_kind { SUBJECT_BLOB, SUBJECT_CHECKPOINT, SUBJECT_SAFETENSORS };
 
 /* Purposes of tensors, and other uses of bytes. */
 enum part {
-    PART_EMBEDDING,
+    PART_EMBEDDING, /* with learned positions */
     PART_ATTENTION,
     PART_STATES, /* layers with states in place of attention */
     PART_MLP,

@@ -5,10 +5,13 @@ import math
 import re
 import shutil
 
+import engine
 import numpy as np
 import pytest
 import torch
 from blobs import edited, spoiled
+from checkpoints import make_of
+from features import featured
 from internal import ROOT, USAGE
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
@@ -275,6 +278,30 @@ def test_names_of_known_families_tell_the_part():
     assert parts["model.layers.1.self_attn.o_proj.weight"] == "attention"
     assert parts["model.layers.1.mlp.up_proj.weight"] == "mlp"
     assert parts["model.norm.weight"] == "norms"
+
+
+PARTS = {
+    "embedding": "embed positions", "output": "output output_bias",
+    "attention": "attn_q attn_k attn_v attn_o attn_q_down attn_k_up attn_v_up attn_gate relative",
+    "layers with states": "mixer_in mixer_conv mixer_out mixer_gate mixer_step mixer_rate mixer_decay mixer_skip mixer_step_in",
+    "mlp": "mlp_gate mlp_up mlp_down", "experts": "router shared_gate expert",
+    "norms": "attn_norm attn_q_norm attn_k_norm attn_out_norm attn_q_down_norm attn_latent_norm mixer_norm mlp_norm mlp_out_norm final_norm",
+}  # fmt: skip
+
+
+def test_every_tensor_of_every_kind_is_in_its_part(tmp_path):
+    """Biases are where that is which they are added to."""
+    due = {name: part for part, names in PARTS.items() for name in names.split()}
+    seen = set()
+    for family in ("gpt2", "qwen3_5moe", "falconh1", "minicpm3", "lfm2moe", "olmo3"):
+        make_of(featured(family), tmp_path / family)
+        engine.convert(tmp_path / family, tmp_path / f"{family}.smol", "bf16")
+        for tensor in described(tmp_path / f"{family}.smol")["tensors"]:
+            name = re.sub(r"experts\.\d+\.\w+", "expert", re.sub(r"layers\.\d+\.", "", tensor["name"]))
+            name = name if name in due else name.removesuffix("_bias")
+            assert tensor["part"] == due[name], tensor["name"]
+            seen.add(name)
+    assert set(due) - seen <= {"relative", "output_bias"}, set(due) - seen
 
 
 def test_hostile_names_make_no_other_object(tmp_path):
