@@ -8,14 +8,17 @@ import shutil
 import engine
 import numpy as np
 import pytest
+import test_roberta
 import torch
 from blobs import edited, spoiled
-from checkpoints import make_of
+from checkpoints import make, make_of
 from features import featured
 from internal import ROOT, USAGE
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
+from test_embedder import write_modules
 from test_format import quantize
+from test_rerank import make_bert
 
 pytestmark = pytest.mark.quick
 
@@ -245,6 +248,43 @@ def test_a_checkpoint_as_an_object():
     assert_tensors_add_up(found, sum(sizes))
     assert {need["dtype"] for need in found["memory"]} == set("int4 int5 int6 int8 bf16 f32".split())
     assert {t["file"] for t in found["tensors"]} == {"model.safetensors"}
+
+
+def check_alike(folder, tmp_path):
+    """Returns what is said of a checkpoint, and of its blob."""
+    engine.convert(folder, tmp_path / "a.smol", "int8")
+    found, blob = described(folder), described(tmp_path / "a.smol")
+    for key in ("embeddings", "tokenizer"):
+        assert found.get(key) == blob.get(key)
+    return found
+
+
+@pytest.mark.parametrize(("pooling", "name"), [("mean_tokens", "mean"), ("cls_token", "first"), ("max_tokens", "max"), ("lasttoken", "last")])
+def test_embeddings_as_an_object(tmp_path, pooling, name):
+    folder = make(tmp_path / "checkpoint")
+    assert "embeddings" not in described(folder)
+    prompts = {"query": 'find "it": ', "web": "naïve"}
+    write_modules(folder, pooling, [(32, "tanh", True)], name == "max", prompts, "web", width=64)
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 99}))
+    found = check_alike(folder, tmp_path)
+    assert found["tokenizer"]["kind"] == "byte-level"
+    assert found["embeddings"] == {
+        "pooling": name, "dimensions": 32, "normalized": name == "max", "max_length": 99, "prompts": prompts,
+        "default_prompt": "web",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("activation", "score"), [("linear.Identity", "plain"), (None, "logistic")])
+def test_scores_and_words_as_an_object(tmp_path, activation, score):
+    make_bert(tmp_path / "checkpoint", ["some words"] * 9, 1, activation)
+    found = check_alike(tmp_path / "checkpoint", tmp_path)
+    assert found["embeddings"]["score"] == score and found["embeddings"]["prompts"] == {}
+    assert found["tokenizer"]["kind"] == "WordPiece"
+
+
+def test_pieces_of_unigram_as_an_object(tmp_path):
+    test_roberta.make(tmp_path / "checkpoint", "xlm-roberta", 1, **test_roberta.small_of("xlm-roberta"))
+    assert check_alike(tmp_path / "checkpoint", tmp_path)["tokenizer"]["kind"] == "Unigram"
 
 
 def test_a_checkpoint_that_is_not_supported_as_an_object(tmp_path):
