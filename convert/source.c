@@ -289,15 +289,13 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
     return status;
 }
 
-/* Leaves out the first rows of an encoder's positions, which no token of a text has. */
-static void drop_positions(struct source *source)
+void smol_source_drop_positions(const struct family *family, uint64_t context_length, uint64_t n,
+                                struct safetensors *all)
 {
-    const struct config *config = &source->config;
-    struct safetensors *all = &source->shards.all;
-    uint64_t n = config->skipped_positions, rows = config->model.context_length + n;
+    uint64_t rows = context_length + n;
     for (size_t i = 0; i < all->n_tensors && n > 0; i++) {
         struct safetensors_tensor *tensor = &all->tensors[i];
-        if (strcmp(tensor->name, config->family->names[ROLE_POSITIONS]) != 0 || tensor->rank != 2 ||
+        if (strcmp(tensor->name, family->names[ROLE_POSITIONS]) != 0 || tensor->rank != 2 ||
             tensor->shape[0] != rows)
             continue;
         uint64_t bytes = tensor->size / rows * n;
@@ -318,7 +316,8 @@ static smol_status map_tensors(struct source *source, smol_error *error)
         status = smol_fused_split(config->family, model, &source->shards.all, error);
     if (status)
         return status;
-    drop_positions(source);
+    smol_source_drop_positions(config->family, model->context_length, config->skipped_positions,
+                               &source->shards.all);
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");

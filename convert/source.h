@@ -97,6 +97,11 @@ smol_status smol_source_open_weights(const char *input, const struct source_opti
  * source. */
 struct blob_contents smol_source_contents(const struct source *source);
 
+/* Leaves out the first `n` rows of an encoder's positions, which no token of a text has, if there
+ * are `n` more than context_length. */
+void smol_source_drop_positions(const struct family *family, uint64_t context_length, uint64_t n,
+                                struct safetensors *all);
+
 /* Returns whether `path` can only be a checkpoint: a folder, an index or a GGUF file. */
 bool smol_source_is_checkpoint(const char *path);
 
