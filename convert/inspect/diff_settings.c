@@ -334,8 +334,8 @@ void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_
     diff_inv_freq(a, b, table);
     diff_stop(a, b, table);
     diff_generation(a, b, table);
-    diff_part("states", &a->model->states, sizeof a->model->states, &b->model->states,
-              sizeof b->model->states, table);
+    diff_part("states", a->model->states.kind ? &a->model->states : NULL, sizeof a->model->states,
+              b->model->states.kind ? &b->model->states : NULL, sizeof b->model->states, table);
     diff_part("dense layers", a->model->experts.dense, sizeof a->model->experts.dense,
               b->model->experts.dense, sizeof b->model->experts.dense, table);
     if (a->header && b->header)
