@@ -135,6 +135,12 @@ smol_status smol_source_open_tokenizer(const struct source *source, struct token
 /* Returns the result of a step that read the tensors and ended with `status`, see file_settle. */
 smol_status smol_source_settle(const struct source *source, smol_status status, smol_error *error);
 
+/* Checks that `output` is none of the files that were opened: renaming over it would destroy the
+ * input. Errors: SMOL_ERROR_USAGE, SMOL_ERROR_MEMORY. */
+smol_status smol_source_check_output(const struct source *source,
+                                     const struct source_options *options, const char *output,
+                                     smol_error *error);
+
 /* Closes the files and frees the memory. A zeroed source is allowed. */
 void smol_source_close(struct source *source);
 

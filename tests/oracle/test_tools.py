@@ -310,6 +310,17 @@ def test_arguments_are_an_object_whatever_the_schema_says(styled):
             Matcher(model, tools=[{"name": "f", "parameters": parameters}])
 
 
+@pytest.mark.parametrize("styled", [("gemma", False)], indirect=True, ids=str)
+def test_sorted_names_have_one_order(styled):
+    style, model = styled
+    for names in ("aAb", "bAa", "Aba"):
+        properties = {name: {"const": 1} for name in names}
+        tools = [{"name": "f", "parameters": {"properties": properties | {"o": {"const": dict.fromkeys(names, 1)}}, "required": [*names, "o"]}}]
+        for order in ("Aab", "aAb"):
+            call = ("f", dict.fromkeys(order, 1) | {"o": dict.fromkeys(order, 1)})
+            assert Matcher(model, tools=tools, choice="f").allows(rendered(style, "", [call])) == (order == "Aab"), names
+
+
 @pytest.mark.parametrize("styled", [("qwen-xml", False)], indirect=True, ids=str)
 def test_a_value_that_may_be_a_string_is_one_if_it_reads_as_nothing_else(styled):
     style, model = styled
