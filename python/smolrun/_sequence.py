@@ -74,23 +74,25 @@ class Cancel(Local):
     def reset(self) -> None:
         self._set(False)
 
-    def _set(self, value: bool) -> None:
-        if self._process != process():  # in a child, the lock may be taken
+    def _guard(self) -> Any:
+        """Returns the lock: in a child of fork another one, because that of the parent may be taken."""
+        if self._process != process():
             self._reset_process()
-        with self._lock:
+        return self._lock
+
+    def _set(self, value: bool) -> None:
+        with self._guard():
             self._cancelled = value
             for one in self._stopped:
                 _press(one, value)
 
     def _attach(self, one: Handle | Cancel) -> None:
-        if self._process != process():
-            self._reset_process()
-        with self._lock:
+        with self._guard():
             self._stopped.append(one)
             _press(one, self._cancelled)
 
     def _detach(self, one: Handle | Cancel) -> None:
-        with self._lock:
+        with self._guard():
             if one in self._stopped:
                 self._stopped.remove(one)
 
@@ -523,6 +525,8 @@ class Stream(Local):
 
     def _end(self) -> None:
         """Frees the generation. The caller has the turn."""
+        if not self._sequence._context.here:  # a child of fork, where locks may be taken, has nothing to free
+            return
         with self._guard:
             first, self._closed = not self._closed, True
         if first:
@@ -531,7 +535,7 @@ class Stream(Local):
 
     def close(self) -> None:
         """May be called again. If another thread is reading, the answer ends there."""
-        if self._closed:
+        if self._closed or not self._sequence._context.here:
             return
         self._closing = True
         if self._turn.take():

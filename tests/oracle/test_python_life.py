@@ -111,6 +111,36 @@ def test_a_model_works_after_a_fork(blob, expected):
         session.generate(max_tokens=2)
 
 
+def test_streams_of_the_parent_are_closed_in_a_child_though_locks_are_taken(model):
+    """Those of its button and its own were taken by a thread that the child does not have."""
+    cancel, taken, ended = smolrun.Cancel(), threading.Event(), threading.Event()
+    stream = model.stream("Once upon a time", max_tokens=50, cancel=cancel)
+    next(stream)
+
+    def take():
+        with cancel._lock, stream._guard:
+            taken.set()
+            ended.wait(WAIT)
+
+    def child():
+        stream.close()
+        cancel.cancel()
+        assert model.generate("Once", cancel=cancel).finish_reason == "cancelled"
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    taken.wait(WAIT)
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(10)
+    hangs = process.is_alive()
+    process.kill()
+    ended.set()
+    thread.join(WAIT)
+    assert not hangs and process.exitcode == 0
+    assert "".join(stream) and stream.answer.finish_reason == "length"
+
+
 def ids_of(model, prompt):
     return model.generate(prompt, **OPTIONS).ids
 
