@@ -207,6 +207,7 @@ class Sequence:
         """Prepares it. sampler: a session's; None: one for the settings."""
         self.collector = Collector()
         self._model, self._context, self._request, self._cancel = model, context, request, cancel
+        self._is_session = sampler is not None
         self._n_prompt = len(request.ids)
         self._generation: Handle | None = None
         self._reader: Handle | None = None
@@ -230,6 +231,8 @@ class Sequence:
             self._reader = self._create_reader(settings.tools)
         attach(self._context, self._cancel)
         self._generation = self._create_generation(request, sampler, matcher)
+        if sampler is not None:  # last, because what failed changes nothing
+            set_sampler(sampler.pointer, settings)
 
     def _create_matcher(self, constraint: Constraint) -> Handle:
         pointer, error = ctypes.c_void_p(), Error()
@@ -248,7 +251,6 @@ class Sequence:
 
     def _create_generation(self, request: Request, sampler: Handle | None, matcher: Handle | None) -> Handle:
         settings, pointer, error = request.settings, ctypes.c_void_p(), Error()
-        own = sampler is None
         if sampler is None:
             sampler = create_sampler(*settings.sampler_params())
         stop = (ctypes.c_char_p * len(settings.stop))(*settings.stop)
@@ -258,7 +260,7 @@ class Sequence:
             stop=ctypes.addressof(stop) if settings.stop else None,
             n_stop=len(settings.stop),
             show_special=settings.tools is not None,
-            penalize_context=not own,
+            penalize_context=self._is_session,
             on_text=_ON_TEXT,
             on_token=_ON_TOKEN,
             user=ctypes.addressof(self.collector),
@@ -381,10 +383,21 @@ class Sequence:
             decode_seconds=result.decode_seconds,
         )
 
+    def _take_back(self) -> None:
+        """Lets the context of a session be as before, if the prompt was not read: which a cancelled generation does."""
+        result = GenerateResult()
+        if self._generation is not None and self._generation.usable and self._context.usable:
+            finished = quick.smol_generation_finished(self._generation.pointer, ctypes.byref(result), None)
+            if not finished and result.n_prompt == 0:
+                quick.smol_context_cancel(self._context.pointer, 1)
+                step([self])
+
     def close(self) -> None:
         """May be called again."""
         if isinstance(self._cancel, Cancel):
             self._cancel._detach(self._context)
+        if self._is_session:
+            self._take_back()
         for handle in (self._generation, self._reader):
             if handle is not None:
                 handle.close()
@@ -566,7 +579,9 @@ def create_sampler(params: SamplerParams, kept: Any = None) -> Handle:
     return Handle(pointer.value or 0, quick.smol_sampler_free)
 
 
-def set_sampler(sampler: int, params: SamplerParams) -> None:
-    """Changes the parameters of a session's sampler."""
+def set_sampler(sampler: int, settings: Settings) -> None:
+    """Changes those parameters of a session's sampler that were given."""
+    params, kept = settings.sampler_params(quick.smol_sampler_get_params(sampler))
     error = Error()
     check(quick.smol_sampler_set_params(sampler, ctypes.byref(params), ctypes.byref(error)), error)
+    del kept
