@@ -226,6 +226,7 @@ class Sequence:
         settings = request.settings
         if settings.logprobs is not None:
             self.collector.wants_logprobs, self.collector.n_logprobs = 1, settings.logprobs
+        self._check_biases(settings)
         matcher = self._create_matcher(settings.constraint) if settings.constraint is not None else None
         if settings.tools is not None:
             self._reader = self._create_reader(settings.tools)
@@ -233,6 +234,12 @@ class Sequence:
         self._generation = self._create_generation(request, sampler, matcher)
         if sampler is not None:  # last, because what failed changes nothing
             set_sampler(sampler.pointer, settings)
+
+    def _check_biases(self, settings: Settings) -> None:
+        """The library does so after it has read the prompt. A session would keep a bias that fails."""
+        most = max((token for token, _ in settings.logit_bias or ()), default=0)
+        if most and most >= (vocab_size := self._model.info.vocab_size):
+            raise UsageError(f"logit_bias of token {most}: the vocabulary has {vocab_size} tokens, from 0")
 
     def _create_matcher(self, constraint: Constraint) -> Handle:
         pointer, error = ctypes.c_void_p(), Error()

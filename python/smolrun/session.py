@@ -37,8 +37,9 @@ class Session(Local):
         session.save("story")                      # smolrun --session story continues it too
         session = model.session("story")
 
-    Sampling options stay as they were unless they are given again; another seed starts anew. The repetition penalty counts
-    the whole session. The file is that of `smolrun --session`."""
+    Sampling options stay as they were unless they are given again (logit_bias={} ends biases); another seed starts anew. The
+    repetition penalty counts the whole session. The file is that of `smolrun --session`, which cannot hold biases, frequency
+    and presence penalties: saving a session with these is a UsageError."""
 
     def __init__(self, model: Model):
         model._here()

@@ -322,6 +322,24 @@ def test_sessions_continue_from_bytes(model):
     assert session.ids == model.tokenize("Once upon a time")[:3]
 
 
+def test_options_of_a_session_stay(model):
+    """Also biases, until others are given, and none of a call that fails."""
+    options = {"temperature": 1.2, "seed": 5, "frequency_penalty": 0.5, "logit_bias": {300: 100}}
+    with model.session() as session, model.session() as same:
+        session.generate("Once upon a time", max_tokens=3, **options)
+        for failing in ({"seed": 9, "regex": "("}, {"logit_bias": {10**6: 1}}):
+            with pytest.raises(smolrun.SmolError):
+                session.generate(max_tokens=3, **failing)
+        ids = session.generate(max_tokens=3).ids
+        same.generate("Once upon a time", max_tokens=3, **options)
+        assert ids == same.generate(max_tokens=3, **options).ids == [300] * 3
+        with pytest.raises(smolrun.UsageError):
+            session.to_bytes()
+        assert 300 not in session.generate(max_tokens=3, logit_bias={}).ids + session.generate(max_tokens=3).ids
+        session.generate(max_tokens=1, frequency_penalty=0)
+        assert session.to_bytes()
+
+
 def test_conversations_in_a_session_are_read_once(model):
     messages = [{"role": "user", "content": "Tell me a story about a cat."}]
     with model.session() as session:
