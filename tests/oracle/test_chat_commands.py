@@ -124,6 +124,23 @@ def test_save_dir_keeps_conversations_by_name(blob, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["talks"]
 
 
+def test_what_is_loaded_is_not_the_rest_of_an_answer(blob, tmp_path):
+    """A text of `smolrun --session`, or nothing if the file is damaged, is in the context then: the conversation stays."""
+    words = ["--save-dir", tmp_path]
+    run(blob, "Once upon a time", "-n", 4, "--session", tmp_path / "story", check=True)
+    (tmp_path / "damaged").write_bytes((tmp_path / "story").read_bytes()[:-1])
+    once, resumed = chat(blob, FIRST, words=["-n", 3]), chat(blob, FIRST, "/continue", words=["-n", 3])
+    for name in ("story", "damaged"):
+        done = run("chat", blob, "-n", 3, *words, input=f"{FIRST}\n/load {name}\n/continue\n/history\n")
+        assert (done.returncode, "damaged" in done.stderr) == (OK, name == "damaged")
+        told = done.stdout.replace(f"loaded {tmp_path}/story\n", "")
+        assert told == f"{once}the last answer is complete: /regen answers again\n> {FIRST}\n{once}"
+        answers = chat(blob, FIRST, f"/load {name}", SECOND, words=["-n", 3, *words])
+        assert answers.endswith(chat(blob, FIRST, SECOND, words=["-n", 3]).removeprefix(once))
+    missing = chat(blob, FIRST, "/load missing", "/continue", words=["-n", 3, *words])
+    assert missing == resumed  # nothing was loaded
+
+
 def test_save_dir_is_the_only_folder(blob, tmp_path):
     (tmp_path / "talks").mkdir()
     done = run("chat", blob, "--save-dir", tmp_path / "talks", input=f"/save {tmp_path}/beside\n")
