@@ -224,7 +224,7 @@ class Model:
         return self._file_digest
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[Any, ...]]:
-        return _reopen, (self.path, self.digest, self._options)
+        return reopen, (self.path, self.digest, self._options)
 
     # --- facts ---
 
@@ -744,13 +744,13 @@ def file_digest(path: str, wanted: State | None = None) -> str:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _reopen(path: str, digest: str, options: dict[str, Any]) -> Model:
-    """Opens the model of a pickle. The file is mapped, so processes of a machine share its memory."""
+def reopen(path: str, digest: str, options: dict[str, Any]) -> Model:
+    """Opens the model of a pickle, or of a job. The file is mapped, so processes of a machine share its memory."""
     if (found := file_digest(path)) == digest:
         model = Model(path, **options)
         if (found := model.digest) == digest:  # it may have been replaced meanwhile
             return model
-    raise DamagedError(f"{path}: SHA-256 is {found}, but the pickled model's was {digest}: bring the same file here")
+    raise DamagedError(f"{path}: SHA-256 is {found}, but that of the model was {digest}: bring the same file here")
 
 
 # --- arguments -------------------------------------------------------------------------------------
