@@ -206,6 +206,53 @@ def test_the_tokenizer_states_the_longest_text_where_nothing_else_does(made, mos
     assert read_blob(convert(folder, tmp_path / "a.smol", "f32")).encoder[2] == expected
 
 
+# Names and order are those of Transformer.load_config of sentence-transformers 6.2, which skips empty files.
+@pytest.mark.parametrize(("files", "expected"), [
+    (["distilbert"], 50), (["xlm-roberta"], 50), (["roberta", "xlnet"], 50), (["xlnet", "albert"], 51), (["bert", "camembert"], 50),
+])  # fmt: skip
+def test_older_names_of_the_settings_are_read(made, files, expected, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    (folder / "sentence_bert_config.json").write_text("{}")
+    for i, name in enumerate(files):
+        (folder / f"sentence_{name}_config.json").write_text(json.dumps({"max_seq_length": 50 + i, "do_lower_case": False}))
+    blob = convert(folder, tmp_path / "a.smol", "f32")
+    assert read_blob(blob).encoder[2] == expected
+    chosen = files[expected - 50]
+    assert f"sentence_{chosen}_config.json" in programs.smolconv("inspect", blob).stdout
+
+
+@pytest.mark.parametrize(("name", "settings", "refused"), [
+    ("distilbert", {"max_seq_length": 50, "do_lower_case": True}, "do_lower_case"),
+    ("bert", {"processor_kwargs": {"model_max_length": 20}}, "processor_kwargs"),
+    ("bert", {"config_kwargs": {"hidden_act": "relu"}}, "config_kwargs"),
+    ("roberta", {"config_args": {"hidden_act": "relu"}}, "config_args"),
+    ("bert", {"tokenizer_args": {"model_max_length": 20, "trust_remote_code": True}}, "tokenizer_args"),
+    ("bert", {"model_args": {"dtype": "bfloat16"}}, "model_args"),
+    ("bert", {"processing_kwargs": {"text": {"max_length": 9}}}, "processing_kwargs"),
+    ("bert", {"tokenizer_name_or_path": "other"}, "tokenizer_name_or_path"),
+    ("bert", {"query_length": 32}, "query_length"),
+    ("bert", {"model_args": {"trust_remote_code": True}, "config_kwargs": {}, "processing_kwargs": {}, "query_length": None}, None),
+])  # fmt: skip
+def test_settings_that_change_the_model_are_refused(made, name, settings, refused, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    (folder / "sentence_bert_config.json").unlink()
+    (folder / f"sentence_{name}_config.json").write_text(json.dumps(settings))
+    result = programs.smolconv(folder, tmp_path / "a.smol", "--dtype", "f32")
+    if refused:
+        programs.assert_refuses(result, UNSUPPORTED, f"sentence_{name}_config.json: {refused} is")
+    else:
+        assert result.returncode == 0
+
+
+def test_a_transformer_in_a_folder_of_its_own_is_refused(made, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    result = programs.smolconv(folder, tmp_path / "a.smol")
+    programs.assert_refuses(result, UNSUPPORTED, "modules.json", 'path is "0_Transformer"')
+
+
 def test_what_makes_no_sense_is_refused(made, tmp_path):
     blob = convert(made[0], tmp_path / "a.smol", "int8")
     result = programs.smolrun(blob, "hello")
