@@ -25,7 +25,7 @@ from test_tokenizer import training_texts
 from test_tokenizer_families import N_TEXTS, bert, template
 from texts import prose
 from tokenizers import Tokenizer
-from transformers import BertConfig, BertModel
+from transformers import AutoTokenizer, BertConfig, BertModel
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 100}
 MODES = {"mean": "mean_tokens", "first": "cls_token", "max": "max_tokens"}
@@ -251,6 +251,34 @@ def test_a_transformer_in_a_folder_of_its_own_is_refused(made, tmp_path):
     (folder / "modules.json").write_text(json.dumps(modules))
     result = programs.smolconv(folder, tmp_path / "a.smol")
     programs.assert_refuses(result, UNSUPPORTED, "modules.json", 'path is "0_Transformer"')
+
+
+BERT = {"tokenizer_class": "BertTokenizer"}
+
+
+@pytest.mark.parametrize(("normalizer", "settings"), [
+    ({}, BERT | {"do_lower_case": True}), ({}, BERT | {"do_lower_case": False}), ({}, {"do_lower_case": False}),
+    ({"lowercase": False}, BERT | {"do_lower_case": False}), ({"lowercase": False}, BERT), ({"lowercase": False}, BERT | {"do_lower_case": True}),
+    ({"lowercase": False, "strip_accents": True}, BERT | {"do_lower_case": False}),
+    ({"strip_accents": False}, BERT | {"strip_accents": False}), ({}, {"tokenizer_class": "BertTokenizerFast", "strip_accents": False}),
+    ({}, BERT | {"tokenize_chinese_chars": False}), ({"handle_chinese_chars": False}, BERT | {"tokenize_chinese_chars": False}),
+    ({"lowercase": False}, {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}),
+    ({"handle_chinese_chars": False}, {"tokenizer_class": "DistilBertTokenizer"}),
+])  # fmt: skip
+def test_settings_that_contradict_the_normalizer_are_refused(made, normalizer, settings, tmp_path):
+    """Exactly where transformers makes other ids than tokenizer.json does."""
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["normalizer"] |= normalizer
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    text = "Hello THIS naïve ÀÉ 日本語"
+    same = AutoTokenizer.from_pretrained(folder)(text)["input_ids"] == Tokenizer.from_str(json.dumps(content)).encode(text).ids
+    result = programs.smolconv(folder, tmp_path / "a.smol")
+    if same:
+        assert result.returncode == 0, result.stderr
+    else:
+        programs.assert_refuses(result, UNSUPPORTED, "tokenizer.json: the normalizer's", "in tokenizer_config.json")
 
 
 def test_what_makes_no_sense_is_refused(made, tmp_path):
