@@ -90,6 +90,7 @@ struct shown_token {
     char *data;
     size_t size;
     uint16_t flags; /* TOKEN_BYTE, TOKEN_PLAIN, TOKEN_CONTINUES */
+    size_t written; /* bytes that replacements wrote on the way */
 };
 
 /* Decodes the token name[0..size). Free shown->data, also after an error. Errors:
