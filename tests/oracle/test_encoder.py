@@ -19,6 +19,7 @@ from engine import Model, SmolError, convert, kernel_sets
 from internal import DAMAGED, FILE, UNSUPPORTED, USAGE
 from package import smolrun
 from serving import serving
+from safetensors.torch import load_file, save_file
 from smol_reader import ENCODER_SECTION, Damaged
 from test_logits import TOLERANCE, largest_difference
 from test_tokenizer import training_texts
@@ -251,6 +252,43 @@ def test_a_transformer_in_a_folder_of_its_own_is_refused(made, tmp_path):
     (folder / "modules.json").write_text(json.dumps(modules))
     result = programs.smolconv(folder, tmp_path / "a.smol")
     programs.assert_refuses(result, UNSUPPORTED, "modules.json", 'path is "0_Transformer"')
+
+
+OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+
+def renamed(folder, change):
+    path = folder / "model.safetensors"
+    save_file({change(name): tensor for name, tensor in load_file(path).items()}, path, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_norms_may_have_the_names_of_tensorflow(made, prefix, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    old = {name: prefix + name[: -len(new)] + OLD_NAMES[new] for name in load_file(folder / "model.safetensors")
+           for new in OLD_NAMES if name.endswith(new)}  # fmt: skip
+    assert len(old) == 2 + 4 * made[1].config.num_hidden_layers
+    renamed(folder, lambda name: old.get(name, prefix + name))
+    loaded = BertModel.from_pretrained(folder).state_dict()
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in made[1].state_dict().items())
+    blobs = [read_blob(convert(path, tmp_path / f"{i}.smol", "f32")) for i, path in enumerate([made[0], folder])]
+    due, found = ({role: tensor.values().tobytes() for role, tensor in blob.tensors.items()} for blob in blobs)
+    assert due == found
+
+
+@pytest.mark.parametrize("name", ["embeddings.LayerNorm.weight", "encoder.layer.0.output.LayerNorm.bias", "encoder.layer.2.output.LayerNorm.weight"])
+def test_errors_give_the_names_that_checkpoints_have(made, name, tmp_path):
+    path = shutil.copytree(made[0], tmp_path / "c") / "model.safetensors"
+    tensors = load_file(path)
+    for change, said in (
+        ({name: None}, f"tensor bert.{name} is missing"),
+        ({name: tensors[name][1:].clone()}, f"tensor bert.{name} has shape [47]"),
+        ({name: tensors[name] * float("nan")}, f"tensor bert.{name}: element 0 (nan)"),
+        ({"encoder.layer.3.output.LayerNorm.bias": tensors[name].clone()}, "tensor bert.encoder.layer.3.output.LayerNorm.bias is not part"),
+    ):
+        save_file({key: value for key, value in (tensors | change).items() if value is not None}, path, metadata={"format": "pt"})
+        programs.assert_fails(programs.smolconv("--quiet", path.parent, tmp_path / "a.smol"), DAMAGED, said)
 
 
 BERT = {"tokenizer_class": "BertTokenizer"}
