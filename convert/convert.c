@@ -112,14 +112,17 @@ static smol_status open_source(struct conversion *c, const char *input,
     return status ? status : smol_pool_create(n_threads, &c->pool, error);
 }
 
-/* Returns the size of the blob with a mix. The name of the dtype in the provenance always has the
- * same length. */
-static uint64_t size_with(void *user, const struct mix *mix)
+/* Returns the size of the blob with so many bytes of matrices and tables of levels. The name of the
+ * dtype in the provenance always has the same length. */
+static uint64_t size_with(void *user, uint64_t bytes, size_t n_levels)
 {
     const struct conversion *c = user;
+    struct storage any = {0};
     struct blob_contents contents = smol_source_contents(&c->source);
     contents.n_provenance = c->n_provenance;
-    contents.mix = mix->n_levels > 0 ? *mix : (struct mix){0};
+    contents.matrix_bytes = bytes;
+    contents.mix =
+        n_levels > 0 ? (struct mix){.storage = &any, .n_levels = n_levels} : (struct mix){0};
     return smol_writer_plan(&contents, &(struct section_plan){0});
 }
 
@@ -250,17 +253,6 @@ static void tell_skipped(const struct skipped_tensors *skipped)
         fprintf(stderr, "smolconv: skipped: %s: the blob has the language model alone\n", text);
 }
 
-/* Checks that the output is not a file of the checkpoint or adapter: renaming over it would destroy
- * the source. */
-static smol_status check_output(const struct source *source, const char *output, smol_error *error)
-{
-    const char *adapter = source->lora.path;
-    if (!smol_shards_has(&source->shards, output) && !(adapter && smol_same_file(output, adapter)))
-        return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_USAGE, "%s: is the checkpoint itself: name another output",
-                     output);
-}
-
 static smol_status write_blob(struct conversion *c, const char *output,
                               const struct convert_options *options, smol_error *error)
 {
@@ -283,7 +275,7 @@ smol_status smol_convert(const char *input, const char *output,
     if (!status)
         status = check_context(&conversion.source.config, options->source.context, error);
     if (!status)
-        status = check_output(&conversion.source, output, error);
+        status = smol_source_check_output(&conversion.source, &options->source, output, error);
     if (!status && !options->quiet) {
         tell_context(&conversion.source.config);
         tell_unreached(&conversion.source.stats);

@@ -29,6 +29,21 @@ const char *smol_checkpoint_name(const struct family *family, struct tensor_key 
     return smol_checkpoint_format(family->names[key.role], key, name);
 }
 
+const char *smol_checkpoint_file_name(const struct family *family, uint32_t n_layers,
+                                      struct tensor_key key, char name[MAX_CHECKPOINT_NAME])
+{
+    bool last = key.role == ROLE_FINAL_NORM || key.role == ROLE_FINAL_NORM_BIAS;
+    bool bias = key.role == ROLE_FINAL_NORM_BIAS || key.role == ROLE_ATTN_NORM_BIAS;
+    bool moves = family->embedding_norm[bias] && (last || bias || key.role == ROLE_ATTN_NORM);
+    uint32_t n_before = last ? n_layers : key.layer;
+    if (moves && n_before == 0)
+        return smol_checkpoint_format(family->embedding_norm[bias], key, name);
+    if (!moves || !family->layer_norm[bias])
+        return smol_checkpoint_name(family, key, name);
+    key.layer = n_before - 1;
+    return smol_checkpoint_format(family->layer_norm[bias], key, name);
+}
+
 bool smol_checkpoint_matches(const char *pattern, const char *name, struct tensor_key *key)
 {
     enum { MAX_DIGITS = 6 };
@@ -205,8 +220,7 @@ static bool is_of_layer(const char *layer, const char *name)
            (strcmp(name + n, ".weight") == 0 || strcmp(name + n, ".bias") == 0);
 }
 
-/* Returns whether `name` is a tensor of a reranker's score, or of another use of an encoder. */
-static bool is_head(const struct family *family, const char *name)
+bool smol_checkpoint_is_head(const struct family *family, const char *name)
 {
     if (family->scores &&
         (strcmp(name, "score.weight") == 0 || is_of_layer(family->score_layers[0], name) ||
@@ -246,7 +260,8 @@ static smol_status check_extra(const struct safetensors *reader, const struct fa
     for (size_t i = 0; !status && i < reader->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &reader->tensors[i];
         bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
-        if (tied_copy || is_head(family, tensor->name) || smol_checkpoint_ignores(tensor->name) ||
+        if (tied_copy || smol_checkpoint_is_head(family, tensor->name) ||
+            smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
         status = fail_extra(tensor, error);
@@ -264,7 +279,7 @@ smol_status smol_checkpoint_map(const struct safetensors *reader, const struct f
     struct tensor_key key = {.role = ROLE_EMBED};
     do {
         char name[MAX_CHECKPOINT_NAME];
-        smol_checkpoint_name(family, key, name);
+        smol_checkpoint_file_name(family, model->n_layers, key, name);
         sources[n] = NULL;
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
             struct blob_tensor layout = smol_tensor_layout(model, key, NULL);

@@ -25,6 +25,11 @@ bool smol_checkpoint_matches(const char *pattern, const char *name, struct tenso
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
                                  char name[MAX_CHECKPOINT_NAME]);
 
+/* The same, but for encoders' norms after the embedding and after layers: those before the next
+ * layer, and the final norm, have the names there. */
+const char *smol_checkpoint_file_name(const struct family *family, uint32_t n_layers,
+                                      struct tensor_key key, char name[MAX_CHECKPOINT_NAME]);
+
 /* Finds the tensor called `name` in checkpoints of any family. For a fused tensor, *key is its
  * first matrix. Families agree on the part of a block that a name belongs to, but not on which norm
  * a name denotes. Returns false for an unknown name. */
@@ -36,6 +41,9 @@ float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
 /* Returns whether a tensor without a role is allowed. Old checkpoints contain RoPE's frequencies as
  * buffers, and GGUF files factors for them; both follow from the configuration. */
 bool smol_checkpoint_ignores(const char *name);
+
+/* Returns whether `name` is a tensor of a reranker's score, or of another use of an encoder. */
+bool smol_checkpoint_is_head(const struct family *family, const char *name);
 
 /* Checks the shape of a tensor. Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
