@@ -112,14 +112,17 @@ static smol_status open_rest(struct conversion *c, const struct source_options *
     return status ? status : smol_pool_create(n_threads, &c->pool, error);
 }
 
-/* Returns the size of the blob with a mix. The name of the dtype in the provenance always has the
- * same length. */
-static uint64_t size_with(void *user, const struct mix *mix)
+/* Returns the size of the blob with so many bytes of matrices and tables of levels. The name of the
+ * dtype in the provenance always has the same length. */
+static uint64_t size_with(void *user, uint64_t bytes, size_t n_levels)
 {
     const struct conversion *c = user;
+    struct storage any = {0};
     struct blob_contents contents = smol_source_contents(&c->source);
     contents.n_provenance = c->n_provenance;
-    contents.mix = mix->n_levels > 0 ? *mix : (struct mix){0};
+    contents.matrix_bytes = bytes;
+    contents.mix =
+        n_levels > 0 ? (struct mix){.storage = &any, .n_levels = n_levels} : (struct mix){0};
     return smol_writer_plan(&contents, &(struct section_plan){0});
 }
 

@@ -373,7 +373,9 @@ static smol_status check_tokenizer(struct source *source, smol_error *error)
     if (!status)
         status =
             smol_tokenizer_check_rules(json->object, json->path, &source->tokenizer_rules, error);
-    return status;
+    return status ? status
+                  : smol_normalizer_check_settings(json->object, json->path,
+                                                   &source->tokenizer_config);
 }
 
 /* Returns whether an ordinary text may contain the token: it is not special, or it is put around

@@ -34,13 +34,16 @@ struct blob_writer {
 static uint64_t weights_size(const struct blob_contents *contents)
 {
     const struct blob_model *model = contents->model;
-    uint64_t size = 0;
+    uint64_t size = contents->matrix_bytes;
+    bool planned = size > 0;
     struct tensor_key key = {.role = ROLE_EMBED};
     size_t i = 0;
     do {
-        const struct storage *storage = mix_storage(&contents->mix, i++);
-        if (key.role != ROLE_OUTPUT || !model->tied_embeddings)
-            size += smol_tensor_layout(model, key, storage).size;
+        const struct storage *storage = planned ? NULL : mix_storage(&contents->mix, i++);
+        const struct blob_tensor layout = smol_tensor_layout(model, key, storage);
+        bool tied = key.role == ROLE_OUTPUT && model->tied_embeddings;
+        if (!tied && !(planned && has_storage(&layout)))
+            size += layout.size;
     } while (smol_tensor_next(model, &key));
     return size;
 }

@@ -34,7 +34,9 @@ struct blob_contents {
     bool sees_ahead;                    /* with an encoder: FEATURE_ENCODER */
     const uint8_t *embedder;            /* (n_embedder), a whole embedder section; none if 0 */
     size_t n_embedder;
-    struct mix mix; /* zeroed for a blob whose matrices all have the model's dtype */
+    struct mix mix;        /* zeroed for a blob whose matrices all have the model's dtype */
+    uint64_t matrix_bytes; /* of all matrices, to plan with before they have dtypes: `mix` then only
+                              tells the number of levels; 0: as the dtypes have them */
 };
 
 /* The sections of a blob with certain contents, in their order. `data` is NULL for those that are

@@ -29,6 +29,21 @@ const char *smol_checkpoint_name(const struct family *family, struct tensor_key 
     return smol_checkpoint_format(family->names[key.role], key, name);
 }
 
+const char *smol_checkpoint_file_name(const struct family *family, uint32_t n_layers,
+                                      struct tensor_key key, char name[MAX_CHECKPOINT_NAME])
+{
+    bool last = key.role == ROLE_FINAL_NORM || key.role == ROLE_FINAL_NORM_BIAS;
+    bool bias = key.role == ROLE_FINAL_NORM_BIAS || key.role == ROLE_ATTN_NORM_BIAS;
+    bool moves = family->embedding_norm[bias] && (last || bias || key.role == ROLE_ATTN_NORM);
+    uint32_t n_before = last ? n_layers : key.layer;
+    if (moves && n_before == 0)
+        return smol_checkpoint_format(family->embedding_norm[bias], key, name);
+    if (!moves || !family->layer_norm[bias])
+        return smol_checkpoint_name(family, key, name);
+    key.layer = n_before - 1;
+    return smol_checkpoint_format(family->layer_norm[bias], key, name);
+}
+
 bool smol_checkpoint_matches(const char *pattern, const char *name, struct tensor_key *key)
 {
     enum { MAX_DIGITS = 6 };
@@ -264,7 +279,7 @@ smol_status smol_checkpoint_map(const struct safetensors *reader, const struct f
     struct tensor_key key = {.role = ROLE_EMBED};
     do {
         char name[MAX_CHECKPOINT_NAME];
-        smol_checkpoint_name(family, key, name);
+        smol_checkpoint_file_name(family, model->n_layers, key, name);
         sources[n] = NULL;
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
             struct blob_tensor layout = smol_tensor_layout(model, key, NULL);

@@ -25,6 +25,11 @@ bool smol_checkpoint_matches(const char *pattern, const char *name, struct tenso
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
                                  char name[MAX_CHECKPOINT_NAME]);
 
+/* The same, but for encoders' norms after the embedding and after layers: those before the next
+ * layer, and the final norm, have the names there. */
+const char *smol_checkpoint_file_name(const struct family *family, uint32_t n_layers,
+                                      struct tensor_key key, char name[MAX_CHECKPOINT_NAME]);
+
 /* Finds the tensor called `name` in checkpoints of any family. For a fused tensor, *key is its
  * first matrix. Families agree on the part of a block that a name belongs to, but not on which norm
  * a name denotes. Returns false for an unknown name. */

@@ -34,6 +34,11 @@ static smol_status take_module(const json_t *module, enum module_kind kind,
                                const char *path, smol_error *error)
 {
     const char *folder = json_string_value(json_object_get(module, "path"));
+    if (kind == MODULE_TRANSFORMER && folder && *folder)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: the Transformer's path is \"%.80s\": only a model beside this file, "
+                         "whose path is \"\", is supported",
+                         path, folder);
     if (kind == MODULE_POOLING)
         modules->pooling = folder;
     if (kind == MODULE_NORMALIZE)
@@ -262,19 +267,61 @@ static smol_status read_modules(const char *folder, uint32_t hidden, struct enco
     return status;
 }
 
+/* Opens the settings of the Transformer: the first file that is there and not empty, by the names
+ * that sentence-transformers tries. */
+static smol_status open_sentence(const char *folder, struct encoder_config *config,
+                                 struct json_settings *sentence, smol_error *error)
+{
+    static const char *const names[] = {
+        "sentence_bert_config.json",       "sentence_roberta_config.json",
+        "sentence_distilbert_config.json", "sentence_camembert_config.json",
+        "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
+        "sentence_xlnet_config.json",
+    };
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !status; i++) {
+        smol_settings_close(sentence);
+        strcpy(config->files[SENTENCE_JSON].name, names[i]);
+        status = open_file(folder, false, config, SENTENCE_JSON, sentence, error);
+        if (json_object_size(sentence->object) > 0)
+            break;
+    }
+    return status;
+}
+
+/* Refuses whatever else the settings change: arguments of transformers, and lengths of their own
+ * for kinds of texts. `trust_remote_code` is not read from a file. */
+static smol_status check_sentence(const struct json_settings *sentence)
+{
+    static const char *const keys[] = {
+        "model_kwargs",  "model_args",      "processor_kwargs",  "tokenizer_args",
+        "config_kwargs", "config_args",     "processing_kwargs", "tokenizer_name_or_path",
+        "query_length",  "document_length", "query_expansion",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const json_t *value = smol_setting(sentence, keys[i]);
+        size_t n_ignored = json_object_get(value, "trust_remote_code") != NULL;
+        if (value && !(json_is_object(value) && json_object_size(value) == n_ignored))
+            return smol_setting_fail(sentence, SMOL_ERROR_UNSUPPORTED, keys[i], value,
+                                     "it changes the model, which is not supported: put what it "
+                                     "states into config.json or tokenizer_config.json");
+    }
+    return smol_setting_demand(sentence, "do_lower_case", 0,
+                               "only the tokenizer may change the case");
+}
+
 /* Reads the longest text. */
 static smol_status read_sentence(const char *folder, struct encoder_config *config,
                                  smol_error *error)
 {
     struct json_settings sentence = {0};
-    smol_status status = open_file(folder, false, config, SENTENCE_JSON, &sentence, error);
+    smol_status status = open_sentence(folder, config, &sentence, error);
     config->has_length = !status && smol_setting(&sentence, "max_seq_length");
     if (!status)
         status = smol_setting_integer(&sentence, "max_seq_length", 1, UINT32_MAX,
                                       &config->encoder.max_length);
     if (!status)
-        status = smol_setting_demand(&sentence, "do_lower_case", 0,
-                                     "only the tokenizer may change the case");
+        status = check_sentence(&sentence);
     smol_settings_close(&sentence);
     return status;
 }
@@ -297,7 +344,6 @@ smol_status smol_encoder_read(const char *folder, const struct blob_model *model
     *config = (struct encoder_config){
         .encoder.max_length = model->context_length,
         .files = {[MODULES_JSON].name = "modules.json",
-                  [SENTENCE_JSON].name = "sentence_bert_config.json",
                   [PROMPTS_JSON].name = "config_sentence_transformers.json"}};
     smol_status status = read_modules(folder, model->hidden_size, config, error);
     if (!status)

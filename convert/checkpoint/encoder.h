@@ -29,12 +29,12 @@ struct encoder_config {
     } files[N_ENCODER_FILES];
 };
 
-/* Reads modules.json, the configurations of its modules, sentence_bert_config.json and
- * config_sentence_transformers.json in `folder`, all optional: without them embeddings are means,
- * as in sentence-transformers. Refuses modules other than Transformer, Pooling, Dense and
- * Normalize, in this order. Close the config with
- * smol_embedder_close, also after an error. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
- * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+/* Reads modules.json, the configurations of its modules, sentence_bert_config.json (or one of its
+ * older names) and config_sentence_transformers.json in `folder`, all optional: without them
+ * embeddings are means, as in sentence-transformers. Refuses modules other than Transformer,
+ * Pooling, Dense and Normalize, in this order. Close the config with smol_embedder_close, also
+ * after an error. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_encoder_read(const char *folder, const struct blob_model *model,
                               struct encoder_config *config, smol_error *error);
 

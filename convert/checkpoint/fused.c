@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/base/ending.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "format/layout.h"
 
@@ -211,23 +212,21 @@ static void add_prefix(struct split *split, struct safetensors_tensor *tensor)
     tensor->name = name;
 }
 
-/* Gives a norm that stands after the embedding, or after a layer, the name of the one before the
- * next layer, or of the final norm. */
-static void move_norm(struct split *split, struct safetensors_tensor *tensor)
+/* Gives a LayerNorm whose numbers have TensorFlow's names, as in early checkpoints of BERT, those
+ * of today. */
+static void rename_numbers(struct split *split, struct safetensors_tensor *tensor)
 {
-    static const enum tensor_role before[] = {ROLE_ATTN_NORM, ROLE_ATTN_NORM_BIAS};
-    static const enum tensor_role last[] = {ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS};
-    const struct family *family = split->family;
+    static const char *const old[] = {"LayerNorm.gamma", "LayerNorm.beta"};
+    static const char *const today[] = {"LayerNorm.weight", "LayerNorm.bias"};
     for (size_t i = 0; i < 2; i++) {
-        struct tensor_key key = {0};
-        bool first = strcmp(tensor->name, family->embedding_norm[i]) == 0;
-        if (!first && !(family->layer_norm[i] &&
-                        smol_checkpoint_matches(family->layer_norm[i], tensor->name, &key)))
+        size_t before =
+            strlen(tensor->name) - (ends_with(tensor->name, old[i]) ? strlen(old[i]) : 0);
+        if (!tensor->name[before] || before + strlen(today[i]) >= MAX_CHECKPOINT_NAME)
             continue;
-        key.layer += !first;
-        key.role = key.layer == split->model->n_layers ? last[i] : before[i];
-        tensor->name = smol_checkpoint_name(family, key, add_name(split));
-        return;
+        char *name = add_name(split);
+        memcpy(name, tensor->name, before);
+        strcpy(name + before, today[i]);
+        tensor->name = name;
     }
 }
 
@@ -244,7 +243,7 @@ static void keep_others(struct split *split)
         if (split->lacks_prefix && !(output && strcmp(tensor->name, output) == 0))
             add_prefix(split, tensor);
         if (split->family->embedding_norm[0])
-            move_norm(split, tensor);
+            rename_numbers(split, tensor);
     }
 }
 
@@ -263,7 +262,8 @@ static void add_norm_biases(struct split *split)
         for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
             const struct tensor_key key = {.role = roles[i], .layer = layer};
             split->tensors[split->n_tensors++] = (struct safetensors_tensor){
-                .name = smol_checkpoint_name(split->family, key, add_name(split)),
+                .name = smol_checkpoint_file_name(split->family, split->model->n_layers, key,
+                                                  add_name(split)),
                 .path = split->all->path,
                 .dtype = ST_F32,
                 .rank = 1,

@@ -8,7 +8,8 @@
 #include "format/format.h"
 
 /* Replaces each fused tensor by its parts, under the family's names for their roles. Changes
- * nothing if the family fuses none. Names that lack the family's prefix get it. `all` must come
+ * nothing if the family fuses none. Names that lack the family's prefix get it, and the numbers of
+ * encoders' LayerNorms today's names. `all` must come
  * from smol_safetensors_join. Errors: SMOL_ERROR_DAMAGED (a fused tensor that is missing, or whose
  * shape the model does not allow), SMOL_ERROR_MEMORY. */
 smol_status smol_fused_split(const struct family *family, const struct blob_model *model,

@@ -267,17 +267,29 @@ bool smol_lora_lists(const json_t *list, const char *module)
     return false;
 }
 
+/* Returns the layer of a module, or -1. It is the first part of the name that is a number with
+ * parts before and after, at least two before, as PEFT finds it. */
+static json_int_t layer_of(const char *module)
+{
+    static const char digits[] = "0123456789";
+    size_t n_before = 0;
+    for (const char *part = module, *dot; (dot = strchr(part, '.')); part = dot + 1) {
+        size_t n = strspn(part, digits);
+        if (n_before++ >= 2 && n > 0 && part + n == dot)
+            return strtoll(part, NULL, 10);
+    }
+    return -1;
+}
+
 /* Returns whether the module's layer is in the list of layers to transform. Without a list, all
  * layers are. */
 static bool is_transformed(const json_t *layers, const char *module)
 {
-    static const char before[] = ".layers.";
-    const char *found = strstr(module, before);
+    json_int_t layer = layer_of(module);
     if (!layers || (json_is_array(layers) && json_array_size(layers) == 0))
         return true;
-    if (!found)
+    if (layer < 0)
         return false;
-    json_int_t layer = strtoll(found + sizeof before - 1, NULL, 10);
     if (json_is_integer(layers))
         return json_integer_value(layers) == layer;
     for (size_t i = 0; i < json_array_size(layers); i++)

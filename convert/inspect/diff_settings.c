@@ -355,8 +355,8 @@ void smol_diff_settings(const struct subject *left, const struct subject *right,
     diff_inv_freq(a, b, table);
     diff_stop(a, b, table);
     diff_generation(a, b, table);
-    diff_part("states", &a->model->states, sizeof a->model->states, &b->model->states,
-              sizeof b->model->states, table);
+    diff_part("states", a->model->states.kind ? &a->model->states : NULL, sizeof a->model->states,
+              b->model->states.kind ? &b->model->states : NULL, sizeof b->model->states, table);
     diff_part("dense layers", a->model->experts.dense, sizeof a->model->experts.dense,
               b->model->experts.dense, sizeof b->model->experts.dense, table);
     row_of_values("sees the whole text", smol_subject_sees_ahead(left),

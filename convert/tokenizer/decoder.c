@@ -166,15 +166,19 @@ static smol_status mark_spaces(const char *path, const char *name, size_t size,
         path, name);
 }
 
-/* Applies the replacements steps (n) to the text. Stops when it becomes too long for a token. */
-static void replace_all(const struct rule_step *steps, size_t n, struct buffer *text)
+/* Applies the replacements steps (n) to the text. Stops when it becomes too long for a token.
+ * Returns the number of bytes written. */
+static size_t replace_all(const struct rule_step *steps, size_t n, struct buffer *text)
 {
+    size_t written = 0;
     for (size_t i = 0; i < n && text->size <= UINT16_MAX; i++) {
         struct buffer next = {.failed = text->failed};
         replace(&steps[i], text->text ? text->text : "", text->size, &next);
         free(text->text);
         *text = next;
+        written += next.size;
     }
+    return written;
 }
 
 /* --- WordPiece ------------------------------------------------------------------------------ */
@@ -238,11 +242,13 @@ static smol_status show_wordpiece(const struct decoder_rules *rules, const char 
     bool continues = is_spelled(&first, rules->prefix, &later, 0);
     bool failed = first.failed || later.failed;
     free(first.text);
-    *shown = (struct shown_token){later.text, later.size,
-                                  bare        ? 0
-                                  : plain     ? TOKEN_PLAIN
-                                  : continues ? TOKEN_PLAIN | TOKEN_CONTINUES
-                                              : 0};
+    *shown = (struct shown_token){.data = later.text,
+                                  .size = later.size,
+                                  .flags = bare        ? 0
+                                           : plain     ? TOKEN_PLAIN
+                                           : continues ? TOKEN_PLAIN | TOKEN_CONTINUES
+                                                       : 0,
+                                  .written = later.size};
     if (failed)
         return smol_fail_memory(error, "the vocabulary");
     if (bare || plain || continues)
@@ -262,8 +268,8 @@ smol_status smol_decoder_show(const struct decoder_rules *rules, const char *pat
         return show_wordpiece(rules, path, name, size, shown, error);
     struct buffer text = {0};
     smol_buffer_add(&text, name, size);
-    replace_all(rules->replacements, rules->n, &text);
-    *shown = (struct shown_token){text.text, text.size, 0};
+    size_t written = replace_all(rules->replacements, rules->n, &text);
+    *shown = (struct shown_token){text.text, text.size, 0, written};
     if (text.failed)
         return smol_fail_memory(error, "the vocabulary");
     if (text.size > UINT16_MAX) /* no token may be longer; also stops growth in the loop */

@@ -94,6 +94,56 @@ static bool take_bert(const json_t *part, struct taken *taken)
            take_map(taken, last | MAP_STRIP_NONSPACING);
 }
 
+/* Returns a flag's value: true, false or, if it is neither, `otherwise`. */
+static bool flag_of(const json_t *value, bool otherwise)
+{
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+/* transformers makes BERT's normalizer anew, of the settings of its classes for it; others take it
+ * from the file. A class that is not named follows from the model, so only what is stated is
+ * compared. */
+smol_status smol_normalizer_check_settings(const json_t *root, const char *path,
+                                           const struct json_settings *settings)
+{
+    static const char *const generic[] = {"PreTrainedTokenizerFast", "PreTrainedTokenizer",
+                                          "TokenizersBackend"};
+    const json_t *part = json_object_get(root, "normalizer");
+    const char *class = json_string_value(smol_setting(settings, "tokenizer_class"));
+    if (!part_has_type(part, "BertNormalizer"))
+        return SMOL_OK;
+    for (size_t i = 0; class && i < sizeof generic / sizeof generic[0]; i++)
+        if (strcmp(class, generic[i]) == 0)
+            return SMOL_OK;
+    const json_t *stated_lower = smol_setting(settings, "do_lower_case");
+    const json_t *stated_strip = smol_setting(settings, "strip_accents");
+    const json_t *stated_pad = smol_setting(settings, "tokenize_chinese_chars");
+    bool lower = json_is_true(json_object_get(part, "lowercase"));
+    bool strip = flag_of(json_object_get(part, "strip_accents"), lower);
+    bool pad = json_is_true(json_object_get(part, "handle_chinese_chars"));
+    bool wanted = flag_of(stated_lower, class || lower);
+    const struct {
+        const char *key, *in_file;
+        bool value, wanted;
+    } flags[] = {
+        {"do_lower_case", "lowercase", lower, wanted},
+        {"strip_accents", "strip_accents", strip,
+         flag_of(stated_strip, class || stated_lower ? wanted : strip)},
+        {"tokenize_chinese_chars", "handle_chinese_chars", pad, flag_of(stated_pad, class || pad)},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (flags[i].value != flags[i].wanted)
+            return smol_fail(settings->error, SMOL_ERROR_UNSUPPORTED,
+                             "%s: the normalizer's %s is %s, but %s, with which transformers "
+                             "replaces it, is %s in tokenizer_config.json%s: let transformers make "
+                             "both anew "
+                             "(AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER))",
+                             path, flags[i].in_file, flags[i].value ? "true" : "false",
+                             flags[i].key, flags[i].wanted ? "true" : "false",
+                             smol_setting(settings, flags[i].key) ? "" : " by default");
+    return SMOL_OK;
+}
+
 static bool take_charsmap(const json_t *part, struct taken *taken)
 {
     struct json_text map = json_text_of(json_object_get(part, "precompiled_charsmap"));

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/base/settings.h"
 #include "convert/tokenizer/json_part.h"
 #include "format/format.h"
 
@@ -79,11 +80,17 @@ smol_status smol_normalizer_read(const json_t *root, const char *path, struct ru
 smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct text_rules *rules,
                                     smol_error *error);
 
+/* Refuses a BertNormalizer that contradicts tokenizer_config.json, whose settings transformers
+ * follows. Errors: SMOL_ERROR_UNSUPPORTED. */
+smol_status smol_normalizer_check_settings(const json_t *root, const char *path,
+                                           const struct json_settings *settings);
+
 /* The decoded bytes of a token; `data` is allocated. */
 struct shown_token {
     char *data;
     size_t size;
     uint16_t flags; /* TOKEN_BYTE, TOKEN_PLAIN, TOKEN_CONTINUES */
+    size_t written; /* bytes that replacements wrote on the way */
 };
 
 /* Decodes the token name[0..size). Free shown->data, also after an error. Errors:

@@ -12,6 +12,10 @@
 #include "convert/tokenizer/tokenizer.h"
 #include "format/text.h"
 
+/* Bytes that the decoder may write for all tokens. Vocabularies need a few MiB; replacements that
+ * grow could make gigabytes of a small file. */
+enum { MAX_DECODED = 1 << 26 };
+
 /* The fields of an added token that are used here. */
 struct addition {
     struct json_text content;
@@ -34,6 +38,7 @@ struct vocabulary_reader {
     size_t n_additions;
     json_t *contents; /* content -> whether the added token is special */
     struct buffer text;
+    size_t written; /* bytes that the decoder has written */
     smol_error *error;
 };
 
@@ -246,7 +251,13 @@ static smol_status add_shown(struct vocabulary_reader *r, struct json_text token
     if (!status)
         smol_buffer_add(&r->text, shown.data, shown.size);
     *flags = shown.flags;
+    r->written += shown.written;
     free(shown.data);
+    if (!status && r->written > MAX_DECODED)
+        return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: the decoder writes more than %d bytes for all tokens: use another "
+                         "model",
+                         r->path, MAX_DECODED);
     return status;
 }
 

@@ -1,7 +1,9 @@
 /* The choice of dtypes, see plan.h. */
 #include "convert/weights/plan.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "convert/weights/mix.h"
 
@@ -10,6 +12,13 @@ struct upgrade {
     size_t tensor;
     unsigned char from, to; /* choices */
     double gain;            /* nats for each byte */
+};
+
+/* Sums over the choices, which each step changes. */
+struct sums {
+    uint64_t bytes;           /* of the matrices */
+    size_t counts[N_CHOICES]; /* matrices of each dtype */
+    double nats;              /* the losses, but for rounding */
 };
 
 struct planner {
@@ -24,7 +33,12 @@ struct planner {
     bool *closed;                /* (n_tensors): no further steps */
     struct upgrade *steps;       /* (n_steps), the best first */
     size_t n_steps;
-    struct mix mix; /* of the choices */
+    struct mix mix; /* of the choices, when all are made */
+    struct sums sums;
+    double n_weights; /* in the matrices */
+    double most_nats; /* with int4 everywhere */
+    /* With GOAL_SIZE: the most bytes of matrices of a blob within the goal, by tables of levels. */
+    uint64_t limits[N_CHOICES];
     smol_error *error;
 };
 
@@ -35,10 +49,10 @@ static bool is_chosen(const struct planner *p, size_t i)
     return has_storage(&p->layouts[i]) && !is_tied;
 }
 
-static double bytes_of(const struct planner *p, size_t i, size_t choice)
+static uint64_t bytes_of(const struct planner *p, size_t i, size_t choice)
 {
     const struct blob_tensor *t = &p->layouts[i];
-    return (double)(smol_block_bytes(smol_choices[choice], t->cols) * count_blocks(t->rows));
+    return smol_block_bytes(smol_choices[choice], t->cols) * count_blocks(t->rows);
 }
 
 /* --- steps -------------------------------------------------------------------------------- */
@@ -51,7 +65,8 @@ static void add_steps(struct planner *p, size_t i)
         double best = 0;
         next = N_CHOICES;
         for (size_t to = from + 1; to < N_CHOICES; to++) {
-            double gain = (nats[from] - nats[to]) / (bytes_of(p, i, to) - bytes_of(p, i, from));
+            double bytes = (double)(bytes_of(p, i, to) - bytes_of(p, i, from));
+            double gain = (nats[from] - nats[to]) / bytes;
             if (gain > best) {
                 best = gain;
                 next = to;
@@ -86,13 +101,39 @@ static double sum_of_losses(const struct planner *p)
 
 static double bits_per_weight(const struct planner *p)
 {
-    double bytes = 0, weights = 0;
+    return 8 * (double)p->sums.bytes / p->n_weights;
+}
+
+/* Returns the number of tables of levels: one for each dtype but int8 that is chosen. */
+static size_t count_levels(const struct planner *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_CHOICES; i++)
+        n += smol_choices[i] != DTYPE_INT8 && p->sums.counts[i] > 0;
+    return n;
+}
+
+/* Starts with the first choice, int4, everywhere. */
+static void start_sums(struct planner *p)
+{
     for (size_t i = 0; i < p->n_tensors; i++)
         if (is_chosen(p, i)) {
-            bytes += bytes_of(p, i, p->choices[i]);
-            weights += (double)p->layouts[i].rows * (double)p->layouts[i].cols;
+            p->sums.bytes += bytes_of(p, i, 0);
+            p->sums.counts[0]++;
+            p->n_weights += (double)p->layouts[i].rows * (double)p->layouts[i].cols;
         }
-    return 8 * bytes / weights;
+    p->most_nats = p->sums.nats = sum_of_losses(p);
+}
+
+static void choose_for(struct planner *p, size_t i, unsigned char choice)
+{
+    const double *nats = p->losses[i].nats;
+    unsigned char before = p->choices[i];
+    p->sums.bytes += bytes_of(p, i, choice) - bytes_of(p, i, before);
+    p->sums.counts[before]--;
+    p->sums.counts[choice]++;
+    p->sums.nats += nats[choice] - nats[before];
+    p->choices[i] = choice;
 }
 
 /* Sets p->mix to that of the choices: zeroed if all are int8. */
@@ -115,15 +156,35 @@ static void fill_mix(struct planner *p)
         p->mix.storage[p->n_tensors - 1] = p->mix.storage[0];
 }
 
-/* Returns the value that the goal limits. */
-static double measure(struct planner *p)
+/* Finds the most bytes of matrices with which the blob is within the goal: its size grows with
+ * them. */
+static void find_limits(struct planner *p)
 {
-    if (p->goal->kind == GOAL_KL)
-        return sum_of_losses(p);
+    for (size_t n = 0; n < N_CHOICES && p->goal->kind == GOAL_SIZE; n++) {
+        uint64_t fits = 0, fails = (uint64_t)fmin(p->goal->value, 0x1p62) + 1;
+        while (fails - fits > 1) {
+            uint64_t bytes = fits + (fails - fits) / 2;
+            if ((double)p->size(p->user, bytes, n) <= p->goal->value)
+                fits = bytes;
+            else
+                fails = bytes;
+        }
+        p->limits[n] = fits;
+    }
+}
+
+/* Returns whether the choices are within the goal. Where the rounding of the running sum of losses
+ * could matter, they are added up. */
+static bool holds(const struct planner *p)
+{
+    double most = p->goal->value, margin = p->most_nats * 1e-9;
+    if (p->goal->kind == GOAL_SIZE)
+        return p->sums.bytes <= p->limits[count_levels(p)];
     if (p->goal->kind == GOAL_BITS)
-        return bits_per_weight(p);
-    fill_mix(p);
-    return (double)p->size(p->user, &p->mix);
+        return bits_per_weight(p) <= most;
+    if (p->sums.nats < most - margin || p->sums.nats > most + margin)
+        return p->sums.nats < most;
+    return sum_of_losses(p) <= most;
 }
 
 /* --- the choice --------------------------------------------------------------------------- */
@@ -135,10 +196,10 @@ static void fill_up(struct planner *p)
         const struct upgrade *step = &p->steps[i];
         if (p->closed[step->tensor])
             continue;
-        p->choices[step->tensor] = step->to;
-        if (measure(p) <= p->goal->value)
+        choose_for(p, step->tensor, step->to);
+        if (holds(p))
             continue;
-        p->choices[step->tensor] = step->from;
+        choose_for(p, step->tensor, step->from);
         p->closed[step->tensor] = true;
     }
 }
@@ -148,17 +209,17 @@ static void fill_up(struct planner *p)
 static void fill_until(struct planner *p)
 {
     size_t n = 0;
-    while (n < p->n_steps && measure(p) > p->goal->value) {
-        p->choices[p->steps[n].tensor] = p->steps[n].to;
+    while (n < p->n_steps && !holds(p)) {
+        choose_for(p, p->steps[n].tensor, p->steps[n].to);
         n++;
     }
     while (n-- > 0) {
         const struct upgrade *step = &p->steps[n];
         if (p->choices[step->tensor] != step->to)
             continue;
-        p->choices[step->tensor] = step->from;
-        if (measure(p) > p->goal->value)
-            p->choices[step->tensor] = step->to;
+        choose_for(p, step->tensor, step->from);
+        if (!holds(p))
+            choose_for(p, step->tensor, step->to);
     }
 }
 
@@ -168,7 +229,7 @@ static smol_status refuse(struct planner *p)
     if (p->goal->kind == GOAL_SIZE)
         return smol_fail(p->error, SMOL_ERROR_USAGE,
                          "--size: %.0f bytes: the smallest blob, all of int4, has %.0f", value,
-                         measure(p));
+                         (double)p->size(p->user, p->sums.bytes, count_levels(p)));
     if (p->goal->kind == GOAL_BITS)
         return smol_fail(p->error, SMOL_ERROR_USAGE,
                          "--bits %g: int4 takes %.2f, the least possible", value,
@@ -180,11 +241,13 @@ static smol_status refuse(struct planner *p)
 
 static smol_status choose(struct planner *p)
 {
+    start_sums(p);
+    find_limits(p);
     if (p->goal->kind == GOAL_KL)
         fill_until(p);
     else
         fill_up(p);
-    return measure(p) <= p->goal->value ? SMOL_OK : refuse(p);
+    return holds(p) ? SMOL_OK : refuse(p);
 }
 
 /* Returns the dtype of most weights of the layers; of several, the largest. */
@@ -241,8 +304,7 @@ smol_status smol_plan_make(const struct blob_model *model, const struct dtype_lo
     if (!status) {
         fill_mix(&p);
         *plan = (struct plan){p.mix, most_common(&p), sum_of_losses(&p), bits_per_weight(&p), {0}};
-        for (size_t i = 0; i < p.n_tensors; i++)
-            plan->n[p.choices[i]] += is_chosen(&p, i);
+        memcpy(plan->n, p.sums.counts, sizeof plan->n);
         p.mix = (struct mix){0};
         if (plan->mix.n_levels == 0)
             smol_mix_free(&plan->mix);

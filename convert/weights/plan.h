@@ -18,8 +18,9 @@ struct goal {
     double value;
 };
 
-/* Returns the size of the blob with this mix. */
-typedef uint64_t plan_size(void *user, const struct mix *mix);
+/* Returns the size of the blob with so many bytes of matrices and tables of levels. It grows with
+ * either. */
+typedef uint64_t plan_size(void *user, uint64_t bytes, size_t n_levels);
 
 struct plan {
     struct mix mix;        /* owned by the caller, see smol_mix_free */

@@ -54,10 +54,10 @@ static smol_status read_records(const struct stats_file *stats, smol_error *erro
     return status;
 }
 
-static uint64_t no_size(void *user, const struct mix *mix)
+static uint64_t no_size(void *user, uint64_t bytes, size_t n_levels)
 {
     (void)user;
-    (void)mix;
+    (void)bytes, (void)n_levels;
     return 0;
 }
 

@@ -16,17 +16,19 @@ import test_embedder
 import test_encoder_families
 import test_roberta
 import torch
-from blobs import edited, read_blob, repaired, section, spoiled
+from blobs import edited, read_blob, repaired, section, spoiled, xxh3
 from checkpoints import edit_config, make, make_of
 from families import CONFIGS
-from features import featured
+from features import FEATURES, config_of, featured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internal import BUILD, ROOT
 from programs import assert_refuses, smolconv
 from safetensors.torch import load_file, save_file
-from smol_reader import CHUNK, NO_TOKEN, PROVENANCE, TOKENIZER
+from smol_reader import CHUNK, EMBEDDER_SECTION, ENCODER_SECTION, NO_TOKEN, PROVENANCE, STATES_SECTION, TOKENIZER
+from test_embedder import make as make_embedder
 from test_embedder import write_modules
+from test_encoder import lines
 from test_encoder import make as make_encoder
 from test_format import source_name
 from test_nested import NESTS, make_nested
@@ -458,6 +460,65 @@ def test_settings_that_differ_are_shown_with_both_values(tmp_path):
         assert found.status == 1 and found.cells("settings") == due
         assert "tokenizer" not in found.rows
         assert not found.tensors or {left, right} != set(blobs)
+
+
+def parts(kind, *paths):
+    """How diff shows sections that it compares as wholes: a space is between two such cells."""
+    places = [(path.read_bytes(), *section(bytearray(path.read_bytes()), kind)) for path in paths]
+    return " ".join(f"{size} bytes, xxh3 {xxh3(data[at : at + size]):016x}" for data, at, size in places)
+
+
+def test_states_that_differ_are_shown(tmp_path):
+    """Other layers have them, they see other inputs, there are none, or one element is another."""
+
+    def made(name, **settings):
+        config = config_of("lfm2", **FEATURES["lfm2"][0] | settings)
+        return convert(make_of(config, tmp_path / name, dtype="F32"), tmp_path / f"{name}.smol", "f32")
+
+    a, same, taps = made("a"), made("same"), made("taps", conv_L_cache=3)
+    moved = made("moved", layer_types=["full_attention", "conv"])
+    none = made("none", layer_types=["full_attention", "full_attention"])
+    assert diff(a, same).status == 0
+    found = diff(a, taps)
+    assert found.cells("settings") == {"states": (parts(STATES_SECTION, a, taps),)}
+    assert found.tensors["layers.0.mixer_conv"] == "shape [4, 48] | [3, 48]"
+    found = diff(a, moved)
+    assert found.cells("settings") == {"states": (parts(STATES_SECTION, a, moved),)}
+    assert found.tensors["layers.0.mixer_in"] == found.tensors["layers.1.attn_q"] == "only in A"
+    assert found.tensors["layers.0.attn_q"] == found.tensors["layers.1.mixer_in"] == "only in B"
+    assert diff(none, a).cells("settings")["states"] == ("none", parts(STATES_SECTION, a))
+    name = "layers.0.mixer_in"
+
+    def edit(data):
+        struct.pack_into("<f", data, place_in_f32(read_blob(a).tensors[name], 69), 77.0)
+
+    found = diff(a, edited(a, tmp_path / "edited.smol", edit))
+    values, others = blob_values(a), blob_values(tmp_path / "edited.smol")
+    assert not found.cells("settings") and list(found.tensors) == [name]
+    check_values(found.tensors[name], values[name], others[name])
+
+
+def test_embedders_that_differ_are_shown(tmp_path):
+    """Another prompt, pooling or dense layer."""
+    folder, dense = tmp_path / "a", [(33, "tanh", True)]
+    make_embedder(folder, lines(20, seed=1), num_hidden_layers=1)
+
+    def made(name, **settings):
+        write_modules(folder, **{"dense": dense} | settings)
+        return convert(folder, tmp_path / f"{name}.smol")
+
+    a, same = made("a"), made("same")
+    assert diff(a, same).status == 0
+    for kind, name, other in [
+        (EMBEDDER_SECTION, "embedder", made("prompts", prompts={"query": "Find: "})),
+        (EMBEDDER_SECTION, "embedder", made("weights", seed=1)),
+        (EMBEDDER_SECTION, "embedder", made("activation", dense=[(33, "identity", True)])),
+        (ENCODER_SECTION, "encoder", made("pooling", pooling="mean_tokens")),
+        (ENCODER_SECTION, "encoder", made("raw", normalizes=False)),
+    ]:
+        found = diff(a, other)
+        assert found.status == 1 and not found.tensors and "tokenizer" not in found.rows
+        assert found.cells("settings") == {name: (parts(kind, a, other),)}
 
 
 def test_models_of_other_sizes_are_compared_as_far_as_they_go(tmp_path):

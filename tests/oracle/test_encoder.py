@@ -19,13 +19,14 @@ from engine import Model, SmolError, convert, kernel_sets
 from internal import DAMAGED, FILE, UNSUPPORTED, USAGE
 from package import smolrun
 from serving import serving
+from safetensors.torch import load_file, save_file
 from smol_reader import ENCODER_SECTION, Damaged
 from test_logits import TOLERANCE, largest_difference
 from test_tokenizer import training_texts
 from test_tokenizer_families import N_TEXTS, bert, template
 from texts import prose
 from tokenizers import Tokenizer
-from transformers import BertConfig, BertModel
+from transformers import AutoTokenizer, BertConfig, BertModel
 
 SIZES = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 100}
 MODES = {"mean": "mean_tokens", "first": "cls_token", "max": "max_tokens"}
@@ -204,6 +205,118 @@ def test_the_tokenizer_states_the_longest_text_where_nothing_else_does(made, mos
     if sentence is not None:
         (folder / "sentence_bert_config.json").write_text(json.dumps(sentence))
     assert read_blob(convert(folder, tmp_path / "a.smol", "f32")).encoder[2] == expected
+
+
+# Names and order are those of Transformer.load_config of sentence-transformers 6.2, which skips empty files.
+@pytest.mark.parametrize(("files", "expected"), [
+    (["distilbert"], 50), (["xlm-roberta"], 50), (["roberta", "xlnet"], 50), (["xlnet", "albert"], 51), (["bert", "camembert"], 50),
+])  # fmt: skip
+def test_older_names_of_the_settings_are_read(made, files, expected, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    (folder / "sentence_bert_config.json").write_text("{}")
+    for i, name in enumerate(files):
+        (folder / f"sentence_{name}_config.json").write_text(json.dumps({"max_seq_length": 50 + i, "do_lower_case": False}))
+    blob = convert(folder, tmp_path / "a.smol", "f32")
+    assert read_blob(blob).encoder[2] == expected
+    chosen = files[expected - 50]
+    assert f"sentence_{chosen}_config.json" in programs.smolconv("inspect", blob).stdout
+
+
+@pytest.mark.parametrize(("name", "settings", "refused"), [
+    ("distilbert", {"max_seq_length": 50, "do_lower_case": True}, "do_lower_case"),
+    ("bert", {"processor_kwargs": {"model_max_length": 20}}, "processor_kwargs"),
+    ("bert", {"config_kwargs": {"hidden_act": "relu"}}, "config_kwargs"),
+    ("roberta", {"config_args": {"hidden_act": "relu"}}, "config_args"),
+    ("bert", {"tokenizer_args": {"model_max_length": 20, "trust_remote_code": True}}, "tokenizer_args"),
+    ("bert", {"model_args": {"dtype": "bfloat16"}}, "model_args"),
+    ("bert", {"processing_kwargs": {"text": {"max_length": 9}}}, "processing_kwargs"),
+    ("bert", {"tokenizer_name_or_path": "other"}, "tokenizer_name_or_path"),
+    ("bert", {"query_length": 32}, "query_length"),
+    ("bert", {"model_args": {"trust_remote_code": True}, "config_kwargs": {}, "processing_kwargs": {}, "query_length": None}, None),
+])  # fmt: skip
+def test_settings_that_change_the_model_are_refused(made, name, settings, refused, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    (folder / "sentence_bert_config.json").unlink()
+    (folder / f"sentence_{name}_config.json").write_text(json.dumps(settings))
+    result = programs.smolconv(folder, tmp_path / "a.smol", "--dtype", "f32")
+    if refused:
+        programs.assert_refuses(result, UNSUPPORTED, f"sentence_{name}_config.json: {refused} is")
+    else:
+        assert result.returncode == 0
+
+
+def test_a_transformer_in_a_folder_of_its_own_is_refused(made, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    result = programs.smolconv(folder, tmp_path / "a.smol")
+    programs.assert_refuses(result, UNSUPPORTED, "modules.json", 'path is "0_Transformer"')
+
+
+OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+
+def renamed(folder, change):
+    path = folder / "model.safetensors"
+    save_file({change(name): tensor for name, tensor in load_file(path).items()}, path, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_norms_may_have_the_names_of_tensorflow(made, prefix, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    old = {name: prefix + name[: -len(new)] + OLD_NAMES[new] for name in load_file(folder / "model.safetensors")
+           for new in OLD_NAMES if name.endswith(new)}  # fmt: skip
+    assert len(old) == 2 + 4 * made[1].config.num_hidden_layers
+    renamed(folder, lambda name: old.get(name, prefix + name))
+    loaded = BertModel.from_pretrained(folder).state_dict()
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in made[1].state_dict().items())
+    blobs = [read_blob(convert(path, tmp_path / f"{i}.smol", "f32")) for i, path in enumerate([made[0], folder])]
+    due, found = ({role: tensor.values().tobytes() for role, tensor in blob.tensors.items()} for blob in blobs)
+    assert due == found
+
+
+@pytest.mark.parametrize("name", ["embeddings.LayerNorm.weight", "encoder.layer.0.output.LayerNorm.bias", "encoder.layer.2.output.LayerNorm.weight"])
+def test_errors_give_the_names_that_checkpoints_have(made, name, tmp_path):
+    path = shutil.copytree(made[0], tmp_path / "c") / "model.safetensors"
+    tensors = load_file(path)
+    for change, said in (
+        ({name: None}, f"tensor bert.{name} is missing"),
+        ({name: tensors[name][1:].clone()}, f"tensor bert.{name} has shape [47]"),
+        ({name: tensors[name] * float("nan")}, f"tensor bert.{name}: element 0 (nan)"),
+        ({"encoder.layer.3.output.LayerNorm.bias": tensors[name].clone()}, "tensor bert.encoder.layer.3.output.LayerNorm.bias is not part"),
+    ):
+        save_file({key: value for key, value in (tensors | change).items() if value is not None}, path, metadata={"format": "pt"})
+        programs.assert_fails(programs.smolconv("--quiet", path.parent, tmp_path / "a.smol"), DAMAGED, said)
+
+
+BERT = {"tokenizer_class": "BertTokenizer"}
+
+
+@pytest.mark.parametrize(("normalizer", "settings"), [
+    ({}, BERT | {"do_lower_case": True}), ({}, BERT | {"do_lower_case": False}), ({}, {"do_lower_case": False}),
+    ({"lowercase": False}, BERT | {"do_lower_case": False}), ({"lowercase": False}, BERT), ({"lowercase": False}, BERT | {"do_lower_case": True}),
+    ({"lowercase": False, "strip_accents": True}, BERT | {"do_lower_case": False}),
+    ({"strip_accents": False}, BERT | {"strip_accents": False}), ({}, {"tokenizer_class": "BertTokenizerFast", "strip_accents": False}),
+    ({}, BERT | {"tokenize_chinese_chars": False}), ({"handle_chinese_chars": False}, BERT | {"tokenize_chinese_chars": False}),
+    ({"lowercase": False}, {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}),
+    ({"handle_chinese_chars": False}, {"tokenizer_class": "DistilBertTokenizer"}),
+])  # fmt: skip
+def test_settings_that_contradict_the_normalizer_are_refused(made, normalizer, settings, tmp_path):
+    """Exactly where transformers makes other ids than tokenizer.json does."""
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["normalizer"] |= normalizer
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    text = "Hello THIS naïve ÀÉ 日本語"
+    same = AutoTokenizer.from_pretrained(folder)(text)["input_ids"] == Tokenizer.from_str(json.dumps(content)).encode(text).ids
+    result = programs.smolconv(folder, tmp_path / "a.smol")
+    if same:
+        assert result.returncode == 0, result.stderr
+    else:
+        programs.assert_refuses(result, UNSUPPORTED, "tokenizer.json: the normalizer's", "in tokenizer_config.json")
 
 
 def test_what_makes_no_sense_is_refused(made, tmp_path):

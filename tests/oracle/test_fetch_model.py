@@ -137,7 +137,7 @@ def test_a_folder_of_chat_templates_that_is_left_out_is_told_of(tmp_path, fetch,
 def test_every_file_that_smolconv_reads_is_known():
     """An adapter's come from elsewhere, and vocab.json is only named in a message."""
     text = "".join(path.read_text() for path in (ROOT / "convert").rglob("*.c"))
-    read = set(re.findall(r'"([a-z_]+\.(?:json|jinja))"', text)) - {"adapter_config.json", "vocab.json"}
+    read = set(re.findall(r'"([a-z_-]+\.(?:json|jinja))"', text)) - {"adapter_config.json", "vocab.json"}
     script = (ROOT / "scripts/smol-fetch").read_text()
     assert read == set(re.search(r"^settings=\((.*?)\)", script, flags=re.M | re.S)[1].split())
 

@@ -609,6 +609,23 @@ def test_matrices_in_another_order_get_their_share(family, tmp_path):
             assert np.abs(found[role] - due).max() <= 4e-7 * np.abs(due).max(), role
 
 
+@pytest.mark.parametrize(("family", "target"), [("gpt2", "c_attn"), ("gptneox", "dense_4h_to_h")])
+def test_layers_to_transform_are_found_by_their_number(family, target, tmp_path):
+    """Whatever the layers are called: PEFT takes the first number after two parts of a name."""
+    base = make_of(featured(family), tmp_path / "base", seed=3)
+    adapter = adapt(base, tmp_path / "adapter", r=2, target_modules=[target], fan_in_fan_out=family == "gpt2", layers_to_transform=[0])
+    reference, plain = merged(base, adapter), load_reference(base).state_dict()
+    changed = [name for name in plain if not torch.equal(plain[name], reference[name])]
+    assert len(changed) == 1
+    blobs = [converted(tmp_path / f"{i}.smol", "--dtype", "f32", *words, base) for i, words in enumerate([[], ["--lora", adapter]])]
+    before, after = ({role: tensor.values() for role, tensor in blob.tensors.items()} for blob in blobs)
+    roles = [role for role in before if before[role].tobytes() != after[role].tobytes()]
+    assert roles == [f"layers.0.{role}" for role in (["attn_q", "attn_k", "attn_v"] if family == "gpt2" else ["mlp_down"])]
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layers_to_transform": [1]}))
+    refuses(tmp_path, base, adapter, 4, "layers_to_transform leaves out", ".0.")
+
+
 # --- refusing -------------------------------------------------------------------------------------
 
 

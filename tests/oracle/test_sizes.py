@@ -3,6 +3,7 @@ divergence against numpy, and that the goals hold."""
 
 import os
 import re
+import resource
 import struct
 
 import numpy as np
@@ -17,7 +18,7 @@ from folding import Folding
 from internal import DAMAGED, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
 from stats_reader import HEADER, Stats
-from transformers import MiniCPM3Config
+from transformers import MiniCPM3Config, OlmoeConfig
 
 DEMO = ROOT / "demo/model"
 GROUP = 32
@@ -329,6 +330,28 @@ def test_goals_hold_and_more_bytes_diverge_less(demo, tmp_path):
     for text, most in [("1.9MB", 1900000), ("1.9MiB", 1.9 * 2**20), ("1900000", 1900000), ("1950kB", 1950000)]:
         chosen(demo, out, "--size", text)
         assert 0.97 * most < out.stat().st_size <= most
+
+
+def seconds(*words):
+    """Of the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    result = smolconv("--force", "--threads", 1, *words)
+    assert result.returncode == 0, result.stderr
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def test_a_choice_for_many_matrices_takes_no_more_than_a_few_conversions(tmp_path):
+    """6,144 of experts: the sums were made anew for each step, which took ten times as long as converting."""
+    sizes = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2)
+    config = OlmoeConfig(vocab_size=101, num_experts=512, num_experts_per_tok=8, max_position_embeddings=512, bos_token_id=None,
+                         eos_token_id=None, pad_token_id=None, **sizes)  # fmt: skip
+    checkpoint, out = make_of(config, tmp_path / "c"), tmp_path / "a.smol"
+    stats = ["--calibration", calibrated(checkpoint, tmp_path, "--diagonal", size=1000), checkpoint, out]
+    plain = min(seconds("--dtype", "int4", *stats) for _ in range(2))
+    for goal in (["--size", "6MB"], ["--max-kl", "0.001"]):
+        taken = seconds(*goal, *stats)
+        print(f"{goal}: {taken:.2f} s, int4: {plain:.2f} s")
+        assert taken < 7 * plain + 0.2, goal
 
 
 def test_the_choice_is_the_same_everywhere(demo, tmp_path):

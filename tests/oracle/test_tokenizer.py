@@ -442,6 +442,22 @@ def test_unsupported_features_are_refused_by_name(minimal, tmp_path, name, edit)
     assert status == UNSUPPORTED and name in message and "tokenizer.json" in message
 
 
+@pytest.mark.parametrize("n", [100, 300])
+def test_a_decoder_that_makes_much_of_all_tokens_is_refused(minimal, tmp_path, n):
+    """A token of 1,000 bytes becomes 60,000, seven times; of 5 MB it took 41 s, and 0.6 GB of memory."""
+    steps = [("a", "b" * 60), *[("b", "c"), ("c", "b")] * 3, ("b", "c")]
+    replacements = [{"type": "Replace", "pattern": {"String": old}, "content": new} for old, new in steps]
+    minimal |= {"pre_tokenizer": None, "decoder": {"type": "Sequence", "decoders": [*replacements, {"type": "Fuse"}]}}
+    minimal["model"] |= {"merges": [], "vocab": {"a" * (700 + i): i for i in range(n)}}
+    if n == 100:
+        import_json(write(tmp_path, minimal), n)
+        return
+    with pytest.raises(ValueError) as refusal:
+        import_json(write(tmp_path, minimal), n)
+    status, message = refusal.value.args
+    assert status == UNSUPPORTED and "the decoder writes more than 67108864 bytes" in message
+
+
 BOS = [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
 MISTAKES = [
     ("same id", partial(put, ["model", "vocab", "twin"], 2)),
