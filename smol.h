@@ -475,6 +475,12 @@ typedef struct smol_prefix_cache_info {
 
 SMOL_API smol_prefix_cache_info smol_prefix_cache_get_info(smol_prefix_cache *cache);
 
+/* Returns how many of the first tokens of ids[0..n) a new context of the group would take from the
+ * cache now, instead of evaluating them. A program that decides whose prompt comes first can count
+ * what is left to read; smol_generate evaluates the last token of a prompt in any case. */
+SMOL_API size_t smol_prefix_cache_count(smol_prefix_cache *cache, uint64_t group,
+                                        const uint32_t *ids, size_t n);
+
 /* Converts a query and a text to the ids whose embedding by SMOL_POOL_MODEL is their score: the
  * higher, the better the text answers the query. Special tokens in either are ordinary text. Pairs
  * of more than max_text tokens (smol_model_info) are cut as the reference cuts them: the longer one
@@ -823,8 +829,9 @@ typedef struct smol_generate_params {
                                 a stop token. Of a constraint for this model; it must outlive the
                                 generation. The text is then exactly what the matcher accepts, also
                                 where the tokenizer omits a first blank */
-    /* 1: smol_generation_step evaluates at most 128 tokens of the prompt, even if nothing else is
-     * generated, so that others may join soon; 0: then the whole prompt. */
+    /* 1: smol_generation_step evaluates a slice of the prompt even if nothing else is generated, so
+     * that others may join soon; 0: then the whole prompt. A slice has at most 128 tokens, or about
+     * two for each other generation that decodes. */
     uint64_t slice_prompt;
     /* 1: tokens that followed where the newest ones occurred before are evaluated with them, as
      * guesses. The output is the same, to the bit; text that repeats takes fewer passes. Takes
@@ -887,6 +894,8 @@ SMOL_API void smol_generation_free(smol_generation *generation);
 
 /* Runs one step of generations[0..n), whose contexts share and differ: each one that is generating
  * gets its next token, and as many tokens of prompts are evaluated as fit into the same pass.
+ * A sampler may be shared: it chooses for one after the other, those that decode first. A matcher is
+ * for one generation.
  * With a cache of prefixes, a prompt waits while one before it reads a block that both begin with.
  * Finished ones are skipped. One that fails has finished; the others continue. */
 SMOL_API void smol_generation_step(smol_generation *const *generations, size_t n);

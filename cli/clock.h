@@ -1,15 +1,7 @@
-/* Wall time for progress and statistics. */
+/* Wall time. */
 #ifndef SMOL_CLI_CLOCK_H
 #define SMOL_CLI_CLOCK_H
 
-#include <time.h>
-
-/* Returns the seconds since an arbitrary moment. Never goes backwards. */
-static inline double clock_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
+#include "common/clock.h" /* clock_seconds */
 
 #endif

@@ -33,28 +33,19 @@ static smol_status look_at(const char *name, struct file_view *view, smol_error 
     return SMOL_OK;
 }
 
-/* Opens a view that takes ownership of the descriptor `fd`. Closes it after an error. */
-static smol_status adopt(int fd, const char *name, struct file_view *view, smol_error *error)
+/* Opens the file that `fd` refers to or, if `fd` is negative, the file `name`. O_NONBLOCK prevents
+ * blocking on a FIFO without a writer; regular files ignore it. */
+static smol_status open_file(int fd, const char *name, struct file_view *view, smol_error *error)
 {
-    *view = (struct file_view){.data = empty_file, .fd = fd};
+    int own =
+        fd < 0 ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    *view = (struct file_view){.data = empty_file, .fd = own};
+    if (own < 0)
+        return smol_fail_errno(error, name, "open");
     smol_status status = look_at(name, view, error);
     if (status)
-        close(fd);
+        close(own);
     return status;
-}
-
-/* Opens the regular file `path`. O_NONBLOCK prevents blocking on a FIFO without a writer; regular
- * files ignore it. */
-static smol_status open_regular(const char *path, struct file_view *view, smol_error *error)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    return fd < 0 ? smol_fail_errno(error, path, "open") : adopt(fd, path, view, error);
-}
-
-static smol_status duplicate(int fd, const char *name, struct file_view *view, smol_error *error)
-{
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    return copy < 0 ? smol_fail_errno(error, name, "open") : adopt(copy, name, view, error);
 }
 
 static bool is_as_it_was(const struct file_view *view, const struct stat *now)
@@ -83,30 +74,19 @@ static smol_status map(const char *path, struct file_view *view, smol_error *err
     return SMOL_OK;
 }
 
-/* Maps the file that was opened with `status`. The mapping keeps the descriptor. */
-static smol_status map_opened(smol_status status, const char *name, struct file_view *view,
-                              smol_error *error)
+smol_status smol_file_map_fd(int fd, const char *name, struct file_view *view, smol_error *error)
 {
+    smol_status status = open_file(fd, name, view, error);
     if (!status && view->size > 0) {
         status = map(name, view, error);
         if (status)
-            close(view->fd);
+            close(view->fd); /* otherwise the mapping keeps the descriptor */
     } else if (!status) {
         close(view->fd); /* an empty file cannot be mapped */
     }
     if (status)
         *view = (struct file_view){0};
     return status;
-}
-
-smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error)
-{
-    return map_opened(open_regular(path, view, error), path, view, error);
-}
-
-smol_status smol_file_map_fd(int fd, const char *name, struct file_view *view, smol_error *error)
-{
-    return map_opened(duplicate(fd, name, view, error), name, view, error);
 }
 
 smol_status smol_file_check(const struct file_view *view, const char *name, smol_error *error)
@@ -146,40 +126,25 @@ static smol_status read_some(const char *path, const struct file_view *view, voi
         if (n < 0)
             return smol_fail_errno(error, path, "read");
         if (n == 0)
-            return smol_fail(error, SMOL_ERROR_FILE, "%s: was truncated while being read", path);
+            return smol_fail(error, SMOL_ERROR_FILE,
+                             "%s: was truncated while being read: try again", path);
         done += (size_t)n;
     }
     return SMOL_OK;
 }
 
-/* Reads the start of the file that was opened with `status`, and closes it. */
-static smol_status peek_opened(smol_status status, const char *name, const struct file_view *view,
-                               void *data, size_t size, size_t *n, size_t *file_size,
-                               smol_error *error)
-{
-    if (status)
-        return status;
-    *file_size = view->size;
-    *n = view->size < size ? view->size : size;
-    status = read_some(name, view, data, *n, error);
-    close(view->fd);
-    return status;
-}
-
-smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
-                           smol_error *error)
-{
-    struct file_view view = {0};
-    smol_status status = open_regular(path, &view, error);
-    return peek_opened(status, path, &view, data, size, n, file_size, error);
-}
-
 smol_status smol_file_peek_fd(int fd, const char *name, void *data, size_t size, size_t *n,
                               size_t *file_size, smol_error *error)
 {
-    struct file_view view = {0};
-    smol_status status = duplicate(fd, name, &view, error);
-    return peek_opened(status, name, &view, data, size, n, file_size, error);
+    struct file_view view;
+    smol_status status = open_file(fd, name, &view, error);
+    if (status)
+        return status;
+    *file_size = view.size;
+    *n = view.size < size ? view.size : size;
+    status = read_some(name, &view, data, *n, error);
+    close(view.fd);
+    return status;
 }
 
 static smol_status read_all(const char *path, const struct file_view *view, uint8_t *data,
@@ -197,15 +162,16 @@ static smol_status read_all(const char *path, const struct file_view *view, uint
                            path);
 }
 
-/* Reads the file that was opened with `status`, and closes it. */
-static smol_status read_opened(smol_status status, const char *name, size_t limit,
-                               struct file_view *view, smol_error *error)
+smol_status smol_file_read_fd(int fd, const char *name, size_t limit, struct file_view *view,
+                              smol_error *error)
 {
+    smol_status status = open_file(fd, name, view, error);
     void *data = NULL;
     if (!status) {
         if (view->size > limit)
-            status = smol_fail(error, SMOL_ERROR_FILE, "%s: too large (%zu bytes, at most %zu)",
-                               name, view->size, limit);
+            status = smol_fail(error, SMOL_ERROR_FILE,
+                               "%s: too large (%zu bytes, at most %zu): use a smaller file", name,
+                               view->size, limit);
         else if (view->size > 0 && !(data = smol_file_alloc(view->size)))
             status = smol_fail_memory(error, name);
         else
@@ -220,18 +186,6 @@ static smol_status read_opened(smol_status status, const char *name, size_t limi
         view->hold = FILE_ALLOCATED;
     }
     return status;
-}
-
-smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
-                           smol_error *error)
-{
-    return read_opened(open_regular(path, view, error), path, limit, view, error);
-}
-
-smol_status smol_file_read_fd(int fd, const char *name, size_t limit, struct file_view *view,
-                              smol_error *error)
-{
-    return read_opened(duplicate(fd, name, view, error), name, limit, view, error);
 }
 
 void smol_file_close(struct file_view *view)

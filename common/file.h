@@ -24,33 +24,37 @@ struct file_view {
     struct mapping *mapping;
 };
 
-/* Maps the regular file `path`. The mapping shows later changes to the file, so no process may
- * change it meanwhile. After an error the view is zeroed. Errors: SMOL_ERROR_FILE,
- * SMOL_ERROR_MEMORY. */
-smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error);
+/* Each way to open a file has two functions. The one that ends with _fd takes a descriptor, which
+ * the caller keeps, with its offset; `name` is for messages. If `fd` is negative, it opens the file
+ * `name` instead. The file must be regular. */
 
-/* Maps the regular file that `fd` refers to. The caller keeps the descriptor. `name` is for
- * messages. */
+/* Maps a file. The mapping shows later changes to the file, so no process may change it meanwhile.
+ * After an error the view is zeroed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
 smol_status smol_file_map_fd(int fd, const char *name, struct file_view *view, smol_error *error);
+static inline smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error)
+{
+    return smol_file_map_fd(-1, path, view, error);
+}
 
-/* Reads data[0..size) from the start of the regular file `path`. *n is `size`, or less if the file
- * is shorter; *file_size is the size of the file. Errors: SMOL_ERROR_FILE. */
-smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
-                           smol_error *error);
-
-/* Does the same for the file that `fd` refers to. The caller keeps the descriptor. `name` is for
- * messages. */
+/* Reads data[0..size) from the start of a file. *n is `size`, or less if the file is shorter;
+ * *file_size is the size of the file. Errors: SMOL_ERROR_FILE. */
 smol_status smol_file_peek_fd(int fd, const char *name, void *data, size_t size, size_t *n,
                               size_t *file_size, smol_error *error);
+static inline smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n,
+                                         size_t *file_size, smol_error *error)
+{
+    return smol_file_peek_fd(-1, path, data, size, n, file_size, error);
+}
 
-/* Reads the regular file `path` into its own memory, aligned to 64 bytes. Rejects more than `limit`
- * bytes. After an error the view is zeroed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
-smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
-                           smol_error *error);
-
-/* Reads the regular file that `fd` refers to. The caller keeps the descriptor and its offset. */
+/* Reads a file into its own memory, aligned to 64 bytes. Rejects more than `limit` bytes. After an
+ * error the view is zeroed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
 smol_status smol_file_read_fd(int fd, const char *name, size_t limit, struct file_view *view,
                               smol_error *error);
+static inline smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
+                                         smol_error *error)
+{
+    return smol_file_read_fd(-1, path, limit, view, error);
+}
 
 /* Checks that all data read from the view so far is what the file contained when it was mapped.
  * With smol_mapping_guard, it is an error if a mapped file has become shorter, cannot be read, or

@@ -218,8 +218,7 @@ static bool take_number(struct json_reader *reader, bool *is_integer)
 /* Returns whether byte `c`, or the end of the text (-1), ends a number. */
 static bool is_delimiter(int c)
 {
-    return c < 0 || c == ',' || c == ']' || c == '}' || c == ' ' || c == '\t' || c == '\n' ||
-           c == '\r';
+    return c < 0 || c == ',' || c == ']' || c == '}' || json_is_space((char)c);
 }
 
 smol_status smol_json_number(struct json_reader *reader, struct json_number *number)

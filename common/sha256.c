@@ -117,10 +117,3 @@ void smol_sha256_end(struct sha256 *hash, const void *rest, size_t size,
         text[i] = "0123456789abcdef"[hash->state[i / 8] >> (28 - i % 8 * 4) & 15];
     text[SHA256_TEXT_SIZE - 1] = '\0';
 }
-
-void smol_sha256(const void *data, size_t size, char text[SHA256_TEXT_SIZE])
-{
-    struct sha256 hash;
-    smol_sha256_start(&hash);
-    smol_sha256_end(&hash, data, size, text);
-}

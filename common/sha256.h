@@ -8,14 +8,11 @@
 
 enum { SHA256_BLOCK = 64, SHA256_TEXT_SIZE = 65 };
 
-/* Writes the digest of data[0..size) in the form of sha256sum: 64 lowercase hexadecimal digits,
- * terminated. Uses the processor's SHA instructions if it has them; the value is the same. */
-void smol_sha256(const void *data, size_t size, char text[SHA256_TEXT_SIZE]);
-
 /* Adds n blocks of SHA256_BLOCK bytes to the state. Each kind of processor has its own function. */
 typedef void sha256_take(uint32_t state[8], const uint8_t *blocks, size_t n);
 
-/* Hashes data in pieces: start, add each piece, end. */
+/* Hashes data: start, add pieces, end. Uses the processor's SHA instructions if it has them; the
+ * digest is the same. */
 struct sha256 {
     uint32_t state[8];
     sha256_take *take;
@@ -24,7 +21,8 @@ struct sha256 {
 void smol_sha256_start(struct sha256 *hash);
 /* Adds n whole blocks. */
 void smol_sha256_add(struct sha256 *hash, const void *blocks, size_t n);
-/* Adds the rest of the data, rest[0..size), of any size, and writes the digest. */
+/* Adds the rest of the data, rest[0..size), of any size, and writes the digest in the form of
+ * sha256sum: 64 lowercase hexadecimal digits, terminated. */
 void smol_sha256_end(struct sha256 *hash, const void *rest, size_t size,
                      char text[SHA256_TEXT_SIZE]);
 

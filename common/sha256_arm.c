@@ -5,11 +5,7 @@
 #if defined(__ARM_FEATURE_SHA2)
 #include <arm_neon.h>
 
-#if defined(__clang__)
-#define UNROLLED(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
-#else
-#define UNROLLED(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
-#endif
+#include "common/unrolled.h"
 
 static void take_block(uint32x4_t *abcd, uint32x4_t *efgh, const uint8_t *block)
 {

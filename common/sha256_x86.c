@@ -5,11 +5,7 @@
 #if defined(__SHA__)
 #include <immintrin.h>
 
-#if defined(__clang__)
-#define UNROLLED(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
-#else
-#define UNROLLED(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
-#endif
+#include "common/unrolled.h"
 
 static __m128i load(const void *address)
 {

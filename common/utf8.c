@@ -73,12 +73,8 @@ size_t smol_utf8_well_formed(const uint8_t *text, size_t size)
 
 size_t smol_utf8_encode(uint32_t code_point, uint8_t *out)
 {
-    if (code_point < 0x80) {
-        out[0] = (uint8_t)code_point;
-        return 1;
-    }
     static const uint8_t lead_bits[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    size_t length = code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
+    size_t length = utf8_length(code_point);
     for (size_t i = length - 1; i > 0; i--) {
         out[i] = (uint8_t)(0x80 | (code_point & 0x3f));
         code_point >>= 6;

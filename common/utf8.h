@@ -8,10 +8,16 @@
 
 enum { UTF8_MAX = 4, UTF8_REPLACEMENT = 0xfffd };
 
-/* Returns whether the byte continues a character, which another byte before it starts. */
+/* Returns whether this is a continuation byte: the second, third or fourth of a character. */
 static inline bool utf8_continues(uint8_t byte)
 {
     return (byte & 0xc0) == 0x80;
+}
+
+/* Returns the bytes of a character. */
+static inline uint32_t utf8_length(uint32_t code_point)
+{
+    return code_point < 0x80 ? 1 : code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
 }
 
 /* Returns the number of characters that start in text[0..size). */

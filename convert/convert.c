@@ -253,17 +253,6 @@ static void tell_skipped(const struct skipped_tensors *skipped)
         fprintf(stderr, "smolconv: skipped: %s: the blob has the language model alone\n", text);
 }
 
-/* Checks that the output is not a file of the checkpoint or adapter: renaming over it would destroy
- * the source. */
-static smol_status check_output(const struct source *source, const char *output, smol_error *error)
-{
-    const char *adapter = source->lora.path;
-    if (!smol_shards_has(&source->shards, output) && !(adapter && smol_same_file(output, adapter)))
-        return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_USAGE, "%s: is the checkpoint itself: name another output",
-                     output);
-}
-
 static smol_status write_blob(struct conversion *c, const char *output,
                               const struct convert_options *options, smol_error *error)
 {
@@ -286,7 +275,7 @@ smol_status smol_convert(const char *input, const char *output,
     if (!status)
         status = check_context(&conversion.source.config, options->source.context, error);
     if (!status)
-        status = check_output(&conversion.source, output, error);
+        status = smol_source_check_output(&conversion.source, &options->source, output, error);
     if (!status && !options->quiet) {
         tell_context(&conversion.source.config);
         tell_unreached(&conversion.source.stats);

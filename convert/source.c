@@ -289,15 +289,13 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
     return status;
 }
 
-/* Leaves out the first rows of an encoder's positions, which no token of a text has. */
-static void drop_positions(struct source *source)
+void smol_source_drop_positions(const struct family *family, uint64_t context_length, uint64_t n,
+                                struct safetensors *all)
 {
-    const struct config *config = &source->config;
-    struct safetensors *all = &source->shards.all;
-    uint64_t n = config->skipped_positions, rows = config->model.context_length + n;
+    uint64_t rows = context_length + n;
     for (size_t i = 0; i < all->n_tensors && n > 0; i++) {
         struct safetensors_tensor *tensor = &all->tensors[i];
-        if (strcmp(tensor->name, config->family->names[ROLE_POSITIONS]) != 0 || tensor->rank != 2 ||
+        if (strcmp(tensor->name, family->names[ROLE_POSITIONS]) != 0 || tensor->rank != 2 ||
             tensor->shape[0] != rows)
             continue;
         uint64_t bytes = tensor->size / rows * n;
@@ -318,7 +316,8 @@ static smol_status map_tensors(struct source *source, smol_error *error)
         status = smol_fused_split(config->family, model, &source->shards.all, error);
     if (status)
         return status;
-    drop_positions(source);
+    smol_source_drop_positions(config->family, model->context_length, config->skipped_positions,
+                               &source->shards.all);
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");
@@ -613,6 +612,61 @@ smol_status smol_source_open_tokenizer(const struct source *source, struct token
     if (!status && scanner->size)
         status = smol_scanner_tables_open(scanner->data, scanner->size, &tables->scanner, error);
     return status;
+}
+
+static bool is_file_in(const char *folder, const char *name, const char *path, bool *no_memory)
+{
+    char *file = smol_path_join(folder, name);
+    bool same = file && smol_same_file(file, path);
+    *no_memory = *no_memory || !file;
+    free(file);
+    return same;
+}
+
+/* Returns whether `path` is one of the JSON files of the folder and its modules. */
+static bool is_setting(const struct source *source, const char *path, bool *no_memory)
+{
+    const char *const names[] = {source->config_name, "generation_config.json", "tokenizer.json",
+                                 "tokenizer_config.json", "special_tokens_map.json"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++)
+        found = is_file_in(source->folder, names[i], path, no_memory);
+    for (size_t i = 0; i < N_ENCODER_FILES && !found; i++)
+        found = source->encoder.files[i].name[0] &&
+                is_file_in(source->folder, source->encoder.files[i].name, path, no_memory);
+    return found;
+}
+
+/* Returns whether `path` is one of the two files of the adapter. */
+static bool is_adapter(const struct lora *lora, const char *path, bool *no_memory)
+{
+    if (!lora->path)
+        return false;
+    char *folder = smol_path_folder(lora->path);
+    bool found = smol_same_file(lora->path, path) ||
+                 (folder && is_file_in(folder, "adapter_config.json", path, no_memory));
+    *no_memory = *no_memory || !folder;
+    free(folder);
+    return found;
+}
+
+smol_status smol_source_check_output(const struct source *source,
+                                     const struct source_options *options, const char *output,
+                                     smol_error *error)
+{
+    bool no_memory = false, found = source->shards.path && smol_shards_has(&source->shards, output);
+    if (!found && source->folder && !source_is_gguf(source))
+        found = is_setting(source, output, &no_memory);
+    found = found || is_adapter(&source->lora, output, &no_memory);
+    for (size_t i = 0; i < N_CHAT_TEMPLATES && !found; i++)
+        found = source->template.files[i].path &&
+                smol_same_file(source->template.files[i].path, output);
+    found = found || (options->template_file && smol_same_file(options->template_file, output)) ||
+            (names_stats(options->calibration) && smol_same_file(options->calibration, output));
+    if (found)
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: is a file of the input: name another output",
+                         output);
+    return no_memory ? smol_fail_memory(error, "a file name") : SMOL_OK;
 }
 
 void smol_source_close(struct source *source)

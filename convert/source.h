@@ -97,6 +97,11 @@ smol_status smol_source_open_weights(const char *input, const struct source_opti
  * source. */
 struct blob_contents smol_source_contents(const struct source *source);
 
+/* Leaves out the first `n` rows of an encoder's positions, which no token of a text has, if there
+ * are `n` more than context_length. */
+void smol_source_drop_positions(const struct family *family, uint64_t context_length, uint64_t n,
+                                struct safetensors *all);
+
 /* Returns whether `path` can only be a checkpoint: a folder, an index or a GGUF file. */
 bool smol_source_is_checkpoint(const char *path);
 
@@ -129,6 +134,12 @@ smol_status smol_source_open_tokenizer(const struct source *source, struct token
 
 /* Returns the result of a step that read the tensors and ended with `status`, see file_settle. */
 smol_status smol_source_settle(const struct source *source, smol_status status, smol_error *error);
+
+/* Checks that `output` is none of the files that were opened: renaming over it would destroy the
+ * input. Errors: SMOL_ERROR_USAGE, SMOL_ERROR_MEMORY. */
+smol_status smol_source_check_output(const struct source *source,
+                                     const struct source_options *options, const char *output,
+                                     smol_error *error);
 
 /* Closes the files and frees the memory. A zeroed source is allowed. */
 void smol_source_close(struct source *source);

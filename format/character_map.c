@@ -27,11 +27,6 @@ void smol_character_put(const struct character_map *map, uint32_t change, const 
     }
 }
 
-static uint32_t utf8_length(uint32_t point)
-{
-    return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-}
-
 uint32_t smol_character_map_growth(const struct character_map *map)
 {
     uint32_t growth = 1;

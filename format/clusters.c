@@ -1,17 +1,11 @@
 /* Changes of grapheme clusters, see text_tables.h. */
 #include "format/text_tables.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "common/utf8.h"
 
 /* --- checks --------------------------------------------------------------------------------- */
-
-static smol_status damaged(smol_error *error, const char *what, uint64_t entry)
-{
-    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s (entry %" PRIu64 ")", what, entry);
-}
 
 /* Returns whether the entry has more than one character and, after them, zeros. */
 static bool text_is_valid(const struct text_cluster *cluster)
@@ -30,19 +24,19 @@ smol_status smol_clusters_check(const struct cluster_tables *t, smol_error *erro
 {
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         if (t->index[i] >= t->n_blocks)
-            return damaged(error, "no such block of clusters", i);
+            return text_damaged(error, "no such block of clusters", i);
     for (uint64_t i = 0; i < (uint64_t)t->n_blocks * 256; i++)
         if (t->blocks[i / 256][i % 256] >= t->n_classes)
-            return damaged(error, "no such class of clusters", i);
+            return text_damaged(error, "no such class of clusters", i);
     for (uint32_t i = 0; i < t->n_states * t->n_classes; i++)
         if (t->transitions[i] >> 1 >= t->n_states)
-            return damaged(error, "no such state of clusters", i);
+            return text_damaged(error, "no such state of clusters", i);
     for (uint32_t i = 0; i < t->n_clusters; i++) {
         const struct text_cluster *cluster = &t->clusters[i];
-        /* the texts that one is the start of would be right after it */
+        /* an entry that starts with the text of another would follow it, and compare as equal */
         if (!text_is_valid(cluster) ||
             (i > 0 && memcmp(cluster[-1].text, cluster->text, cluster[-1].size) >= 0))
-            return damaged(error, "bad cluster", i);
+            return text_damaged(error, "bad cluster", i);
     }
     return SMOL_OK;
 }
@@ -132,7 +126,7 @@ static void put_cluster(const struct cluster_tables *t, const struct character_m
     size_t length = size;
     uint32_t change = change_of(t, map, text, &length);
     smol_character_put(map, change, text, length, out);
-    /* the others by themselves, also where fewer than CLUSTER_TOO_LONG bytes are left */
+    /* the other characters change one by one, even if fewer than CLUSTER_TOO_LONG bytes are left */
     smol_character_map(map, text + length, size - length, out);
 }
 

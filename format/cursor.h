@@ -14,13 +14,13 @@ struct cursor {
     size_t size, end;
 };
 
-/* Returns the start of the next table, of `size` bytes, or CURSOR_NO_ROOM. */
-#define CURSOR_NO_ROOM UINT64_MAX
-uint64_t smol_cursor_place(const struct cursor *cursor, uint64_t size);
-
-/* Returns the table of `size` bytes at `start`, where it must fit, and moves past it. Returns NULL
- * and fills *error if the padding before the table is not zero. `name` is the table's name. */
-const void *smol_cursor_take(struct cursor *cursor, const char *name, uint64_t start, uint64_t size,
+/* Returns the next table, of `count` entries of `each` bytes, and moves past it. `count` is a
+ * number of 32 bits, or a product within a section's limits. Returns NULL and fills *error if there
+ * is no room for the table, or the padding before it is not zero. `name` is for the message. */
+const void *smol_cursor_take(struct cursor *cursor, const char *name, uint64_t count, size_t each,
                              smol_error *error);
+
+/* Checks that the section ends with the last table. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_cursor_end(const struct cursor *cursor, smol_error *error);
 
 #endif

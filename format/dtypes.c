@@ -1,4 +1,4 @@
-/* The dtypes of a blob's matrices, in a word, see reader.h. */
+/* Names the dtypes of a blob's matrices for people, see reader.h. */
 #include "format/reader.h"
 
 #include <stdio.h>

@@ -4,14 +4,10 @@
 #include <string.h>
 
 #include "common/checked.h"
-#include "common/number.h"
 #include "common/utf8.h"
-#include "format/layout.h"
-
-static smol_status fail(smol_error *error, const char *what)
-{
-    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s", what);
-}
+#include "format/cursor.h"
+#include "format/front.h"
+#include "format/model.h"
 
 /* Returns the place of a table of `size` bytes after the last one, and moves *end past it. */
 static uint64_t place(uint64_t *end, uint64_t size)
@@ -64,38 +60,65 @@ bool smol_embedder_is_doubled(const struct blob_embedder *header)
 
 /* --- the header --------------------------------------------------------------------------- */
 
-static bool dense_is_valid(const struct blob_embedder *header, size_t i)
+static smol_status check_dense(const struct blob_embedder *header, size_t i, smol_error *error)
 {
-    static const struct blob_dense none;
     const struct blob_dense *dense = &header->dense[i];
-    if (i >= header->n_dense)
-        return memcmp(dense, &none, sizeof none) == 0;
-    return dense->outputs >= 1 && dense->outputs <= EMBEDDER_MAX_OUTPUTS &&
-           dense->activation < DENSE_ACTIVATIONS && dense->has_bias <= 1 && !dense->reserved;
+    const struct field_range ranges[] = {
+        {"outputs", dense->outputs, 1, EMBEDDER_MAX_OUTPUTS},
+        {"activation", dense->activation, 0, DENSE_ACTIVATIONS - 1},
+        {"has_bias", dense->has_bias, 0, 1},
+        {"a reserved field", dense->reserved, 0, 0},
+    };
+    if (i < header->n_dense)
+        return smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    return all_zero(dense, sizeof *dense)
+               ? SMOL_OK
+               : smol_fail(error, SMOL_ERROR_DAMAGED,
+                           "dense layer %zu is not zero, but n_dense is %u", i, header->n_dense);
 }
 
-static bool pair_is_valid(const struct blob_embedder *header, const struct blob_model *model)
+/* Checks the fields that `score` and `pair` decide. */
+static smol_status check_pair(const struct blob_embedder *header, const struct blob_model *model,
+                              smol_error *error)
 {
-    bool typed = header->pair == PAIR_SEPARATED;
-    bool separated = typed || header->pair == PAIR_DOUBLED;
-    bool one = header->n_dense > 0 && header->n_dense <= EMBEDDER_MAX_DENSE &&
-               header->dense[header->n_dense - 1].outputs == 1;
-    return header->score < SCORE_KINDS && header->pair < PAIR_KINDS &&
-           (header->score == SCORE_NONE) == (header->pair == PAIR_NONE) &&
-           (header->score == SCORE_NONE || one) && header->has_types <= typed &&
-           (separated ? header->separator < model->vocab_size : header->separator == 0);
+    bool separated = header->pair == PAIR_SEPARATED || header->pair == PAIR_DOUBLED;
+    const struct field_range ranges[] = {
+        {"score", header->score, 0, SCORE_KINDS - 1},
+        {"pair", header->pair, 0, PAIR_KINDS - 1},
+        {"separator", header->separator, 0, separated ? model->vocab_size - 1 : 0},
+        {"has_types", header->has_types, 0, header->pair == PAIR_SEPARATED},
+    };
+    smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    if (status)
+        return status;
+    if ((header->score == SCORE_NONE) != (header->pair == PAIR_NONE))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "score is %u and pair is %u: must both be 0, or neither", header->score,
+                         header->pair);
+    if (header->score != SCORE_NONE &&
+        (header->n_dense == 0 || header->dense[header->n_dense - 1].outputs != 1))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "score is %u: the last dense layer must have one output", header->score);
+    return SMOL_OK;
 }
 
-static bool header_is_valid(const struct blob_embedder *header, const struct blob_model *model)
+static smol_status check_header(const struct blob_embedder *header, const struct blob_model *model,
+                                smol_error *error)
 {
-    bool valid =
-        header->n_prompts <= EMBEDDER_MAX_PROMPTS && header->n_strings <= EMBEDDER_MAX_STRINGS &&
-        header->n_dense <= EMBEDDER_MAX_DENSE &&
-        (header->default_prompt == NO_TOKEN || header->default_prompt < header->n_prompts) &&
-        pair_is_valid(header, model);
-    for (size_t i = 0; i < EMBEDDER_MAX_DENSE; i++)
-        valid = valid && dense_is_valid(header, i);
-    return valid;
+    const struct field_range ranges[] = {
+        {"n_prompts", header->n_prompts, 0, EMBEDDER_MAX_PROMPTS},
+        {"n_strings", header->n_strings, 0, EMBEDDER_MAX_STRINGS},
+        {"n_dense", header->n_dense, 0, EMBEDDER_MAX_DENSE},
+    };
+    smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    for (size_t i = 0; !status && i < EMBEDDER_MAX_DENSE; i++)
+        status = check_dense(header, i, error);
+    if (!status && header->default_prompt != NO_TOKEN &&
+        header->default_prompt >= header->n_prompts)
+        status = smol_fail(error, SMOL_ERROR_DAMAGED,
+                           "default_prompt is %u: must be below n_prompts %u, or 4294967295",
+                           header->default_prompt, header->n_prompts);
+    return status ? status : check_pair(header, model, error);
 }
 
 /* --- the tables --------------------------------------------------------------------------- */
@@ -128,89 +151,70 @@ static bool strings_are_valid(const struct embedder *embedder)
     return at == end;
 }
 
-/* Checks that a matrix is finite, and zero where it has no row or column. */
-static bool matrix_is_valid(const struct embedder *embedder, size_t i, uint32_t inputs)
+static smol_status take_strings(struct cursor *cursor, struct embedder *embedder, smol_error *error)
 {
-    size_t blocks = count_blocks(embedder->header->dense[i].outputs);
-    size_t per_lane = embedder->dtype == DTYPE_F32 ? 1 : 2;
-    size_t cols = round_up(inputs, per_lane);
-    for (size_t block = 0; block < blocks; block++)
-        for (size_t element = 0; element < cols * TILE_ROWS; element++) {
-            size_t at = block * cols * TILE_ROWS + element;
-            uint32_t bits = embedder->dtype == DTYPE_F32
-                                ? ((const uint32_t *)embedder->matrix[i])[at]
-                                : (uint32_t)((const uint16_t *)embedder->matrix[i])[at] << 16;
-            size_t row = block * TILE_ROWS + element / per_lane % TILE_ROWS;
-            size_t col = element / (TILE_ROWS * per_lane) * per_lane + element % per_lane;
-            bool exists = row < embedder->header->dense[i].outputs && col < inputs;
-            if (exists ? (bits & 0x7f800000u) == 0x7f800000u : bits != 0)
-                return false;
-        }
-    return true;
+    const uint32_t n = embedder->header->n_strings;
+    if (n > 0 && !(embedder->strings = smol_cursor_take(cursor, "strings", n, 1, error)))
+        return SMOL_ERROR_DAMAGED;
+    return strings_are_valid(embedder)
+               ? SMOL_OK
+               : smol_fail(error, SMOL_ERROR_DAMAGED,
+                           "its strings are not as many as its prompts and pair need, not UTF-8, "
+                           "or not in order");
 }
 
-static bool vector_is_valid(const float *values, size_t n)
+/* Takes f32[n], finite numbers. Returns NULL and fills *error if it cannot. */
+static const float *take_vector(struct cursor *cursor, const char *name, uint32_t n,
+                                smol_error *error)
 {
-    for (size_t i = 0; values && i < n; i++)
-        if (!f32_is_finite(values[i]))
-            return false;
-    return true;
+    const struct blob_tensor vector = {
+        .layout = LAYOUT_VECTOR, .rows = 1, .cols = n, .size = n * sizeof(float)};
+    const float *values = smol_cursor_take(cursor, name, n, sizeof *values, error);
+    if (!values || smol_tensor_is_well_formed(values, &vector))
+        return values;
+    smol_fail(error, SMOL_ERROR_DAMAGED, "%s: a number is not finite", name);
+    return NULL;
 }
 
-/* Checks that bytes data[begin, end) are zero. */
-static bool gap_is_zero(const uint8_t *data, uint64_t begin, uint64_t end)
+static smol_status take_dense(struct cursor *cursor, size_t i, uint32_t hidden_size,
+                              struct embedder *embedder, smol_error *error)
 {
-    while (begin < end && data[begin] == 0)
-        begin++;
-    return begin >= end;
-}
-
-/* Checks that the bytes between the tables are zero. Matrices end at multiples of BLOB_ALIGN. */
-static bool gaps_are_zero(const uint8_t *data, const struct embedder_layout *layout,
-                          const struct blob_embedder *header)
-{
-    uint64_t end = layout->strings + header->n_strings;
-    bool zero = header->n_dense == 0 || gap_is_zero(data, end, layout->matrix[0]);
-    for (size_t i = 0; i < header->n_dense; i++) {
-        uint64_t next = i + 1 < header->n_dense ? layout->matrix[i + 1] : layout->types;
-        if (header->dense[i].has_bias && next < layout->end)
-            zero =
-                zero &&
-                gap_is_zero(data, layout->bias[i] + header->dense[i].outputs * sizeof(float), next);
-    }
-    return zero;
+    const struct blob_dense *dense = &embedder->header->dense[i];
+    const struct blob_tensor matrix = {.layout = LAYOUT_TILES,
+                                       .dtype = embedder->dtype,
+                                       .rows = dense->outputs,
+                                       .cols = dense_inputs(embedder->header, i, hidden_size)};
+    embedder->matrix[i] = smol_cursor_take(cursor, "a matrix", count_blocks(matrix.rows),
+                                           smol_block_bytes(matrix.dtype, matrix.cols), error);
+    if (!embedder->matrix[i] ||
+        (dense->has_bias &&
+         !(embedder->bias[i] = take_vector(cursor, "a bias", dense->outputs, error))))
+        return SMOL_ERROR_DAMAGED;
+    return smol_tensor_is_well_formed(embedder->matrix[i], &matrix)
+               ? SMOL_OK
+               : smol_fail(error, SMOL_ERROR_DAMAGED,
+                           "dense layer %zu: a number is not finite, or padding is not zero", i);
 }
 
 smol_status smol_embedder_open(const void *data, uint64_t size, const struct blob_model *model,
                                struct embedder *embedder, smol_error *error)
 {
-    const uint8_t *bytes = data;
     const struct blob_embedder *header = data;
+    struct cursor cursor = {data, size, sizeof *header};
     if (size < sizeof *header)
-        return fail(error, "truncated");
-    if (!header_is_valid(header, model))
-        return fail(error, "its fields are out of range");
-    struct embedder_layout layout = smol_embedder_layout(header, model);
-    if (layout.end != size)
-        return fail(error, "its size does not match its fields");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "too small for its header");
+    smol_status status = check_header(header, model, error);
+    if (status)
+        return status;
     *embedder =
-        (struct embedder){.header = header,
-                          .strings = (const char *)bytes + layout.strings,
-                          .types = header->has_types ? (const void *)(bytes + layout.types) : NULL,
-                          .dtype = dense_dtype(model->dtype)};
-    for (size_t i = 0; i < header->n_dense; i++) {
-        embedder->matrix[i] = bytes + layout.matrix[i];
-        embedder->bias[i] =
-            header->dense[i].has_bias ? (const void *)(bytes + layout.bias[i]) : NULL;
-    }
-    if (!strings_are_valid(embedder))
-        return fail(error, "malformed strings");
-    for (size_t i = 0; i < header->n_dense; i++)
-        if (!matrix_is_valid(embedder, i, dense_inputs(header, i, model->hidden_size)) ||
-            !vector_is_valid(embedder->bias[i], header->dense[i].outputs))
-            return fail(error, "a dense layer has invalid numbers");
-    if (!vector_is_valid(embedder->types, model->hidden_size))
-        return fail(error, "types of tokens with invalid numbers");
-    return gaps_are_zero(bytes, &layout, header) ? SMOL_OK
-                                                 : fail(error, "bytes between tables are not zero");
+        (struct embedder){.header = header, .strings = "", .dtype = dense_dtype(model->dtype)};
+    status = take_strings(&cursor, embedder, error);
+    for (size_t i = 0; !status && i < header->n_dense; i++)
+        status = take_dense(&cursor, i, model->hidden_size, embedder, error);
+    if (status)
+        return status;
+    if (header->has_types &&
+        !(embedder->types = take_vector(&cursor, "types of tokens", model->hidden_size, error)))
+        return SMOL_ERROR_DAMAGED;
+    return smol_cursor_end(&cursor, error);
 }

@@ -44,13 +44,13 @@ struct embedder_layout smol_embedder_layout(const struct blob_embedder *header,
 smol_status smol_embedder_open(const void *data, uint64_t size, const struct blob_model *model,
                                struct embedder *embedder, smol_error *error);
 
-/* Returns whether a layer has DENSE_GELU_NORM, which FEATURE_NORMED stands for. */
+/* Returns whether the section uses anything of FEATURE_NORMED. */
 bool smol_embedder_is_normed(const struct blob_embedder *header);
 
-/* Returns whether there is something that FEATURE_DOUBLED stands for. */
+/* Returns whether the section uses anything of FEATURE_DOUBLED. */
 bool smol_embedder_is_doubled(const struct blob_embedder *header);
 
-/* Returns string `i` of those of the section. */
+/* Returns string number `i` of the section. */
 const char *smol_embedder_string(const struct embedder *embedder, size_t i);
 
 /* Return the name and the text of prompt `i`, and part `i` of the texts of a pair. */

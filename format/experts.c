@@ -1,22 +1,14 @@
 /* Mixtures of experts, see model.h. */
 #include "format/model.h"
 
-#include <math.h>
 #include <stddef.h>
 
-#include "common/number.h"
+#include "common/checked.h"
 #include "format/layout.h"
-
-_Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
-
-static bool is_dense(const struct blob_model *model, uint32_t layer)
-{
-    return model->experts.dense[layer / 8] >> layer % 8 & 1;
-}
 
 bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer)
 {
-    return model->experts.n_experts > 0 && !is_dense(model, layer);
+    return model->experts.n_experts > 0 && !layers_have(model->experts.dense, layer);
 }
 
 uint32_t smol_experts_layers(const struct blob_model *model)
@@ -64,36 +56,33 @@ static smol_status check_numbers(const struct blob_experts *x, smol_error *error
     smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
     if (status)
         return status;
-    const struct {
-        const char *name;
-        float value;
-        uint32_t low, high; /* of its bits: 0, the smallest number above it, the largest */
-    } reals[] = {
-        {"sum_epsilon", x->sum_epsilon, 0, x->normalizes ? f32_bits(INFINITY) - 1 : 0},
-        {"scale", x->scale, 1, f32_bits(INFINITY) - 1},
-        {"qkv_clip", x->qkv_clip, 0, f32_bits(INFINITY) - 1},
+    const struct field_real reals[] = {
+        {"sum_epsilon", x->sum_epsilon, true},
+        {"scale", x->scale, false},
+        {"qkv_clip", x->qkv_clip, true},
     };
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
-        if (f32_bits(reals[i].value) < reals[i].low || f32_bits(reals[i].value) > reals[i].high)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: out of range", reals[i].name,
-                             (double)reals[i].value);
-    return SMOL_OK;
+    status = smol_check_reals(reals, sizeof reals / sizeof reals[0], error);
+    if (!status && !x->normalizes && x->sum_epsilon != 0)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "sum_epsilon is %g: must be 0 where normalizes is",
+                         (double)x->sum_epsilon);
+    return status;
 }
 
-/* Checks that the dense layers are layers, that one is not, and that without any the intermediate
- * size, which nothing then has, is the experts'. */
+/* Checks the set of dense layers: each is one of the model's, and at least one layer is sparse. If
+ * all are sparse, intermediate_size describes no MLP: it must equal the width of an expert. */
 static smol_status check_dense(const struct blob_model *m, smol_error *error)
 {
     uint32_t n_sparse = smol_experts_layers(m);
     for (uint32_t i = m->n_layers; i < MODEL_MAX_LAYERS; i++)
-        if (is_dense(m, i))
+        if (layers_have(m->experts.dense, i))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u is dense: there is no such layer",
                              i);
     if (n_sparse == 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "no layer has experts");
     if (n_sparse == m->n_layers && m->intermediate_size != m->experts.width)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "width is %u: not intermediate_size %u, though no layer is dense",
+                         "width is %u: must be intermediate_size %u, because no layer is dense",
                          m->experts.width, m->intermediate_size);
     return SMOL_OK;
 }
@@ -104,12 +93,11 @@ smol_status smol_experts_check(const struct blob_model *m, smol_error *error)
     smol_status status = check_numbers(x, error);
     if (status)
         return status;
-    for (size_t i = 0; i < sizeof x->reserved; i++)
-        if (x->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved byte is not zero");
+    if (!all_zero(x->reserved, sizeof x->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     if (m->blocks & (BLOCK_NO_GATE | BLOCK_PARALLEL) || m->mlp_bias || m->hybrid.parallel)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "experts need gates, no biases, and blocks one after the other");
+                         "with experts, MLPs have gates and no biases, and come after attention");
     return check_dense(m, error);
 }
 

@@ -61,10 +61,10 @@ enum blob_feature {
     /* SECTION_EMBEDDER, and SECTION_ENCODER even without FEATURE_ENCODER: each token then sees
      * those before it */
     FEATURE_EMBEDDER = 1 << 11,
-    FEATURE_CLUSTERS =
-        1 << 12, /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
-    FEATURE_AHEAD =
-        1 << 13, /* fields of struct blob_scanner from `n_ahead_states` on, STAGE_EMPTY */
+    /* fields of struct blob_text from `n_cluster_blocks` on, STEP_CLUSTERS */
+    FEATURE_CLUSTERS = 1 << 12,
+    /* fields of struct blob_scanner from `n_ahead_states` on, STAGE_EMPTY */
+    FEATURE_AHEAD = 1 << 13,
     /* with FEATURE_ENCODER: windows see both sides, a text may have up to ENCODER_MAX_CONTEXT
      * tokens, or struct blob_encoder.norms_embedding is not 0 */
     FEATURE_AROUND = 1 << 14,
@@ -237,8 +237,8 @@ struct blob_experts {
     float qkv_clip;        /* queries, keys and values stay within it and its negative; 0: free */
     uint32_t shared_gate;  /* 1: that MLP's output is multiplied by the sigmoid of a gate */
     uint8_t reserved[20];
-    uint8_t dense[STATES_MAX_LAYERS /
-                  8]; /* set of the layers with one MLP of intermediate_size instead */
+    /* set of the layers with one MLP of intermediate_size instead */
+    uint8_t dense[STATES_MAX_LAYERS / 8];
 };
 enum expert_scoring {
     SCORE_SOFTMAX,        /* softmax over all experts */
@@ -312,7 +312,7 @@ struct blob_encoder {
     uint32_t normalizes; /* 1: the embedding is divided by its Euclidean length */
     uint32_t max_length; /* most tokens of a text, with those around it; at most context_length */
     uint32_t norms_embedding; /* FEATURE_AROUND: 1: the first layer's attn_norm is the embedding's:
-                               * the residual stream becomes what it makes */
+                               * the residual stream starts as its output */
     uint32_t reserved[12];
 };
 enum encoder_pooling {
@@ -339,9 +339,10 @@ enum dense_activation {
     DENSE_ACTIVATIONS
 };
 
-/* The rest of how an embedding is made. It starts with this struct. The tables follow in the order
- * in which they are listed here, each at the first multiple of BLOB_ALIGN after the previous one.
- * The section ends with the last table. format/embedder.h reads it. */
+/* The embedder section: the rest of how an embedding is made. It starts with this struct. The
+ * tables follow in the order in which they are listed here, each at the first multiple of
+ * BLOB_ALIGN after the previous one. The section ends with the last table. format/embedder.h reads
+ * it. */
 struct blob_embedder {
     uint32_t n_prompts;      /* at most EMBEDDER_MAX_PROMPTS */
     uint32_t default_prompt; /* the one for texts without another; or NO_TOKEN */
@@ -605,13 +606,13 @@ struct blob_text {
     uint32_t n_map_blocks; /* u32[256]: -> change, see map_change */
     uint32_t n_nodes;      /* struct name_node: the names of the model's tokens */
     uint32_t n_scores;     /* Unigram: f64, by id */
-    /* with FEATURE_CLUSTERS, else 0: */
-    uint32_t
-        n_cluster_blocks; /* u16[CLASS_INDEX_SIZE]: code point / 256 -> block; u8[256]: class */
-    uint32_t
-        n_cluster_classes; /* u8[n_cluster_states][n_cluster_classes]: 2 * the next state, ... */
-    uint32_t n_cluster_states; /* ... + 1 if a cluster starts before the character */
-    uint32_t n_clusters;       /* struct text_cluster, ascending */
+    /* with FEATURE_CLUSTERS, else 0: u16[CLASS_INDEX_SIZE]: code point / 256 -> block;
+     * u8[n_cluster_blocks][256]: -> class; u8[n_cluster_states][n_cluster_classes]: 2 * the next
+     * state, + 1 if a cluster starts before the character */
+    uint32_t n_cluster_blocks;
+    uint32_t n_cluster_classes;
+    uint32_t n_cluster_states;
+    uint32_t n_clusters; /* struct text_cluster, ascending */
     uint32_t reserved[3];
 };
 enum {
@@ -760,8 +761,8 @@ enum stage_flag {
     STAGE_BYTES = 1 << 1, /* the pattern sees the characters that represent bytes, not the text's */
     STAGE_SPACE = 1 << 2, /* adds a space before a piece that does not start with one */
     STAGE_LOOKBEHIND = 1 << 3, /* the start state depends on the character before */
-    STAGE_EMPTY =
-        1 << 4, /* a match may be empty, and cuts; FEATURE_AHEAD, SPLIT_REMOVED, _ISOLATED */
+    /* a match may be empty, and cuts; FEATURE_AHEAD, SPLIT_REMOVED, _ISOLATED */
+    STAGE_EMPTY = 1 << 4,
 };
 
 /* A stage's automaton. Its states follow those of all earlier stages. State 0 ends the search.

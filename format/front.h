@@ -1,13 +1,14 @@
 /* Declarations for the files behind reader.h only: front.c, front_model.c and front_tensors.c check
- * the sections of a blob's front, chunks.c and verify.c its data, for reader.c. */
+ * the sections of a blob's front, chunks.c and verify.c its data, for reader.c; embedder.c checks
+ * a section with matrices. */
 #ifndef SMOL_FORMAT_FRONT_H
 #define SMOL_FORMAT_FRONT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "common/checked.h"
 #include "common/error.h"
 #include "format/reader.h"
 
@@ -32,6 +33,10 @@ smol_status smol_verify_chunk(const struct blob *blob, size_t chunk, smol_error 
 /* Returns the bytes of a chunk; the last one may be shorter than others. */
 uint64_t smol_chunk_size(const struct blob *blob, size_t chunk);
 
+/* Returns whether a tensor, of which layout, dtype, shape and size are set, has only numbers that
+ * the format allows, and zeros where it has no element. */
+bool smol_tensor_is_well_formed(const void *data, const struct blob_tensor *tensor);
+
 /* --- sections ----------------------------------------------------------------------------- */
 
 static inline const struct blob_section *section_table(const struct blob *blob)
@@ -45,13 +50,6 @@ const struct blob_section *smol_find_section(const struct blob *blob, enum secti
 /* Points *data at section `kind`, whose size must be *n times `unit` bytes. */
 smol_status smol_take_section(const struct blob *blob, enum section_kind kind, size_t unit,
                               const void **data, size_t *n, smol_error *error);
-
-/* Returns whether all bytes are zero: the first byte is 0, and each byte equals the next. memcmp
- * compares many at a time. */
-static inline bool all_zero(const uint8_t *data, uint64_t size)
-{
-    return size == 0 || (data[0] == 0 && memcmp(data, data + 1, size - 1) == 0);
-}
 
 /* --- damage: each fills *error and returns SMOL_ERROR_DAMAGED ------------------------------ */
 

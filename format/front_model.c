@@ -73,7 +73,7 @@ static bool encoder_is_valid(const struct blob *blob)
            (!ahead || model->context_length <= ENCODER_MAX_CONTEXT) &&
            !(stream && (!ahead || normed || model->blocks & others)) &&
            !(normed && model->blocks & others) &&
-           all_zero((const uint8_t *)encoder->reserved, sizeof encoder->reserved);
+           all_zero(encoder->reserved, sizeof encoder->reserved);
 }
 
 static smol_status check_embedder(struct blob *blob, smol_error *error)
@@ -122,14 +122,14 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
     if (check_relative(blob, error))
         return SMOL_ERROR_DAMAGED;
     if (features & FEATURE_AROUND && !(features & FEATURE_ENCODER))
-        return smol_damaged_features(blob, error, "the around feature without that of an encoder");
+        return smol_damaged_features(blob, error, "the around feature needs the encoder feature");
     if (features & (FEATURE_NORMED | FEATURE_DOUBLED) && !(features & FEATURE_EMBEDDER))
         return smol_damaged_features(blob, error,
-                                     "the normed or doubled feature without that of an embedder");
+                                     "the normed and doubled features need the embedder feature");
     if (!(features & (FEATURE_ENCODER | FEATURE_EMBEDDER)))
         return blob->model->blocks & BLOCK_NORM_STREAM
                    ? smol_damaged_section(blob, error, SECTION_MODEL,
-                                          "its blocks are an encoder's, without that feature")
+                                          "its blocks need the encoder feature")
                    : SMOL_OK;
     smol_status status = smol_take_section(blob, SECTION_ENCODER, sizeof *blob->encoder,
                                            (const void **)&blob->encoder, &n, error);

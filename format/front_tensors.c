@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "common/checked.h"
-
 static smol_status take_levels(struct blob *blob, smol_error *error)
 {
     if (!(blob->header->required_features & FEATURE_MIXED))
@@ -23,7 +21,7 @@ static bool levels_are_valid(const struct blob_levels *levels, size_t n)
     bool valid = levels->values[0] != -128;
     for (size_t i = 1; i < n; i++)
         valid &= levels->values[i] > levels->values[i - 1];
-    return valid && all_zero((const uint8_t *)levels->values + n, MAX_LEVELS - n);
+    return valid && all_zero(levels->values + n, MAX_LEVELS - n);
 }
 
 /* Checks the storage of a matrix of a blob with FEATURE_MIXED. *n_used is the number of tables of

@@ -1,33 +1,6 @@
 /* Attention and states side by side, see model.h. */
 #include "format/model.h"
 
-#include "common/number.h"
-
-static smol_status check_scales(const struct blob_hybrid *h, smol_error *error)
-{
-    const struct {
-        const char *name;
-        float value;
-    } scales[] = {
-        {"attention_in", h->attention_in},
-        {"attention_out", h->attention_out},
-        {"mixer_in", h->mixer_in},
-        {"mixer_out", h->mixer_out},
-        {"gate", h->gate},
-        {"x", h->x},
-        {"b", h->b},
-        {"c", h->c},
-        {"step", h->step},
-        {"mlp_gate", h->mlp_gate},
-        {"mlp_out", h->mlp_out},
-    };
-    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++)
-        if (!(scales[i].value > 0) || !f32_is_finite(scales[i].value))
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: must be finite and above 0",
-                             scales[i].name, (double)scales[i].value);
-    return SMOL_OK;
-}
-
 smol_status smol_hybrid_check(const struct blob_model *model, smol_error *error)
 {
     const struct blob_hybrid *h = &model->hybrid;
@@ -43,7 +16,20 @@ smol_status smol_hybrid_check(const struct blob_model *model, smol_error *error)
                          BLOCK_PARALLEL | BLOCK_ONE_NORM | BLOCK_ATTENTION_GATE))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "blocks is %u: not with attention and states side by side", model->blocks);
-    return check_scales(h, error);
+    const struct field_real scales[] = {
+        {"attention_in", h->attention_in, false},
+        {"attention_out", h->attention_out, false},
+        {"mixer_in", h->mixer_in, false},
+        {"mixer_out", h->mixer_out, false},
+        {"gate", h->gate, false},
+        {"x", h->x, false},
+        {"b", h->b, false},
+        {"c", h->c, false},
+        {"step", h->step, false},
+        {"mlp_gate", h->mlp_gate, false},
+        {"mlp_out", h->mlp_out, false},
+    };
+    return smol_check_reals(scales, sizeof scales / sizeof scales[0], error);
 }
 
 const char *smol_mixer_norm_name(enum mixer_norm norm)

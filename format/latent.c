@@ -1,6 +1,7 @@
 /* Attention to latent vectors, see latent.h. */
 #include "format/latent.h"
 
+#include "common/checked.h"
 #include "common/number.h"
 #include "format/layout.h"
 #include "format/model.h"
@@ -39,9 +40,8 @@ static smol_status check_sizes(const struct blob_latent *latent, smol_error *err
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "norm_eps is %g: must be at least 0 and below 1",
                          (double)latent->norm_eps);
-    for (size_t i = 0; i < sizeof latent->reserved / sizeof latent->reserved[0]; i++)
-        if (latent->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
+    if (!all_zero(latent->reserved, sizeof latent->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return SMOL_OK;
 }
 
@@ -53,9 +53,9 @@ smol_status smol_latent_check(const struct blob_model *m, smol_error *error)
     if (smol_model_is_plain(m) || m->n_kv_heads != 1 ||
         m->head_dim != m->latent.kv_rank + m->rotary_dim)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "latent vectors need one key head of %u channels, which has rotary_dim %u "
-                         "of them after kv_rank %u",
-                         m->head_dim, m->rotary_dim, m->latent.kv_rank);
+                         "n_kv_heads is %u and head_dim %u: latent vectors need one key head of "
+                         "kv_rank %u and rotary_dim %u channels",
+                         m->n_kv_heads, m->head_dim, m->latent.kv_rank, m->rotary_dim);
     if (m->experts.n_experts > 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "latent vectors come with no experts");
     if (m->states.kind != STATE_NONE || m->attention_bias != BIAS_NONE || m->query_growth != 0 ||

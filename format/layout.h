@@ -20,10 +20,16 @@ enum {
     MAX_NAME = 64, /* capacity for smol_tensor_name */
 };
 
+/* Returns whether a set of layers (STATES_MAX_LAYERS / 8 bytes) contains this one. */
+static inline bool layers_have(const uint8_t *set, size_t layer)
+{
+    return set[layer / 8] >> layer % 8 & 1;
+}
+
 /* Returns whether a layer has a state, and whether it attends. */
 static inline bool layer_has_state(const struct blob_model *model, uint32_t layer)
 {
-    return model->states.layers[layer / 8] >> layer % 8 & 1;
+    return layers_have(model->states.layers, layer);
 }
 static inline bool layer_attends(const struct blob_model *model, uint32_t layer)
 {

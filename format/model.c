@@ -44,6 +44,17 @@ smol_status smol_check_ranges(const struct field_range *ranges, size_t n, smol_e
     return SMOL_OK;
 }
 
+smol_status smol_check_reals(const struct field_real *reals, size_t n, smol_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = f32_bits(reals[i].value), low = reals[i].may_be_zero ? 0 : 1;
+        if (bits < low || bits >= f32_bits(INFINITY))
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: must be finite and %s",
+                             reals[i].name, (double)reals[i].value, low ? "above 0" : "0 or more");
+    }
+    return SMOL_OK;
+}
+
 static smol_status check_sizes(const struct blob_model *m, smol_error *error)
 {
     bool plain = smol_model_is_plain(m);
@@ -65,57 +76,27 @@ static smol_status check_sizes(const struct blob_model *m, smol_error *error)
     return smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
 }
 
-/* A finite number above 0, or at least 0 if may_be_zero; -0 is not allowed. */
-struct real {
-    const char *name;
-    float value;
-    bool may_be_zero;
-};
-
-static smol_status check_reals(const struct blob_model *m, smol_error *error)
-{
-    const struct real reals[] = {
-        {"embedding_scale", m->embedding_scale, false},
-        {"residual_scale", m->residual_scale, false},
-        {"attention_scale", m->attention_scale, false},
-        {"attention_softcap", m->attention_softcap, true},
-        {"logit_divisor", m->logit_divisor, false},
-        {"logit_softcap", m->logit_softcap, true},
-        {"rope_scale", m->rope_scale[0], false},
-        {"rope_scale[1]", m->rope_scale[1], m->n_rope_tables == 1},
-        {"query_growth", m->query_growth, m->query_period == 0},
-    };
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
-        uint32_t bits = f32_bits(reals[i].value), low = reals[i].may_be_zero ? 0 : 1;
-        if (bits < low || bits >= f32_bits(INFINITY))
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: must be finite and %s",
-                             reals[i].name, (double)reals[i].value, low ? "above 0" : "0 or more");
-    }
-    return SMOL_OK;
-}
-
-/* Checks that the bits of `blocks` go together. */
+/* Checks that the bits of `blocks` go together. The messages have the numbers of FORMAT.md, 5.1. */
 static smol_status check_bits(uint32_t blocks, smol_error *error)
 {
     static const struct {
-        uint32_t bit, others; /* with `bit`, none of the others */
+        uint32_t bit, excluded, needed; /* with `bit`: none of the one kind, one of the other */
         const char *reason;
     } rules[] = {
-        {BLOCK_QK_NORM_HEADS, BLOCK_QK_NORM_ALL, "both kinds of q and k norms at once"},
-        {BLOCK_LAYER_NORM, BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS,
-         "LayerNorms only before attention and the MLP"},
-        {BLOCK_ONE_NORM, BLOCK_NO_INPUT_NORMS, "one norm before attention and the MLP, but none"},
+        {BLOCK_QK_NORM_HEADS, BLOCK_QK_NORM_ALL, 0,
+         "bits 4 and 8, norms of each head and of all heads, exclude each other"},
+        {BLOCK_QK_NORM_LATE, 0, BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL,
+         "bit 16, norms after RoPE, needs bit 4 or 8"},
+        {BLOCK_LAYER_NORM, BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS, 0,
+         "bit 64, LayerNorms, excludes bits 1 and 2"},
+        {BLOCK_ONE_NORM, BLOCK_NO_INPUT_NORMS, BLOCK_PARALLEL,
+         "bit 512, one norm for attention and the MLP, needs bit 256 and excludes bit 2"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (blocks & rules[i].bit && blocks & rules[i].others)
+        if (blocks & rules[i].bit &&
+            (blocks & rules[i].excluded || (rules[i].needed && !(blocks & rules[i].needed))))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "blocks is %u: %s", blocks,
                              rules[i].reason);
-    if (blocks & BLOCK_QK_NORM_LATE && !(blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL)))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "blocks is %u: late q and k norms, but none",
-                         blocks);
-    if (blocks & BLOCK_ONE_NORM && !(blocks & BLOCK_PARALLEL))
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "blocks is %u: one norm only for parallel blocks", blocks);
     return SMOL_OK;
 }
 
@@ -146,7 +127,18 @@ static smol_status check_blocks(const struct blob_model *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "query_growth is %g: must be 0 without a query_period",
                          (double)m->query_growth);
-    return check_reals(m, error);
+    const struct field_real reals[] = {
+        {"embedding_scale", m->embedding_scale, false},
+        {"residual_scale", m->residual_scale, false},
+        {"attention_scale", m->attention_scale, false},
+        {"attention_softcap", m->attention_softcap, true},
+        {"logit_divisor", m->logit_divisor, false},
+        {"logit_softcap", m->logit_softcap, true},
+        {"rope_scale", m->rope_scale[0], false},
+        {"rope_scale[1]", m->rope_scale[1], m->n_rope_tables == 1},
+        {"query_growth", m->query_growth, m->query_period == 0},
+    };
+    return smol_check_reals(reals, sizeof reals / sizeof reals[0], error);
 }
 
 smol_status smol_model_check(const struct blob_model *m, smol_error *error)

@@ -10,10 +10,12 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* The largest sizes of a model, except MAX_HEAD_DIM. They bound products: rows and cols are at most
- * 2^24 and 2^22, so a tensor has less than 2^49 bytes and a model less than 2^64. */
+/* The largest sizes of a model, except MAX_HEAD_DIM. They bound products: a matrix has at most 2^24
+ * rows and 2^22 columns, so a tensor has less than 2^49 bytes. All tensors together may have more
+ * than 2^64, because each layer may have MODEL_MAX_EXPERTS experts: the reader checks each addition
+ * (front_tensors.c). */
 enum {
-    MODEL_MAX_LAYERS = 1 << 10,
+    MODEL_MAX_LAYERS = STATES_MAX_LAYERS,
     MODEL_MAX_HIDDEN = 1 << 20,
     MODEL_MAX_INTERMEDIATE = 1 << 22,
     MODEL_MAX_EXPERTS = 1 << 10,
@@ -31,8 +33,18 @@ struct field_range {
 /* Checks n fields. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_check_ranges(const struct field_range *ranges, size_t n, smol_error *error);
 
-/* Checks every hyper-parameter against its range and against the others, so that no size computed
- * from them overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
+/* A field that is finite and above 0 or, if may_be_zero, 0 but not -0. */
+struct field_real {
+    const char *name;
+    float value;
+    bool may_be_zero;
+};
+
+/* Checks n fields. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
+smol_status smol_check_reals(const struct field_real *reals, size_t n, smol_error *error);
+
+/* Checks every hyper-parameter against its range and against the others, so that the size of no
+ * tensor overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_model_check(const struct blob_model *model, smol_error *error);
 
 /* Checks layers (n_layers), bits of enum layer_bit, against each other and the checked model.
@@ -72,14 +84,14 @@ smol_status smol_experts_check(const struct blob_model *model, smol_error *error
 /* Returns whether a layer has experts. */
 bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer);
 
-/* Returns the number of layers that have. */
+/* Returns the number of such layers. */
 uint32_t smol_experts_layers(const struct blob_model *model);
 
-/* Returns the intermediate size of a layer's MLP, in a sparse layer of the one beside the experts,
- * or 0 if it has none. */
+/* Returns the intermediate size of a layer's MLP. In a sparse layer this is the MLP that all tokens
+ * use beside the experts; 0: there is none. */
 uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer);
 
-/* Returns the number of weights that a token uses: all but those of the experts that it does not.
+/* Returns the number of weights that a token uses: all except those of experts not chosen for it.
  */
 uint64_t smol_experts_active(const struct blob_model *model);
 

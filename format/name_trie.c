@@ -1,8 +1,6 @@
 /* The check of a trie, see text_tables.h. */
 #include "format/text_tables.h"
 
-#include <inttypes.h>
-
 /* Returns whether the children of a node, numbers [first, first + n), ascend. */
 static bool children_ascend(const struct name_trie *trie, const struct name_node *node)
 {
@@ -15,14 +13,13 @@ static bool children_ascend(const struct name_trie *trie, const struct name_node
 smol_status smol_name_trie_check(const struct name_trie *trie, uint32_t *id_bound,
                                  smol_error *error)
 {
-    uint64_t next = 1; /* the first node that no node before has as a child */
+    uint64_t next = 1; /* the first node without a parent so far */
     for (uint32_t i = 0; i < trie->n; i++) {
         const struct name_node *node = &trie->nodes[i];
         bool empty = i == 0 && (node->byte || node->id != NO_TOKEN);
         if (empty || node->reserved || i >= next || node->children != next ||
             next + node->n_children > trie->n || !children_ascend(trie, node))
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad node of a trie (entry %" PRIu32 ")",
-                             i);
+            return text_damaged(error, "bad node of a trie", i);
         next += node->n_children;
         if (node->id != NO_TOKEN && node->id >= *id_bound)
             *id_bound = node->id + 1;

@@ -160,22 +160,24 @@ static void reorder(struct nfc_segment *segment)
     }
 }
 
-/* Composes each mark with the last character of class 0 before it, if the pair composes and no mark
- * of the same or a higher class is between them. */
+/* Composes each character with the last starter (a character of class 0) before it, if the pair
+ * composes and no character of the same or a higher class blocks it (Unicode, D115). */
 static void recompose(struct nfc_segment *segment)
 {
     uint32_t *marks = segment->marks;
-    size_t n = 0, base = SIZE_MAX;
+    size_t n = 0, starter = SIZE_MAX;
     for (size_t i = 0; i < segment->n; i++) {
         uint32_t mark = marks[i], class = mark >> CLASS_SHIFT;
-        bool free_way = base != SIZE_MAX && (n == base + 1 || marks[n - 1] >> CLASS_SHIFT < class);
-        uint32_t composed = free_way ? compose(segment->tables, marks[base], mark & POINT_MASK) : 0;
+        bool blocked =
+            starter == SIZE_MAX || (n > starter + 1 && marks[n - 1] >> CLASS_SHIFT >= class);
+        uint32_t composed =
+            blocked ? 0 : compose(segment->tables, marks[starter], mark & POINT_MASK);
         if (composed) {
-            marks[base] = composed;
+            marks[starter] = composed;
             continue;
         }
         if (class == 0)
-            base = n;
+            starter = n;
         marks[n++] = mark;
     }
     segment->n = n;

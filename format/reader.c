@@ -164,17 +164,12 @@ smol_status smol_blob_read(int fd, const char *path, struct file_view *file, smo
     struct blob_header header;
     const char *name = smol_base_name(path);
     size_t n, size;
-    smol_status status =
-        fd < 0 ? smol_file_peek(path, &header, sizeof header, &n, &size, error)
-               : smol_file_peek_fd(fd, path, &header, sizeof header, &n, &size, error);
+    smol_status status = smol_file_peek_fd(fd, path, &header, sizeof header, &n, &size, error);
     if (!status)
         status = smol_blob_check_header(&header, n, name, error);
     if (!status)
         status = check_size(&header, size, name, error);
-    if (status)
-        return status;
-    return fd < 0 ? smol_file_read(path, size, file, error)
-                  : smol_file_read_fd(fd, path, size, file, error);
+    return status ? status : smol_file_read_fd(fd, path, size, file, error);
 }
 
 smol_status smol_blob_unopened(const char *path, smol_status status, smol_error *error)

@@ -5,15 +5,13 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/checked.h"
 #include "format/cursor.h"
 
 static smol_status check_header(const struct blob_scanner *h, smol_error *error)
 {
-    uint32_t reserved = 0;
-    for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
-        reserved |= h->reserved[i];
-    if (reserved)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+    if (!all_zero(h->reserved, sizeof h->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     if (h->n_stages > SCANNER_MAX_STAGES)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "too many stages (%" PRIu32 ")", h->n_stages);
     if (h->n_classes == 0 || h->n_classes > SCANNER_MAX_CLASSES)
@@ -31,33 +29,27 @@ static smol_status check_header(const struct blob_scanner *h, smol_error *error)
     return SMOL_OK;
 }
 
-/* Returns the next table, of `count` entries of `each` bytes, or NULL. The header's limits keep
- * sizes small. */
-static const void *take(struct cursor *cursor, size_t count, size_t each)
-{
-    smol_error ignored; /* all errors in tables have one message */
-    uint64_t size = (uint64_t)count * each, start = smol_cursor_place(cursor, size);
-    return start == CURSOR_NO_ROOM ? NULL
-                                   : smol_cursor_take(cursor, "a table", start, size, &ignored);
-}
-
-static smol_status take_tables(const uint8_t *data, size_t size, struct scanner_tables *tables,
+static smol_status take_tables(const uint8_t *data, size_t size, struct scanner_tables *t,
                                smol_error *error)
 {
-    const struct blob_scanner *h = &tables->header;
+    const struct blob_scanner *h = &t->header;
+    const uint64_t row = h->row; /* the header's limits keep the products below small */
     struct cursor cursor = {data, size, sizeof *h};
-    if ((tables->stages = take(&cursor, h->n_stages, sizeof *tables->stages)) &&
-        (tables->class_index = take(&cursor, CLASS_INDEX_SIZE, sizeof *tables->class_index)) &&
-        (tables->class_blocks = take(&cursor, h->n_class_blocks, 256)) &&
-        (tables->byte_classes = take(&cursor, 256, 1)) &&
-        (tables->starts = take(&cursor, (size_t)h->n_stages * h->row, sizeof *tables->starts)) &&
-        (tables->states = take(&cursor, (size_t)h->n_states * h->row, sizeof *tables->states)) &&
-        (!h->n_ahead_states || (tables->ahead = take(&cursor, (size_t)h->n_ahead_states * h->row,
-                                                     sizeof *tables->ahead))) &&
-        cursor.end == size)
-        return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "a table out of place, or padding that is not zero");
+    if (!(t->stages = smol_cursor_take(&cursor, "stages", h->n_stages, sizeof *t->stages, error)) ||
+        !(t->class_index = smol_cursor_take(&cursor, "class index", CLASS_INDEX_SIZE,
+                                            sizeof *t->class_index, error)) ||
+        !(t->class_blocks =
+              smol_cursor_take(&cursor, "class blocks", h->n_class_blocks, 256, error)) ||
+        !(t->byte_classes = smol_cursor_take(&cursor, "byte classes", 256, 1, error)) ||
+        !(t->starts =
+              smol_cursor_take(&cursor, "starts", h->n_stages * row, sizeof *t->starts, error)) ||
+        !(t->states = smol_cursor_take(&cursor, "transitions", h->n_states * row, sizeof *t->states,
+                                       error)) ||
+        (h->n_ahead_states &&
+         !(t->ahead = smol_cursor_take(&cursor, "ahead", h->n_ahead_states * row, sizeof *t->ahead,
+                                       error))))
+        return SMOL_ERROR_DAMAGED;
+    return smol_cursor_end(&cursor, error);
 }
 
 static smol_status check_classes(const struct scanner_tables *tables, smol_error *error)
@@ -79,10 +71,7 @@ static smol_status check_classes(const struct scanner_tables *tables, smol_error
 /* Returns whether the rest of a row, after n symbols, is zero. */
 static bool has_clean_end(const struct blob_scanner *h, const uint16_t *row, uint32_t n)
 {
-    for (uint32_t i = n; i < h->row; i++)
-        if (row[i])
-            return false;
-    return true;
+    return all_zero(row + n, (h->row - n) * sizeof *row);
 }
 
 static bool starts_are_valid(const struct blob_scanner *h, const struct scanner_stage *stage,

@@ -1,8 +1,8 @@
 /* Section kinds, see sections.h. */
 #include "format/sections.h"
 
-/* All kinds, in the order of the file. `feature` is the bit that requires a section, or several
- * of which each does, or 0 if every blob has it. */
+/* All kinds, in the order of the file. Each bit of `feature` requires the section; 0: every blob
+ * has it. */
 static const struct {
     uint32_t kind;
     const char *name;

@@ -3,17 +3,8 @@
 
 #include <stdbool.h>
 
+#include "common/checked.h"
 #include "format/layout.h"
-
-_Static_assert((int)STATES_MAX_LAYERS == MODEL_MAX_LAYERS, "a bit for each layer");
-
-static bool reserved_is_zero(const struct blob_states *states)
-{
-    uint32_t used = 0;
-    for (size_t i = 0; i < sizeof states->reserved / sizeof states->reserved[0]; i++)
-        used |= states->reserved[i];
-    return used == 0;
-}
 
 uint32_t smol_states_count(const struct blob_model *model)
 {
@@ -75,7 +66,10 @@ static smol_status check_recurrence(const struct blob_states *states, smol_error
 static smol_status check_short_conv(const struct blob_states *states, smol_error *error)
 {
     if (states->n_heads | states->head_dim | states->size | states->n_groups)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "a short convolution has no heads");
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "n_heads is %u, head_dim %u, size %u, n_groups %u: must be 0, because a "
+                         "short convolution has no heads",
+                         states->n_heads, states->head_dim, states->size, states->n_groups);
     return SMOL_OK;
 }
 
@@ -84,14 +78,21 @@ static smol_status check_set(const struct blob_model *model, const uint8_t *laye
                              smol_error *error)
 {
     bool parallel = model->hybrid.parallel;
-    for (uint32_t i = 0; i < STATES_MAX_LAYERS; i++)
-        if (layer_has_state(model, i) &&
-            (i >= model->n_layers || (layers && layers[i] && !parallel)))
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u has a state, but %s", i,
-                             i >= model->n_layers ? "there is no such layer" : "attention's bits");
+    for (uint32_t i = 0; i < STATES_MAX_LAYERS; i++) {
+        if (!layer_has_state(model, i))
+            continue;
+        if (i >= model->n_layers)
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
+                             "layer %u has a state, but there is no such layer", i);
+        if (layers && layers[i] && !parallel)
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
+                             "layer %u has bits %u for attention, but a state in its place", i,
+                             layers[i]);
+    }
     uint32_t n = smol_states_count(model);
     if (n == 0 || (n == model->n_layers && !parallel))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s layer has a state", n ? "every" : "no");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s",
+                         n ? "every layer has a state: one must attend" : "no layer has a state");
     return SMOL_OK;
 }
 
@@ -115,7 +116,7 @@ smol_status smol_states_check(const struct blob_model *model, const uint8_t *lay
                                               : check_recurrence(states, error);
     if (status)
         return status;
-    if (!reserved_is_zero(states))
+    if (!all_zero(states->reserved, sizeof states->reserved))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return check_set(model, layers, error);
 }

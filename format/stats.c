@@ -9,13 +9,6 @@
 #include "format/layout.h"
 #include "format/model.h"
 
-_Static_assert((int)STATS_LAYERS == (int)MODEL_MAX_LAYERS, "a bit for each layer");
-
-static bool has_bit(const uint8_t *bits, size_t layer)
-{
-    return bits[layer / 8] >> layer % 8 & 1;
-}
-
 /* Describes layers with states and experts. */
 static void describe_layers(const struct blob_model *model, struct stats_header *header)
 {
@@ -60,7 +53,7 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
         describe_latent(model, header);
 }
 
-/* Returns whether the fields of minor 3 are in their ranges, or zero in others. */
+/* Returns whether the fields of minor 3 are in their ranges. */
 static bool heads_fit(const struct stats_header *header)
 {
     if (header->minor != STATS_LATENT)
@@ -78,7 +71,7 @@ static bool layers_fit(const struct stats_header *header)
     uint32_t n_stateful = 0, n_sparse = 0;
     const uint32_t widths[] = {header->state_width, header->expert_width, header->shared_width};
     for (size_t i = 0; i < STATS_LAYERS; i++) {
-        bool stateful = has_bit(header->stateful, i), sparse = has_bit(header->sparse, i);
+        bool stateful = layers_have(header->stateful, i), sparse = layers_have(header->sparse, i);
         if ((stateful || sparse) && i >= header->n_layers)
             return false;
         n_stateful += stateful;
@@ -129,7 +122,7 @@ static size_t count_before(const uint8_t *bits, size_t layer)
 {
     size_t n = 0;
     for (size_t i = 0; i < layer; i++)
-        n += has_bit(bits, i);
+        n += layers_have(bits, i);
     return n;
 }
 
@@ -187,7 +180,7 @@ uint32_t smol_stats_layer(const struct stats_header *header, size_t record)
         return (uint32_t)(number < queries ? number : (number - queries) / 2 / header->n_heads);
     const uint8_t *layers = is_state ? header->stateful : header->sparse;
     number = is_state ? number : number / 2 / header->n_experts;
-    while (!has_bit(layers, layer) || number-- > 0)
+    while (!layers_have(layers, layer) || number-- > 0)
         layer++;
     return layer;
 }
@@ -215,10 +208,10 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
     }
     if (record > output)
         return (record - output) % 2 ? header->widths[0] : header->expert_width;
-    if (input == STATS_ATTENDED && has_bit(header->stateful, layer) &&
+    if (input == STATS_ATTENDED && layers_have(header->stateful, layer) &&
         header->minor != STATS_BESIDE)
         return header->state_width;
-    if (input == STATS_GATED && has_bit(header->sparse, layer))
+    if (input == STATS_GATED && layers_have(header->sparse, layer))
         return header->shared_width;
     return header->widths[input];
 }

@@ -21,7 +21,7 @@ enum {
     STATS_LATENT = 3,      /* attention is to latent vectors; there are no states and no experts */
     STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
     STATS_MATRICES_1 = 12, /* from minor 1 on */
-    STATS_LAYERS = 1 << 10,
+    STATS_LAYERS = STATES_MAX_LAYERS,
 };
 
 enum stats_kind {
@@ -65,7 +65,7 @@ struct stats_header {
     uint32_t kind;        /* enum stats_kind */
     uint64_t model_key;   /* identifies the model's weights, see smol_stats_key_start */
     uint64_t text_digest; /* XXH3-64 of the windows' lengths, then of all ids */
-    uint64_t n_tokens;    /* that the sums are over */
+    uint64_t n_tokens;    /* that the sums cover */
     uint32_t n_windows;   /* sequences that the tokens were evaluated in */
     uint32_t n_layers;
     uint32_t widths[STATS_PER_LAYER]; /* of the inputs of: q, k and v; o; gate and up; down */
@@ -138,8 +138,8 @@ static inline bool stats_is_gram(const struct stats_header *header, size_t recor
     return header->kind == STATS_GRAM && record < smol_stats_sensitivities(header);
 }
 
-/* Returns the number of records, and of one of them its width, which may be 0, its size in bytes
- * without its digest, and its offset. `record` may be their number: the offset is the size of the
+/* Return the number of records and, of one record, its width, which may be 0, its size in bytes
+ * without its digest, and its offset. The offset of record smol_stats_count is the size of the
  * file. */
 size_t smol_stats_count(const struct stats_header *header);
 uint32_t smol_stats_width(const struct stats_header *header, size_t record);

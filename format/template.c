@@ -13,9 +13,8 @@
 
 static smol_status check_header(const struct blob_template *header, smol_error *error)
 {
-    for (size_t i = 0; i < sizeof header->reserved / sizeof header->reserved[0]; i++)
-        if (header->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+    if (!all_zero(header->reserved, sizeof header->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     if (header->tool_style >= N_TOOL_STYLES || (header->tool_style && !header->n_functions))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "bad style of tool calls");
     if (header->n_constants > TEMPLATE_MAX_CONSTANTS ||
@@ -64,12 +63,20 @@ static bool is_string(const struct template_code *code, uint64_t constant)
     return constant < code->header.n_constants && code->constants[constant].type == CONSTANT_STRING;
 }
 
+/* Checks constants and variables. Each string has bytes of its own, so that the checks take linear
+ * time. */
 static smol_status check_tables(const struct template_code *code, smol_error *error)
 {
     const struct blob_template *h = &code->header;
-    for (uint32_t i = 0; i < h->n_constants; i++)
+    uint64_t n_bytes = 0;
+    for (uint32_t i = 0; i < h->n_constants; i++) {
+        n_bytes += code->constants[i].length;
+        if (n_bytes > h->n_text_bytes)
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "strings share text (constant %" PRIu32 ")",
+                             i);
         if (!constant_is_valid(code, &code->constants[i]))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "bad constant (%" PRIu32 ")", i);
+    }
     for (uint32_t i = 0; i < h->n_variables; i++)
         if (!is_string(code, code->variables[i].name) || !is_string(code, code->variables[i].value))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "bad variable (%" PRIu32 ")", i);

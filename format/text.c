@@ -21,11 +21,6 @@ static bool is_scalar(uint32_t point)
     return point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
 }
 
-static smol_status damaged(smol_error *error, const char *what, uint64_t entry)
-{
-    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s (entry %" PRIu64 ")", what, entry);
-}
-
 /* --- header and tables ---------------------------------------------------------------------- */
 
 /* Checks the fields of FEATURE_VOCABULARY and FEATURE_CLUSTERS. */
@@ -73,23 +68,9 @@ static smol_status check_header(const struct blob_text *h, smol_error *error)
     if (h->n_letter_index == 0 &&
         (h->n_letter_blocks || h->n_letters || h->n_letter_texts || h->n_pairs))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "letters without an index");
-    for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
-        if (h->reserved[i])
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+    if (!all_zero(h->reserved, sizeof h->reserved))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return check_model(h, error);
-}
-
-/* Returns the next table, of `count` entries of `each` bytes. Returns NULL and fills *error if it
- * does not fit. */
-static const void *take_table(struct cursor *cursor, const char *name, uint64_t count, size_t each,
-                              smol_error *error)
-{
-    uint64_t size = count * each; /* count is 32 bits wide, `each` at most 8704 */
-    uint64_t start = smol_cursor_place(cursor, size);
-    if (start != CURSOR_NO_ROOM)
-        return smol_cursor_take(cursor, name, start, size, error);
-    smol_fail(error, SMOL_ERROR_DAMAGED, "no room for a table (%s, %" PRIu64 " bytes)", name, size);
-    return NULL;
 }
 
 /* Takes the tables of FEATURE_VOCABULARY. Returns false and fills *error if they do not fit. */
@@ -97,13 +78,13 @@ static bool take_more_tables(struct cursor *cursor, struct text_tables *t, smol_
 {
     const struct blob_text *h = &t->header;
     t->trie.n = h->n_nodes;
-    return (t->map_index = take_table(cursor, "map indexes", h->n_maps,
-                                      CLASS_INDEX_SIZE * sizeof *t->map_index, error)) &&
-           (t->map_blocks =
-                take_table(cursor, "map blocks", h->n_map_blocks, sizeof *t->map_blocks, error)) &&
+    return (t->map_index = smol_cursor_take(cursor, "map indexes", h->n_maps,
+                                            CLASS_INDEX_SIZE * sizeof *t->map_index, error)) &&
+           (t->map_blocks = smol_cursor_take(cursor, "map blocks", h->n_map_blocks,
+                                             sizeof *t->map_blocks, error)) &&
            (t->trie.nodes =
-                take_table(cursor, "nodes", h->n_nodes, sizeof *t->trie.nodes, error)) &&
-           (t->scores = take_table(cursor, "scores", h->n_scores, sizeof *t->scores, error));
+                smol_cursor_take(cursor, "nodes", h->n_nodes, sizeof *t->trie.nodes, error)) &&
+           (t->scores = smol_cursor_take(cursor, "scores", h->n_scores, sizeof *t->scores, error));
 }
 
 /* Takes the tables of FEATURE_CLUSTERS. Returns false and fills *error if they do not fit. */
@@ -115,14 +96,14 @@ static bool take_clusters(struct cursor *cursor, struct text_tables *tables, smo
     t->n_classes = h->n_cluster_classes;
     t->n_states = h->n_cluster_states;
     t->n_clusters = h->n_clusters;
-    return (t->index =
-                take_table(cursor, "cluster index", CLASS_INDEX_SIZE, sizeof *t->index, error)) &&
-           (t->blocks =
-                take_table(cursor, "cluster blocks", t->n_blocks, sizeof *t->blocks, error)) &&
-           (t->transitions =
-                take_table(cursor, "cluster transitions", t->n_states, t->n_classes, error)) &&
+    return (t->index = smol_cursor_take(cursor, "cluster index", CLASS_INDEX_SIZE, sizeof *t->index,
+                                        error)) &&
+           (t->blocks = smol_cursor_take(cursor, "cluster blocks", t->n_blocks, sizeof *t->blocks,
+                                         error)) &&
+           (t->transitions = smol_cursor_take(cursor, "cluster transitions", t->n_states,
+                                              t->n_classes, error)) &&
            (t->clusters =
-                take_table(cursor, "clusters", t->n_clusters, sizeof *t->clusters, error));
+                smol_cursor_take(cursor, "clusters", t->n_clusters, sizeof *t->clusters, error));
 }
 
 static smol_status take_tables(const uint8_t *data, size_t size, struct text_tables *t,
@@ -131,30 +112,29 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct text_tab
     const struct blob_text *h = &t->header;
     struct cursor cursor = {data, size, sizeof *h};
     t->nfc.n_pairs = h->n_pairs;
-    if (!(t->before = take_table(&cursor, "ids before", h->n_before, sizeof *t->before, error)) ||
-        !(t->after = take_table(&cursor, "ids after", h->n_after, sizeof *t->after, error)) ||
-        !(t->steps = take_table(&cursor, "steps", h->n_steps, sizeof *t->steps, error)) ||
-        !(t->late_steps =
-              take_table(&cursor, "late steps", h->n_late_steps, sizeof *t->late_steps, error)) ||
-        !(t->names = take_table(&cursor, "names", h->n_name_slots, sizeof *t->names, error)) ||
-        !(t->pool = take_table(&cursor, "pool", h->n_pool, 1, error)) ||
-        !(t->nfc.index = take_table(&cursor, "letter index", h->n_letter_index,
-                                    sizeof *t->nfc.index, error)) ||
-        !(t->nfc.blocks = take_table(&cursor, "letter blocks", h->n_letter_blocks,
-                                     256 * sizeof *t->nfc.blocks, error)) ||
+    if (!(t->before =
+              smol_cursor_take(&cursor, "ids before", h->n_before, sizeof *t->before, error)) ||
+        !(t->after = smol_cursor_take(&cursor, "ids after", h->n_after, sizeof *t->after, error)) ||
+        !(t->steps = smol_cursor_take(&cursor, "steps", h->n_steps, sizeof *t->steps, error)) ||
+        !(t->late_steps = smol_cursor_take(&cursor, "late steps", h->n_late_steps,
+                                           sizeof *t->late_steps, error)) ||
+        !(t->names =
+              smol_cursor_take(&cursor, "names", h->n_name_slots, sizeof *t->names, error)) ||
+        !(t->pool = smol_cursor_take(&cursor, "pool", h->n_pool, 1, error)) ||
+        !(t->nfc.index = smol_cursor_take(&cursor, "letter index", h->n_letter_index,
+                                          sizeof *t->nfc.index, error)) ||
+        !(t->nfc.blocks = smol_cursor_take(&cursor, "letter blocks", h->n_letter_blocks,
+                                           256 * sizeof *t->nfc.blocks, error)) ||
         !(t->nfc.letters =
-              take_table(&cursor, "letters", h->n_letters, sizeof *t->nfc.letters, error)) ||
-        !(t->nfc.texts = take_table(&cursor, "letter texts", h->n_letter_texts,
-                                    sizeof *t->nfc.texts, error)) ||
-        !(t->nfc.pairs = take_table(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)) ||
+              smol_cursor_take(&cursor, "letters", h->n_letters, sizeof *t->nfc.letters, error)) ||
+        !(t->nfc.texts = smol_cursor_take(&cursor, "letter texts", h->n_letter_texts,
+                                          sizeof *t->nfc.texts, error)) ||
+        !(t->nfc.pairs =
+              smol_cursor_take(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)) ||
         ((h->model || h->n_maps) && !take_more_tables(&cursor, t, error)) ||
         (h->n_cluster_blocks && !take_clusters(&cursor, t, error)))
         return SMOL_ERROR_DAMAGED;
-    if (cursor.end != size)
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "the section must end with its last table (%zu, %zu bytes)", cursor.end,
-                         size);
-    return SMOL_OK;
+    return smol_cursor_end(&cursor, error);
 }
 
 /* --- steps ---------------------------------------------------------------------------------- */
@@ -207,10 +187,10 @@ static smol_status check_steps(const struct text_tables *t, const struct text_st
 {
     for (size_t i = 0; i < n; i++) {
         if (!step_is_valid(t, &steps[i]))
-            return damaged(error, "bad step", i);
+            return text_damaged(error, "bad step", i);
         *growth *= smol_text_growth(t, &steps[i]);
         if (*growth > smol_text_most_growth(t))
-            return damaged(error, "steps make a text too long", i);
+            return text_damaged(error, "steps make a text too long", i);
     }
     return SMOL_OK;
 }
@@ -250,25 +230,32 @@ static uint32_t find_name(const struct text_tables *t, const uint8_t *name, size
 }
 
 /* Checks the hash of names. If the search for a slot's own name ends in that slot, then the name
- * can be found and no other slot has the same name. */
+ * can be found and no other slot has the same name. Each name has bytes of its own, so that the
+ * searches take linear time. */
 static smol_status check_names(struct text_tables *t, smol_error *error)
 {
+    uint64_t n_bytes = 0;
     for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
         const struct token_name *name = &t->names[slot];
         bool empty = name->id == NO_TOKEN;
         if (empty ? name->start || name->length
                   : !name->length || !range_within(name->start, name->length, t->header.n_pool))
-            return damaged(error, "bad name", slot);
+            return text_damaged(error, "bad name", slot);
         if (empty)
             continue;
         note_id(t, name->id);
+        n_bytes += name->length;
         if (name->length > t->longest_name)
             t->longest_name = name->length;
     }
+    if (n_bytes > t->header.n_pool)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "names share text (%" PRIu64 " bytes, the pool has %" PRIu32 ")", n_bytes,
+                         t->header.n_pool);
     for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
         const struct token_name *name = &t->names[slot];
         if (name->id != NO_TOKEN && find_name(t, t->pool + name->start, name->length) != slot)
-            return damaged(error, "a name that is not found", slot);
+            return text_damaged(error, "a name that is not found", slot);
     }
     return SMOL_OK;
 }
@@ -280,7 +267,7 @@ static smol_status check_ids(struct text_tables *t, smol_error *error)
     for (uint32_t i = 0; i < t->header.n_before + t->header.n_after; i++) {
         uint32_t id = i < t->header.n_before ? t->before[i] : t->after[i - t->header.n_before];
         if (id == NO_TOKEN)
-            return damaged(error, "no id around a text", i);
+            return text_damaged(error, "no id around a text", i);
         note_id(t, id);
     }
     return SMOL_OK;
@@ -294,24 +281,24 @@ static smol_status check_letters(const struct text_tables *t, smol_error *error)
     const struct nfc_tables *nfc = &t->nfc;
     for (uint32_t i = 0; i < h->n_letter_index; i++)
         if (nfc->index[i] >= h->n_letter_blocks)
-            return damaged(error, "no such block of letters", i);
+            return text_damaged(error, "no such block of letters", i);
     for (uint64_t i = 0; i < (uint64_t)h->n_letter_blocks * 256; i++)
         if (nfc->blocks[i] >= h->n_letters)
-            return damaged(error, "no such letter", i);
+            return text_damaged(error, "no such letter", i);
     for (uint32_t i = 0; i < h->n_letters; i++) {
         const struct nfc_letter *letter = &nfc->letters[i];
         bool plain = !letter->length && !letter->combining_class && !letter->joins;
         if (letter->length > NFC_MAX_TEXT || letter->joins > 1 || letter->reserved ||
             !range_within(letter->start, letter->length, h->n_letter_texts) ||
             (!letter->length && letter->start) || (i == 0 && !plain))
-            return damaged(error, "bad letter", i);
+            return text_damaged(error, "bad letter", i);
     }
     for (uint32_t c = 0; c < 0x80 && h->n_letter_index; c++)
         if (nfc->blocks[nfc->index[0] * 256 + c])
-            return damaged(error, "an ASCII character that may change", c);
+            return text_damaged(error, "an ASCII character that may change", c);
     for (uint32_t i = 0; i < h->n_letter_texts; i++)
         if (!is_scalar(nfc->texts[i]))
-            return damaged(error, "no character (letter texts)", i);
+            return text_damaged(error, "no character (letter texts)", i);
     return SMOL_OK;
 }
 
@@ -324,7 +311,7 @@ static smol_status check_pairs(const struct text_tables *t, smol_error *error)
             (pairs[i - 1].first == pairs[i].first && pairs[i - 1].second < pairs[i].second);
         if (!ascends || !is_scalar(pairs[i].first) || !is_scalar(pairs[i].second) ||
             !is_scalar(pairs[i].composed) || !pairs[i].composed)
-            return damaged(error, "bad pair", i);
+            return text_damaged(error, "bad pair", i);
     }
     return SMOL_OK;
 }
@@ -346,14 +333,14 @@ static smol_status check_maps(const struct text_tables *t, smol_error *error)
 {
     for (uint32_t i = 0; i < t->header.n_maps * CLASS_INDEX_SIZE; i++)
         if (t->map_index[i] >= t->header.n_map_blocks)
-            return damaged(error, "no such block of a map", i);
+            return text_damaged(error, "no such block of a map", i);
     for (uint64_t i = 0; i < (uint64_t)t->header.n_map_blocks * 256; i++)
         if (!change_is_valid(t, t->map_blocks[i / 256][i % 256]))
-            return damaged(error, "bad change of a character", i);
+            return text_damaged(error, "bad change of a character", i);
     for (uint32_t i = 0; i < t->header.n_clusters; i++)
         if (!t->clusters.clusters[i].change || t->clusters.clusters[i].change == MAP_PADDED ||
             !change_is_valid(t, t->clusters.clusters[i].change))
-            return damaged(error, "bad change of a cluster", i);
+            return text_damaged(error, "bad change of a cluster", i);
     return t->header.n_cluster_blocks ? smol_clusters_check(&t->clusters, error) : SMOL_OK;
 }
 
@@ -373,7 +360,7 @@ static smol_status check_names_of_model(struct text_tables *t, smol_error *error
     t->least_score = t->header.n_scores ? t->scores[0] : 0;
     for (uint32_t i = 0; i < t->header.n_scores; i++) {
         if (!(t->scores[i] > -TEXT_MAX_SCORE && t->scores[i] < TEXT_MAX_SCORE))
-            return damaged(error, "bad score", i);
+            return text_damaged(error, "bad score", i);
         if (t->scores[i] < t->least_score)
             t->least_score = t->scores[i];
     }

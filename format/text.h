@@ -26,9 +26,9 @@ struct text_tables {
     struct name_trie trie;
     const double *scores; /* (n_scores) */
     struct cluster_tables clusters;
-    uint32_t
-        continuation;   /* WordPiece: the node of the prefix; 0 without one, if n_prefix is not */
-    double least_score; /* Unigram */
+    uint32_t continuation; /* WordPiece: the node of the prefix; 0: the prefix is empty, or no name
+                            * starts with it */
+    double least_score;    /* Unigram */
     uint32_t longest_name; /* bytes */
     uint32_t id_bound;     /* every id in the section is below this */
 };

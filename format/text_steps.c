@@ -25,9 +25,7 @@ static size_t find(const uint8_t *text, size_t size, const uint8_t *pattern, siz
 /* Returns whether a character has Unicode's property White_Space. */
 static bool is_white_space(uint32_t point)
 {
-    return (point >= 0x09 && point <= 0x0d) || point == 0x20 || point == 0x85 || point == 0xa0 ||
-           point == 0x1680 || (point >= 0x2000 && point <= 0x200a) || point == 0x2028 ||
-           point == 0x2029 || point == 0x202f || point == 0x205f || point == 0x3000;
+    return smol_utf8_is_space(point) && (point < 0x1c || point > 0x1f); /* spaces of Python only */
 }
 
 static void add(struct buffer *out, const uint8_t *text, size_t size)

@@ -3,6 +3,7 @@
 #ifndef SMOL_FORMAT_TEXT_TABLES_H
 #define SMOL_FORMAT_TEXT_TABLES_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,6 +11,12 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "format/format.h"
+
+/* Reports a rule that an entry of a table breaks. */
+static inline smol_status text_damaged(smol_error *error, const char *what, uint64_t entry)
+{
+    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s (entry %" PRIu64 ")", what, entry);
+}
 
 /* nfc.c: Unicode's normalization forms: C, which composes, and D. */
 struct nfc_tables {
@@ -83,7 +90,7 @@ uint32_t smol_character_change(const struct character_map *map, const uint8_t *t
 void smol_character_put(const struct character_map *map, uint32_t change, const uint8_t *text,
                         size_t length, struct buffer *out);
 
-/* Returns the factor by which the map can lengthen a text, at least 1; too large is possible. */
+/* Returns an upper bound, at least 1, of the factor by which the map can lengthen a text. */
 uint32_t smol_character_map_growth(const struct character_map *map);
 
 /* Returns whether text[0..size), well-formed UTF-8, does not change. */

@@ -27,21 +27,18 @@ static smol_status check_header(const struct blob_tokenizer *header, uint32_t vo
         return smol_fail(error, SMOL_ERROR_DAMAGED, "unknown pre-tokenizer (%#" PRIx32 ")",
                          header->pretokenizer);
     if (header->reserved0 || header->reserved1)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
     return SMOL_OK;
 }
 
-/* Returns the next table, of `count` entries of `each` bytes. Returns NULL and fills *error if it
- * is not at its expected offset. */
+/* Takes the next table, which must be at `offset`. Returns NULL and fills *error if it is not. */
 static const void *take_table(struct cursor *cursor, const char *name, uint32_t offset,
-                              uint64_t count, size_t each, smol_error *error)
+                              uint32_t count, size_t each, smol_error *error)
 {
-    uint64_t size = count * each; /* count is 32 bits wide, `each` at most 256 */
-    uint64_t start = smol_cursor_place(cursor, size);
-    if (offset == start)
-        return smol_cursor_take(cursor, name, start, size, error);
-    smol_fail(error, SMOL_ERROR_DAMAGED,
-              "table out of place (%s, %" PRIu64 " bytes at %" PRIu32 ")", name, size, offset);
+    const uint8_t *table = smol_cursor_take(cursor, name, count, each, error);
+    if (!table || table == cursor->data + offset)
+        return table;
+    smol_fail(error, SMOL_ERROR_DAMAGED, "table out of place (%s, at %" PRIu32 ")", name, offset);
     return NULL;
 }
 
@@ -64,12 +61,7 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct tokenize
         !(tables->class_blocks =
               take_table(&cursor, "class blocks", h->class_blocks, h->n_class_blocks, 256, error)))
         return SMOL_ERROR_DAMAGED;
-    if (cursor.end != size)
-        return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "the section must end with its last table (%zu, %zu "
-                         "bytes)",
-                         cursor.end, size);
-    return SMOL_OK;
+    return smol_cursor_end(&cursor, error);
 }
 
 /* The flags that a file may use; a text section allows more. */

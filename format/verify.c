@@ -26,10 +26,9 @@ static bool f32_column_is_finite(const float column[TILE_ROWS])
 static bool f32_block_is_well_formed(const float *block, uint64_t cols, uint64_t rows)
 {
     for (uint64_t col = 0; col < cols; col++, block += TILE_ROWS)
-        if (rows == TILE_ROWS
-                ? !f32_column_is_finite(block)
-                : !all_finite(block, rows) || !all_zero((const uint8_t *)(block + rows),
-                                                        (TILE_ROWS - rows) * sizeof *block))
+        if (rows == TILE_ROWS ? !f32_column_is_finite(block)
+                              : !all_finite(block, rows) ||
+                                    !all_zero(block + rows, (TILE_ROWS - rows) * sizeof *block))
             return false;
     return true;
 }
@@ -142,11 +141,12 @@ static bool block_is_well_formed(const uint8_t *block, enum blob_dtype dtype, ui
     return false;
 }
 
-static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor *tensor)
+bool smol_tensor_is_well_formed(const void *start, const struct blob_tensor *tensor)
 {
+    const uint8_t *data = start;
     if (tensor->layout != LAYOUT_TILES) {
         uint64_t n = tensor->rows * tensor->cols, used = n * sizeof(float);
-        return all_finite((const void *)data, n) && all_zero(data + used, tensor->size - used);
+        return all_finite(start, n) && all_zero(data + used, tensor->size - used);
     }
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
     for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, data += bytes) {
@@ -204,7 +204,7 @@ smol_status smol_blob_verify(const struct blob *blob, const struct listener *lis
     }
     for (size_t i = 0; !status && i < own_tensors(blob); i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
-        if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
+        if (!smol_tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
             status = smol_damaged_tensor(blob, error, SECTION_WEIGHTS, tensor_key(tensor),
                                          "breaks the format", tensor->offset);
         else

@@ -177,11 +177,6 @@ static smol_status begin_parts(struct evaluation *call, smol_error *error)
 
 /* --- passes ------------------------------------------------------------------------------- */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Adds the next n tokens of a part to the pass as rows. */
 static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
 {
@@ -258,7 +253,7 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
         if (call->poolings && !failed(part) && !begin_states(call, pass))
             break;
         size_t left = failed(part) ? 0 : part->n - n_done(part);
-        size_t n = smaller(left, most - pass->n);
+        size_t n = left < most - pass->n ? left : most - pass->n;
         ends = smol_state_pass(&part->context->state, n) < n;
         n = smol_state_pass(&part->context->state, n);
         if (whole && n < left)

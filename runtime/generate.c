@@ -2,8 +2,8 @@
  * stop condition ends each. */
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "common/memory.h"
 #include "runtime/context.h"
 #include "runtime/lookup.h"
@@ -48,14 +48,6 @@ struct smol_generation {
     uint32_t last; /* id number n_ids - 1 */
     double start, first_token;
 };
-
-/* Returns the seconds since an arbitrary moment. The clock never goes backwards. */
-static double clock_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void finish(smol_generation *g, smol_finish why)
 {
@@ -530,6 +522,20 @@ struct step {
     size_t n;
 };
 
+/* Returns whether another generation of the step has the same sampler or matcher, which are for one
+ * thread at a time and then choose in order. */
+static bool shares_choice(const struct step *step, const smol_generation *g)
+{
+    const smol_matcher *matcher = g->params.matcher;
+    bool shares = false;
+    for (size_t i = 0; i < step->n; i++) {
+        const smol_generation *other = step->which[i];
+        shares |= other != g && (other->sampler == g->sampler ||
+                                 (matcher && other->params.matcher == matcher));
+    }
+    return shares;
+}
+
 /* Chooses the tokens that follow a single one. */
 static void choose_each(void *argument, struct pool_thread *thread)
 {
@@ -538,7 +544,8 @@ static void choose_each(void *argument, struct pool_thread *thread)
     while (smol_pool_claim(&stage)) {
         const smol_eval_part *part = &step->parts[stage.item];
         smol_generation *g = step->which[stage.item];
-        g->has_choice = !part->error.status && part->n == 1 && !reads_prompt(g) && !n_waiting(g);
+        g->has_choice = !part->error.status && part->n == 1 && !reads_prompt(g) && !n_waiting(g) &&
+                        !shares_choice(step, g);
         if (g->has_choice)
             g->choice_error.status = choose(g, g->logits, &g->choice, &g->choice_error);
     }
@@ -674,27 +681,45 @@ static smol_status generate(smol_context *context, smol_sampler *sampler, const 
     return status;
 }
 
+/* State of a context that goes on without a prompt. */
+struct end {
+    size_t length, n_ids, lost_from;
+    bool unshared;
+};
+
+/* Puts back the last id, which was taken as the prompt and has not been read. Its keys and values
+ * are there if they were. */
+static void put_back(smol_context *c, const struct end *end)
+{
+    size_t known = smol_state_known(&c->state, end->length);
+    if (end->lost_from < end->n_ids && known == end->n_ids)
+        known = end->n_ids - 1; /* those before it may have been found */
+    c->length = end->length;
+    c->n_ids = end->n_ids;
+    c->unshared |= end->unshared;
+    if (known < c->length && known < c->lost_from)
+        c->lost_from = known;
+}
+
 /* Generates without a prompt. The last id of the sequence becomes the prompt, because its logits
  * are not kept. */
-static smol_status resume(smol_context *context, smol_sampler *sampler,
+static smol_status resume(smol_context *c, smol_sampler *sampler,
                           const smol_generate_params *params, smol_generate_result *result,
                           smol_error *error)
 {
-    size_t length = context->length, n_ids = context->n_ids;
-    if (n_ids == 0)
+    const struct end end = {c->length, c->n_ids, c->lost_from, c->unshared};
+    if (end.n_ids == 0)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "the context and the prompt are empty: pass at least one token");
-    uint32_t last = context->ids[n_ids - 1];
-    smol_context_truncate(context, n_ids - 1);
-    smol_status status = generate(context, sampler, &last, 1, params, result, error);
+    smol_status status = prefix_own(c, error); /* a borrowed block could go with the last id */
+    if (status)
+        return status;
+    uint32_t last = c->ids[end.n_ids - 1];
+    smol_context_truncate(c, end.n_ids - 1);
+    status = generate(c, sampler, &last, 1, params, result, error);
     bool unread = status || (result->finish == SMOL_FINISH_CANCELLED && result->n_prompt == 0);
-    if (unread && context->length == n_ids - 1) { /* nothing else was changed */
-        size_t known = smol_state_known(&context->state, length);
-        context->length = length;
-        context->n_ids = n_ids;
-        if (known < length && known < context->lost_from)
-            context->lost_from = known;
-    }
+    if (unread && c->length == end.n_ids - 1) /* nothing else was changed */
+        put_back(c, &end);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* Opening a model, see smol.h. */
 #include "runtime/model.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -11,12 +12,11 @@
 
 /* --- opening ------------------------------------------------------------------------------ */
 
-/* The source of a blob: a path, a descriptor or memory. */
+/* The source of a blob: memory, a descriptor or a path. */
 struct blob_origin {
-    const char *path; /* or NULL */
-    int fd;           /* or -1 */
     const void *data; /* (size), or NULL */
     size_t size;
+    int fd;           /* or -1: `name` is a path */
     const char *name; /* for messages */
 };
 
@@ -54,12 +54,8 @@ static smol_status open_view(const struct blob_origin *from, const smol_model_pa
         return SMOL_OK;
     }
     if (params->require_digest)
-        return from->path ? smol_file_read(from->path, SIZE_MAX, view, error)
-                          : smol_file_read_fd(from->fd, from->name, SIZE_MAX, view, error);
-    if (params->no_mmap)
-        return smol_blob_read(from->path ? -1 : from->fd, from->name, view, error);
-    return from->path ? smol_file_map(from->path, view, error)
-                      : smol_file_map_fd(from->fd, from->name, view, error);
+        return smol_file_read_fd(from->fd, from->name, SIZE_MAX, view, error);
+    return (params->no_mmap ? smol_blob_read : smol_file_map_fd)(from->fd, from->name, view, error);
 }
 
 static smol_status compute_digest(const struct file_view *file, const char *name,
@@ -176,7 +172,7 @@ static smol_status open_from(const struct blob_origin *from, const smol_model_pa
 smol_status smol_model_open(const char *path, const smol_model_params *params, smol_model **model,
                             smol_error *error)
 {
-    const struct blob_origin from = {.path = path, .fd = -1, .name = path};
+    const struct blob_origin from = {.fd = -1, .name = path};
     return open_from(&from, params, model, error);
 }
 
@@ -186,6 +182,11 @@ smol_status smol_model_open_fd(int fd, const char *name, const smol_model_params
     char number[32];
     snprintf(number, sizeof number, "fd %d", fd);
     const struct blob_origin from = {.fd = fd, .name = name ? name : number};
+    if (fd < 0) { /* `name` is no path */
+        *model = NULL;
+        errno = EBADF;
+        return smol_fail_errno(error, from.name, "open");
+    }
     return open_from(&from, params, model, error);
 }
 
@@ -194,9 +195,9 @@ smol_status smol_model_open_memory(const void *data, size_t size, const char *na
                                    smol_error *error)
 {
     static const _Alignas(SMOL_BLOB_ALIGNMENT) char nothing[1];
-    const struct blob_origin from = {.fd = -1,
-                                     .data = data && size > 0 ? data : nothing,
+    const struct blob_origin from = {.data = data && size > 0 ? data : nothing,
                                      .size = data ? size : 0,
+                                     .fd = -1,
                                      .name = name ? name : "memory"};
     return open_from(&from, params, model, error);
 }

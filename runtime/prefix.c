@@ -211,16 +211,16 @@ static void borrow_next(smol_context *c, struct prefix_block *block)
     c->last_borrowed = block;
 }
 
-/* Returns how many of ids[0..n) may be taken from whole blocks: with states, those up to the last
- * block whose state is known. */
-static size_t count_known(const smol_context *c, const uint32_t *ids, size_t n)
+/* Returns how many of ids[0..n), which follow `block`, may be taken from whole blocks: with states,
+ * those up to the last block whose state is known. */
+static size_t count_whole(smol_prefix_cache *cache, const struct prefix_block *block,
+                          uint64_t group, const uint32_t *ids, size_t n)
 {
-    const struct prefix_block *block = last_borrowed(c);
     size_t known = 0;
-    if (c->state.n_floats == 0)
+    if (cache->state_bytes == 0)
         return n;
     for (size_t done = 0; n - done >= KV_BLOCK; done += KV_BLOCK) {
-        block = find(c->prefixes, block, c->prefix_group, ids + done);
+        block = find(cache, block, group, ids + done);
         if (!block)
             break;
         known = block->state ? done + KV_BLOCK : known;
@@ -246,7 +246,7 @@ static void extend(smol_context *c, const uint32_t *ids, size_t n)
     if (c->length != c->kv.n_borrowed * KV_BLOCK)
         return;
     threads_mutex_lock(&cache->mutex);
-    n = count_known(c, ids, n);
+    n = count_whole(cache, last_borrowed(c), c->prefix_group, ids, n);
     for (; n - done >= KV_BLOCK; done += KV_BLOCK) {
         next = find(cache, last_borrowed(c), c->prefix_group, ids + done);
         if (!next)
@@ -411,6 +411,24 @@ void smol_prefix_cache_free(smol_prefix_cache *cache)
     smol_kv_free(&cache->shape);
     smol_free(cache->buckets);
     smol_free(cache);
+}
+
+size_t smol_prefix_cache_count(smol_prefix_cache *cache, uint64_t group, const uint32_t *ids,
+                               size_t n)
+{
+    const struct prefix_block *block = &cache->root, *next;
+    size_t done = 0, n_common;
+    threads_mutex_lock(&cache->mutex);
+    n = count_whole(cache, block, group, ids, n);
+    for (; n - done >= KV_BLOCK; done += KV_BLOCK, block = next) {
+        next = find(cache, block, group, ids + done);
+        if (!next)
+            break;
+    }
+    if (find_common(block, group, ids + done, n - done, &n_common))
+        done += n_common;
+    threads_mutex_unlock(&cache->mutex);
+    return done;
 }
 
 smol_prefix_cache_info smol_prefix_cache_get_info(smol_prefix_cache *cache)

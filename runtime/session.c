@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/buffer.h"
+#include "common/checked.h"
 #include "common/hash.h"
 #include "common/memory.h"
 #include "common/number.h"
@@ -128,7 +129,12 @@ static uint16_t minor_of(const smol_context *c)
 /* Returns the number of tokens whose keys, values and states are there. */
 static size_t known_of(const smol_context *c)
 {
-    return smol_state_known(&c->state, smaller(c->length, c->lost_from));
+    size_t known = smaller(c->length, c->lost_from), before;
+    do {
+        before = known;
+        known = smol_state_known(&c->state, smol_kv_known(&c->kv, known));
+    } while (known < before);
+    return known;
 }
 
 static struct session_header header_of(const smol_context *c, const smol_session *session)
@@ -296,15 +302,6 @@ static smol_status check_end(struct records *r)
     size_t n;
     smol_status status = read_some(r, &byte, sizeof byte, &n);
     return !status && n > 0 ? damaged(r, "bytes after its end") : status;
-}
-
-static bool all_zero(const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    uint8_t any = 0;
-    for (size_t i = 0; i < size; i++)
-        any |= bytes[i];
-    return any == 0;
 }
 
 static smol_sampler_params params_of(const struct session_header *header)

@@ -1,6 +1,7 @@
 /* Members of request bodies, see body.h. */
 #include "smolserve/body.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "smolserve/server.h"
@@ -36,27 +37,26 @@ smol_status smol_body_stream(struct request_reader *r)
     return smol_member_flag(r, &smol_body_job(r)->stream);
 }
 
+static smol_status set_stream_option(struct request_reader *r)
+{
+    size_t length;
+    bool unused;
+    smol_status status = smol_json_name(&r->json, r->scratch, &length);
+    if (status)
+        return status;
+    if (smol_member_is(r->scratch, length, "include_usage"))
+        return smol_member_flag(r, &smol_body_job(r)->include_usage);
+    if (smol_member_is(r->scratch, length, "include_obfuscation"))
+        return smol_member_flag(r, &unused); /* chunks are never padded */
+    return smol_member_fail(r, "has an unknown member");
+}
+
 smol_status smol_body_stream_options(struct request_reader *r)
 {
-    bool more, unused;
-    size_t length;
+    size_t n;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_json_begin(&r->json, '{', &more);
-    while (!status && more) {
-        status = smol_json_name(&r->json, r->scratch, &length);
-        if (status)
-            return status;
-        if (smol_member_is(r->scratch, length, "include_usage"))
-            status = smol_member_flag(r, &smol_body_job(r)->include_usage);
-        else if (smol_member_is(r->scratch, length, "include_obfuscation"))
-            status = smol_member_flag(r, &unused); /* chunks are never padded */
-        else
-            return smol_member_fail(r, "has an unknown member");
-        if (!status)
-            status = smol_json_more(&r->json, '}', &more);
-    }
-    return status;
+    return smol_member_each(r, '{', set_stream_option, &n);
 }
 
 smol_status smol_body_label(struct request_reader *r)
@@ -104,12 +104,14 @@ smol_status smol_body_unsupported(struct request_reader *r)
 
 /* --- bodies ----------------------------------------------------------------------------------- */
 
-smol_status smol_body_find_model(struct job *job, const char *body, size_t size, char *scratch,
-                                 const char **param, smol_error *error)
+/* Finds the member `model`, wherever it is, and sets job->model. After an error *param is "model"
+ * if that member is at fault. */
+static smol_status find_name(struct job *job, char *scratch, const char **param, smol_error *error)
 {
     bool found = false;
     size_t length = 0;
-    struct request_reader r = smol_request_reader(body, size, NULL, NULL, scratch, error);
+    struct request_reader r =
+        smol_request_reader(job->body.text, job->body.size, NULL, NULL, scratch, error);
     smol_status status = smol_request_begin(&r);
     if (!status)
         status = smol_member_seek(&r.json, scratch, "model", &found);
@@ -127,11 +129,34 @@ smol_status smol_body_find_model(struct job *job, const char *body, size_t size,
     return SMOL_OK;
 }
 
-smol_status smol_body_read(struct job *job, const char *body, size_t size, char *scratch,
-                           const char **param, smol_error *error)
+/* Finds the model of that name, and takes its defaults. */
+static bool find_model(struct job *job, struct refusal *refusal)
+{
+    job->generator = smol_models_find(&job->server->models, job->model);
+    if (!job->generator) {
+        smol_refuse(refusal, 404, "model_not_found",
+                    "model: \"%.100s\" is not served: GET /v1/models lists the models", job->model);
+        smol_refusal_param(refusal, "model");
+        return false;
+    }
+    if (atomic_load(&job->generator->unreadable)) {
+        smol_refuse(refusal, 503, "model_unreadable",
+                    "the file of the model was damaged while it was in use: it must be replaced");
+        return false;
+    }
+    uint64_t seed = job->request.sampler.seed;
+    job->request.sampler = job->generator->sampler;
+    job->request.sampler.seed = seed;
+    return true;
+}
+
+/* Reads all members. After an error *param is the one at fault, or NULL. */
+static smol_status read_members(struct job *job, char *scratch, const char **param,
+                                smol_error *error)
 {
     const struct endpoint *endpoint = job->endpoint;
-    struct request_reader r = smol_request_reader(body, size, &job->request, job, scratch, error);
+    struct request_reader r =
+        smol_request_reader(job->body.text, job->body.size, &job->request, job, scratch, error);
     smol_status status = smol_request_members(&r, endpoint->members, endpoint->n_members);
     *param = r.field;
     if (!status && job->include_usage && !job->stream) {
@@ -139,4 +164,28 @@ smol_status smol_body_read(struct job *job, const char *body, size_t size, char 
         status = smol_fail(error, SMOL_ERROR_USAGE, "stream_options: only with stream");
     }
     return status ? status : endpoint->check(job, param, error);
+}
+
+bool smol_body_read(struct job *job, struct refusal *refusal)
+{
+    smol_error error;
+    const char *param = NULL;
+    bool found = false;
+    smol_buffer_add(&job->body, "", 1); /* so that it is never NULL; the size does not count it */
+    char *scratch = job->body.failed ? NULL : malloc(job->body.size);
+    job->body.size -= scratch != NULL;
+    smol_status status =
+        scratch ? find_name(job, scratch, &param, &error) : smol_fail_memory(&error, "a request");
+    if (!status)
+        found = find_model(job, refusal);
+    if (found)
+        status = read_members(job, scratch, &param, &error);
+    if (status) {
+        smol_refuse_error(refusal, &error);
+        smol_refusal_param(refusal, param);
+    }
+    free(scratch);
+    free(job->body.text);
+    job->body = (struct buffer){0};
+    return found && !status;
 }

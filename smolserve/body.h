@@ -36,15 +36,9 @@ smol_status smol_body_service_tier(struct request_reader *r);
  * false, 0, "", [] or {}. */
 smol_status smol_body_unsupported(struct request_reader *r);
 
-/* Finds the member `model` of a body, wherever it is, and sets job->model. After an error *param is
- * "model" if that member is at fault. */
-smol_status smol_body_find_model(struct job *job, const char *body, size_t size, char *scratch,
-                                 const char **param, smol_error *error);
-
-/* Reads a body into the job as its endpoint says, and checks it. After an error *param is the
- * member at fault, or NULL. */
-smol_status smol_body_read(struct job *job, const char *body, size_t size, char *scratch,
-                           const char **param, smol_error *error);
+/* Reads the job's body as its endpoint says, checks it, finds its model, and frees the body.
+ * Returns false and sets the refusal if that fails. */
+bool smol_body_read(struct job *job, struct refusal *refusal);
 
 /* --- conversations: chat.c, messages.c ------------------------------------------------------ */
 
@@ -66,6 +60,11 @@ smol_status smol_chat_prepare(struct job *job, smol_error *error);
 /* Reads a string, a list of strings, a list of token ids, or a list of such lists into the job's
  * prompts: the members `prompt` and `input`. */
 smol_status smol_prompts_set(struct request_reader *r);
+
+enum { MAX_TEXTS = 2048 }; /* in a request, as in OpenAI's requests for embeddings */
+
+/* Creates the next prompt of the job. Errors: USAGE (too many), MEMORY. */
+smol_status smol_prompts_add(struct request_reader *r, struct prompt **prompt);
 
 /* Reads a list of token ids: the member `tokens`. */
 smol_status smol_prompts_set_tokens(struct request_reader *r);

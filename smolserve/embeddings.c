@@ -6,8 +6,6 @@
 #include "smolserve/job.h"
 #include "smolserve/server.h"
 
-enum { EMBED_MAX_TEXTS = 2048 }; /* in a request, as for OpenAI */
-
 static smol_status set_encoding(struct request_reader *r)
 {
     static const char *const words[] = {"float", "base64", NULL};
@@ -34,7 +32,7 @@ static const struct request_member members[] = {
 
 static smol_status check_embeddings(struct job *job, const char **param, smol_error *error)
 {
-    return smol_prompts_check(job, "input", EMBED_MAX_TEXTS, param, error);
+    return smol_prompts_check(job, "input", MAX_TEXTS, param, error);
 }
 
 /* Puts the model's prompt before each text, then tokenizes. */

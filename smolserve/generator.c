@@ -42,7 +42,10 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     smol_sampler_params sampler = request->sampler;
     const struct prompt *prompt = &job->prompts[index / job->n];
     sampler.seed += index % job->n;
-    reply->turn = g->n_read + prompt->n;
+    if (g->cache)
+        reply->n_read =
+            smol_prefix_cache_count(g->cache, context.prefix_group, prompt->ids, prompt->n - 1);
+    reply->turn = g->n_read + prompt->n - reply->n_read;
     smol_status status = smol_context_create(g->model, &context, &reply->context, error);
     if (status)
         return status;
@@ -72,14 +75,15 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     return status;
 }
 
-/* Ends a job: frees what its replies hold, and lets it go. */
+/* Frees what the replies of a job hold, and lets it go: a whole answer is yet to be written. */
 static void end_job(struct generator *g, struct job *job, const struct refusal *refusal)
 {
     for (uint32_t i = 0; i < job->n_replies; i++)
         stop_reply(g, &job->replies[i]);
-    smol_metrics_ended(&g->server->metrics, job); /* before the client can ask for them */
-    smol_job_end(job, refusal);
-    smol_job_release(job);
+    if (refusal || job->stream)
+        smol_job_end(job, refusal);
+    else
+        smol_preparers_answer(&g->server->preparers, job);
 }
 
 static void fail_job(struct generator *g, struct job *job, const smol_error *error)
@@ -131,7 +135,7 @@ static struct job *take(struct generator *g, struct job **at)
     *at = job->next;
     if (!*at)
         g->waiting_end = at;
-    atomic_fetch_sub(&g->server->n_waiting, 1);
+    smol_job_stop_waiting(job);
     return job;
 }
 
@@ -312,32 +316,40 @@ static void insert(struct reply **turns, size_t n, struct reply *reply)
     turns[n] = reply;
 }
 
+/* Counts what a step has read of a prompt. */
+static void count_read(struct generator *g, struct reply *reply)
+{
+    size_t length = smol_context_length(reply->context);
+    if (reply->result.n_prompt > 0 || length <= reply->n_read)
+        return;
+    g->n_read += length - reply->n_read;
+    reply->n_read = length;
+}
+
 /* Steps all replies. Prompts are read in the order of their turns. A turn is what has been read
- * when the reply begins plus the length of its prompt, so that a short prompt does not wait for
- * long ones before it, and a long one waits for at most as many tokens of later ones as it has
- * itself. */
+ * when the reply begins plus what has to be read of its prompt, so that a short prompt does not
+ * wait for long ones before it, and a long one waits for at most as many tokens of later ones as it
+ * has itself. */
 static void step(struct generator *g)
 {
-    enum { STEP_TOKENS = 128 };
     struct reply *turns[SERVE_MAX_SEQUENCES];
     smol_generation *generations[SERVE_MAX_SEQUENCES];
     size_t n = 0, bytes = 0;
-    bool reads = false;
     for (size_t i = 0; i < g->n_running; i++)
         for (uint32_t j = 0; j < g->running[i]->n_replies; j++) {
             struct reply *reply = &g->running[i]->replies[j];
             if (!reply->generation)
                 continue;
             bytes += smol_context_get_info(reply->context).kv_bytes;
-            reads |= reply->result.n_prompt == 0;
             insert(turns, n++, reply);
         }
     atomic_store(&g->kv_bytes, bytes);
-    g->n_read += reads ? STEP_TOKENS : 0;
     for (size_t i = 0; i < n; i++)
         generations[i] = turns[i]->generation;
     if (n > 0)
         smol_generation_step(generations, n);
+    for (size_t i = 0; i < n; i++)
+        count_read(g, turns[i]);
 }
 
 static void *run(void *argument)

@@ -55,7 +55,7 @@ struct generator {
     struct job **running;
     size_t n_running;
     struct embedding embedding; /* in progress, or zeros */
-    uint64_t n_read;            /* tokens of prompts read so far: an upper bound, see step */
+    uint64_t n_read;            /* tokens of prompts read so far, see step */
     unsigned *used;             /* sequences in use by each client */
     uint64_t *embedded;         /* number of the last embedding of each client, 0: none yet */
     uint64_t n_embedded;

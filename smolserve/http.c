@@ -13,7 +13,6 @@
 #include "cli/clock.h"
 #include "cli/standard.h"
 #include "smolserve/access.h"
-#include "smolserve/body.h"
 #include "smolserve/completion.h"
 #include "smolserve/job.h"
 
@@ -93,6 +92,18 @@ static enum MHD_Result queue(struct exchange *e, unsigned http, const char *type
     return result;
 }
 
+/* Queues a text, which it frees. */
+static enum MHD_Result queue_text(struct exchange *e, unsigned http, const char *type,
+                                  struct buffer *text)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(text->size, text->text, MHD_RESPMEM_MUST_FREE);
+    if (!response)
+        free(text->text);
+    *text = (struct buffer){0};
+    return queue(e, http, type, response);
+}
+
 /* Queues what was held. */
 static enum MHD_Result queue_held(struct exchange *e, unsigned http, const char *type,
                                   struct held_output *held)
@@ -100,8 +111,7 @@ static enum MHD_Result queue_held(struct exchange *e, unsigned http, const char 
     struct buffer text;
     if (smol_held_take(held, &text, NULL))
         return MHD_NO; /* out of memory: the connection is closed */
-    return queue(e, http, type,
-                 MHD_create_response_from_buffer(text.size, text.text, MHD_RESPMEM_MUST_FREE));
+    return queue_text(e, http, type, &text);
 }
 
 static enum MHD_Result queue_refusal(struct exchange *e, const struct refusal *refusal)
@@ -130,17 +140,6 @@ static enum MHD_Result queue_page(struct exchange *e)
         return queue_held(e, http, e->page->type, &held);
     smol_held_drop(&held);
     return queue_refusal(e, &e->refusal);
-}
-
-static enum MHD_Result queue_whole(struct exchange *e)
-{
-    struct held_output held;
-    if (smol_held_start(&held, NULL))
-        return MHD_NO;
-    struct json_out json = {.file = held.file};
-    e->endpoint->write(e->job, &json);
-    fputc('\n', held.file);
-    return queue_held(e, 200, "application/json", &held);
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */
@@ -234,7 +233,7 @@ static enum MHD_Result answer_job(struct exchange *e)
     if (ended && job->refusal.http)
         return queue_refusal(e, &job->refusal);
     if (!job->stream)
-        return queue_whole(e);
+        return queue_text(e, 200, "application/json", &job->answer);
     pthread_mutex_lock(&job->lock);
     job->news = true; /* for the first event */
     pthread_mutex_unlock(&job->lock);
@@ -243,86 +242,17 @@ static enum MHD_Result answer_job(struct exchange *e)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* Finds the model that the body names, and its defaults. Returns false and sets the refusal if
- * there is none. */
-static bool find_model(struct exchange *e, struct job *job, char *scratch)
-{
-    smol_error error;
-    const char *param = NULL;
-    if (smol_body_find_model(job, e->body.text, e->body.size, scratch, &param, &error)) {
-        smol_refuse_error(&e->refusal, &error);
-        smol_refusal_param(&e->refusal, param);
-        return false;
-    }
-    smol_refusal_param(&e->refusal, "model");
-    job->generator = smol_models_find(&e->server->models, job->model);
-    if (!job->generator) {
-        smol_refuse(&e->refusal, 404, "model_not_found",
-                    "model: \"%.100s\" is not served: GET /v1/models lists the models", job->model);
-        return false;
-    }
-    smol_refusal_param(&e->refusal, NULL);
-    if (atomic_load(&job->generator->unreadable)) {
-        smol_refuse(&e->refusal, 503, "model_unreadable",
-                    "the file of the model was damaged while it was in use: it must be replaced");
-        return false;
-    }
-    uint64_t seed = job->request.sampler.seed;
-    job->request.sampler = job->generator->sampler;
-    job->request.sampler.seed = seed;
-    return true;
-}
-
-/* Reads the body. Returns false and sets the refusal if that fails. */
-static bool read_body(struct exchange *e, struct job *job)
-{
-    smol_error error = {0};
-    const char *param = NULL;
-    smol_buffer_add(&e->body, "", 1); /* so that it is never NULL; the size does not count it */
-    char *scratch = e->body.failed ? NULL : malloc(e->body.size);
-    if (!scratch) {
-        smol_fail_memory(&error, "a request");
-        smol_refuse_error(&e->refusal, &error);
-        return false;
-    }
-    e->body.size--;
-    if (find_model(e, job, scratch) &&
-        smol_body_read(job, e->body.text, e->body.size, scratch, &param, &error)) {
-        smol_refuse_error(&e->refusal, &error);
-        smol_refusal_param(&e->refusal, param);
-    }
-    free(scratch);
-    free(e->body.text);
-    e->body = (struct buffer){0};
-    return e->refusal.http == 0;
-}
-
-/* Returns how many sequences of the job's model are free for it. */
-static unsigned count_free(const struct server *server, const struct job *job)
-{
-    unsigned n_used = atomic_load(&job->generator->n_sequences);
-    return job->endpoint->work == WORK_GENERATE ? server->settings->n_sequences - n_used : 0;
-}
-
-/* Counts the job among those that wait, and those of its key, unless there are too many. Jobs that
- * free sequences will take do not count. */
+/* Counts the job among those of its key, unless there are too many. */
 static bool admit(struct exchange *e, struct job *job)
 {
-    struct server *server = e->server;
-    if (e->client) {
-        struct key *key = &server->keys.items[e->client - 1];
-        job->client = e->client; /* from now on, the end of the job ends the count */
-        if (atomic_fetch_add(&key->n_jobs, 1) >= key->limit && key->limit) {
-            smol_refuse(&e->refusal, 429, "rate_limit_exceeded",
-                        "this key may have %u requests at a time: try again later", key->limit);
-            return false;
-        }
-    }
-    unsigned most = server->settings->n_queued + count_free(server, job);
-    if (atomic_fetch_add(&server->n_waiting, 1) < most)
+    if (!e->client)
         return true;
-    atomic_fetch_sub(&server->n_waiting, 1);
-    smol_refuse(&e->refusal, 429, "queue_full", "too many requests are waiting: try again later");
+    struct key *key = &e->server->keys.items[e->client - 1];
+    job->client = e->client; /* from now on, the end of the job ends the count */
+    if (atomic_fetch_add(&key->n_jobs, 1) < key->limit || !key->limit)
+        return true;
+    smol_refuse(&e->refusal, 429, "rate_limit_exceeded",
+                "this key may have %u requests at a time: try again later", key->limit);
     return false;
 }
 
@@ -343,13 +273,15 @@ static enum MHD_Result start_job(struct exchange *e)
     struct job *job = smol_job_new(e->server, e->endpoint);
     if (!job)
         return MHD_NO;
-    if (refuse_state(e) || !read_body(e, job) || !admit(e, job)) {
+    if (refuse_state(e) || !admit(e, job)) {
         smol_job_release(job);
         return queue_refusal(e, &e->refusal);
     }
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(e->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     e->job = job;
+    job->body = e->body;
+    e->body = (struct buffer){0};
     job->connection = e->connection;
     job->fd = info ? info->connect_fd : -1;
     job->suspended = true;

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "cli/clock.h"
+#include "cli/standard.h"
 #include "smolserve/generator.h"
 #include "smolserve/server.h"
 
@@ -49,15 +50,14 @@ struct job *smol_job_new(struct server *server, const struct endpoint *endpoint)
     return job;
 }
 
-bool smol_job_add_prompts(struct job *job, size_t n)
+struct prompt *smol_job_add_prompt(struct job *job)
 {
-    struct prompt *prompts = realloc(job->prompts, (job->n_prompts + n) * sizeof *prompts);
+    struct prompt *prompts = realloc(job->prompts, (job->n_prompts + 1) * sizeof *prompts);
     if (!prompts)
-        return false;
+        return NULL;
     job->prompts = prompts;
-    memset(prompts + job->n_prompts, 0, n * sizeof *prompts);
-    job->n_prompts += n;
-    return true;
+    prompts[job->n_prompts] = (struct prompt){0};
+    return &prompts[job->n_prompts++];
 }
 
 size_t smol_job_count(const struct job *job)
@@ -113,6 +113,8 @@ void smol_job_release(struct job *job)
         smol_free(job->prompts[i].ids);
     }
     free(job->prompts);
+    free(job->body.text);
+    free(job->answer.text);
     free(job->states);
     free(job->prompt_name);
     free(job->query);
@@ -148,16 +150,36 @@ void smol_job_wake(struct job *job)
     pthread_mutex_unlock(&job->lock);
 }
 
+smol_status smol_job_write(struct job *job, smol_error *error)
+{
+    struct held_output held;
+    smol_status status = smol_held_start(&held, error);
+    if (status)
+        return status;
+    struct json_out json = {.file = held.file};
+    job->endpoint->write(job, &json);
+    fputc('\n', held.file);
+    return smol_held_take(&held, &job->answer, error);
+}
+
+void smol_job_stop_waiting(struct job *job)
+{
+    if (job->waits)
+        atomic_fetch_sub(&job->server->n_waiting, 1);
+    job->waits = false;
+}
+
 void smol_job_end(struct job *job, const struct refusal *refusal)
 {
+    smol_job_stop_waiting(job);
+    smol_metrics_ended(&job->server->metrics, job); /* before the client can ask for them */
     pthread_mutex_lock(&job->lock);
-    if (!job->ended) {
-        job->ended = true;
-        if (refusal)
-            job->refusal = *refusal;
-        wake(job);
-    }
+    job->ended = true;
+    if (refusal)
+        job->refusal = *refusal;
+    wake(job);
     pthread_mutex_unlock(&job->lock);
+    smol_job_release(job);
 }
 
 /* Returns whether the client has closed the connection. A suspended one is not watched by the HTTP

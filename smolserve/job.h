@@ -1,5 +1,6 @@
-/* A job: a request while it is answered. The HTTP thread reads it, a preparer turns it into tokens,
- * the model's generator generates, and the HTTP thread sends what has been generated so far. */
+/* A job: a request while it is answered. The HTTP thread receives it, a preparer reads it and turns
+ * it into tokens, and the model's generator generates. A preparer writes the answer, unless it is
+ * streamed: then the HTTP thread sends what has been generated so far. */
 #ifndef SMOL_SMOLSERVE_JOB_H
 #define SMOL_SMOLSERVE_JOB_H
 
@@ -26,6 +27,7 @@ struct reply {
     smol_generation *generation;
     smol_tool_reader *reader; /* of calls, or NULL: all is text */
     uint64_t turn;            /* of its prompt, see step in generator.c */
+    size_t n_read;            /* tokens of its prompt that were known, or have been read */
     /* guarded by the job's lock */
     struct buffer text, logprobs; /* not sent yet; UTF-8, struct ranked */
     struct calls calls;           /* not sent yet */
@@ -34,15 +36,15 @@ struct reply {
     bool ended;
     bool failed;            /* memory has run out */
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
-    /* the HTTP thread's */
+    /* of the thread that writes the answer */
     bool began, finish_sent;
     struct calls news; /* taken from `calls`, to be sent next */
     size_t n_calls;    /* begun */
-    /* what an endpoint repeats of what it has sent: text, and calls, of which n_before began before
-     * the text did, and n_ended have ended */
+    /* what an endpoint repeats of what it has sent: text, and calls; n_ended of these items have
+     * ended */
     struct buffer sent;
     struct calls sent_calls;
-    size_t n_before, n_ended;
+    size_t n_ended;
     bool text_began;
     size_t text_offset; /* of the next token, in characters */
 };
@@ -74,8 +76,9 @@ struct endpoint {
     smol_status (*check)(struct job *job, const char **param, smol_error *error);
     /* Makes token ids of it. Runs on a preparer's thread. */
     smol_status (*prepare)(struct job *job, smol_error *error);
-    /* Writes the whole answer, or as an event what is new of a reply. Run on the HTTP thread. */
+    /* Writes the whole answer. Runs on a preparer's thread. */
     void (*write)(struct job *job, struct json_out *json);
+    /* The parts of a stream, written by the HTTP thread: as an event what is new of a reply. */
     void (*write_event)(struct job *job, FILE *out, uint32_t index, const struct buffer *text,
                         const struct buffer *logprobs, bool ended);
     void (*write_end)(struct job *job, FILE *out); /* of a stream without error */
@@ -87,8 +90,9 @@ struct job {
     atomic_uint references;
     struct server *server;
     const struct endpoint *endpoint;
-    struct job *next; /* of a list */
-    /* the request */
+    struct job *next;   /* of a list */
+    struct buffer body; /* as it has arrived, until it is read */
+    /* the request, which a preparer reads */
     struct request request;
     struct prompt *prompts; /* (n_prompts) */
     size_t n_prompts;
@@ -102,13 +106,13 @@ struct job {
     size_t top_n;        /* results of a reranking, 0: all */
     bool return_texts;   /* a reranking repeats the texts */
     bool logprobs_given; /* the member `logprobs` of a chat is true */
+    bool waits;          /* it counts in server->n_waiting */
     size_t client;       /* index of the key, 0: none */
     char id[48];
     time_t created;
     double arrived, started, first_token, deadline; /* clock_seconds */
-    /* set by the preparer */
-    struct generator *generator;            /* held */
-    struct compiled_constraint *constraint; /* or NULL */
+    struct generator *generator;                    /* held */
+    struct compiled_constraint *constraint;         /* or NULL */
     /* the answer */
     struct reply *replies; /* (n_replies): `n` for each prompt */
     uint32_t n_replies;
@@ -117,6 +121,7 @@ struct job {
     char *tools;                       /* JSON text of a list, likewise */
     float *states;                     /* embeddings (n_prompts, embedding_size) */
     struct ranked_text *ranking;       /* (n_prompts), of a reranking */
+    struct buffer answer;              /* JSON, unless it is streamed or refused */
     atomic_bool gone;                  /* nobody waits for the answer any more */
     pthread_mutex_t lock;              /* guards the following members */
     struct MHD_Connection *connection; /* or NULL */
@@ -128,8 +133,8 @@ struct job {
 /* Creates a job with one reference. NULL: out of memory. */
 struct job *smol_job_new(struct server *server, const struct endpoint *endpoint);
 
-/* Creates n more prompts, empty ones. Returns false if memory runs out. */
-bool smol_job_add_prompts(struct job *job, size_t n);
+/* Creates one more prompt, an empty one. NULL: out of memory. */
+struct prompt *smol_job_add_prompt(struct job *job);
 
 /* Returns the number of tokens of all prompts. */
 size_t smol_job_count(const struct job *job);
@@ -147,7 +152,13 @@ void smol_job_release(struct job *job);
 /* Lets the HTTP thread continue with the job: there is something to send. */
 void smol_job_wake(struct job *job);
 
-/* Ends the job, with a refusal or NULL, and wakes the HTTP thread. Does nothing if it has ended. */
+/* Writes the whole answer. Errors: MEMORY. */
+smol_status smol_job_write(struct job *job, smol_error *error);
+
+/* Counts the job no longer among those that wait. */
+void smol_job_stop_waiting(struct job *job);
+
+/* Ends the job, with a refusal or NULL, wakes the HTTP thread, and releases the reference. */
 void smol_job_end(struct job *job, const struct refusal *refusal);
 
 /* Returns whether the job must end early, and why: its client has closed the connection, or its

@@ -376,7 +376,8 @@ smol_status smol_chat_set_items(struct request_reader *r)
 smol_status smol_chat_prepare(struct job *job, smol_error *error)
 {
     struct tm now;
-    if (!smol_job_add_prompts(job, 1))
+    struct prompt *prompt = smol_job_add_prompt(job);
+    if (!prompt)
         return smol_fail_memory(error, "a request");
     time_t seconds = time(NULL);
     localtime_r(&seconds, &now);
@@ -386,8 +387,8 @@ smol_status smol_chat_prepare(struct job *job, smol_error *error)
                                    .documents_json = job->request.documents,
                                    .variables_json = job->request.variables,
                                    .now = &now};
-    smol_status status = smol_prompt_messages(job->generator->model, chat, &job->prompts[0].ids,
-                                              &job->prompts[0].n, error);
+    smol_status status =
+        smol_prompt_messages(job->generator->model, chat, &prompt->ids, &prompt->n, error);
     if (!status)
         status = smol_request_constrain_calls(&job->request, job->generator->model, error);
     return status;

@@ -1,7 +1,39 @@
 /* Preparers, see prepare.h. */
 #include "smolserve/prepare.h"
 
+#include "smolserve/body.h"
 #include "smolserve/server.h"
+
+/* Returns how many sequences of the job's model are free for it. */
+static unsigned count_free(const struct job *job)
+{
+    unsigned n_used = atomic_load(&job->generator->n_sequences);
+    return job->endpoint->work == WORK_GENERATE ? job->server->settings->n_sequences - n_used : 0;
+}
+
+/* Counts the job among those that wait, unless there are too many. Jobs that free sequences will
+ * take do not count. */
+static bool admit(struct job *job, struct refusal *refusal)
+{
+    unsigned most = job->server->settings->n_queued + count_free(job);
+    job->waits = true;
+    if (atomic_fetch_add(&job->server->n_waiting, 1) < most)
+        return true;
+    smol_job_stop_waiting(job);
+    smol_refuse(refusal, 429, "queue_full", "too many requests are waiting: try again later");
+    return false;
+}
+
+/* Reads the request. Returns false if the job ends by that. */
+static bool receive(struct job *job)
+{
+    struct refusal refusal;
+    bool goes_on =
+        !smol_job_is_over(job, &refusal) && smol_body_read(job, &refusal) && admit(job, &refusal);
+    if (!goes_on)
+        smol_job_end(job, &refusal);
+    return goes_on;
+}
 
 /* Checks that the prompts fit. */
 static smol_status check_length(const struct job *job, smol_error *error)
@@ -62,17 +94,8 @@ static struct job *take(struct preparers *p, struct job_queue *queue)
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
-static void end_job(struct preparers *p, struct job *job, const struct refusal *refusal)
-{
-    atomic_fetch_sub(&p->server->n_waiting, 1);
-    smol_metrics_ended(&p->server->metrics, job);
-    smol_job_end(job, refusal);
-    smol_job_release(job);
-}
-
 /* Runs a step of a job, unless its time is over. Returns false if the job ends by that. */
-static bool advance(struct preparers *p, struct job *job,
-                    smol_status step(struct job *job, smol_error *error))
+static bool advance(struct job *job, smol_status step(struct job *job, smol_error *error))
 {
     smol_error error;
     struct refusal refusal;
@@ -85,8 +108,14 @@ static bool advance(struct preparers *p, struct job *job,
         ends = true;
     }
     if (ends)
-        end_job(p, job, &refusal);
+        smol_job_end(job, &refusal);
     return !ends;
+}
+
+static void answer(struct job *job)
+{
+    if (advance(job, smol_job_write))
+        smol_job_end(job, NULL);
 }
 
 static void *make_tokens(void *argument)
@@ -95,12 +124,12 @@ static void *make_tokens(void *argument)
     struct job *job;
     while ((job = take(p, &p->arrived))) {
         const struct wanted_constraint *format = &job->request.format;
-        if (!advance(p, job, prepare))
+        if (!receive(job) || !advance(job, prepare))
             continue;
         if (format->text)
             job->constraint = smol_constraints_find(&job->generator->constraints, format);
         if (job->endpoint->work == WORK_TOKENS)
-            end_job(p, job, NULL);
+            answer(job);
         else if (format->text && !job->constraint)
             add(p, &p->unconstrained, job);
         else
@@ -120,8 +149,17 @@ static void *compile_constraints(void *argument)
     struct preparers *p = argument;
     struct job *job;
     while ((job = take(p, &p->unconstrained)))
-        if (advance(p, job, constrain))
+        if (advance(job, constrain))
             smol_generator_submit(job->generator, job);
+    return NULL;
+}
+
+static void *write_answers(void *argument)
+{
+    struct preparers *p = argument;
+    struct job *job;
+    while ((job = take(p, &p->computed)))
+        answer(job);
     return NULL;
 }
 
@@ -131,16 +169,25 @@ smol_status smol_preparers_start(struct preparers *p, struct server *server, smo
     pthread_mutex_init(&p->lock, NULL);
     open_queue(&p->arrived);
     open_queue(&p->unconstrained);
-    for (; p->n < N_PREPARERS; p->n++)
-        if (pthread_create(&p->threads[p->n], NULL, p->n == 0 ? compile_constraints : make_tokens,
-                           p))
+    open_queue(&p->computed);
+    for (; p->n < N_PREPARERS; p->n++) {
+        void *(*run)(void *) = p->n == 0   ? compile_constraints
+                               : p->n == 1 ? write_answers
+                                           : make_tokens;
+        if (pthread_create(&p->threads[p->n], NULL, run, p))
             return smol_fail_memory(error, "a thread");
+    }
     return SMOL_OK;
 }
 
 void smol_preparers_submit(struct preparers *p, struct job *job)
 {
     add(p, &p->arrived, job);
+}
+
+void smol_preparers_answer(struct preparers *p, struct job *job)
+{
+    add(p, &p->computed, job);
 }
 
 void smol_preparers_stop(struct preparers *p)
@@ -151,10 +198,12 @@ void smol_preparers_stop(struct preparers *p)
     p->stopping = true;
     pthread_cond_broadcast(&p->arrived.work);
     pthread_cond_broadcast(&p->unconstrained.work);
+    pthread_cond_broadcast(&p->computed.work);
     pthread_mutex_unlock(&p->lock);
     for (size_t i = 0; i < p->n; i++)
         pthread_join(p->threads[i], NULL);
     pthread_cond_destroy(&p->arrived.work);
     pthread_cond_destroy(&p->unconstrained.work);
+    pthread_cond_destroy(&p->computed.work);
     pthread_mutex_destroy(&p->lock);
 }

@@ -1,6 +1,6 @@
-/* Preparers: threads that make tokens of requests and compile constraints, which may take long, so
- * that neither the HTTP thread nor a generator has to. Constraints have a thread of their own:
- * requests without one never wait for one. */
+/* Preparers: threads that read requests, make tokens, compile constraints and write answers, which
+ * may take long, so that neither the HTTP thread nor a generator has to. Constraints have a thread
+ * of their own: requests without one never wait for one. So have answers. */
 #ifndef SMOL_SMOLSERVE_PREPARE_H
 #define SMOL_SMOLSERVE_PREPARE_H
 
@@ -8,7 +8,8 @@
 
 #include "smolserve/job.h"
 
-enum { N_PREPARERS = 3 }; /* the first compiles constraints, the others make tokens */
+/* The first compiles constraints, the second writes answers, the others read and make tokens. */
+enum { N_PREPARERS = 4 };
 
 struct job_queue {
     struct job *first, **end;
@@ -20,7 +21,7 @@ struct preparers {
     pthread_t threads[N_PREPARERS];
     size_t n;
     pthread_mutex_t lock; /* guards the following members */
-    struct job_queue arrived, unconstrained;
+    struct job_queue arrived, unconstrained, computed;
     bool stopping;
 };
 
@@ -30,6 +31,9 @@ smol_status smol_preparers_start(struct preparers *preparers, struct server *ser
 
 /* Hands over a job, with a reference to it. Its generator gets it next. */
 void smol_preparers_submit(struct preparers *preparers, struct job *job);
+
+/* Hands over a job whose whole answer is to be written, with a reference to it. */
+void smol_preparers_answer(struct preparers *preparers, struct job *job);
 
 /* Ends the threads. No job may be left. */
 void smol_preparers_stop(struct preparers *preparers);

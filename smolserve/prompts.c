@@ -33,19 +33,29 @@ static smol_status read_ids(struct request_reader *r, struct prompt *prompt)
     return status;
 }
 
+smol_status smol_prompts_add(struct request_reader *r, struct prompt **prompt)
+{
+    struct job *job = smol_body_job(r);
+    if (job->n_prompts == MAX_TEXTS)
+        return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: more than %d texts", r->field,
+                         MAX_TEXTS);
+    *prompt = smol_job_add_prompt(job);
+    return *prompt ? SMOL_OK : smol_fail_memory(r->json.error, "a request");
+}
+
 /* Reads an element of a list: a string, or a list of ids. */
 static smol_status read_prompt(struct request_reader *r)
 {
-    struct job *job = smol_body_job(r);
+    struct prompt *prompt;
     bool more;
-    if (!smol_job_add_prompts(job, 1))
-        return smol_fail_memory(r->json.error, "a request");
-    struct prompt *prompt = &job->prompts[job->n_prompts - 1];
+    smol_status status = smol_prompts_add(r, &prompt);
+    if (status)
+        return status;
     if (smol_json_peek(&r->json) == '"')
         return smol_member_text(r, &prompt->text, &prompt->size);
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a string, or a list of strings or of token ids");
-    smol_status status = smol_json_begin(&r->json, '[', &more);
+    status = smol_json_begin(&r->json, '[', &more);
     if (!status && !more)
         return smol_member_fail(r, "a list of token ids is empty");
     return status ? status : read_ids(r, prompt);
@@ -70,13 +80,14 @@ smol_status smol_prompts_set(struct request_reader *r)
 
 smol_status smol_prompts_set_tokens(struct request_reader *r)
 {
+    struct prompt *prompt;
     bool more;
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a list of token ids");
-    if (!smol_job_add_prompts(smol_body_job(r), 1))
-        return smol_fail_memory(r->json.error, "a request");
-    smol_status status = smol_json_begin(&r->json, '[', &more);
-    return status || !more ? status : read_ids(r, &smol_body_job(r)->prompts[0]);
+    smol_status status = smol_prompts_add(r, &prompt);
+    if (!status)
+        status = smol_json_begin(&r->json, '[', &more);
+    return status || !more ? status : read_ids(r, prompt);
 }
 
 smol_status smol_prompts_check(const struct job *job, const char *name, size_t most,

@@ -7,8 +7,6 @@
 #include "smolserve/job.h"
 #include "smolserve/server.h"
 
-enum { RERANK_MAX_TEXTS = 2048 }; /* in a request */
-
 static smol_status set_query(struct request_reader *r)
 {
     struct job *job = smol_body_job(r);
@@ -52,10 +50,10 @@ static smol_status read_object(struct request_reader *r, struct prompt *prompt)
 
 static smol_status read_document(struct request_reader *r)
 {
-    struct job *job = smol_body_job(r);
-    if (!smol_job_add_prompts(job, 1))
-        return smol_fail_memory(r->json.error, "a request");
-    struct prompt *prompt = &job->prompts[job->n_prompts - 1];
+    struct prompt *prompt;
+    smol_status status = smol_prompts_add(r, &prompt);
+    if (status)
+        return status;
     int next = smol_json_peek(&r->json);
     if (next != '"' && next != '{')
         return smol_member_fail(r, "expected strings, or objects with a text");
@@ -90,7 +88,7 @@ static smol_status check_rerank(struct job *job, const char **param, smol_error 
         *param = "query";
         return smol_fail(error, SMOL_ERROR_USAGE, "query: missing");
     }
-    smol_status status = smol_prompts_check(job, "documents", RERANK_MAX_TEXTS, param, error);
+    smol_status status = smol_prompts_check(job, "documents", MAX_TEXTS, param, error);
     if (status || job->generator->info.is_reranker)
         return status;
     *param = "model";

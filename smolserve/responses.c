@@ -41,12 +41,15 @@ static smol_status set_instructions(struct request_reader *r)
 /* Reads {"format": FORMAT}, in which the members of a JSON schema are those of FORMAT itself. */
 static smol_status set_text(struct request_reader *r)
 {
+    static const char *const names[] = {"format", NULL};
     bool found = false;
     struct json_reader at = r->json;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_seek(&at, r->scratch, "format", &found);
-    if (!status && found) {
+    smol_status status = smol_member_only(r, at, names);
+    if (!status)
+        status = smol_member_seek(&at, r->scratch, "format", &found);
+    if (!status && found && !smol_json_word(&at, "null")) {
         struct request_reader inner = *r;
         inner.json = at;
         status = smol_set_flat_format(&inner);
@@ -161,27 +164,38 @@ static void write_call_id(const struct job *job, struct json_out *json, const ch
     smol_json_member_text(json, key, id);
 }
 
-/* `text` NULL: nothing has been generated yet. */
-static void write_message(struct job *job, struct json_out *json, const struct buffer *text)
+/* Items: a message, if there is text, then calls. */
+static size_t count_items(const struct reply *reply)
+{
+    return reply->text_began + reply->sent_calls.n;
+}
+
+static const char *status_of_item(const struct job *job, size_t i)
+{
+    return i + 1 < count_items(&job->replies[0]) ? "completed" : status_of(job);
+}
+
+static void write_message(struct job *job, struct json_out *json, bool ended)
 {
     smol_json_open(json, '{');
     smol_json_member_text(json, "type", "message");
     write_message_id(job, json, "id");
-    smol_json_member_text(json, "status", text ? status_of(job) : "in_progress");
+    smol_json_member_text(json, "status", ended ? status_of_item(job, 0) : "in_progress");
     smol_json_member_text(json, "role", "assistant");
     smol_json_key(json, "content");
     smol_json_open(json, '[');
-    if (text)
-        write_part(json, text);
+    if (ended)
+        write_part(json, &job->replies[0].sent);
     smol_json_close(json, ']');
     smol_json_close(json, '}');
 }
 
-/* Writes call i of those that were sent. `status` NULL: it begins. */
-static void write_call(struct job *job, struct json_out *json, size_t i, const char *status)
+/* Writes call i of those that were sent. */
+static void write_call(struct job *job, struct json_out *json, size_t i, bool ended)
 {
-    const struct calls *calls = &job->replies[0].sent_calls;
-    const struct buffer none = {0}, *arguments = status ? &calls->items[i].arguments : &none;
+    const struct reply *reply = &job->replies[0];
+    const struct calls *calls = &reply->sent_calls;
+    const struct buffer none = {0}, *arguments = ended ? &calls->items[i].arguments : &none;
     char id[CALL_ID_SIZE];
     smol_call_id(smol_completion_call_seed(job, 0), i, id);
     smol_json_open(json, '{');
@@ -192,20 +206,19 @@ static void write_call(struct job *job, struct json_out *json, size_t i, const c
     smol_json_text(json, calls->items[i].name.text, calls->items[i].name.size);
     smol_json_key(json, "arguments");
     smol_json_text(json, arguments->text, arguments->size);
-    smol_json_member_text(json, "status", status ? status : "in_progress");
+    smol_json_member_text(json, "status",
+                          ended ? status_of_item(job, i + reply->text_began) : "in_progress");
     smol_json_close(json, '}');
 }
 
-/* Writes all items, in the order in which they began. */
-static void write_output(struct job *job, struct json_out *json)
+/* Writes item i, which begins or has ended. */
+static void write_item(struct job *job, struct json_out *json, size_t i, bool ended)
 {
     const struct reply *reply = &job->replies[0];
-    for (size_t i = 0; i <= reply->sent_calls.n; i++) {
-        if (reply->text_began && i == reply->n_before)
-            write_message(job, json, &reply->sent);
-        if (i < reply->sent_calls.n)
-            write_call(job, json, i, i + 1 < reply->sent_calls.n ? "completed" : status_of(job));
-    }
+    if (reply->text_began && i == 0)
+        write_message(job, json, ended);
+    else
+        write_call(job, json, i - reply->text_began, ended);
 }
 
 static void write_usage(struct job *job, struct json_out *json)
@@ -289,8 +302,8 @@ static void write_object(struct job *job, struct json_out *json, bool ended)
     write_request(job, json);
     smol_json_key(json, "output");
     smol_json_open(json, '[');
-    if (ended)
-        write_output(job, json);
+    for (size_t i = 0; ended && i < count_items(&job->replies[0]); i++)
+        write_item(job, json, i, true);
     smol_json_close(json, ']');
     if (ended)
         write_usage(job, json);
@@ -341,7 +354,7 @@ static struct event begin_part_event(struct job *job, FILE *out, const char *typ
 {
     struct event event = begin_event(job, out, type);
     write_message_id(job, &event.json, "item_id");
-    smol_json_member_whole(&event.json, "output_index", job->replies[0].n_before);
+    smol_json_member_whole(&event.json, "output_index", 0);
     smol_json_member_whole(&event.json, "content_index", 0);
     return event;
 }
@@ -365,73 +378,52 @@ static void write_text_event(struct job *job, FILE *out, const char *type, const
     end_event(&event);
 }
 
-/* Tells that the message begins, or has ended. */
-static void write_message_event(struct job *job, FILE *out, const char *type,
-                                const struct buffer *text)
-{
-    struct event event = begin_event(job, out, type);
-    smol_json_member_whole(&event.json, "output_index", job->replies[0].n_before);
-    smol_json_key(&event.json, "item");
-    write_message(job, &event.json, text);
-    end_event(&event);
-}
-
-static void begin_message(struct job *job, FILE *out)
-{
-    struct reply *reply = &job->replies[0];
-    const struct buffer none = {0};
-    reply->text_began = true;
-    reply->n_before = reply->sent_calls.n;
-    write_message_event(job, out, "response.output_item.added", NULL);
-    write_part_event(job, out, "response.content_part.added", &none);
-}
-
-static void end_message(struct job *job, FILE *out)
-{
-    const struct buffer *text = &job->replies[0].sent;
-    write_text_event(job, out, "response.output_text.done", "text", text);
-    write_part_event(job, out, "response.content_part.done", text);
-    write_message_event(job, out, "response.output_item.done", text);
-}
-
-static size_t index_of_call(const struct reply *reply, size_t i)
-{
-    return i + (reply->text_began && i >= reply->n_before);
-}
-
-/* Tells that call i begins, or has ended. */
-static void write_call_event(struct job *job, FILE *out, const char *type, size_t i,
-                             const char *status)
-{
-    struct event event = begin_event(job, out, type);
-    smol_json_member_whole(&event.json, "output_index", index_of_call(&job->replies[0], i));
-    smol_json_key(&event.json, "item");
-    write_call(job, &event.json, i, status);
-    end_event(&event);
-}
-
 static void write_arguments_event(struct job *job, FILE *out, const char *type, const char *key,
                                   size_t i, const struct buffer *arguments)
 {
     struct event event = begin_event(job, out, type);
     write_call_id(job, &event.json, "item_id", i);
-    smol_json_member_whole(&event.json, "output_index", index_of_call(&job->replies[0], i));
+    smol_json_member_whole(&event.json, "output_index", i + job->replies[0].text_began);
     smol_json_key(&event.json, key);
     smol_json_text(&event.json, arguments->text, arguments->size);
     end_event(&event);
 }
 
-/* Ends the call that is being sent, if there is one. */
-static void end_call(struct job *job, FILE *out, const char *status)
+/* Tells that item i begins, or has ended. */
+static void write_item_event(struct job *job, FILE *out, size_t i, bool ended)
+{
+    struct event event =
+        begin_event(job, out, ended ? "response.output_item.done" : "response.output_item.added");
+    smol_json_member_whole(&event.json, "output_index", i);
+    smol_json_key(&event.json, "item");
+    write_item(job, &event.json, i, ended);
+    end_event(&event);
+}
+
+/* Ends the items before item n. */
+static void end_items(struct job *job, FILE *out, size_t n)
 {
     struct reply *reply = &job->replies[0];
-    size_t i = reply->n_ended;
-    if (i == reply->sent_calls.n)
-        return;
-    write_arguments_event(job, out, "response.function_call_arguments.done", "arguments", i,
-                          &reply->sent_calls.items[i].arguments);
-    write_call_event(job, out, "response.output_item.done", i, status);
-    reply->n_ended++;
+    for (size_t i = reply->n_ended; i < n; i++) {
+        if (reply->text_began && i == 0) {
+            write_text_event(job, out, "response.output_text.done", "text", &reply->sent);
+            write_part_event(job, out, "response.content_part.done", &reply->sent);
+        } else {
+            size_t call = i - reply->text_began;
+            write_arguments_event(job, out, "response.function_call_arguments.done", "arguments",
+                                  call, &reply->sent_calls.items[call].arguments);
+        }
+        write_item_event(job, out, i, true);
+    }
+    reply->n_ended = n;
+}
+
+static void begin_message(struct job *job, FILE *out)
+{
+    const struct buffer none = {0};
+    job->replies[0].text_began = true;
+    write_item_event(job, out, 0, false);
+    write_part_event(job, out, "response.content_part.added", &none);
 }
 
 /* Sends a call that begins, or more arguments of the last one. */
@@ -440,12 +432,13 @@ static void write_call_news(struct job *job, FILE *out, const struct call *news)
     struct reply *reply = &job->replies[0];
     struct calls *calls = &reply->sent_calls;
     if (news->name.size > 0) {
-        end_call(job, out, "completed");
         if (!smol_calls_add(calls, NULL, SMOL_TOOL_CALL, news->name.text, news->name.size)) {
             reply->sent.failed = true;
             return;
         }
-        write_call_event(job, out, "response.output_item.added", calls->n - 1, NULL);
+        size_t newest = count_items(reply) - 1;
+        end_items(job, out, newest);
+        write_item_event(job, out, newest, false);
     }
     if (news->arguments.size == 0 || calls->n == 0)
         return;
@@ -474,9 +467,7 @@ static void write_news(struct job *job, FILE *out, uint32_t index, const struct 
     for (size_t i = 0; i < reply->news.n; i++)
         write_call_news(job, out, &reply->news.items[i]);
     if (ended)
-        end_call(job, out, status_of(job));
-    if (ended && reply->text_began)
-        end_message(job, out);
+        end_items(job, out, count_items(reply));
 }
 
 static void write_end(struct job *job, FILE *out)

@@ -23,7 +23,8 @@ smol_status smol_set_parallel_calls(struct request_reader *r);
 smol_status smol_request_constrain_calls(struct request *request, const smol_model *model,
                                          smol_error *error);
 
-/* The calls of an answer. */
+/* The calls of an answer. All of its text comes before them: what a model may say with tools
+ * (SMOL_CONSTRAINT_TOOLS) ends with the calls. */
 struct calls {
     struct call {
         struct buffer name, arguments; /* a part of a call may have no name */

@@ -158,6 +158,28 @@ smol_status smol_member_seek(struct json_reader *json, char *scratch, const char
     return status;
 }
 
+smol_status smol_member_only(struct request_reader *r, struct json_reader json,
+                             const char *const *names)
+{
+    size_t length;
+    bool more = false;
+    smol_status status = smol_json_begin(&json, '{', &more);
+    while (!status && more) {
+        const char *const *name = names;
+        status = smol_json_name(&json, r->scratch, &length);
+        while (!status && *name && !smol_member_is(r->scratch, length, *name))
+            name++;
+        if (!status && !*name && !smol_json_word(&json, "null"))
+            return smol_fail(json.error, SMOL_ERROR_USAGE, "%s: %.*s: no such member of it",
+                             r->field, (int)(length < 64 ? length : 64), r->scratch);
+        if (!status && *name)
+            status = smol_json_skip(&json);
+        if (!status)
+            status = smol_json_more(&json, '}', &more);
+    }
+    return status;
+}
+
 /* --- the object --------------------------------------------------------------------------- */
 
 struct request_reader smol_request_reader(const char *text, size_t size, struct request *request,

@@ -71,6 +71,11 @@ smol_status smol_member_word(struct request_reader *r, const char *const *words,
 smol_status smol_member_each(struct request_reader *r, char bracket,
                              smol_status (*read)(struct request_reader *r), size_t *n);
 
+/* Checks that the members of the object at `json` are among `names`, which end with NULL, or null.
+ */
+smol_status smol_member_only(struct request_reader *r, struct json_reader json,
+                             const char *const *names);
+
 /* Moves `json` into an object to the value of a member. *found is false if it is not there, and
  * `json` after the object. */
 smol_status smol_member_seek(struct json_reader *json, char *scratch, const char *name,

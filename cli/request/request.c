@@ -166,7 +166,7 @@ static const struct {
     {"grammar", "grammar", SMOL_CONSTRAINT_GRAMMAR},
     {"choices", "choices", SMOL_CONSTRAINT_CHOICES},
 };
-enum { FORMAT_TEXT, FORMAT_JSON_OBJECT, N_FORMATS = sizeof formats / sizeof formats[0] };
+enum { FORMAT_JSON_OBJECT = 1, N_FORMATS = sizeof formats / sizeof formats[0] };
 
 /* Copies the constraint at the reader: a text, decoded, or a value, as JSON. */
 static smol_status copy_constraint(struct request_reader *r, struct json_reader at)
@@ -187,18 +187,25 @@ static smol_status copy_constraint(struct request_reader *r, struct json_reader 
                             &format->text);
 }
 
-/* Finds the type's member, and in json_schema's that of the schema itself. */
+/* Finds the type's member, and in json_schema's that of the schema itself. A member of another
+ * name may say more than is done. */
 static smol_status find_constraint(struct request_reader *r, struct json_reader at,
                                    const char *member, bool flat)
 {
     bool found;
-    bool wraps = strcmp(member, "json_schema") == 0;
-    smol_status status =
-        smol_member_seek(&at, r->scratch, wraps && flat ? "schema" : member, &found);
+    bool wraps = member && strcmp(member, "json_schema") == 0;
+    const char *const plain[] = {"type", member, NULL};
+    static const char *const schema[] = {"type", "schema", "name", "description", "strict", NULL};
+    smol_status status = smol_member_only(r, at, wraps && flat ? schema : plain);
+    if (status || !member)
+        return status;
+    status = smol_member_seek(&at, r->scratch, wraps && flat ? "schema" : member, &found);
     if (!status && found && wraps && !flat) {
         if (smol_json_peek(&at) != '{')
             return smol_member_fail(r, "json_schema must be an object");
-        status = smol_member_seek(&at, r->scratch, "schema", &found);
+        status = smol_member_only(r, at, schema + 1);
+        if (!status)
+            status = smol_member_seek(&at, r->scratch, "schema", &found);
     }
     if (status)
         return status;
@@ -228,11 +235,11 @@ static smol_status set_format(struct request_reader *r, bool flat)
         return smol_member_fail(
             r, "type must be text, json_object, json_schema, regex, grammar or choices");
     *format = (struct wanted_constraint){.given = true, .kind = formats[i].kind};
-    if (i == FORMAT_JSON_OBJECT) {
-        format->size = sizeof any_object - 1;
-        return smol_member_copy(r, any_object, format->size, &format->text);
-    }
-    return i == FORMAT_TEXT ? SMOL_OK : find_constraint(r, start, formats[i].member, flat);
+    status = find_constraint(r, start, formats[i].member, flat);
+    if (status || i != FORMAT_JSON_OBJECT)
+        return status;
+    format->size = sizeof any_object - 1;
+    return smol_member_copy(r, any_object, format->size, &format->text);
 }
 
 smol_status smol_set_response_format(struct request_reader *r)

@@ -1,6 +1,7 @@
 /* Sets of code points, see code_set.h. */
 #include "common/pattern/code_set.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/memory.h"
@@ -45,25 +46,18 @@ void smol_set_add_all(struct code_set *set, const struct code_set *other)
     }
 }
 
-/* Sorts by Shell's method: qsort may take memory elsewhere than from common/memory.h. Most ranges
- * are in order already. */
-static void sort_ranges(struct code_range *ranges, size_t n)
+/* Compares ranges for qsort. */
+static int compare(const void *a, const void *b)
 {
-    for (size_t gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
-        for (size_t i = gap; i < n; i++) {
-            struct code_range range = ranges[i];
-            size_t to = i;
-            for (; to >= gap && ranges[to - gap].first > range.first; to -= gap)
-                ranges[to] = ranges[to - gap];
-            ranges[to] = range;
-        }
+    const struct code_range *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
 }
 
 void smol_set_settle(struct code_set *set)
 {
     if (set->n == 0)
         return;
-    sort_ranges(set->ranges, set->n);
+    qsort(set->ranges, set->n, sizeof *set->ranges, compare);
     size_t n = 1;
     for (size_t i = 1; i < set->n; i++) {
         struct code_range *before = &set->ranges[n - 1], next = set->ranges[i];

@@ -42,8 +42,9 @@ void smol_set_free(struct code_set *set);
 /* --- Unicode's sets ------------------------------------------------------------------------- */
 
 /* Adds the characters with the property name[0..size), as in \p{...}. Ignores case, spaces, hyphens
- * and underscores. Returns false if the name is unknown. Names with "\" are escapes: "\w" is the
- * set that \w matches. Names with ":" are sets that other parts of the reference use. */
+ * and underscores. Returns false if the name is unknown. Other names start with a character that no
+ * property has: "\w" is the set that \w matches outside of classes, "[word" that of [:word:], and
+ * \w within classes; names with ":" are sets that other parts of the reference use. */
 bool smol_unicode_set(const char *name, size_t size, struct code_set *set);
 
 /* Adds the characters that differ from one in the set only in case. The set is settled before and

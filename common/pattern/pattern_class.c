@@ -140,12 +140,6 @@ static smol_status read_posix(struct pattern_parser *p, struct code_set *sum)
     return SMOL_OK;
 }
 
-static bool continues(const struct pattern_parser *p, const char *word)
-{
-    size_t length = strlen(word);
-    return p->size - p->at >= length && memcmp(p->text + p->at, word, length) == 0;
-}
-
 static smol_status read_end_of_range(struct pattern_parser *p, uint32_t *last)
 {
     *last = smol_parser_next(p);
@@ -176,17 +170,17 @@ static smol_status read_member(struct pattern_parser *p, uint32_t c, bool first,
     smol_set_free(&one.set);
     if (status)
         return status;
-    if (c == '-' && !first && !continues(p, "]"))
+    if (c == '-' && !first && !smol_parser_sees(p, "]"))
         return smol_parser_refuse(p, "a - within a class: write \\-");
     uint32_t last = one.character;
-    if (continues(p, "-") && !continues(p, "-]")) {
+    if (smol_parser_sees(p, "-") && !smol_parser_sees(p, "-]")) {
         p->at++;
         if (c == '-' || one.character == NO_CHARACTER)
             return smol_parser_refuse(p, "a - within a class: write \\-");
         status = read_end_of_range(p, &last);
         if (!status && last < one.character)
             status = smol_parser_refuse(p, "a range that ends before it starts");
-        if (!status && continues(p, "-") && !continues(p, "-]"))
+        if (!status && smol_parser_sees(p, "-") && !smol_parser_sees(p, "-]"))
             status = smol_parser_refuse(p, "a - within a class: write \\-");
     }
     if (!status && one.character != NO_CHARACTER)
@@ -224,9 +218,8 @@ static smol_status read_members(struct pattern_parser *p, struct class_operands 
     bool first = true;
     for (;; first = false, operands->is_empty = false) {
         smol_status status;
-        while (continues(p, "&&")) {
-            p->at += 2;
-            if ((status = end_part(p, operands)) || continues(p, "&"))
+        while (smol_parser_skip(p, "&&")) {
+            if ((status = end_part(p, operands)) || smol_parser_sees(p, "&"))
                 return status ? status : smol_parser_refuse(p, "&&& in a class");
         }
         if (smol_parser_skip(p, "[:"))

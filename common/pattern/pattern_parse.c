@@ -17,13 +17,17 @@ uint32_t smol_parser_next(struct pattern_parser *p)
     return character;
 }
 
-bool smol_parser_skip(struct pattern_parser *p, const char *word)
+bool smol_parser_sees(const struct pattern_parser *p, const char *word)
 {
     size_t length = strlen(word);
-    if (p->size - p->at < length || memcmp(p->text + p->at, word, length) != 0)
-        return false;
-    p->at += length;
-    return true;
+    return p->size - p->at >= length && memcmp(p->text + p->at, word, length) == 0;
+}
+
+bool smol_parser_skip(struct pattern_parser *p, const char *word)
+{
+    bool sees = smol_parser_sees(p, word);
+    p->at += sees ? strlen(word) : 0;
+    return sees;
 }
 
 smol_status smol_parser_refuse(const struct pattern_parser *p, const char *what)

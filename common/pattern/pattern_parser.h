@@ -25,6 +25,9 @@ static inline bool speaks(const struct pattern_parser *p, enum pattern_dialect d
     return p->pattern->dialect == dialect;
 }
 
+/* Returns whether `word` is next. */
+bool smol_parser_sees(const struct pattern_parser *p, const char *word);
+
 /* Skips `word` if it is next; returns whether it was. */
 bool smol_parser_skip(struct pattern_parser *p, const char *word);
 

@@ -220,8 +220,7 @@ static bool is_of_layer(const char *layer, const char *name)
            (strcmp(name + n, ".weight") == 0 || strcmp(name + n, ".bias") == 0);
 }
 
-/* Returns whether `name` is a tensor of a reranker's score, or of another use of an encoder. */
-static bool is_head(const struct family *family, const char *name)
+bool smol_checkpoint_is_head(const struct family *family, const char *name)
 {
     if (family->scores &&
         (strcmp(name, "score.weight") == 0 || is_of_layer(family->score_layers[0], name) ||
@@ -261,7 +260,8 @@ static smol_status check_extra(const struct safetensors *reader, const struct fa
     for (size_t i = 0; !status && i < reader->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &reader->tensors[i];
         bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
-        if (tied_copy || is_head(family, tensor->name) || smol_checkpoint_ignores(tensor->name) ||
+        if (tied_copy || smol_checkpoint_is_head(family, tensor->name) ||
+            smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
         status = fail_extra(tensor, error);

@@ -42,6 +42,9 @@ float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
  * buffers, and GGUF files factors for them; both follow from the configuration. */
 bool smol_checkpoint_ignores(const char *name);
 
+/* Returns whether `name` is a tensor of a reranker's score, or of another use of an encoder. */
+bool smol_checkpoint_is_head(const struct family *family, const char *name);
+
 /* Checks the shape of a tensor. Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
                                         const uint64_t *wanted, unsigned rank, smol_error *error);

@@ -3,7 +3,6 @@
 #include "convert/checkpoint/shards.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,20 +180,20 @@ static smol_status fail_left_over(const struct shard_index *index, const char *f
 }
 
 /* Refuses a shard in the folder that the index does not list: the index may be that of another
- * version. */
+ * version. Of several, names the first. */
 static smol_status check_folder(const struct shard_index *index, const char *folder)
 {
-    DIR *entries = opendir(folder);
-    if (!entries)
+    struct dirent **entries;
+    int n = scandir(folder, &entries, NULL, alphasort);
+    if (n < 0)
         return smol_fail_errno(index->file.error, folder, "list");
     smol_status status = SMOL_OK;
-    const struct dirent *entry;
-    for (errno = 0; !status && (entry = readdir(entries)); errno = 0)
-        if (is_left_over(index, entry->d_name))
-            status = fail_left_over(index, folder, entry->d_name);
-    if (!status && errno)
-        status = smol_fail_errno(index->file.error, folder, "list");
-    closedir(entries);
+    for (int i = 0; i < n; i++) {
+        if (!status && is_left_over(index, entries[i]->d_name))
+            status = fail_left_over(index, folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
     return status;
 }
 

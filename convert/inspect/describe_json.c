@@ -198,12 +198,15 @@ static void write_model(struct json_out *json, const struct blob *blob)
 
 static void write_tokenizer(struct json_out *json, const struct blob *blob)
 {
+    static const char *const models[] = {NULL, "WordPiece", "Unigram"};
     const struct blob_tokenizer *t = &blob->tokenizer.header;
+    const struct blob_text *rules = &blob->tokenizer.rules.header;
+    const char *kind = rules->model != TEXT_MERGES      ? models[rules->model]
+                       : rules->flags & TEXT_CHARACTERS ? "character-level"
+                                                        : "byte-level";
     smol_json_key(json, "tokenizer");
     smol_json_open(json, '{');
-    smol_json_member_text(json, "kind",
-                          blob->tokenizer.rules.header.flags & TEXT_CHARACTERS ? "character-level"
-                                                                               : "byte-level");
+    smol_json_member_text(json, "kind", kind);
     smol_json_member_whole(json, "tokens", t->n_tokens);
     smol_json_member_whole(json, "added", t->n_added);
     smol_json_close(json, '}');
@@ -233,6 +236,43 @@ static void write_template(struct json_out *json, const struct blob *blob)
         member_size_text(json, "reason", (const char *)code->text + reason->value, reason->length);
     if (code->header.tool_style != TOOLS_NONE)
         smol_json_member_text(json, "tool_calls", smol_tool_style_name(code->header.tool_style));
+    smol_json_close(json, '}');
+}
+
+static void write_prompts(struct json_out *json, const struct embedder *embedder)
+{
+    const struct blob_embedder *header = embedder->header;
+    size_t n = header ? header->n_prompts : 0;
+    smol_json_key(json, "prompts");
+    smol_json_open(json, '{');
+    for (size_t i = 0; i < n; i++)
+        smol_json_member_text(json, embedder_prompt_name(embedder, i),
+                              embedder_prompt_text(embedder, i));
+    smol_json_close(json, '}');
+    if (n > 0 && header->default_prompt != NO_TOKEN)
+        smol_json_member_text(json, "default_prompt",
+                              embedder_prompt_name(embedder, header->default_prompt));
+}
+
+/* Writes how a model makes embeddings, or scores. */
+static void write_embeddings(struct json_out *json, const struct blob *blob)
+{
+    static const char *const poolings[] = {"mean", "first", "max", "last"};
+    static const char *const scores[] = {NULL, "plain", "logistic"};
+    const struct blob_encoder *encoder = blob->encoder;
+    const struct blob_embedder *header = blob->embedder.header;
+    if (!encoder)
+        return;
+    smol_json_key(json, "embeddings");
+    smol_json_open(json, '{');
+    smol_json_member_text(json, "pooling", poolings[encoder->pooling]);
+    smol_json_member_whole(json, "dimensions",
+                           smol_embedder_width(&blob->embedder, blob->model->hidden_size));
+    smol_json_member_flag(json, "normalized", encoder->normalizes);
+    smol_json_member_whole(json, "max_length", encoder->max_length);
+    if (header && header->score)
+        smol_json_member_text(json, "score", scores[header->score]);
+    write_prompts(json, &blob->embedder);
     smol_json_close(json, '}');
 }
 
@@ -453,6 +493,7 @@ void smol_describe_json(const struct subject *subject, const struct statistics *
         write_model(&json, subject->blob);
         write_tokenizer(&json, subject->blob);
         write_template(&json, subject->blob);
+        write_embeddings(&json, subject->blob);
         write_generation(&json, subject->blob->generation);
     }
     smol_json_member_whole(&json, "parameters", subject->n_parameters);

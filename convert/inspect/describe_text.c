@@ -288,17 +288,22 @@ static void print_template(const struct blob *blob, FILE *out)
         fprintf(out, "%-18s %s\n", "tool calls", smol_tool_style_name(code->header.tool_style));
 }
 
+const char *smol_pooling_name(enum encoder_pooling pooling)
+{
+    static const char *const names[] = {"mean", "first token", "largest", "last token"};
+    return names[pooling];
+}
+
 /* Prints how a model makes embeddings, or scores. */
 static void print_embedder(const struct blob *blob, FILE *out)
 {
-    static const char *const poolings[] = {"mean", "first token", "largest", "last token"};
     static const char *const scores[] = {"", ", a score", ", a score from 0 to 1"};
     const struct embedder *embedder = &blob->embedder;
     const struct blob_embedder *header = embedder->header;
     if (!blob->encoder)
         return;
     fprintf(out, "%-18s %s, of %" PRIu32 " values%s%s, texts of %" PRIu32 " tokens\n", "embeddings",
-            poolings[blob->encoder->pooling],
+            smol_pooling_name(blob->encoder->pooling),
             smol_embedder_width(embedder, blob->model->hidden_size),
             blob->encoder->normalizes ? ", of length 1" : "", scores[header ? header->score : 0],
             blob->encoder->max_length);

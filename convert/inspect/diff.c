@@ -117,6 +117,7 @@ static void print_chunks(FILE *out, const struct subject *a, const struct subjec
 /* Numbers of differences. */
 struct summary {
     uint64_t n_settings, n_tokenizer, n_tensors;
+    uint64_t n_compared; /* tensors of either side */
     bool other_provenance;
 };
 
@@ -130,9 +131,8 @@ static smol_status print_summary(FILE *out, const struct subject *a, const struc
     else
         fprintf(out,
                 "\ndifferent: settings %" PRIu64 ", tokenizer %" PRIu64 ", tensors %" PRIu64
-                " of %zu",
-                found->n_settings, found->n_tokenizer, found->n_tensors,
-                a->n_tensors > b->n_tensors ? a->n_tensors : b->n_tensors);
+                " of %" PRIu64,
+                found->n_settings, found->n_tokenizer, found->n_tensors, found->n_compared);
     if (!same)
         print_chunks(out, a, b);
     fprintf(out, "%s\n",
@@ -149,14 +149,14 @@ static smol_status compare(const struct subject *a, const struct subject *b, FIL
     print_side(out, 'B', b);
     print_calibration(out, a, b);
     if (a->blob && b->blob) {
-        smol_diff_settings(a->blob, b->blob, &settings);
+        smol_diff_settings(a, b, &settings);
         smol_diff_tokenizer(a, b, &tokenizer);
         found.n_settings = settings.n;
         found.n_tokenizer = tokenizer.n;
     }
     if (a->kind == SUBJECT_BLOB && b->kind == SUBJECT_BLOB)
         found.other_provenance = smol_diff_provenance(&a->file.blob, &b->file.blob, out);
-    smol_status status = smol_diff_tensors(a, b, out, &found.n_tensors, error);
+    smol_status status = smol_diff_tensors(a, b, out, &found.n_tensors, &found.n_compared, error);
     return status ? status : print_summary(out, a, b, &found);
 }
 
@@ -172,6 +172,15 @@ static smol_status open_side(const char *path, struct subject *side, smol_error 
     return error->status;
 }
 
+/* Stores the dense layers of a checkpoint as the other side does, or exactly. */
+static smol_status match_dtype(struct subject *side, const struct subject *other, smol_error *error)
+{
+    if (side->kind != SUBJECT_CHECKPOINT)
+        return SMOL_OK;
+    enum blob_dtype dtype = other->kind == SUBJECT_BLOB ? other->blob->model->dtype : DTYPE_F32;
+    return smol_subject_set_dtype(side, dtype, error);
+}
+
 smol_status smol_diff(const char *path_a, const char *path_b, FILE *out, smol_error *error)
 {
     struct subject a, b = {0};
@@ -179,6 +188,10 @@ smol_status smol_diff(const char *path_a, const char *path_b, FILE *out, smol_er
     smol_status status = open_side(path_a, &a, error);
     if (!status)
         status = open_side(path_b, &b, error);
+    if (!status)
+        status = match_dtype(&a, &b, error);
+    if (!status)
+        status = match_dtype(&b, &a, error);
     if (!status)
         status = smol_diff_list(&a, &b, &split_a, error);
     if (!status)

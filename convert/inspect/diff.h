@@ -42,10 +42,9 @@ bool smol_diff_group_is_full(struct diff_table *table);
 
 /* --- the comparisons: each adds a row for each difference ---------------------------------- */
 
-/* diff_settings.c: compares hyper-parameters, RoPE frequencies, stop ids and generation defaults;
- * for two blobs, also the format. Without a header, a blob is the one that a checkpoint would be
- * converted to. */
-void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_table *table);
+/* diff_settings.c: compares hyper-parameters, RoPE frequencies, stop ids, generation defaults and
+ * how embeddings are made; for two blobs, also the format. Both must have settings. */
+void smol_diff_settings(const struct subject *a, const struct subject *b, struct diff_table *table);
 
 /* Shows the lines in which two blobs' provenances differ; returns whether there are any. */
 bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out);
@@ -54,9 +53,10 @@ bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out)
 void smol_diff_tokenizer(const struct subject *a, const struct subject *b,
                          struct diff_table *table);
 
-/* diff_tensors.c: shows a line for each different tensor, and counts them. */
+/* diff_tensors.c: shows a line for each different tensor, and counts these and all tensors of
+ * either side. */
 smol_status smol_diff_tensors(const struct subject *a, const struct subject *b, FILE *out,
-                              uint64_t *n_different, smol_error *error);
+                              uint64_t *n_different, uint64_t *n_compared, smol_error *error);
 
 /* Differences between two tensors' elements as numbers: 0 equals -0, and any NaN equals any NaN. */
 struct diff_values {

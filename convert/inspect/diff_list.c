@@ -1,8 +1,10 @@
 /* Lists the tensors of one side of a comparison, see diff.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
+#include "convert/checkpoint/nested.h"
 #include "convert/inspect/diff.h"
 
 static smol_status allocate(struct subject *side, size_t n_roles, size_t n_others,
@@ -53,32 +55,50 @@ static const struct family *family_of(const struct subject *subject)
 {
     return subject->kind == SUBJECT_CHECKPOINT
                ? subject->source.config.family
-               : smol_family_of(subject->blob->model, blob_sees_ahead(subject->blob));
+               : smol_family_of(subject->blob->model, smol_subject_sees_ahead(subject));
+}
+
+/* Returns the types of tokens that the family adds to positions, see find_types in source.c, or
+ * NULL. */
+static const struct safetensors_tensor *find_types(const struct safetensors *reader,
+                                                   const struct family *family,
+                                                   const struct blob_model *model)
+{
+    const struct safetensors_tensor *types =
+        family->types ? smol_safetensors_find(reader, family->types) : NULL;
+    bool fits = types && types->rank == 2 && types->shape[0] > 0 &&
+                types->shape[1] == model->hidden_size && smol_element_is_weight(types->dtype);
+    return fits ? types : NULL;
 }
 
 /* Lists the tensors of safetensors that have roles in the model of `like`, and sets used[i] for
- * each. */
+ * each. A model of embeddings has no output. */
 static void list_roles(struct subject *side, const struct safetensors *reader,
-                       const struct subject *like, bool *used)
+                       const struct family *family, const struct subject *like, bool *used)
 {
-    const struct family *family = family_of(like);
     struct tensor_key key = {.role = ROLE_EMBED};
+    const struct safetensors_tensor *types = find_types(reader, family, like->blob->model);
     const struct safetensors_tensor *embed = find_raw(reader, family, key);
+    bool has_output = !like->blob->encoder;
     do {
         const struct safetensors_tensor *raw = find_raw(reader, family, key);
-        if (raw) {
+        if (raw)
+            used[raw - reader->tensors] = true;
+        if (raw && (key.role != ROLE_OUTPUT || has_output)) {
             struct model_tensor *tensor = add_role(side, key);
             smol_tensor_set_raw(tensor, raw);
             tensor->offset = smol_checkpoint_offset(family, key.role);
-            used[raw - reader->tensors] = true;
+            tensor->added = key.role == ROLE_POSITIONS && raw->rank == 2 ? types : NULL;
         } else if (key.role == ROLE_OUTPUT && embed) {
             add_output_alias(side, embed);
         }
     } while (smol_tensor_next(like->blob->model, &key));
 }
 
+/* Lists the tensors of safetensors, by the names of a family if `like` has a model. */
 static smol_status list_safetensors(struct subject *side, const struct safetensors *reader,
-                                    const struct subject *like, smol_error *error)
+                                    const struct family *family, const struct subject *like,
+                                    smol_error *error)
 {
     const struct blob_model *model = like->blob ? like->blob->model : NULL;
     size_t n = reader->n_tensors;
@@ -86,57 +106,138 @@ static smol_status list_safetensors(struct subject *side, const struct safetenso
     smol_status status = used ? allocate(side, model ? smol_tensor_count(model) : 0, n, error)
                               : smol_fail_memory(error, "the tensor list");
     if (!status && model)
-        list_roles(side, reader, like, used);
+        list_roles(side, reader, family, like, used);
     for (size_t i = 0; !status && i < n; i++) {
         const struct safetensors_tensor *raw = &reader->tensors[i];
-        if (!used[i] && !(model && smol_checkpoint_ignores(raw->name)))
+        if (!used[i] && !(model && (smol_checkpoint_ignores(raw->name) ||
+                                    smol_checkpoint_is_head(family, raw->name))))
             smol_tensor_set_raw(add(side, raw->name), raw);
     }
     free(used);
     return status;
 }
 
-/* Returns whether the file has the first of the tensors that hold several of the family's matrices.
- */
-static bool fuses_like(const struct safetensors *reader, const struct family *family)
+/* --- files without settings ---------------------------------------------------------------- */
+
+/* A file with the names and shapes that a conversion of a family gives its tensors. */
+struct reading {
+    struct family family;
+    struct safetensors tensors;
+    uint64_t n_fit; /* of the tensors that the model needs */
+};
+
+/* Returns how many tensors of the model there are under the family's names in the right shape. */
+static uint64_t count_fitting(const struct safetensors *reader, const struct family *family,
+                              const struct blob_model *model)
 {
-    char name[MAX_CHECKPOINT_NAME];
-    return family->fused[0].name &&
-           smol_safetensors_find(
-               reader, smol_checkpoint_format(family->fused[0].name, (struct tensor_key){0}, name));
+    struct tensor_key key = {.role = ROLE_EMBED};
+    smol_error misfit;
+    uint64_t n = 0;
+    do {
+        const struct safetensors_tensor *raw = find_raw(reader, family, key);
+        const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
+        const uint64_t shape[2] = {layout.rows, layout.cols};
+        unsigned is_vector = layout.layout == LAYOUT_VECTOR;
+        bool is_alias = key.role == ROLE_OUTPUT && model->tied_embeddings;
+        n += is_alias ||
+             (raw && !smol_checkpoint_check_shape(raw, shape + is_vector, 2 - is_vector, &misfit));
+    } while (smol_tensor_next(model, &key));
+    return n;
 }
 
-/* Returns the family that fuses matrices into one tensor as the file does, if possible that of the
- * other side, or NULL. */
-static const struct family *fused_family(const struct safetensors *reader,
-                                         const struct subject *like)
+static bool has_name(const struct safetensors *reader, const char *name, const char *prefix)
 {
-    const struct family *family = family_of(like);
-    if (family && fuses_like(reader, family))
-        return family;
-    for (size_t i = 0; (family = smol_family_at(i)); i++)
-        if (fuses_like(reader, family))
-            break;
-    return family;
+    size_t before = prefix && strncmp(name, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
+    return smol_safetensors_find(reader, name) || smol_safetensors_find(reader, name + before);
 }
 
-/* Lists a safetensors file. If the other side has a model, splits fused tensors into the parts that
- * the model needs, unless their shapes do not match. */
+/* Returns the family with what a conversion finds in config.json, see check_encoder in source.c. */
+static struct family variant_of(const struct family *family, const struct safetensors *reader,
+                                const struct subject *like)
+{
+    struct family variant = *family;
+    const struct blob_embedder *embedder = like->blob->embedder.header;
+    if (like->kind == SUBJECT_CHECKPOINT)
+        return variant;
+    variant.scores = embedder && embedder->score;
+    variant.lacks_norm_biases =
+        family->norm_biased.key &&
+        !has_name(reader, family->names[ROLE_FINAL_NORM_BIAS], family->prefix);
+    return variant;
+}
+
+/* Returns the rows of positions that no token of a text has: those of the ids up to that of
+ * padding, which is 1 in every published checkpoint of such a family. */
+static uint64_t skipped_rows(const struct family *family, const struct subject *like)
+{
+    if (like->kind == SUBJECT_CHECKPOINT)
+        return like->source.config.skipped_positions;
+    return family->pad_id.key ? family->pad_id.fallback + 1 : 0;
+}
+
+/* Returns what smol_nested_strip needs to know of a file: a model that contains the language model,
+ * or NULL. */
+static const char *nest_of(const struct safetensors *reader)
+{
+    static const char *const before[] = {"model.language_model.", "language_model."};
+    for (size_t i = 0; i < reader->n_tensors; i++)
+        for (size_t k = 0; k < 2; k++)
+            if (strncmp(reader->tensors[i].name, before[k], strlen(before[k])) == 0)
+                return before[k];
+    return NULL;
+}
+
+/* Reads a file as one of the family. A file of another shape has n_fit 0. */
+static smol_status read_as(const struct safetensors *file, const struct family *family,
+                           const struct subject *like, struct reading *reading, smol_error *error)
+{
+    const struct blob_model *model = like->blob->model;
+    struct safetensors *all = &reading->tensors;
+    struct skipped_tensors skipped;
+    smol_error misfit;
+    *reading = (struct reading){.family = variant_of(family, file, like)};
+    smol_status status = smol_safetensors_join(file, 1, file->path, all, error);
+    if (status)
+        return status;
+    status = smol_nested_strip(family, nest_of(file), all, &skipped, &misfit);
+    if (!status)
+        status = smol_fused_split(&reading->family, model, all, &misfit);
+    if (status == SMOL_ERROR_MEMORY)
+        return smol_fail_memory(error, "the table of tensors");
+    if (status)
+        return SMOL_OK;
+    smol_source_drop_positions(family, model->context_length, skipped_rows(family, like), all);
+    reading->n_fit = count_fitting(all, &reading->family, model);
+    return SMOL_OK;
+}
+
+/* Lists a safetensors file. If the other side has a model, its tensors become those that the model
+ * needs, by the family in which most fit: different families may have the same blocks. */
 static smol_status list_file(struct subject *side, const struct subject *like,
                              struct safetensors *split, smol_error *error)
 {
     const struct safetensors *file = &side->file.safetensors;
-    const struct family *family = like->blob ? fused_family(file, like) : NULL;
-    if (!family)
-        return list_safetensors(side, file, like, error);
-    smol_error misfit;
-    smol_status status = smol_safetensors_join(file, 1, side->path, split, error);
-    if (status)
-        return status;
-    status = smol_fused_split(family, like->blob->model, split, &misfit);
-    if (status == SMOL_ERROR_MEMORY)
-        return smol_fail_memory(error, "the table of tensors");
-    return list_safetensors(side, status ? file : split, like, error);
+    if (!like->blob)
+        return list_safetensors(side, file, NULL, like, error);
+    const struct family *family = family_of(like);
+    struct reading best = {.family = variant_of(family, file, like)};
+    uint64_t all = smol_tensor_count(like->blob->model);
+    best.n_fit = count_fitting(file, family, like->blob->model);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; family && best.n_fit < all && !status; family = smol_family_at(i++)) {
+        struct reading reading;
+        status = read_as(file, family, like, &reading, error);
+        if (!status && reading.n_fit > best.n_fit) {
+            const struct reading worse = best;
+            best = reading;
+            reading = worse;
+        }
+        smol_safetensors_close(&reading.tensors);
+    }
+    *split = best.tensors; /* empty if the file fits best as it is */
+    return status
+               ? status
+               : list_safetensors(side, split->tensors ? split : file, &best.family, like, error);
 }
 
 smol_status smol_diff_list(struct subject *side, const struct subject *other,
@@ -146,7 +247,8 @@ smol_status smol_diff_list(struct subject *side, const struct subject *other,
     case SUBJECT_BLOB:
         return smol_subject_list(side, 0, error);
     case SUBJECT_CHECKPOINT:
-        return list_safetensors(side, &side->source.shards.all, side, error);
+        return list_safetensors(side, &side->source.shards.all, side->source.config.family, side,
+                                error);
     case SUBJECT_SAFETENSORS:
         break;
     }

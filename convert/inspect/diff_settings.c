@@ -6,6 +6,7 @@
 #include "cli/quote.h"
 #include "common/hash.h"
 #include "common/number.h"
+#include "convert/inspect/describe.h"
 #include "convert/inspect/diff.h"
 #include "convert/provenance.h"
 #include "format/model.h"
@@ -38,6 +39,11 @@ static void show_activation(uint32_t value, char *out)
     snprintf(out, DIFF_CELL, "%s", smol_activation_name(value));
 }
 
+static void show_pooling(uint32_t value, char *out)
+{
+    snprintf(out, DIFF_CELL, "%s", smol_pooling_name(value));
+}
+
 static void show_bits(uint32_t value, char *out)
 {
     snprintf(out, DIFF_CELL, "0x%" PRIx32, value);
@@ -60,6 +66,17 @@ static void show_float(float value, char *out)
         if (strtof(out, NULL) == value)
             return;
     }
+}
+
+static void row_of_values(const char *name, uint32_t a, uint32_t b,
+                          void show(uint32_t value, char *out), struct diff_table *table)
+{
+    char left[DIFF_CELL], right[DIFF_CELL];
+    if (a == b)
+        return;
+    show(a, left);
+    show(b, right);
+    smol_diff_row(table, name, left, right);
 }
 
 static void row_of_doubles(struct diff_table *table, const char *name, double a, double b)
@@ -180,16 +197,11 @@ static const struct {
 static void diff_fields(const struct blob_model *a, const struct blob_model *b,
                         struct diff_table *table)
 {
-    char left[DIFF_CELL], right[DIFF_CELL];
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         uint32_t x, y;
         memcpy(&x, (const char *)a + fields[i].offset, sizeof x);
         memcpy(&y, (const char *)b + fields[i].offset, sizeof y);
-        if (x == y)
-            continue;
-        fields[i].show(x, left);
-        fields[i].show(y, right);
-        smol_diff_row(table, fields[i].name, left, right);
+        row_of_values(fields[i].name, x, y, fields[i].show, table);
     }
 }
 
@@ -317,16 +329,25 @@ static void diff_part(const char *name, const void *a, size_t n_a, const void *b
         smol_diff_row(table, name, left, right);
 }
 
-/* Compares how two blobs make embeddings. */
+/* Compares how two models make embeddings. Dense layers, prompts and scores are in one section. */
 static void diff_embedding(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
-    diff_part("encoder", a->encoder, sizeof *a->encoder, b->encoder, sizeof *b->encoder, table);
+    const struct blob_encoder *x = a->encoder, *y = b->encoder;
+    row_of_values("embeddings", x != NULL, y != NULL, show_flag, table);
+    if (x && y) {
+        row_of_values("pooling", x->pooling, y->pooling, show_pooling, table);
+        row_of_values("normalizes", x->normalizes, y->normalizes, show_flag, table);
+        row_of_values("max_length", x->max_length, y->max_length, show_id, table);
+        row_of_values("norms_embedding", x->norms_embedding, y->norms_embedding, show_flag, table);
+    }
     diff_part("embedder", a->embedder_section, a->n_embedder, b->embedder_section, b->n_embedder,
               table);
 }
 
-void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_table *table)
+void smol_diff_settings(const struct subject *left, const struct subject *right,
+                        struct diff_table *table)
 {
+    const struct blob *a = left->blob, *b = right->blob;
     if (a->header && b->header)
         diff_format(a->header, b->header, table);
     diff_model(a, b, table);
@@ -334,12 +355,13 @@ void smol_diff_settings(const struct blob *a, const struct blob *b, struct diff_
     diff_inv_freq(a, b, table);
     diff_stop(a, b, table);
     diff_generation(a, b, table);
-    diff_part("states", &a->model->states, sizeof a->model->states, &b->model->states,
-              sizeof b->model->states, table);
+    diff_part("states", a->model->states.kind ? &a->model->states : NULL, sizeof a->model->states,
+              b->model->states.kind ? &b->model->states : NULL, sizeof b->model->states, table);
     diff_part("dense layers", a->model->experts.dense, sizeof a->model->experts.dense,
               b->model->experts.dense, sizeof b->model->experts.dense, table);
-    if (a->header && b->header)
-        diff_embedding(a, b, table);
+    row_of_values("sees the whole text", smol_subject_sees_ahead(left),
+                  smol_subject_sees_ahead(right), show_flag, table);
+    diff_embedding(a, b, table);
     diff_part("chat template", a->template_section, a->n_template, b->template_section,
               b->n_template, table);
 }

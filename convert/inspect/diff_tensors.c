@@ -165,7 +165,7 @@ static bool same_type(const struct model_tensor *a, const struct model_tensor *b
         return a->tiled->dtype == b->tiled->dtype &&
                (!a->levels || memcmp(a->levels, b->levels, MAX_LEVELS) == 0);
     return a->raw && b->raw && a->raw->dtype == b->raw->dtype && tensor_is_plain(a->raw) &&
-           tensor_is_plain(b->raw);
+           tensor_is_plain(b->raw) && !a->added && !b->added;
 }
 
 static bool same_bytes(const struct model_tensor *a, const struct model_tensor *b)
@@ -296,7 +296,7 @@ static size_t widest_name(const struct subject *side, size_t width)
 }
 
 smol_status smol_diff_tensors(const struct subject *a, const struct subject *b, FILE *out,
-                              uint64_t *n_different, smol_error *error)
+                              uint64_t *n_different, uint64_t *n_compared, smol_error *error)
 {
     struct listing listing = {out, widest_name(b, widest_name(a, 0)), 0, 0};
     const struct model_tensor **in_a = sort(a, error), **in_b = in_a ? sort(b, error) : NULL;
@@ -308,9 +308,13 @@ smol_status smol_diff_tensors(const struct subject *a, const struct subject *b, 
         else
             list_missing(&listing, &a->tensors[i], 'A');
     }
-    for (size_t i = 0; in_b && i < b->n_tensors; i++)
-        if (!find(in_a, a->n_tensors, &b->tensors[i]))
-            list_missing(&listing, &b->tensors[i], 'B');
+    *n_compared = a->n_tensors;
+    for (size_t i = 0; in_b && i < b->n_tensors; i++) {
+        if (find(in_a, a->n_tensors, &b->tensors[i]))
+            continue;
+        list_missing(&listing, &b->tensors[i], 'B');
+        ++*n_compared;
+    }
     free(in_a);
     free(in_b);
     *n_different = listing.n;

@@ -95,12 +95,28 @@ static void widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t n,
     }
 }
 
+/* Adds the first row of tensor->added to elements [start, start + n) of rows like it. */
+static void add_row(const struct model_tensor *tensor, uint64_t start, uint64_t n, float *values)
+{
+    uint64_t cols = tensor->added->shape[1], length;
+    float row[TENSOR_PIECE];
+    for (uint64_t i = 0; i < n; i += length) {
+        uint64_t col = (start + i) % cols;
+        length = cols - col < n - i ? cols - col : n - i;
+        tensor_widen(tensor->added, col, length, row);
+        for (uint64_t k = 0; k < length; k++)
+            values[i + k] += row[k];
+    }
+}
+
 void smol_tensor_read(const struct model_tensor *tensor, uint64_t cols, uint64_t row, uint64_t col,
                       uint64_t n, double *out)
 {
     float values[TENSOR_PIECE];
     if (tensor->raw && smol_element_is_weight(tensor->raw->dtype)) {
         tensor_widen(tensor->raw, row * cols + col, n, values);
+        if (tensor->added)
+            add_row(tensor, row * cols + col, n, values);
         for (uint64_t i = 0; i < n; i++)
             out[i] = (double)(tensor->offset != 0 ? values[i] + tensor->offset : values[i]);
         return;

@@ -42,7 +42,9 @@ struct model_tensor {
     const int8_t *levels;            /* of an int6, int5 or int4 matrix */
     const struct safetensors_tensor *raw;
     const uint8_t *data;
-    float offset; /* added to each element: see smol_checkpoint_offset */
+    float offset;                           /* added to each element: see smol_checkpoint_offset */
+    const struct safetensors_tensor *added; /* its first row is added to each row: see struct
+                                               weights; or NULL */
     unsigned rank;
     uint64_t shape[SAFETENSORS_MAX_RANK];
     uint64_t n_elements;

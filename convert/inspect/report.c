@@ -449,15 +449,15 @@ static smol_status measure(struct report *report, const struct report_options *o
 /* --- entry point ---------------------------------------------------------------------------- */
 
 /* Refuses an output that is an input, which --force would replace. */
-static smol_status check_output(const struct subject *subject, const char *output,
+static smol_status check_output(const struct subject *subject, const struct report_options *options,
                                 smol_error *error)
 {
-    bool is_weights = subject->kind == SUBJECT_CHECKPOINT && subject->has_weights &&
-                      smol_shards_has(&subject->source.shards, output);
-    if (!is_weights && !smol_same_file(output, subject->path))
+    if (subject->kind == SUBJECT_CHECKPOINT)
+        return smol_source_check_output(&subject->source, &options->source, options->output, error);
+    if (!smol_same_file(options->output, subject->path))
         return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_USAGE, "%s: is the input of the report: name another output",
-                     output);
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: is a file of the input: name another output",
+                     options->output);
 }
 
 static smol_status write_file(struct report *report, const struct report_options *options,
@@ -487,7 +487,7 @@ smol_status smol_report(const char *path, const struct report_options *options, 
         return status;
     status = smol_subject_list(&report.subject, 0, error);
     if (!status)
-        status = check_output(&report.subject, options->output, error);
+        status = check_output(&report.subject, options, error);
     if (!status)
         status = measure(&report, options, error);
     if (!status)

@@ -13,14 +13,17 @@
 
 /* --- tensors ------------------------------------------------------------------------------ */
 
+/* Has a case for every role, so that the compiler names a new one. */
 enum part smol_part_of(const struct model_tensor *tensor)
 {
     if (!tensor->has_role)
         return PART_OTHER;
     switch (tensor->key.role) {
     case ROLE_EMBED:
+    case ROLE_POSITIONS:
         return PART_EMBEDDING;
     case ROLE_OUTPUT:
+    case ROLE_OUTPUT_BIAS:
         return PART_OUTPUT;
     case ROLE_ATTN_Q:
     case ROLE_ATTN_K:
@@ -33,6 +36,9 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_ATTN_Q_DOWN:
     case ROLE_ATTN_K_UP:
     case ROLE_ATTN_V_UP:
+    case ROLE_ATTN_GATE:
+    case ROLE_ATTN_GATE_BIAS:
+    case ROLE_RELATIVE:
         return PART_ATTENTION;
     case ROLE_MIXER_IN:
     case ROLE_MIXER_IN_BIAS:
@@ -41,10 +47,13 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MIXER_OUT:
     case ROLE_MIXER_OUT_BIAS:
     case ROLE_MIXER_GATE:
-    case ROLE_MIXER_STEP:
-    case ROLE_MIXER_RATE:
     case ROLE_MIXER_GATE_BIAS:
+    case ROLE_MIXER_STEP:
+    case ROLE_MIXER_STEP_BIAS:
     case ROLE_MIXER_STEP_IN_BIAS:
+    case ROLE_MIXER_RATE:
+    case ROLE_MIXER_DECAY:
+    case ROLE_MIXER_SKIP:
         return PART_STATES;
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
@@ -60,9 +69,24 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_EXPERT_UP:
     case ROLE_EXPERT_DOWN:
         return PART_EXPERTS;
-    default:
+    case ROLE_ATTN_NORM:
+    case ROLE_ATTN_NORM_BIAS:
+    case ROLE_ATTN_Q_NORM:
+    case ROLE_ATTN_K_NORM:
+    case ROLE_ATTN_OUT_NORM:
+    case ROLE_ATTN_Q_DOWN_NORM:
+    case ROLE_ATTN_LATENT_NORM:
+    case ROLE_MIXER_NORM:
+    case ROLE_MLP_NORM:
+    case ROLE_MLP_NORM_BIAS:
+    case ROLE_MLP_OUT_NORM:
+    case ROLE_FINAL_NORM:
+    case ROLE_FINAL_NORM_BIAS:
         return PART_NORMS;
+    case ROLE_COUNT:
+        break;
     }
+    return PART_OTHER;
 }
 
 const char *smol_part_name(enum part part)
@@ -234,6 +258,28 @@ static smol_status plan_blob(struct subject *subject, enum blob_dtype dtype, smo
     return status;
 }
 
+/* Fills in how the blob would make embeddings, after a change of the dtype too. */
+static smol_status settle_embedder(struct subject *subject, smol_error *error)
+{
+    const struct source *source = &subject->source;
+    struct blob *blob = &subject->would_be;
+    blob->encoder = source->embeds ? &source->encoder.encoder : NULL;
+    blob->embedder_section = source->embedder;
+    blob->n_embedder = source->n_embedder;
+    blob->embedder = (struct embedder){0};
+    if (!source->embedder)
+        return SMOL_OK;
+    return smol_embedder_open(source->embedder, source->n_embedder, blob->model, &blob->embedder,
+                              error);
+}
+
+smol_status smol_subject_set_dtype(struct subject *subject, enum blob_dtype dtype,
+                                   smol_error *error)
+{
+    smol_status status = smol_source_set_dtype(&subject->source, dtype, error);
+    return status ? status : settle_embedder(subject, error);
+}
+
 /* Finds the memory needs. `context` is a requested length, or 0. */
 static smol_status find_needs(struct subject *subject, uint32_t context, smol_error *error)
 {
@@ -254,7 +300,7 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
     enum blob_dtype first = subject->source.config.encodes ? DTYPE_INT8 : DTYPE_INT4;
     for (enum blob_dtype dtype = first; !status && dtype >= DTYPE_F32; dtype--)
         status = plan_blob(subject, dtype, error);
-    return status;
+    return status ? status : settle_embedder(subject, error);
 }
 
 /* --- opening ------------------------------------------------------------------------------- */
@@ -283,6 +329,8 @@ static smol_status settle_settings(struct subject *subject, smol_error *error)
     if (!status && blob->template_section)
         status =
             smol_template_open(blob->template_section, blob->n_template, &blob->template, error);
+    if (!status)
+        status = settle_embedder(subject, error);
     subject->blob = blob;
     return status;
 }
@@ -371,6 +419,12 @@ smol_status smol_subject_list(struct subject *subject, uint32_t context, smol_er
     if (!status && subject->has_weights)
         add_up(subject);
     return status ? status : find_needs(subject, context, error);
+}
+
+bool smol_subject_sees_ahead(const struct subject *subject)
+{
+    return subject->kind == SUBJECT_CHECKPOINT ? subject->source.config.encodes
+                                               : blob_sees_ahead(subject->blob);
 }
 
 smol_status smol_subject_settle(const struct subject *subject, smol_status status,

@@ -16,7 +16,7 @@ enum subject_kind { SUBJECT_BLOB, SUBJECT_CHECKPOINT, SUBJECT_SAFETENSORS };
 
 /* Purposes of tensors, and other uses of bytes. */
 enum part {
-    PART_EMBEDDING,
+    PART_EMBEDDING, /* with learned positions */
     PART_ATTENTION,
     PART_STATES, /* layers with states in place of attention */
     PART_MLP,
@@ -50,7 +50,8 @@ struct subject {
     struct source source;
     struct json_settings config;    /* config.json */
     smol_error reason;              /* why it is not supported; SMOL_OK if it is */
-    struct blob would_be;           /* the settings and tokenizer of the blob to convert to */
+    struct blob would_be;           /* the settings and tokenizer of the blob to convert to; without
+                                       a header */
     bool has_weights;               /* false: the weights are of an unsupported kind */
     const char *template_in;        /* the file of the chat template, or NULL */
     struct template_list templates; /* by name; empty if a file was given */
@@ -78,6 +79,14 @@ smol_status smol_subject_open(const char *path, const struct source_options *opt
  * estimate it for; 0 is the longest text of the model. Errors: SMOL_ERROR_USAGE (`context` is too
  * long), SMOL_ERROR_MEMORY. */
 smol_status smol_subject_list(struct subject *subject, uint32_t context, smol_error *error);
+
+/* Sets the dtype of the blob that a supported checkpoint would be converted to. The dense layers of
+ * its embeddings depend on it. Errors: SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_subject_set_dtype(struct subject *subject, enum blob_dtype dtype,
+                                   smol_error *error);
+
+/* Returns whether each token sees the whole text, of a subject with settings. */
+bool smol_subject_sees_ahead(const struct subject *subject);
 
 /* Returns the final status of a step that ended with `status`, see file_settle. */
 smol_status smol_subject_settle(const struct subject *subject, smol_status status,

@@ -43,6 +43,7 @@ struct compiler {
     struct function *function;
     struct scope *scope;
     struct buffer finished; /* one struct finished for each macro, in order */
+    struct buffer members;  /* the tree's NODE_MEMBERs (pointers), by their namespace's name */
     uint32_t n_functions;   /* so far, including the template itself */
     smol_status status;
     smol_error *error;
@@ -520,20 +521,35 @@ static void compile_jump_out(struct compiler *c, const struct node *node)
 
 /* --- loops -------------------------------------------------------------------------------- */
 
-/* Returns whether the condition reads a namespace that one of the nodes, or a descendant, assigns
- * to. */
-static bool reads_member(const struct node *condition, const struct node *nodes)
+static int compare_members(const void *a, const void *b)
 {
-    for (; nodes; nodes = nodes->next) {
-        const struct node *parts[] = {nodes->a, nodes->list, nodes->body, nodes->rest};
-        if (nodes->kind == NODE_MEMBER &&
-            smol_tree_has(condition, NODE_NAME, nodes->a->text, nodes->a->size))
-            return true;
-        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-            if (reads_member(condition, parts[i]))
-                return true;
-    }
-    return false;
+    const struct node *x = (*(const struct node *const *)a)->a;
+    const struct node *y = (*(const struct node *const *)b)->a;
+    int order = memcmp(x->text, y->text, x->size < y->size ? x->size : y->size);
+    return order ? order : (x->size > y->size) - (x->size < y->size);
+}
+
+/* Lists the assignments to members of namespaces, which check_condition looks up. */
+static void list_members(struct compiler *c, const struct template_tree *tree)
+{
+    buffer_clear(&c->members);
+    for (const struct node *node = tree->last_made; node; node = node->made_before)
+        if (node->kind == NODE_MEMBER)
+            smol_buffer_add(&c->members, (const char *)&node, sizeof(struct node *));
+    if (c->members.failed)
+        fail_memory(c);
+    else if (c->members.size > 0)
+        qsort(c->members.text, c->members.size / sizeof(struct node *), sizeof(struct node *),
+              compare_members);
+}
+
+/* Returns whether a node is the name of a namespace that the template assigns to. */
+static bool is_assigned(const struct node *node, const void *members)
+{
+    const struct buffer *list = members;
+    const struct node member = {.a = (struct node *)node}, *key = &member;
+    return node->kind == NODE_NAME && list->size > 0 &&
+           bsearch(&key, list->text, list->size / sizeof key, sizeof key, compare_members);
 }
 
 /* Rejects conditions that depend on the loop's body. Here the condition is evaluated for all items
@@ -543,7 +559,7 @@ static void check_condition(struct compiler *c, const struct node *loop)
 {
     bool changes = smol_tree_has(loop->body, NODE_MEMBER, NULL, 0) ||
                    smol_tree_has(loop->body, NODE_CALL, NULL, 0);
-    if (changes && reads_member(loop->c, c->tree->body))
+    if (changes && smol_tree_any(loop->c, is_assigned, &c->members))
         fail(c, loop->c, SMOL_ERROR_UNSUPPORTED,
              "a loop's condition that reads what its body may change is not supported");
 }
@@ -815,6 +831,7 @@ static void free_functions(struct compiler *c)
         free(finished.operations);
     }
     free(c->finished.text);
+    free(c->members.text);
 }
 
 static const struct node nothing = {.kind = NODE_DATA, .text = ""};
@@ -827,6 +844,7 @@ static void compile_tree(struct compiler *c, const struct template_tree *tree)
         return;
     struct scope scope = smol_scope(NULL, 0, &c->function->n_slots);
     c->tree = tree;
+    list_members(c, tree);
     smol_scope_read(&scope, tree->body);
     enter_scope(c, &nothing, &scope);
     compile_statements(c, tree->body);

@@ -325,7 +325,7 @@ static int64_t read_escape(const struct lexer *lexer, size_t *at, size_t limit)
         *at += 1 + digits;
         return value > 0x10ffff || (value >= 0xd800 && value < 0xe000) ? -1 : value;
     }
-    if (c == 'N')
+    if (c == 'N' || (uint8_t)c >= 0x80) /* jinja2 writes other characters as escapes first */
         return -1;
     *at += found || c == '\n';
     return found ? (uint8_t)to[found - from] : c == '\n' ? -2 : -3;

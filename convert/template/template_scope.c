@@ -162,17 +162,30 @@ void smol_scope_read(struct scope *scope, const struct node *nodes)
     read_list(scope, nodes, false);
 }
 
-bool smol_tree_has(const struct node *nodes, enum node_kind kind, const char *name, size_t size)
+bool smol_tree_any(const struct node *nodes, tree_test *test, const void *what)
 {
     for (; nodes; nodes = nodes->next) {
         const struct node *parts[] = {nodes->a,     nodes->b,    nodes->c,   nodes->list,
                                       nodes->named, nodes->body, nodes->rest};
-        if (nodes->kind == kind &&
-            (!name || (nodes->size == size && memcmp(nodes->text, name, size) == 0)))
+        if (test(nodes, what))
             return true;
         for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-            if (smol_tree_has(parts[i], kind, name, size))
+            if (smol_tree_any(parts[i], test, what))
                 return true;
     }
     return false;
+}
+
+/* Returns whether a node has the kind and, if that has one, the name of another. */
+static bool is_like(const struct node *node, const void *other)
+{
+    const struct node *like = other;
+    return node->kind == like->kind &&
+           (!like->text ||
+            (node->size == like->size && memcmp(node->text, like->text, like->size) == 0));
+}
+
+bool smol_tree_has(const struct node *nodes, enum node_kind kind, const char *name, size_t size)
+{
+    return smol_tree_any(nodes, is_like, &(struct node){.kind = kind, .text = name, .size = size});
 }

@@ -45,6 +45,11 @@ struct symbol *smol_scope_find(struct scope *scope, const char *name, size_t siz
 
 /* --- tree searches ------------------------------------------------------------------------ */
 
+typedef bool tree_test(const struct node *node, const void *what);
+
+/* Returns whether the test is true of any of the nodes in the list, or of any descendant. */
+bool smol_tree_any(const struct node *nodes, tree_test *test, const void *what);
+
 /* Returns whether any of the nodes in the list, or any descendant, has that kind and, unless name
  * is NULL, that name. */
 bool smol_tree_has(const struct node *nodes, enum node_kind kind, const char *name, size_t size);

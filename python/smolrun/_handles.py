@@ -90,8 +90,13 @@ class Handle:
         return self._pointer
 
     @property
+    def here(self) -> bool:
+        """Whether this process may use and free it."""
+        return self._forks or self._process == _process
+
+    @property
     def usable(self) -> bool:
-        return not self._closed and (self._forks or self._process == _process)
+        return not self._closed and self.here
 
     def __enter__(self) -> int:
         with _lock:
@@ -107,7 +112,7 @@ class Handle:
             self._users -= 1
             last = self._users == 0
         if last:
-            if self._forks or self._process == _process:
+            if self.here:
                 self._free(self._pointer)
             for one in self._made_from:
                 one._drop()

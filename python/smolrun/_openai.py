@@ -10,7 +10,7 @@ from typing import Any
 
 from ._parts import MAX_LINE, Job, to_json
 from .errors import UsageError
-from .model import Model
+from .model import Model, reopen
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 MEMBERS = {"custom_id", "method", "url", "body"}
@@ -100,7 +100,7 @@ class Form:
 
     def _bytes(self, token: int) -> bytes:
         if self._model is None:
-            self._model = Model(self._job.model, n_threads=1, n_ctx=1)
+            self._model = reopen(self._job.model, self._job.digest, {"n_threads": 1, "n_ctx": 1})
         return self._model.token_bytes(token)
 
     def _chat_logprobs(self, tokens: list[dict[str, Any]] | None) -> dict[str, Any] | None:

@@ -315,8 +315,8 @@ def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_job(model: Path | Model, settings: Mapping[str, Any], **facts: Any) -> Job:
     """Makes a job, and lets smolrun check its settings."""
-    path = os.path.abspath(model.path if isinstance(model, Model) else os.fspath(model))
-    job = Job(path, file_digest(path), settings_of(settings), **facts)
+    path = model.path if isinstance(model, Model) else os.path.abspath(model)
+    job = Job(path, model.digest if isinstance(model, Model) else file_digest(path), settings_of(settings), **facts)
     if job.row_format not in ROW_FORMATS:
         raise UsageError(f"row_format: must be {' or '.join(ROW_FORMATS)}, found {job.row_format!r}")
     for name in job.columns or ():

@@ -74,23 +74,25 @@ class Cancel(Local):
     def reset(self) -> None:
         self._set(False)
 
-    def _set(self, value: bool) -> None:
-        if self._process != process():  # in a child, the lock may be taken
+    def _guard(self) -> Any:
+        """Returns the lock: in a child of fork another one, because that of the parent may be taken."""
+        if self._process != process():
             self._reset_process()
-        with self._lock:
+        return self._lock
+
+    def _set(self, value: bool) -> None:
+        with self._guard():
             self._cancelled = value
             for one in self._stopped:
                 _press(one, value)
 
     def _attach(self, one: Handle | Cancel) -> None:
-        if self._process != process():
-            self._reset_process()
-        with self._lock:
+        with self._guard():
             self._stopped.append(one)
             _press(one, self._cancelled)
 
     def _detach(self, one: Handle | Cancel) -> None:
-        with self._lock:
+        with self._guard():
             if one in self._stopped:
                 self._stopped.remove(one)
 
@@ -205,6 +207,7 @@ class Sequence:
         """Prepares it. sampler: a session's; None: one for the settings."""
         self.collector = Collector()
         self._model, self._context, self._request, self._cancel = model, context, request, cancel
+        self._is_session = sampler is not None
         self._n_prompt = len(request.ids)
         self._generation: Handle | None = None
         self._reader: Handle | None = None
@@ -223,11 +226,20 @@ class Sequence:
         settings = request.settings
         if settings.logprobs is not None:
             self.collector.wants_logprobs, self.collector.n_logprobs = 1, settings.logprobs
+        self._check_biases(settings)
         matcher = self._create_matcher(settings.constraint) if settings.constraint is not None else None
         if settings.tools is not None:
             self._reader = self._create_reader(settings.tools)
         attach(self._context, self._cancel)
         self._generation = self._create_generation(request, sampler, matcher)
+        if sampler is not None:  # last, because what failed changes nothing
+            set_sampler(sampler.pointer, settings)
+
+    def _check_biases(self, settings: Settings) -> None:
+        """The library does so after it has read the prompt. A session would keep a bias that fails."""
+        most = max((token for token, _ in settings.logit_bias or ()), default=0)
+        if most and most >= (vocab_size := self._model.info.vocab_size):
+            raise UsageError(f"logit_bias of token {most}: the vocabulary has {vocab_size} tokens, from 0")
 
     def _create_matcher(self, constraint: Constraint) -> Handle:
         pointer, error = ctypes.c_void_p(), Error()
@@ -246,7 +258,6 @@ class Sequence:
 
     def _create_generation(self, request: Request, sampler: Handle | None, matcher: Handle | None) -> Handle:
         settings, pointer, error = request.settings, ctypes.c_void_p(), Error()
-        own = sampler is None
         if sampler is None:
             sampler = create_sampler(*settings.sampler_params())
         stop = (ctypes.c_char_p * len(settings.stop))(*settings.stop)
@@ -256,7 +267,7 @@ class Sequence:
             stop=ctypes.addressof(stop) if settings.stop else None,
             n_stop=len(settings.stop),
             show_special=settings.tools is not None,
-            penalize_context=not own,
+            penalize_context=self._is_session,
             on_text=_ON_TEXT,
             on_token=_ON_TOKEN,
             user=ctypes.addressof(self.collector),
@@ -379,10 +390,21 @@ class Sequence:
             decode_seconds=result.decode_seconds,
         )
 
+    def _take_back(self) -> None:
+        """Lets the context of a session be as before, if the prompt was not read: which a cancelled generation does."""
+        result = GenerateResult()
+        if self._generation is not None and self._generation.usable and self._context.usable:
+            finished = quick.smol_generation_finished(self._generation.pointer, ctypes.byref(result), None)
+            if not finished and result.n_prompt == 0:
+                quick.smol_context_cancel(self._context.pointer, 1)
+                step([self])
+
     def close(self) -> None:
         """May be called again."""
         if isinstance(self._cancel, Cancel):
             self._cancel._detach(self._context)
+        if self._is_session:
+            self._take_back()
         for handle in (self._generation, self._reader):
             if handle is not None:
                 handle.close()
@@ -523,6 +545,8 @@ class Stream(Local):
 
     def _end(self) -> None:
         """Frees the generation. The caller has the turn."""
+        if not self._sequence._context.here:  # a child of fork, where locks may be taken, has nothing to free
+            return
         with self._guard:
             first, self._closed = not self._closed, True
         if first:
@@ -531,7 +555,7 @@ class Stream(Local):
 
     def close(self) -> None:
         """May be called again. If another thread is reading, the answer ends there."""
-        if self._closed:
+        if self._closed or not self._sequence._context.here:
             return
         self._closing = True
         if self._turn.take():
@@ -562,7 +586,9 @@ def create_sampler(params: SamplerParams, kept: Any = None) -> Handle:
     return Handle(pointer.value or 0, quick.smol_sampler_free)
 
 
-def set_sampler(sampler: int, params: SamplerParams) -> None:
-    """Changes the parameters of a session's sampler."""
+def set_sampler(sampler: int, settings: Settings) -> None:
+    """Changes those parameters of a session's sampler that were given."""
+    params, kept = settings.sampler_params(quick.smol_sampler_get_params(sampler))
     error = Error()
     check(quick.smol_sampler_set_params(sampler, ctypes.byref(params), ctypes.byref(error)), error)
+    del kept

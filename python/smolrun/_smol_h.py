@@ -331,6 +331,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_prefix_cache_create": (INT, [POINTER] * 4),
     "smol_prefix_cache_free": (None, [POINTER]),
     "smol_prefix_cache_get_info": (PrefixCacheInfo, [POINTER]),
+    "smol_prefix_cache_count": (SIZE, [POINTER, ctypes.c_uint64, POINTER, SIZE]),
     "smol_eval": (INT, [POINTER, POINTER, SIZE, SIZE, POINTER, POINTER]),
     "smol_eval_many": (INT, [POINTER, SIZE, POINTER]),
     "smol_model_prompt": (INT, [POINTER] * 4),

@@ -96,6 +96,7 @@ class Model:
         if digest is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(digest)):
             raise UsageError(f"digest: must be a SHA-256 in 64 hexadecimal digits, found {digest!r}")
         self._file_digest = digest.lower() if digest is not None else None
+        self._state = file_state(self.path)  # before it is opened: a file that replaces it meanwhile is another one
         self._handle = _open(
             self.path, one_of("verify", verify, VERIFY), flag("mmap", mmap, True), digest, reporter(progress, "bytes")
         )
@@ -216,13 +217,14 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the blob's file, in hexadecimal digits. Reads the file once."""
+        """The SHA-256 of the blob's file, in hexadecimal digits. Reads the file once. Raises FileError if it was replaced or
+        changed since the model was opened."""
         if self._file_digest is None:
-            self._file_digest = file_digest(self.path)
+            self._file_digest = file_digest(self.path, self._state)
         return self._file_digest
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[Any, ...]]:
-        return _reopen, (self.path, self.digest, self._options)
+        return reopen, (self.path, self.digest, self._options)
 
     # --- facts ---
 
@@ -707,35 +709,48 @@ def _open(path: str, verify: int, mmap: bool, digest: str | None, report: Report
     return Handle(pointer.value or 0, lib.smol_model_close)
 
 
-_digests: dict[tuple[int, int, int, int], str] = {}
+State: TypeAlias = "tuple[int, int, int, int]"  # of a file: another file has another one, and nearly always a changed one
+
+_digests: dict[State, str] = {}
 
 
-def file_digest(path: str) -> str:
-    """Returns the SHA-256 of a file; once for each file and state of it."""
+def file_state(file: str | int) -> State | None:
+    """Returns that of a file, by its path or descriptor; None if it is not there."""
+    try:
+        facts = os.stat(file)
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def file_digest(path: str, wanted: State | None = None) -> str:
+    """Returns the SHA-256 of a file; once for each file and state of it. wanted: the state that it must have."""
     import hashlib
 
     try:
         with open(path, "rb") as file:
-            facts = os.fstat(file.fileno())
-            key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-            if key not in _digests:
+            state = file_state(file.fileno())
+            if state is None or wanted not in (None, state):
+                raise FileError(f"{path}: was replaced or changed since the model was opened: open it again")
+            if state not in _digests:
                 digest = hashlib.sha256()
                 while data := file.read(1 << 20):
                     digest.update(data)
-                _digests[key] = digest.hexdigest()
-            return _digests[key]
+                _digests[state] = digest.hexdigest()
+            return _digests[state]
+    except FileError:
+        raise
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _reopen(path: str, digest: str, options: dict[str, Any]) -> Model:
-    """Opens the model of a pickle. The file is mapped, so processes of a machine share its memory."""
-    found = file_digest(path)
-    if found != digest:
-        raise DamagedError(f"{path}: SHA-256 is {found}, but the pickled model's was {digest}: bring the same file here")
-    model = Model(path, **options)
-    model._file_digest = digest
-    return model
+def reopen(path: str, digest: str, options: dict[str, Any]) -> Model:
+    """Opens the model of a pickle, or of a job. The file is mapped, so processes of a machine share its memory."""
+    if (found := file_digest(path)) == digest:
+        model = Model(path, **options)
+        if (found := model.digest) == digest:  # it may have been replaced meanwhile
+            return model
+    raise DamagedError(f"{path}: SHA-256 is {found}, but that of the model was {digest}: bring the same file here")
 
 
 # --- arguments -------------------------------------------------------------------------------------

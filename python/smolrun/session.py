@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ._handles import Local, Turn
 from ._library import lib, quick
-from ._sequence import Request, Sequence, Stream, create_context, create_sampler, ids_array, reporter, set_sampler
-from ._smol_h import NO_TOKEN, Error, SamplerParams
+from ._sequence import Request, Sequence, Stream, create_context, create_sampler, ids_array, reporter
+from ._smol_h import NO_TOKEN, Error
 from ._smol_h import Session as SessionStruct
 from .answers import Answer
 from .errors import FileError, UsageError, check
@@ -37,16 +37,18 @@ class Session(Local):
         session.save("story")                      # smolrun --session story continues it too
         session = model.session("story")
 
-    Sampling options stay as they were unless they are given again; another seed starts anew. The repetition penalty counts
-    the whole session. The file is that of `smolrun --session`."""
+    Sampling options stay as they were unless they are given again (logit_bias={} ends biases); another seed starts anew. The
+    repetition penalty counts the whole session. The file is that of `smolrun --session`, which cannot hold biases, frequency
+    and presence penalties: saving a session with these is a UsageError."""
 
     def __init__(self, model: Model):
         model._here()
         self.model = model
         self.data = b""  # of the caller's, saved with the session
         self._context = create_context(model)
-        self._sampler = create_sampler(SamplerParams())
-        self._fresh = True  # the sampler has no parameters yet
+        self._sampler = create_sampler(Settings().sampler_params()[0])
+        # the length of a context from which a call removed tokens, and these, until what it put after them is read
+        self._removed: tuple[int, list[int]] = 0, []
         self._turn = Turn("session")
         self._stream: Stream | None = None  # the last one
 
@@ -65,22 +67,21 @@ class Session(Local):
         return len(self.ids)
 
     @property
-    def _pending(self) -> int | None:
-        token = quick.smol_context_pending(self._context.pointer)
-        return None if token == NO_TOKEN else int(token)
-
-    @property
     def ids(self) -> list[int]:
         """The tokens so far."""
         with self._turn, self._context:
-            held, pending = self._held(), self._pending
-        return held if pending is None else [*held, pending]
+            held, rest = self._tokens()
+        return held + rest
 
-    def _held(self) -> list[int]:
-        """Returns the tokens of the context, without the one that is still to be evaluated."""
+    def _tokens(self) -> tuple[list[int], list[int]]:
+        """Returns the tokens of the context, and those after them, which are still to be evaluated."""
         n = ctypes.c_size_t()
         pointer = quick.smol_context_ids(self._context.pointer, ctypes.byref(n))
-        return list(pointer[: n.value]) if n.value else []
+        held, pending = list(pointer[: n.value]) if n.value else [], quick.smol_context_pending(self._context.pointer)
+        if pending != NO_TOKEN:
+            return held, [pending]
+        length, removed = self._removed
+        return held, removed if len(held) == length else []
 
     @property
     def text(self) -> str:
@@ -91,49 +92,42 @@ class Session(Local):
         """Removes all but the first n tokens."""
         n = whole("n", n)
         with self._alone():
+            length, removed = self._removed
+            self._removed = length, removed[: max(n - length, 0)]
             quick.smol_context_truncate(self._context.pointer, n)
 
-    def _keep(self, ids: array[int]) -> array[int]:
-        """Truncates the context to what it has in common with ids, but the last; returns the rest of ids."""
-        held = self._held()
+    def _after(self, prompt: Prompt) -> tuple[int, array[int]]:
+        """Returns how many tokens of the context to keep for a prompt, and what to evaluate after them: as
+        `smolrun --session` (smolrun/session_file.c)."""
+        held, rest = self._tokens()
+        so_far = held + rest
+        if not so_far:
+            return 0, self.model._prompt_ids(prompt)
+        if isinstance(prompt, (str, bytes)):
+            ids = self.model._tokenize(prompt) if prompt else ids_array(so_far)
+            if ids[: len(so_far)].tolist() == so_far:
+                return self._common(ids)
+            prompt = self.model._tokenize(prompt, whole=False)
+        return len(held), ids_array(rest) + ids_array(prompt)
+
+    def _common(self, ids: array[int]) -> tuple[int, array[int]]:
+        """Returns how many tokens the context has in common with ids, but the last, and the rest of ids."""
+        held, _ = self._tokens()
         n, most = 0, min(len(held), len(ids) - 1)
         while n < most and held[n] == ids[n]:
             n += 1
-        quick.smol_context_truncate(self._context.pointer, n)
-        return ids[n:]
-
-    def _next_ids(self, prompt: Prompt) -> array[int]:
-        """Returns what to evaluate for a prompt: as `smolrun --session` (smolrun/session_file.c)."""
-        pending = self._pending
-        before = ids_array([] if pending is None else [pending])
-        held = self._held() + before.tolist()
-        if not held:
-            return self.model._prompt_ids(prompt)
-        if not isinstance(prompt, (str, bytes)):
-            return before + ids_array(prompt)
-        if not prompt:
-            if pending is None:
-                quick.smol_context_truncate(self._context.pointer, len(held) - 1)
-            return ids_array([held[-1]])
-        whole = self.model._tokenize(prompt)
-        if whole[: len(held)].tolist() == held:
-            return self._keep(whole)
-        return before + self.model._tokenize(prompt, whole=False)
+        return n, ids[n:]
 
     # --- generation ---
 
-    def _prepare(self, settings: Settings) -> None:
-        base = None if self._fresh else quick.smol_sampler_get_params(self._sampler.pointer)
-        params, kept = settings.sampler_params(base)
-        set_sampler(self._sampler.pointer, params)
-        self._fresh = False
-        del kept
-
-    def _start(self, ids: array[int], settings: Settings, options: Mapping[str, Any]) -> Stream:
+    def _start(self, after: tuple[int, array[int]], settings: Settings, options: Mapping[str, Any]) -> Stream:
         """Starts an answer. The caller has the session alone."""
-        report = reporter(options.get("progress"), "tokens of the prompt")
-        self._prepare(settings)
+        (kept, ids), report = after, reporter(options.get("progress"), "tokens of the prompt")
         sequence = Sequence(self.model, self._context, Request(ids, settings), self._sampler, options.get("cancel"))
+        held, rest = self._tokens()
+        if kept < len(held):
+            self._removed = kept, (held + rest)[kept:]
+            quick.smol_context_truncate(self._context.pointer, kept)
         self._stream = Stream(sequence, lambda: None, report, self._turn)
         return self._stream
 
@@ -146,7 +140,7 @@ class Session(Local):
         """Does the same piece by piece."""
         settings = read_settings(_without_call(options))
         with self._alone():
-            return self._start(self._next_ids(prompt), settings, options)
+            return self._start(self._after(prompt), settings, options)
 
     def chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Answer:
         """Answers a whole conversation. Its common beginning with the session is not evaluated again."""
@@ -156,7 +150,7 @@ class Session(Local):
         """Does the same piece by piece."""
         request = self.model._chat_request(messages, _without_call(options))
         with self._alone():
-            return self._start(self._keep(request.ids), request.settings, options)
+            return self._start(self._common(request.ids), request.settings, options)
 
     # --- saving ---
 
@@ -170,6 +164,7 @@ class Session(Local):
             session.data = None
         found, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
         with self._alone(), self._context as context:
+            self._put_back()
             status = lib.smol_context_save_memory(
                 context, ctypes.byref(session), ctypes.byref(found), ctypes.byref(size), ctypes.byref(error)
             )
@@ -177,6 +172,14 @@ class Session(Local):
         saved = ctypes.string_at(found.value or 0, size.value)
         quick.smol_free(found)
         return saved
+
+    def _put_back(self) -> None:
+        """Evaluates what a call removed, and did not replace."""
+        held, rest = self._tokens()
+        if quick.smol_context_pending(self._context.pointer) == NO_TOKEN and rest:
+            ids, error = ids_array(rest), Error()
+            quick.smol_context_cancel(self._context.pointer, 0)
+            check(lib.smol_eval(self._context.pointer, ids.buffer_info()[0], len(ids), 0, None, ctypes.byref(error)), error)
 
     def save(self, path: Path) -> None:
         """Writes the session to a file, which appears whole or not at all, and which only its owner may read."""
@@ -217,7 +220,6 @@ class Session(Local):
         check(status, failure)
         self.data = ctypes.string_at(session.data, session.size) if session.size else b""
         quick.smol_free(session.data)
-        self._fresh = False
 
     def close(self) -> None:
         """Frees the memory. May be called again."""

@@ -103,7 +103,7 @@ class Settings:
 
     max_tokens: int | None = MAX_TOKENS
     sampling: Mapping[str, float] = field(default_factory=dict)  # what was given
-    logit_bias: tuple[tuple[int, float], ...] = ()
+    logit_bias: tuple[tuple[int, float], ...] | None = None  # None: not given
     stop: tuple[bytes, ...] = ()
     logprobs: int | None = None
     constraint: Constraint | None = None
@@ -120,15 +120,15 @@ class Settings:
         if base is None:
             params.seed, params.top_p = SEED, 1  # as smolrun's, also in the bytes of a session
         else:
-            for name in SAMPLING:
+            for name in (*SAMPLING, "logit_bias", "n_logit_bias"):
                 setattr(params, name, getattr(base, name))
         for name, value in self.sampling.items():
             setattr(params, name, value)
         if params.top_p == 0:  # which means to the library that it was not given
             params.top_p = FLT_MIN if "top_p" in self.sampling else 1
-        biases = (LogitBias * len(self.logit_bias))(*(LogitBias(*one) for one in self.logit_bias))
-        params.logit_bias = ctypes.addressof(biases) if self.logit_bias else None
-        params.n_logit_bias = len(self.logit_bias)
+        biases = (LogitBias * len(self.logit_bias or ()))(*(LogitBias(*one) for one in self.logit_bias or ()))
+        if self.logit_bias is not None:
+            params.logit_bias, params.n_logit_bias = ctypes.addressof(biases), len(biases)
         return params, biases
 
 
@@ -201,10 +201,10 @@ def members(name: str, given: Any) -> Mapping[Any, Any]:
     raise UsageError(f"{name}: must be a dict, found {reprlib.repr(given)}")
 
 
-def _biases(given: Any) -> tuple[tuple[int, float], ...]:
+def _biases(given: Any) -> tuple[tuple[int, float], ...] | None:
     biases: list[tuple[int, float]] = []
     if given is None:
-        return ()
+        return None
     for key, bias in members("logit_bias", given).items():
         token = int(key) if isinstance(key, str) and key.isdecimal() and key.isascii() else key  # as in JSON
         if not (_is_number(token) and int(token) == token and 0 <= token < NO_TOKEN and _is_number(bias) and -100 <= bias <= 100):

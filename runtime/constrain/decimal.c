@@ -108,11 +108,9 @@ bool smol_decimal_is_multiple(const struct decimal *a, const struct decimal *b, 
         modulus = modulus * 10 + (uint64_t)(b->digits[i] - '0');
     /* a = A * 10^a_last, b = modulus * 10^b_last: b divides a if modulus divides A * 10^shift */
     int32_t shift = a_last - b_last;
-    for (; shift < 0 && modulus % 10 == 0; shift++)
-        modulus /= 10;
     if (shift > 2 * DECIMAL_EXPONENT_MAX)
         *known = false;
-    if (shift < 0) /* A has no trailing zeros: 10^-shift * modulus does not divide it */
+    if (shift < 0) /* A does not end in zeros: 10^-shift * modulus does not divide it */
         return false;
     for (int32_t i = 0; i < a->n + shift && *known; i++)
         rest = (rest * 10 + (uint64_t)(i < a->n ? a->digits[i] - '0' : 0)) % modulus;

@@ -84,11 +84,26 @@ void *smol_schema_take(struct compiler *c, size_t size)
     return memory;
 }
 
-bool smol_schema_work(struct compiler *c, const struct json_node *place)
+static bool add_work(struct compiler *c, const struct json_node *place, size_t n)
 {
-    if (++c->work > SCHEMA_MAX_WORK && !c->status)
+    c->work += n;
+    if (c->work > SCHEMA_MAX_WORK && !c->status)
         c->probing = 0, fail(c, SMOL_ERROR_UNSUPPORTED, place, "the schema takes too much work");
     return !c->status;
+}
+
+bool smol_schema_work(struct compiler *c, const struct json_node *place)
+{
+    return add_work(c, place, 1);
+}
+
+bool smol_schema_steps(struct compiler *c, const struct json_node *place, size_t n)
+{
+    enum { STEPS = 64 }; /* that are as much work as a claim */
+    c->steps += n;
+    n = c->steps / STEPS;
+    c->steps %= STEPS;
+    return add_work(c, place, n);
 }
 
 /* --- keywords ----------------------------------------------------------------------------- */
@@ -139,6 +154,17 @@ unsigned smol_schema_word_types(enum word word)
     if (word >= WORD_HAS && word <= WORD_OTHER)
         return TYPE_OBJECT;
     return word >= WORD_AT ? TYPE_LIST : TYPE_ANY;
+}
+
+bool smol_schema_is(struct compiler *c, enum json_kind kind, const struct json_node *value)
+{
+    static const char *const faults[] = {[JSON_NUMBER] = "must be a number",
+                                         [JSON_STRING] = "must be a string",
+                                         [JSON_LIST] = "must be a list",
+                                         [JSON_OBJECT] = "must be an object"};
+    if (value->kind != kind)
+        smol_schema_wrong(c, value, faults[kind]);
+    return value->kind == kind;
 }
 
 uint32_t smol_schema_count(struct compiler *c, const struct json_node *value)

@@ -159,13 +159,14 @@ struct compiler {
     bool probe_failed;
     unsigned depth; /* of recursion */
     size_t work;
-    size_t steps;                    /* of comparisons of values, not yet counted as work */
+    size_t steps;                    /* not yet counted as work */
     const struct json_node *because; /* of the claim being looked at, for messages */
     struct claim *claims; /* (SCHEMA_MAX_CLAIMS + 1) of the alternatives being expanded */
     size_t n_claims;
     struct goal *goals[N_BUCKETS];
     struct pattern *patterns; /* those compiled to be matched, see schema_string.c */
     struct overlaps *overlaps;
+    struct addresses *addresses; /* where references may lead, see schema_goal.c */
     struct json_text formats[16]; /* their patterns, once they are needed */
     term any_character;
     term characters[128];
@@ -189,9 +190,15 @@ void *smol_schema_take(struct compiler *c, size_t size);
 /* Counts work. Returns whether the compilation should go on. */
 bool smol_schema_work(struct compiler *c, const struct json_node *place);
 
+/* Counts steps, which are less: what is done for each claim, node or state in a loop. */
+bool smol_schema_steps(struct compiler *c, const struct json_node *place, size_t n);
+
 /* Returns the keyword that a member of a schema is. */
 enum word smol_schema_word(struct compiler *c, const struct json_node *member);
 unsigned smol_schema_word_types(enum word word);
+
+/* Returns whether a keyword's value is of this kind, and reports it otherwise. */
+bool smol_schema_is(struct compiler *c, enum json_kind kind, const struct json_node *value);
 
 /* Reads a limit such as minItems. Large numbers become UINT32_MAX - 1. */
 uint32_t smol_schema_count(struct compiler *c, const struct json_node *value);
@@ -261,6 +268,9 @@ bool smol_schema_is_empty(struct compiler *c, const struct goal *goal);
 const struct claim *smol_schema_choice(const struct facts *facts);
 
 /* --- schema_valid.c ----------------------------------------------------------------------- */
+
+/* Returns the types that the keyword type names. */
+unsigned smol_schema_types(struct compiler *c, const struct json_node *keyword);
 
 /* Returns the bit of the value's type. */
 unsigned smol_schema_type_of(struct compiler *c, const struct json_node *value);
@@ -339,6 +349,10 @@ term smol_schema_number(struct compiler *c, const struct facts *facts);
 
 term smol_schema_object(struct compiler *c, const struct facts *facts, unsigned level);
 term smol_schema_list(struct compiler *c, const struct facts *facts, unsigned level);
+
+/* Returns those of the facts that smol_schema_property looks at: most are only the names of what is
+ * required. They lie on c->claims, whose number the caller sets back. */
+struct facts smol_schema_about_properties(struct compiler *c, const struct facts *facts);
 
 /* The goal of the property `name`; NULL if it must be absent. */
 const struct goal *smol_schema_property(struct compiler *c, const struct facts *facts,

@@ -119,6 +119,8 @@ static void all_keywords(struct compiler *c, const struct claim *claim, struct r
     out->how = HOLDS;
     for (const struct json_node *member = schema->first; member; member = member->next) {
         enum word word = smol_schema_word(c, member);
+        if (word == WORD_PROPERTIES || word == WORD_PATTERN_PROPERTIES)
+            smol_schema_is(c, JSON_OBJECT, member);
         if (word == WORD_NONE || is_grouped(word, &properties, &items))
             continue;
         bool first = word == WORD_TYPE || word == WORD_CONST || word == WORD_ENUM;
@@ -162,6 +164,8 @@ static void rewrite_schema(struct compiler *c, const struct claim *claim, size_t
         smol_schema_wrong(c, schema, "must be a schema: an object, true or false");
         return;
     }
+    if (!smol_schema_steps(c, schema, c->n_claims - mark))
+        return;
     for (size_t i = mark; i < c->n_claims; i++) { /* a reference may lead back */
         if (c->claims[i].word == WORD_SCHEMA && c->claims[i].value == schema &&
             (claim->negative != c->claims[i].negative || claim->scope == c->claims[i].scope)) {
@@ -186,26 +190,12 @@ static void rewrite_schema(struct compiler *c, const struct claim *claim, size_t
 
 /* --- applicators -------------------------------------------------------------------------- */
 
-static bool is_list(struct compiler *c, const struct json_node *value)
-{
-    if (value->kind != JSON_LIST)
-        smol_schema_wrong(c, value, "must be a list");
-    return value->kind == JSON_LIST;
-}
-
-static bool is_object(struct compiler *c, const struct json_node *value)
-{
-    if (value->kind != JSON_OBJECT)
-        smol_schema_wrong(c, value, "must be an object");
-    return value->kind == JSON_OBJECT;
-}
-
 /* All of the schemas in a list, or one: allOf and anyOf, and their negations. */
 static void rewrite_list(struct compiler *c, const struct claim *claim, bool all,
                          struct rewritten *out)
 {
     out->how = all ? HOLDS : FAILS;
-    if (!is_list(c, claim->value))
+    if (!smol_schema_is(c, JSON_LIST, claim->value))
         return;
     for (const struct json_node *schema = claim->value->first; schema; schema = schema->next) {
         struct list *list = all ? &out->all : add_choice(c, out);
@@ -220,7 +210,7 @@ static void rewrite_list(struct compiler *c, const struct claim *claim, bool all
 static void rewrite_subsets(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
     out->how = FAILS;
-    if (!is_list(c, claim->value))
+    if (!smol_schema_is(c, JSON_LIST, claim->value))
         return;
     if (claim->value->n > SCHEMA_MAX_SUBSETS) {
         smol_schema_fail(c, claim->value, "too many branches beside an unevaluated keyword");
@@ -283,7 +273,7 @@ static const struct overlaps *find_overlaps(struct compiler *c, const struct jso
 static void rewrite_one_of(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
     const struct json_node *list = claim->value;
-    const struct overlaps *overlaps = is_list(c, list) ? find_overlaps(c, list) : NULL;
+    const struct overlaps *overlaps = smol_schema_is(c, JSON_LIST, list) ? find_overlaps(c, list) : NULL;
     size_t i = 0, n = list->n;
     out->how = FAILS;
     for (const struct json_node *a = overlaps ? list->first : NULL; a; a = a->next, i++) {
@@ -303,7 +293,7 @@ static void rewrite_one_of(struct compiler *c, const struct claim *claim, struct
 static void rewrite_not_one(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
     const struct json_node *list = claim->value;
-    const struct overlaps *overlaps = is_list(c, list) ? find_overlaps(c, list) : NULL;
+    const struct overlaps *overlaps = smol_schema_is(c, JSON_LIST, list) ? find_overlaps(c, list) : NULL;
     size_t i = 0, n = list->n;
     if (!overlaps)
         return;
@@ -358,13 +348,11 @@ static void rewrite_reference(struct compiler *c, const struct claim *claim, str
 static void rewrite_required(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
     out->how = claim->negative ? FAILS : HOLDS;
-    if (!is_list(c, claim->value))
+    if (!smol_schema_is(c, JSON_LIST, claim->value))
         return;
     for (const struct json_node *name = claim->value->first; name; name = name->next) {
-        if (name->kind != JSON_STRING) {
-            smol_schema_wrong(c, name, "must be a string");
+        if (!smol_schema_is(c, JSON_STRING, name))
             return;
-        }
         if (claim->negative) {
             append_name(c, add_choice(c, out), claim, WORD_LACKS, name, name->text);
         } else {
@@ -379,7 +367,7 @@ static void rewrite_dependencies(struct compiler *c, const struct claim *claim,
                                  struct rewritten *out)
 {
     out->how = claim->negative ? FAILS : HOLDS;
-    if (!is_object(c, claim->value))
+    if (!smol_schema_is(c, JSON_OBJECT, claim->value))
         return;
     for (const struct json_node *member = claim->value->first; member; member = member->next) {
         struct list *list = claim->negative ? add_choice(c, out) : &out->all;
@@ -407,7 +395,7 @@ static void rewrite_not_properties(struct compiler *c, const struct claim *claim
                                    struct rewritten *out)
 {
     out->how = FAILS;
-    if (!is_object(c, claim->value))
+    if (!smol_schema_is(c, JSON_OBJECT, claim->value))
         return;
     for (const struct json_node *schema = claim->value->first; schema; schema = schema->next) {
         struct list *list = add_choice(c, out);
@@ -419,6 +407,7 @@ static void rewrite_not_properties(struct compiler *c, const struct claim *claim
 /* Returns a claim that allows no properties but those it names, or NULL. */
 static const struct claim *find_closed(struct compiler *c, size_t mark)
 {
+    smol_schema_steps(c, c->root, c->n_claims - mark);
     for (size_t i = mark; i < c->n_claims; i++) {
         const struct json_node *owner = c->claims[i].owner;
         const struct json_node *patterns = smol_json_get(owner, "patternProperties");
@@ -442,7 +431,7 @@ static void rewrite_not_patterns(struct compiler *c, const struct claim *claim,
                                  struct rewritten *out)
 {
     out->how = FAILS;
-    if (!is_object(c, claim->value))
+    if (!smol_schema_is(c, JSON_OBJECT, claim->value))
         return;
     for (const struct json_node *schema = claim->value->first; schema; schema = schema->next)
         append_other(c, add_choice(c, out), claim, schema);
@@ -478,7 +467,7 @@ static void rewrite_not_prefix(struct compiler *c, const struct claim *claim, st
 {
     uint32_t i = 0;
     out->how = FAILS;
-    if (!is_list(c, claim->value))
+    if (!smol_schema_is(c, JSON_LIST, claim->value))
         return;
     for (const struct json_node *schema = claim->value->first; schema; schema = schema->next) {
         struct list *list = add_choice(c, out);
@@ -497,6 +486,16 @@ static void rewrite_not_items(struct compiler *c, const struct claim *claim, str
         append(c, add_choice(c, out), claim, WORD_SOME, claim->value, true);
 }
 
+/* Only after a list of items it says anything. */
+static void rewrite_not_additional_items(struct compiler *c, const struct claim *claim,
+                                         struct rewritten *out)
+{
+    const struct json_node *items = smol_json_get(claim->owner, "items");
+    out->how = FAILS;
+    if (items && items->kind == JSON_LIST)
+        smol_schema_fail(c, claim->value, "additionalItems cannot be negated");
+}
+
 static void rewrite_not_contains(struct compiler *c, const struct claim *claim,
                                  struct rewritten *out)
 {
@@ -508,37 +507,12 @@ static void rewrite_not_contains(struct compiler *c, const struct claim *claim,
 
 /* --- claims that stand -------------------------------------------------------------------- */
 
-static unsigned type_named(struct compiler *c, const struct json_node *name)
-{
-    static const struct {
-        char name[8];
-        uint8_t types;
-    } types[] = {{"null", TYPE_NULL},     {"boolean", TYPE_BOOLEAN}, {"integer", TYPE_INTEGER},
-                 {"number", TYPE_NUMBER}, {"string", TYPE_STRING},   {"array", TYPE_LIST},
-                 {"object", TYPE_OBJECT}};
-    for (size_t i = 0; name->kind == JSON_STRING && i < sizeof types / sizeof *types; i++)
-        if (json_text_is(name->text, types[i].name))
-            return types[i].types;
-    smol_schema_wrong(c, name, "must be the name of a type");
-    return 0;
-}
-
-static unsigned types_of_keyword(struct compiler *c, const struct json_node *value)
-{
-    unsigned types = 0;
-    if (value->kind != JSON_LIST)
-        return type_named(c, value);
-    for (const struct json_node *name = value->first; name; name = name->next)
-        types |= type_named(c, name);
-    return types;
-}
-
 static unsigned types_of_values(struct compiler *c, const struct claim *claim)
 {
     unsigned types = 0;
     if (claim->word == WORD_CONST)
         return smol_schema_type_of(c, claim->value);
-    if (!is_list(c, claim->value))
+    if (!smol_schema_is(c, JSON_LIST, claim->value))
         return 0;
     for (const struct json_node *value = claim->value->first; value; value = value->next)
         types |= smol_schema_type_of(c, value);
@@ -551,7 +525,7 @@ static bool stand(struct compiler *c, const struct claim *claim, unsigned *types
     const struct json_node *value = claim->value;
     switch (claim->word) {
     case WORD_TYPE: {
-        unsigned named = types_of_keyword(c, value);
+        unsigned named = smol_schema_types(c, value);
         *types &= claim->negative ? ~named : named;
         return false;
     }
@@ -570,8 +544,8 @@ static bool stand(struct compiler *c, const struct claim *claim, unsigned *types
         return false;
     case WORD_EXCLUSIVE_MINIMUM:
     case WORD_EXCLUSIVE_MAXIMUM: /* in draft 4 a part of minimum and maximum */
-        if (value->kind == JSON_NUMBER)
-            return true;
+        if (value->kind != JSON_TRUE && value->kind != JSON_FALSE)
+            return smol_schema_is(c, JSON_NUMBER, value);
         *types = claim->negative ? 0 : *types;
         return false;
     case WORD_UNIQUE_ITEMS:
@@ -613,8 +587,7 @@ static void rewrite_negative(struct compiler *c, const struct claim *claim, size
         rewrite_not_items(c, claim, out);
         break;
     case WORD_ADDITIONAL_ITEMS:
-        if (smol_json_get(claim->owner, "items"))
-            smol_schema_fail(c, claim->value, "additionalItems cannot be negated");
+        rewrite_not_additional_items(c, claim, out);
         break;
     case WORD_CONTAINS:
         rewrite_not_contains(c, claim, out);
@@ -701,14 +674,17 @@ static bool has_value(struct compiler *c, const struct claim *choice, const stru
 /* Returns whether a property that is required cannot be there. */
 static bool lacks_required(struct compiler *c, const struct facts *facts)
 {
-    for (size_t i = 0; i < facts->n && !c->status; i++) {
+    size_t mark = c->n_claims;
+    const struct facts others = smol_schema_about_properties(c, facts);
+    bool lacks = false;
+    for (size_t i = 0; i < facts->n && !lacks && !c->status; i++) {
         if (facts->claims[i].word != WORD_HAS)
             continue;
-        const struct goal *goal = smol_schema_property(c, facts, facts->claims[i].name);
-        if (!goal || (goal->n > 1 && smol_schema_is_empty(c, goal)))
-            return true;
+        const struct goal *goal = smol_schema_property(c, &others, facts->claims[i].name);
+        lacks = !goal || (goal->n > 1 && smol_schema_is_empty(c, goal));
     }
-    return false;
+    c->n_claims = mark;
+    return lacks;
 }
 
 /* Returns whether min..max of two keywords is empty. */
@@ -750,6 +726,8 @@ static void prune(struct compiler *c, const struct facts *facts, unsigned *types
 {
     const struct claim *choice = smol_schema_choice(facts);
     struct bounds bounds;
+    if (!smol_schema_steps(c, c->root, facts->n))
+        return;
     if (choice && !has_value(c, choice, facts))
         *types = 0;
     if (choice || facts->n < 2 || !smol_schema_work(c, c->root))

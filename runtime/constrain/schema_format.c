@@ -80,7 +80,7 @@ static const char *find(struct json_text name, unsigned *number)
 bool smol_schema_is_format(struct compiler *c, const struct json_node *keyword)
 {
     static const char others[][14] = {"regex", "iri", "iri-reference", "idn-email", "idn-hostname"};
-    if (keyword->kind != JSON_STRING)
+    if (!smol_schema_is(c, JSON_STRING, keyword))
         return false;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (json_text_is(keyword->text, others[i]))

@@ -1,6 +1,7 @@
 /* Goals, and the references of schemas, see schema_compiler.h. */
 #include <string.h>
 
+#include "common/hash.h"
 #include "runtime/constrain/schema_compiler.h"
 
 enum { SCHEMA_MAX_LINKS = 64 /* references to references */, URI_SIZE = 1024 };
@@ -252,8 +253,8 @@ static size_t read_token(const char **at, const char *end, char *out)
     return size;
 }
 
-static const struct json_node *child_number(const struct json_node *list, const char *text,
-                                            size_t size)
+static const struct json_node *child_number(struct compiler *c, const struct json_node *list,
+                                            const char *text, size_t size)
 {
     size_t index = 0;
     for (size_t i = 0; i < size; i++) {
@@ -262,13 +263,16 @@ static const struct json_node *child_number(const struct json_node *list, const 
         index = index * 10 + (size_t)(text[i] - '0');
     }
     const struct json_node *child = size ? list->first : NULL;
+    if (!smol_schema_steps(c, list, index < list->n ? index : list->n))
+        return NULL;
     while (child && index--)
         child = child->next;
     return child;
 }
 
 /* Follows the JSON pointer text[0..size), "" or "/...". */
-static const struct json_node *follow(const struct json_node *node, const char *text, size_t size)
+static const struct json_node *follow(struct compiler *c, const struct json_node *node,
+                                      const char *text, size_t size)
 {
     char token[URI_SIZE];
     const char *at = text, *end = text + size;
@@ -277,24 +281,10 @@ static const struct json_node *follow(const struct json_node *node, const char *
     while (node && at < end) {
         at++;
         size_t n = read_token(&at, end, token);
-        node = node->kind == JSON_LIST ? child_number(node, token, n)
+        node = node->kind == JSON_LIST ? child_number(c, node, token, n)
                                        : smol_json_find(node, (struct json_text){token, n});
     }
     return node;
-}
-
-/* Returns whether a schema has this anchor. */
-static bool has_anchor(struct compiler *c, const struct json_node *node, struct json_text anchor)
-{
-    static const char *const names[] = {"$anchor", "$dynamicAnchor"};
-    for (size_t i = 0; i < 2; i++) {
-        const struct json_node *own = smol_json_get(node, names[i]);
-        if (own && own->kind == JSON_STRING && json_text_equal(own->text, anchor))
-            return true;
-    }
-    const struct json_node *id = smol_json_get(node, c->draft <= DRAFT_4 ? "id" : "$id");
-    return id && id->kind == JSON_STRING && id->text.size == anchor.size + 1 &&
-           id->text.at[0] == '#' && memcmp(id->text.at + 1, anchor.at, anchor.size) == 0;
 }
 
 /* Returns whether the member of a schema holds data and no schemas. */
@@ -318,32 +308,123 @@ static const struct json_node *next_node(const struct json_node *node, const str
     return node == root ? NULL : node->next;
 }
 
-/* Returns the resource with this address, and this anchor if it has a size. */
-static const struct json_node *find_resource(struct compiler *c, const struct uri *uri,
-                                             struct json_text anchor)
+/* What references may lead to. One of three: a resource, which is a schema with an address of its
+ * own or the root; an anchor in a resource; a name of dynamic anchors, with their number. */
+struct address {
+    struct address *next; /* in its bucket */
+    uint64_t hash;
+    const struct json_node *node; /* NULL for a name */
+    struct json_text anchor;      /* or the name; no size for a resource */
+    size_t n;
+};
+
+struct addresses {
+    struct address *buckets[N_BUCKETS];
+    size_t n_ids, n_recursive; /* schemas with $id and $recursiveAnchor */
+};
+
+/* Returns the first resource with this base address, or anchor in it, if there is one; without a
+ * base, a name of dynamic anchors. */
+static struct address *find_address(struct compiler *c, uint64_t hash, const struct uri *base,
+                                    struct json_text anchor)
 {
-    for (const struct json_node *node = c->root; node; node = next_node(node, c->root)) {
+    struct address *found = c->addresses->buckets[hash % N_BUCKETS];
+    for (; found && smol_schema_steps(c, c->root, 1); found = found->next) {
         struct uri own;
-        bool candidate =
-            anchor.size ? has_anchor(c, node, anchor) : node == c->root || own_id(c, node);
-        if (node->kind != JSON_OBJECT || !candidate || !smol_schema_work(c, node))
+        if (found->hash != hash || !json_text_equal(found->anchor, anchor) ||
+            (found->node != NULL) != (base != NULL))
             continue;
-        base_of(c, node, &own);
-        if (!own.failed && own.size == uri->size && memcmp(own.at, uri->at, own.size) == 0)
-            return node;
+        if (!base)
+            return found;
+        base_of(c, found->node, &own);
+        if (own.size == base->size && memcmp(own.at, base->at, own.size) == 0)
+            return found;
     }
     return NULL;
 }
 
-/* Counts the schemas with a dynamic anchor: with one, a dynamic reference is a static one. */
-static size_t count_dynamic(struct compiler *c, const char *keyword, const struct json_text *name)
+static uint64_t hash_address(const struct uri *base, struct json_text anchor)
 {
-    size_t n = 0;
-    for (const struct json_node *node = c->root; node; node = next_node(node, c->root)) {
-        const struct json_node *own = smol_json_get(node, keyword);
-        n += own && (!name || (own->kind == JSON_STRING && json_text_equal(own->text, *name)));
+    uint64_t hash = anchor.size ? smol_digest(anchor.at, anchor.size) : 0;
+    return base ? hash * 0x9e3779b97f4a7c15u ^ smol_digest(base->at, base->size) : hash;
+}
+
+static void add_address(struct compiler *c, const struct uri *base, struct json_text anchor,
+                        const struct json_node *node)
+{
+    uint64_t hash = hash_address(base, anchor);
+    struct address *own = find_address(c, hash, base, anchor);
+    if (!own && (own = smol_schema_take(c, sizeof *own))) {
+        struct address **bucket = &c->addresses->buckets[hash % N_BUCKETS];
+        *own = (struct address){*bucket, hash, node, anchor, 0};
+        *bucket = own;
     }
-    return n;
+    if (own)
+        own->n++;
+}
+
+static bool is_text(const struct json_node *node)
+{
+    return node && node->kind == JSON_STRING && node->text.size > 0;
+}
+
+/* Adds the addresses of a schema. */
+static void add_addresses_of(struct compiler *c, const struct json_node *node)
+{
+    const struct json_node *id = smol_json_get(node, c->draft <= DRAFT_4 ? "id" : "$id");
+    const struct json_node *anchor = smol_json_get(node, "$anchor");
+    const struct json_node *dynamic = smol_json_get(node, "$dynamicAnchor");
+    bool resource = node == c->root || own_id(c, node);
+    bool old = is_text(id) && id->text.at[0] == '#' && id->text.size > 1;
+    struct uri base;
+    c->addresses->n_ids += smol_json_get(node, "$id") != NULL;
+    c->addresses->n_recursive += smol_json_get(node, "$recursiveAnchor") != NULL;
+    if (!resource && !old && !is_text(anchor) && !is_text(dynamic))
+        return;
+    base_of(c, node, &base);
+    if (is_text(dynamic))
+        add_address(c, NULL, dynamic->text, NULL);
+    if (base.failed || !smol_schema_work(c, node))
+        return;
+    if (resource)
+        add_address(c, &base, (struct json_text){NULL, 0}, node);
+    if (old)
+        add_address(c, &base, (struct json_text){id->text.at + 1, id->text.size - 1}, node);
+    if (is_text(anchor))
+        add_address(c, &base, anchor->text, node);
+    if (is_text(dynamic))
+        add_address(c, &base, dynamic->text, node);
+}
+
+/* Lists the addresses when they are first needed. Returns whether there are any. */
+static bool have_addresses(struct compiler *c)
+{
+    if (c->addresses || !(c->addresses = smol_schema_take(c, sizeof *c->addresses)))
+        return c->addresses != NULL;
+    for (const struct json_node *node = c->root; node; node = next_node(node, c->root))
+        if (node->kind == JSON_OBJECT && !is_data(node))
+            add_addresses_of(c, node);
+    return true;
+}
+
+/* Returns the resource with this address, and this anchor if it has a size. */
+static const struct json_node *find_resource(struct compiler *c, const struct uri *uri,
+                                             struct json_text anchor)
+{
+    const struct address *found =
+        have_addresses(c) ? find_address(c, hash_address(uri, anchor), uri, anchor) : NULL;
+    return found ? found->node : NULL;
+}
+
+/* Returns whether a dynamic reference may lead to several schemas: to one, it is a static one. */
+static bool is_dynamic(struct compiler *c, enum word word, struct json_text name)
+{
+    if ((word != WORD_DYNAMIC_REF && word != WORD_RECURSIVE_REF) || !have_addresses(c))
+        return false;
+    if (word == WORD_RECURSIVE_REF)
+        return c->addresses->n_recursive > 0 && c->addresses->n_ids > 1;
+    const struct address *anchors = find_address(c, hash_address(NULL, name), NULL, name);
+    return anchors && anchors->n > 1;
 }
 
 static const struct json_node *find_target(struct compiler *c, const struct json_node *ref)
@@ -358,7 +439,7 @@ static const struct json_node *find_target(struct compiler *c, const struct json
         resource = ref->parent;
         while (resource->parent && !(resource->kind == JSON_OBJECT && own_id(c, resource)))
             resource = resource->parent;
-        return follow(resource, fragment, size);
+        return follow(c, resource, fragment, size);
     }
     base_of(c, ref->parent, &uri);
     resolve(&uri, ref->text.at, n);
@@ -367,7 +448,7 @@ static const struct json_node *find_target(struct compiler *c, const struct json
     if (!pointer)
         return find_resource(c, &uri, (struct json_text){fragment, size});
     resource = find_resource(c, &uri, (struct json_text){NULL, 0});
-    return follow(resource, fragment, size);
+    return follow(c, resource, fragment, size);
 }
 
 const struct json_node *smol_schema_target(struct compiler *c, const struct json_node *ref)
@@ -380,10 +461,7 @@ const struct json_node *smol_schema_target(struct compiler *c, const struct json
     }
     size_t n = before_fragment(ref->text);
     struct json_text name = {ref->text.at + n + 1, n < ref->text.size ? ref->text.size - n - 1 : 0};
-    enum word word = smol_schema_word(c, ref);
-    if ((word == WORD_DYNAMIC_REF && count_dynamic(c, "$dynamicAnchor", &name) > 1) ||
-        (word == WORD_RECURSIVE_REF && count_dynamic(c, "$recursiveAnchor", NULL) > 0 &&
-         count_dynamic(c, "$id", NULL) > 1)) {
+    if (is_dynamic(c, smol_schema_word(c, ref), name)) {
         smol_schema_fail(c, ref, "dynamic references to several schemas are not supported");
         return NULL;
     }

@@ -64,6 +64,13 @@ static term zeros(struct compiler *c)
     return smol_term_optional(c->table, text(c, ".0"));
 }
 
+/* Zeros at the end of a fraction: none where numbers are written, any number of them where all
+ * spellings of a number are to be excluded. */
+static term padding(struct compiler *c, bool all_spellings)
+{
+    return all_spellings ? smol_term_repeat(c->table, text(c, "0"), 0, TERM_FOREVER) : TERM_EMPTY;
+}
+
 /* digits of which one is not zero */
 static term not_zero(const struct shape *shape)
 {
@@ -241,10 +248,8 @@ bool smol_schema_bounds(struct compiler *c, const struct facts *facts, struct bo
         struct decimal bound;
         if (!exclusive && claim->word != WORD_MINIMUM && claim->word != WORD_MAXIMUM)
             continue;
-        if (claim->value->kind != JSON_NUMBER) {
-            smol_schema_wrong(c, claim->value, "must be a number");
+        if (!smol_schema_is(c, JSON_NUMBER, claim->value))
             return true;
-        }
         exclusive |=
             smol_json_has_true(claim->owner, is_low ? "exclusiveMinimum" : "exclusiveMaximum");
         smol_decimal_read(claim->value->text, &bound);
@@ -291,22 +296,23 @@ static void read_divisor(struct compiler *c, const struct claim *claim, struct d
         out->deciding = -1;
 }
 
-/* The part after the point: `free` digits, then the n last digits of an ending. */
-static term ending_fraction(const struct shape *shape, uint32_t free, const char *digits, int n)
+/* The part after the point: `free` digits, then the n last digits of an ending, then `end`. */
+static term ending_fraction(const struct shape *shape, uint32_t free, const char *digits, int n,
+                            term end)
 {
     struct compiler *c = shape->c;
     while (n > 0 && digits[n - 1] == '0')
         n--;
     if (n == 0 && free == 0)
-        return zeros(c);
+        return smol_term_optional(c->table, then(c, text(c, ".0"), end));
     term first = smol_term_repeat(c->table, shape->digit, n ? free : 1, free);
-    term last = smol_term_literal(c->table, digits, (size_t)n);
+    term last = then(c, smol_term_literal(c->table, digits, (size_t)n), end);
     term all = then(c, text(c, "."), then(c, first, last));
     return n ? all : smol_term_optional(c->table, all);
 }
 
-/* Multiples without sign whose last digits decide: every ending is listed. */
-static term by_endings(const struct shape *shape, const struct divisor *by)
+/* Multiples without sign whose last digits decide: every ending is listed. `end_zeros`: see padding. */
+static term by_endings(const struct shape *shape, const struct divisor *by, term end_zeros)
 {
     struct compiler *c = shape->c;
     struct term_choices all = {.table = c->table};
@@ -329,7 +335,8 @@ static term by_endings(const struct shape *shape, const struct divisor *by)
             start = either(c, start, then(c, between(c, '1', '9'), then(c, shape->digits, last)));
         }
         term fraction =
-            ending_fraction(shape, (uint32_t)(by->places - after), digits + before, after);
+            ending_fraction(shape, (uint32_t)(by->places - after), digits + before, after,
+                            end_zeros);
         smol_choices_add(&all, then(c, start, fraction));
     }
     return smol_choices_end(&all);
@@ -376,7 +383,7 @@ static term by_division(const struct shape *shape, const struct divisor *by)
         for (int i = 0; i < by->places; i++)
             padded = padded * 10 % m;
         term fraction = by->places ? then(c, text(c, "."), ends[(size_t)by->places * m + r])
-                        : r == 0   ? zeros(c)
+                        : r == 0   ? (shape->integer ? TERM_EMPTY : zeros(c))
                                    : TERM_NOTHING;
         next[10] = padded == 0 ? smol_term_optional(c->table, fraction) : fraction;
         if (r == 0)
@@ -435,7 +442,7 @@ static bool list_multiples(const struct shape *shape, const struct bounds *bound
             continue;
         term number = smol_term_literal(c->table, digits, (size_t)point);
         snprintf(digits, sizeof digits, "%0*lld", by->places, (long long)(magnitude % step));
-        term fraction = ending_fraction(shape, 0, digits, by->places);
+        term fraction = ending_fraction(shape, 0, digits, by->places, TERM_EMPTY);
         smol_choices_add(&all, then(c, number, fraction));
     }
     *out = smol_choices_end(&all);
@@ -444,9 +451,9 @@ static bool list_multiples(const struct shape *shape, const struct bounds *bound
 
 /* --- numbers ------------------------------------------------------------------------------ */
 
-/* Multiples, as a part of the numbers within bounds. */
+/* Returns the multiples among `numbers`, which are `narrowed` if they are not all within bounds. */
 static term multiples(const struct shape *shape, const struct bounds *bounds,
-                      const struct claim *claim, term numbers, bool *recursive)
+                      const struct claim *claim, term numbers, bool narrowed, bool *recursive)
 {
     struct compiler *c = shape->c;
     struct divisor by = {1, 0, 0};
@@ -455,12 +462,12 @@ static term multiples(const struct shape *shape, const struct bounds *bounds,
     if (c->status)
         return TERM_NOTHING;
     if (by.deciding >= 0) {
-        term all = then(c, sign, by_endings(shape, &by));
+        term all = then(c, sign, by_endings(shape, &by, padding(c, claim->negative)));
         return claim->negative ? smol_term_without(c->table, numbers, all)
                                : smol_term_both(c->table, numbers, all);
     }
     if (!claim->negative && list_multiples(shape, bounds, &by, &listed))
-        return listed;
+        return smol_term_both(c->table, numbers, listed);
     bool signs_only = !bounds->has_high && (!bounds->has_low || bounds->low.n == 0) &&
                       !bounds->low_strict && (!shape->integer || by.places == 0);
     if (claim->negative || !signs_only ||
@@ -468,29 +475,47 @@ static term multiples(const struct shape *shape, const struct bounds *bounds,
         smol_schema_fail_claim(c, claim, "multipleOf is not supported with these bounds");
         return TERM_NOTHING;
     }
+    if (narrowed) {
+        smol_schema_fail_claim(c, claim, "multipleOf is not supported beside these conditions");
+        return TERM_NOTHING;
+    }
     *recursive = true;
     term all = by_division(shape, &by);
     return bounds->has_low ? all : then(c, sign, all);
 }
 
-/* The numbers of enum or const, in all spellings without exponent. */
-static term listed(const struct shape *shape, const struct claim *claim)
+/* A number in all spellings without exponent. */
+static term spellings(struct compiler *c, const struct decimal *number)
 {
-    struct compiler *c = shape->c;
+    struct digits digits;
+    split(number, &digits);
+    term sign = number->negative ? text(c, "-")
+                : number->n == 0 ? smol_term_optional(c->table, text(c, "-"))
+                                 : TERM_EMPTY;
+    term whole = smol_term_literal(c->table, digits.whole, (size_t)digits.n_whole);
+    term fraction = smol_term_literal(c->table, digits.fraction, (size_t)digits.n_fraction);
+    if (digits.n_fraction > 0)
+        fraction = then(c, text(c, "."), then(c, fraction, padding(c, true)));
+    else
+        fraction = smol_term_optional(c->table, then(c, text(c, ".0"), padding(c, true)));
+    return then(c, sign, then(c, whole, fraction));
+}
+
+/* The numbers of enum or const, in all spellings without exponent. */
+static term listed(struct compiler *c, const struct claim *claim)
+{
     bool one = claim->word == WORD_CONST;
     const struct json_node *value = one ? claim->value : claim->value->first;
     struct term_choices all = {.table = c->table};
     for (; value; value = one ? NULL : value->next) {
-        struct bounds exact = {.has_low = true, .has_high = true};
+        struct decimal number;
         if (value->kind != JSON_NUMBER)
             continue;
-        smol_decimal_read(value->text, &exact.low);
-        exact.high = exact.low;
-        if (exact.low.too_long || exact.low.point > SCHEMA_MAX_POINT ||
-            exact.low.point < -SCHEMA_MAX_POINT)
+        smol_decimal_read(value->text, &number);
+        if (number.too_long || number.point > SCHEMA_MAX_POINT || number.point < -SCHEMA_MAX_POINT)
             smol_schema_fail_claim(c, claim, "a number has too many digits");
         else
-            smol_choices_add(&all, within(shape, &exact));
+            smol_choices_add(&all, spellings(c, &number));
     }
     return smol_choices_end(&all);
 }
@@ -523,7 +548,7 @@ term smol_schema_number(struct compiler *c, const struct facts *facts)
     unsigned types = facts->types & TYPE_NUMBER;
     struct shape shape = shape_of(c, types);
     struct bounds bounds;
-    bool recursive = false, plain = types == TYPE_NUMBER;
+    bool recursive = false, plain = types == TYPE_NUMBER, narrowed = types == TYPE_FRACTION;
     if (!smol_schema_bounds(c, facts, &bounds) || c->status)
         return TERM_NOTHING;
     for (size_t i = 0; i < facts->n; i++)
@@ -539,13 +564,19 @@ term smol_schema_number(struct compiler *c, const struct facts *facts)
                                   then(c, whole(&shape), then(c, text(c, "."), not_zero(&shape)))));
     for (size_t i = 0; i < facts->n && !c->status; i++) {
         const struct claim *claim = &facts->claims[i];
-        if (recursive && (claim->word == WORD_MULTIPLE_OF || claim->word == WORD_ENUM ||
-                          claim->word == WORD_CONST))
+        bool multiple = claim->word == WORD_MULTIPLE_OF;
+        if (!multiple && claim->word != WORD_ENUM && claim->word != WORD_CONST)
+            continue;
+        term without = multiple ? TERM_NOTHING : listed(c, claim);
+        if (!multiple && without == TERM_NOTHING)
+            continue;
+        if (recursive)
             smol_schema_fail_claim(c, claim, "not supported beside this multipleOf");
-        else if (claim->word == WORD_MULTIPLE_OF)
-            all = multiples(&shape, &bounds, claim, all, &recursive);
-        else if (claim->word == WORD_ENUM || claim->word == WORD_CONST)
-            all = smol_term_without(c->table, all, listed(&shape, claim));
+        else if (multiple)
+            all = multiples(&shape, &bounds, claim, all, narrowed, &recursive);
+        else
+            all = smol_term_without(c->table, all, without);
+        narrowed = true;
     }
     return recursive || c->status ? all : smol_term_unit(c->table, all);
 }

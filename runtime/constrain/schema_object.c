@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "runtime/constrain/schema_compiler.h"
 
 enum {
@@ -70,6 +71,7 @@ static bool is_evaluated(struct compiler *c, const struct facts *facts,
                          const struct claim *unevaluated, const struct name_class *names)
 {
     struct goal_builder unused;
+    smol_schema_steps(c, unevaluated->value, facts->n);
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
         if (claim == unevaluated || !claim_is_within(claim, unevaluated->owner))
@@ -90,6 +92,7 @@ static const struct goal *class_goal(struct compiler *c, const struct facts *fac
 {
     struct goal_builder builder;
     goal_begin(&builder);
+    smol_schema_steps(c, c->root, facts->n);
     if (wanted && wanted->index != WORD_PROPERTY_NAMES)
         smol_schema_add(c, &builder, wanted->value, true);
     for (size_t i = 0; i < facts->n && !builder.never; i++) {
@@ -124,6 +127,21 @@ static const struct goal *class_goal(struct compiler *c, const struct facts *fac
         }
     }
     return smol_schema_goal(c, &builder);
+}
+
+struct facts smol_schema_about_properties(struct compiler *c, const struct facts *facts)
+{
+    const struct claim *about = c->claims + c->n_claims;
+    for (size_t i = 0; i < facts->n; i++) {
+        enum word word = facts->claims[i].word;
+        if (!is_group(&facts->claims[i]) && word != WORD_PROPERTY && word != WORD_LACKS &&
+            word != WORD_PROPERTY_NAMES && word != WORD_UNEVALUATED_PROPERTIES)
+            continue;
+        if (c->n_claims == SCHEMA_MAX_CLAIMS)
+            return *facts; /* no room: looking at all is only slower */
+        c->claims[c->n_claims++] = facts->claims[i];
+    }
+    return (struct facts){facts->types, (size_t)(c->claims + c->n_claims - about), about};
 }
 
 const struct goal *smol_schema_property(struct compiler *c, const struct facts *facts,
@@ -185,28 +203,6 @@ struct object {
     term empty;             /* the end of an object without members */
 };
 
-/* Returns whether one of the first n claims names a property. */
-static bool is_named(const struct facts *facts, size_t n, struct json_text name, bool groups)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct claim *claim = &facts->claims[i];
-        bool own = (claim->word == WORD_HAS || claim->word == WORD_LACKS) && !groups;
-        if (is_group(claim) && smol_json_find(smol_json_get(claim->owner, "properties"), name))
-            return true;
-        if ((own || claim->word == WORD_PROPERTY) && json_text_equal(claim->name, name))
-            return true;
-    }
-    return false;
-}
-
-static bool is_required(const struct facts *facts, struct json_text name)
-{
-    for (size_t i = 0; i < facts->n; i++)
-        if (facts->claims[i].word == WORD_HAS && json_text_equal(facts->claims[i].name, name))
-            return true;
-    return false;
-}
-
 /* Counts the names of the claims, with repetitions. */
 static size_t count_names(const struct facts *facts)
 {
@@ -220,10 +216,26 @@ static size_t count_names(const struct facts *facts)
     return n;
 }
 
-static void add_name(struct object *object, struct json_text name, const struct json_node *place)
+/* Which names an object has: the numbers of its properties by hash, counted from 1; 0 is free. */
+struct names {
+    uint32_t *slots; /* (n), a power of two */
+    size_t n;
+};
+
+/* Returns the property of a name, which is added if there is none. */
+static struct property *add_name(struct object *object, const struct names *names,
+                                 struct json_text name, const struct json_node *place)
 {
-    object->properties[object->n++] =
-        (struct property){name, place, is_required(object->facts, name), TERM_NOTHING};
+    size_t slot = smol_digest(name.at, name.size) & (names->n - 1);
+    for (; names->slots[slot]; slot = (slot + 1) & (names->n - 1)) {
+        struct property *property = &object->properties[names->slots[slot] - 1];
+        if (json_text_equal(property->name, name))
+            return property;
+        smol_schema_steps(object->c, place, 1);
+    }
+    object->properties[object->n++] = (struct property){name, place, false, TERM_NOTHING};
+    names->slots[slot] = (uint32_t)object->n;
+    return &object->properties[object->n - 1];
 }
 
 /* Compares properties for qsort. */
@@ -235,27 +247,30 @@ static int compare_properties(const void *a, const void *b)
 
 static void collect_names(struct object *object)
 {
+    struct compiler *c = object->c;
     const struct facts *facts = object->facts;
-    object->properties =
-        smol_schema_take(object->c, count_names(facts) * sizeof *object->properties);
-    if (!object->properties)
+    size_t n = count_names(facts);
+    struct names names = {.n = 16};
+    while (names.n < 2 * n)
+        names.n *= 2;
+    object->properties = smol_schema_take(c, n * sizeof *object->properties);
+    names.slots = smol_schema_take(c, names.n * sizeof *names.slots);
+    if (!object->properties || !names.slots)
         return;
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
         const struct json_node *list =
             is_group(claim) ? smol_json_get(claim->owner, "properties") : NULL;
         for (const struct json_node *p = json_first(list); p; p = p->next)
-            if (!is_named(facts, i, p->key, true))
-                add_name(object, p->key, p);
-        if (claim->word == WORD_PROPERTY && !is_named(facts, i, claim->name, true))
-            add_name(object, claim->name, claim->value);
+            add_name(object, &names, p->key, p);
+        if (claim->word == WORD_PROPERTY)
+            add_name(object, &names, claim->name, claim->value);
     }
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
-        bool own = claim->word == WORD_HAS || claim->word == WORD_LACKS;
-        if (own && !is_named(facts, facts->n, claim->name, true) &&
-            !is_named(facts, i, claim->name, false))
-            add_name(object, claim->name, claim->value);
+        bool has = claim->word == WORD_HAS;
+        if (has || claim->word == WORD_LACKS)
+            add_name(object, &names, claim->name, claim->value)->required |= has;
     }
     if (object->spelling->sorted)
         qsort(object->properties, object->n, sizeof *object->properties, compare_properties);
@@ -264,9 +279,11 @@ static void collect_names(struct object *object)
 static void compile_members(struct object *object)
 {
     struct compiler *c = object->c;
+    size_t mark = c->n_claims;
+    const struct facts facts = smol_schema_about_properties(c, object->facts);
     for (size_t i = 0; i < object->n && smol_schema_work(c, c->root); i++) {
         struct property *property = &object->properties[i];
-        const struct goal *goal = smol_schema_property(c, object->facts, property->name);
+        const struct goal *goal = smol_schema_property(c, &facts, property->name);
         unsigned within = smol_schema_within_member(c, object->level, property->name);
         term value = smol_schema_compile(c, goal, within);
         if (value == TERM_NOTHING)
@@ -274,6 +291,7 @@ static void compile_members(struct object *object)
         term key = smol_schema_text(c, &object->spelling->key, property->name, property->place);
         property->member = smol_schema_member(c, key, value, object->level);
     }
+    c->n_claims = mark;
 }
 
 /* --- all other properties ----------------------------------------------------------------- */
@@ -628,6 +646,7 @@ static term with_other(struct object *object, size_t index)
 term smol_schema_object(struct compiler *c, const struct facts *facts, unsigned level)
 {
     struct object object = {.c = c, .facts = facts, .level = level, .max = TERM_FOREVER};
+    smol_schema_steps(c, c->root, facts->n);
     object.spelling = smol_schema_spelling(c, level);
     const struct brackets *brackets = &object.spelling->object;
     object.gap = smol_schema_gap(c, level);

@@ -106,13 +106,15 @@ term smol_schema_pattern(struct compiler *c, const struct json_node *place, stru
 struct pattern {
     struct pattern *next;
     struct json_text text, other; /* the intersection of two patterns if other.at is not NULL */
-    struct term_table *table;     /* NULL if it matches nothing */
+    struct term_table *table;     /* NULL if it cannot be compiled */
 };
 
-/* Sets *table to a settled table of the texts that match, or NULL if there are none. */
-static smol_status settle(const struct pattern *pattern, enum regex_anchoring anchoring,
-                          struct term_table **table, smol_error *error)
+/* Sets *table to a settled table of the texts that match. */
+static smol_status settle(struct compiler *c, const struct pattern *pattern,
+                          enum regex_anchoring anchoring, struct term_table **table,
+                          smol_error *error)
 {
+    enum { STEPS = 16 }; /* a state takes longer than looking at a claim */
     term first = TERM_NOTHING, second = TERM_NOTHING;
     smol_status status = smol_terms_create(table, error);
     if (status)
@@ -129,6 +131,7 @@ static smol_status settle(const struct pattern *pattern, enum regex_anchoring an
         term any = smol_term_either(*table, first, smol_term_literal(*table, "\xff", 1));
         status = smol_terms_finish(*table, any, NULL, NULL, error);
     }
+    smol_schema_steps(c, c->root, STEPS * smol_terms_count(*table));
     if (status)
         smol_terms_free(*table), *table = NULL;
     return status;
@@ -141,21 +144,21 @@ static const struct pattern *find_pattern(struct compiler *c, const struct json_
     struct pattern *found = c->patterns;
     smol_error error;
     while (found && !(found->text.at == text.at && found->other.at == other.at))
-        found = found->next;
-    if (found)
-        return found;
-    found = smol_schema_take(c, sizeof *found);
-    if (!found)
-        return NULL;
-    found->text = text, found->other = other;
-    smol_status status = settle(found, anchoring, &found->table, &error);
-    if (status) {
-        fail_pattern(c, place, status, &error);
+        found = smol_schema_steps(c, place, 1) ? found->next : NULL;
+    if (c->status || (found && found->table))
+        return c->status ? NULL : found;
+    if (found && c->probing) {
+        c->probe_failed = true;
         return NULL;
     }
-    found->next = c->patterns;
-    c->patterns = found;
-    return found;
+    if (!found && (found = smol_schema_take(c, sizeof *found))) {
+        found->text = text, found->other = other, found->next = c->patterns;
+        c->patterns = found;
+    }
+    smol_status status = found ? settle(c, found, anchoring, &found->table, &error) : SMOL_OK;
+    if (status)
+        fail_pattern(c, place, status, &error);
+    return found && found->table ? found : NULL;
 }
 
 void smol_schema_forget_patterns(struct compiler *c)
@@ -172,6 +175,7 @@ static bool is_match(struct compiler *c, const struct json_node *place, struct j
     if (!found)
         return false;
     term at = smol_terms_root(found->table);
+    smol_schema_steps(c, place, text.size);
     for (size_t i = 0; i < text.size && at != TERM_NOTHING; i++)
         at = smol_term_after(found->table, at, (uint8_t)text.at[i]);
     return at != TERM_NOTHING && smol_term_may_end(found->table, at);
@@ -244,10 +248,9 @@ static term of_claim(struct compiler *c, const struct claim *claim,
 {
     switch (claim->word) {
     case WORD_PATTERN:
-        if (claim->value->kind == JSON_STRING)
-            return smol_schema_pattern(c, claim->value, claim->value->text, spelling);
-        smol_schema_wrong(c, claim->value, "must be a string");
-        return TERM_NOTHING;
+        return smol_schema_is(c, JSON_STRING, claim->value)
+                   ? smol_schema_pattern(c, claim->value, claim->value->text, spelling)
+                   : TERM_NOTHING;
     case WORD_FORMAT:
         return regular(c, claim->value, smol_schema_format(c, claim->value->text), REGEX_WHOLE,
                        spelling);

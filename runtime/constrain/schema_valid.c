@@ -18,32 +18,38 @@ unsigned smol_schema_type_of(struct compiler *c, const struct json_node *value)
     return integer ? TYPE_INTEGER : TYPE_FRACTION;
 }
 
-static bool is_type(struct compiler *c, const struct json_node *keyword,
-                    const struct json_node *value)
+/* --- types -------------------------------------------------------------------------------- */
+
+static unsigned type_named(struct compiler *c, const struct json_node *name)
 {
-    struct json_node names = {.kind = JSON_LIST, .first = keyword};
-    unsigned type = smol_schema_type_of(c, value);
-    const struct json_node *name = keyword->kind == JSON_LIST ? keyword->first : names.first;
-    for (; name; name = keyword->kind == JSON_LIST ? name->next : NULL) {
-        static const char types[][8] = {"null",   "boolean", "integer", "",
-                                        "string", "array",   "object"};
-        for (unsigned i = 0; i < 7 && name->kind == JSON_STRING; i++)
-            if ((type >> i & 1) && json_text_is(name->text, types[i]))
-                return true;
-        if ((type & TYPE_NUMBER) && name->kind == JSON_STRING && json_text_is(name->text, "number"))
-            return true;
-    }
-    return false;
+    static const struct {
+        char name[8];
+        uint8_t types;
+    } types[] = {{"null", TYPE_NULL},     {"boolean", TYPE_BOOLEAN}, {"integer", TYPE_INTEGER},
+                 {"number", TYPE_NUMBER}, {"string", TYPE_STRING},   {"array", TYPE_LIST},
+                 {"object", TYPE_OBJECT}};
+    for (size_t i = 0; name->kind == JSON_STRING && i < sizeof types / sizeof *types; i++)
+        if (json_text_is(name->text, types[i].name))
+            return types[i].types;
+    smol_schema_wrong(c, name, "must be the name of a type");
+    return 0;
+}
+
+unsigned smol_schema_types(struct compiler *c, const struct json_node *keyword)
+{
+    unsigned types = 0;
+    if (keyword->kind != JSON_LIST)
+        return type_named(c, keyword);
+    for (const struct json_node *name = keyword->first; name; name = name->next)
+        types |= type_named(c, name);
+    return types;
 }
 
 bool smol_schema_equal(struct compiler *c, const struct json_node *a, const struct json_node *b)
 {
-    enum { STEPS = 64 }; /* that are as much work as a claim */
-    bool equal = smol_json_equal(a, b, &c->steps);
-    for (; c->steps >= STEPS; c->steps -= STEPS)
-        if (!smol_schema_work(c, b))
-            return false;
-    return equal;
+    size_t steps = 0;
+    bool equal = smol_json_equal(a, b, &steps);
+    return smol_schema_steps(c, b, steps) && equal;
 }
 
 static bool is_among(struct compiler *c, const struct json_node *list,
@@ -51,6 +57,8 @@ static bool is_among(struct compiler *c, const struct json_node *list,
 {
     if (value->parent == list)
         return true;
+    if (!smol_schema_is(c, JSON_LIST, list))
+        return false;
     for (const struct json_node *other = list->first; other && !c->status; other = other->next)
         if (smol_schema_equal(c, value, other))
             return true;
@@ -61,6 +69,8 @@ static size_t count_valid(struct compiler *c, const struct json_node *schemas,
                           const struct json_node *value)
 {
     size_t n = 0;
+    if (!smol_schema_is(c, JSON_LIST, schemas))
+        return 0;
     for (const struct json_node *schema = schemas->first; schema; schema = schema->next)
         n += smol_schema_valid(c, schema, value);
     return n;
@@ -100,20 +110,24 @@ static bool valid_properties(struct compiler *c, const struct json_node *owner, 
     return true;
 }
 
-static bool has_names(const struct json_node *names, const struct json_node *value)
+static bool has_names(struct compiler *c, const struct json_node *names,
+                      const struct json_node *value)
 {
-    for (const struct json_node *name = names->first; name; name = name->next)
-        if (!smol_json_find(value, name->text))
-            return false;
-    return true;
+    bool has = smol_schema_is(c, JSON_LIST, names);
+    for (const struct json_node *name = names->first; name && has; name = name->next)
+        has = smol_schema_is(c, JSON_STRING, name) && smol_json_find(value, name->text);
+    return has;
 }
 
 static bool valid_dependencies(struct compiler *c, const struct json_node *keyword,
                                const struct json_node *value)
 {
+    if (!smol_schema_is(c, JSON_OBJECT, keyword))
+        return false;
     for (const struct json_node *then = keyword->first; then; then = then->next)
         if (smol_json_find(value, then->key) &&
-            !(then->kind == JSON_LIST ? has_names(then, value) : smol_schema_valid(c, then, value)))
+            !(then->kind == JSON_LIST ? has_names(c, then, value)
+                                      : smol_schema_valid(c, then, value)))
             return false;
     return true;
 }
@@ -175,6 +189,8 @@ static bool valid_multiple(struct compiler *c, const struct json_node *keyword,
     bool known = true;
     smol_decimal_read(value->text, &a);
     smol_decimal_read(keyword->text, &b);
+    if (b.n == 0 || b.negative)
+        smol_schema_wrong(c, keyword, "must be a number above 0");
     bool valid = smol_decimal_is_multiple(&a, &b, &known);
     if (!known)
         smol_schema_fail(c, keyword, "the number is too long");
@@ -184,8 +200,11 @@ static bool valid_multiple(struct compiler *c, const struct json_node *keyword,
 static bool valid_number(struct compiler *c, const struct json_node *owner, enum word word,
                          const struct json_node *keyword, const struct json_node *value)
 {
-    if (keyword->kind != JSON_NUMBER)
-        return true; /* the older exclusiveMinimum */
+    bool exclusive = word == WORD_EXCLUSIVE_MINIMUM || word == WORD_EXCLUSIVE_MAXIMUM;
+    if (exclusive && (keyword->kind == JSON_FALSE || keyword->kind == JSON_TRUE))
+        return true; /* in draft 4 a part of minimum and maximum */
+    if (!smol_schema_is(c, JSON_NUMBER, keyword))
+        return false;
     if (word == WORD_MULTIPLE_OF)
         return valid_multiple(c, keyword, value);
     int order = smol_decimal_compare_texts(value->text, keyword->text);
@@ -224,7 +243,7 @@ static bool valid_keyword(struct compiler *c, const struct json_node *owner, enu
 {
     switch (word) {
     case WORD_TYPE:
-        return is_type(c, keyword, value);
+        return smol_schema_types(c, keyword) & smol_schema_type_of(c, value);
     case WORD_ENUM:
         return is_among(c, keyword, value);
     case WORD_CONST:
@@ -246,9 +265,10 @@ static bool valid_keyword(struct compiler *c, const struct json_node *owner, enu
     case WORD_PROPERTIES:
     case WORD_PATTERN_PROPERTIES:
     case WORD_ADDITIONAL_PROPERTIES:
-        return valid_properties(c, owner, word, value);
+        return (word == WORD_ADDITIONAL_PROPERTIES || smol_schema_is(c, JSON_OBJECT, keyword)) &&
+               valid_properties(c, owner, word, value);
     case WORD_REQUIRED:
-        return has_names(keyword, value);
+        return has_names(c, keyword, value);
     case WORD_PROPERTY_NAMES:
         return valid_names(c, keyword, value);
     case WORD_MIN_PROPERTIES:
@@ -274,7 +294,8 @@ static bool valid_keyword(struct compiler *c, const struct json_node *owner, enu
     case WORD_MAX_LENGTH:
         return smol_schema_length(value->text) <= smol_schema_count(c, keyword);
     case WORD_PATTERN:
-        return smol_schema_matches(c, keyword, keyword->text, value->text);
+        return smol_schema_is(c, JSON_STRING, keyword) &&
+               smol_schema_matches(c, keyword, keyword->text, value->text);
     case WORD_FORMAT:
         return smol_schema_has_format(c, keyword, value->text);
     case WORD_MINIMUM:
@@ -292,8 +313,12 @@ static bool valid_keyword(struct compiler *c, const struct json_node *owner, enu
 bool smol_schema_valid(struct compiler *c, const struct json_node *schema,
                        const struct json_node *value)
 {
-    if (schema->kind != JSON_OBJECT || !smol_schema_work(c, schema))
+    if (schema->kind == JSON_TRUE || schema->kind == JSON_FALSE)
         return schema->kind == JSON_TRUE;
+    if (schema->kind != JSON_OBJECT)
+        smol_schema_wrong(c, schema, "must be a schema: an object, true or false");
+    if (schema->kind != JSON_OBJECT || !smol_schema_work(c, schema))
+        return false;
     if (c->depth >= SCHEMA_MAX_DEPTH) {
         smol_schema_fail(c, schema, "nested too deeply");
         return false;
@@ -378,7 +403,7 @@ bool smol_schema_holds(struct compiler *c, const struct claim *claim, const stru
 bool smol_schema_all_hold(struct compiler *c, const struct facts *facts,
                           const struct json_node *value)
 {
-    if (!(facts->types & smol_schema_type_of(c, value)))
+    if (!(facts->types & smol_schema_type_of(c, value)) || !smol_schema_steps(c, value, facts->n))
         return false;
     for (size_t i = 0; i < facts->n; i++)
         if (!smol_schema_holds(c, &facts->claims[i], value))

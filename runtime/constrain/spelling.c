@@ -163,5 +163,7 @@ int smol_spelling_compare(struct json_text a, struct json_text b)
         if (x != y)
             return x < y ? -1 : 1;
     }
-    return a.size < b.size ? -1 : a.size > b.size;
+    if (a.size != b.size)
+        return a.size < b.size ? -1 : 1;
+    return least ? memcmp(a.at, b.at, least) : 0;
 }

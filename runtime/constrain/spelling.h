@@ -78,7 +78,8 @@ term smol_spelling_literal(struct term_table *table, const struct text_spelling 
 /* Returns JSON_NULL, JSON_FALSE or JSON_TRUE. */
 term smol_spelling_word(struct term_table *table, enum word_spelling words, enum json_kind word);
 
-/* Returns < 0, 0 or > 0: the order of names where they are sorted, that of Jinja's dictsort. */
+/* Returns < 0, 0 or > 0: the order of names where they are sorted, that of Jinja's dictsort. Names
+ * that differ only in case, which dictsort leaves as they are, come in the order of their bytes. */
 int smol_spelling_compare(struct json_text a, struct json_text b);
 
 #endif

@@ -440,6 +440,11 @@ size_t smol_terms_bytes(const struct term_table *t)
            t->stack_capacity * sizeof *t->stack + t->rows_capacity * t->n_classes * sizeof *t->rows;
 }
 
+size_t smol_terms_count(const struct term_table *table)
+{
+    return table->n_nodes;
+}
+
 void smol_terms_forget(struct term_table *table)
 {
     table->n_nodes = table->settled.n_nodes;

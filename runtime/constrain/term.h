@@ -49,6 +49,9 @@ void smol_terms_free(struct term_table *table);
 /* Returns the bytes of memory that the table takes. */
 size_t smol_terms_bytes(const struct term_table *table);
 
+/* Returns how many terms the table has: as many as it took work to make and to settle. */
+size_t smol_terms_count(const struct term_table *table);
+
 /* --- constructors, before smol_terms_finish ------------------------------------------------ */
 
 /* After an error (memory, or a limit) constructors return TERM_NOTHING, and smol_terms_finish

@@ -5,6 +5,7 @@
 
 #include "common/json_reader.h"
 #include "common/memory.h"
+#include "runtime/constrain/json_tree.h"
 #include "runtime/constrain/trie.h"
 #include "runtime/tokenizer/tokenizer.h"
 
@@ -227,53 +228,43 @@ static term free_text(const struct tools *t)
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-/* Lists which of the names an object has, a bit each. */
-static smol_status find_members(const struct tools *t, const struct tool *tool,
-                                const char *const *names, size_t n, unsigned *found)
+/* Returns whether all properties that a schema requires are among those that it lists. */
+static bool lists_required(const struct json_node *schema)
 {
-    struct json_reader json = reader_of(t, tool->schema, tool->n_schema);
-    bool more = false;
-    smol_status status = smol_json_begin(&json, '{', &more);
-    *found = 0;
-    while (!status && more) {
-        size_t length;
-        status = smol_json_name(&json, t->scratch, &length);
-        for (size_t i = 0; i < n && !status; i++)
-            *found |= (unsigned)(strcmp(names[i], t->scratch) == 0) << i;
-        if (!status)
-            status = smol_json_skip(&json);
-        if (!status)
-            status = smol_json_more(&json, '}', &more);
-    }
-    return status;
+    const struct json_node *name = json_first(smol_json_get(schema, "required"));
+    const struct json_node *properties = smol_json_get(schema, "properties");
+    while (name && (name->kind != JSON_STRING || smol_json_find(properties, name->text)))
+        name = name->next;
+    return !name;
 }
 
 /* Returns what a schema of arguments leaves to be understood: they are an object, and have no
- * properties but those that the schema lists. `schema` begins after its brace. */
-static smol_status implied(const struct tools *t, const struct tool *tool, const char **text)
+ * properties but those that the schema lists. */
+static const char *implied(const struct json_node *schema)
 {
-    static const char *const names[] = {"properties",
-                                        "type",
-                                        "additionalProperties",
+    /* keywords that may list further properties, or say otherwise */
+    static const char *const names[] = {"additionalProperties",
                                         "unevaluatedProperties",
                                         "patternProperties",
+                                        "dependencies",
+                                        "dependentRequired",
+                                        "dependentSchemas",
                                         "$ref",
+                                        "$dynamicRef",
+                                        "$recursiveRef",
                                         "allOf",
                                         "anyOf",
                                         "oneOf",
                                         "if",
                                         "not",
-                                        "$dynamicRef",
                                         "enum",
                                         "const"};
-    enum { PROPERTIES = 1, TYPE = 2 };
-    unsigned found;
-    smol_status status = find_members(t, tool, names, sizeof names / sizeof names[0], &found);
-    bool simple = !(found & ~(unsigned)(PROPERTIES | TYPE));
-    *text = !simple        ? ""
-            : found & TYPE ? "\"additionalProperties\":false"
-                           : "\"type\":\"object\",\"additionalProperties\":false";
-    return status;
+    bool simple = lists_required(schema);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        simple = simple && !smol_json_get(schema, names[i]);
+    return !simple                         ? ""
+           : smol_json_get(schema, "type") ? "\"additionalProperties\":false"
+                                           : "\"type\":\"object\",\"additionalProperties\":false";
 }
 
 /* Writes the schema of the arguments to *out, which the caller frees. */
@@ -282,7 +273,8 @@ static smol_status write_schema(const struct tools *t, const struct tool *tool, 
 {
     static const char none[] = "{}";
     struct tool with = *tool;
-    const char *more;
+    struct arena arena = {0};
+    struct json_node *root;
     if (!tool->schema) {
         with.schema = (const uint8_t *)none;
         with.n_schema = sizeof none - 1;
@@ -290,7 +282,10 @@ static smol_status write_schema(const struct tools *t, const struct tool *tool, 
     if (*with.schema != '{')
         return smol_fail(t->error, SMOL_ERROR_USAGE, "tools: %s: parameters must be an object",
                          tool->name);
-    smol_status status = implied(t, &with, &more);
+    smol_status status = smol_json_tree(&arena, "tools", (const char *)with.schema, with.n_schema,
+                                        &root, t->error);
+    const char *more = status ? "" : implied(root);
+    smol_arena_free(&arena);
     if (status)
         return status;
     const uint8_t *rest = with.schema + 1, *end = with.schema + with.n_schema;

@@ -190,17 +190,9 @@ size_t smol_kv_bytes(const struct kv_cache *cache)
 
 /* --- windows ------------------------------------------------------------------------------ */
 
-/* Returns the first block that windowed layers need to continue a sequence cut to n positions, or
- * to up to `spare` less. */
-static size_t first_needed(const struct kv_cache *cache, size_t n, size_t spare)
-{
-    size_t seen = cache->window - 1 + spare; /* by the query that comes next */
-    return n > seen ? (n - seen) / KV_BLOCK : 0;
-}
-
 size_t smol_kv_first(const struct kv_cache *cache, size_t n)
 {
-    return cache->window ? first_needed(cache, n, 1) : 0;
+    return cache->window && n > cache->window ? (n - cache->window) / KV_BLOCK : 0;
 }
 
 bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, size_t n)
@@ -214,7 +206,8 @@ void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_
     struct kv_group *group = &cache->groups[KV_WINDOWED];
     if (group->n_layers == 0)
         return;
-    size_t end = first_needed(cache, n, KV_WINDOW_SPARE), i = group->n_dropped;
+    size_t end = n > KV_WINDOW_SPARE ? smol_kv_first(cache, n - KV_WINDOW_SPARE) : 0;
+    size_t i = group->n_dropped;
     bool kept = false;
     for (; i < end; i++) {
         bool needed = false;
@@ -227,15 +220,26 @@ void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_
     }
 }
 
-size_t smol_kv_cut(struct kv_cache *cache, size_t n)
+/* Returns the largest length, at most n, for which every block from smol_kv_first(length + more) on
+ * is there. */
+static size_t find_known(const struct kv_cache *cache, size_t n, size_t more)
 {
     const struct kv_group *group = &cache->groups[KV_WINDOWED];
     if (group->n_layers > 0)
-        for (size_t i = kv_blocks(n); n > 0 && i-- > first_needed(cache, n, 0);)
+        for (size_t i = kv_blocks(n); n > 0 && i-- > smol_kv_first(cache, n + more);)
             if (!group->slabs[i])
                 n = i * KV_BLOCK;
-    if (cache->n_absent > 0 && first_needed(cache, n, 0) < cache->n_absent)
-        n = 0;
+    return smol_kv_first(cache, n + more) < cache->n_absent ? 0 : n;
+}
+
+size_t smol_kv_known(const struct kv_cache *cache, size_t n)
+{
+    return find_known(cache, n, 0);
+}
+
+size_t smol_kv_cut(struct kv_cache *cache, size_t n)
+{
+    n = find_known(cache, n, 1); /* the next query does not see the oldest position any more */
     if (n == 0)
         cache->n_absent = 0;
     return n;

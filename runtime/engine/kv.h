@@ -63,18 +63,23 @@ smol_status smol_kv_reserve(struct kv_cache *cache, size_t begin, size_t end, sm
 size_t smol_kv_bytes(const struct kv_cache *cache);
 size_t smol_kv_block_bytes(const struct kv_cache *cache);
 
-/* Frees the blocks of windowed layers that a sequence of n positions, or of up to KV_WINDOW_SPARE
- * less, does not need, unless a sequence of any of lengths[0..n_lengths) does. */
-void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths);
-
-/* Returns the largest length, at most n, to which a sequence of n positions can be cut so that it
- * has all the blocks that it needs. If that is 0, the caller writes all positions again. */
-size_t smol_kv_cut(struct kv_cache *cache, size_t n);
-
-/* Returns the first block that windowed layers need for a sequence of n positions, or of one less;
- * and whether such a sequence needs this block of a layer. */
+/* Returns the first block that windowed layers need for a sequence of n positions, or of one less,
+ * to go on; and whether such a sequence needs this block of a layer. */
 size_t smol_kv_first(const struct kv_cache *cache, size_t n);
 bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, size_t n);
+
+/* Frees the blocks of windowed layers before smol_kv_first of n positions, of up to KV_WINDOW_SPARE
+ * less, and of any of lengths[0..n_lengths). */
+void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths);
+
+/* Returns the largest length, at most n, whose blocks are all there from smol_kv_first on: those that
+ * a session holds. */
+size_t smol_kv_known(const struct kv_cache *cache, size_t n);
+
+/* Returns the largest length, at most n, to which a sequence of n positions can be cut so that it
+ * has all the blocks that it needs to go on: smol_kv_known may be less. If that is 0, the caller
+ * writes all positions again. */
+size_t smol_kv_cut(struct kv_cache *cache, size_t n);
 
 /* The following functions are for caches with separate blocks. A borrowed block must not be
  * written. */

@@ -259,8 +259,8 @@ static bool parse_real(struct machine *machine, const struct value *text, struct
 
 static bool truncate_real(struct machine *machine, double real, struct value *out, bool *good)
 {
-    *good = real - real == 0;
-    if (*good && !(real > -0x1p63 && real < 0x1p63))
+    *good = real == real;
+    if (*good && !(real > -0x1p63 && real < 0x1p63)) /* of infinity Python makes none */
         return smol_template_fail_unsupported(machine, "an integer beyond 64 bits");
     if (*good)
         *out = value_integer((int64_t)real);
@@ -631,6 +631,8 @@ static bool sum(struct machine *machine, const struct value *self, const struct 
         !get_paths(machine, &argument[0], false, &list, &numbers))
         return false;
     *out = given(&argument[1]) ? argument[1] : value_integer(0);
+    if (is_text(out))
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "sum cannot add texts: use join");
     for (uint32_t i = 0; i < list.n; i++) {
         struct value so_far = *out;
         if (!smol_template_binary(machine, BINARY_ADD, &so_far, &numbers[i], out))
@@ -657,6 +659,8 @@ static bool map_attribute(struct machine *machine, const struct call *call,
     struct value argument[2];
     if (!smol_call_bind(machine, "map", call, "attribute default", argument))
         return false;
+    if (list->n > 0 && !given(&argument[0]))
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "map: which attribute?");
     bool replaces = given(&argument[1]) && argument[1].type != VALUE_NONE;
     const struct getter getter = {&argument[0], replaces ? &argument[1] : NULL, false};
     for (uint32_t i = 0; i < list->n; i++)

@@ -81,25 +81,6 @@ static bool call_range(struct machine *machine, const struct call *call, struct 
 
 /* --- dict and namespace ---------------------------------------------------------------------- */
 
-/* Puts a pair into pairs[0..*n), which must have room. A repeated key keeps its position and takes
- * the new value. */
-static bool put_pair(struct machine *machine, struct value *pairs, uint32_t *n,
-                     const struct value *key, const struct value *value)
-{
-    const struct value so_far = value_items(VALUE_DICT, pairs, *n);
-    const struct value *found;
-    if (!smol_dict_find(machine, &so_far, key, &found))
-        return false;
-    if (found) {
-        pairs[found - pairs] = *value;
-        return true;
-    }
-    pairs[2 * *n] = *key;
-    pairs[2 * *n + 1] = *value;
-    ++*n;
-    return true;
-}
-
 /* Puts the pairs of a dict or of a list of pairs into `pairs`, which must have room. */
 static bool put_all(struct machine *machine, struct value *pairs, uint32_t *n,
                     const struct value *from)
@@ -107,7 +88,7 @@ static bool put_all(struct machine *machine, struct value *pairs, uint32_t *n,
     struct value list;
     if (from->type == VALUE_DICT) {
         for (uint32_t i = 0; i < from->n; i++)
-            if (!put_pair(machine, pairs, n, &from->items[2 * i], &from->items[2 * i + 1]))
+            if (!smol_dict_put(machine, pairs, n, &from->items[2 * i], &from->items[2 * i + 1]))
                 return false;
         return true;
     }
@@ -117,7 +98,7 @@ static bool put_all(struct machine *machine, struct value *pairs, uint32_t *n,
         const struct value *pair = &list.items[i];
         if (!is_sequence(pair) || pair->n != 2)
             return smol_template_fail_type(machine, "a dict is made of pairs, not of", pair);
-        if (!put_pair(machine, pairs, n, &pair->items[0], &pair->items[1]))
+        if (!smol_dict_put(machine, pairs, n, &pair->items[0], &pair->items[1]))
             return false;
     }
     return true;
@@ -139,7 +120,7 @@ static bool call_dict(struct machine *machine, const struct call *call, uint32_t
     if (!pairs || (call->n == 1 && !put_all(machine, pairs, &n, call->positional)))
         return false;
     for (uint32_t i = 0; i < call->n_named; i++)
-        if (!put_pair(machine, pairs, &n, &call->named[2 * i], &call->named[2 * i + 1]))
+        if (!smol_dict_put(machine, pairs, &n, &call->named[2 * i], &call->named[2 * i + 1]))
             return false;
     *out = value_items(VALUE_DICT, pairs, n);
     return true;
@@ -184,7 +165,7 @@ bool smol_template_store(struct machine *machine, const struct value *namespace,
         names->pairs = pairs;
         names->capacity = names->n * 2;
     }
-    return put_pair(machine, names->pairs, &names->n, name, value);
+    return smol_dict_put(machine, names->pairs, &names->n, name, value);
 }
 
 /* --- strftime_now ---------------------------------------------------------------------------- */

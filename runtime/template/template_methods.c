@@ -404,10 +404,12 @@ static bool split_lines(struct machine *machine, const struct value_method *meth
            smol_text_split_lines(machine, &method->receiver, smol_value_truth(&keep), out);
 }
 
-static bool has_affix(const struct value *text, const struct value *affix, bool at_end)
+static bool has_affix(struct machine *machine, const struct value *text, const struct value *affix,
+                      bool at_end, bool *has)
 {
-    return affix->n <= text->n &&
+    *has = affix->n <= text->n &&
            memcmp(text->bytes + (at_end ? text->n - affix->n : 0), affix->bytes, affix->n) == 0;
+    return smol_template_step(machine, affix->n <= text->n ? affix->n : 0);
 }
 
 /* Implements startswith and endswith for one text or a tuple of texts. */
@@ -425,7 +427,10 @@ static bool starts_or_ends(struct machine *machine, const struct value_method *m
         const struct value *each = tuple ? &affix->items[i] : affix;
         if (!is_text(each))
             return smol_template_fail_type(machine, "a text cannot start or end with", each);
-        found |= has_affix(&method->receiver, each, at_end);
+        bool has;
+        if (!has_affix(machine, &method->receiver, each, at_end, &has))
+            return false;
+        found |= has;
     }
     *out = value_boolean(found);
     return true;
@@ -438,7 +443,10 @@ static bool remove_affix(struct machine *machine, const struct value_method *met
     bool at_end = method->number == METHOD_REMOVESUFFIX;
     if (!check_arguments(machine, method->name, call, 1, "t"))
         return false;
-    uint32_t n = has_affix(text, call->positional, at_end) ? call->positional->n : 0;
+    bool has;
+    if (!has_affix(machine, text, call->positional, at_end, &has))
+        return false;
+    uint32_t n = has ? call->positional->n : 0;
     *out = value_part(text, at_end ? 0 : n, at_end ? text->n - n : text->n);
     return true;
 }

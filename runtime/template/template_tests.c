@@ -50,7 +50,7 @@ static bool test_type(enum template_test test, const struct value *self)
     case TEST_FALSE:
         return boolean && !self->boolean;
     default: /* TEST_CALLABLE */
-        return self->type >= VALUE_MACRO || is_undefined(self);
+        return self->type >= VALUE_LOOP || is_undefined(self);
     }
 }
 

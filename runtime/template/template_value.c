@@ -297,6 +297,13 @@ static bool equal_dicts(struct machine *machine, const struct value *a, const st
     return true;
 }
 
+static bool equal_texts(struct machine *machine, const struct value *a, const struct value *b,
+                        bool *equal)
+{
+    *equal = a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
+    return smol_template_step(machine, a->n == b->n ? a->n : 0);
+}
+
 bool smol_value_equal(struct machine *machine, const struct value *a, const struct value *b,
                       bool *equal)
 {
@@ -313,7 +320,8 @@ bool smol_value_equal(struct machine *machine, const struct value *a, const stru
             *equal = true;
             break;
         case VALUE_TEXT:
-            *equal = a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
+            if (!equal_texts(machine, a, b, equal))
+                return false;
             break;
         case VALUE_LIST:
         case VALUE_TUPLE:
@@ -339,13 +347,16 @@ bool smol_value_equal(struct machine *machine, const struct value *a, const stru
     return smol_value_leave(machine);
 }
 
-static int order_texts(const struct value *a, const struct value *b)
+static bool order_texts(struct machine *machine, const struct value *a, const struct value *b,
+                        int *order)
 {
     uint32_t common = a->n < b->n ? a->n : b->n;
-    int order = memcmp(a->bytes, b->bytes, common); /* UTF-8 sorts like code points */
-    if (order == 0)
-        return a->n < b->n ? -1 : a->n > b->n;
-    return order < 0 ? -1 : 1;
+    *order = memcmp(a->bytes, b->bytes, common); /* UTF-8 sorts like code points */
+    if (*order == 0)
+        *order = a->n < b->n ? -1 : a->n > b->n;
+    else
+        *order = *order < 0 ? -1 : 1;
+    return smol_template_step(machine, common);
 }
 
 static bool order_items(struct machine *machine, const struct value *a, const struct value *b,
@@ -371,7 +382,8 @@ bool smol_value_order(struct machine *machine, const struct value *a, const stru
     if (is_number(a) && is_number(b)) {
         *order = order_numbers(a, b);
     } else if (is_text(a) && is_text(b)) {
-        *order = order_texts(a, b);
+        if (!order_texts(machine, a, b, order))
+            return false;
     } else if (a->type == b->type && (a->type == VALUE_LIST || a->type == VALUE_TUPLE)) {
         if (!order_items(machine, a, b, order))
             return false;
@@ -411,13 +423,30 @@ bool smol_dict_find(struct machine *machine, const struct value *dict, const str
     for (uint32_t i = 0; i < dict->n && !*found; i++) {
         const struct value *have = &dict->items[2 * i];
         bool equal = false;
-        if (is_text(key) && is_text(have))
-            equal = key->n == have->n && memcmp(key->bytes, have->bytes, key->n) == 0;
-        else if (!is_text(key) && !is_text(have) && !smol_value_equal(machine, key, have, &equal))
+        bool text = is_text(key);
+        if (text == is_text(have) && !(text ? equal_texts(machine, key, have, &equal)
+                                            : smol_value_equal(machine, key, have, &equal)))
             return false;
         if (equal)
             *found = have + 1;
     }
+    return true;
+}
+
+bool smol_dict_put(struct machine *machine, struct value *pairs, uint32_t *n,
+                   const struct value *key, const struct value *value)
+{
+    const struct value so_far = value_items(VALUE_DICT, pairs, *n);
+    const struct value *found;
+    if (!smol_dict_find(machine, &so_far, key, &found))
+        return false;
+    if (found) {
+        pairs[found - pairs] = *value;
+        return true;
+    }
+    pairs[2 * *n] = *key;
+    pairs[2 * *n + 1] = *value;
+    ++*n;
     return true;
 }
 

@@ -312,6 +312,11 @@ bool smol_value_contains(struct machine *machine, const struct value *container,
 bool smol_dict_find(struct machine *machine, const struct value *dict, const struct value *key,
                     const struct value **found);
 
+/* Puts a pair into pairs[0..*n), which must have room. A repeated key keeps its position and takes
+ * the new value. */
+bool smol_dict_put(struct machine *machine, struct value *pairs, uint32_t *n,
+                   const struct value *key, const struct value *value);
+
 /* Lists the items that a loop over the value visits, as a VALUE_LIST. This consumes an iterator. */
 bool smol_value_iterate(struct machine *machine, const struct value *value, struct value *list);
 

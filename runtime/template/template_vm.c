@@ -176,21 +176,14 @@ static bool do_list(struct vm *vm, operation *op)
 static bool do_dict(struct vm *vm, operation *op)
 {
     struct value *pairs = smol_template_alloc(vm->machine, (uint64_t)op->b * 2, sizeof *pairs);
-    struct value dict = value_items(VALUE_DICT, pairs, 0);
+    uint32_t n = 0;
     if (!pairs)
         return false;
     vm->top -= 2 * (size_t)op->b;
-    for (uint32_t i = 0; i < op->b; i++) {
-        const struct value *pair = &vm->top[2 * i], *found;
-        if (!smol_dict_find(vm->machine, &dict, &pair[0], &found))
+    for (uint32_t i = 0; i < op->b; i++)
+        if (!smol_dict_put(vm->machine, pairs, &n, &vm->top[2 * i], &vm->top[2 * i + 1]))
             return false;
-        if (found) {
-            pairs[found - pairs] = pair[1];
-            continue;
-        }
-        memcpy(&pairs[2 * dict.n++], pair, 2 * sizeof *pairs);
-    }
-    return push(vm, dict);
+    return push(vm, value_items(VALUE_DICT, pairs, n));
 }
 
 static bool do_function(struct vm *vm, operation *op)

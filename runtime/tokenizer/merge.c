@@ -124,13 +124,11 @@ static void join_with_next(struct word_symbol *symbols, uint32_t position, uint3
 
 enum { MERGE_WORK = 16 }; /* work of one merge, see struct encode_watch */
 
-/* Merges until no pair is left. Returns false if the watch cancelled it. */
-static bool merge_all(const struct tokenizer_tables *tables, struct word_symbol *symbols,
+/* Merges until no pair is left, or the watch cancels. */
+static void merge_all(const struct tokenizer_tables *tables, struct word_symbol *symbols,
                       struct heap *heap, struct encode_watch *watch)
 {
-    while (heap->n > 0) {
-        if (watch_cancels(watch, MERGE_WORK))
-            return false;
+    while (heap->n > 0 && !watch_cancels(watch, MERGE_WORK)) {
         uint64_t entry = heap_pop(heap);
         uint32_t position = (uint32_t)entry;
         struct merge merge = merge_at(tables, symbols, position);
@@ -141,7 +139,6 @@ static bool merge_all(const struct tokenizer_tables *tables, struct word_symbol 
             push_pair(tables, symbols, symbols[position].previous, heap);
         push_pair(tables, symbols, position, heap);
     }
-    return true;
 }
 
 static smol_status merge_long(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
@@ -157,8 +154,7 @@ static smol_status merge_long(const struct tokenizer_tables *tables, uint32_t *i
                 (struct word_symbol){ids[i], i > 0 ? i - 1 : NONE, i < last ? i + 1 : NONE};
         for (uint32_t i = 0; i <= last; i++)
             push_pair(tables, symbols, i, &heap);
-        if (!merge_all(tables, symbols, &heap, watch))
-            status = smol_fail(error, SMOL_ERROR_CANCELLED, "tokenizing cancelled");
+        merge_all(tables, symbols, &heap, watch);
         size_t n_left = 0;
         for (uint32_t i = 0; i != NONE; i = symbols[i].next)
             ids[n_left++] = symbols[i].id;

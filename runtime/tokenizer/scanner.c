@@ -1,7 +1,6 @@
 /* Splits text with automata, see scanner.h. */
 #include "runtime/tokenizer/scanner.h"
 
-#include "common/checked.h"
 #include "common/memory.h"
 #include "common/utf8.h"
 
@@ -70,6 +69,12 @@ static inline bool take_step(const struct scan *scan, bool bytes, struct walk *w
  * once, except within FAR bytes of a walk's last match. */
 enum { STRETCH = 64, FAR = 64 };
 
+/* Returns the bytes of the marks of a stretch. */
+static size_t mark_bytes(const struct scan *scan)
+{
+    return scan->stage->n_states / 8 + 1;
+}
+
 /* Walks until a longer match is impossible (true), or until the last match is FAR bytes away
  * (false). */
 static inline bool walk_near(const struct scan *scan, bool bytes, struct walk *walk)
@@ -82,9 +87,11 @@ static inline bool walk_near(const struct scan *scan, bool bytes, struct walk *w
     return !on;
 }
 
-static size_t mark_of(const struct scan *scan, const struct walk *w)
+/* Returns the number of the mark of the state at this place: a bit of scan->hopeless, in which the
+ * marks of each stretch are whole bytes. */
+static uint64_t mark_of(const struct scan *scan, const struct walk *w)
 {
-    return w->at / STRETCH * scan->stage->n_states + w->state;
+    return (uint64_t)(w->at / STRETCH) * mark_bytes(scan) * 8 + w->state;
 }
 
 /* Marks the states that a walk passed since its last match. */
@@ -95,7 +102,7 @@ static void mark_hopeless(struct scan *scan, bool bytes, const struct walk *walk
         size_t before = w.at;
         if (!take_step(scan, bytes, &w))
             return;
-        size_t mark = mark_of(scan, &w);
+        uint64_t mark = mark_of(scan, &w);
         if (w.at / STRETCH != before / STRETCH)
             scan->hopeless[mark / 8] |= (uint8_t)(1 << mark % 8);
     }
@@ -111,7 +118,7 @@ static bool walk_far(struct scan *scan, bool bytes, struct walk *w)
         bool on = take_step(scan, bytes, w);
         if (w->end != end)
             return on;
-        size_t mark = mark_of(scan, w);
+        uint64_t mark = mark_of(scan, w);
         if (on &&
             (w->at / STRETCH == before / STRETCH || !(scan->hopeless[mark / 8] >> mark % 8 & 1)))
             continue;
@@ -122,12 +129,8 @@ static bool walk_far(struct scan *scan, bool bytes, struct walk *w)
 
 static smol_status allow_marks(struct scan *scan, smol_error *error)
 {
-    if (scan->hopeless)
-        return SMOL_OK;
-    uint64_t n_marks;
-    if (checked_mul(scan->size / STRETCH + 1, scan->stage->n_states, &n_marks) &&
-        n_marks / 8 < SIZE_MAX)
-        scan->hopeless = smol_calloc((size_t)(n_marks / 8 + 1), 1);
+    if (!scan->hopeless)
+        scan->hopeless = smol_calloc(scan->size / STRETCH + 1, mark_bytes(scan));
     return scan->hopeless ? SMOL_OK : smol_fail_memory(error, "cutting a text");
 }
 
@@ -169,7 +172,7 @@ static smol_status look_ahead(struct scan *scan, smol_error *error)
 {
     const struct blob_scanner *h = &scan->tables->header;
     const uint32_t looks = (1u << AHEAD_LOOK_BITS) - 1;
-    if (scan->size == SIZE_MAX || !(scan->symbols = smol_calloc(scan->size + 1, 1)))
+    if (!(scan->symbols = smol_calloc(scan->size + 1, 1)))
         return smol_fail_memory(error, "cutting a text");
     uint32_t after = scan->end_symbol; /* the symbol after the place */
     uint32_t entry = scan->ahead[after];

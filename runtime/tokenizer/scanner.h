@@ -1,6 +1,6 @@
 /* Splits a text with the tables of a scanner section, one stage at a time. */
-#ifndef SMOL_RUNTIME_SCANNER_H
-#define SMOL_RUNTIME_SCANNER_H
+#ifndef SMOL_RUNTIME_TOKENIZER_SCANNER_H
+#define SMOL_RUNTIME_TOKENIZER_SCANNER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Turns the bytes of tokens into text that can be shown at once: whole UTF-8 characters, without
  * anything that may still become part of a stop string. */
-#ifndef SMOL_RUNTIME_STREAM_H
-#define SMOL_RUNTIME_STREAM_H
+#ifndef SMOL_RUNTIME_TOKENIZER_STREAM_H
+#define SMOL_RUNTIME_TOKENIZER_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>

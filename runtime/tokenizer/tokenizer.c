@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "common/checked.h"
 #include "common/memory.h"
 #include "common/utf8.h"
 #include "runtime/tokenizer/added.h"
@@ -36,16 +35,13 @@ static smol_status reserve(struct encoder *encoder, size_t n_more)
     struct token_list *list = encoder->list;
     if (n_more <= list->capacity - list->n)
         return SMOL_OK;
-    uint64_t capacity, size;
-    if (!checked_add(list->n, n_more, &capacity) ||
-        !checked_add(capacity, capacity / 2, &capacity) ||
-        !checked_mul(capacity, sizeof *list->ids, &size) || size > SIZE_MAX)
-        return smol_fail_memory(encoder->error, "token ids");
-    uint32_t *ids = smol_realloc(list->ids, (size_t)size);
+    size_t capacity = list->n + n_more; /* no overflow: ids and bytes that are in memory */
+    capacity += capacity / 2;
+    uint32_t *ids = smol_reallocarray(list->ids, capacity, sizeof *ids);
     if (!ids)
         return smol_fail_memory(encoder->error, "token ids");
     list->ids = ids;
-    list->capacity = (size_t)capacity;
+    list->capacity = capacity;
     return SMOL_OK;
 }
 
@@ -130,49 +126,46 @@ static void add_bytes(const struct tokenizer_tables *tables, const uint8_t *word
     }
 }
 
-/* Encodes a word by the names of tokens: WordPiece or Unigram. */
-static smol_status encode_by_names(struct encoder *encoder, const uint8_t *word, size_t size)
+/* Encodes a word by merges, as smol_unigram does by scores. */
+static smol_status encode_by_merges(const struct tokenizer_tables *tables, const uint8_t *word,
+                                    size_t size, uint32_t *ids, size_t *n,
+                                    struct encode_watch *watch, smol_error *error)
 {
-    const struct tokenizer_tables *tables = encoder->tables;
-    struct token_list *list = encoder->list;
-    size_t n;
-    smol_status status = reserve(encoder, size);
-    if (status)
-        return status;
-    if (tables->rules.header.model == TEXT_WORDPIECE)
-        smol_wordpiece(tables, word, size, list->ids + list->n, &n, &encoder->watch);
-    else
-        status = smol_unigram(tables, word, size, list->ids + list->n, &n, &encoder->watch,
-                              encoder->error);
-    if (!status && encoder->watch.cancelled)
-        return cancelled(encoder);
-    list->n += n;
-    return status;
+    struct symbols symbols = {.rules = &tables->rules, .ids = ids};
+    (tables->rules.header.flags & TEXT_CHARACTERS ? add_characters : add_bytes)(tables, word, size,
+                                                                                &symbols);
+    end_unknown(&symbols);
+    *n = symbols.n;
+    return smol_merge_word(tables, ids, n, watch, error);
 }
 
 static smol_status encode_word(struct encoder *encoder, const uint8_t *word, size_t size)
 {
     const struct tokenizer_tables *tables = encoder->tables;
-    uint32_t flags = tables->rules.header.flags;
-    encoder->watch.done += size;
-    if (watch_cancels(&encoder->watch, size))
+    struct token_list *list = encoder->list;
+    struct encode_watch *watch = &encoder->watch;
+    uint32_t id = NO_TOKEN;
+    size_t n = 0;
+    watch->done += size;
+    if (watch_cancels(watch, size))
         return cancelled(encoder);
-    if (tables->rules.header.model != TEXT_MERGES)
-        return encode_by_names(encoder, word, size);
-    if (flags & TEXT_WHOLE_WORDS) {
-        uint32_t id = smol_text_name(&tables->rules, word, size);
-        if (id != NO_TOKEN)
-            return append(encoder, id);
-    }
+    if (tables->rules.header.flags & TEXT_WHOLE_WORDS)
+        id = smol_text_name(&tables->rules, word, size);
+    if (id != NO_TOKEN)
+        return append(encoder, id);
     smol_status status = reserve(encoder, size);
     if (status)
         return status;
-    struct symbols symbols = {&tables->rules, encoder->list->ids + encoder->list->n, 0, false};
-    (flags & TEXT_CHARACTERS ? add_characters : add_bytes)(tables, word, size, &symbols);
-    end_unknown(&symbols);
-    status = smol_merge_word(tables, symbols.ids, &symbols.n, &encoder->watch, encoder->error);
+    uint32_t *ids = list->ids + list->n;
+    if (tables->rules.header.model == TEXT_WORDPIECE)
+        smol_wordpiece(tables, word, size, ids, &n, watch);
+    else
+        status = (tables->rules.header.model == TEXT_UNIGRAM ? smol_unigram : encode_by_merges)(
+            tables, word, size, ids, &n, watch, encoder->error);
+    if (!status && watch->cancelled)
+        return cancelled(encoder);
     if (!status)
-        encoder->list->n += symbols.n;
+        list->n += n;
     return status;
 }
 
@@ -226,9 +219,7 @@ static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *t
 static smol_status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
                               size_t size, bool first)
 {
-    uint64_t room;
-    uint8_t *copy =
-        checked_add(size, 1, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
+    uint8_t *copy = smol_malloc(size + 1);
     if (!copy)
         return smol_fail_memory(encoder->error, "the text");
     copy[0] = ' ';
@@ -353,9 +344,7 @@ static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, 
  * length. Returns NULL if out of memory. */
 static uint8_t *well_formed_copy(const uint8_t *text, size_t *size)
 {
-    uint64_t room; /* worst case: three bytes replace each byte */
-    uint8_t *copy =
-        checked_mul(*size, 3, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
+    uint8_t *copy = smol_reallocarray(NULL, *size, 3); /* U+FFFD may replace each byte */
     if (!copy)
         return NULL;
     size_t n = 0;

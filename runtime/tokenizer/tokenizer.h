@@ -1,6 +1,6 @@
 /* Converts text to token ids and back, with the flat tables of a blob. */
-#ifndef SMOL_RUNTIME_TOKENIZER_H
-#define SMOL_RUNTIME_TOKENIZER_H
+#ifndef SMOL_RUNTIME_TOKENIZER_TOKENIZER_H
+#define SMOL_RUNTIME_TOKENIZER_TOKENIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>

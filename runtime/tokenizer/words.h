@@ -11,7 +11,9 @@
 
 enum { WATCH_PACE = 1 << 18 }; /* work between two calls of the listener */
 
-/* Reports the progress of a long encode to a listener, which can cancel it. */
+/* Reports the progress of a long encode to a listener, which can cancel it. The functions below
+ * that take a watch then end early and succeed, and their ids are useless: the caller looks at
+ * `cancelled`. */
 struct encode_watch {
     const struct listener *listener;
     uint64_t done, total; /* bytes of text; normalization may change their number */
@@ -48,14 +50,13 @@ size_t smol_word_length(const struct tokenizer_tables *tables, const uint8_t *pi
 
 /* Byte-pair encoding: turns ids[0..n) into tokens: repeatedly merges the two neighbours whose merge
  * has the lowest rank, and the leftmost pair of equal rank. Sets *n to the number of ids left. O(n
- * log n). Errors: SMOL_ERROR_MEMORY, also for words of 4 GiB; SMOL_ERROR_CANCELLED. */
+ * log n). Errors: SMOL_ERROR_MEMORY, also for words of 4 GiB. */
 smol_status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
                             struct encode_watch *watch, smol_error *error);
 
 /* WordPiece (Wu et al., 2016): from the start of word[0..size), size > 0, to its end, each time the
  * token with the longest name that fits; or the unknown token for the whole word. Writes the ids to
- * ids (size) and their number to *n. Reports its work to `watch`; if that cancels, the ids are
- * useless. */
+ * ids (size) and their number to *n. */
 void smol_wordpiece(const struct tokenizer_tables *tables, const uint8_t *word, size_t size,
                     uint32_t *ids, size_t *n, struct encode_watch *watch);
 
@@ -63,7 +64,7 @@ void smol_wordpiece(const struct tokenizer_tables *tables, const uint8_t *word, 
  * one with the largest sum of scores, found by Viterbi's search. A character that is no token
  * counts as one that is worse than all; neighbours that are unknown become one unknown token, or
  * their bytes. Writes the ids to ids (size) and their number to *n. Errors: SMOL_ERROR_MEMORY, also
- * for words of 4 GiB. If `watch` cancels, the ids are useless. */
+ * for words of 4 GiB. */
 smol_status smol_unigram(const struct tokenizer_tables *tables, const uint8_t *word, size_t size,
                          uint32_t *ids, size_t *n, struct encode_watch *watch, smol_error *error);
 

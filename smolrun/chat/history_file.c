@@ -65,8 +65,9 @@ void smol_chat_history_open(void (*remember)(const char *entry))
         off_t start = info.st_size > MAX_FILE ? info.st_size - MAX_FILE : 0;
         ssize_t n = pread(file, text, MAX_FILE, start);
         text[n > 0 ? n : 0] = '\0';
-        if (start > 0) { /* a large file is cut down to its last entries */
-            first = text + strcspn(text, "\n");
+        char *end = start > 0 ? strchr(text, '\n') : NULL;
+        if (end) { /* a large file is cut down to its last whole entries */
+            first = end + 1;
             if (ftruncate(file, 0) || write(file, first, strlen(first)) < 0)
                 first = text; /* a history that is lost is no reason to stop */
         }

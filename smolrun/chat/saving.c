@@ -56,6 +56,13 @@ static size_t default_keep(const struct chat *chat)
     return length < half ? length : half;
 }
 
+/* The context does not end with the last answer any more. */
+static void forget_cut(struct chat *chat)
+{
+    chat->is_cut = false;
+    chat->place.size = 0;
+}
+
 /* Adopts a restored session, and frees its data. A session that is not a chat's is useful too: its
  * tokens need not be evaluated again. */
 static smol_status adopt(struct chat *chat, smol_session *session, smol_error *error)
@@ -64,11 +71,11 @@ static smol_status adopt(struct chat *chat, smol_session *session, smol_error *e
     char *data = session->data;
     size_t skipped = smol_place_size(data, session->size);
     smol_status status = smol_chat_reread(chat, error);
+    forget_cut(chat);
     if (!status &&
         smol_conversation_unpack(&loaded, data ? data + skipped : NULL, session->size - skipped)) {
         smol_conversation_clear(&chat->conversation, true);
         chat->conversation = loaded;
-        chat->place.size = 0;
         smol_buffer_add(&chat->place, data, skipped);
         chat->is_cut = smol_context_pending(chat->loaded.context) != SMOL_NO_TOKEN;
         chat->n_keep = default_keep(chat);
@@ -94,7 +101,11 @@ static smol_status load_from(struct chat *chat, const char *path, smol_error *er
     smol_status status = smol_session_read(path, chat->loaded.context, &session, &found, error);
     if (!status && !found)
         return smol_fail(error, SMOL_ERROR_FILE, "%.300s: no such file", path);
-    return status ? status : adopt(chat, &session, error);
+    if (!status)
+        return adopt(chat, &session, error);
+    if (smol_context_pending(chat->loaded.context) == SMOL_NO_TOKEN) /* it may have been emptied */
+        forget_cut(chat);
+    return status;
 }
 
 /* Returns the folder in which /save and /load look for a name: the first *length bytes of the

@@ -220,6 +220,11 @@ class Prefixes:
     def info(self):
         return lib.smol_prefix_cache_get_info(self.handle)
 
+    def count(self, ids, group=0):
+        """How many of the ids are known."""
+        ids = as_ids(ids)
+        return lib.smol_prefix_cache_count(self.handle, group, ids.ctypes.data, len(ids))
+
 
 def eval_many(parts, pooling=None):
     """Appends ids to contexts that share, parts [(context, ids, n_logits)], in one call: returns for

@@ -75,7 +75,7 @@ spoilt("7 a needed feature", head(40, "Q", 1 << 40), "features 0x10000000000",
        status=UNSUPPORTED)  # fmt: skip
 for bit in (1 << 17, 1 << 18):
     spoilt(f"7 feature {bit} without that of an embedder", head(40, "Q", bit),
-           "the normed or doubled feature without that of an embedder")  # fmt: skip
+           "need the embedder feature")  # fmt: skip
 spoilt("8 the reserved field", head(56, "Q", 1), "reserved")
 for n in (0, 8, 10, 2**32 - 1, 0x0AAAAAAB):  # the last one times 24 is 8 beyond 2^32
     spoilt(f"9 {n} sections [23605]", head(20, "I", n), "wrong number of sections")

@@ -4,7 +4,7 @@ hostile_blobs.py."""
 import functools
 
 from blob_images import SCANNER_PLACES, TEMPLATE_PLACES, TOKENIZER_FIELDS, as_it_is, spoil, xxh3
-from smol_reader import NO_TOKEN, SCANNER, TEXT, TOKENIZER
+from smol_reader import NO_TOKEN, SCANNER, TEXT, TEXT_FIELDS, TOKENIZER
 from smol_reader import TEMPLATE as CHAT_TEMPLATE
 
 TEXTS = []
@@ -22,23 +22,23 @@ spoilt("18 the tokenizer's digest", lambda b: b.put(b.table("text"), "B", 1), "s
        digests=as_it_is)  # fmt: skip
 
 spoilt("19 no room for the header [length]", lambda b: b.resize(TOKENIZER, 63), "too small for its header")
-spoilt("19 nothing but the header", lambda b: b.resize(TOKENIZER, 64), "out of place")
+spoilt("19 nothing but the header", lambda b: b.resize(TOKENIZER, 64), "no room for a table")
 spoilt("19 room after the tables", lambda b: b.resize(TOKENIZER, b.size(TOKENIZER) + 64),
        "must end with its last table")  # fmt: skip
 in_tokenizer("n_tokens", 42, "more tokens than")
 in_tokenizer("n_tokens", 2**32 - 1, "more tokens than", mark=" [23605]")
 in_tokenizer("n_tokens", 0, mark=" [zero]")
 in_tokenizer("n_text_bytes", 0)
-in_tokenizer("n_text_bytes", 2**32 - 1, "out of place", mark=" [length]")
+in_tokenizer("n_text_bytes", 2**32 - 1, "no room for a table", mark=" [length]")
 for value in (0, 3, 2**32 - 1):
     in_tokenizer("n_merge_slots", value, "power of two", mark=" [zero]")
 for value in (1, 1 << 28, 1 << 31):  # the second one times 16 is 2^32
     in_tokenizer("n_merge_slots", value, mark=" [23605]")
 in_tokenizer("max_probe", 256, "max_probe")
 in_tokenizer("max_probe", 0, "bad merge")
-in_tokenizer("n_added", 1 << 28, "out of place", mark=" [23605]")
+in_tokenizer("n_added", 1 << 28, "no room for a table", mark=" [23605]")
 in_tokenizer("n_class_blocks", 0)
-in_tokenizer("n_class_blocks", 1 << 24, "out of place", mark=" [23605]")
+in_tokenizer("n_class_blocks", 1 << 24, "no room for a table", mark=" [23605]")
 for value in (0, 1, 5, 6, 8, 2**32 - 1):
     in_tokenizer("pretokenizer", value, "unknown pre-tokenizer")
 in_tokenizer("pretokenizer", 4, "scanner")
@@ -160,6 +160,21 @@ for name, change in [
     ("a table too few", lambda b: b.resize(TEXT, b.size(TEXT) - 12)),
 ]:  # fmt: skip
     in_text(name, change)
+
+
+def names_that_share_text(b):
+    """A second name, which overlaps the first, in the slot where it is found."""
+    at = b.text_table("n_pool")
+    size = b.get(b.at(TEXT) + TEXT_FIELDS.index("n_pool") * 4, "I")
+    pool, free = bytes(b.bytes[at : at + size]), 1 - (xxh3(b"ab") & 1)
+    start, length = next(
+        (start, end - start) for end in (size, size - 1) for start in (0, 1)
+        if end - start > size - 2 and xxh3(pool[start:end]) & 1 == free
+    )  # fmt: skip
+    b.put(b.text_table("n_name_slots") + 12 * free, "3I", 3, start, length)
+
+
+in_text("names that share text", names_that_share_text, "names share text")
 for name, value in [("unknown_id", 2**31), ("unknown_id", 2**32 - 2)]:
     spoilt(f"19 {name} is {value}", lambda b, n=name, v=value: b.text(n, v),
            "ids without a token", of="text")  # fmt: skip
@@ -234,6 +249,7 @@ spoilt("17 the feature tools without a style", lambda b: b.put(40, "Q", 2 + 32),
 in_template("a type that there is not", 64, "I", 6, "bad constant")
 in_template("a text past the end", 64 + 8, "Q", 9, "bad constant")
 in_template("a text whose end wraps", 64 + 8, "Q", 2**64 - 1, "bad constant")
+in_template("texts that overlap", 64 + 4, "I", 2, "strings share text")
 in_template("a text that is no UTF-8", TEMPLATE_PLACES["text"], "B", 0xFF, "bad constant")
 in_template("a number with a length", 64, "I", 3, "bad constant")
 for at, value in ((0, 1), (4, 0), (4, 9), (8, 1), (12, 1025), (16, 1025), (20, 2), (28, 1)):

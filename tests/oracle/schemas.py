@@ -150,6 +150,23 @@ def older(schema):
     return made
 
 
+def numeric(draw, depth=2):
+    """Returns a schema of numbers: their keywords, in any order, among those that combine schemas."""
+    made = {"type": draw.choice(["integer", "number"])} if draw.random() < 0.5 else {}
+    for word in draw.sample([*WORDS["number"], *ANYWHERE, "if"], draw.randint(1, 3)):
+        if word == "multipleOf":
+            made[word] = draw.choice([*STEPS, 7, 0.7])
+        elif word in WORDS["number"] or word == "const":
+            made[word] = draw.choice(NUMBERS)
+        elif word == "enum":
+            made[word] = draw.sample(NUMBERS, 3)
+        elif depth and word in ("not", "if"):
+            made |= {one: numeric(draw, depth - 1) for one in ([word] if word == "not" else ["if", "then"])}
+        elif depth:
+            made[word] = [numeric(draw, depth - 1) for _ in range(2)]
+    return made
+
+
 # --- values that match, and that nearly do ------------------------------------------------------
 
 

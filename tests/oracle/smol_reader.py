@@ -414,6 +414,7 @@ class Template:
         need(start == len(self.operations), "operations after the last function")
 
     def check_tables(self):
+        need(sum(length for _, length, _ in self.constants) <= len(self.text), "strings that share text")
         for kind, length, value in self.constants:
             need(kind <= 5 and (kind == 5 or length == 0) and (kind >= 3 or value == 0), "constant")
             if kind == 5:
@@ -535,6 +536,7 @@ class Text:
         for id_, start, length in names:
             need(id_ != NO_TOKEN or (start, length) == (0, 0), "empty name")
             need(id_ == NO_TOKEN or length > 0 and start + length <= len(self.pool), "name")
+        need(sum(length for _, _, length in names) <= len(self.pool), "names that share text")
         for slot, (id_, start, length) in enumerate(names):
             if id_ != NO_TOKEN:
                 need(self.find(self.pool[start : start + length]) == slot, "name out of reach")

@@ -607,6 +607,20 @@ def test_lines_are_edited_and_remembered(blob, tmp_path):
     assert history.read_text() == "Hello there\nHello there\n/quit\n"
 
 
+def test_a_history_that_is_too_long_keeps_its_last_entries_whole(blob, tmp_path):
+    history = tmp_path / "smol/chat_history"
+    history.parent.mkdir()
+    history.write_text("x" * (1 << 20) + "\nHello there\n")
+    with Terminal(blob, "-n", 6, XDG_STATE_HOME=str(tmp_path)) as terminal:
+        terminal.until(PROMPT)
+        assert history.read_text() == "Hello there\n"
+        terminal.type(b"\x1b[A\x1b[A\n")  # up to the first one
+        assert run(blob, "--chat", "Hello there", "-n", 6).stdout.strip() in shown(terminal.until(PROMPT))
+        terminal.type(b"\x04")
+        assert terminal.wait() == OK
+    assert history.read_text() == "Hello there\nHello there\n"
+
+
 def resize(terminal, columns):
     fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 

@@ -1,9 +1,13 @@
 """Commands of smolrun chat: answers that resume, options that change, conversations in a folder, and what is shown."""
 
 import re
+import struct
 import textwrap
+import time
 
+import package  # noqa: F401
 import pytest
+import smolrun
 from test_chat import (
     CONTEXT_FULL, FILE, FIRST, OK, PROMPT, SECOND, SYSTEM, Terminal, USAGE, chat, run, shown,
 )  # fmt: skip
@@ -122,6 +126,53 @@ def test_save_dir_keeps_conversations_by_name(blob, tmp_path):
     assert loaded == f"loaded {folder}/one\n" + chat(blob, FIRST, SECOND).split("\n", 1)[1]
     assert "no such file" in errors(blob, "/load three", words=words)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["talks"]
+
+
+def test_what_is_loaded_is_not_the_rest_of_an_answer(blob, tmp_path):
+    """A text of `smolrun --session`, or nothing if the file is damaged, is in the context then: the conversation stays."""
+    words = ["--save-dir", tmp_path]
+    run(blob, "Once upon a time", "-n", 4, "--session", tmp_path / "story", check=True)
+    (tmp_path / "damaged").write_bytes((tmp_path / "story").read_bytes()[:-1])
+    once, resumed = chat(blob, FIRST, words=["-n", 3]), chat(blob, FIRST, "/continue", words=["-n", 3])
+    for name in ("story", "damaged"):
+        done = run("chat", blob, "-n", 3, *words, input=f"{FIRST}\n/load {name}\n/continue\n/history\n")
+        assert (done.returncode, "damaged" in done.stderr) == (OK, name == "damaged")
+        told = done.stdout.replace(f"loaded {tmp_path}/story\n", "")
+        assert told == f"{once}the last answer is complete: /regen answers again\n> {FIRST}\n{once}"
+        answers = chat(blob, FIRST, f"/load {name}", SECOND, words=["-n", 3, *words])
+        assert answers.endswith(chat(blob, FIRST, SECOND, words=["-n", 3]).removeprefix(once))
+    missing = chat(blob, FIRST, "/load missing", "/continue", words=["-n", 3, *words])
+    assert missing == resumed  # nothing was loaded
+
+
+def test_ctrl_c_while_a_message_is_tokenized_leaves_no_other_answer(blob, tmp_path):
+    """The conversation before it is made so long that this takes its time."""
+    texts = [FIRST.encode(), b"word " * (1 << 19)]
+    data = b"chat" + b"".join(struct.pack("=II", 1 + i, len(text)) + text for i, text in enumerate(texts))
+    with smolrun.Model(blob).session() as session:
+        session.generate("Once upon a time", max_tokens=4)
+        session.data = data
+        session.save(tmp_path / "long")
+    with Terminal(blob, "-n", 8, "--save-dir", tmp_path, XDG_STATE_HOME=str(tmp_path), TERM="dumb") as terminal:
+        terminal.until(PROMPT)
+        terminal.type(SECOND + "\n")
+        terminal.until(PROMPT)
+        terminal.type("/load long\n")
+        terminal.until(PROMPT)
+        text, delay = b"", 0.1
+        while b"[stopped" not in text:  # it came before the line was read, or when the context was found to be too small
+            assert 0.001 < delay < 1, text
+            terminal.type("Hello\n")
+            terminal.until(rb"Hello\r\n")
+            time.sleep(delay)
+            terminal.type(b"\x03")
+            text = terminal.until(PROMPT)
+            delay *= 0.6 if b"is full" in text else 1.4
+        assert b"[stopped]" in text, text
+        terminal.type("/continue\n")
+        assert b"the last answer is complete" in terminal.until(PROMPT)
+        terminal.type("/history\n")
+        assert re.search(rb"> Hello\r\n\s*> $", terminal.until(rb"Hello\r\n[^>]*> $"))
 
 
 def test_save_dir_is_the_only_folder(blob, tmp_path):

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from blobs import edited, section, spoiled, xxh3
 from internal import BUILD, ROOT
-from programs import assert_fails, smolconv
+from programs import assert_fails, smolconv, smolrun
 from safetensors.numpy import load_file, save_file
 from smol_reader import PROVENANCE, Blob
+from test_embedder import write_modules
 
 DEMO = ROOT / "demo/model"
 
@@ -283,8 +284,42 @@ def test_devices_and_the_source_itself_are_not_written_over(tmp_path, checkpoint
     assert link.is_symlink()
     source = checkpoint / "model.safetensors"
     content = source.read_bytes()
-    assert_fails(smolconv("--force", checkpoint, source), 2, "the checkpoint itself")
+    assert_fails(smolconv("--force", checkpoint, source), 2, "a file of the input")
     assert source.read_bytes() == content
+
+
+def check_all_are_kept(files, *words):
+    """None of the files may be the last word, under its name or another."""
+    for file in files:
+        content, link = file.read_bytes(), file.with_name("another name")
+        os.link(file, link)
+        for output in (file, link):
+            assert_fails(smolconv(*words, output), 2, f"{output}: is a file of the input")
+            assert file.read_bytes() == content
+        link.unlink()
+
+
+def test_no_file_that_is_read_is_written_over(tmp_path, checkpoint):
+    width = json.loads((checkpoint / "config.json").read_text())["hidden_size"]
+    write_modules(checkpoint, dense=[(32, "tanh", True)], width=width)
+    for name in ("sentence_bert_config.json", "generation_config.json", "special_tokens_map.json"):
+        (checkpoint / name).write_text("{}")
+    (checkpoint / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    files = [path for path in checkpoint.rglob("*") if path.suffix in (".json", ".jinja", ".safetensors")]
+    assert len(files) >= 12
+    check_all_are_kept(files, "--force", checkpoint)
+    check_all_are_kept(files, "report", "--force", checkpoint, "-o")
+    assert smolconv("report", "--force", DEMO / "model.safetensors", "-o", checkpoint / "tokenizer.json").returncode == 0
+
+
+def test_no_file_of_an_option_is_written_over(tmp_path, checkpoint):
+    template, stats, blob = (tmp_path / name for name in ("template.jinja", "stats", "a.smol"))
+    template.write_text("{{ messages[0].content }}")
+    check_all_are_kept([template], "--force", "--chat-template", template, checkpoint)
+    assert smolconv("--dtype", "f32", checkpoint, blob).returncode == 0
+    template.write_text("Anna met Otto. " * 40)
+    assert smolrun("calibrate", blob, template, "-o", stats).returncode == 0
+    check_all_are_kept([stats], "--force", "--dtype", "int4", "--calibration", stats, checkpoint)
 
 
 def test_json_of_too_many_values_is_refused_before_it_takes_memory(tmp_path, checkpoint):

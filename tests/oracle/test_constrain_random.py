@@ -117,6 +117,24 @@ def test_what_jsonschema_accepts_is_accepted_and_nothing_else(part):
     assert counts["valid"] > pairs // 4 and counts["invalid"] > pairs // 4 and counts["refused"] < N_SCHEMAS // N_PARTS // 4, counts
 
 
+# The spelling that is written of each number, and others, which may be left out but not be allowed where the number is not.
+USUAL = "0 1 -1 2 3 5 7 10 14 21 -7 -12 100 0.5 -0.5 0.25 -0.25 0.7 1.4 1.5 -1.5 2.25 2.75 12.5 0.75".split()
+OTHER = "-0 0.0 -0.0 -0.00 1.0 1.00 2.00 7.0 14.0 14.00 0.50 1.50 -1.500 12.50 1e1 10E-1 5e-1".split()
+N_NUMERIC = 12000 if ALL else 200
+
+
+def test_numbers_are_decided_as_jsonschema_decides():
+    draw, counts, told = random.Random(23), dict(refused=0), dict.fromkeys((True, False), 0)
+    for _ in range(N_NUMERIC):
+        schema = schemas.numeric(draw)
+        term, reference = compiled(schema, counts), validator(schema)
+        for text in USUAL + OTHER if term is not None else ():
+            valid, allowed = reference.is_valid(parse(text)), bool(term and term.allows(text))
+            assert allowed <= valid and (allowed or not valid or text in OTHER), (json.dumps(schema), text, valid)
+            told[valid] += 1
+    assert min(told.values()) > sum(told.values()) // 10 and counts["refused"] < N_NUMERIC // 4, (told, counts)
+
+
 # --- texts that models write --------------------------------------------------------------------
 
 

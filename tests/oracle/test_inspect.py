@@ -5,14 +5,20 @@ import math
 import re
 import shutil
 
+import engine
 import numpy as np
 import pytest
+import test_roberta
 import torch
 from blobs import edited, spoiled
+from checkpoints import make, make_of
+from features import featured
 from internal import ROOT, USAGE
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
+from test_embedder import write_modules
 from test_format import quantize
+from test_rerank import make_bert
 
 pytestmark = pytest.mark.quick
 
@@ -244,6 +250,43 @@ def test_a_checkpoint_as_an_object():
     assert {t["file"] for t in found["tensors"]} == {"model.safetensors"}
 
 
+def check_alike(folder, tmp_path):
+    """Returns what is said of a checkpoint, and of its blob."""
+    engine.convert(folder, tmp_path / "a.smol", "int8")
+    found, blob = described(folder), described(tmp_path / "a.smol")
+    for key in ("embeddings", "tokenizer"):
+        assert found.get(key) == blob.get(key)
+    return found
+
+
+@pytest.mark.parametrize(("pooling", "name"), [("mean_tokens", "mean"), ("cls_token", "first"), ("max_tokens", "max"), ("lasttoken", "last")])
+def test_embeddings_as_an_object(tmp_path, pooling, name):
+    folder = make(tmp_path / "checkpoint")
+    assert "embeddings" not in described(folder)
+    prompts = {"query": 'find "it": ', "web": "naïve"}
+    write_modules(folder, pooling, [(32, "tanh", True)], name == "max", prompts, "web", width=64)
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 99}))
+    found = check_alike(folder, tmp_path)
+    assert found["tokenizer"]["kind"] == "byte-level"
+    assert found["embeddings"] == {
+        "pooling": name, "dimensions": 32, "normalized": name == "max", "max_length": 99, "prompts": prompts,
+        "default_prompt": "web",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("activation", "score"), [("linear.Identity", "plain"), (None, "logistic")])
+def test_scores_and_words_as_an_object(tmp_path, activation, score):
+    make_bert(tmp_path / "checkpoint", ["some words"] * 9, 1, activation)
+    found = check_alike(tmp_path / "checkpoint", tmp_path)
+    assert found["embeddings"]["score"] == score and found["embeddings"]["prompts"] == {}
+    assert found["tokenizer"]["kind"] == "WordPiece"
+
+
+def test_pieces_of_unigram_as_an_object(tmp_path):
+    test_roberta.make(tmp_path / "checkpoint", "xlm-roberta", 1, **test_roberta.small_of("xlm-roberta"))
+    assert check_alike(tmp_path / "checkpoint", tmp_path)["tokenizer"]["kind"] == "Unigram"
+
+
 def test_a_checkpoint_that_is_not_supported_as_an_object(tmp_path):
     folder = shutil.copytree(DEMO, tmp_path / "checkpoint")
     config = json.loads((folder / "config.json").read_text())
@@ -275,6 +318,30 @@ def test_names_of_known_families_tell_the_part():
     assert parts["model.layers.1.self_attn.o_proj.weight"] == "attention"
     assert parts["model.layers.1.mlp.up_proj.weight"] == "mlp"
     assert parts["model.norm.weight"] == "norms"
+
+
+PARTS = {
+    "embedding": "embed positions", "output": "output output_bias",
+    "attention": "attn_q attn_k attn_v attn_o attn_q_down attn_k_up attn_v_up attn_gate relative",
+    "layers with states": "mixer_in mixer_conv mixer_out mixer_gate mixer_step mixer_rate mixer_decay mixer_skip mixer_step_in",
+    "mlp": "mlp_gate mlp_up mlp_down", "experts": "router shared_gate expert",
+    "norms": "attn_norm attn_q_norm attn_k_norm attn_out_norm attn_q_down_norm attn_latent_norm mixer_norm mlp_norm mlp_out_norm final_norm",
+}  # fmt: skip
+
+
+def test_every_tensor_of_every_kind_is_in_its_part(tmp_path):
+    """Biases are where that is which they are added to."""
+    due = {name: part for part, names in PARTS.items() for name in names.split()}
+    seen = set()
+    for family in ("gpt2", "qwen3_5moe", "falconh1", "minicpm3", "lfm2moe", "olmo3"):
+        make_of(featured(family), tmp_path / family)
+        engine.convert(tmp_path / family, tmp_path / f"{family}.smol", "bf16")
+        for tensor in described(tmp_path / f"{family}.smol")["tensors"]:
+            name = re.sub(r"experts\.\d+\.\w+", "expert", re.sub(r"layers\.\d+\.", "", tensor["name"]))
+            name = name if name in due else name.removesuffix("_bias")
+            assert tensor["part"] == due[name], tensor["name"]
+            seen.add(name)
+    assert set(due) - seen <= {"relative", "output_bias"}, set(due) - seen
 
 
 def test_hostile_names_make_no_other_object(tmp_path):

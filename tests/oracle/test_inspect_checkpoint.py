@@ -10,6 +10,7 @@ from families import CONFIGS
 from features import featured
 from internal import ROOT
 from programs import smolconv
+from test_embedder import write_modules
 
 DEMO = ROOT / "demo/model"
 DTYPES = ("int4", "int5", "int6", "int8", "bf16", "f32")
@@ -139,6 +140,18 @@ def test_what_is_shown_is_what_the_blob_shows(tmp_path, demo_blob):
     assert row(text, "model_type") == config["model_type"]
     assert row(text, "weights") == "model.safetensors"
     assert re.fullmatch(r"56, 4237296 bytes \(4\.0 MiB\): 56 BF16", row(text, "tensors"))
+
+
+@pytest.mark.parametrize("prompts", [{}, {"query": "find: ", "web": "naïve"}])
+def test_embeddings_are_shown_as_of_the_blob(tmp_path, prompts):
+    folder = make(tmp_path / "checkpoint")
+    write_modules(folder, "mean_tokens", [(32, "tanh", True)], prompts=prompts, default=min(prompts, default=None), width=64)
+    engine.convert(folder, tmp_path / "a.smol", "int8")
+    text, blob = inspect(folder), inspect(tmp_path / "a.smol")
+    assert row(text, "embeddings") == "mean, of 32 values, of length 1, texts of 512 tokens"
+    for name in ("embeddings", "default prompt", "prompt"):
+        assert re.findall(rf"^{name} .*", text, re.M) == re.findall(rf"^{name} .*", blob, re.M)
+    assert len(re.findall("^(?:default )?prompt ", text, re.M)) == len(prompts)
 
 
 def test_shards_are_counted(variants):

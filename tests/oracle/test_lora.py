@@ -731,7 +731,8 @@ def test_an_adapter_that_is_none_is_refused(tmp_path, base, adapter):
     )
     path = adapter / "adapter_model.safetensors"
     content = path.read_bytes()
-    assert_fails(smolconv("--force", "--lora", adapter, base, path), 2, "the checkpoint itself")
+    for output in (path, adapter / "adapter_config.json"):
+        assert_fails(smolconv("--force", "--lora", adapter, base, output), 2, "a file of the input")
     assert path.read_bytes() == content
     path.write_bytes(content[:-1])
     refuses(tmp_path, base, adapter, 4, "adapter_model.safetensors: truncated")

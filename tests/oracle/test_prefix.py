@@ -53,7 +53,9 @@ def test_logits_have_the_same_bits_with_and_without_hits(model, kv, n_blocks):
             with model.context(1 + seed % 3, kv, prefixes=cache) as context:
                 first = seed * 37 % (len(ids) - n_logits + 1)
                 if first:
+                    known, before = cache.count(ids[:first]), cache.info().n_reused
                     context.eval(ids[:first], 0)
+                    assert cache.info().n_reused - before == known
                 assert same_bits(context.eval(ids[first:], n_logits), expected)
         info = cache.info()
         assert info.n_reused > 5 * BLOCK and info.bytes <= info.max_bytes and info.n_used == 0

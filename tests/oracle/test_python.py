@@ -322,6 +322,24 @@ def test_sessions_continue_from_bytes(model):
     assert session.ids == model.tokenize("Once upon a time")[:3]
 
 
+def test_options_of_a_session_stay(model):
+    """Also biases, until others are given, and none of a call that fails."""
+    options = {"temperature": 1.2, "seed": 5, "frequency_penalty": 0.5, "logit_bias": {300: 100}}
+    with model.session() as session, model.session() as same:
+        session.generate("Once upon a time", max_tokens=3, **options)
+        for failing in ({"seed": 9, "regex": "("}, {"logit_bias": {10**6: 1}}):
+            with pytest.raises(smolrun.SmolError):
+                session.generate(max_tokens=3, **failing)
+        ids = session.generate(max_tokens=3).ids
+        same.generate("Once upon a time", max_tokens=3, **options)
+        assert ids == same.generate(max_tokens=3, **options).ids == [300] * 3
+        with pytest.raises(smolrun.UsageError):
+            session.to_bytes()
+        assert 300 not in session.generate(max_tokens=3, logit_bias={}).ids + session.generate(max_tokens=3).ids
+        session.generate(max_tokens=1, frequency_penalty=0)
+        assert session.to_bytes()
+
+
 def test_conversations_in_a_session_are_read_once(model):
     messages = [{"role": "user", "content": "Tell me a story about a cat."}]
     with model.session() as session:
@@ -330,6 +348,74 @@ def test_conversations_in_a_session_are_read_once(model):
             assert answer.text == model.chat(messages, max_tokens=20).text
             messages += [answer.message, {"role": "user", "content": question}]
         assert answer.prompt_tokens < len(model.tokenize_chat(messages[:-2])) / 2
+
+
+@pytest.fixture(params=["evaluated", "pending"])
+def told(request, model, monkeypatch):
+    """A session whose last token is evaluated, or is not. Each step returns to Python: prompts are not read at once."""
+    monkeypatch.setattr("smolrun._sequence.TURN", 0)
+    with model.session() as session:
+        session.generate("Once upon a time", max_tokens=0, temperature=1, seed=3)
+        if request.param == "pending":
+            session.generate(max_tokens=5)
+        yield session
+
+
+def interrupt(done, total):
+    raise KeyboardInterrupt
+
+
+PRESSED = smolrun.Cancel()
+PRESSED.cancel()
+TALK = [{"role": "user", "content": "Tell me a story."}]
+LONG = [{"role": "user", "content": "x " * 150}]
+FAILING = {
+    "no expression": (smolrun.UnsupportedError, lambda session: session.generate("", regex="(", seed=9)),
+    "no button": (smolrun.UsageError, lambda session: session.generate("", cancel=1)),
+    "too long": (smolrun.ContextFullError, lambda session: session.chat([{"role": "user", "content": "x " * 999}])),
+    "interrupted": (KeyboardInterrupt, lambda session: session.generate([5] * 400, progress=interrupt)),
+    "interrupted chat": (KeyboardInterrupt, lambda session: session.chat(LONG, progress=interrupt)),
+    "cancelled": (None, lambda session: session.generate("", cancel=PRESSED)),
+    "cancelled text": (None, lambda session: session.generate("abc", cancel=PRESSED)),
+    "cancelled whole": (None, lambda session: session.generate(session.text, cancel=PRESSED)),
+    "cancelled chat": (None, lambda session: session.chat(TALK, cancel=PRESSED)),
+    "not read": (None, lambda session: session.stream("")),
+    "closed chat": (None, lambda session: session.stream_chat(TALK).close()),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_call_that_fails_leaves_a_session_as_it_was(model, told, name):
+    """Its tokens, its bytes, and what follows."""
+    error, call = FAILING[name]
+    ids, data = told.ids, told.to_bytes()
+    for _ in range(3):
+        if error is not None:
+            with pytest.raises(error):
+                call(told)
+        elif isinstance(answer := call(told), smolrun.Answer):
+            assert answer.finish_reason == "cancelled" and answer.ids == []
+        assert told.ids == ids
+    if not name.endswith(("chat", "long")):  # those remove a pending token, which is evaluated instead
+        assert told.to_bytes() == data
+    with model.session(data) as same:
+        assert told.generate(max_tokens=8).ids == same.generate(max_tokens=8).ids and told.ids == same.ids
+
+
+def test_tokens_that_a_failed_call_removed_are_there(model, told):
+    ids = told.ids
+    with model.session(told.to_bytes()) as same:
+        told.chat(TALK, cancel=PRESSED)
+        assert told.to_bytes() and told.ids == ids  # which evaluates them
+        told.chat(TALK, cancel=PRESSED)
+        assert told.generate(" there", max_tokens=5).ids == same.generate(" there", max_tokens=5).ids and told.ids == same.ids
+        told.chat(TALK, cancel=PRESSED)
+        for session in (told, same):
+            session.truncate(len(ids) - 1)
+            assert session.ids == ids[:-1]
+        assert told.chat(TALK, max_tokens=5).ids == same.chat(TALK, max_tokens=5).ids and told.ids == same.ids
+        told.truncate(len(ids) - 1)
+        assert told.ids == same.ids[: len(ids) - 1]
 
 
 def test_damaged_and_foreign_sessions_are_refused(model, demo_blob, tmp_path):

@@ -22,7 +22,7 @@ from openai.types.chat import ChatCompletion
 from package import run_python
 from programs import smolrun as run_program
 from serving import serving
-from smolrun import _parts, _worker, batch
+from smolrun import _openai, _parts, _worker, batch
 from test_jsonl import LIMIT, draw_request
 from test_tools import FEW, USER, painter  # noqa: F401 (a fixture)
 
@@ -350,6 +350,18 @@ def test_a_blob_that_is_replaced_ends_the_run(demo_blob, tmp_path):
 
 
 # --- what fails -----------------------------------------------------------------------------------
+
+
+def test_log_probabilities_have_no_bytes_of_a_blob_that_replaced_the_jobs(demo_blob, tmp_path):
+    blob = tmp_path / "model.smol"
+    blob.write_bytes(demo_blob("int8").read_bytes())
+    form = _openai.Form(_parts.make_job(blob, {}))
+    assert form._bytes(300)
+    form = _openai.Form(_parts.make_job(blob, {}))
+    (tmp_path / "other").write_bytes(demo_blob("int4").read_bytes())
+    (tmp_path / "other").replace(blob)
+    with pytest.raises(smolrun.DamagedError, match="SHA-256"):
+        form._bytes(300)
 
 
 def test_a_full_disk_ends_the_run_and_a_later_one_continues(blob, tmp_path):

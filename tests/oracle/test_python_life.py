@@ -16,6 +16,7 @@ import package
 import pytest
 import smolrun
 from package import output_of, run_python
+from smolrun._parts import make_job
 
 PROMPTS = [f"{'Once upon a time there was a cat. ' * n}One day" for n in (1, 3, 9, 1, 2, 20, 4, 1)]
 OPTIONS = {"max_tokens": 20, "temperature": 0.9, "seed": 3}
@@ -111,6 +112,36 @@ def test_a_model_works_after_a_fork(blob, expected):
         session.generate(max_tokens=2)
 
 
+def test_streams_of_the_parent_are_closed_in_a_child_though_locks_are_taken(model):
+    """Those of its button and its own were taken by a thread that the child does not have."""
+    cancel, taken, ended = smolrun.Cancel(), threading.Event(), threading.Event()
+    stream = model.stream("Once upon a time", max_tokens=50, cancel=cancel)
+    next(stream)
+
+    def take():
+        with cancel._lock, stream._guard:
+            taken.set()
+            ended.wait(WAIT)
+
+    def child():
+        stream.close()
+        cancel.cancel()
+        assert model.generate("Once", cancel=cancel).finish_reason == "cancelled"
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    taken.wait(WAIT)
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(10)
+    hangs = process.is_alive()
+    process.kill()
+    ended.set()
+    thread.join(WAIT)
+    assert not hangs and process.exitcode == 0
+    assert "".join(stream) and stream.answer.finish_reason == "length"
+
+
 def ids_of(model, prompt):
     return model.generate(prompt, **OPTIONS).ids
 
@@ -145,6 +176,44 @@ def test_a_pickle_is_a_path_and_a_digest(blob, tmp_path):
         pickle.loads(data)
     answer = model_answer = smolrun.Model(blob).generate("Once", max_tokens=3, schema={"type": "string"})
     assert pickle.loads(pickle.dumps(answer)) == model_answer
+
+
+def test_a_model_whose_file_was_replaced_is_not_pickled_as_another_one(demo_blob, tmp_path):
+    """Nor is it used for a job."""
+    place, other = tmp_path / "model.smol", tmp_path / "other.smol"
+    place.write_bytes(demo_blob("int8").read_bytes())
+    with smolrun.Model(place) as model, smolrun.Model(place) as known, smolrun.Model(place, digest=known.digest) as given:
+        data = pickle.dumps(known)
+        other.write_bytes(demo_blob("int4").read_bytes())
+        other.replace(place)
+        for use in (lambda: pickle.dumps(model), lambda: model.digest, lambda: make_job(model, {})):
+            with pytest.raises(smolrun.FileError, match="replaced"):
+                use()
+        for one in (data, pickle.dumps(known), pickle.dumps(given)):
+            with pytest.raises(smolrun.DamagedError, match="SHA-256"):
+                pickle.loads(one)
+        with pytest.raises(smolrun.DamagedError):
+            make_job(known, {})
+        assert model.generate("Once", max_tokens=5) == known.generate("Once", max_tokens=5)
+        os.utime(place, (0, 0))
+        with smolrun.Model(place) as again:
+            assert pickle.loads(pickle.dumps(again)).digest == again.digest != known.digest
+
+
+def test_a_file_that_is_replaced_while_a_pickle_is_opened_is_noticed(demo_blob, tmp_path, monkeypatch):
+    place, other = tmp_path / "model.smol", tmp_path / "other.smol"
+    place.write_bytes(demo_blob("int8").read_bytes())
+    other.write_bytes(demo_blob("int4").read_bytes())
+    with smolrun.Model(place) as model:
+        data, opened = pickle.dumps(model), smolrun.Model.__init__
+
+        def late(*arguments, **options):
+            other.replace(place)
+            opened(*arguments, **options)
+
+        monkeypatch.setattr(smolrun.Model, "__init__", late)
+        with pytest.raises(smolrun.DamagedError, match="SHA-256"):
+            pickle.loads(data)
 
 
 SUB_INTERPRETER = """

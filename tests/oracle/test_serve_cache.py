@@ -104,6 +104,20 @@ def test_all_endpoints_report_hits(server):
     assert response.usage.input_tokens_details.cached_tokens == cached(whole)
 
 
+def test_a_long_prompt_that_is_known_does_not_wait_for_shorter_ones(blob):
+    """The first event is that of the last prompt, of which two tokens are left to read. In the order of their
+    lengths, this would never be so; it is not always seen, because events may pile up."""
+    known = ids(60, 450)
+    with serving(blob, "--threads", 1) as server:
+        complete(server, known)
+        for i in range(20):
+            prompts = [*(ids(1000 + 10 * i + j, 300) for j in range(10)), known]
+            stream = server.client.completions.create(model=server.model, prompt=prompts, max_tokens=2, logprobs=1, stream=True)
+            if next(choice.index for event in stream for choice in event.choices) == 10:
+                return
+        raise AssertionError("the known prompt was never the first")
+
+
 def test_choices_of_one_prompt_share_it(server):
     """The first one reads the prompt, and the others wait for it block by block."""
     before = server.metrics()["smolserve_cached_tokens_total"]

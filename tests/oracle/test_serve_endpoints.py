@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,6 +164,36 @@ def test_embeddings_have_the_same_bits_in_any_form_and_beside_anything(slow_blob
         server.wait_for("smolserve_cancelled_total", 1)
 
 
+def test_the_http_thread_neither_reads_requests_nor_writes_answers(server):
+    """The time of a processor that it takes: to send floats little more than to send base64, which is half as long
+    and quickly written; and to receive ids no more than to receive other bytes."""
+
+    def times():
+        threads = Path(f"/proc/{server.process.pid}/task").iterdir()
+        return {thread.name: int((thread / "schedstat").read_text().split()[0]) for thread in threads}
+
+    def took(send):
+        before = times()
+        send()
+        return {thread: time - before[thread] for thread, time in times().items()}
+
+    idle = took(lambda: [server.get("/health") for _ in range(50)])
+    http = max(idle, key=idle.get)
+
+    def cost(body, status):
+        def send():
+            assert server.http("POST", "/v1/embeddings", body)[0] == status
+
+        return min(took(send)[http] for _ in range(5))
+
+    request = {"model": server.model, "input": [[5]] * 1000}
+    floats, base64 = (cost(request | {"encoding_format": form}, 200) for form in ("float", "base64"))
+    assert floats < 8 * base64
+    ids = json.dumps({"model": server.model, "input": [5] * 500_000}).encode()
+    members, noise = cost(ids, 400), cost(b"x" * len(ids), 400)
+    assert members < 4 * noise
+
+
 def test_an_embedding_does_not_wait_for_sequences(slow_blob):
     """Before it, a request waits that needs two sequences, of which one is in use."""
     with serving(slow_blob, "--sequences", 2) as server:
@@ -299,6 +330,7 @@ def test_responses_may_have_a_format(server):
         ({}, "input", "missing"), ({"input": []}, "input", "at least one"), ({"input": 1}, "input", "a list"), ({"input": "x", "store": True}, "store", "stores nothing"),
         ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id", "not supported"), ({"input": "x", "truncation": "auto"}, "truncation", "disabled"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input", "item_reference: only message"), ({"input": "x", "n": 2}, "n", "no such member"),
+        ({"input": "x", "text": {"verbosity": "low"}}, "text", "verbosity: no such member"), ({"input": "x", "text": {"format": {"type": "text", "x": 1}}}, "text", "x: no such member"),
         ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text", "missing"), ({"input": "x", "max_output_tokens": -1}, "max_output_tokens", "whole number"),
     ],
 )  # fmt: skip

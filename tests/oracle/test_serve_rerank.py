@@ -114,7 +114,7 @@ def test_requests_at_the_same_time_do_not_change_each_other(made, server):
     [
         ({"query": None}, "query", "missing"), ({"query": ["x"]}, "query", "expected a string"), ({"documents": None}, "documents", "missing"),
         ({"documents": []}, "documents", "empty"), ({"documents": "x"}, "documents", "expected a list"), ({"documents": [[1]]}, "documents", "strings, or objects"),
-        ({"documents": ["x", 1]}, "documents", "strings, or objects"), ({"documents": ["x"] * 2049}, "documents", "at most 2048"),
+        ({"documents": ["x", 1]}, "documents", "strings, or objects"), ({"documents": ["x"] * 2049}, "documents", "more than 2048"),
         ({"documents": [{}]}, "documents", "no text"), ({"documents": [{"text": None}]}, "documents", "no text"), ({"documents": [{"text": 1}]}, "documents", "a string"),
         ({"documents": [{"text": "x", "title": "y"}]}, "documents", "one member"), ({"top_n": -1}, "top_n", "whole number"), ({"top_n": 1.5}, "top_n", "whole number"),
         ({"return_documents": 1}, "return_documents", "true or false"), ({"rank_fields": ["title"]}, "rank_fields", "not supported"),

@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from checkpoints import byte_tokenizer, make
 from openai import BadRequestError
+from programs import smolconv
 from serving import serving
 from test_jsonl import answers
-from test_tools import TOOLS, USER, painter  # noqa: F401 (a fixture)
+from test_tools import TOOLS, USER, painter, source  # noqa: F401 (a fixture)
 
 FUNCTIONS = [tool if "function" in tool else {"type": "function", "function": tool} for tool in TOOLS]
 
@@ -96,6 +98,13 @@ def choice_of(members):
     return members | ({"tool_choice": {"type": "function", **choice["function"]}} if isinstance(choice, dict) else {})
 
 
+def check_order(events, final):
+    """Events are numbered, and an item ends before the next one begins."""
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    items = [(event.type, event.output_index) for event in events if "output_item" in event.type]
+    assert items == [(f"response.output_item.{what}", i) for i in range(len(final.output)) for what in ("added", "done")]
+
+
 @pytest.mark.parametrize("members", [
     {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {},
     {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "none"}], ids=str)  # fmt: skip
@@ -113,15 +122,37 @@ def test_responses_have_the_calls_of_chats(server, members):
         final = events[-1].response  # completed or incomplete
         assert events[-1].type == f"response.{whole.status}"
         assert items_of(final) == expected and [item.type for item in final.output] == [item.type for item in whole.output]
-        assert [event.sequence_number for event in events] == list(range(len(events)))
-        begun = [event.output_index for event in events if event.type == "response.output_item.added"]
-        assert begun == list(range(len(final.output))) == sorted(event.output_index for event in events if event.type == "response.output_item.done")
+        check_order(events, final)
         done = {event.output_index: event.arguments for event in events if event.type == "response.function_call_arguments.done"}
         pieces = {index: "" for index in done}
         for event in events:
             if event.type == "response.function_call_arguments.delta":
                 pieces[event.output_index] += event.delta
         assert pieces == done == {i: item.arguments for i, item in enumerate(final.output) if item.type == "function_call"}
+
+
+def test_a_text_before_calls_is_an_item_that_ends_before_them(tmp_path):
+    """A model with random weights, whose token for the start of calls is likely."""
+    make(tmp_path / "model", vocab_size=280, eos_token_id=256, bos_token_id=None, num_hidden_layers=1)
+    tokenizer = byte_tokenizer(256)
+    tokenizer.add_special_tokens(["<|end|>", "<|tool_call|>"])
+    tokenizer.save(str(tmp_path / "model/tokenizer.json"))
+    (tmp_path / "model/chat_template.jinja").write_text(source("granite"))
+    assert smolconv(tmp_path / "model", tmp_path / "model.smol", "--quiet").returncode == 0
+    likely, n_both = {"logit_bias": {str(tokenizer.token_to_id("<|tool_call|>")): 100}, "temperature": 30}, 0
+    with serving([tmp_path / "model.smol"]) as server:
+        for seed in range(8):
+            request = {"model": server.model, "input": [USER], "tools": FLAT, "max_output_tokens": 100, "extra_body": {"seed": seed, **likely}}
+            with server.client.responses.stream(**request) as stream:
+                events = list(stream)
+            final, whole = events[-1].response, server.client.responses.create(**request)
+            check_order(events, final)
+            assert items_of(final) == items_of(whole) and [i.status for i in final.output] == [i.status for i in whole.output]
+            assert streamed(server, seed=seed, max_tokens=100, **likely)[:2] == items_of(whole)
+            kinds = [item.type for item in final.output]
+            assert "message" not in kinds[1:]
+            n_both += kinds[:2] == ["message", "function_call"]
+    assert n_both > 0
 
 
 def test_results_of_calls_continue_a_response(server):

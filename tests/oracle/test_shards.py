@@ -124,8 +124,15 @@ def test_a_shard_by_itself_is_named(tmp_path, shards):
 def test_no_shard_is_written_over(tmp_path, copy):
     for name in (INDEX, "model-00003-of-00003.safetensors"):
         content = (copy / name).read_bytes()
-        assert_fails(smolconv("--force", copy, copy / name), 2, "the checkpoint itself")
+        assert_fails(smolconv("--force", copy, copy / name), 2, "a file of the input")
         assert (copy / name).read_bytes() == content
+
+
+def test_of_several_shards_too_many_the_first_is_named(copy):
+    """Whatever their order in the folder is."""
+    for i in (7, 4, 9, 6, 5):
+        shutil.copy(copy / "model-00001-of-00003.safetensors", copy / f"model-0000{i}-of-00003.safetensors")
+    assert_fails(smolconv(copy, copy / "o.smol"), 4, "model-00004-of-00003.safetensors: this shard is not listed")
 
 
 def test_what_is_wrong_with_a_tensor_names_its_shard(tmp_path, copy):

@@ -228,7 +228,7 @@ CORNERS = r"""
 {{ messages | map(attribute='role') | list }} {{ messages | map('length') | list }} {{ ['a', 'b'] | map('upper') | join }} {{ [{'a': {'b': 1}}, {}] | map(attribute='a.b', default='n') | list }} {{ [[1, 2]] | map(attribute=1) | list }} {{ [[1, 2]] | map('first') | list }} {{ ['a'] | map('replace', 'a', 'b') | list }}
 {{ [0, 1, 2, none] | select | list }} {{ [1, 2, 3] | select('odd') | list }} {{ [1, 2, 3] | reject('odd') | list }} {{ [1, 2, 3] | select('gt', 1) | list }} {{ messages | selectattr('tool_calls') | list | length }} {{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | first }} {{ messages | rejectattr('role', 'in', ['user', 'system']) | list | length }} {{ messages | selectattr('tool_calls', 'defined') | list | length }}
 {{ 'a\nb\n\nc' | indent }}|{{ 'a\nb' | indent(2, true) }}|{{ 'a\n\nb' | indent('>>', blank=true) }}|{{ '' | indent }}|{{ 'a' | replace('a', 1) }}|{{ 12 | replace(1, 3) }}
-{{ 1 is number }} {{ true is number }} {{ 'a' is string }} {{ [] is sequence }} {{ 'a' is sequence }} {{ {} is mapping }} {{ {} is iterable }} {{ 1 is iterable }} {{ true is integer }} {{ 1 is integer }} {{ 1.0 is float }} {{ true is boolean }} {{ true is true }} {{ 1 is true }} {{ none is none }} {{ 1 is not none }} {{ messages is iterable }} {{ messages[0] is mapping }} {{ 3 is odd }} {{ 4 is even }} {{ 9 is divisibleby 3 }} {{ 9 is divisibleby(2) }} {{ 1 is eq 1 }} {{ 1 is equalto(2) }} {{ 1 is in [1] }} {{ raise_exception is callable }} {{ 2 is gt 1 and 1 is lt(2) }} {{ undefined_thing is sequence }} {{ undefined_thing is iterable }} {{ namespace() is mapping }}
+{{ 1 is number }} {{ true is number }} {{ 'a' is string }} {{ [] is sequence }} {{ 'a' is sequence }} {{ {} is mapping }} {{ {} is iterable }} {{ 1 is iterable }} {{ true is integer }} {{ 1 is integer }} {{ 1.0 is float }} {{ true is boolean }} {{ true is true }} {{ 1 is true }} {{ none is none }} {{ 1 is not none }} {{ messages is iterable }} {{ messages[0] is mapping }} {{ 3 is odd }} {{ 4 is even }} {{ 9 is divisibleby 3 }} {{ 9 is divisibleby(2) }} {{ 1 is eq 1 }} {{ 1 is equalto(2) }} {{ 1 is in [1] }} {{ raise_exception is callable }} {{ 2 is gt 1 and 1 is lt(2) }} {{ undefined_thing is sequence }} {{ undefined_thing is iterable }} {{ namespace() is mapping }} {% for x in [1] %}{{ loop is callable }}{% endfor %}
 {% generation %}{% set inner = 1 %}{{ messages[0].role }}{{ inner }}{% endgeneration %}{{ inner is defined }}
 {{ dict(a=1) | tojson }} {{ dict({'a': 1}, b=2) }} {{ dict([('x', 1), ('y', 2)]) }} {{ {'a': 1} | items | list }} {% for k, v in {'z': 1, 'y': 2} | items %}{{ loop.index }}{{ k }}{{ v }}{% endfor %}
 {{ strftime_now('%d %b %Y, %A %B %a %H:%M:%S %y %m %j %I %p %-d %F %T %%') }}
@@ -304,6 +304,9 @@ REFUSALS = r"""
 {{ ''.join([1]) }}
 {{ 'a' * 'b' }}
 {{ 'a'.startswith(1) }}
+{{ messages | map(default=1) | list }}
+{{ ['a', 'b'] | sum(start='') }}
+{{ 1e999 | int }}
 """.strip().split("\n")
 
 SYNTAX = r"""
@@ -370,6 +373,19 @@ def test_what_escapes_in_a_text_marked_safe_is_refused(source):
     assert reason is None
     ours, theirs = outcomes(section, source, {}, MESSAGES)
     assert isinstance(ours, Refused) and ours.status == UNSUPPORTED and isinstance(theirs, str), (ours, theirs)
+
+
+@pytest.mark.parametrize("condition", ["a == b", "a < b", "a.startswith(b)", "{a: 1}.get(b)", "a.removesuffix(b)"])
+def test_long_texts_that_are_compared_take_steps(condition):
+    source = "{% set a, b = messages[0].content, messages[1].content %}{% for i in range(9999) %}{{ COND }}{% endfor %}"
+    section, reason = compile_template(source.replace("COND", condition))
+    assert reason is None
+    with pytest.raises(Refused, match="takes more than"):
+        render(section, [{"role": "user", "content": "x" * 200_000 + end} for end in "ab"])
+
+
+def test_escapes_of_characters_beyond_ascii_are_not_supported():
+    assert "escape" in compile_template(r"{{ '\é' }}")[1] and compile_template(r"{{ '\\é' }}")[1] is None
 
 
 @pytest.mark.parametrize("source", SYNTAX)

@@ -299,9 +299,26 @@ def test_arguments_are_an_object_whatever_the_schema_says(styled):
             ids, _ = random_answer(Matcher(model, tools=tools, choice="f", one_call=True), model, rng, 200)
             for _, arguments in read(model, text_of(model, ids).decode(errors="ignore"), rng, tools)[1]:
                 assert arguments == "" or arguments[0] == "{", (parameters, arguments)
+    both, listed = [("f", {"a": 1, "b": 2})], {"properties": {"a": {"const": 1}}, "required": ["a"]}
+    then = {"properties": {"b": {"const": 2}}, "required": ["b"]}
+    for more in ({"dependentSchemas": {"a": then}}, {"dependencies": {"a": then}}, {"dependentRequired": {"a": ["b"]}}, {"required": ["a", "b"]}):
+        tools = [{"name": "f", "parameters": listed | more}]
+        matcher = Matcher(model, tools=tools, choice="f")
+        assert matcher.allows(rendered(style, "", both)) and not Matcher(model, tools=tools, choice="f").allows(rendered(style, "", [("f", {"a": 1})]))
     for parameters in ({"type": "array"}, {"enum": [[], "a"]}, {"not": {"type": "object"}}):
         with pytest.raises(SmolError, match="no value matches"):
             Matcher(model, tools=[{"name": "f", "parameters": parameters}])
+
+
+@pytest.mark.parametrize("styled", [("gemma", False)], indirect=True, ids=str)
+def test_sorted_names_have_one_order(styled):
+    style, model = styled
+    for names in ("aAb", "bAa", "Aba"):
+        properties = {name: {"const": 1} for name in names}
+        tools = [{"name": "f", "parameters": {"properties": properties | {"o": {"const": dict.fromkeys(names, 1)}}, "required": [*names, "o"]}}]
+        for order in ("Aab", "aAb"):
+            call = ("f", dict.fromkeys(order, 1) | {"o": dict.fromkeys(order, 1)})
+            assert Matcher(model, tools=tools, choice="f").allows(rendered(style, "", [call])) == (order == "Aab"), names
 
 
 @pytest.mark.parametrize("styled", [("qwen-xml", False)], indirect=True, ids=str)

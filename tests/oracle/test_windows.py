@@ -110,6 +110,53 @@ def test_a_session_has_what_windows_need(model, n, keeps_all):
     assert session.header["n_positions"] == n and session.header["n_lost"] == 0
 
 
+def n_lost(saved, n):
+    header = read(saved, N_LAYERS, 1, 16, WINDOW, [0, 1, 2, 4, 5]).header
+    assert header["n_positions"] == n
+    return header["n_lost"]
+
+
+def check_goes_on(model, saved, ids):
+    """A restored text has the bits of one that keeps everything."""
+    with Text(model) as text:
+        got = text.restore(saved, ids).add(ids[:3])
+        assert same_bits(got, text.expected())
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("n", [867, 931])
+def test_a_text_that_was_cut_to_any_length_can_be_saved(model, n):
+    """The last lengths, to which it can go back at no cost, have all that a session holds."""
+    rng = np.random.default_rng(n)
+    with Prefixes(model, 1000) as cache, Text(model) as text, Text(model, prefixes=cache) as whole:
+        for part in np.split(random_ids(rng, n), [400, n - 1]):
+            text.add(part), whole.add(part)
+        for length in range(n, n - SPARE - 2 * BLOCK, -1):
+            text.cut(length), whole.cut(length)
+            saved = text.save()
+            assert saved == whole.save() or (length < n - SPARE and n_lost(saved, length) > 0)
+            if length % BLOCK == (WINDOW - 1) % BLOCK:
+                check_goes_on(model, saved, text.ids)
+        assert n_lost(saved, length) > 0
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("keeps_all", [False, True])
+def test_a_restored_text_can_be_cut_and_saved_again(model, keeps_all):
+    """It can go on without its last token, also where a session of that length would begin a block earlier."""
+    with Prefixes(model, 1000) as cache, Text(model) as text, Text(model, prefixes=cache if keeps_all else None) as other:
+        text.add(random_ids(np.random.default_rng(0), 740))
+        for n in range(740, 740 - BLOCK - 2, -1):
+            text.cut(n)
+            other.restore(text.save(), text.ids).cut(n - 1)
+            saved = other.save()
+            lacks = (n - 1 - WINDOW) // BLOCK < (n - WINDOW) // BLOCK
+            assert (n_lost(saved, n - 1) > 0) == lacks
+            if lacks:
+                check_goes_on(model, saved, other.ids)
+                assert same_bits(other.add(text.ids[:3]), other.expected())
+
+
 def test_sessions_that_lost_more_than_they_have_are_refused(model):
     with Text(model) as text:
         text.add(random_ids(np.random.default_rng(0), 300))

@@ -531,12 +531,12 @@ TEST(blocks_that_contradict_themselves_are_refused)
         uint32_t blocks;
         const char *reason;
     } cases[] = {
-        {BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL, "both kinds of q and k norms"},
-        {BLOCK_QK_NORM_LATE, "late q and k norms, but none"},
-        {BLOCK_LAYER_NORM | BLOCK_NORM_OUTPUTS, "LayerNorms only before"},
-        {BLOCK_LAYER_NORM | BLOCK_NO_INPUT_NORMS, "LayerNorms only before"},
-        {BLOCK_ONE_NORM, "one norm only for parallel blocks"},
-        {BLOCK_ONE_NORM | BLOCK_PARALLEL | BLOCK_NO_INPUT_NORMS, "but none"},
+        {BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL, "bits 4 and 8"},
+        {BLOCK_QK_NORM_LATE, "bit 16, norms after RoPE, needs bit 4 or 8"},
+        {BLOCK_LAYER_NORM | BLOCK_NORM_OUTPUTS, "excludes bits 1 and 2"},
+        {BLOCK_LAYER_NORM | BLOCK_NO_INPUT_NORMS, "excludes bits 1 and 2"},
+        {BLOCK_ONE_NORM, "needs bit 256"},
+        {BLOCK_ONE_NORM | BLOCK_PARALLEL | BLOCK_NO_INPUT_NORMS, "excludes bit 2"},
         {ALL_BLOCK_BITS + 1, "must be from 0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

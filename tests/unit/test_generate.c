@@ -472,6 +472,65 @@ TEST(generations_in_step_are_as_if_alone)
 
 /* A prompt that is read in pieces, because another sequence generates, and then cancelled leaves
  * nothing in its context and does not affect the other. */
+enum { N_SHARING = 4, SHARED_TOKENS = 24 };
+
+/* Writes the tokens that a sampler chooses for all in turn, after prompts of one token. */
+static void choose_in_turn(smol_sampler *sampler, uint32_t (*ids)[1 + SHARED_TOKENS])
+{
+    smol_context *contexts[N_SHARING];
+    size_t vocab_size = smol_model_get_info(model).vocab_size;
+    float *logits = calloc(vocab_size, sizeof *logits);
+    for (size_t i = 0; i < N_SHARING; i++)
+        assert_int_equal(smol_context_create(model, NULL, &contexts[i], NULL), SMOL_OK);
+    for (size_t n = 1; n <= SHARED_TOKENS; n++)
+        for (size_t i = 0; i < N_SHARING; i++) {
+            assert_int_equal(smol_eval(contexts[i], &ids[i][n - 1], 1, 1, logits, NULL), SMOL_OK);
+            assert_int_equal(smol_sample(sampler, logits, vocab_size, ids[i], n, &ids[i][n], NULL),
+                             SMOL_OK);
+        }
+    for (size_t i = 0; i < N_SHARING; i++)
+        smol_context_free(contexts[i]);
+    free(logits);
+}
+
+TEST(generations_may_share_a_sampler)
+{
+    static struct recording r[N_SHARING];
+    uint32_t ids[N_SHARING][1 + SHARED_TOKENS];
+    smol_logit_bias no_end[8];
+    smol_sampler_params params = {.temperature = 1, .seed = 3, .logit_bias = no_end};
+    const uint32_t *stop_ids = smol_model_stop_ids(model, &params.n_logit_bias);
+    smol_context *contexts[N_SHARING];
+    smol_generation *generations[N_SHARING];
+    smol_sampler *first, *second;
+    assert_true(params.n_logit_bias <= sizeof no_end / sizeof *no_end);
+    for (size_t i = 0; i < params.n_logit_bias; i++)
+        no_end[i] = (smol_logit_bias){stop_ids[i], -100};
+    assert_int_equal(smol_sampler_create(&params, &first, NULL), SMOL_OK);
+    assert_int_equal(smol_sampler_create(&params, &second, NULL), SMOL_OK);
+    for (size_t i = 0; i < N_SHARING; i++) {
+        const smol_context_params how = {.n_threads = i ? 0 : 3, .share = i ? contexts[0] : NULL};
+        const smol_generate_params output = {
+            .max_tokens = SHARED_TOKENS, .on_text = record, .user = &r[i]};
+        ids[i][0] = 300 + 7 * (uint32_t)i;
+        assert_int_equal(smol_context_create(model, &how, &contexts[i], NULL), SMOL_OK);
+        assert_int_equal(smol_generation_create(contexts[i], first, ids[i], 1, &output,
+                                                &generations[i], NULL),
+                         SMOL_OK);
+    }
+    for (size_t n = 0; n < SHARED_TOKENS; n++)
+        smol_generation_step(generations, N_SHARING);
+    choose_in_turn(second, ids);
+    for (size_t i = 0; i < N_SHARING; i++) {
+        assert_int_equal(r[i].n_ids, SHARED_TOKENS);
+        assert_memory_equal(r[i].ids, ids[i] + 1, SHARED_TOKENS * sizeof(uint32_t));
+        smol_generation_free(generations[i]);
+        smol_context_free(contexts[i]);
+    }
+    smol_sampler_free(first);
+    smol_sampler_free(second);
+}
+
 TEST(a_prompt_that_is_cancelled_leaves_nothing)
 {
     static struct recording one, other;

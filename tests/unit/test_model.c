@@ -89,6 +89,9 @@ TEST(a_bad_descriptor_is_an_error)
     assert_int_equal(smol_model_open_fd(-1, NULL, NULL, &model, &error), SMOL_ERROR_FILE);
     assert_non_null(strstr(error.message, "fd -1: cannot open"));
     assert_null(model);
+    const smol_model_params unmapped = {.no_mmap = true}; /* the name is no path */
+    assert_int_equal(smol_model_open_fd(-1, demo_blob, &unmapped, &model, &error), SMOL_ERROR_FILE);
+    assert_null(model);
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(smol_model_open_fd(ends[0], "blob", NULL, &model, &error), SMOL_ERROR_FILE);
     assert_non_null(strstr(error.message, "blob: not a regular file"));

@@ -86,6 +86,14 @@ static size_t eval(smol_context *context, smol_prefix_cache *cache, uint32_t doc
     return smol_prefix_cache_get_info(cache).n_reused - before;
 }
 
+/* Returns how many of the first n tokens of a document are known to a group. */
+static size_t count(smol_prefix_cache *cache, uint64_t group, uint32_t document, size_t n)
+{
+    uint32_t ids[512];
+    make_ids(document, ids, n);
+    return smol_prefix_cache_count(cache, group, ids, n);
+}
+
 /* --- random histories ----------------------------------------------------------------------- */
 
 /* Two contexts with the same history, of which one has a cache. */
@@ -285,6 +293,7 @@ TEST(the_longest_known_beginning_is_taken)
     smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
     const smol_context_params params = {.n_threads = 1, .prefix_cache = cache};
     smol_context *first = new_context(demo, params), *second = new_context(demo, params);
+    assert_int_equal(count(cache, 0, 0, 250), 0);
     assert_int_equal(eval(first, cache, 0, 250), 0);
     assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 3);
     assert_int_equal(smol_prefix_cache_get_info(cache).n_used, 3);
@@ -296,6 +305,11 @@ TEST(the_longest_known_beginning_is_taken)
     smol_context_truncate(second, 0);
     assert_int_equal(eval(second, cache, 0, 70),
                      64); /* five of the next one are not worth a copy */
+    assert_int_equal(count(cache, 0, 0, 250), 192);
+    assert_int_equal(count(cache, 0, 0, 191), 191);
+    assert_int_equal(count(cache, 0, 3, 250), 0);
+    assert_int_equal(count(cache, 0, 0, 69), 64);
+    assert_int_equal(count(cache, 0, 0, 0), 0);
     smol_context_free(first);
     smol_context_free(second);
     assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 5); /* two for document 1 */
@@ -332,6 +346,8 @@ TEST(groups_share_nothing)
     assert_int_equal(eval(first, cache, 0, 100), 0);
     assert_int_equal(eval(second, cache, 0, 100), 0);
     assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 2);
+    assert_int_equal(count(cache, 7, 0, 100), 64);
+    assert_int_equal(count(cache, 0, 0, 100), 0);
     smol_context_truncate(first, 0);
     assert_int_equal(eval(first, cache, 0, 100), 64);
     smol_context_free(first);
@@ -360,6 +376,65 @@ TEST(restored_contexts_add_nothing)
     assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 1);
     smol_context_free(plain);
     smol_context_free(context);
+    smol_prefix_cache_free(cache);
+}
+
+/* Generates without a prompt in a context that is cancelled, which changes nothing. */
+static void resume_in_vain(smol_context *context)
+{
+    smol_sampler *sampler;
+    smol_generate_result result;
+    size_t n = smol_context_length(context);
+    assert_int_equal(smol_sampler_create(NULL, &sampler, NULL), SMOL_OK);
+    smol_context_cancel(context, 1);
+    assert_int_equal(smol_generate(context, sampler, NULL, 0, NULL, &result, NULL), SMOL_OK);
+    smol_context_cancel(context, 0);
+    assert_int_equal(result.finish, SMOL_FINISH_CANCELLED);
+    assert_int_equal(smol_context_length(context), n);
+    smol_sampler_free(sampler);
+}
+
+TEST(a_restored_token_is_not_forgotten_by_a_generation_in_vain)
+{
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
+    smol_context *context =
+        new_context(demo, (smol_context_params){.n_threads = 1, .prefix_cache = cache});
+    void *bytes;
+    size_t size;
+    eval(context, cache, 0, 1);
+    assert_int_equal(smol_context_save_memory(context, NULL, &bytes, &size, NULL), SMOL_OK);
+    assert_int_equal(smol_context_restore_memory(context, NULL, bytes, size, NULL), SMOL_OK);
+    smol_free(bytes);
+    resume_in_vain(context);
+    eval(context, cache, 3, 100);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 0);
+    smol_context_free(context);
+    smol_prefix_cache_free(cache);
+}
+
+/* The last token is alone in a block that belongs to the cache. */
+TEST(a_generation_in_vain_gives_back_no_token)
+{
+    static float cached[1990], plain[1990];
+    uint32_t ids[2 * BLOCK];
+    smol_prefix_cache *cache = new_cache(demo, SMOL_KV_DEFAULT, 100);
+    smol_context_params params = {.n_threads = 1};
+    smol_context *other = new_context(demo, params);
+    params.prefix_cache = cache;
+    smol_context *first = new_context(demo, params), *context = new_context(demo, params);
+    make_ids(0, ids, 2 * BLOCK);
+    eval(first, cache, 0, 2 * BLOCK);
+    assert_int_equal(smol_eval(context, ids, BLOCK + 20, 0, NULL, NULL), SMOL_OK);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_reused, BLOCK + 20);
+    smol_context_truncate(context, BLOCK + 1);
+    resume_in_vain(context);
+    assert_int_equal(smol_eval(context, ids, 1, 1, cached, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(other, ids, BLOCK + 1, 0, NULL, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(other, ids, 1, 1, plain, NULL), SMOL_OK);
+    assert_memory_equal(cached, plain, sizeof plain);
+    smol_context_free(first);
+    smol_context_free(context);
+    smol_context_free(other);
     smol_prefix_cache_free(cache);
 }
 

@@ -386,10 +386,12 @@ TEST(generation_ends_at_the_token_where_it_was_cancelled)
 static int open_model(void **state)
 {
     struct file_view file;
+    struct sha256 hash;
     smol_error error;
     if (make_demo_blob(state) || smol_file_read(demo_blob, SIZE_MAX, &file, &error))
         return -1;
-    smol_sha256(file.data, file.size, digest);
+    smol_sha256_start(&hash);
+    smol_sha256_end(&hash, file.data, file.size, digest);
     smol_file_close(&file);
     for (uint32_t i = 0; i < N_LONG; i++)
         ids[i] = 20 + i * 7 % 300;

@@ -336,7 +336,7 @@ TEST(every_rule_is_kept)
     f.header->row = h->row - 1;
     is_refused(&f, "row");
     f.header->n_states++;
-    is_refused(&f, "out of place");
+    is_refused(&f, "no room for a table (transitions");
     f.header->n_states = SCANNER_MAX_ENTRIES;
     is_refused(&f, "too large");
     f.data[f.section.size - 1] = 1; /* the last row's padding */
