@@ -109,7 +109,7 @@ def test_a_folder_with_safetensors_of_another_name_is_told_which(tmp_path, name,
     assert_fails(smolconv(tmp_path, tmp_path / "o"), 5, f"only {name}, a ", word)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.model", "vocab.json"])
+@pytest.mark.parametrize("name", ["tokenizer.model", "vocab.json", "vocab.txt", "sentencepiece.bpe.model"])
 def test_a_tokenizer_of_another_kind_is_recognised(tmp_path, checkpoint, name):
     (checkpoint / "tokenizer.json").unlink()
     assert_fails(smolconv(checkpoint, tmp_path / "o"), 3, "tokenizer.json: cannot open")
