@@ -779,7 +779,8 @@ SMOL_API smol_status smol_tool_reader_add(smol_tool_reader *reader, const char *
                                           smol_error *error);
 
 /* Ends the answer: reports what was held back because it might have begun a call, and ends a call
- * that was cut off. Errors: CANCELLED. */
+ * that was cut off. If its name is not complete, it is text, or after other calls left out.
+ * Errors: CANCELLED. */
 SMOL_API smol_status smol_tool_reader_end(smol_tool_reader *reader, smol_error *error);
 
 /* NULL is ignored. */

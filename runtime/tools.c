@@ -51,6 +51,8 @@ struct smol_tool_reader {
     void *user;
     enum place place;
     struct buffer held; /* text that may be a part of a marker, or a name */
+    size_t n_spaces;    /* before the part of a marker */
+    struct buffer raw;  /* the call until its name is known, as text: it may be none */
     struct buffer name, arguments;
     struct arena arena;
     const struct json_node *tools; /* the list, or NULL */
@@ -60,7 +62,7 @@ struct smol_tool_reader {
     bool in_string, escaped; /* within a value */
     unsigned depth;          /* of its brackets */
     bool begun;              /* the call was reported */
-    bool called;             /* there was a marker */
+    bool called;             /* there was a call */
     bool anything;           /* the answer is not empty */
     smol_status status;
 };
@@ -76,19 +78,21 @@ static void report(struct smol_tool_reader *r, smol_tool_part part, const char *
 static void release(struct smol_tool_reader *r, size_t keep)
 {
     struct buffer *held = &r->held;
+    if (keep == held->size)
+        return;
     report(r, SMOL_TOOL_TEXT, held->text, held->size - keep);
     smol_buffer_keep_last(held, keep);
 }
 
-/* Returns how many bytes at the end of what is held may be the start of the marker, and the white
- * space before them, which belongs to the call if they are. */
-static size_t possible_marker(const struct smol_tool_reader *r)
+/* Returns how many bytes at the end of what is held may be the start of the marker, `overlap`, and
+ * the white space before them, which belongs to the call if they are. */
+static size_t possible_marker(const struct smol_tool_reader *r, size_t overlap)
 {
     const struct buffer *held = &r->held;
-    size_t n = smol_buffer_overlap(held, r->texts->marker);
-    while (n < held->size && json_is_space(held->text[held->size - n - 1]))
+    size_t rest = held->size - r->n_spaces, n = overlap;
+    while (n < rest && json_is_space(held->text[held->size - n - 1]))
         n++;
-    return n;
+    return n < rest ? n : held->size;
 }
 
 static bool ends_with(const struct buffer *held, const char *text)
@@ -97,10 +101,14 @@ static bool ends_with(const struct buffer *held, const char *text)
     return held->size >= n && memcmp(held->text + held->size - n, text, n) == 0;
 }
 
+/* Begins a group of calls with the marker and the white space before it, but for the last byte,
+ * which read_byte's caller keeps. */
 static void begin_calls(struct smol_tool_reader *r)
 {
+    buffer_clear(&r->raw);
+    smol_buffer_add(&r->raw, r->held.text, r->held.size - 1);
     buffer_clear(&r->held);
-    r->called = true;
+    r->n_spaces = 0;
     r->place = r->texts->arguments || r->texts->list_open[0] ? BEFORE_CALL : IN_NAME;
 }
 
@@ -115,24 +123,31 @@ static void text_byte(struct smol_tool_reader *r, char c)
 {
     const char *marker = r->texts->marker;
     smol_buffer_add(&r->held, &c, 1);
-    size_t possible = possible_marker(r);
+    size_t overlap = smol_buffer_overlap(&r->held, marker);
+    size_t possible = possible_marker(r, overlap);
     if (r->texts->at_start && (r->anything || possible < r->held.size))
-        possible = 0; /* too late for a call */
-    if (possible >= strlen(marker) && ends_with(&r->held, marker)) {
-        size_t spaces = r->held.size - strlen(marker);
-        while (spaces > 0 && json_is_space(r->held.text[spaces - 1]))
-            spaces--;
-        release(r, r->held.size - spaces);
-        begin_calls(r);
-        if (r->texts->at_start) { /* the marker is the start of the call */
-            begin_call(r);
-            r->place = IN_KEY;
-            r->n_key = 0;
-        }
-        return;
-    }
+        possible = overlap = 0; /* too late for a call */
     r->anything |= possible < r->held.size;
     release(r, possible);
+    r->n_spaces = possible - overlap;
+    if (overlap < strlen(marker))
+        return;
+    begin_calls(r);
+    if (r->texts->at_start) { /* the marker is the start of the call */
+        begin_call(r);
+        r->place = IN_KEY;
+        r->n_key = 0;
+    }
+}
+
+/* Goes back to text: what follows is no call, and nor is what was kept of one. */
+static void begin_text(struct smol_tool_reader *r)
+{
+    buffer_clear(&r->held);
+    smol_buffer_add(&r->held, r->raw.text, r->raw.size);
+    buffer_clear(&r->raw);
+    r->place = IN_TEXT;
+    r->anything = true;
 }
 
 /* Reports the call once its name is known, and its arguments so far. */
@@ -146,34 +161,43 @@ static void report_call(struct smol_tool_reader *r)
     buffer_clear(&r->arguments);
 }
 
-static void end_call(struct smol_tool_reader *r)
+/* Ends a call. Returns false if it has no name: then it is text, and so is the next byte. */
+static bool end_call(struct smol_tool_reader *r)
 {
-    if (r->name.size > 0) {
+    bool named = r->name.size > 0;
+    if (named) {
         report_call(r);
         report(r, SMOL_TOOL_CALL_END, NULL, 0);
+        r->called = true;
+        r->place = AFTER_CALL;
+    } else {
+        begin_text(r);
     }
     buffer_clear(&r->name);
     buffer_clear(&r->arguments);
     r->begun = false;
-    r->place = AFTER_CALL;
+    return named;
 }
 
-/* Goes back to text: what follows is no call. */
+/* Ends a call before a byte that cannot be in one. */
 static void give_up(struct smol_tool_reader *r, char c)
 {
-    if (r->name.size > 0)
-        end_call(r);
-    else
-        report(r, SMOL_TOOL_TEXT, r->texts->marker, strlen(r->texts->marker));
-    buffer_clear(&r->held);
-    r->place = IN_TEXT;
-    r->anything = true;
+    if (end_call(r))
+        begin_text(r);
     text_byte(r, c);
 }
 
 static bool key_is(const struct smol_tool_reader *r, const char *name)
 {
     return r->n_key == strlen(name) && memcmp(r->key, name, r->n_key) == 0;
+}
+
+/* Makes the first n bytes of the buffer the name. Then the call is one. */
+static void set_name(struct smol_tool_reader *r, size_t n)
+{
+    r->name.size = n;
+    if (n > 0)
+        buffer_clear(&r->raw);
 }
 
 /* Takes the value as the name, a JSON string. */
@@ -187,11 +211,11 @@ static void take_name(struct smol_tool_reader *r)
                                .advice = "",
                                .status = SMOL_ERROR_USAGE};
     size_t length = 0;
-    buffer_clear(&r->name);
     smol_buffer_add(&r->name, r->held.text, r->held.size); /* as much room as the text */
     if (!r->name.failed && r->held.size > 0 && r->held.text[0] == '"' &&
-        smol_json_string(&json, r->name.text, &length) == SMOL_OK)
-        r->name.size = length;
+        smol_json_string(&json, r->name.text, &length) != SMOL_OK)
+        length = 0;
+    set_name(r, length);
 }
 
 /* Keeps a byte of a value: of the name, of the arguments, or of what nobody needs. */
@@ -205,7 +229,7 @@ static void value_byte(struct smol_tool_reader *r, char c)
 
 static void end_value(struct smol_tool_reader *r)
 {
-    if (key_is(r, "name"))
+    if (key_is(r, "name") && r->name.size == 0)
         take_name(r);
     buffer_clear(&r->held);
     r->place = IN_CALL;
@@ -231,6 +255,8 @@ static bool follow_value(struct smol_tool_reader *r, char c)
     r->depth -= ends;
     if (r->depth == 0 && (ends || (was_string && !r->in_string)))
         end_value(r);
+    if (r->place == IN_TEXT)
+        text_byte(r, c);
     return true;
 }
 
@@ -253,11 +279,16 @@ static void name_byte(struct smol_tool_reader *r, char c)
     size_t n_call = strlen(call), n_end = strlen(end);
     if (r->held.size == 0 && json_is_space(c))
         return;
+    if (r->held.size < n_call && c != call[r->held.size]) {
+        give_up(r, c);
+        return;
+    }
     smol_buffer_add(&r->held, &c, 1);
     if (r->held.size <= n_call || !ends_with(&r->held, end))
         return;
     buffer_clear(&r->name);
     smol_buffer_add(&r->name, r->held.text + n_call, r->held.size - n_call - n_end);
+    set_name(r, r->name.size);
     buffer_clear(&r->held);
     buffer_clear(&r->arguments);
     r->n_key = 0;
@@ -272,8 +303,8 @@ static void name_byte(struct smol_tool_reader *r, char c)
 static void argument_byte(struct smol_tool_reader *r, char c)
 {
     enum argument_step step = smol_arguments_byte(&r->others, c, &r->arguments);
-    if (step == ARGUMENTS_END)
-        end_call(r);
+    if (step == ARGUMENTS_END && !end_call(r))
+        text_byte(r, c);
     else if (step == ARGUMENTS_WRONG)
         give_up(r, c);
 }
@@ -292,7 +323,8 @@ static void call_byte(struct smol_tool_reader *r, char c)
         r->n_key = 0;
         r->place = IN_KEY;
     } else if (c == '}') {
-        end_call(r);
+        if (!end_call(r))
+            text_byte(r, c);
     } else if (c != ',' && !json_is_space(c)) {
         give_up(r, c);
     }
@@ -307,6 +339,7 @@ static void after_call(struct smol_tool_reader *r, char c)
     if (r->held.size == 0 && json_is_space(c))
         return;
     if (r->held.size == 0 && c == ',' && r->texts->list_next) {
+        buffer_clear(&r->raw);
         r->place = BEFORE_CALL;
         return;
     }
@@ -394,7 +427,7 @@ smol_status smol_tool_reader_create(const smol_model *model, const char *tools,
 
 static smol_status finish(struct smol_tool_reader *r, smol_error *error)
 {
-    bool failed = r->held.failed || r->name.failed || r->arguments.failed ||
+    bool failed = r->held.failed || r->raw.failed || r->name.failed || r->arguments.failed ||
                   r->others.open.failed || r->others.held.failed;
     if (failed && !r->status)
         r->status = SMOL_ERROR_MEMORY;
@@ -407,8 +440,11 @@ smol_status smol_tool_reader_add(smol_tool_reader *reader, const char *text, siz
                                  smol_error *error)
 {
     error_clear(error);
-    for (size_t i = 0; i < size && !reader->status; i++)
+    for (size_t i = 0; i < size && !reader->status; i++) {
         read_byte(reader, text[i]);
+        if (reader->place != IN_TEXT && reader->place != AFTER_CALL && reader->name.size == 0)
+            smol_buffer_add(&reader->raw, &text[i], 1);
+    }
     if (reader->arguments.size > 0 && reader->name.size > 0)
         report_call(reader);
     return finish(reader, error);
@@ -417,10 +453,11 @@ smol_status smol_tool_reader_add(smol_tool_reader *reader, const char *text, siz
 smol_status smol_tool_reader_end(smol_tool_reader *reader, smol_error *error)
 {
     error_clear(error);
-    if (reader->place == IN_TEXT) /* after calls only calls follow: this one was cut off */
-        release(reader, reader->called ? possible_marker(reader) : 0);
-    else
+    bool called = reader->called;
+    if (reader->place != IN_TEXT && reader->place != AFTER_CALL)
         end_call(reader);
+    if (reader->place == IN_TEXT && !called) /* after calls only calls follow: this one was cut off */
+        release(reader, 0);
     return finish(reader, error);
 }
 
@@ -429,6 +466,7 @@ void smol_tool_reader_free(smol_tool_reader *reader)
     if (!reader)
         return;
     smol_free(reader->held.text);
+    smol_free(reader->raw.text);
     smol_free(reader->name.text);
     smol_free(reader->arguments.text);
     smol_arguments_free(&reader->others);

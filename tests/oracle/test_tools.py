@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+import time
 
 import pytest
 from chats import reference
@@ -339,6 +340,57 @@ def test_a_value_that_may_be_a_string_is_one_if_it_reads_as_nothing_else(styled)
             assert name == "f" and json.loads(arguments) == {kind: value}
 
 
+# Texts that begin like calls. Those of the second list end in what may be one that is cut off, which is left out after calls.
+NO_CALLS = {
+    "hermes": (['<tool_call>\n{"foo": 1}\n</tool_call> b', "text <tool_call>[1,2]", "a <tool_call>\n {} ",
+                '<tool_call>{"name": 5, "arguments": {}}</tool_call>', '<tool_call>{"arguments": {"name": "now"}, "name": ""}.'],
+               ["a <tool_call>", " <tool_call> x <tool", '<tool_call> {"x": 1 ! more', '<tool_call>\n{"name": "no', '\n<tool_call>{"name": "now\\']),
+    "llama3": ([], ['{"answer": 42}', '{"name": 1, "parameters": {}} b', '{"na', '{"', ' {"a" !']),
+    "mistral": (['[TOOL_CALLS] [{"x": 1}]', "[TOOL_CALLS] none", '[TOOL_CALLS][{"name": null}, {"name": "now"}] b'],
+                ["a [TOOL_CALLS]", '[TOOL_CALLS][{"name": "now'] ),
+    "mistral-args": (["a [TOOL_CALLS][ARGS]{}"], ["[TOOL_CALLS]now", "a\n[TOOL_CALLS]now[ARG"]),
+    "granite": (['<|tool_call|>[{"x": 1}]', "<|tool_call|> now"], ["a <|tool_call|>"]),
+    "function-gemma": (["<start_function_call>now{}", "a <start_function_call>call:{}<end_function_call> b"], ["<start_function_call>call:now"]),
+    "gemma": (["<|tool_call>now{}", "a <|tool_call>call:{}<tool_call|> b"], ["<|tool_call>call:now"]),
+    "qwen-xml": (['<tool_call>\n{"name": "now"}', "a <tool_call>\n<tool_call >", "<tool_call><function=>\n</function>"], ["<tool_call>\n<function=now"]),
+    "python": (["<|tool_call_start|>[()]"], ["a <|tool_call_start|>", "<|tool_call_start|>[now"]),
+}  # fmt: skip
+
+
+def test_what_is_no_call_is_text(styled):
+    style, model = styled
+    closed, cut = NO_CALLS[style]
+    call = rendered(style, "", CALLS[1:2])
+    for i, text in enumerate(closed + cut):
+        for seed in range(3):
+            rng = random.Random(seed)
+            assert read(model, text, rng) == (text, [])
+            if style in NO_TEXT:
+                continue
+            words, calls = read(model, call + text, rng)
+            assert [name for name, _ in calls] == ["now"]
+            assert words.strip() == text.strip() or (i >= len(closed) and text.lstrip().startswith(words.lstrip()))
+            if i < len(closed):
+                words, calls = read(model, text + call, rng)
+                assert (words, [name for name, _ in calls]) == (text.rstrip(), ["now"])
+
+
+@pytest.mark.parametrize("styled", [("mistral", False)], indirect=True, ids=str)
+def test_what_follows_in_a_list_of_calls_may_be_none(styled):
+    now = '{"name": "now", "arguments": {}}'
+    for rest in (', {"x": 1}]', ",{}", ", x"):
+        assert read(styled[1], f"[TOOL_CALLS][{now}{rest}", random.Random(0)) == (rest, [("now", "{}")])
+
+
+@pytest.mark.parametrize("styled", [("hermes", False)], indirect=True, ids=str)
+def test_white_space_takes_linear_time(styled):
+    """It may belong to a call that follows."""
+    start = time.process_time()
+    text = "a" + " " * 100_000 + "b"
+    assert read(styled[1], text, random.Random(0)) == (text, [])
+    assert time.process_time() - start < 5  # it took 15 seconds
+
+
 def test_a_cut_answer_is_read_as_far_as_it_goes(styled):
     style, model = styled
     content, calls = "" if style in NO_TEXT else "Well.", CALLS[:1]
@@ -412,7 +464,7 @@ def test_any_answer_has_calls_that_are_valid(styled):
         ids, end = random_answer(matcher, model, rng, 400)
         text = text_of(model, ids).decode(errors="ignore")
         words, calls = read(model, text, rng, tools)
-        assert words == "" and len(calls) <= 1, text
+        assert len(calls) <= 1 and (words == "" or words == text), text  # a call without its name is text
         if end:
             ((name, arguments),) = calls
             assert choice in ("required", name) and validator_for({})(schemas[name]).is_valid(json.loads(arguments)), text
