@@ -345,21 +345,23 @@ static smol_status open_adapter(struct source *source, const struct option_texts
 /* Refuses a checkpoint that has a tokenizer, but no tokenizer.json. */
 static smol_status check_tokenizer_file(const struct source *source, smol_error *error)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
-    bool missing[3];
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
+                                        "vocab.txt", "sentencepiece.bpe.model"};
+    enum { N_NAMES = sizeof names / sizeof names[0] };
+    size_t found = N_NAMES; /* the first that exists */
+    for (size_t i = N_NAMES; i-- > 0;) {
         char *path = smol_path_join(source->folder, names[i]);
         if (!path)
             return smol_fail_memory(error, "a file name");
-        missing[i] = smol_is_missing(path);
+        found = smol_is_missing(path) ? found : i;
         free(path);
     }
-    if (!missing[0] || (missing[1] && missing[2]))
+    if (found == 0 || found == N_NAMES)
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                      "%s: no tokenizer.json, only %s: let transformers make one "
                      "(AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER))",
-                     source->folder, missing[1] ? names[2] : names[1]);
+                     source->folder, names[found]);
 }
 
 /* Opens tokenizer.json if it is not open yet, and checks that it is supported. */

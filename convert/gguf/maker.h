@@ -69,12 +69,17 @@ smol_status smol_gguf_take_layers(struct maker *m);
  * its length. Published pieces have at most 93 bytes. */
 enum { GGUF_MAX_PIECE = 256 };
 
+/* The most merges. The largest published vocabularies make about half a million. jansson takes up
+ * to 400 bytes for each, which may be made of a few bytes of the file. */
+enum { GGUF_MAX_MERGES = 1 << 20 };
+
 /* merges.c: the merges of a SentencePiece tokenizer of the BPE kind, whose file has only scores.
- * Returns the list of merges that transformers makes of the pieces `vocabulary` (text to id) with
+ * Sets *list to the merges that transformers makes of the pieces `vocabulary` (text to id) with
  * their `scores`, an array of f32 with an item for each id: every way to cut a piece into two
  * pieces, the best piece first. `is_piece` (n ids) leaves out control tokens; pieces have at most
- * GGUF_MAX_PIECE bytes. Returns NULL if memory runs out. */
-json_t *smol_gguf_merges(const struct maker *m, const json_t *vocabulary,
-                         const struct gguf_value *scores, const bool *is_piece);
+ * GGUF_MAX_PIECE bytes. Errors: SMOL_ERROR_UNSUPPORTED (more than GGUF_MAX_MERGES),
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_gguf_merges(const struct maker *m, const json_t *vocabulary,
+                             const struct gguf_value *scores, const bool *is_piece, json_t **list);
 
 #endif

@@ -50,12 +50,13 @@ static bool is_part(const json_t *vocabulary, const bool *is_piece, const char *
     return id && is_piece[json_integer_value(id)];
 }
 
+/* Adds the cuts of a piece, up to one more than there may be. */
 static bool cut_piece(struct cuts *cuts, const json_t *vocabulary, const bool *is_piece,
                       struct cut whole)
 {
     const char *text = whole.text.data;
     size_t size = (size_t)whole.text.size;
-    for (size_t i = 1; i < size; i++) {
+    for (size_t i = 1; i < size && cuts->n <= GGUF_MAX_MERGES; i++) {
         if (utf8_continues(text[i]) || !is_part(vocabulary, is_piece, text, i) ||
             !is_part(vocabulary, is_piece, text + i, size - i))
             continue;
@@ -83,22 +84,29 @@ static json_t *list_cuts(const struct cuts *cuts)
     return list;
 }
 
-json_t *smol_gguf_merges(const struct maker *m, const json_t *vocabulary,
-                         const struct gguf_value *scores, const bool *is_piece)
+smol_status smol_gguf_merges(const struct maker *m, const json_t *vocabulary,
+                             const struct gguf_value *scores, const bool *is_piece, json_t **list)
 {
     struct cuts cuts = {0};
     const uint8_t *at = m->tokens->data;
     bool good = true;
-    for (uint64_t id = 0; id < m->tokens->n && good; id++) {
+    *list = NULL;
+    for (uint64_t id = 0; id < m->tokens->n && good && cuts.n <= GGUF_MAX_MERGES; id++) {
         const struct gguf_text text = smol_gguf_next(m->tokens, &at);
         const struct cut whole = {
             .score = smol_gguf_item(scores, id), .id = (uint32_t)id, .text = text};
         if (is_piece[id])
             good = cut_piece(&cuts, vocabulary, is_piece, whole);
     }
-    if (cuts.n > 0)
+    bool too_many = cuts.n > GGUF_MAX_MERGES;
+    if (cuts.n > 0 && !too_many)
         qsort(cuts.items, cuts.n, sizeof *cuts.items, compare);
-    json_t *list = good ? list_cuts(&cuts) : NULL;
+    if (good && !too_many)
+        *list = list_cuts(&cuts);
     free(cuts.items);
-    return list;
+    if (too_many)
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: its tokens make more than %d merges: convert the original checkpoint",
+                         m->gguf->path, GGUF_MAX_MERGES);
+    return *list ? SMOL_OK : smol_fail_memory(m->error, "the merges");
 }

@@ -312,6 +312,7 @@ static smol_status make_llama(struct maker *m, const struct vocabulary_lists *li
 {
     bool prefix = true, trims = false, found;
     uint64_t unknown;
+    json_t *merges = NULL;
     smol_status status;
     if (!lists->scores || !lists->kinds ||
         smol_gguf_find(m->gguf, "tokenizer.ggml.precompiled_charsmap"))
@@ -330,8 +331,8 @@ static smol_status make_llama(struct maker *m, const struct vocabulary_lists *li
                          "%s: tokenizer.ggml.remove_extra_whitespaces is set: convert the original "
                          "checkpoint",
                          m->gguf->path);
-    json_t *merges = smol_gguf_merges(m, vocabulary, lists->scores, is_piece);
-    m->failed = m->failed || !merges;
+    if ((status = smol_gguf_merges(m, vocabulary, lists->scores, is_piece, &merges)))
+        return status;
     put_spaces(m, prefix);
     put_model(m, json_incref(vocabulary), merges, false, false);
     if (found && !m->failed)

@@ -188,6 +188,11 @@ model("bos past the end [21802]", *GPT2, MERGES, tokens("a"), pair("tokenizer.gg
 model("a piece of 60000 bytes", pair("tokenizer.ggml.model", STRING, text("llama")), tokens("a", "a" * 60000),
       pair("tokenizer.ggml.token_type", ARRAY, items(5, 2, struct.pack("<ii", 1, 1))),
       pair("tokenizer.ggml.scores", ARRAY, items(F32, 2, bytes(8))), words="longer than 256 bytes", status=UNSUPPORTED)  # fmt: skip
+RUNS = ["a" * i + "b" * j for i in range(152) for j in range(152 - i) if i + j]  # every cut of one makes two others
+model("pieces that make a million merges", pair("tokenizer.ggml.model", STRING, text("llama")), tokens(*RUNS),
+      pair("tokenizer.ggml.token_type", ARRAY, items(5, len(RUNS), struct.pack("<i", 1) * len(RUNS))),
+      pair("tokenizer.ggml.scores", ARRAY, items(F32, len(RUNS), bytes(4 * len(RUNS)))),
+      words="more than 1048576 merges", status=UNSUPPORTED)  # fmt: skip
 model("a score that is not a number", pair("tokenizer.ggml.model", STRING, text("llama")), tokens("a", "b"),
       pair("tokenizer.ggml.token_type", ARRAY, items(5, 2, struct.pack("<ii", 1, 1))),
       pair("tokenizer.ggml.scores", ARRAY, items(F32, 2, struct.pack("<ff", 0, float("nan")))), words="score of token 1 is not a number")  # fmt: skip
