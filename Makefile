@@ -222,9 +222,12 @@ endif
 ifneq ($(findstring address,$(EXTRA_CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += -fno-sanitize=pointer-overflow,null,object-size
 endif
-# Tests compiled without optimization are sooner done, unless they compute: that code is optimized.
+# Tests compiled without optimization are sooner done, unless they compute: that code is optimized, but for the
+# kernels that this machine cannot run.
 ifneq ($(filter -O0,$(CFLAGS)),)
-$(call objects,$(COMMON_SRC) $(FORMAT_SRC) $(filter runtime/kernels/% runtime/engine/% runtime/template/% runtime/tokenizer/%,$(RUNTIME_SRC)) \
+lacks = $(shell grep -qsw $(1) /proc/cpuinfo || echo $(addprefix runtime/kernels/,$(2)))
+CANNOT_RUN := $(call lacks,avx512f,avx512.c avx512vbmi.c) $(call lacks,avx_vnni,avxvnni.c)
+$(call objects,$(COMMON_SRC) $(FORMAT_SRC) $(filter-out $(CANNOT_RUN),$(filter runtime/kernels/% runtime/engine/% runtime/template/% runtime/tokenizer/%,$(RUNTIME_SRC))) \
 	$(filter convert/calibration/% convert/tokenizer/% convert/weights/%,$(CONVERT_SRC))): FILE_CFLAGS += -O1
 endif
 ifeq ($(ARCH),x86_64)

@@ -894,10 +894,10 @@ SMOL_API void smol_generation_free(smol_generation *generation);
 
 /* Runs one step of generations[0..n), whose contexts share and differ: each one that is generating
  * gets its next token, and as many tokens of prompts are evaluated as fit into the same pass.
- * A sampler may be shared: it chooses for one after the other, those that decode first. A matcher is
- * for one generation.
- * With a cache of prefixes, a prompt waits while one before it reads a block that both begin with.
- * Finished ones are skipped. One that fails has finished; the others continue. */
+ * A sampler may be shared: it chooses for one after the other, those that decode first. A matcher
+ * is for one generation. With a cache of prefixes, a prompt waits while one before it reads a block
+ * that both begin with. Finished ones are skipped. One that fails has finished; the others
+ * continue. */
 SMOL_API void smol_generation_step(smol_generation *const *generations, size_t n);
 
 /* Returns 1 if the generation has finished, otherwise 0. *result (may be NULL) is set to how far it

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/clock.h"
+#include "cli/output.h"
 #include "common/file.h"
 #include "common/pool.h"
 #include "convert/base/progress.h"
@@ -22,6 +23,7 @@ struct conversion {
     char *provenance;
     size_t n_provenance;
     struct pool *pool;
+    struct output output; /* until the writer takes it */
     struct blob_writer *writer;
 };
 
@@ -102,13 +104,11 @@ static smol_status open_stats(struct source *source, const struct source_options
     return status ? status : smol_stats_belong(&source->stats, &source->config.model, key, error);
 }
 
-static smol_status open_source(struct conversion *c, const char *input,
-                               const struct source_options *options, enum blob_dtype dtype,
-                               uint32_t n_threads, smol_error *error)
+/* Opens what the slow steps need. */
+static smol_status open_rest(struct conversion *c, const struct source_options *options,
+                             uint32_t n_threads, smol_error *error)
 {
-    smol_status status = smol_source_open(input, options, dtype, &c->source, error);
-    if (!status)
-        status = open_stats(&c->source, options, error);
+    smol_status status = open_stats(&c->source, options, error);
     return status ? status : smol_pool_create(n_threads, &c->pool, error);
 }
 
@@ -201,6 +201,7 @@ static smol_status finish_blob(struct conversion *c, smol_error *error)
 static void close_conversion(struct conversion *c)
 {
     smol_writer_abort(c->writer);
+    smol_output_discard(&c->output);
     smol_pool_destroy(c->pool);
     free(c->provenance);
     smol_source_close(&c->source);
@@ -253,36 +254,45 @@ static void tell_skipped(const struct skipped_tensors *skipped)
         fprintf(stderr, "smolconv: skipped: %s: the blob has the language model alone\n", text);
 }
 
-static smol_status write_blob(struct conversion *c, const char *output,
-                              const struct convert_options *options, smol_error *error)
+/* Opens the source and the output, before the steps that take long. */
+static smol_status open_both(struct conversion *c, const char *input, const char *output,
+                             const struct convert_options *options, smol_error *error)
+{
+    smol_status status =
+        smol_source_open(input, &options->source, options->dtype, &c->source, error);
+    if (!status)
+        status = check_context(&c->source.config, options->source.context, error);
+    if (!status)
+        status = smol_source_check_output(&c->source, &options->source, output, error);
+    return status ? status : smol_output_open(output, options->force, &c->output, error);
+}
+
+static smol_status write_blob(struct conversion *c, bool quiet, smol_error *error)
 {
     const struct blob_contents contents = contents_of(c);
-    smol_status status = smol_writer_open(output, options->force, &contents, &c->writer, error);
-    return status ? status : write_weights(c, options->quiet, error);
+    smol_status status = smol_writer_open(&c->output, &contents, &c->writer, error);
+    return status ? status : write_weights(c, quiet, error);
 }
 
 smol_status smol_convert(const char *input, const char *output,
                          const struct convert_options *options, smol_error *error)
 {
-    struct conversion conversion = {0};
+    struct conversion conversion = {.output = {.fd = -1}};
     double start = clock_seconds();
     const struct goal *goal = &options->goal;
-    smol_status status = open_source(&conversion, input, &options->source, options->dtype,
-                                     options->n_threads, error);
+    smol_status status = open_both(&conversion, input, output, options, error);
+    if (!status)
+        status = open_rest(&conversion, &options->source, options->n_threads, error);
     if (!status)
         status = goal->kind ? run_planned_steps(&conversion, goal, options->quiet, error)
                             : run_load_steps(&conversion, error);
-    if (!status)
-        status = check_context(&conversion.source.config, options->source.context, error);
-    if (!status)
-        status = smol_source_check_output(&conversion.source, &options->source, output, error);
     if (!status && !options->quiet) {
         tell_context(&conversion.source.config);
         tell_unreached(&conversion.source.stats);
         tell_skipped(&conversion.source.skipped);
     }
     if (!status)
-        status = write_blob(&conversion, output, options, error);
+        status = write_blob(&conversion, options->quiet, error);
     status = smol_source_settle(&conversion.source, status, error);
     double written = clock_seconds();
     if (!status)
@@ -389,13 +399,15 @@ smol_status smol_convert_compare(const char *input, const struct source_options 
                                  const struct blob *blob, uint32_t n_threads, bool *same_release,
                                  smol_error *error)
 {
-    struct conversion conversion = {0};
+    struct conversion conversion = {.output = {.fd = -1}};
     struct source_options like = *options;
     like.context = blob->model->context_length;
     like.reranker = scores_by_words(blob);
     smol_status status = check_calibration(blob, &like, error);
     if (!status)
-        status = open_source(&conversion, input, &like, smol_blob_dtype(blob), n_threads, error);
+        status = smol_source_open(input, &like, smol_blob_dtype(blob), &conversion.source, error);
+    if (!status)
+        status = open_rest(&conversion, &like, n_threads, error);
     if (!status)
         status = run_load_steps(&conversion, error);
     if (!status)

@@ -530,8 +530,8 @@ static bool shares_choice(const struct step *step, const smol_generation *g)
     bool shares = false;
     for (size_t i = 0; i < step->n; i++) {
         const smol_generation *other = step->which[i];
-        shares |= other != g && (other->sampler == g->sampler ||
-                                 (matcher && other->params.matcher == matcher));
+        shares |= other != g &&
+                  (other->sampler == g->sampler || (matcher && other->params.matcher == matcher));
     }
     return shares;
 }

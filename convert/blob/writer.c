@@ -355,18 +355,17 @@ static smol_status put_into_output(void *target, uint64_t offset, const void *da
     return smol_output_write(target, offset, data, size, error);
 }
 
-smol_status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
+smol_status smol_writer_open(struct output *output, const struct blob_contents *contents,
                              struct blob_writer **out, smol_error *error)
 {
     *out = NULL;
     struct blob_writer *writer = new_writer();
-    if (!writer)
+    if (!writer) {
+        smol_output_discard(output);
         return smol_fail_memory(error, "the blob writer");
-    smol_status status = smol_output_open(path, force, &writer->output, error);
-    if (status) {
-        smol_writer_abort(writer);
-        return status;
     }
+    writer->output = *output;
+    *output = (struct output){.fd = -1};
     writer->sink = (struct blob_sink){put_into_output, &writer->output};
     return start_blob(writer, contents, out, error);
 }

@@ -61,10 +61,12 @@ struct blob_sink {
 };
 
 struct blob_writer;
+struct output;
 
-/* Starts the blob `path` (see smol_output_open for `force`) and writes its tokenizer. Errors:
- * SMOL_ERROR_FILE, SMOL_ERROR_MEMORY, SMOL_ERROR_UNSUPPORTED (a front above BLOB_MAX_FRONT). */
-smol_status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
+/* Starts a blob in the open *output and writes its tokenizer. Takes ownership of the output, also
+ * after an error. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY, SMOL_ERROR_UNSUPPORTED (a front above
+ * BLOB_MAX_FRONT). */
+smol_status smol_writer_open(struct output *output, const struct blob_contents *contents,
                              struct blob_writer **writer, smol_error *error);
 
 /* Starts a blob whose bytes go into `sink`. Errors: SMOL_ERROR_MEMORY, SMOL_ERROR_UNSUPPORTED (a

@@ -460,26 +460,28 @@ static smol_status check_output(const struct subject *subject, const struct repo
                      options->output);
 }
 
+/* Measures the model and writes the page into the open output. */
 static smol_status write_file(struct report *report, const struct report_options *options,
-                              smol_error *error)
+                              struct output *output, smol_error *error)
 {
-    struct output output;
-    smol_status status = smol_output_open(options->output, options->force, &output, error);
-    if (status)
-        return status;
-    report->page = (struct page){.output = &output, .error = error};
-    status = write_page(report, error);
-    smol_status written = smol_page_end(&report->page);
-    status = smol_subject_settle(&report->subject, status ? status : written, error);
+    smol_status status = measure(report, options, error);
+    if (!status) {
+        report->page = (struct page){.output = output, .error = error};
+        status = write_page(report, error);
+        smol_status written = smol_page_end(&report->page);
+        status = status ? status : written;
+    }
+    status = smol_subject_settle(&report->subject, status, error);
     if (!status)
-        return smol_output_commit(&output, error);
-    smol_output_discard(&output);
+        return smol_output_commit(output, error);
+    smol_output_discard(output);
     return status;
 }
 
 smol_status smol_report(const char *path, const struct report_options *options, smol_error *error)
 {
     struct report report = {0};
+    struct output output;
     bool asked = options->source.config != NULL || smol_source_is_checkpoint(path);
     smol_status status = smol_subject_open(path, asked ? &options->source : NULL, VERIFY_AT_OPEN,
                                            &report.subject, error);
@@ -489,9 +491,9 @@ smol_status smol_report(const char *path, const struct report_options *options, 
     if (!status)
         status = check_output(&report.subject, options, error);
     if (!status)
-        status = measure(&report, options, error);
+        status = smol_output_open(options->output, options->force, &output, error);
     if (!status)
-        status = write_file(&report, options, error);
+        status = write_file(&report, options, &output, error);
     else
         status = smol_subject_settle(&report.subject, status, error);
     smol_groups_free(&report.groups);

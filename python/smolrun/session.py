@@ -175,7 +175,7 @@ class Session(Local):
 
     def _put_back(self) -> None:
         """Evaluates what a call removed, and did not replace."""
-        held, rest = self._tokens()
+        _, rest = self._tokens()
         if quick.smol_context_pending(self._context.pointer) == NO_TOKEN and rest:
             ids, error = ids_array(rest), Error()
             quick.smol_context_cancel(self._context.pointer, 0)

@@ -166,7 +166,7 @@ struct compiler {
     struct goal *goals[N_BUCKETS];
     struct pattern *patterns; /* those compiled to be matched, see schema_string.c */
     struct overlaps *overlaps;
-    struct addresses *addresses; /* where references may lead, see schema_goal.c */
+    struct addresses *addresses;  /* where references may lead, see schema_goal.c */
     struct json_text formats[16]; /* their patterns, once they are needed */
     term any_character;
     term characters[128];

@@ -273,7 +273,8 @@ static const struct overlaps *find_overlaps(struct compiler *c, const struct jso
 static void rewrite_one_of(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
     const struct json_node *list = claim->value;
-    const struct overlaps *overlaps = smol_schema_is(c, JSON_LIST, list) ? find_overlaps(c, list) : NULL;
+    const struct overlaps *overlaps =
+        smol_schema_is(c, JSON_LIST, list) ? find_overlaps(c, list) : NULL;
     size_t i = 0, n = list->n;
     out->how = FAILS;
     for (const struct json_node *a = overlaps ? list->first : NULL; a; a = a->next, i++) {
@@ -293,7 +294,8 @@ static void rewrite_one_of(struct compiler *c, const struct claim *claim, struct
 static void rewrite_not_one(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
     const struct json_node *list = claim->value;
-    const struct overlaps *overlaps = smol_schema_is(c, JSON_LIST, list) ? find_overlaps(c, list) : NULL;
+    const struct overlaps *overlaps =
+        smol_schema_is(c, JSON_LIST, list) ? find_overlaps(c, list) : NULL;
     size_t i = 0, n = list->n;
     if (!overlaps)
         return;

@@ -311,7 +311,8 @@ static term ending_fraction(const struct shape *shape, uint32_t free, const char
     return n ? all : smol_term_optional(c->table, all);
 }
 
-/* Multiples without sign whose last digits decide: every ending is listed. `end_zeros`: see padding. */
+/* Multiples without sign whose last digits decide: every ending is listed. `end_zeros`: see
+ * padding. */
 static term by_endings(const struct shape *shape, const struct divisor *by, term end_zeros)
 {
     struct compiler *c = shape->c;
@@ -334,9 +335,8 @@ static term by_endings(const struct shape *shape, const struct divisor *by, term
             start = smol_term_literal(c->table, digits + zero, (size_t)(before - zero));
             start = either(c, start, then(c, between(c, '1', '9'), then(c, shape->digits, last)));
         }
-        term fraction =
-            ending_fraction(shape, (uint32_t)(by->places - after), digits + before, after,
-                            end_zeros);
+        term fraction = ending_fraction(shape, (uint32_t)(by->places - after), digits + before,
+                                        after, end_zeros);
         smol_choices_add(&all, then(c, start, fraction));
     }
     return smol_choices_end(&all);

@@ -282,8 +282,8 @@ static smol_status write_schema(const struct tools *t, const struct tool *tool, 
     if (*with.schema != '{')
         return smol_fail(t->error, SMOL_ERROR_USAGE, "tools: %s: parameters must be an object",
                          tool->name);
-    smol_status status = smol_json_tree(&arena, "tools", (const char *)with.schema, with.n_schema,
-                                        &root, t->error);
+    smol_status status =
+        smol_json_tree(&arena, "tools", (const char *)with.schema, with.n_schema, &root, t->error);
     const char *more = status ? "" : implied(root);
     smol_arena_free(&arena);
     if (status)

@@ -72,8 +72,8 @@ bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, siz
  * less, and of any of lengths[0..n_lengths). */
 void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths);
 
-/* Returns the largest length, at most n, whose blocks are all there from smol_kv_first on: those that
- * a session holds. */
+/* Returns the largest length, at most n, whose blocks are all there from smol_kv_first on: those
+ * that a session holds. */
 size_t smol_kv_known(const struct kv_cache *cache, size_t n);
 
 /* Returns the largest length, at most n, to which a sequence of n positions can be cut so that it

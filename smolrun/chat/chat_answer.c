@@ -218,7 +218,7 @@ smol_status smol_chat_answer(struct chat *chat, smol_error *error)
     if (!status)
         status = answer(chat, &prompt, error);
     else if (status == SMOL_ERROR_CANCELLED) { /* Ctrl-C came while the prompt was tokenized */
-        chat->answer.size = 0; /* it has the answer before */
+        chat->answer.size = 0;                 /* it has the answer before */
         chat->is_cut = false;
         print_end(chat, &(smol_generate_result){.finish = SMOL_FINISH_CANCELLED});
         status = SMOL_OK;

@@ -9,6 +9,7 @@
 #include "smolrun/chat/chat.h"
 #include "smolrun/chat/entry.h"
 #include "smolrun/chat/screen.h"
+#include "smolrun/chat/signals.h"
 
 static smol_status help(struct chat *chat, const char *argument, smol_error *error);
 
@@ -46,7 +47,10 @@ static smol_status regenerate(struct chat *chat, const char *argument, smol_erro
     struct conversation *conversation = &chat->conversation;
     struct message old = conversation->messages[--conversation->n];
     smol_status status = smol_chat_answer(chat, error);
-    if (status) /* there is room: nothing was added */
+    bool stopped = !status && smol_chat_interrupted() && chat->answer.size == 0 && !chat->is_cut;
+    if (stopped) /* by Ctrl-C, before the answer began */
+        smol_conversation_pop(conversation);
+    if (status || stopped) /* there is room for it, where it was */
         conversation->messages[conversation->n++] = old;
     else
         free(old.text);

@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "tests/kernels/buffers.h"
 #include "tests/kernels/check_kernels.h"
+#include "tests/unit/sanitized.h"
 
 static const struct kernel_check *const checks[] = {
     &check_quantize,    &check_quantize_slice, &check_matmul_int8, &check_matmul_int6,
@@ -135,7 +136,7 @@ static struct counts run_all(const struct settings *settings)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.seed = 1, .rounds = 200};
+    struct settings settings = {.seed = 1, .rounds = few_samples() ? 50 : 200};
     smol_error error;
     bool shown;
     if (smol_options_parse(&command, argc, argv, &settings, NULL, &shown, &error)) {

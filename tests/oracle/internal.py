@@ -1,5 +1,6 @@
 """The shared library with every internal symbol (`make tests`), for oracles to call."""
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -17,3 +18,11 @@ OK, NO, USAGE, FILE, DAMAGED, UNSUPPORTED, MEMORY, NUMERIC, CONTEXT_FULL = range
 
 
 Settings = c_struct("convert/base/settings.h", "json_settings")
+Output = c_struct("cli/output.h", "output")
+
+
+def open_writer(path, contents, writer, error):
+    """Starts the blob `path`, over another one."""
+    output = Output()
+    status = lib.smol_output_open(str(path).encode(), True, ctypes.byref(output), ctypes.byref(error))
+    return status or lib.smol_writer_open(ctypes.byref(output), ctypes.byref(contents), ctypes.byref(writer), ctypes.byref(error))

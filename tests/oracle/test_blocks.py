@@ -13,7 +13,7 @@ import programs
 import pytest
 from blobs import read_blob
 from engine import Model, kernel_sets
-from internal import NO, OK, Error, lib
+from internal import NO, OK, Error, lib, open_writer
 from smol_reader import (
     F32,
     LAYER_NORM,
@@ -104,9 +104,7 @@ def write(path, m, layers, inv_freq, weights, tokenizer=None):
     contents = Contents(
         fields, inv_freq.tobytes(), b"", 0, bytes(64), b"", 0, tokenizer, len(tokenizer), layers=layers
     )
-    status = lib.smol_writer_open(
-        str(path).encode(), True, ctypes.byref(contents), ctypes.byref(writer), ctypes.byref(error)
-    )
+    status = open_writer(path, contents, writer, error)
     assert status == OK, error
     for name, _ in tensors_of(m):
         data = stored(name, weights[name])

@@ -4,6 +4,7 @@ SMOL_TOKENIZERS=20000 (`make tokenizers`) sets how many texts there are for each
 `sentencepiece`, in what transformers' converters write."""
 
 import json
+import os
 import random
 import struct
 
@@ -206,9 +207,10 @@ def test_what_is_not_base64_is_refused(text, training, tmp_path):
 
 def test_every_truncation_and_any_flipped_bit_is_harmless(training, tmp_path):
     data, r = charsmap({"a": "b", "éa": "x", "日": ""}), random.Random(3)
-    n_refused = 0
-    for i in range(200):
+    n_refused = n_cut = 0
+    for i in range(0, 200, 1 if os.environ.get("SMOL_TEST_ALL") else 4):
         spoilt = bytearray(data[: i * len(data) // 100] if i < 100 else data)
+        n_cut += i < 100
         if i >= 100:
             spoilt[r.randrange(len(spoilt))] ^= 1 << r.randrange(8)
         try:
@@ -216,7 +218,7 @@ def test_every_truncation_and_any_flipped_bit_is_harmless(training, tmp_path):
         except ValueError as refusal:
             n_refused += 1
             assert "precompiled_charsmap" in str(refusal)
-    assert n_refused >= 90
+    assert n_refused >= n_cut * 0.9
 
 
 def test_a_second_map_is_refused(training, tmp_path):

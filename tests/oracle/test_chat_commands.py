@@ -145,34 +145,47 @@ def test_what_is_loaded_is_not_the_rest_of_an_answer(blob, tmp_path):
     assert missing == resumed  # nothing was loaded
 
 
+def stop(terminal, line):
+    """Types a line, and Ctrl-C once it was read, while the conversation is tokenized. Returns what is written."""
+    text, delay = b"", 0.1
+    while b"[stopped" not in text:  # too early, or too late: the context was found to be too small
+        assert 0.001 < delay < 1, text
+        terminal.type(line + "\n")
+        terminal.until(line.encode() + rb"\r\n")
+        time.sleep(delay)
+        terminal.type(b"\x03")
+        text = terminal.until(PROMPT)
+        delay *= 0.6 if b"is full" in text else 1.4
+    return text
+
+
+def conversation(*texts):
+    """The data of a session, format/SESSION.md, 5."""
+    return b"chat" + b"".join(struct.pack("=II", 1 + i % 2, len(text)) + text for i, text in enumerate(texts))
+
+
 def test_ctrl_c_while_a_message_is_tokenized_leaves_no_other_answer(blob, tmp_path):
-    """The conversation before it is made so long that this takes its time."""
-    texts = [FIRST.encode(), b"word " * (1 << 19)]
-    data = b"chat" + b"".join(struct.pack("=II", 1 + i, len(text)) + text for i, text in enumerate(texts))
-    with smolrun.Model(blob).session() as session:
+    """The conversation before it is made so long that this takes its time. With /regen, the answer stays."""
+    long = conversation(b"word " * (1 << 19), b"Mine.")
+    with smolrun.Model(blob) as model, model.session() as session:
         session.generate("Once upon a time", max_tokens=4)
-        session.data = data
+        session.data = long
         session.save(tmp_path / "long")
-    with Terminal(blob, "-n", 8, "--save-dir", tmp_path, XDG_STATE_HOME=str(tmp_path), TERM="dumb") as terminal:
-        terminal.until(PROMPT)
-        terminal.type(SECOND + "\n")
-        terminal.until(PROMPT)
-        terminal.type("/load long\n")
-        terminal.until(PROMPT)
-        text, delay = b"", 0.1
-        while b"[stopped" not in text:  # it came before the line was read, or when the context was found to be too small
-            assert 0.001 < delay < 1, text
-            terminal.type("Hello\n")
-            terminal.until(rb"Hello\r\n")
-            time.sleep(delay)
-            terminal.type(b"\x03")
-            text = terminal.until(PROMPT)
-            delay *= 0.6 if b"is full" in text else 1.4
-        assert b"[stopped]" in text, text
-        terminal.type("/continue\n")
-        assert b"the last answer is complete" in terminal.until(PROMPT)
-        terminal.type("/history\n")
-        assert re.search(rb"> Hello\r\n\s*> $", terminal.until(rb"Hello\r\n[^>]*> $"))
+        with Terminal(blob, "-n", 8, "--save-dir", tmp_path, XDG_STATE_HOME=str(tmp_path), TERM="dumb") as terminal:
+            for line in (SECOND, "/load long"):
+                terminal.until(PROMPT)
+                terminal.type(line + "\n")
+            terminal.until(PROMPT)
+            stop(terminal, "/regen")
+            terminal.type("/save same\n/load long\n")
+            terminal.until(rb"loaded[^\n]*\n> $")
+            assert b"[stopped]" in stop(terminal, "Hello")
+            terminal.type("/continue\n")
+            assert b"the last answer is complete" in terminal.until(PROMPT)
+            terminal.type("/save longer\n")
+            terminal.until(rb"saved[^\n]*\n> $")
+        assert model.session(tmp_path / "same").data == long
+        assert model.session(tmp_path / "longer").data == long + conversation(b"Hello", b"").removeprefix(b"chat")
 
 
 def test_save_dir_is_the_only_folder(blob, tmp_path):

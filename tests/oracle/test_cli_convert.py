@@ -143,6 +143,27 @@ def test_an_existing_output_is_kept_unless_forced(tmp_path):
     assert smolconv("verify", out).returncode == 0
 
 
+@pytest.mark.parametrize("words", [[], ["--dtype", "int4"], ["--bits", "4.5"]])
+def test_the_output_and_the_context_are_checked_before_what_takes_long(tmp_path, checkpoint, words):
+    """A tokenizer whose tables cannot be made is found after the quick checks."""
+    if "--bits" in words:
+        words = ["--calibration", tmp_path / "stats", *words]
+        (tmp_path / "text").write_text("Anna met Otto. " * 40)
+        assert smolconv("--dtype", "f32", checkpoint, tmp_path / "a").returncode == 0
+        assert smolrun("calibrate", tmp_path / "a", tmp_path / "text", "-o", tmp_path / "stats").returncode == 0
+    content = json.loads((checkpoint / "tokenizer.json").read_text())
+    content["model"]["merges"].append(["no", "token"])
+    (checkpoint / "tokenizer.json").write_text(json.dumps(content))
+    out = tmp_path / "out"
+    out.write_text("mine")
+    before = set(tmp_path.rglob("*"))
+    assert_fails(smolconv("--force", *words, checkpoint, out), 4, "tokenizer.json", "merge")
+    assert_fails(smolconv(*words, checkpoint, out), 3, "exists already")
+    assert_fails(smolconv(*words, checkpoint, tmp_path / "none/out"), 3, "none/out")
+    assert_fails(smolconv("--context", 100, *words, checkpoint, tmp_path / "new"), 2, "--context 100")
+    assert out.read_text() == "mine" and set(tmp_path.rglob("*")) == before
+
+
 def test_a_failed_conversion_leaves_nothing_behind(tmp_path, checkpoint):
     def spoil(tensors):
         tensors["model.norm.weight"][3] = np.inf
@@ -192,6 +213,7 @@ def test_a_summary_tells_the_rate_and_the_sync_apart(tmp_path):
     assert rate <= (megabytes + 0.05) / max(seconds - 0.001, 1e-9) + 0.1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["int8", "bf16", "f32"])
 def test_conversion_of_the_real_model_needs_64_megabytes(tmp_path, real_model_dir, dtype):
     """RLIMIT_DATA bounds private writable memory, so anonymous memory is below it at any time,

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from blobs import read_blob, xxh3
-from internal import BUILD, OK, UNSUPPORTED, Error, lib
+from internal import BUILD, OK, UNSUPPORTED, Error, lib, open_writer
 from smol_reader import (
     BF16,
     BITS,
@@ -471,9 +471,7 @@ def example_blob(folder, provenance=b"converter: by hand\n", wanted=OK):
     )  # fmt: skip
     shapes = [[4, 3], [3], [2, 3], [2, 3], [2, 3], [3, 2], [3], [2, 3], [2, 3], [3, 2], [3]]
     path, writer, error = Path(folder) / "example.smol", ctypes.c_void_p(), Error()
-    status = lib.smol_writer_open(
-        str(path).encode(), True, ctypes.byref(contents), ctypes.byref(writer), ctypes.byref(error)
-    )
+    status = open_writer(path, contents, writer, error)
     assert status == wanted, error
     if status:
         return None

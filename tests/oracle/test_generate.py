@@ -1,6 +1,7 @@
 """Greedy text of a real model in f32: the ids that transformers.generate gives."""
 
 import ctypes
+import os
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from smol_h import SamplerParams
 from structs import c_struct
 from tokenizers import Tokenizer
 
-N_NEW = 64
+ALL = os.environ.get("SMOL_TEST_ALL")
+N_NEW = 64 if ALL else 32
 CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 PROMPTS = [
     "Hello",
@@ -25,6 +27,7 @@ PROMPTS = [
     CHAT.format("What is 2+2?"),  # ends by itself
     CHAT.format("Write a short poem about the rain."),
 ]
+ASKED = PROMPTS if ALL else [PROMPTS[0], PROMPTS[6], PROMPTS[8]]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def expected(real_model_dir, tokenizer):
     each step reads the whole model: the shorter ones are padded in front, where nobody looks."""
     reference = load_reference(real_model_dir)
     stop = reference.generation_config.eos_token_id
-    ids = [tokenizer.encode(prompt).ids for prompt in PROMPTS]
+    ids = [tokenizer.encode(prompt).ids for prompt in ASKED]
     width = max(map(len, ids))
     with torch.inference_mode():
         new = reference.generate(
@@ -55,7 +58,7 @@ def expected(real_model_dir, tokenizer):
             do_sample=False,
         )[:, width:].tolist()
     cut = [row[: row.index(stop)] if stop in row else row for row in new]
-    return {prompt: both for prompt, *both in zip(PROMPTS, ids, cut, strict=True)}
+    return {prompt: both for prompt, *both in zip(ASKED, ids, cut, strict=True)}
 
 
 # --- the loop of smol_generate ----------------------------------------------------------------
@@ -105,11 +108,11 @@ def generate(model, prompt_ids):
 
 def test_prompts_cover_both_ends_of_a_text(expected):
     lengths = [len(new) for _, new in expected.values()]
-    assert min(lengths) < N_NEW and lengths.count(N_NEW) >= 3
+    assert min(lengths) < N_NEW and lengths.count(N_NEW) >= 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("prompt", ASKED)
 def test_most_likely_tokens_are_those_of_transformers(prompt, model, expected):
     """smol_eval and argmax, token by token."""
     ids, new = expected[prompt]
@@ -123,7 +126,7 @@ def test_most_likely_tokens_are_those_of_transformers(prompt, model, expected):
     assert ours == new
 
 
-@pytest.mark.parametrize("prompt", [PROMPTS[0], PROMPTS[1], PROMPTS[6], PROMPTS[8]])
+@pytest.mark.parametrize("prompt", [PROMPTS[0], PROMPTS[6], PROMPTS[8], *([PROMPTS[1]] if ALL else [])])
 def test_generate_gives_the_ids_and_text_of_transformers(prompt, model, expected, tokenizer):
     ids, new = expected[prompt]
     ours, text, finish = generate(model, ids)

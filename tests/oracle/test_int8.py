@@ -12,7 +12,7 @@ from internal import BUILD
 from texts import prose
 from tokenizers import Tokenizer
 
-N_WINDOWS, WINDOW = 8 if os.environ.get("SMOL_TEST_ALL") else 1, 512  # spread over the text
+N_WINDOWS, WINDOW = (8, 512) if os.environ.get("SMOL_TEST_ALL") else (1, 256)  # spread over the text
 MOST_DIVERGENCE = 0.005  # nats
 LEAST_AGREEMENT = 0.95  # of the most likely tokens
 

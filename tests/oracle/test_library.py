@@ -190,6 +190,7 @@ def check_answers(programs, blob, expected):
     assert cosines[0] == 1 and cosines[1] > cosines[2]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_examples_answer_as_the_reference(compiler, static, installed, expected, tmp_path):

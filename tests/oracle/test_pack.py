@@ -16,7 +16,7 @@ import time
 import programs
 import pytest
 from blobs import edited, repaired, section, spoiled
-from internal import BUILD, OK, Error, lib
+from internal import BUILD, OK, Error, lib, open_writer
 from packed import PIECE, frame, packed, read_table, seek_table, zstd_restores
 from programs import assert_fails
 from smol_reader import CHUNK
@@ -45,9 +45,7 @@ def sized_blob(folder, front_chunks, extra_tokens=0):
         example_tokenizer(), len(example_tokenizer()),
     )  # fmt: skip
     path, writer, error = folder / "sized.smol", ctypes.c_void_p(), Error()
-    status = lib.smol_writer_open(
-        str(path).encode(), True, ctypes.byref(contents), ctypes.byref(writer), ctypes.byref(error)
-    )
+    status = open_writer(path, contents, writer, error)
     assert status == OK, error
     zeros = bytes(CHUNK)
     for _ in range(1 + extra_tokens // 1024):

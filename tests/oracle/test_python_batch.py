@@ -78,6 +78,7 @@ def file(rows, tmp_path):
 
 
 @pytest.mark.quick
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_any_number_of_workers_writes_what_smolrun_prints(blob, file, expected, tmp_path, workers):
     report = batch.run(blob, file, tmp_path / "out", workers=workers)

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 from unicode_tables import assert_written
 
-N_TEXTS = int(os.environ.get("SMOL_TOKENIZERS", 200))
+N_TEXTS = int(os.environ.get("SMOL_TOKENIZERS", 200 if os.environ.get("SMOL_TEST_ALL") else 100))
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 # --- the parts of tokenizer.json ------------------------------------------------------------------

@@ -100,6 +100,14 @@ static inline smol_status open_all(struct compiled *c)
                                                &c->rules, &c->tables, &c->error);
 }
 
+/* Returns a copy of the text section, to undo damage. The caller frees it. */
+static inline uint8_t *intact_text(const struct compiled *c)
+{
+    uint8_t *copy = malloc(c->section.text.size);
+    assert_non_null(copy);
+    return memcpy(copy, c->section.text.data, c->section.text.size);
+}
+
 static inline void check_ids(struct compiled *c, const char *text, unsigned flags,
                              const uint32_t *expected, size_t n)
 {

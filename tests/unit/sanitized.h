@@ -26,4 +26,11 @@ static inline bool samples_only(void)
     return SLOW || getenv("SMOL_TEST_SAMPLES");
 }
 
+/* Returns true in sanitized builds if SMOL_TEST_SAMPLES is set: the same tests run without a
+ * sanitizer beside. */
+static inline bool few_samples(void)
+{
+    return SANITIZED && getenv("SMOL_TEST_SAMPLES");
+}
+
 #endif

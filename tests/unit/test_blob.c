@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "cli/output.h"
 #include "common/checked.h"
 #include "convert/blob/writer.h"
 #include "format/latent.h"
@@ -1708,9 +1709,11 @@ ON_IMAGE(the_pieces_that_data_comes_in_do_not_matter)
 {
     const struct blob_contents contents = contents_of(&odd_model);
     struct blob_writer *writer;
+    struct output output;
     const uint8_t *data = image.pristine + section(SECTION_WEIGHTS)->offset;
     size_t size = section(SECTION_WEIGHTS)->size;
-    assert_int_equal(smol_writer_open(path, true, &contents, &writer, &error), SMOL_OK);
+    assert_int_equal(smol_output_open(path, true, &output, &error), SMOL_OK);
+    assert_int_equal(smol_writer_open(&output, &contents, &writer, &error), SMOL_OK);
     for (size_t at = 0, n = 1; at < size; at += n, n = n * 3 % 1013 + 1) {
         n = n < size - at ? n : size - at;
         assert_int_equal(smol_writer_append(writer, data + at, n, &error), SMOL_OK);
@@ -1743,7 +1746,9 @@ IN_FOLDER(giving_up_leaves_nothing_behind)
 {
     const struct blob_contents contents = contents_of(&odd_model);
     struct blob_writer *writer;
-    assert_int_equal(smol_writer_open(path, false, &contents, &writer, &error), SMOL_OK);
+    struct output output;
+    assert_int_equal(smol_output_open(path, false, &output, &error), SMOL_OK);
+    assert_int_equal(smol_writer_open(&output, &contents, &writer, &error), SMOL_OK);
     assert_int_equal(append_tensors(writer, &contents, &error), SMOL_OK);
     smol_writer_abort(writer);
     assert_int_equal(temporary_count(&temporary), 0);
@@ -1788,11 +1793,13 @@ IN_FOLDER(appending_reports_a_failing_write_itself)
     model.vocab_size = 1 << 16; /* 17 MiB, of which these are the first */
     const struct blob_contents contents = contents_of(&model);
     struct blob_writer *writer;
+    struct output output;
     struct rlimit old;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     const struct rlimit small = {100000, old.rlim_max};
     signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(smol_writer_open(path, true, &contents, &writer, &error), SMOL_OK);
+    assert_int_equal(smol_output_open(path, true, &output, &error), SMOL_OK);
+    assert_int_equal(smol_writer_open(&output, &contents, &writer, &error), SMOL_OK);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     smol_status status = smol_writer_append(writer, data, sizeof data, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);

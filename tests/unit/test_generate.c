@@ -514,9 +514,9 @@ TEST(generations_may_share_a_sampler)
             .max_tokens = SHARED_TOKENS, .on_text = record, .user = &r[i]};
         ids[i][0] = 300 + 7 * (uint32_t)i;
         assert_int_equal(smol_context_create(model, &how, &contexts[i], NULL), SMOL_OK);
-        assert_int_equal(smol_generation_create(contexts[i], first, ids[i], 1, &output,
-                                                &generations[i], NULL),
-                         SMOL_OK);
+        assert_int_equal(
+            smol_generation_create(contexts[i], first, ids[i], 1, &output, &generations[i], NULL),
+            SMOL_OK);
     }
     for (size_t n = 0; n < SHARED_TOKENS; n++)
         smol_generation_step(generations, N_SHARING);

@@ -258,7 +258,7 @@ static void live(smol_kv kv, size_t n_blocks, uint32_t n_threads, uint64_t seed)
         h.twins[i].cached = new_context(windowed, params);
         base = h.twins[0].cached;
     }
-    for (int i = 0; i < (samples_only() ? 40 : 200); i++) {
+    for (int i = 0; i < (few_samples() ? 20 : samples_only() ? 40 : 200); i++) {
         evaluate_some(&h);
         check_info(&h);
         change_some(&h);

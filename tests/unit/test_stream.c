@@ -6,6 +6,7 @@
 
 #include "common/utf8.h"
 #include "runtime/tokenizer/stream.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 
 enum { MAX_TEXT = 256 };
@@ -122,7 +123,8 @@ static void check_every_split(const char *bytes, size_t size, const char *const 
                               size_t n_stop)
 {
     assert_true(size <= 16);
-    for (uint64_t cuts = 0; cuts < (uint64_t)1 << (size - 1); cuts++)
+    const uint64_t stride = size > 12 && few_samples() ? 7 : 1;
+    for (uint64_t cuts = 0; cuts < (uint64_t)1 << (size - 1); cuts += stride)
         check_split(bytes, size, stop, n_stop, cuts);
 }
 

@@ -4,17 +4,22 @@
 #include <string.h>
 
 #include "runtime/constrain/term.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 
 enum {
     LETTERS = 3,
     LONGEST = 5,
     N_TEXTS = 364, /* of at most LONGEST letters */
-    ROUNDS = 4000,
-    POOL = 14, /* terms of a round */
+    POOL = 14,     /* terms of a round */
 };
 
 /* --- sets of texts --------------------------------------------------------------------------- */
+
+static int n_rounds(void)
+{
+    return few_samples() ? 800 : 4000;
+}
 
 static char texts[N_TEXTS][LONGEST + 1];
 static int joined[N_TEXTS][N_TEXTS]; /* the text of two, or -1: longer than LONGEST */
@@ -184,7 +189,7 @@ static void check_sample(struct term_table *table, const struct texts *want)
 TEST(random_terms_are_their_sets)
 {
     make_texts();
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < n_rounds(); round++) {
         struct term_table *table;
         struct sample pool[POOL];
         smol_error error;
@@ -207,7 +212,7 @@ TEST(random_terms_are_their_sets)
 TEST(nothing_leads_into_a_dead_end)
 {
     make_texts();
-    for (int round = 0; round < ROUNDS / 4; round++) {
+    for (int round = 0; round < n_rounds() / 4; round++) {
         struct term_table *table;
         struct sample pool[POOL];
         assert_int_equal(smol_terms_create(&table, NULL), SMOL_OK);

@@ -3,6 +3,7 @@
  * reference. */
 #include "runtime/tokenizer/stream.h"
 #include "tests/unit/compiled_text.h"
+#include "tests/unit/sanitized.h"
 
 /* "\u2581" represents a space; <0xC3> and <0xA9> are the bytes of \u00e9 */
 static const char characters_json[] =
@@ -122,16 +123,19 @@ static void (*const spoil[])(struct compiled *) = {
 
 TEST(everyBrokenRuleIsRefused)
 {
+    struct compiled c;
+    assert_int_equal(compile(characters_json, &c), SMOL_OK);
+    uint8_t *intact = intact_text(&c);
     for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
-        struct compiled c;
-        assert_int_equal(compile(characters_json, &c), SMOL_OK);
-        assert_int_equal(open_all(&c), SMOL_OK);
         spoil[i](&c);
         if (smol_text_tables_open(c.section.text.data, c.section.text.size, &c.rules, &c.error) !=
             SMOL_ERROR_DAMAGED)
             fail_msg("rule %zu was not looked at", i);
-        smol_tokenizer_section_free(&c.section);
+        memcpy(c.section.text.data, intact, c.section.text.size);
     }
+    assert_int_equal(open_all(&c), SMOL_OK); /* the changes were to blame */
+    free(intact);
+    smol_tokenizer_section_free(&c.section);
 }
 
 TEST(everyOtherSizeIsRefused)
@@ -266,7 +270,8 @@ TEST(spoiltSectionsNeverLeadAstray)
     size_t n_opened = 0;
     assert_int_equal(compile(characters_json, &c), SMOL_OK);
     uint8_t *data = c.section.text.data;
-    for (size_t i = 0; i < c.section.text.size; i += 1 + i / 512) {
+    const size_t stride = few_samples() ? 3 : 1;
+    for (size_t i = 0; i < c.section.text.size; i += stride * (1 + i / 512)) {
         for (unsigned bit = 0; bit < 8; bit += 1 + bit % 3) {
             data[i] ^= (uint8_t)(1u << bit);
             if (open_all(&c) == SMOL_OK) {
@@ -276,7 +281,7 @@ TEST(spoiltSectionsNeverLeadAstray)
             data[i] ^= (uint8_t)(1u << bit);
         }
     }
-    assert_true(n_opened > 100);
+    assert_true(n_opened > 100 / stride);
     smol_tokenizer_section_free(&c.section);
 }
 

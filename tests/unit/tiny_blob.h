@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
 #include "convert/blob/writer.h"
 #include "convert/weights/tile.h"
 #include "format/layout.h"
@@ -248,7 +249,10 @@ static inline smol_status write_blob(const char *path, bool force,
                                      const struct blob_contents *contents, smol_error *error)
 {
     struct blob_writer *writer;
-    smol_status status = smol_writer_open(path, force, contents, &writer, error);
+    struct output output;
+    smol_status status = smol_output_open(path, force, &output, error);
+    if (!status)
+        status = smol_writer_open(&output, contents, &writer, error);
     if (status)
         return status;
     status = append_tensors(writer, contents, error);
