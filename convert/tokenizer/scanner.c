@@ -8,6 +8,7 @@
 #include "common/checked.h"
 #include "convert/tokenizer/automaton.h"
 #include "convert/tokenizer/byte_level.h"
+#include "convert/tokenizer/text_tables.h"
 
 enum { BLOCK = 256 };
 
@@ -27,17 +28,6 @@ struct tables {
 
 /* --- classes -------------------------------------------------------------------------------- */
 
-/* Appends the block, or finds an equal one; returns its index. */
-static uint16_t add_block(struct tables *t, const uint8_t *block)
-{
-    uint32_t i = 0, n = t->header.n_class_blocks;
-    while (i < n && memcmp(t->class_blocks + (size_t)i * BLOCK, block, BLOCK) != 0)
-        i++;
-    if (i == n)
-        memmove(t->class_blocks + (size_t)t->header.n_class_blocks++ * BLOCK, block, BLOCK);
-    return (uint16_t)i;
-}
-
 static smol_status make_classes(struct tables *t, smol_error *error)
 {
     const struct class_map *map = &t->map;
@@ -52,7 +42,8 @@ static smol_status make_classes(struct tables *t, smol_error *error)
     for (unsigned byte = 0; byte < 256; byte++)
         t->byte_classes[byte] = t->class_blocks[byte_level_character((uint8_t)byte)];
     for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-        t->class_index[i] = add_block(t, t->class_blocks + i * BLOCK);
+        t->class_index[i] = text_block_add(t->class_blocks, &t->header.n_class_blocks,
+                                           t->class_blocks + i * BLOCK, BLOCK);
     return SMOL_OK;
 }
 

@@ -2,7 +2,7 @@
  * and first defines:
  *
  *   GROUP_SCALE  the names of the functions to define: smol_group_scale for this instruction set,
- *   GROUP_CODES  and smol_group_codes
+ *   GROUP_CODES  and that of its codes
  *
  * Sums are kept in GROUP_SUMS partial sums, which compilers turn into vectors, and are then added
  * in a fixed tree: all instruction sets produce the same bits. */

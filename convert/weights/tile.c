@@ -40,18 +40,6 @@ uint16_t smol_group_scale(const struct level_search *search, const float *values
     return smol_group_scale_baseline(search, values, importance);
 }
 
-void smol_group_codes(const struct level_search *search, const float *values, float scale,
-                      uint8_t *codes)
-{
-#if defined(__x86_64__)
-    if (smol_cpu_has_avx2()) {
-        smol_group_codes_avx2(search, values, scale, codes);
-        return;
-    }
-#endif
-    smol_group_codes_baseline(search, values, scale, codes);
-}
-
 struct tile_fault smol_tile_check(const float *values, uint64_t n, uint64_t start)
 {
     struct tile_fault fault = find_not_finite(values, n, start);

@@ -68,9 +68,8 @@ group_scale smol_group_scale;
  * nearest_code. */
 typedef void group_codes(const struct level_search *search, const float *values, float scale,
                          uint8_t *codes);
-group_codes smol_group_codes;
 
-/* smol_group_scale and smol_group_codes for one instruction set. */
+/* smol_group_scale, and the same of codes, for one instruction set. */
 group_scale smol_group_scale_baseline;
 group_codes smol_group_codes_baseline;
 #if defined(__x86_64__)

@@ -4,7 +4,7 @@
  *   TILE_BLOCK   the names of the functions to define: smol_tile_block for this instruction set,
  *   ROUND_TRIP   smol_tile_round_trip,
  *   GROUP_SCALE  smol_group_scale
- *   GROUP_CODES  and smol_group_codes
+ *   GROUP_CODES  and that of its codes
  *
  * The code is plain C. Each operation is on integers or is one of IEEE 754's, so all instruction
  * sets produce the same bytes. Loops run over GROUP_INPUTS elements while that many are left,
