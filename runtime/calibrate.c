@@ -166,7 +166,8 @@ static smol_status report(struct calibration *c, size_t n)
 {
     const smol_calibrate_params *params = c->params;
     c->done += n;
-    if (params->on_progress && params->on_progress(params->user, c->done, c->total))
+    if (params->on_progress && c->done < c->total &&
+        params->on_progress(params->user, c->done, c->total))
         return smol_fail(c->error, SMOL_ERROR_CANCELLED, "cancelled");
     return SMOL_OK;
 }

@@ -53,13 +53,14 @@ static smol_status check_use(const struct evaluation *call, smol_error *error)
                      blob->path, blob_sees_ahead(blob) ? "an encoder" : "an embedding model");
 }
 
-static smol_status check_part(const struct engine *e, const smol_eval_part *part, smol_error *error)
+static smol_status check_part(const struct evaluation *call, const smol_eval_part *part,
+                              smol_error *error)
 {
     const smol_context *c = part->context;
     smol_status status = CHECK_RESERVED(eval_part, part, error);
     if (status)
         return status;
-    if (c->engine != e)
+    if (c->engine != call->e)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "parts[].context: contexts must share, see smol_context_params");
     if (c->part)
@@ -74,6 +75,10 @@ static smol_status check_part(const struct engine *e, const smol_eval_part *part
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "n_logits is %zu: at most the number of tokens, %zu", part->n_logits,
                          part->n);
+    if (call->poolings && part->n_logits > 0)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "n_logits is %zu: embeddings come without logits, it must be 0",
+                         part->n_logits);
     return smol_check_tokens(c, part->ids, part->n, error);
 }
 
@@ -145,7 +150,7 @@ static smol_status begin_part(const struct evaluation *call, smol_eval_part *par
                               smol_error *error)
 {
     smol_context *c = part->context;
-    smol_status status = check_part(call->e, part, error);
+    smol_status status = check_part(call, part, error);
     if (!status)
         status = check_use(call, error);
     if (!status && smol_context_is_cancelled(c))
@@ -347,7 +352,7 @@ static smol_status run_passes(struct evaluation *call, smol_error *error)
     return status;
 }
 
-/* --- after the last pass - ------------------------------------------------------------------ */
+/* --- after the last pass ------------------------------------------------------------------ */
 
 /* Restores the length of parts that failed. *whole is the error of the whole call, or SMOL_OK.
  * Returns the status of the first part that failed, and its error in *error. */

@@ -222,13 +222,13 @@ static void run_layers(void *argument, struct pool_thread *thread)
 {
     struct pass *pass = argument;
     const struct worker worker = {pass, thread};
-    fenv_t saved;
-    fpenv_enter(&saved);
     const struct observer *observer = pass->observer;
     size_t first = observer ? observer->first_layer : 0;
     size_t end = observer ? observer->n_layers : pass->m->n_layers;
-    smol_pass_each_token(&worker, start_token, first);
     bool cancelled = false;
+    fenv_t saved;
+    fpenv_enter(&saved);
+    smol_pass_each_token(&worker, start_token, first);
     for (size_t layer = first; layer < end && !cancelled; layer++) {
         run_layer(&worker, layer);
         cancelled = is_cancelled(pass);

@@ -438,6 +438,20 @@ TEST(a_generation_in_vain_gives_back_no_token)
     smol_prefix_cache_free(cache);
 }
 
+TEST(embeddings_come_without_logits)
+{
+    static float states[1990];
+    const uint32_t ids[] = {5, 6, 7};
+    smol_context *context = new_context(demo, (smol_context_params){.n_threads = 1});
+    smol_eval_part part = {
+        .context = context, .ids = ids, .n = 3, .n_logits = 1, .logits = states};
+    assert_int_equal(smol_embed_many(&part, 1, SMOL_POOL_MEAN, NULL), SMOL_ERROR_USAGE);
+    assert_int_equal(smol_context_length(context), 0);
+    part.n_logits = 0;
+    assert_int_equal(smol_embed_many(&part, 1, SMOL_POOL_MEAN, NULL), SMOL_OK);
+    smol_context_free(context);
+}
+
 /* A context whose blocks found no room is not taken for one at the start of a sequence. */
 TEST(a_beginning_is_not_found_later_in_a_sequence)
 {
