@@ -443,8 +443,7 @@ TEST(embeddings_come_without_logits)
     static float states[1990];
     const uint32_t ids[] = {5, 6, 7};
     smol_context *context = new_context(demo, (smol_context_params){.n_threads = 1});
-    smol_eval_part part = {
-        .context = context, .ids = ids, .n = 3, .n_logits = 1, .logits = states};
+    smol_eval_part part = {.context = context, .ids = ids, .n = 3, .n_logits = 1, .logits = states};
     assert_int_equal(smol_embed_many(&part, 1, SMOL_POOL_MEAN, NULL), SMOL_ERROR_USAGE);
     assert_int_equal(smol_context_length(context), 0);
     part.n_logits = 0;
