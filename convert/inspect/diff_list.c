@@ -43,10 +43,12 @@ static void add_output_alias(struct subject *side, const struct safetensors_tens
 /* Returns NULL if `family` has no name for the tensor: a blob may have blocks that no family
  * has. */
 static const struct safetensors_tensor *find_raw(const struct safetensors *reader,
-                                                 const struct family *family, struct tensor_key key)
+                                                 const struct family *family,
+                                                 const struct blob_model *model,
+                                                 struct tensor_key key)
 {
     char text[MAX_CHECKPOINT_NAME];
-    const char *name = smol_checkpoint_name(family, key, text);
+    const char *name = smol_checkpoint_file_name(family, model->n_layers, key, text);
     return name ? smol_safetensors_find(reader, name) : NULL;
 }
 
@@ -77,11 +79,12 @@ static void list_roles(struct subject *side, const struct safetensors *reader,
                        const struct family *family, const struct subject *like, bool *used)
 {
     struct tensor_key key = {.role = ROLE_EMBED};
-    const struct safetensors_tensor *types = find_types(reader, family, like->blob->model);
-    const struct safetensors_tensor *embed = find_raw(reader, family, key);
+    const struct blob_model *model = like->blob->model;
+    const struct safetensors_tensor *types = find_types(reader, family, model);
+    const struct safetensors_tensor *embed = find_raw(reader, family, model, key);
     bool has_output = !like->blob->encoder;
     do {
-        const struct safetensors_tensor *raw = find_raw(reader, family, key);
+        const struct safetensors_tensor *raw = find_raw(reader, family, model, key);
         if (raw)
             used[raw - reader->tensors] = true;
         if (raw && (key.role != ROLE_OUTPUT || has_output)) {
@@ -92,7 +95,7 @@ static void list_roles(struct subject *side, const struct safetensors *reader,
         } else if (key.role == ROLE_OUTPUT && embed) {
             add_output_alias(side, embed);
         }
-    } while (smol_tensor_next(like->blob->model, &key));
+    } while (smol_tensor_next(model, &key));
 }
 
 /* Lists the tensors of safetensors, by the names of a family if `like` has a model. */
@@ -134,7 +137,7 @@ static uint64_t count_fitting(const struct safetensors *reader, const struct fam
     smol_error misfit;
     uint64_t n = 0;
     do {
-        const struct safetensors_tensor *raw = find_raw(reader, family, key);
+        const struct safetensors_tensor *raw = find_raw(reader, family, model, key);
         const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
         const uint64_t shape[2] = {layout.rows, layout.cols};
         unsigned is_vector = layout.layout == LAYOUT_VECTOR;

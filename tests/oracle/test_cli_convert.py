@@ -324,7 +324,8 @@ def check_all_are_kept(files, *words):
 def test_no_file_that_is_read_is_written_over(tmp_path, checkpoint):
     width = json.loads((checkpoint / "config.json").read_text())["hidden_size"]
     write_modules(checkpoint, dense=[(32, "tanh", True)], width=width)
-    for name in ("sentence_bert_config.json", "generation_config.json", "special_tokens_map.json"):
+    (checkpoint / "sentence_bert_config.json").write_text('{"max_seq_length": 20}')
+    for name in ("generation_config.json", "special_tokens_map.json"):
         (checkpoint / name).write_text("{}")
     (checkpoint / "chat_template.jinja").write_text("{{ messages[0].content }}")
     files = [path for path in checkpoint.rglob("*") if path.suffix in (".json", ".jinja", ".safetensors")]

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from internal import BUILD, ROOT
 from programs import assert_refuses, smolconv
 from safetensors.torch import load_file, save_file
-from smol_reader import CHUNK, EMBEDDER_SECTION, ENCODER_SECTION, NO_TOKEN, PROVENANCE, STATES_SECTION, TOKENIZER
+from smol_reader import CHUNK, EMBEDDER_SECTION, NO_TOKEN, PROVENANCE, STATES_SECTION, TOKENIZER
 from test_embedder import make as make_embedder
 from test_embedder import write_modules
 from test_encoder import lines
@@ -509,16 +509,19 @@ def test_embedders_that_differ_are_shown(tmp_path):
 
     a, same = made("a"), made("same")
     assert diff(a, same).status == 0
-    for kind, name, other in [
-        (EMBEDDER_SECTION, "embedder", made("prompts", prompts={"query": "Find: "})),
-        (EMBEDDER_SECTION, "embedder", made("weights", seed=1)),
-        (EMBEDDER_SECTION, "embedder", made("activation", dense=[(33, "identity", True)])),
-        (ENCODER_SECTION, "encoder", made("pooling", pooling="mean_tokens")),
-        (ENCODER_SECTION, "encoder", made("raw", normalizes=False)),
+    for other in [
+        made("prompts", prompts={"query": "Find: "}),
+        made("weights", seed=1),
+        made("activation", dense=[(33, "identity", True)]),
+    ]:
+        assert diff(a, other).cells("settings") == {"embedder": (parts(EMBEDDER_SECTION, a, other),)}
+    for other, cells in [
+        (made("pooling", pooling="mean_tokens"), {"pooling": ("last token", "mean")}),
+        (made("raw", normalizes=False), {"normalizes": ("yes", "no")}),
     ]:
         found = diff(a, other)
         assert found.status == 1 and not found.tensors and "tokenizer" not in found.rows
-        assert found.cells("settings") == {name: (parts(kind, a, other),)}
+        assert found.cells("settings") == cells
 
 
 def test_models_of_other_sizes_are_compared_as_far_as_they_go(tmp_path):
