@@ -1,4 +1,4 @@
-/* Wall time. */
+/* Wall time, for programs: these include the folder cli/, not common/. */
 #ifndef SMOL_CLI_CLOCK_H
 #define SMOL_CLI_CLOCK_H
 

@@ -1,6 +1,6 @@
-/* Declarations for the files behind reader.h only: front.c, front_model.c and front_tensors.c check
- * the sections of a blob's front, chunks.c and verify.c its data, for reader.c; embedder.c checks
- * a section with matrices. */
+/* Functions that the reader's files share and reader.h does not declare. front.c, front_model.c and
+ * front_tensors.c check the sections of a blob's front, embedder.c its section with matrices, and
+ * chunks.c and verify.c its data. */
 #ifndef SMOL_FORMAT_FRONT_H
 #define SMOL_FORMAT_FRONT_H
 

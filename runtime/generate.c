@@ -470,8 +470,8 @@ static smol_eval_part next_part(smol_generation *g, size_t room, size_t n_guesse
 /* Fills `parts` with the next tokens of all unfinished generations, and which[i] with the
  * generation of part i. Each decoding generation contributes one token. Prompts fill the rest of
  * the last pass, and another one if that is less than their share, so that new requests do not wait
- * for those that decode; a single remaining generation gets its whole prompt, unless it
- * asks for slices. Returns the number of parts. */
+ * for those that decode; a single remaining generation gets its whole prompt, unless it asks for
+ * slices. Returns the number of parts. */
 static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part *parts,
                    smol_generation **which)
 {
@@ -681,7 +681,7 @@ static smol_status generate(smol_context *context, smol_sampler *sampler, const 
     return status;
 }
 
-/* State of a context that goes on without a prompt. */
+/* What a context that continues without a prompt was before. */
 struct end {
     size_t length, n_ids, lost_from;
     bool unshared;

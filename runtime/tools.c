@@ -456,8 +456,8 @@ smol_status smol_tool_reader_end(smol_tool_reader *reader, smol_error *error)
     bool called = reader->called;
     if (reader->place != IN_TEXT && reader->place != AFTER_CALL)
         end_call(reader);
-    if (reader->place == IN_TEXT &&
-        !called) /* after calls only calls follow: this one was cut off */
+    /* After a call, what is held began another one, which was cut off. */
+    if (reader->place == IN_TEXT && !called)
         release(reader, 0);
     return finish(reader, error);
 }

@@ -308,8 +308,8 @@ static const struct json_node *next_node(const struct json_node *node, const str
     return node == root ? NULL : node->next;
 }
 
-/* What references may lead to. One of three: a resource, which is a schema with an address of its
- * own or the root; an anchor in a resource; a name of dynamic anchors, with their number. */
+/* A target of references: a resource (the root, or a schema with its own address), an anchor in a
+ * resource, or a name of dynamic anchors with their number. */
 struct address {
     struct address *next; /* in its bucket */
     uint64_t hash;
