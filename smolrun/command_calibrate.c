@@ -186,21 +186,16 @@ static smol_status write_file(struct calibrate_run *c, smol_error *error)
 
 static smol_status check(const struct settings *settings, smol_error *error)
 {
-    size_t n_standard = 0;
     if (!settings->text)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "calibrate: TEXT is missing: give files, or - for standard input");
     if (!settings->output)
         return smol_fail(error, SMOL_ERROR_USAGE, "calibrate: -o STATS is missing");
-    for (size_t i = 0; i < settings->texts.n; i++) {
-        const char *name = settings->texts.items[i];
-        n_standard += strcmp(name, "-") == 0;
-        if (smol_same_file(settings->output, name))
+    for (size_t i = 0; i < settings->texts.n; i++)
+        if (smol_same_file(settings->output, settings->texts.items[i]))
             return smol_fail(error, SMOL_ERROR_USAGE,
                              "%.300s: is a text itself: name another output", settings->output);
-    }
-    return n_standard < 2 ? SMOL_OK
-                          : smol_fail(error, SMOL_ERROR_USAGE, "calibrate: - is given twice");
+    return SMOL_OK;
 }
 
 static smol_status load(struct calibrate_run *c, smol_error *error)

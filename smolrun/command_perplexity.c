@@ -2,7 +2,6 @@
  * differ from another model's. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/clock.h"
 #include "cli/json_out.h"
@@ -292,10 +291,6 @@ static smol_status perplexity(struct measurement *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "perplexity: TEXTFILE is missing: give one, or - for standard "
                          "input");
-    if (settings->kl_from && strcmp(settings->kl_from, "-") == 0 &&
-        strcmp(settings->text, "-") == 0)
-        return smol_fail(error, SMOL_ERROR_USAGE,
-                         "perplexity: only one of TEXTFILE and --kl-from can be -");
     if (settings->output && smol_same_file(settings->output, settings->text))
         return smol_fail(error, SMOL_ERROR_USAGE, "%.300s: is the text itself: name another output",
                          settings->output);

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from blobs import spoiled
 from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, MEMORY, OK, ROOT, UNSUPPORTED, USAGE
-from programs import assert_fails, on_terminal, smolrun, wiped
+from programs import assert_fails, assert_refuses, on_terminal, smolrun, wiped
 
 pytestmark = pytest.mark.quick
 
@@ -409,6 +409,17 @@ def test_a_missing_prompt_or_file_is_wrong_usage(blob):
     assert_fails(smolrun(blob), USAGE, "prompt")
     assert_fails(smolrun("--json"), USAGE, "FILE.smol")
     assert_fails(smolrun("bench", "--json"), USAGE, "FILE.smol")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["{blob} - --json-schema -", "{blob} - --grammar -", "{blob} --jsonl --json-schema -", "chat {blob} --grammar -",
+     "perplexity {blob} - --kl-from -", "calibrate {blob} x - y - -o {blob}.stats"],
+)  # fmt: skip
+def test_standard_input_is_read_only_once(blob, words):
+    """What came second would find it empty."""
+    result = smolrun(*words.format(blob=blob).split(), input=b"{}")
+    assert_refuses(result, USAGE, "standard input can be read only once")
 
 
 def test_too_many_stop_strings_are_wrong_usage(blob):
