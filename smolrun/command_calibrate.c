@@ -57,7 +57,7 @@ struct calibrate_run {
     struct output output;
     smol_error file_error; /* of the last read or write */
     struct live_line line;
-    double start, drawn; /* seconds */
+    double start; /* seconds */
 };
 
 /* --- texts -------------------------------------------------------------------------------- */
@@ -150,12 +150,9 @@ static int read_stats(void *user, uint64_t offset, void *data, size_t size, size
 static int show_progress(void *user, uint64_t done, uint64_t total)
 {
     struct calibrate_run *c = user;
-    double now = clock_seconds();
-    if (now - c->drawn < 0.1)
-        return 0;
-    c->drawn = now;
-    smol_live_line_draw(&c->line, "%" PRIu64 " of %" PRIu64 " tokens, %.0f s left", done, total,
-                        (now - c->start) * (double)(total - done) / (double)done);
+    if (smol_live_line_is_due(&c->line))
+        smol_live_line_draw(&c->line, "%" PRIu64 " of %" PRIu64 " tokens, %.0f s left", done, total,
+                            (c->line.drawn - c->start) * (double)(total - done) / (double)done);
     return 0;
 }
 

@@ -675,6 +675,8 @@ def test_bench_tells_a_terminal_which_phase_it_runs(blob):
     phases = ["first token", "depth", *["prefill"] * 6, *["decode", "decode together"] * 6]
     assert drawn == [f"step {i} of 20: {phase}" for i, phase in enumerate(phases, 1)]
     assert rest.startswith(f"{blob}: ")
+    cut, _ = wiped(on_terminal(arguments, errors=subprocess.STDOUT, columns=20))  # drawn in one row there too
+    assert cut == [text[:19].rstrip() for text in drawn]
     assert on_terminal([*arguments, "--json"], errors=subprocess.STDOUT).startswith("{")
 
 
