@@ -178,6 +178,8 @@ FILES = [  # words of a command, and the files that are offered for the last one
     ("smolconv verify", "", BLOBS), ("smolconv unpack", "", PACKED), ("smolconv about", "", BLOBS),
     ("smolconv patch a.smol", "", DELTAS), ("smolconv patch a.smol c.smoldelta", "", BLOBS),
     ("smolconv delta a.smol b.smol", "", DELTAS), ("smolconv pack -- a.smol", "", PACKED),
+    ("smolconv --calibration", "", EVERY), ("smolconv verify --source", "", EVERY), ("smolconv report full -o", "", EVERY), ("smolserve --unix", "", EVERY),
+    ("smolrun calibrate a.smol about -o", "", EVERY), ("smolrun calibrate a.smol -o x about", "", EVERY),
 ]  # fmt: skip
 
 
