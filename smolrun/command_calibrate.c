@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/clock.h"
 #include "cli/output.h"
-#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
 

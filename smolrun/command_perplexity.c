@@ -3,14 +3,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "cli/clock.h"
 #include "cli/json_out.h"
-#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
 #include "smolrun/saved_logits.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json_in.h"
 #include "cli/request/request.h"
 #include "cli/text.h"
+#include "common/json_reader.h"
 
 /* --- lists of ids ------------------------------------------------------------------------- */
 
