@@ -89,6 +89,18 @@ smol_status smol_prompt_argument(const char *argument, const smol_model *model, 
     return status;
 }
 
+smol_status smol_prompt_file(struct input file, const smol_model *model, uint32_t **ids, size_t *n,
+                             smol_error *error)
+{
+    const smol_tokenize_params params = {.parse_special = 1, .whole_text = 1};
+    struct text_in in;
+    smol_status status = smol_text_read_input(&file, &in, error);
+    if (!status)
+        status = smol_tokenize(model, in.text, in.size, &params, ids, n, error);
+    free(in.owned);
+    return status;
+}
+
 /* --- chats -------------------------------------------------------------------------------- */
 
 /* Returns the size of NAME in NAME=JSON, or 0 if the argument does not have this form. */
