@@ -90,7 +90,7 @@ class Hub:
         return [headers for path, headers in self.requests if path.endswith(f"/resolve/{COMMIT}/{name}")]
 
     def names(self):
-        return [path.split("/")[-1] for path, _ in self.requests if "/resolve/" in path]
+        return [path.split(f"/resolve/{COMMIT}/")[1] for path, _ in self.requests if "/resolve/" in path]
 
     def answer(self, handler):
         self.requests.append((handler.path, dict(handler.headers)))
@@ -109,10 +109,12 @@ class Hub:
     def list_page(self, handler, query):
         start = int(query.get("cursor", ["0"])[0])
         end = start + self.page_size
-        content = json.dumps(self.entries[start:end]).encode()
-        if end < len(self.entries):
+        deep = query.get("recursive") == ["true"]
+        entries = [e for e in self.entries if deep or "/" not in e["path"]]
+        content = json.dumps(entries[start:end]).encode()
+        if end < len(entries):
             path = urlsplit(handler.path).path
-            link = f'<{self.url()}{path}?recursive=false&cursor={end}&limit=1>; rel="next"'
+            link = f'<{self.url()}{path}?recursive=true&cursor={end}&limit=1>; rel="next"'
             handler.reply(content, Link=link)
         else:
             self.carry_out("tree", handler, content)
