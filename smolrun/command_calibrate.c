@@ -57,7 +57,7 @@ struct calibrate_run {
     struct output output;
     smol_error file_error; /* of the last read or write */
     struct live_line line;
-    double start, drawn; /* seconds */
+    double start; /* seconds */
 };
 
 /* --- texts -------------------------------------------------------------------------------- */
@@ -150,12 +150,9 @@ static int read_stats(void *user, uint64_t offset, void *data, size_t size, size
 static int show_progress(void *user, uint64_t done, uint64_t total)
 {
     struct calibrate_run *c = user;
-    double now = clock_seconds();
-    if (now - c->drawn < 0.1)
-        return 0;
-    c->drawn = now;
-    smol_live_line_draw(&c->line, "%" PRIu64 " of %" PRIu64 " tokens, %.0f s left", done, total,
-                        (now - c->start) * (double)(total - done) / (double)done);
+    if (smol_live_line_is_due(&c->line))
+        smol_live_line_draw(&c->line, "%" PRIu64 " of %" PRIu64 " tokens, %.0f s left", done, total,
+                            (c->line.drawn - c->start) * (double)(total - done) / (double)done);
     return 0;
 }
 
@@ -186,21 +183,16 @@ static smol_status write_file(struct calibrate_run *c, smol_error *error)
 
 static smol_status check(const struct settings *settings, smol_error *error)
 {
-    size_t n_standard = 0;
     if (!settings->text)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "calibrate: TEXT is missing: give files, or - for standard input");
     if (!settings->output)
         return smol_fail(error, SMOL_ERROR_USAGE, "calibrate: -o STATS is missing");
-    for (size_t i = 0; i < settings->texts.n; i++) {
-        const char *name = settings->texts.items[i];
-        n_standard += strcmp(name, "-") == 0;
-        if (smol_same_file(settings->output, name))
+    for (size_t i = 0; i < settings->texts.n; i++)
+        if (smol_same_file(settings->output, settings->texts.items[i]))
             return smol_fail(error, SMOL_ERROR_USAGE,
                              "%.300s: is a text itself: name another output", settings->output);
-    }
-    return n_standard < 2 ? SMOL_OK
-                          : smol_fail(error, SMOL_ERROR_USAGE, "calibrate: - is given twice");
+    return SMOL_OK;
 }
 
 static smol_status load(struct calibrate_run *c, smol_error *error)

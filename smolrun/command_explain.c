@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/json_out.h"
 #include "cli/print.h"
@@ -93,7 +94,7 @@ static void print_token(struct explanation *e, uint32_t id, int width)
 static void fit_rows(struct explanation *e)
 {
     const size_t usual = CHOICE_TOP - 1; /* one of the most likely tokens may be the token itself */
-    size_t columns = smol_terminal_columns(),
+    size_t columns = smol_terminal_columns(STDOUT_FILENO),
            rest = columns > LEFT_WIDTH ? columns - LEFT_WIDTH : 0;
     e->n_others = rest / (OTHER_LEAST + OTHER_REST);
     e->other_width = OTHER_WIDTH;

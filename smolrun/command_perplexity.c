@@ -2,7 +2,6 @@
  * differ from another model's. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/clock.h"
 #include "cli/json_out.h"
@@ -66,8 +65,8 @@ struct measurement {
     struct tally nll, reference_nll, kl;
     double largest_kl;
     size_t n_same_top;
-    struct live_line line; /* progress; `start` and `drawn` (the last time) in seconds */
-    double start, drawn;
+    struct live_line line; /* progress */
+    double start;          /* seconds */
 };
 
 /* --- scoring ------------------------------------------------------------------------------ */
@@ -125,16 +124,14 @@ static void name_time(double seconds, char *name, size_t size)
         snprintf(name, size, "%" PRIu64 " h %" PRIu64 " min", minutes / 60, minutes % 60);
 }
 
-/* Draws the progress after some tokens of window `number`, counted from 1, at most ten times a
- * second. */
+/* Draws the progress after some tokens of window `number`, counted from 1. */
 static void show_progress(struct measurement *m, size_t number)
 {
-    double now = clock_seconds(), rest = (double)(m->n_scored - m->nll.n);
-    if (now - m->drawn < 0.1)
-        return;
     char left[48];
-    m->drawn = now;
-    name_time((now - m->start) * rest / (double)m->nll.n, left, sizeof left);
+    double rest = (double)(m->n_scored - m->nll.n);
+    if (!smol_live_line_is_due(&m->line))
+        return;
+    name_time((m->line.drawn - m->start) * rest / (double)m->nll.n, left, sizeof left);
     smol_live_line_draw(&m->line, "window %zu of %zu: perplexity %.4g so far, %s left", number,
                         m->n_windows, smol_exp(m->nll.mean), left);
 }
@@ -292,10 +289,6 @@ static smol_status perplexity(struct measurement *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "perplexity: TEXTFILE is missing: give one, or - for standard "
                          "input");
-    if (settings->kl_from && strcmp(settings->kl_from, "-") == 0 &&
-        strcmp(settings->text, "-") == 0)
-        return smol_fail(error, SMOL_ERROR_USAGE,
-                         "perplexity: only one of TEXTFILE and --kl-from can be -");
     if (settings->output && smol_same_file(settings->output, settings->text))
         return smol_fail(error, SMOL_ERROR_USAGE, "%.300s: is the text itself: name another output",
                          settings->output);
