@@ -202,6 +202,31 @@ def test_a_client_that_never_reads_is_cut_off_and_stalls_nobody(blob):
         connection.close()
 
 
+def test_what_a_client_reads_late_comes_in_pieces(blob):
+    """None of which keeps the thread of all connections for long; together they are everything."""
+    body = {"seed": 1, "n": 16, "logprobs": True, "top_logprobs": 20, "max_tokens": 450, "response_format": LONG}
+    with serving(blob) as server:
+        status, whole = server.post(ROUTE, request(server, **body))
+        assert status == 200
+        n_tokens = whole["usage"]["completion_tokens"]
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection.request("POST", ROUTE, json.dumps(request(server, stream=True, **body)), {"Content-Type": "application/json"})
+        server.wait_for("smolserve_completion_tokens_total", 2 * n_tokens, 120)  # generated, and not sent
+        lines = connection.getresponse().read().splitlines()
+        connection.close()
+    contents, parts, ends = [""] * 16, [[] for _ in range(16)], [None] * 16
+    for choice in (json.loads(line[6:])["choices"][0] for line in lines if line.startswith(b"data: {")):
+        index, piece = choice["index"], choice["logprobs"]["content"]
+        assert len(piece) <= 17 and ends[index] is None
+        contents[index] += choice["delta"].get("content", "")
+        parts[index] += piece
+        ends[index] = choice["finish_reason"]
+    choices = whole["choices"]
+    assert contents == [choice["message"]["content"] for choice in choices]
+    assert parts == [choice["logprobs"]["content"] for choice in choices]
+    assert ends == [choice["finish_reason"] for choice in choices]
+
+
 @pytest.mark.slow
 def test_a_slow_request_is_cut_off(blob):
     """Even if something arrives all the time."""
