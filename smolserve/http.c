@@ -391,7 +391,7 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     if (!e->refusal.http && size > most)
         refuse_size(e);
     bool waits = e->refusal.http && header(e, "Expect");
-    return waits || size > DISCARDED_BODIES * most ? queue_refusal(e, &e->refusal) : MHD_YES;
+    return waits || size / DISCARDED_BODIES > most ? queue_refusal(e, &e->refusal) : MHD_YES;
 }
 
 static enum MHD_Result collect(struct exchange *e, const char *data, size_t *size)
@@ -405,7 +405,7 @@ static enum MHD_Result collect(struct exchange *e, const char *data, size_t *siz
             smol_buffer_add(&e->body, data, *size);
     }
     *size = 0;
-    return e->body.failed || e->n_body > DISCARDED_BODIES * most ? MHD_NO : MHD_YES;
+    return e->body.failed || e->n_body / DISCARDED_BODIES > most ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,

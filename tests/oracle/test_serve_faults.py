@@ -70,6 +70,12 @@ def test_large_bodies_are_refused(server):
         assert answer.startswith(b"HTTP/1.1 413") and b"65536 bytes" in answer
 
 
+def test_any_limit_of_bodies_is_one(blob):
+    for limit in (2**62 + 1, 2**64 - 1):
+        with serving(blob, "--max-body", limit) as server:
+            assert server.chat("Hi", max_tokens=1)
+
+
 def test_chunked_bodies_have_the_same_limit(server):
     def chunked(body, n):
         head = post_bytes(ROUTE, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
