@@ -373,6 +373,8 @@ def test_help_names_every_option_and_no_other():
         (["--unknown"], ["--unknown: unknown option"]),
         (["--unknown=3"], ["--unknown"]),
         (["-x"], ["-x: unknown option"]),
+        (["-n", "3", "-é"], ["smolrun: -é: unknown option"]),
+        (["-n", "3", "-ix"], ["-i: unknown option"]),
         (["--system", "x"], ["--system is for a chat"]),
         (["--template-arg", "x=1"], ["--template-arg is for a chat"]),
         (["--chat", "--template-arg", "x"], ['--template-arg "x": must be NAME=JSON']),
