@@ -10,6 +10,7 @@
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
+#include "common/memory.h"
 #include "smolrun/batch.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
@@ -207,15 +208,11 @@ static void close_part(struct explanation *e)
 static smol_status keep_choice(struct explanation *e, const struct choice *choice,
                                smol_error *error)
 {
-    if (e->n_choices == e->room) {
-        size_t room = e->room ? 2 * e->room : 64;
-        struct choice *choices = realloc(e->choices, room * sizeof *choices);
-        if (!choices)
-            return smol_fail_memory(error, "the tokens");
-        e->choices = choices;
-        e->room = room;
-    }
-    e->choices[e->n_choices++] = *choice;
+    struct choice *choices = smol_grow(e->choices, e->n_choices, &e->room, sizeof *choices);
+    if (!choices)
+        return smol_fail_memory(error, "the tokens");
+    e->choices = choices;
+    choices[e->n_choices++] = *choice;
     return SMOL_OK;
 }
 

@@ -3,16 +3,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "cli/clock.h"
 #include "cli/json_out.h"
-#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
-#include "cli/text.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
+#include "smolrun/prompt.h"
 #include "smolrun/saved_logits.h"
 
 static const struct option_rule rules[] = {
@@ -228,15 +228,8 @@ static void print_json(const struct measurement *m)
 
 static smol_status read_text(struct measurement *m, smol_error *error)
 {
-    struct text_in in;
-    struct input file = m->settings->text_file;
-    smol_status status = smol_text_read_input(&file, &in, error);
-    if (status)
-        return status;
-    status = smol_tokenize(m->loaded.model, in.text, in.size,
-                           &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, &m->ids,
-                           &m->n_ids, error);
-    free(in.owned);
+    smol_status status =
+        smol_prompt_file(m->settings->text_file, m->loaded.model, &m->ids, &m->n_ids, error);
     if (!status && m->n_ids < 2)
         status = smol_fail(error, SMOL_ERROR_USAGE,
                            "%.300s: %zu tokens, of which the first is not scored: give a "

@@ -6,9 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
-#include "cli/path.h"
 #include "cli/print.h"
+#include "common/clock.h"
+#include "common/file.h"
 
 static void print_warning(void *user, smol_log_level level, const char *message)
 {

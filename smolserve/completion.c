@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/digest.h"
+#include "common/hash.h"
 #include "smolserve/server.h"
 
 void smol_completion_begin(struct job *job, struct json_out *json, const char *object)

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
 #include "cli/standard.h"
+#include "common/clock.h"
 #include "smolserve/access.h"
 #include "smolserve/completion.h"
 #include "smolserve/job.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "cli/clock.h"
 #include "cli/standard.h"
+#include "common/clock.h"
 #include "smolserve/generator.h"
 #include "smolserve/server.h"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/standard.h"
+#include "common/file.h"
 #include "smolrun/chat/chat.h"
 #include "smolrun/chat/entry.h"
 #include "smolrun/chat/screen.h"
