@@ -24,8 +24,9 @@ void smol_describe_text(const struct subject *subject, bool with_tensors,
 /* Prints the whole description as one JSON object, see docs/inspect.md. `all` may be NULL. */
 void smol_describe_json(const struct subject *subject, const struct statistics *all, FILE *out);
 
-/* Returns "mean" for ENCODER_MEAN. */
+/* Return "mean" for ENCODER_MEAN, and "q, k, v" for BIAS_QKV. */
 const char *smol_pooling_name(enum encoder_pooling pooling);
+const char *smol_bias_name(enum bias_kind bias);
 
 /* Format amounts for people: "576 B", "139.2 MiB"; "134,515,008"; "[49152, 576]". They return
  * `text`. */

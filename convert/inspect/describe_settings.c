@@ -29,9 +29,7 @@ static void print_model(const struct blob *blob, FILE *out)
     fprintf(out, "%-18s %g\n%-18s %g\n", "rope_theta", m->rope_theta, "rms_norm_eps",
             (double)m->rms_norm_eps);
     fprintf(out, "%-18s %s\n", "tied_embeddings", m->tied_embeddings ? "yes" : "no");
-    static const char *const biases[] = {
-        [BIAS_NONE] = "no", [BIAS_QKVO] = "yes", [BIAS_QKV] = "q, k, v"};
-    fprintf(out, "%-18s attention %s, mlp %s\n", "biases", biases[m->attention_bias],
+    fprintf(out, "%-18s attention %s, mlp %s\n", "biases", smol_bias_name(m->attention_bias),
             m->mlp_bias ? "yes" : "no");
 }
 
@@ -248,6 +246,13 @@ const char *smol_pooling_name(enum encoder_pooling pooling)
 {
     static const char *const names[] = {"mean", "first token", "largest", "last token"};
     return names[pooling];
+}
+
+const char *smol_bias_name(enum bias_kind bias)
+{
+    static const char *const names[] = {
+        [BIAS_NONE] = "no", [BIAS_QKVO] = "yes", [BIAS_QKV] = "q, k, v"};
+    return names[bias];
 }
 
 /* Prints how a model makes embeddings, or scores. */
