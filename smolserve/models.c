@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "cli/clock.h"
+#include "common/clock.h"
 #include "smolserve/server.h"
 
 void smol_models_init(struct models *models, struct server *server)
