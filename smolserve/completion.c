@@ -82,7 +82,7 @@ bool smol_completion_events(struct job *job, FILE *out)
         smol_calls_free(&reply->news);
         free(text.text);
         free(logprobs.text);
-        failed |= reply->sent.failed;
+        failed |= reply->sent.failed || logprobs.failed;
     }
     return !failed;
 }
