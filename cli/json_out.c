@@ -112,28 +112,38 @@ void smol_json_member_whole(struct json_out *json, const char *key, uint64_t val
     smol_json_whole(json, value);
 }
 
-void smol_json_real(struct json_out *json, double value)
+const char *smol_real_digits(double value, char digits[NUMBER_DIGITS])
 {
-    char digits[32] = "null";
-    for (int precision = 6; isfinite(value) && precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
+    for (int precision = 6; precision <= 17; precision++) {
+        snprintf(digits, NUMBER_DIGITS, "%.*g", precision, value);
         if (strtod(digits, NULL) == value)
             break;
     }
+    return digits;
+}
+
+const char *smol_float_digits(float value, char digits[NUMBER_DIGITS])
+{
+    for (int precision = 6; precision <= 9; precision++) {
+        snprintf(digits, NUMBER_DIGITS, "%.*g", precision, (double)value);
+        if (strtof(digits, NULL) == value)
+            break;
+    }
+    return digits;
+}
+
+void smol_json_real(struct json_out *json, double value)
+{
+    char digits[NUMBER_DIGITS];
     separate(json);
-    fputs(digits, json->file);
+    fputs(isfinite(value) ? smol_real_digits(value, digits) : "null", json->file);
 }
 
 void smol_json_float(struct json_out *json, float value)
 {
-    char digits[32] = "null";
-    for (int precision = 6; isfinite(value) && precision <= 9; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
-        if (strtof(digits, NULL) == value)
-            break;
-    }
+    char digits[NUMBER_DIGITS];
     separate(json);
-    fputs(digits, json->file);
+    fputs(isfinite(value) ? smol_float_digits(value, digits) : "null", json->file);
 }
 
 void smol_json_base64(struct json_out *json, const void *data, size_t size)

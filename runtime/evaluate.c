@@ -130,7 +130,7 @@ static smol_status evaluate(struct evaluation call, smol_error *error);
  * If that fails, they stay lost. */
 static smol_status find_lost(smol_context *c, smol_error *error)
 {
-    size_t from = c->lost_from, length = c->length, n_ids = c->n_ids;
+    size_t from = c->lost_from, length = c->length, n_ids = c->n_ids, n_reused = c->n_reused;
     c->lost_from = SIZE_MAX;
     if (from >= length)
         return SMOL_OK;
@@ -142,6 +142,7 @@ static smol_status find_lost(smol_context *c, smol_error *error)
         c->lost_from = from < c->lost_from ? from : c->lost_from;
     c->length = length;
     c->n_ids = n_ids;
+    c->n_reused = n_reused; /* what a prompt found is counted */
     return status;
 }
 

@@ -41,8 +41,8 @@ static smol_status read_more(struct lines *lines, smol_error *error)
  * long. */
 static bool take(struct lines *lines, size_t end, struct line *line)
 {
-    bool whole = !lines->skipping;
-    *line = (struct line){LINE_TEXT, lines->buffer + lines->at, end - lines->at};
+    bool whole = !lines->skipping, with_return = end > lines->at && lines->buffer[end - 1] == '\r';
+    *line = (struct line){LINE_TEXT, lines->buffer + lines->at, end - lines->at - with_return};
     lines->at = lines->looked = end < lines->size ? end + 1 : end;
     lines->skipping = false;
     return whole;

@@ -12,9 +12,9 @@
 
 #include "cli/input.h"
 #include "cli/output.h"
-#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/text.h"
+#include "common/file.h"
 #include "smolrun/prompt.h"
 
 /* The first bytes of every session (format/SESSION.md, 2). */

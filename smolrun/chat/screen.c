@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/terminal.h"
 #include "cli/text.h"
@@ -109,7 +110,7 @@ static size_t width_of(uint32_t character)
 
 void smol_screen_print(const char *text, size_t size)
 {
-    line.columns = smol_terminal_columns();
+    line.columns = smol_terminal_columns(STDOUT_FILENO);
     if (!smol_chat_is_interactive() || line.columns == SIZE_MAX) {
         smol_terminal_print(text, size);
         return;

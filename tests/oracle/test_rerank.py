@@ -206,6 +206,69 @@ def make_qwen(folder, seed, kind, **settings):
     return model, Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
+def write_cross_encoder(folder, function, *, answers=None, **settings):
+    """The files of CrossEncoder, as its versions since 5.4 write them. answers: the tokens of yes and no."""
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}]
+    task = {"transformer_task": "sequence-classification", "module_output_name": "scores"}
+    if answers:
+        module = "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"
+        modules.append({"idx": 1, "name": "1", "path": "1_LogitScore", "type": module})
+        (folder / "1_LogitScore").mkdir(exist_ok=True)
+        ids = {"true_token_id": answers[0], "false_token_id": answers[1]}
+        (folder / "1_LogitScore/config.json").write_text(json.dumps(ids))
+        task = {"transformer_task": "text-generation", "processing_kwargs": {"chat_template": {"add_generation_prompt": True}}}
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "sentence_bert_config.json").write_text(json.dumps(task))
+    own = {"model_type": "CrossEncoder", "activation_fn": f"torch.nn.modules.{function}"} | {"prompts": {}, "default_prompt_name": None}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(own | settings))
+
+
+@pytest.mark.parametrize("function", ["linear.Identity", "activation.Sigmoid"])
+def test_the_activation_of_cross_encoders_own_file_wins(function, training, tmp_path):
+    other = {"linear.Identity": "activation.Sigmoid", "activation.Sigmoid": "linear.Identity"}[function]
+    model, tokenizer = make_bert(tmp_path / "c", training, 3, other)
+    write_cross_encoder(tmp_path / "c", function)
+    query, *texts = lines(4, 3)
+    expected = np.array([bert_score(model, tokenizer, query, text) for text in texts])
+    if function != "linear.Identity":
+        expected = 1 / (1 + np.exp(-expected))
+    blob = convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+    assert np.abs(rank(blob, query, texts) - expected).max() <= 2e-5 * max(1, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("prompts", [{}, {"prompts": {"query": TASK}, "default_prompt_name": "query"}])
+def test_answers_of_cross_encoders_files_are_read(prompts, tmp_path):
+    """Qwen3-Reranker as sentence-transformers reads it: the plain difference of two logits."""
+    model, tokenizer = make_qwen(tmp_path / "c", 2, Qwen3ForCausalLM)
+    ids = [tokenizer.token_to_id(word) for word in ("yes", "no")]
+    write_cross_encoder(tmp_path / "c", "linear.Identity", answers=ids, **prompts)
+    query, *texts = lines(4, 2)
+    with torch.inference_mode():
+        logits = [model(torch.tensor([qwen_ids(tokenizer, query, text, 900)])).logits[0, -1] for text in texts]
+    expected = np.array([float(row[ids[0]] - row[ids[1]]) for row in logits])
+    blob = tmp_path / "a.smol"
+    assert programs.smolconv("--reranker", "--dtype", "f32", tmp_path / "c", blob).returncode == 0
+    assert np.abs(rank(blob, query, texts) - expected).max() <= 2e-5 * max(1, np.abs(expected).max())
+    assert "1_LogitScore/config.json" in programs.smolconv("inspect", blob).stdout
+    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+
+
+@pytest.mark.parametrize("change, words, message", [
+    ({}, [], "LogitScore: only Qwen3-Reranker is supported, with --reranker"),
+    ({"answers": [7, None]}, ["--reranker"], "true_token_id and false_token_id must be those of yes and no"),
+    ({"prompts": {"query": "find: "}, "default_prompt_name": "query"}, ["--reranker"], "default_prompt_name is \"query\""),
+    ({"model_type": "SparseEncoder"}, ["--reranker"], "model_type is \"SparseEncoder\""),
+    ({"activation_fn": "my.nn.Identity"}, ["--reranker"], "activation_fn is \"my.nn.Identity\""),
+    ({"activation_fn": 1}, ["--reranker"], "activation_fn must be a string"),
+])  # fmt: skip
+def test_other_files_of_cross_encoders_are_refused(change, words, message, tmp_path):
+    _, tokenizer = make_qwen(tmp_path / "c", 2, Qwen3ForCausalLM)
+    ids = [tokenizer.token_to_id(word) for word in ("yes", "no")]
+    write_cross_encoder(tmp_path / "c", "linear.Identity", **{"answers": ids} | change)
+    result = programs.smolconv(*words, tmp_path / "c", tmp_path / "a.smol")
+    programs.assert_refuses(result, DAMAGED if change == {"activation_fn": 1} else UNSUPPORTED, message)
+
+
 def qwen_ids(tokenizer, query, text, most):
     """As Qwen3-Reranker's page does."""
     after = tokenizer.encode(AFTER).ids
