@@ -35,7 +35,7 @@ static void write_character(FILE *file, uint32_t code_point)
         fprintf(file, "\\%c", (int)code_point);
     else if (code_point == '\n')
         fputs("\\n", file);
-    else if (code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0))
+    else if (utf8_is_control(code_point))
         fprintf(file, "\\u%04" PRIx32, code_point);
     else
         fwrite(bytes, 1, smol_utf8_encode(code_point, bytes), file);
@@ -92,7 +92,7 @@ void smol_json_member_value(struct json_out *json, const char *key, const char *
     for (size_t i = 0, length; i < size; i += length) {
         uint32_t code_point;
         length = smol_utf8_decode((const uint8_t *)value + i, size - i, &code_point);
-        if (code_point >= 0x7f && code_point < 0xa0)
+        if (code_point >= 0x20 && utf8_is_control(code_point)) /* others may be white space */
             fprintf(json->file, "\\u%04" PRIx32, code_point);
         else
             fwrite(value + i, 1, length, json->file);
@@ -112,28 +112,38 @@ void smol_json_member_whole(struct json_out *json, const char *key, uint64_t val
     smol_json_whole(json, value);
 }
 
-void smol_json_real(struct json_out *json, double value)
+const char *smol_real_digits(double value, char digits[NUMBER_DIGITS])
 {
-    char digits[32] = "null";
-    for (int precision = 6; isfinite(value) && precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
+    for (int precision = 6; precision <= 17; precision++) {
+        snprintf(digits, NUMBER_DIGITS, "%.*g", precision, value);
         if (strtod(digits, NULL) == value)
             break;
     }
+    return digits;
+}
+
+const char *smol_float_digits(float value, char digits[NUMBER_DIGITS])
+{
+    for (int precision = 6; precision <= 9; precision++) {
+        snprintf(digits, NUMBER_DIGITS, "%.*g", precision, (double)value);
+        if (strtof(digits, NULL) == value)
+            break;
+    }
+    return digits;
+}
+
+void smol_json_real(struct json_out *json, double value)
+{
+    char digits[NUMBER_DIGITS];
     separate(json);
-    fputs(digits, json->file);
+    fputs(isfinite(value) ? smol_real_digits(value, digits) : "null", json->file);
 }
 
 void smol_json_float(struct json_out *json, float value)
 {
-    char digits[32] = "null";
-    for (int precision = 6; isfinite(value) && precision <= 9; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
-        if (strtof(digits, NULL) == value)
-            break;
-    }
+    char digits[NUMBER_DIGITS];
     separate(json);
-    fputs(digits, json->file);
+    fputs(isfinite(value) ? smol_float_digits(value, digits) : "null", json->file);
 }
 
 void smol_json_base64(struct json_out *json, const void *data, size_t size)

@@ -19,12 +19,18 @@ void smol_json_close(struct json_out *json, char bracket);
 
 void smol_json_key(struct json_out *json, const char *key);
 
+/* Write a number with as many digits, at least six, as it takes to read back the same double or
+ * float. Return `digits`. */
+enum { NUMBER_DIGITS = 32 };
+const char *smol_real_digits(double value, char digits[NUMBER_DIGITS]);
+const char *smol_float_digits(float value, char digits[NUMBER_DIGITS]);
+
 /* Writes a string of any bytes: ill-formed UTF-8 becomes U+FFFD. Control characters, including DEL
  * and C1, are escaped, so that the output cannot control a terminal. */
 void smol_json_text(struct json_out *json, const char *text, size_t size);
 
-/* Write a member whose value is terminated text, a whole number, or a real number with as many
- * digits as it takes to read back the same double (null if it is not finite). */
+/* Write a member whose value is terminated text, a whole number, or a real number (null if it is
+ * not finite). */
 void smol_json_member_text(struct json_out *json, const char *key, const char *text);
 void smol_json_member_whole(struct json_out *json, const char *key, uint64_t value);
 void smol_json_member_real(struct json_out *json, const char *key, double value);
@@ -35,7 +41,7 @@ void smol_json_member_value(struct json_out *json, const char *key, const char *
 /* Write an element of an array, or the value after a key. */
 void smol_json_whole(struct json_out *json, uint64_t value);
 void smol_json_real(struct json_out *json, double value);
-void smol_json_float(struct json_out *json, float value); /* fewer digits: those of the float */
+void smol_json_float(struct json_out *json, float value);
 
 /* Writes data[0..size) as a string in base64. */
 void smol_json_base64(struct json_out *json, const void *data, size_t size);

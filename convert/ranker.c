@@ -204,12 +204,11 @@ static smol_status read_encoder(struct source *source, smol_error *error)
 /* --- decoders that answer yes or no ---------------------------------------------------------- */
 
 /* The text that Qwen3-Reranker's authors publish for it. */
+#define QWEN3_TASK "Given a web search query, retrieve relevant passages that answer the query"
 static const char *const qwen3_texts[3] = {
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
     "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
-    "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that "
-    "answer "
-    "the query\n<Query>: ",
+    "<|im_start|>user\n<Instruct>: " QWEN3_TASK "\n<Query>: ",
     "\n<Document>: ",
     "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
 };
@@ -226,6 +225,19 @@ static smol_status token_id(const struct source *source, const char *text, uint3
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                      "%s: no token \"%s\": a reranker of this family answers yes or no",
                      source->tokenizer_json.path, text);
+}
+
+/* Checks that the tokens which modules.json names, if any, are these. */
+static smol_status check_answers(const struct source *source, const uint32_t ids[2],
+                                 smol_error *error)
+{
+    const struct encoder_config *encoder = &source->encoder;
+    if (!encoder->has_answers || memcmp(encoder->answers, ids, sizeof encoder->answers) == 0)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "%s/%s: true_token_id and false_token_id must be those of yes and no, %u and "
+                     "%u: only Qwen3-Reranker is supported",
+                     source->folder, encoder->files[ANSWERS_JSON].name, ids[0], ids[1]);
 }
 
 /* Makes a layer of one output of two rows of the output matrix: the score of `yes` above that of
@@ -283,7 +295,23 @@ static smol_status read_decoder(struct source *source, smol_error *error)
     status = token_id(source, "yes", &ids[0], error);
     if (!status)
         status = token_id(source, "no", &ids[1], error);
+    if (!status)
+        status = check_answers(source, ids, error);
     return status ? status : subtract_rows(source, ids, error);
+}
+
+/* Refuses a prompt that belongs before each query, unless it is in the text of the model anyway. */
+static smol_status check_prompt(const struct source *source, smol_error *error)
+{
+    const struct embedder_parts *parts = &source->encoder.parts;
+    const char *name = parts->default_prompt;
+    const char *text = name ? json_string_value(json_object_get(parts->prompts, name)) : NULL;
+    if (!text || !*text || (parts->pair == PAIR_TEXTS && strcmp(text, QWEN3_TASK) == 0))
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "%s/%s: default_prompt_name is \"%.48s\": a prompt of a reranker is not "
+                     "supported",
+                     source->folder, source->encoder.files[PROMPTS_JSON].name, name);
 }
 
 smol_status smol_ranker_read(struct source *source, smol_error *error)
@@ -297,6 +325,8 @@ smol_status smol_ranker_read(struct source *source, smol_error *error)
     parts->score = source->config.score;
     smol_status status =
         source->config.encodes ? read_encoder(source, error) : read_decoder(source, error);
+    if (!status)
+        status = check_prompt(source, error);
     if (!status && parts->dense[parts->n_dense - 1].outputs != 1)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: a model of %u labels: one is supported, the score", source->folder,

@@ -246,6 +246,20 @@ static smol_status drop_output(struct source *source, smol_error *error)
     return SMOL_OK;
 }
 
+/* Checks that the modules suit the model's purpose. */
+static smol_status check_modules(const struct source *source, smol_error *error)
+{
+    const struct encoder_config *encoder = &source->encoder;
+    const char *remedy = NULL;
+    if (encoder->has_answers && !source->config.score)
+        remedy = "LogitScore: only Qwen3-Reranker is supported, with --reranker";
+    else if (encoder->has_modules && !encoder->has_pooling && !source->config.score)
+        remedy = "a model without a Pooling module has no embedding of a text";
+    return remedy ? smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%s/modules.json: %s", source->folder,
+                              remedy)
+                  : SMOL_OK;
+}
+
 /* Reads how a model makes embeddings, if that is its purpose. A decoder is one if it has the files
  * of sentence-transformers. */
 static smol_status check_encoder(struct source *source, enum blob_dtype dtype, bool reranker,
@@ -265,6 +279,10 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
     smol_status status = ahead ? check_ahead(source, dtype, error) : SMOL_OK;
     if (!status)
         status = smol_encoder_read(source->folder, &config->model, &source->encoder, error);
+    if (config->score && source->encoder.score)
+        config->score = source->encoder.score;
+    if (!status)
+        status = check_modules(source, error);
     source->embeds = ahead || source->encoder.has_modules || config->score;
     if (!status && !source->embeds) {
         smol_embedder_close(&source->encoder.parts);

@@ -5,7 +5,8 @@
 #include "convert/checkpoint/config_model.h"
 
 /* Reads a scale; null is refused, as by the reference. */
-static smol_status read_scale(const struct json_settings *config, const char *key, float *scale)
+static smol_status read_multiplier(const struct json_settings *config, const char *key,
+                                   float *scale)
 {
     double value = 1;
     smol_status status = smol_setting_fraction(config, key, FLT_MIN, FLT_MAX, &value);
@@ -14,8 +15,8 @@ static smol_status read_scale(const struct json_settings *config, const char *ke
 }
 
 /* Reads a list of n scales. Without it all are 1. */
-static smol_status read_scales(const struct json_settings *config, const char *key, size_t n,
-                               float *const *scales)
+static smol_status read_multipliers(const struct json_settings *config, const char *key, size_t n,
+                                    float *const *scales)
 {
     char expected[64];
     json_t *list = smol_setting(config, key);
@@ -68,10 +69,10 @@ smol_status smol_config_read_hybrid(const struct json_settings *config, struct c
     if (!status)
         status = smol_setting_flag(config, "projectors_bias", &h->output_bias);
     for (size_t i = 0; i < sizeof scales / sizeof scales[0] && !status; i++)
-        status = read_scale(config, scales[i].key, scales[i].scale);
+        status = read_multiplier(config, scales[i].key, scales[i].scale);
     if (!status)
-        status = read_scales(config, "ssm_multipliers", 5, parts);
-    return status ? status : read_scales(config, "mlp_multipliers", 2, mlp);
+        status = read_multipliers(config, "ssm_multipliers", 5, parts);
+    return status ? status : read_multipliers(config, "mlp_multipliers", 2, mlp);
 }
 
 /* A key's scale is as good as the query's, and a logit's is the inverse of a divisor. */
@@ -80,9 +81,9 @@ smol_status smol_config_scale_hybrid(const struct json_settings *config, struct 
     float key, logit;
     if (!result->family->attends_beside)
         return SMOL_OK;
-    smol_status status = read_scale(config, "key_multiplier", &key);
+    smol_status status = read_multiplier(config, "key_multiplier", &key);
     if (!status)
-        status = read_scale(config, "lm_head_multiplier", &logit);
+        status = read_multiplier(config, "lm_head_multiplier", &logit);
     if (status)
         return status;
     result->model.attention_scale *= key;

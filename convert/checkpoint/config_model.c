@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "convert/checkpoint/embedder.h"
 #include "convert/checkpoint/nested.h"
 #include "format/model.h"
 
@@ -170,7 +171,9 @@ static smol_status check_supported(const struct json_settings *config, const str
     if (!status)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
     if (!status)
-        status = smol_setting_demand(config, "is_causal", 1, "only causal attention is supported");
+        status = smol_setting_demand(config, "is_causal", !family->encodes,
+                                     family->encodes ? "an encoder's tokens see the whole text"
+                                                     : "only causal attention is supported");
     for (size_t i = 0; i < FAMILY_MAX_DEMANDS && family->demands[i].key && !status; i++)
         status = smol_setting_demand(config, family->demands[i].key, family->demands[i].value,
                                      family->demands[i].remedy);
@@ -583,24 +586,13 @@ static smol_status read_outer_flags(const struct json_settings *outer,
  * otherwise. The key has moved. */
 static smol_status read_score(const struct json_settings *config, enum embedder_score *score)
 {
-    const char *function = "torch.nn.modules.activation.Sigmoid";
     struct json_settings inside = *config;
     inside.object = smol_setting(config, "sentence_transformers");
     inside.within = "sentence_transformers.";
+    *score = SCORE_LOGISTIC;
     smol_status status =
-        smol_setting_string(config, "sbert_ce_default_activation_function", &function);
-    if (!status && inside.object)
-        status = smol_setting_string(&inside, "activation_fn", &function);
-    if (status)
-        return status;
-    const char *dot = strrchr(function, '.');
-    *score = dot && strcmp(dot, ".Sigmoid") == 0    ? SCORE_LOGISTIC
-             : dot && strcmp(dot, ".Identity") == 0 ? SCORE_PLAIN
-                                                    : SCORE_NONE;
-    return *score ? SMOL_OK
-                  : smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                              "%s: the activation %.80s: Sigmoid and Identity are supported",
-                              config->path, function);
+        smol_embedder_activation(config, "sbert_ce_default_activation_function", score);
+    return status ? status : smol_embedder_activation(&inside, "activation_fn", score);
 }
 
 /* Reads what is between an encoder's last layer and its score. */

@@ -110,6 +110,28 @@ static uint32_t put_strings(const struct embedder_parts *parts, uint8_t *out)
     return size;
 }
 
+/* --- scores ------------------------------------------------------------------------------- */
+
+smol_status smol_embedder_activation(const struct json_settings *settings, const char *key,
+                                     enum embedder_score *score)
+{
+    const char *name = NULL;
+    const json_t *value = smol_setting(settings, key);
+    smol_status status = value ? smol_setting_string(settings, key, &name) : SMOL_OK;
+    if (status || !name)
+        return status;
+    bool is_torch = strncmp(name, "torch.", strlen("torch.")) == 0; /* others are not loaded */
+    const char *class = strrchr(name, '.');
+    if (is_torch && strcmp(class, ".Sigmoid") == 0)
+        *score = SCORE_LOGISTIC;
+    else if (is_torch && strcmp(class, ".Identity") == 0)
+        *score = SCORE_PLAIN;
+    else
+        return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, value,
+                                 "PyTorch's Sigmoid and Identity are supported");
+    return SMOL_OK;
+}
+
 /* --- dense layers ------------------------------------------------------------------------- */
 
 /* Copies a tensor's elements, which must be finite. */

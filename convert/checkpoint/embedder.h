@@ -35,6 +35,11 @@ struct embedder_parts {
 smol_status smol_embedder_prompts(const struct json_settings *settings,
                                   struct embedder_parts *parts);
 
+/* Reads the class of PyTorch that makes a score of a number: Sigmoid or Identity. *score stays
+ * unchanged if the key is absent or null. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED. */
+smol_status smol_embedder_activation(const struct json_settings *settings, const char *key,
+                                     enum embedder_score *score);
+
 /* Adds a dense layer of `weight` (rank 2) and `bias` (or NULL), after checking their shapes: the
  * inputs must be those given. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED,
  * SMOL_ERROR_MEMORY. */

@@ -20,11 +20,18 @@ static bool is_module(const json_t *module, const char *name)
 }
 
 /* The kinds of modules, in the order in which they may appear. */
-enum module_kind { MODULE_TRANSFORMER, MODULE_POOLING, MODULE_DENSE, MODULE_NORMALIZE, N_MODULES };
+enum module_kind {
+    MODULE_TRANSFORMER,
+    MODULE_POOLING,
+    MODULE_DENSE,
+    MODULE_NORMALIZE,
+    MODULE_LOGIT_SCORE,
+    N_MODULES
+};
 
-/* The modules of a model. */
+/* The modules of a model: the paths of their folders. */
 struct modules {
-    const char *pooling; /* the path of its folder, or NULL */
+    const char *pooling, *logit_score; /* or NULL */
     const char *dense[EMBEDDER_MAX_DENSE];
     size_t n_dense;
 };
@@ -39,26 +46,29 @@ static smol_status take_module(const json_t *module, enum module_kind kind,
                          "%s: the Transformer's path is \"%.80s\": only a model beside this file, "
                          "whose path is \"\", is supported",
                          path, folder);
+    if (!folder && kind != MODULE_TRANSFORMER && kind != MODULE_NORMALIZE)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: a module without a path", path);
     if (kind == MODULE_POOLING)
         modules->pooling = folder;
     if (kind == MODULE_NORMALIZE)
         config->encoder.normalizes = 1;
+    if (kind == MODULE_LOGIT_SCORE)
+        modules->logit_score = folder;
     if (kind != MODULE_DENSE)
         return SMOL_OK;
-    if (!folder || modules->n_dense == EMBEDDER_MAX_DENSE)
+    if (modules->n_dense == EMBEDDER_MAX_DENSE)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: at most %d Dense modules, each with a path, are supported", path,
-                         EMBEDDER_MAX_DENSE);
+                         "%s: at most %d Dense modules are supported", path, EMBEDDER_MAX_DENSE);
     modules->dense[modules->n_dense++] = folder;
     return SMOL_OK;
 }
 
-/* Takes the modules in order: Transformer, Pooling, Dense modules, Normalize, of which all but the
- * first may be absent. */
+/* Takes the modules in order, of which all but the first may be absent. */
 static smol_status take_modules(const json_t *list, const char *path, struct encoder_config *config,
                                 struct modules *modules, smol_error *error)
 {
-    static const char *const names[] = {"Transformer", "Pooling", "Dense", "Normalize"};
+    static const char *const names[] = {"Transformer", "Pooling", "Dense", "Normalize",
+                                        "LogitScore"};
     size_t next = 0;
     smol_status status = SMOL_OK;
     for (size_t i = 0; i < json_array_size(list) && !status; i++) {
@@ -68,8 +78,8 @@ static smol_status take_modules(const json_t *list, const char *path, struct enc
             next++;
         if (next == N_MODULES || (i == 0) != (next == 0))
             return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                             "%s: module %.80s (entry %zu): Transformer, Pooling, Dense and "
-                             "Normalize are supported, in this order",
+                             "%s: module %.80s (entry %zu): Transformer, Pooling, Dense, Normalize "
+                             "and LogitScore are supported, in this order",
                              path, type ? type : "without a type", i);
         status = take_module(module, (enum module_kind)next, config, modules, path, error);
         next += next != MODULE_DENSE;
@@ -222,6 +232,23 @@ static smol_status read_pooling(const char *folder, const char *path, struct enc
     return status;
 }
 
+/* Reads the tokens whose scores a decoder is asked for. */
+static smol_status read_answers(const char *folder, const char *path, struct encoder_config *config,
+                                smol_error *error)
+{
+    static const char *const keys[] = {"true_token_id", "false_token_id"};
+    struct json_settings answers = {0};
+    config->has_answers = true;
+    config->answers[0] = config->answers[1] = NO_TOKEN;
+    smol_status status = name_file(folder, path, "config.json", config, ANSWERS_JSON, error);
+    if (!status)
+        status = open_file(folder, true, config, ANSWERS_JSON, &answers, error);
+    for (size_t i = 0; i < 2 && !status; i++)
+        status = smol_setting_integer(&answers, keys[i], 0, NO_TOKEN - 1, &config->answers[i]);
+    smol_settings_close(&answers);
+    return status;
+}
+
 static smol_status read_dense(const char *folder, const char *path, uint32_t hidden,
                               struct encoder_config *config, smol_error *error)
 {
@@ -258,8 +285,11 @@ static smol_status read_modules(const char *folder, uint32_t hidden, struct enco
     config->has_modules = list != NULL;
     if (!status && list)
         status = take_modules(list, path, config, &modules, error);
+    config->has_pooling = modules.pooling != NULL;
     if (!status && modules.pooling)
         status = read_pooling(folder, modules.pooling, config, error);
+    if (!status && modules.logit_score)
+        status = read_answers(folder, modules.logit_score, config, error);
     for (size_t i = 0; i < modules.n_dense && !status; i++)
         status = read_dense(folder, modules.dense[i], hidden, config, error);
     json_decref(list);
@@ -289,9 +319,18 @@ static smol_status open_sentence(const char *folder, struct encoder_config *conf
     return status;
 }
 
+/* Returns whether the value only asks for the beginning of an answer, which the text of a decoder
+ * that answers has anyway. */
+static bool begins_answer(const json_t *value)
+{
+    const json_t *chat = json_object_get(value, "chat_template");
+    return json_object_size(value) == 1 && json_object_size(chat) == 1 &&
+           json_is_true(json_object_get(chat, "add_generation_prompt"));
+}
+
 /* Refuses whatever else the settings change: arguments of transformers, and lengths of their own
  * for kinds of texts. `trust_remote_code` is not read from a file. */
-static smol_status check_sentence(const struct json_settings *sentence)
+static smol_status check_sentence(const struct json_settings *sentence, bool answers)
 {
     static const char *const keys[] = {
         "model_kwargs",  "model_args",      "processor_kwargs",  "tokenizer_args",
@@ -301,7 +340,8 @@ static smol_status check_sentence(const struct json_settings *sentence)
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const json_t *value = smol_setting(sentence, keys[i]);
         size_t n_ignored = json_object_get(value, "trust_remote_code") != NULL;
-        if (value && !(json_is_object(value) && json_object_size(value) == n_ignored))
+        if (value && !(json_is_object(value) && json_object_size(value) == n_ignored) &&
+            !(answers && begins_answer(value)))
             return smol_setting_fail(sentence, SMOL_ERROR_UNSUPPORTED, keys[i], value,
                                      "it changes the model, which is not supported: put what it "
                                      "states into config.json or tokenizer_config.json");
@@ -321,9 +361,21 @@ static smol_status read_sentence(const char *folder, struct encoder_config *conf
         status = smol_setting_integer(&sentence, "max_seq_length", 1, UINT32_MAX,
                                       &config->encoder.max_length);
     if (!status)
-        status = check_sentence(&sentence);
+        status = check_sentence(&sentence, config->has_answers);
     smol_settings_close(&sentence);
     return status;
+}
+
+/* Refuses a model of other vectors: sparse ones, or one for each token. */
+static smol_status check_type(const struct json_settings *settings)
+{
+    const char *type = "SentenceTransformer";
+    smol_status status = smol_setting_string(settings, "model_type", &type);
+    if (status || strcmp(type, "SentenceTransformer") == 0 || strcmp(type, "CrossEncoder") == 0)
+        return status;
+    return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, "model_type",
+                             smol_setting(settings, "model_type"),
+                             "SentenceTransformer and CrossEncoder are supported");
 }
 
 static smol_status read_prompts(const char *folder, struct encoder_config *config,
@@ -332,7 +384,11 @@ static smol_status read_prompts(const char *folder, struct encoder_config *confi
     struct json_settings settings = {0};
     smol_status status = open_file(folder, false, config, PROMPTS_JSON, &settings, error);
     if (!status)
+        status = check_type(&settings);
+    if (!status)
         status = smol_embedder_prompts(&settings, &config->parts);
+    if (!status)
+        status = smol_embedder_activation(&settings, "activation_fn", &config->score);
     smol_settings_close(&settings);
     return status;
 }

@@ -77,6 +77,8 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     uint64_t dim = split->model->head_dim;
     struct safetensors_tensor *part = &split->tensors[split->n_tensors++];
     *part = *fused;
+    if (key.role == ROLE_ATTN_V || key.role == ROLE_ATTN_V_BIAS) /* its heads stay in order */
+        part->heads = (struct head_order){0};
     part->name = smol_checkpoint_name(split->family, key, add_name(split));
     if (!parts->of_experts) { /* adapters have the names of single experts */
         part->whole = smol_checkpoint_format(parts->name, key, add_name(split));

@@ -8,7 +8,7 @@
 #include "convert/checkpoint/checkpoint.h"
 
 /* A tensor's name, with %u for the layer, and its role. If it is fused, the role is that of its
- * first part, and the family has an entry of .fused that begins with it. */
+ * first part, and the family's .fused, or the table `joined`, has an entry that begins with it. */
 struct gguf_name {
     const char *name;
     enum tensor_role role;
@@ -30,6 +30,8 @@ static const struct gguf_name common[] = {
     {BLOCK("attn_q.bias"), ROLE_ATTN_Q_BIAS, false},
     {BLOCK("attn_k.bias"), ROLE_ATTN_K_BIAS, false},
     {BLOCK("attn_v.bias"), ROLE_ATTN_V_BIAS, false},
+    {BLOCK("attn_qkv.weight"), ROLE_ATTN_Q, true},
+    {BLOCK("attn_qkv.bias"), ROLE_ATTN_Q_BIAS, true},
     {BLOCK("attn_output.bias"), ROLE_ATTN_O_BIAS, false},
     {BLOCK("attn_q_norm.weight"), ROLE_ATTN_Q_NORM, false},
     {BLOCK("attn_k_norm.weight"), ROLE_ATTN_K_NORM, false},
@@ -150,6 +152,23 @@ static const struct family_fused experts[] = {
      true},
 };
 
+/* q, k and v in one tensor, where the family has none, as llama.cpp's converter writes them with
+ * --fuse-qkv. */
+static const struct family_fused joined[] = {
+    {"model.layers.%u.self_attn.qkv_proj.weight",
+     {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V},
+     3,
+     FUSION_STACKED,
+     false,
+     true},
+    {"model.layers.%u.self_attn.qkv_proj.bias",
+     {ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS},
+     3,
+     FUSION_STACKED,
+     false,
+     true},
+};
+
 static bool has_shared_mlp(const struct gguf *gguf)
 {
     uint64_t width = 0;
@@ -180,13 +199,37 @@ const char *smol_gguf_arch_list(char text[GGUF_ARCH_LIST])
     return text;
 }
 
-/* Returns the family's fused tensor that begins with the role, or NULL. */
+/* Returns the one of n fused tensors that begins with the role, or NULL. */
+static const struct family_fused *find_role(const struct family_fused *fused, size_t n,
+                                            enum tensor_role role)
+{
+    for (size_t i = 0; i < n && fused[i].name; i++)
+        if (fused[i].roles[0] == role)
+            return &fused[i];
+    return NULL;
+}
+
+/* Returns the family's fused tensor that begins with the role, or else that of any family. */
 static const struct family_fused *find_fused(const struct family *family, enum tensor_role role)
 {
-    for (size_t i = 0; i < FAMILY_MAX_FUSED && family->fused[i].name; i++)
-        if (family->fused[i].roles[0] == role)
-            return &family->fused[i];
-    return NULL;
+    const struct family_fused *own = find_role(family->fused, FAMILY_MAX_FUSED, role);
+    return own ? own : find_role(joined, sizeof joined / sizeof joined[0], role);
+}
+
+/* Adds the fused tensors among these names that the family has not yet. */
+static void add_fused(const struct gguf_name *names, const struct family *original,
+                      struct family *family, size_t *n)
+{
+    for (; names->name; names++) {
+        const struct family_fused *fused = names->fused ? find_fused(original, names->role) : NULL;
+        if (!fused || find_role(family->fused, *n, names->role))
+            continue;
+        struct family_fused *added = &family->fused[(*n)++];
+        *added = *fused;
+        if (fused->fusion == FUSION_CONV) /* without the dimension of 1 */
+            added->fusion = FUSION_TURNED;
+        added->optional |= fused->fusion == FUSION_GROUPS; /* taken apart or not */
+    }
 }
 
 void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family)
@@ -194,16 +237,8 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family)
     const struct family original = *family;
     size_t n = 0;
     memset(family->fused, 0, sizeof family->fused);
-    for (const struct gguf_name *own = arch->names; own->name; own++) {
-        const struct family_fused *fused = own->fused ? find_fused(&original, own->role) : NULL;
-        if (!fused)
-            continue;
-        family->fused[n] = *fused;
-        if (fused->fusion == FUSION_CONV) /* without the dimension of 1 */
-            family->fused[n].fusion = FUSION_TURNED;
-        family->fused[n].optional |= fused->fusion == FUSION_GROUPS; /* taken apart or not */
-        n++;
-    }
+    add_fused(arch->names, &original, family, &n);
+    add_fused(common, &original, family, &n);
     for (size_t i = 0; family->experts.n.key && i < sizeof experts / sizeof experts[0]; i++)
         family->fused[n++] = experts[i];
     if (arch->adds_offset)
@@ -212,7 +247,7 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family)
 
 /* Searches one list of names for find_pattern. */
 static const char *find_in(const struct gguf_name *names, const struct family *family,
-                           const char *name, struct tensor_key *key)
+                           const char *name, struct tensor_key *key, bool *is_fused)
 {
     for (; names->name; names++) {
         const struct family_fused *fused = names->fused ? find_fused(family, names->role) : NULL;
@@ -220,6 +255,7 @@ static const char *find_in(const struct gguf_name *names, const struct family *f
         if (!pattern || !smol_checkpoint_matches(names->name, name, key))
             continue;
         key->role = names->role;
+        *is_fused = names->fused;
         return pattern;
     }
     return NULL;
@@ -227,10 +263,10 @@ static const char *find_in(const struct gguf_name *names, const struct family *f
 
 /* Returns the pattern of the checkpoint's name for a tensor called `name` here, or NULL. */
 static const char *find_pattern(const struct gguf_arch *arch, const struct family *family,
-                                const char *name, struct tensor_key *key)
+                                const char *name, struct tensor_key *key, bool *is_fused)
 {
-    const char *pattern = find_in(arch->names, family, name, key);
-    return pattern ? pattern : find_in(common, family, name, key);
+    const char *pattern = find_in(arch->names, family, name, key, is_fused);
+    return pattern ? pattern : find_in(common, family, name, key, is_fused);
 }
 
 /* Undoes what llama.cpp's programs do to some small tensors: a dimension of 1 or of groups more, or
@@ -263,12 +299,13 @@ static uint64_t read_heads(const struct gguf *gguf, const struct gguf_arch *arch
 }
 
 /* Returns the number of rows of a head of q or k; 0 if the tensor is none of them. `heads`: of q,
- * and of k. */
-static uint32_t rows_of_head(enum tensor_role role, uint64_t rows, const uint64_t heads[2])
+ * and of k. A fused one has as many heads of v as of k. */
+static uint32_t rows_of_head(enum tensor_role role, bool is_fused, uint64_t rows,
+                             const uint64_t heads[2])
 {
     bool of_q = role == ROLE_ATTN_Q || role == ROLE_ATTN_Q_BIAS;
     bool of_k = role == ROLE_ATTN_K || role == ROLE_ATTN_K_BIAS;
-    uint64_t n = heads[of_k];
+    uint64_t n = heads[of_k] + (is_fused ? 2 * heads[1] : 0);
     if ((!of_q && !of_k) || n == 0 || rows % n != 0 || rows / n % 2 != 0 || rows / n > UINT32_MAX)
         return 0; /* the shape is refused later */
     return (uint32_t)(rows / n);
@@ -387,12 +424,13 @@ void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader)
     for (size_t i = 0; family && i < reader->n_tensors; i++) {
         struct safetensors_tensor *tensor = &reader->tensors[i];
         struct tensor_key key;
+        bool is_fused = false;
         if (name_further(&further, (char *)(uintptr_t)tensor->name))
             continue;
-        const char *pattern = find_pattern(arch, family, tensor->name, &key);
+        const char *pattern = find_pattern(arch, family, tensor->name, &key, &is_fused);
         if (!pattern)
             continue;
-        tensor->heads.size = rows_of_head(key.role, tensor->shape[0], heads);
+        tensor->heads.size = rows_of_head(key.role, is_fused, tensor->shape[0], heads);
         restore_shape(key.role, tensor);
         mark_tiling(key.role, &values, tensor);
         smol_checkpoint_format(pattern, key, (char *)(uintptr_t)tensor->name);

@@ -60,8 +60,9 @@ static smol_status check_keys(const struct json_settings *file)
     return SMOL_OK;
 }
 
-static smol_status check_choice(const struct json_settings *file, const char *key,
-                                const char *const *choices)
+/* Checks that `key` is absent or has one of the values, a list up to NULL. */
+static smol_status check_harmless(const struct json_settings *file, const char *key,
+                                  const char *const *choices)
 {
     const char *text = choices[0];
     smol_status status = smol_setting_string(file, key, &text);
@@ -78,7 +79,7 @@ static smol_status check_initialization(const struct json_settings *file)
     static const char *const harmless[] = {"gaussian", "orthogonal", "eva", NULL};
     if (json_is_boolean(smol_setting(file, "init_lora_weights")))
         return SMOL_OK;
-    return check_choice(file, "init_lora_weights", harmless);
+    return check_harmless(file, "init_lora_weights", harmless);
 }
 
 static smol_status read_object(const struct json_settings *file, const char *key, json_t **object)
@@ -145,11 +146,11 @@ smol_status smol_lora_settings_read(const char *folder, struct lora_settings *s,
     s->alpha = 8;
     smol_status status = smol_settings_open(folder, "adapter_config.json", true, &s->file, error);
     if (!status)
-        status = check_choice(file, "peft_type", types);
+        status = check_harmless(file, "peft_type", types);
     if (!status)
         status = check_keys(file);
     if (!status)
-        status = check_choice(file, "bias", biases);
+        status = check_harmless(file, "bias", biases);
     if (!status)
         status = check_initialization(file);
     if (!status)

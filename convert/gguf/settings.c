@@ -458,12 +458,14 @@ static bool has_tensor(const struct maker *m, const struct safetensors *tensors,
 
 static smol_status take_tensors(struct maker *m, const struct safetensors *tensors)
 {
-    static const char *const told[][2] = {
-        {"attention_bias", "self_attn.q_proj.bias"},
-        {"mlp_bias", "mlp.gate_proj.bias"},
-        {"conv_bias", "conv.in_proj.bias"},
-        {"mamba_conv_bias", "mamba.conv1d.bias"},
-        {"use_expert_bias", "feed_forward.expert_bias"},
+    static const struct {
+        const char *setting, *names[2];
+    } told[] = {
+        {"attention_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
+        {"mlp_bias", {"mlp.gate_proj.bias", NULL}},
+        {"conv_bias", {"conv.in_proj.bias", NULL}},
+        {"mamba_conv_bias", {"mamba.conv1d.bias", NULL}},
+        {"use_expert_bias", {"feed_forward.expert_bias", NULL}},
     };
     const struct safetensors_tensor *embed =
         smol_safetensors_find(tensors, "model.embed_tokens.weight");
@@ -475,8 +477,12 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
     smol_maker_put_integer(m, "vocab_size", embed->shape[0]);
     smol_maker_put(m, m->object, "tie_word_embeddings", json_boolean(tied));
     smol_maker_put(m, m->object, "tie_embedding", json_boolean(tied)); /* LFM2's name of it */
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        smol_maker_put(m, m->object, told[i][0], json_boolean(has_tensor(m, tensors, told[i][1])));
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        bool has = false;
+        for (size_t j = 0; j < 2 && told[i].names[j] && !has; j++)
+            has = has_tensor(m, tensors, told[i].names[j]);
+        smol_maker_put(m, m->object, told[i].setting, json_boolean(has));
+    }
     return SMOL_OK;
 }
 

@@ -9,6 +9,10 @@
 #include "convert/inspect/statistics.h"
 #include "convert/inspect/subject.h"
 
+/* Prints the settings of a model: hyper-parameters, tokenizer, chat template, embeddings, defaults
+ * of generation. */
+void smol_describe_settings(const struct blob *blob, FILE *out);
+
 /* Prints the kind of file, the settings and the provenance. */
 void smol_describe_lines(const struct subject *subject, FILE *out);
 
@@ -20,8 +24,9 @@ void smol_describe_text(const struct subject *subject, bool with_tensors,
 /* Prints the whole description as one JSON object, see docs/inspect.md. `all` may be NULL. */
 void smol_describe_json(const struct subject *subject, const struct statistics *all, FILE *out);
 
-/* Returns "mean" for ENCODER_MEAN. */
+/* Return "mean" for ENCODER_MEAN, and "q, k, v" for BIAS_QKV. */
 const char *smol_pooling_name(enum encoder_pooling pooling);
+const char *smol_bias_name(enum bias_kind bias);
 
 /* Format amounts for people: "576 B", "139.2 MiB"; "134,515,008"; "[49152, 576]". They return
  * `text`. */

@@ -1,6 +1,5 @@
 /* Prints the description as one JSON object, see describe.h and docs/inspect.md. */
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/json_out.h"
@@ -14,18 +13,10 @@ static void member_size_text(struct json_out *json, const char *key, const char 
     smol_json_text(json, text, size);
 }
 
-/* Writes a float with enough digits to restore the same float. */
 static void member_float(struct json_out *json, const char *key, float value)
 {
-    char digits[32] = "";
-    double shown = (double)value;
-    for (int precision = 6; precision <= 9; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
-        shown = strtod(digits, NULL);
-        if ((float)shown == value)
-            break;
-    }
-    smol_json_member_real(json, key, shown);
+    smol_json_key(json, key);
+    smol_json_float(json, value);
 }
 
 static void member_id(struct json_out *json, const char *key, uint32_t id)

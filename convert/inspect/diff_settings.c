@@ -1,8 +1,8 @@
 /* Compares settings and provenances, see diff.h. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "cli/json_out.h"
 #include "cli/quote.h"
 #include "common/hash.h"
 #include "common/number.h"
@@ -28,10 +28,7 @@ static void show_flag(uint32_t value, char *out)
 
 static void show_bias(uint32_t value, char *out)
 {
-    snprintf(out, DIFF_CELL, "%s",
-             value == BIAS_QKV    ? "q, k, v"
-             : value == BIAS_NONE ? "no"
-                                  : "yes");
+    snprintf(out, DIFF_CELL, "%s", smol_bias_name(value));
 }
 
 static void show_activation(uint32_t value, char *out)
@@ -47,25 +44,6 @@ static void show_pooling(uint32_t value, char *out)
 static void show_bits(uint32_t value, char *out)
 {
     snprintf(out, DIFF_CELL, "0x%" PRIx32, value);
-}
-
-/* Prints the fewest digits, at least six, that restore the same number. */
-static void show_double(double value, char *out)
-{
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(out, DIFF_CELL, "%.*g", digits, value);
-        if (strtod(out, NULL) == value)
-            return;
-    }
-}
-
-static void show_float(float value, char *out)
-{
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(out, DIFF_CELL, "%.*g", digits, (double)value);
-        if (strtof(out, NULL) == value)
-            return;
-    }
 }
 
 static void row_of_values(const char *name, uint32_t a, uint32_t b,
@@ -84,8 +62,8 @@ static void row_of_doubles(struct diff_table *table, const char *name, double a,
     char left[DIFF_CELL], right[DIFF_CELL];
     if (a == b)
         return;
-    show_double(a, left);
-    show_double(b, right);
+    smol_real_digits(a, left);
+    smol_real_digits(b, right);
     smol_diff_row(table, name, left, right);
 }
 
@@ -94,8 +72,8 @@ static void row_of_floats(struct diff_table *table, const char *name, float a, f
     char left[DIFF_CELL], right[DIFF_CELL];
     if (f32_bits(a) == f32_bits(b)) /* 0 and -0 differ */
         return;
-    show_float(a, left);
-    show_float(b, right);
+    smol_float_digits(a, left);
+    smol_float_digits(b, right);
     smol_diff_group_row(table, name, left, right);
 }
 
@@ -273,11 +251,11 @@ static void show_default(const struct blob_generation *g, enum generation_field 
     else if (field == GENERATION_TOP_K)
         snprintf(out, DIFF_CELL, "%" PRIu32, g->top_k);
     else
-        show_float(field == GENERATION_TEMPERATURE ? g->temperature
-                   : field == GENERATION_TOP_P     ? g->top_p
-                   : field == GENERATION_MIN_P     ? g->min_p
-                                                   : g->repetition_penalty,
-                   out);
+        smol_float_digits(field == GENERATION_TEMPERATURE ? g->temperature
+                          : field == GENERATION_TOP_P     ? g->top_p
+                          : field == GENERATION_MIN_P     ? g->min_p
+                                                          : g->repetition_penalty,
+                          out);
 }
 
 static void diff_generation(const struct blob *a, const struct blob *b, struct diff_table *table)

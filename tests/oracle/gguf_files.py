@@ -157,17 +157,31 @@ def change(name, values, config):
     return values
 
 
-def add_tensors(writer, weights, config, kind):
+def join_qkv(weights):
+    """What the converter does with --fuse-qkv: q, k and v of each layer in one tensor, and their biases in another."""
+    out = {}
+    for name, values in weights.items():
+        found = re.fullmatch(r"blk\.(\d+)\.attn_([qkv])\.(weight|bias)", name)
+        parts = found and [weights.get(f"blk.{found[1]}.attn_{part}.{found[3]}") for part in "qkv"]
+        if not found or any(part is None for part in parts):
+            out[name] = values
+        elif found[2] == "q":
+            out[f"blk.{found[1]}.attn_qkv.{found[3]}"] = np.concatenate(parts)
+    return out
+
+
+def add_tensors(writer, weights, config, kind, fuse_qkv):
     """`weights`: arrays in float32 by their names in the checkpoint."""
     names = gguf.get_tensor_name_map(ARCHS[config["model_type"]], config["num_hidden_layers"] + further_layers(config))
     rng = np.random.default_rng(1)
     experts, others = stack_experts({place_further(name, config): values for name, values in weights.items()})
+    changed = {}
     for name, values in others.items():
         if parts := split_granite(name, values, config) or split_groups(name, values, config):
             experts |= parts
             continue
-        add_weight(writer, name_in_file(name, names, config), change(name, values, config), kind, rng)
-    for name, values in experts.items():
+        changed[name_in_file(name, names, config)] = change(name, values, config)
+    for name, values in {**(join_qkv(changed) if fuse_qkv else changed), **experts}.items():
         add_weight(writer, name, values, kind, rng)
 
 
@@ -298,7 +312,7 @@ def read_weights(folder):
     return {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(folder / "model.safetensors").items()}
 
 
-def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer):
+def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False):
     """The GGUF file of a checkpoint's folder. `kind`: of the matrices (None: F32); `edit` gets the
     writer before the file is written."""
     config = json.loads((folder / "config.json").read_text())
@@ -308,10 +322,10 @@ def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer):
         if name.endswith("layers.0.feed_forward.w1.weight"):
             config["intermediate_size"] = len(values)
     content = json.loads((folder / "tokenizer.json").read_text())
-    return compose(path, config, content, weights, kind, edit, tokenizer)
+    return compose(path, config, content, weights, kind, edit, tokenizer, fuse_qkv)
 
 
-def compose(path, config, content, weights, kind=None, edit=None, tokenizer=add_byte_tokenizer):
+def compose(path, config, content, weights, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False):
     """The GGUF file of a checkpoint's parts: config.json, tokenizer.json, and the weights as arrays in float32."""
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHS[config["model_type"]]])
     add_settings(writer, config)
@@ -321,7 +335,7 @@ def compose(path, config, content, weights, kind=None, edit=None, tokenizer=add_
         writer.add_eos_token_id(config["eos_token_id"])
     if edit:
         edit(writer)
-    add_tensors(writer, weights, config, kind)
+    add_tensors(writer, weights, config, kind, fuse_qkv)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

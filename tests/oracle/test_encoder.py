@@ -254,6 +254,21 @@ def test_a_transformer_in_a_folder_of_its_own_is_refused(made, tmp_path):
     programs.assert_refuses(result, UNSUPPORTED, "modules.json", 'path is "0_Transformer"')
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_to_earlier_tokens_alone_is_refused(made, causal, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    path, ids = folder / "config.json", np.arange(9)
+    expected = states_of(made[1], ids)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"is_causal": causal}))
+    theirs = states_of(BertModel.from_pretrained(folder).eval(), ids)
+    assert (largest_difference(theirs, expected) > TOLERANCE) == causal
+    result = programs.smolconv(folder, tmp_path / "a.smol", "--dtype", "f32")
+    if causal:
+        programs.assert_refuses(result, UNSUPPORTED, "is_causal is true: an encoder's tokens see the whole text")
+    else:
+        assert result.returncode == 0, result.stderr
+
+
 OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
 
@@ -340,7 +355,10 @@ def test_what_makes_no_sense_is_refused(made, tmp_path):
 
 BAD_MODULES = [
     ([{"type": "a.Pooling", "path": "1_P"}], UNSUPPORTED),
-    ([{"type": "a.Transformer"}, {"type": "a.Dense"}], UNSUPPORTED),
+    ([{"type": "a.Transformer"}, {"type": "a.Dense"}], DAMAGED),
+    ([{"type": "a.Transformer"}], UNSUPPORTED),
+    ([{"type": "a.Transformer"}, {"type": "a.Normalize"}], UNSUPPORTED),
+    ([{"type": "a.Transformer"}, {"type": "a.Pooling"}], DAMAGED),
     ([{"type": "a.Transformer"}, {"type": "a.Normalize"}, {"type": "a.Pooling", "path": "1_P"}], UNSUPPORTED),
     ([{"type": "a.Transformer"}, {"type": "a.Pooling", "path": "../1_P"}], UNSUPPORTED),
     ([{"type": "a.Transformer"}, {"type": "a.Pooling", "path": "none"}], 3),

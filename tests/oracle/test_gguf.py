@@ -177,6 +177,28 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
             assert np.abs(ours.logits(IDS) - theirs).max() < 1e-3 * theirs.std()
 
 
+# families with rows of q and k in another order, with biases of q, k and v alone or of all, with norms of q and k, and with
+# layers that do not attend
+JOINED = ["llama", "llama with biases", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
+
+
+@pytest.mark.parametrize("kind", [None, "Q4_1"])
+@pytest.mark.parametrize("name", JOINED)
+def test_q_k_and_v_may_be_one_tensor(name, kind, tmp_path):
+    """With --fuse-qkv llama.cpp's converter writes the rows of q, then those of k and v: the same blob but for its provenance."""
+    if name in FAMILIES:
+        folder = make_of(CONFIGS[name.split()[0]](**family_config(name).to_dict() | (WIDE_LAYERS if kind else {})), tmp_path / "made", seed=3)
+    else:
+        folder = write_mixed(tmp_path / "made", name, **(WIDE_EXPERTS[name] if kind else {}))
+    files = [tmp_path / f"{fused}.gguf" for fused in (True, False)]
+    for path, fused in zip(files, (True, False), strict=True):
+        gguf_files.write(path, folder, kind and QUANT[kind], fuse_qkv=fused)
+    names = [tensor.name for tensor in gguf.GGUFReader(files[0]).tensors]
+    assert any("attn_qkv.weight" in name for name in names) and not any("attn_k." in name for name in names)
+    same_blobs(*files, tmp_path)
+    same_blobs(*files, tmp_path, "int8")
+
+
 # --- experts and states -----------------------------------------------------------------------------
 
 N_CASES = 40 if os.environ.get("SMOL_TEST_ALL") else 1
