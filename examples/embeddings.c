@@ -1,4 +1,5 @@
-/* Prints how similar each text is to the first: the cosine of the means of their hidden states.
+/* Prints how similar each text is to the first: the cosine of their embeddings, which are made as
+ * an embedding model's checkpoint says, and are the means of the hidden states of other models.
  *
  *     cc -o embeddings embeddings.c $(pkg-config --cflags --libs smol) -lm
  *     ./embeddings FILE.smol "a red boat" "the boat is red" "seven is a number" */
@@ -28,10 +29,11 @@ static smol_status embed(const smol_model *model, smol_context *context, const c
     uint32_t *ids;
     size_t n;
     params.whole_text = 1;
+    params.truncate = 1; /* to the model's longest text */
     if (smol_tokenize(model, text, strlen(text), &params, &ids, &n, error))
         return error->status;
     smol_context_truncate(context, 0);
-    smol_embed(context, ids, n, SMOL_POOL_MEAN, embedding, error);
+    smol_embed(context, ids, n, SMOL_POOL_MODEL, embedding, error);
     smol_free(ids);
     return error->status;
 }
@@ -51,7 +53,7 @@ int main(int argc, char **argv)
     }
     if (!smol_model_open(argv[1], NULL, &model, &error) &&
         !smol_context_create(model, NULL, &context, &error)) {
-        n = smol_model_get_info(model).hidden_size;
+        n = smol_model_get_info(model).embedding_size;
         first = (float *)calloc(2 * n, sizeof *first);
         other = first + n;
         for (i = 2; first && i < argc; i++) {

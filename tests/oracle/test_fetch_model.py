@@ -284,6 +284,7 @@ def test_a_file_of_the_users_is_replaced_only_by_force(tmp_path, tiny, fetch):
     assert tiny.names() == ["config.json"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["chat_template.jinja", INDEX, "old.safetensors", "additional_chat_templates/old.jinja"])
 def test_what_is_left_of_another_revision_is_named(tmp_path, tiny, fetch, name):
     (tmp_path / "model" / name).parent.mkdir(parents=True)
@@ -551,7 +552,7 @@ def test_a_part_that_is_whole_needs_only_its_name(tmp_path, tiny, fetch):
 CONFIG = {"type": "file", "oid": "0" * 40, "size": 3, "path": "config.json"}
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "listing",
     [CONFIG | {"path": path} for path in ("../config.json", "/etc/passwd", "a/../b", "a//b", "a/", "a/.", "a\\b", "..", ".", "", "a\nb", "\x7f", 7, None)]
@@ -566,6 +567,7 @@ def test_a_listing_that_makes_no_sense_is_refused(tmp_path, tiny, fetch, listing
     assert not (tmp_path / "model").exists() and tiny.names() == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", ["", "null", '"x"', "{", '{"error": "x"}', "[[]]"])
 def test_what_is_no_listing_is_refused(tmp_path, tiny, fetch, text):
     tiny.plans["tree"] = [lambda handler, content: handler.reply(text.encode())]
@@ -586,6 +588,7 @@ def test_a_commit_is_nothing_but_a_commit(tiny, fetch):
         assert_fails(fetch(tiny), 4, "names no commit")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "shard", ["../model.safetensors", "/etc/passwd", "absent.safetensors", "pytorch_model.bin", "config.json", "", "deep/x.safetensors",
               "model-00001-of-00003.safetensors\nconfig.json", 7, None]

@@ -13,6 +13,10 @@ import torch
 from checkpoints import load_reference
 from engine import Model, blob_of, convert
 from internal import BUILD, FILE, OK, ROOT, lib
+from programs import smolrun
+from test_embedder import make as make_embedder
+from test_embedder import write_modules
+from test_encoder import lines
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, GenerationConfig
 
@@ -198,6 +202,17 @@ def test_examples_answer_as_the_reference(compiler, static, installed, expected,
     needed = run("readelf", "--dynamic", programs["generate"])
     assert ("libsmol.so.0" in needed) == (not static)
     check_answers(programs, blob_of(DEMO, "f32"), expected)
+
+
+def test_the_example_embeds_as_the_model_says(installed, tmp_path):
+    """By its last token and a Dense layer; a text that is too long loses its end."""
+    make_embedder(tmp_path / "c", lines(20, seed=1), max_position_embeddings=60)
+    write_modules(tmp_path / "c", dense=[(20, "tanh", True)])
+    texts = [*TEXTS, " ".join(lines(30, seed=2))]
+    blob = convert(tmp_path / "c", tmp_path / "a.smol", "f32")
+    expected = smolrun("embed", blob, "-", "--similarity", input="\n".join(texts).encode()).stdout.split()
+    shown = run(build(installed, tmp_path, "gcc", static=False)["embeddings"], blob, *texts).splitlines()
+    assert np.allclose([float(line.split()[0]) for line in shown[1:]], list(map(float, expected)), rtol=0, atol=2e-6)
 
 
 def test_examples_fit_a_screen_or_two():
