@@ -194,9 +194,9 @@ static const struct option_rule *find_rule(const struct command_line *command, i
 
 #define HINT ": see --help, or put -- before a text that begins with -"
 
-/* Reports an option that getopt_long refused. optopt is its code, or 0 for an unknown long option,
- * which is the word before optind. */
-static smol_status refuse(const struct command_line *command, int code, char **argv,
+/* Reports an option that getopt_long refused in `word`. optopt is its code, which of a letter
+ * beyond ASCII is only the first byte, or 0 for an unknown long option. */
+static smol_status refuse(const struct command_line *command, int code, const char *word,
                           smol_error *error)
 {
     const struct option_rule *rule = find_rule(command, optopt);
@@ -207,10 +207,10 @@ static smol_status refuse(const struct command_line *command, int code, char **a
                          code == ':' ? "its value is missing" : "it takes no value");
     }
     if (optopt == HELP || optopt == VERSION) /* known, so a value was given */
-        return smol_fail(error, SMOL_ERROR_USAGE, "%s: takes no value", argv[optind - 1]);
-    if (optopt > 0 && optopt < FIRST_LONG)
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: takes no value", word);
+    if (optopt > 0 && optopt < 0x80)
         return smol_fail(error, SMOL_ERROR_USAGE, "-%c: unknown option" HINT, optopt);
-    return smol_fail(error, SMOL_ERROR_USAGE, "%s: unknown option" HINT, argv[optind - 1]);
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: unknown option" HINT, word);
 }
 
 /* The results of parsing the words. */
@@ -231,14 +231,14 @@ static smol_status add_word(const struct command_line *command, const char *word
     return SMOL_OK;
 }
 
-static smol_status add_option(const struct command_line *command, int code, char **argv,
+static smol_status add_option(const struct command_line *command, int code, const char *word,
                               struct parsed_words *result, smol_error *error)
 {
     if (code == WORD)
         return add_word(command, optarg, result, error);
     const struct option_rule *rule = find_rule(command, code);
     if (!rule)
-        return refuse(command, code, argv, error);
+        return refuse(command, code, word, error);
     char name[NAME_SIZE];
     name_rule(rule, name);
     return set_option(rule, name, optarg, result->settings, error);
@@ -269,7 +269,6 @@ smol_status smol_options_parse(const struct command_line *command, int argc, cha
     struct getopt_tables tables = make_tables(command);
     struct parsed_words result = {settings, words, 0};
     smol_status status = SMOL_OK;
-    int code;
     *shown = false;
     for (size_t i = 0; i < command->max_words; i++)
         words[i] = NULL;
@@ -280,13 +279,17 @@ smol_status smol_options_parse(const struct command_line *command, int argc, cha
     }
     opterr = 0;
     optind = 0; /* resets getopt after an earlier call */
-    while (!status && (code = next_code(argc, argv, &tables)) != -1) {
+    while (!status) {
+        const char *word = argv[optind ? optind : 1];
+        int code = next_code(argc, argv, &tables);
+        if (code == -1)
+            break;
         if (code == HELP || code == VERSION) {
             show(command, code);
             *shown = true;
             return SMOL_OK;
         }
-        status = add_option(command, code, argv, &result, error);
+        status = add_option(command, code, word, &result, error);
     }
     while (!status && optind < argc)
         status = add_word(command, argv[optind++], &result, error);

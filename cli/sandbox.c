@@ -182,6 +182,7 @@ static const struct rule server_rules[] = {
     {SYS_fcntl, 1, UINT32_MAX, F_GETFL},
     {SYS_fcntl, 1, UINT32_MAX, F_SETFL},
     {SYS_rt_sigtimedwait, 0, 0, 0},
+    {SYS_rt_sigpending, 0, 0, 0},
     {SYS_clock_nanosleep, 0, 0, 0},
 #if defined(__x86_64__)
     {SYS_epoll_wait, 0, 0, 0},

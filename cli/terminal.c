@@ -46,10 +46,10 @@ bool smol_terminal_colors(void)
     return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
-size_t smol_terminal_columns(void)
+size_t smol_terminal_columns(int fd)
 {
     struct winsize size = {0};
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
 }
 
 size_t smol_terminal_width(uint32_t code_point)

@@ -14,9 +14,9 @@ void smol_terminal_print(const char *text, size_t size);
  * NO_COLOR is not set (no-color.org). */
 bool smol_terminal_colors(void);
 
-/* Returns the terminal's columns, or SIZE_MAX if standard output is not a terminal or its size is
- * unknown. */
-size_t smol_terminal_columns(void);
+/* Returns the columns of the terminal that `fd` refers to, or SIZE_MAX if it is not a terminal or
+ * its size is unknown. */
+size_t smol_terminal_columns(int fd);
 
 /* Returns the columns that a character takes: 2 for wide characters, 0 for characters drawn over
  * the previous one, otherwise 1. */
@@ -25,12 +25,15 @@ size_t smol_terminal_width(uint32_t code_point);
 /* live_line.c: a progress line on standard error, redrawn in place. */
 struct live_line {
     bool shown;
-    int width; /* as last drawn */
+    int width;    /* as last drawn */
+    double drawn; /* seconds: when smol_live_line_is_due last returned true */
 };
 
 /* Starts a line, which stays hidden with `quiet` or if standard error is not a terminal. */
 struct live_line smol_live_line_start(bool quiet);
-/* Draws the line: at most 79 ASCII characters. */
+/* Returns whether to draw the line: if it is shown, and at most ten times a second. */
+bool smol_live_line_is_due(struct live_line *line);
+/* Draws the line, in ASCII: at most 79 characters, and fewer than the terminal has columns. */
 void smol_live_line_draw(struct live_line *line, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Erases the line. Call it before anything else is printed. */

@@ -9,7 +9,7 @@
 uint64_t smol_digest(const void *data, size_t size)
 {
 #if defined(__x86_64__)
-    if (smol_cpu_has_avx2())
+    if (smol_cpu_has(CPU_AVX2))
         return smol_digest_avx2(data, size);
 #endif
     return XXH3_64bits(data, size);

@@ -70,10 +70,10 @@ void smol_sha256_take_scalar(uint32_t state[8], const uint8_t *blocks, size_t n)
 static sha256_take *best_variant(void)
 {
 #if defined(__x86_64__)
-    if (smol_cpu_has_sha())
+    if (smol_cpu_has(CPU_SHA))
         return smol_sha256_take_x86;
 #elif defined(__aarch64__)
-    if (smol_cpu_has_sha())
+    if (smol_cpu_has(CPU_SHA))
         return smol_sha256_take_arm;
 #endif
     return smol_sha256_take_scalar;

@@ -28,9 +28,9 @@ void smol_sha256_end(struct sha256 *hash, const void *rest, size_t size,
 
 sha256_take smol_sha256_take_scalar;
 #if defined(__x86_64__)
-sha256_take smol_sha256_take_x86; /* requires smol_cpu_has_sha() */
+sha256_take smol_sha256_take_x86; /* requires smol_cpu_has(CPU_SHA) */
 #elif defined(__aarch64__)
-sha256_take smol_sha256_take_arm; /* requires smol_cpu_has_sha() */
+sha256_take smol_sha256_take_arm; /* requires smol_cpu_has(CPU_SHA) */
 #endif
 
 /* The constants of FIPS 180-4, 4.2.2, for all variants. */

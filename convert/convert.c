@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cli/clock.h"
 #include "cli/output.h"
+#include "common/clock.h"
 #include "common/file.h"
 #include "common/pool.h"
 #include "convert/base/progress.h"

@@ -117,12 +117,17 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
     return SMOL_OK;
 }
 
-/* Returns the number of bits that are set before `layer`. */
+/* Returns the number of bits that are set before `layer`. Inner loops call this. */
 static size_t count_before(const uint8_t *bits, size_t layer)
 {
     size_t n = 0;
-    for (size_t i = 0; i < layer; i++)
-        n += layers_have(bits, i);
+    for (size_t at = 0; at < layer; at += 64) {
+        uint64_t word;
+        memcpy(&word, bits + at / 8, sizeof word);
+        if (layer - at < 64)
+            word &= (UINT64_C(1) << (layer - at)) - 1;
+        n += (size_t)__builtin_popcountll(word);
+    }
     return n;
 }
 

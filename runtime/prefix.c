@@ -240,7 +240,9 @@ static void extend(smol_context *c, const uint32_t *ids, size_t n)
     smol_prefix_cache *cache = c->prefixes;
     struct prefix_block *next;
     size_t done = 0, n_common;
-    if (c->unshared || c->length % KV_BLOCK)
+    smol_error ignored; /* an evaluation needs the same memory and reports the error */
+    if (c->unshared || c->length % KV_BLOCK || c->lost_from < c->length ||
+        smol_state_reserve(&c->state, &ignored))
         return;
     prefix_give_back(c, c->length);
     if (c->length != c->kv.n_borrowed * KV_BLOCK)

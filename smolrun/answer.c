@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "cli/digest.h"
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
+#include "common/hash.h"
 
 const char *const smol_finish_words[] = {
     [SMOL_FINISH_STOP] = "stop",

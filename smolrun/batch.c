@@ -152,8 +152,7 @@ static void end(struct batch *b, struct slot *slot)
 static bool is_blank(const struct line *line)
 {
     size_t i = 0;
-    while (i < line->size &&
-           (line->text[i] == ' ' || line->text[i] == '\t' || line->text[i] == '\r'))
+    while (i < line->size && (line->text[i] == ' ' || line->text[i] == '\t'))
         i++;
     return line->kind == LINE_TEXT && i == line->size;
 }

@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/clock.h"
 #include "cli/json_out.h"
 #include "cli/print.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
+#include "common/clock.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
 

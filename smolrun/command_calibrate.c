@@ -1,17 +1,16 @@
 /* smolrun calibrate: writes statistics from which smolconv quantizes a model better than without.
  */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "cli/clock.h"
 #include "cli/output.h"
-#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/terminal.h"
-#include "cli/text.h"
+#include "common/buffer.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
+#include "smolrun/prompt.h"
 
 enum { DEFAULT_WINDOW = 512, DEFAULT_MEMORY = 1024 };
 
@@ -52,82 +51,52 @@ struct calibrate_run {
     const struct settings *settings;
     smol_model *model;
     smol_context *context;
-    uint32_t *ids, *windows; /* (n_ids), (n_windows) */
-    size_t n_ids, n_windows, room, window_room;
+    struct buffer ids, windows; /* uint32_t: of all windows, and their sizes */
     struct output output;
     smol_error file_error; /* of the last read or write */
     struct live_line line;
-    double start, drawn; /* seconds */
+    double start; /* seconds */
 };
 
 /* --- texts -------------------------------------------------------------------------------- */
 
-/* Makes room for n more of the elements of `size` bytes, (*room). Returns false without memory. */
-static bool reserve(uint32_t **elements, size_t used, size_t n, size_t *room)
-{
-    if (n <= *room - used)
-        return true;
-    size_t more = 2 * *room > used + n ? 2 * *room : used + n;
-    uint32_t *moved = realloc(*elements, more * sizeof *moved);
-    if (moved) {
-        *elements = moved;
-        *room = more;
-    }
-    return moved;
-}
-
 /* Adds a window that starts with `start`, unless that is SMOL_NO_TOKEN, and continues with
  * ids[0..n). */
-static smol_status add_window(struct calibrate_run *c, uint32_t start, const uint32_t *ids,
-                              size_t n, smol_error *error)
+static void add_window(struct calibrate_run *c, uint32_t start, const uint32_t *ids, size_t n)
 {
-    bool has_start = start != SMOL_NO_TOKEN;
-    if (!reserve(&c->ids, c->n_ids, n + 1, &c->room) ||
-        !reserve(&c->windows, c->n_windows, 1, &c->window_room))
-        return smol_fail_memory(error, "the text");
+    const bool has_start = start != SMOL_NO_TOKEN;
+    const uint32_t size = (uint32_t)(n + has_start);
     if (has_start)
-        c->ids[c->n_ids++] = start;
-    memcpy(c->ids + c->n_ids, ids, n * sizeof *ids);
-    c->n_ids += n;
-    c->windows[c->n_windows++] = (uint32_t)(n + has_start);
-    return SMOL_OK;
+        smol_buffer_add(&c->ids, (const char *)&start, sizeof start);
+    smol_buffer_add(&c->ids, (const char *)ids, n * sizeof *ids);
+    smol_buffer_add(&c->windows, (const char *)&size, sizeof size);
 }
 
 /* Cuts a text into windows. If bos starts it, bos starts each of them. */
-static smol_status add_ids(struct calibrate_run *c, const uint32_t *ids, size_t n,
-                           smol_error *error)
+static void add_ids(struct calibrate_run *c, const uint32_t *ids, size_t n)
 {
     uint32_t bos = smol_model_get_info(c->model).bos_id;
     size_t window = smol_context_capacity(c->context);
     bool with_bos = n > 0 && ids[0] == bos && window > 1;
     size_t step = window - with_bos;
-    smol_status status = SMOL_OK;
-    for (size_t at = with_bos; !status && at < n; at += step)
-        status = add_window(c, with_bos ? bos : SMOL_NO_TOKEN, ids + at,
-                            n - at < step ? n - at : step, error);
-    return status;
+    for (size_t at = with_bos; at < n; at += step)
+        add_window(c, with_bos ? bos : SMOL_NO_TOKEN, ids + at, n - at < step ? n - at : step);
 }
 
 static smol_status read_texts(struct calibrate_run *c, smol_error *error)
 {
     smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < c->settings->texts.n; i++) {
-        struct text_in in;
         uint32_t *ids = NULL;
-        size_t n;
-        struct input file = c->settings->text_files[i];
-        status = smol_text_read_input(&file, &in, error);
-        if (status)
-            return status;
-        status = smol_tokenize(c->model, in.text, in.size,
-                               &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, &ids,
-                               &n, error);
-        free(in.owned);
+        size_t n = 0;
+        status = smol_prompt_file(c->settings->text_files[i], c->model, &ids, &n, error);
         if (!status)
-            status = add_ids(c, ids, n, error);
+            add_ids(c, ids, n);
         smol_free(ids);
+        if (!status && (c->ids.failed || c->windows.failed))
+            status = smol_fail_memory(error, "the text");
     }
-    if (!status && c->n_ids == 0)
+    if (!status && c->ids.size == 0)
         status = smol_fail(error, SMOL_ERROR_USAGE, "%.300s: no tokens: give a longer text",
                            c->settings->text);
     return status;
@@ -150,12 +119,9 @@ static int read_stats(void *user, uint64_t offset, void *data, size_t size, size
 static int show_progress(void *user, uint64_t done, uint64_t total)
 {
     struct calibrate_run *c = user;
-    double now = clock_seconds();
-    if (now - c->drawn < 0.1)
-        return 0;
-    c->drawn = now;
-    smol_live_line_draw(&c->line, "%" PRIu64 " of %" PRIu64 " tokens, %.0f s left", done, total,
-                        (now - c->start) * (double)(total - done) / (double)done);
+    if (smol_live_line_is_due(&c->line))
+        smol_live_line_draw(&c->line, "%" PRIu64 " of %" PRIu64 " tokens, %.0f s left", done, total,
+                            (c->line.drawn - c->start) * (double)(total - done) / (double)done);
     return 0;
 }
 
@@ -172,8 +138,9 @@ static smol_status write_file(struct calibrate_run *c, smol_error *error)
     uint64_t size;
     c->line = smol_live_line_start(false);
     c->start = clock_seconds();
-    smol_status status =
-        smol_calibrate(c->context, c->ids, c->windows, c->n_windows, &params, &size, error);
+    const void *ids = c->ids.text, *windows = c->windows.text;
+    smol_status status = smol_calibrate(c->context, ids, windows,
+                                        c->windows.size / sizeof(uint32_t), &params, &size, error);
     smol_live_line_end(&c->line);
     if (status && c->file_error.status)
         *error = c->file_error;
@@ -186,21 +153,16 @@ static smol_status write_file(struct calibrate_run *c, smol_error *error)
 
 static smol_status check(const struct settings *settings, smol_error *error)
 {
-    size_t n_standard = 0;
     if (!settings->text)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "calibrate: TEXT is missing: give files, or - for standard input");
     if (!settings->output)
         return smol_fail(error, SMOL_ERROR_USAGE, "calibrate: -o STATS is missing");
-    for (size_t i = 0; i < settings->texts.n; i++) {
-        const char *name = settings->texts.items[i];
-        n_standard += strcmp(name, "-") == 0;
-        if (smol_same_file(settings->output, name))
+    for (size_t i = 0; i < settings->texts.n; i++)
+        if (smol_same_file(settings->output, settings->texts.items[i]))
             return smol_fail(error, SMOL_ERROR_USAGE,
                              "%.300s: is a text itself: name another output", settings->output);
-    }
-    return n_standard < 2 ? SMOL_OK
-                          : smol_fail(error, SMOL_ERROR_USAGE, "calibrate: - is given twice");
+    return SMOL_OK;
 }
 
 static smol_status load(struct calibrate_run *c, smol_error *error)
@@ -249,8 +211,8 @@ smol_status smolrun_calibrate(int argc, char **argv, smol_error *error)
             smol_output_forget(&c.output);
         smol_output_discard(&c.output);
     }
-    free(c.ids);
-    free(c.windows);
+    smol_free(c.ids.text);
+    smol_free(c.windows.text);
     smol_context_free(c.context);
     smol_model_close(c.model);
     return status;

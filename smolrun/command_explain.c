@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/json_out.h"
 #include "cli/print.h"
@@ -9,6 +10,7 @@
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
+#include "common/memory.h"
 #include "smolrun/batch.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
@@ -93,7 +95,7 @@ static void print_token(struct explanation *e, uint32_t id, int width)
 static void fit_rows(struct explanation *e)
 {
     const size_t usual = CHOICE_TOP - 1; /* one of the most likely tokens may be the token itself */
-    size_t columns = smol_terminal_columns(),
+    size_t columns = smol_terminal_columns(STDOUT_FILENO),
            rest = columns > LEFT_WIDTH ? columns - LEFT_WIDTH : 0;
     e->n_others = rest / (OTHER_LEAST + OTHER_REST);
     e->other_width = OTHER_WIDTH;
@@ -206,15 +208,11 @@ static void close_part(struct explanation *e)
 static smol_status keep_choice(struct explanation *e, const struct choice *choice,
                                smol_error *error)
 {
-    if (e->n_choices == e->room) {
-        size_t room = e->room ? 2 * e->room : 64;
-        struct choice *choices = realloc(e->choices, room * sizeof *choices);
-        if (!choices)
-            return smol_fail_memory(error, "the tokens");
-        e->choices = choices;
-        e->room = room;
-    }
-    e->choices[e->n_choices++] = *choice;
+    struct choice *choices = smol_grow(e->choices, e->n_choices, &e->room, sizeof *choices);
+    if (!choices)
+        return smol_fail_memory(error, "the tokens");
+    e->choices = choices;
+    choices[e->n_choices++] = *choice;
     return SMOL_OK;
 }
 

@@ -2,18 +2,17 @@
  * differ from another model's. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "cli/clock.h"
 #include "cli/json_out.h"
-#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
-#include "cli/text.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
+#include "smolrun/prompt.h"
 #include "smolrun/saved_logits.h"
 
 static const struct option_rule rules[] = {
@@ -66,8 +65,8 @@ struct measurement {
     struct tally nll, reference_nll, kl;
     double largest_kl;
     size_t n_same_top;
-    struct live_line line; /* progress; `start` and `drawn` (the last time) in seconds */
-    double start, drawn;
+    struct live_line line; /* progress */
+    double start;          /* seconds */
 };
 
 /* --- scoring ------------------------------------------------------------------------------ */
@@ -125,16 +124,14 @@ static void name_time(double seconds, char *name, size_t size)
         snprintf(name, size, "%" PRIu64 " h %" PRIu64 " min", minutes / 60, minutes % 60);
 }
 
-/* Draws the progress after some tokens of window `number`, counted from 1, at most ten times a
- * second. */
+/* Draws the progress after some tokens of window `number`, counted from 1. */
 static void show_progress(struct measurement *m, size_t number)
 {
-    double now = clock_seconds(), rest = (double)(m->n_scored - m->nll.n);
-    if (now - m->drawn < 0.1)
-        return;
     char left[48];
-    m->drawn = now;
-    name_time((now - m->start) * rest / (double)m->nll.n, left, sizeof left);
+    double rest = (double)(m->n_scored - m->nll.n);
+    if (!smol_live_line_is_due(&m->line))
+        return;
+    name_time((m->line.drawn - m->start) * rest / (double)m->nll.n, left, sizeof left);
     smol_live_line_draw(&m->line, "window %zu of %zu: perplexity %.4g so far, %s left", number,
                         m->n_windows, smol_exp(m->nll.mean), left);
 }
@@ -231,15 +228,8 @@ static void print_json(const struct measurement *m)
 
 static smol_status read_text(struct measurement *m, smol_error *error)
 {
-    struct text_in in;
-    struct input file = m->settings->text_file;
-    smol_status status = smol_text_read_input(&file, &in, error);
-    if (status)
-        return status;
-    status = smol_tokenize(m->loaded.model, in.text, in.size,
-                           &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, &m->ids,
-                           &m->n_ids, error);
-    free(in.owned);
+    smol_status status =
+        smol_prompt_file(m->settings->text_file, m->loaded.model, &m->ids, &m->n_ids, error);
     if (!status && m->n_ids < 2)
         status = smol_fail(error, SMOL_ERROR_USAGE,
                            "%.300s: %zu tokens, of which the first is not scored: give a "
@@ -292,10 +282,6 @@ static smol_status perplexity(struct measurement *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "perplexity: TEXTFILE is missing: give one, or - for standard "
                          "input");
-    if (settings->kl_from && strcmp(settings->kl_from, "-") == 0 &&
-        strcmp(settings->text, "-") == 0)
-        return smol_fail(error, SMOL_ERROR_USAGE,
-                         "perplexity: only one of TEXTFILE and --kl-from can be -");
     if (settings->output && smol_same_file(settings->output, settings->text))
         return smol_fail(error, SMOL_ERROR_USAGE, "%.300s: is the text itself: name another output",
                          settings->output);

@@ -24,7 +24,7 @@ enum line_kind {
 
 struct line {
     enum line_kind kind;
-    const char *text; /* (size), without its end, until the next call; only for LINE_TEXT */
+    const char *text; /* (size), without LF or CR LF, until the next call; only for LINE_TEXT */
     size_t size;
 };
 

@@ -6,9 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
-#include "cli/path.h"
 #include "cli/print.h"
+#include "common/clock.h"
+#include "common/file.h"
 
 static void print_warning(void *user, smol_log_level level, const char *message)
 {
@@ -37,17 +37,14 @@ smol_status smol_load_model(const struct settings *settings, smol_model **model,
     return status;
 }
 
-/* Shows how much of a prompt has been read, at most ten times a second, once reading has taken a
- * second. */
+/* Shows how much of a prompt has been read, once reading has taken a second. */
 static int show_prompt(void *user, uint64_t done, uint64_t total)
 {
     struct loaded *loaded = user;
-    double now = clock_seconds();
-    if (now - loaded->reading.start >= 1 && now - loaded->reading.drawn >= 0.1) {
-        loaded->reading.drawn = now;
-        smol_live_line_draw(&loaded->reading.line,
-                            "reading the prompt: %" PRIu64 " of %" PRIu64 " tokens", done, total);
-    }
+    struct live_line *line = &loaded->reading.line;
+    if (smol_live_line_is_due(line) && line->drawn - loaded->reading.start >= 1)
+        smol_live_line_draw(line, "reading the prompt: %" PRIu64 " of %" PRIu64 " tokens", done,
+                            total);
     return 0;
 }
 

@@ -15,8 +15,8 @@ struct loaded {
     const struct sandbox *sandbox; /* of the settings */
     struct {
         struct live_line line;
-        double start, drawn; /* seconds */
-    } reading;               /* progress of reading a prompt, with settings->show_reading */
+        double start; /* seconds */
+    } reading;        /* progress of reading a prompt, with settings->show_reading */
 };
 
 /* Opens only the model, and closes settings->model_fd. Prints warnings to standard error. Errors:

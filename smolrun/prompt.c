@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json_in.h"
 #include "cli/request/request.h"
 #include "cli/text.h"
+#include "common/json_reader.h"
 
 /* --- lists of ids ------------------------------------------------------------------------- */
 
@@ -85,6 +85,18 @@ smol_status smol_prompt_argument(const char *argument, const smol_model *model, 
     if (status)
         return status;
     status = smol_prompt_text(in.text, in.size, model, NULL, NULL, ids, n, error);
+    free(in.owned);
+    return status;
+}
+
+smol_status smol_prompt_file(struct input file, const smol_model *model, uint32_t **ids, size_t *n,
+                             smol_error *error)
+{
+    const smol_tokenize_params params = {.parse_special = 1, .whole_text = 1};
+    struct text_in in;
+    smol_status status = smol_text_read_input(&file, &in, error);
+    if (!status)
+        status = smol_tokenize(model, in.text, in.size, &params, ids, n, error);
     free(in.owned);
     return status;
 }
@@ -202,7 +214,7 @@ static smol_status read_message(const struct settings *settings, const smol_mode
     if (settings->system)
         messages[n_messages++] =
             (smol_chat_message){"system", settings->system, strlen(settings->system)};
-    messages[n_messages++] = (smol_chat_message){"user", in.size ? in.text : "", in.size};
+    messages[n_messages++] = (smol_chat_message){"user", in.text, in.size};
     const smol_chat_params chat = {
         .messages = messages, .n_messages = n_messages, .now = &settings->now};
     status = smol_prompt_chat(settings, model, chat, ids, n, error);

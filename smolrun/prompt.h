@@ -15,6 +15,11 @@ smol_status smol_prompt_list(const char *argument, uint32_t vocab_size, uint32_t
 smol_status smol_prompt_argument(const char *argument, const smol_model *model, uint32_t **ids,
                                  size_t *n, smol_error *error);
 
+/* Reads an open file, which it closes, and tokenizes all of it. *n may be 0. Errors: as
+ * smol_tokenize, and FILE. */
+smol_status smol_prompt_file(struct input file, const smol_model *model, uint32_t **ids, size_t *n,
+                             smol_error *error);
+
 /* Tokenizes a conversation up to the start of the answer. The template gets the variables of
  * --template-arg and those of chat.variables_json, which override the former. Errors: as
  * smol_chat_tokenize, and USAGE (--template-arg), UNSUPPORTED (the template writes nothing). */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/digest.h"
 #include "cli/print.h"
+#include "common/hash.h"
 
 struct saved_header {
     uint8_t magic[8];

@@ -5,6 +5,7 @@
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "cli/print.h"
@@ -101,6 +102,21 @@ static void follow_link(struct settings *settings)
         settings->session = settings->session_file;
 }
 
+/* Checks that standard input is not to be read as two things. */
+static smol_status check_standard_input(const struct settings *settings, smol_error *error)
+{
+    const char *const names[] = {settings->text,    settings->decode,      settings->tokens,
+                                 settings->kl_from, settings->json_schema, settings->grammar};
+    size_t n = settings->jsonl || settings->before_sandbox; /* requests, or a chat's lines */
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        n += names[i] && strcmp(names[i], "-") == 0;
+    for (size_t i = 1; i < settings->texts.n; i++) /* the first is settings->text */
+        n += strcmp(settings->texts.items[i], "-") == 0;
+    return n < 2 ? SMOL_OK
+                 : smol_fail(error, SMOL_ERROR_USAGE,
+                             "standard input can be read only once: name a file instead of -");
+}
+
 /* Opens the files to read once: renaming others over them later has no effect, and the sandbox need
  * not allow opening files. O_NONBLOCK keeps a FIFO from blocking. */
 static smol_status open_inputs(struct settings *settings, smol_error *error)
@@ -145,6 +161,8 @@ static smol_status prepare(const struct command_line *command, struct settings *
     smol_status status = SMOL_OK;
     if (command->commands) /* the first word may be a misspelled command */
         status = smol_options_check_file(command, settings->model, error);
+    if (!status)
+        status = check_standard_input(settings, error);
     if (!status)
         status = open_inputs(settings, error);
     if (status)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/digest.h"
+#include "common/hash.h"
 #include "smolserve/server.h"
 
 void smol_completion_begin(struct job *job, struct json_out *json, const char *object)
@@ -82,7 +82,7 @@ bool smol_completion_events(struct job *job, FILE *out)
         smol_calls_free(&reply->news);
         free(text.text);
         free(logprobs.text);
-        failed |= reply->sent.failed;
+        failed |= reply->sent.failed || logprobs.failed;
     }
     return !failed;
 }

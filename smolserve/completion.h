@@ -13,7 +13,8 @@ void smol_completion_usage(struct job *job, struct json_out *json);
 /* Writes the member `usage` of all other events, if the last one has it: null. */
 void smol_completion_no_usage(const struct job *job, struct json_out *json);
 
-/* Writes what is new of all replies as events. Returns false if memory runs out. */
+/* Writes what is new of all replies as events, see smol_reply_take. Returns false if memory runs
+ * out. */
 bool smol_completion_events(struct job *job, FILE *out);
 
 /* Writes the end of a stream: with `include_usage` an event without choices, and that it is done.

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "cli/clock.h"
+#include "common/clock.h"
 
 enum {
     BATCH = 256,      /* connections that the system is asked about at a time */

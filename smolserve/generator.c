@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
-#include "cli/path.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "smolserve/server.h"
 
 /* --- beginning and ending --------------------------------------------------------------------- */

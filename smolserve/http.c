@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
 #include "cli/standard.h"
+#include "common/clock.h"
 #include "smolserve/access.h"
 #include "smolserve/completion.h"
 #include "smolserve/job.h"
@@ -159,19 +159,23 @@ static void write_end(struct exchange *e, FILE *out)
     }
 }
 
-/* Makes events of what is new. Returns false if memory runs out. */
+/* Makes events of what is new, or of a part of it if that is much. Returns false if memory runs
+ * out. */
 static bool make_events(struct exchange *e, bool ended)
 {
     struct held_output held;
+    struct job *job = e->job;
     free(e->out.text);
     e->out = (struct buffer){0};
     e->sent = 0;
     if (smol_held_start(&held, NULL))
         return false;
-    bool complete = smol_completion_events(e->job, held.file);
-    if (ended)
+    bool complete = smol_completion_events(job, held.file);
+    pthread_mutex_lock(&job->lock);
+    e->done = ended && !job->news;
+    pthread_mutex_unlock(&job->lock);
+    if (e->done)
         write_end(e, held.file);
-    e->done = ended;
     return smol_held_take(&held, &e->out, NULL) == SMOL_OK && complete;
 }
 
@@ -387,7 +391,7 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     if (!e->refusal.http && size > most)
         refuse_size(e);
     bool waits = e->refusal.http && header(e, "Expect");
-    return waits || size > DISCARDED_BODIES * most ? queue_refusal(e, &e->refusal) : MHD_YES;
+    return waits || size / DISCARDED_BODIES > most ? queue_refusal(e, &e->refusal) : MHD_YES;
 }
 
 static enum MHD_Result collect(struct exchange *e, const char *data, size_t *size)
@@ -401,7 +405,7 @@ static enum MHD_Result collect(struct exchange *e, const char *data, size_t *siz
             smol_buffer_add(&e->body, data, *size);
     }
     *size = 0;
-    return e->body.failed || e->n_body > DISCARDED_BODIES * most ? MHD_NO : MHD_YES;
+    return e->body.failed || e->n_body / DISCARDED_BODIES > most ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "cli/clock.h"
 #include "cli/standard.h"
+#include "common/clock.h"
 #include "smolserve/generator.h"
 #include "smolserve/server.h"
 
@@ -210,16 +210,42 @@ bool smol_job_is_over(struct job *job, struct refusal *refusal)
 
 /* --- replies ------------------------------------------------------------------------------ */
 
+/* With the lock held. A client that reads slowly lets many log-probabilities of a stream wait. */
+static void take_logprobs(struct reply *reply, struct buffer *logprobs)
+{
+    enum { PIECE = 256 }; /* tokens of all replies */
+    const struct job *job = reply->job;
+    size_t each = sizeof(struct ranked) * (size_t)(1 + job->request.logprobs);
+    size_t most = (1 + PIECE / job->n_replies) * each;
+    size_t n = reply->logprobs.size - reply->n_taken;
+    if (!job->stream || (n <= most && reply->n_taken == 0)) {
+        *logprobs = reply->logprobs;
+        reply->logprobs = (struct buffer){0};
+        return;
+    }
+    n = n < most ? n : most;
+    *logprobs = (struct buffer){0};
+    smol_buffer_add(logprobs, reply->logprobs.text + reply->n_taken, n);
+    reply->n_taken += n;
+    if (reply->n_taken == reply->logprobs.size) {
+        buffer_clear(&reply->logprobs);
+        reply->n_taken = 0;
+    }
+}
+
 bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *logprobs)
 {
-    pthread_mutex_lock(&reply->job->lock);
+    struct job *job = reply->job;
+    pthread_mutex_lock(&job->lock);
+    take_logprobs(reply, logprobs);
+    bool more = reply->logprobs.size > 0;
     *text = reply->text;
-    *logprobs = reply->logprobs;
     reply->news = reply->calls;
-    reply->text = reply->logprobs = (struct buffer){0};
+    reply->text = (struct buffer){0};
     reply->calls = (struct calls){0};
-    bool ended = reply->ended;
-    pthread_mutex_unlock(&reply->job->lock);
+    job->news |= more;
+    bool ended = reply->ended && !more;
+    pthread_mutex_unlock(&job->lock);
     for (size_t i = 0; i < reply->news.n; i++)
         reply->n_calls += reply->news.items[i].name.size > 0;
     return ended;

@@ -30,6 +30,7 @@ struct reply {
     size_t n_read;            /* tokens of its prompt that were known, or have been read */
     /* guarded by the job's lock */
     struct buffer text, logprobs; /* not sent yet; UTF-8, struct ranked */
+    size_t n_taken;               /* bytes of these log-probabilities that are on their way */
     struct calls calls;           /* not sent yet */
     size_t n_tokens;
     smol_generate_result result;
@@ -166,8 +167,9 @@ void smol_job_end(struct job *job, const struct refusal *refusal);
 bool smol_job_is_over(struct job *job, struct refusal *refusal);
 
 /* Moves what has not been sent yet out of a reply, the calls to reply->news, and counts the calls.
- * The caller frees text->text, logprobs->text and reply->news. Returns whether the reply has ended.
- */
+ * Of a stream, at most those log-probabilities that are written at once without delaying others;
+ * job->news then says that there are more. The caller frees text->text, logprobs->text and
+ * reply->news. Returns whether the reply has ended and nothing of it is left. */
 bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *logprobs);
 
 /* Prepares for calls of tools, if the job has tools. Errors: MEMORY. */

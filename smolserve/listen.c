@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cli/json_in.h" /* smol_fail */
+#include "common/json_reader.h" /* smol_fail */
 
 enum { BACKLOG = 1024 };
 

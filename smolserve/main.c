@@ -163,7 +163,7 @@ static smol_status serve(struct server *server, struct opened *opened, const sig
     if (!status)
         status = smol_models_load(&server->models, opened->models, error);
     if (status)
-        return status;
+        return status == SMOL_ERROR_CANCELLED ? SMOL_OK : status; /* by a signal */
     atomic_store(&server->state, SERVER_READY);
     printf("listening on %s\n", opened->listener.address);
     status = smol_standard_flush(error);

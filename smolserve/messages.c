@@ -105,25 +105,39 @@ static smol_status check_calls(struct request_reader *r)
     return status;
 }
 
-/* Checks the value of the member that r->scratch names, and sets *has_role if it is the role. */
-static smol_status check_value(struct request_reader *r, size_t length, bool *has_role)
+/* What a message has. Only an assistant, who may call tools instead, may say nothing. */
+struct found_members {
+    bool role, is_assistant, content;
+};
+
+/* Checks the value of the member that r->scratch names. */
+static smol_status check_value(struct request_reader *r, size_t length, struct found_members *found)
 {
-    int c = smol_json_peek(&r->json);
-    bool is_role = smol_member_is(r->scratch, length, "role");
-    *has_role |= is_role;
-    if (is_role && c != '"')
-        return smol_member_fail(r, "`role` must be a string");
+    struct json_reader at = r->json;
+    int c = smol_json_peek(&at);
     if (smol_member_is(r->scratch, length, "tool_calls"))
         return check_calls(r);
-    if (smol_member_is(r->scratch, length, "content") && c != '"' && c != '[' && c != 'n')
-        return smol_member_fail(r, "`content` must be a string, a list of texts or null");
-    return SMOL_OK;
+    if (smol_member_is(r->scratch, length, "content")) {
+        found->content = c == '"' || c == '[';
+        return found->content || smol_json_word(&at, "null")
+                   ? SMOL_OK
+                   : smol_member_fail(r, "`content` must be a string, a list of texts or null");
+    }
+    if (!smol_member_is(r->scratch, length, "role"))
+        return SMOL_OK;
+    found->role = true;
+    if (c != '"')
+        return smol_member_fail(r, "`role` must be a string");
+    smol_status status = smol_json_string(&at, r->scratch, &length);
+    found->is_assistant = !status && smol_member_is(r->scratch, length, "assistant");
+    return status;
 }
 
 /* Copies a message. Of an item of a response, only role and content are copied. */
 static smol_status copy_message(struct request_reader *r, struct buffer *out, bool is_item)
 {
-    bool more, keeps, any = false, has_role = false;
+    bool more, keeps, any = false;
+    struct found_members found = {0};
     size_t length;
     const uint8_t *start;
     if (smol_json_peek(&r->json) != '{')
@@ -141,7 +155,7 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, bo
         keeps = !is_item || smol_member_is(r->scratch, length, "role") ||
                 smol_member_is(r->scratch, length, "content");
         if (keeps)
-            status = check_value(r, length, &has_role);
+            status = check_value(r, length, &found);
         if (!status && !joins)
             status = smol_json_skip(&r->json);
         if (keeps && any)
@@ -155,7 +169,11 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, bo
             status = smol_json_more(&r->json, '}', &more);
     }
     smol_buffer_add(out, "}", 1);
-    return status || has_role ? status : smol_member_fail(r, "a message has no role");
+    if (!status && !found.role)
+        return smol_member_fail(r, "a message has no role");
+    if (!status && !found.content && !found.is_assistant)
+        return smol_member_fail(r, "a message has no content, which only an assistant's may lack");
+    return status;
 }
 
 /* --- items of responses ----------------------------------------------------------------------- */

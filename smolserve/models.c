@@ -1,8 +1,10 @@
 /* Models, see models.h. */
 #include "smolserve/models.h"
 
+#include <signal.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "smolserve/server.h"
 
 void smol_models_init(struct models *models, struct server *server)
@@ -20,6 +22,38 @@ static struct generator *find(struct models *models, const char *name)
     return NULL;
 }
 
+/* What the main thread does beside a verification, which may take long. */
+struct verification {
+    struct server *server;
+    double swept; /* clock_seconds */
+};
+
+/* Closes connections whose time is over, and cancels the verification if a signal waits. */
+static int on_progress(void *user, uint64_t done, uint64_t total)
+{
+    struct verification *verification = user;
+    sigset_t signals;
+    double now = clock_seconds();
+    (void)done, (void)total;
+    if (now > verification->swept + 0.5) {
+        smol_connections_sweep(&verification->server->connections);
+        verification->swept = now;
+    }
+    sigpending(&signals);
+    return sigismember(&signals, SIGTERM) == 1 || sigismember(&signals, SIGINT) == 1;
+}
+
+static smol_status start(struct server *server, smol_verify verify, int fd, const char *path,
+                         struct generator **generator, smol_error *error)
+{
+    struct verification verification = {.server = server, .swept = clock_seconds()};
+    smol_model_params params = server->settings->open;
+    params.verify = verify;
+    params.on_progress = on_progress;
+    params.user = &verification;
+    return smol_generator_start(server, &params, fd, path, generator, error);
+}
+
 smol_status smol_models_load(struct models *models, const int *fds, smol_error *error)
 {
     const struct serve_settings *settings = models->server->settings;
@@ -27,7 +61,7 @@ smol_status smol_models_load(struct models *models, const int *fds, smol_error *
         const char *path = settings->files.items[i];
         struct generator *generator;
         smol_status status =
-            smol_generator_start(models->server, &settings->open, fds[i], path, &generator, error);
+            start(models->server, settings->open.verify, fds[i], path, &generator, error);
         if (status)
             return status;
         if (find(models, generator->name)) {
@@ -70,15 +104,15 @@ void smol_models_replace(struct models *models, size_t index, int fd)
 {
     const struct serve_settings *settings = models->server->settings;
     struct generator *old = models->items[index], *new;
-    smol_model_params params = settings->open;
+    smol_verify verify = settings->open.verify;
     struct stat file = {0};
     smol_error error;
     fstat(fd, &file);
-    if (params.verify == SMOL_VERIFY_FIRST)
-        params.verify = SMOL_VERIFY_OPEN; /* later, the old model would be gone */
-    if (smol_generator_start(models->server, &params, fd, settings->files.items[index], &new,
-                             &error)) {
-        refuse(models, old, &file, &error);
+    if (verify == SMOL_VERIFY_FIRST)
+        verify = SMOL_VERIFY_OPEN; /* later, the old model would be gone */
+    if (start(models->server, verify, fd, settings->files.items[index], &new, &error)) {
+        if (error.status != SMOL_ERROR_CANCELLED)
+            refuse(models, old, &file, &error);
         return;
     }
     pthread_mutex_lock(&models->lock);

@@ -22,14 +22,14 @@ struct models {
 void smol_models_init(struct models *models, struct server *server);
 
 /* Loads the blobs in the files fds[0..n), which are closed. Errors: those of smol_model_open,
- * USAGE (two of the same name). */
+ * among them CANCELLED (SIGTERM or SIGINT waits), USAGE (two of the same name). */
 smol_status smol_models_load(struct models *models, const int *fds, smol_error *error);
 
 /* Returns the generator of a model, with a reference to it (smol_generator_release), or NULL. */
 struct generator *smol_models_find(struct models *models, const char *name);
 
 /* Puts the blob in the file `fd`, which is closed, in the place of model `index`. If it is
- * damaged or not supported, prints why and changes nothing. */
+ * damaged or not supported, prints why and changes nothing, as if SIGTERM or SIGINT waits. */
 void smol_models_replace(struct models *models, size_t index, int fd);
 
 /* Frees the replaced models that no request uses any more. Call it once or twice a second. */

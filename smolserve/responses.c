@@ -230,6 +230,7 @@ static void write_usage(struct job *job, struct json_out *json)
     smol_json_key(json, "input_tokens_details");
     smol_json_open(json, '{');
     smol_json_member_whole(json, "cached_tokens", smol_job_count_cached(job));
+    smol_json_member_whole(json, "cache_write_tokens", 0); /* as they are counted for a bill */
     smol_json_close(json, '}');
     smol_json_member_whole(json, "output_tokens", n_output);
     smol_json_key(json, "output_tokens_details");

@@ -3,7 +3,7 @@
 #ifndef SMOL_CLI_REQUEST_MEMBERS_H
 #define SMOL_CLI_REQUEST_MEMBERS_H
 
-#include "cli/json_in.h"
+#include "common/json_reader.h"
 
 struct request;
 

@@ -113,9 +113,10 @@ smol_status smol_stats_belong(struct stats_file *stats, const struct blob_model 
 static bool is_possible(const struct stats_file *stats, size_t record, const float *values)
 {
     size_t n = (size_t)(smol_stats_bytes(&stats->header, record) / sizeof *values);
+    size_t width = smol_stats_width(&stats->header, record);
     float largest = 0;
     bool good = true;
-    for (size_t i = 0; good && i < smol_stats_width(&stats->header, record); i++) {
+    for (size_t i = 0; good && i < width; i++) {
         float square = stats_diagonal(stats, record, values, i);
         good = square >= 0 && f32_is_finite(square);
         largest = square > largest ? square : largest;

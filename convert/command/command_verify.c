@@ -20,7 +20,7 @@ struct verify_options {
 #define FIELD(name) offsetof(struct verify_options, name)
 
 static const struct option_rule rules[] = {
-    {"source", 0, "DIR", "convert the checkpoint DIR again, in memory, and compare every byte",
+    {"source", 0, "INPUT", "convert the checkpoint INPUT again, in memory, and compare every byte",
      OPTION_TEXT, FIELD(checkpoint), 0, 0, NULL},
     RULE_CALIBRATION,
     RULES_SOURCE,
@@ -33,7 +33,7 @@ static const struct command_line line = {
     .words = "verify FILE.smol",
     .about = "Checks every digest of a blob and every rule of the format.\n",
     .notes =
-        "With --source, exit status 0 means that FILE.smol was made from DIR: converting DIR\n"
+        "With --source, exit status 0 means that FILE.smol was made from INPUT: converting it\n"
         "gives the same bytes, except for the release in the provenance, which is reported if\n"
         "it is another. Exit status 1 means that it was not; the first difference is shown.\n"
         "A blob that was converted with --calibration needs the same STATS again.\n"

@@ -9,6 +9,10 @@
 #include "convert/inspect/statistics.h"
 #include "convert/inspect/subject.h"
 
+/* Prints the settings of a model: hyper-parameters, tokenizer, chat template, embeddings, defaults
+ * of generation. */
+void smol_describe_settings(const struct blob *blob, FILE *out);
+
 /* Prints the kind of file, the settings and the provenance. */
 void smol_describe_lines(const struct subject *subject, FILE *out);
 

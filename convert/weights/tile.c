@@ -15,7 +15,7 @@ struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
     if (layout->dtype > DTYPE_INT8 && rule->factor)
         return smol_feedback_block(source, layout, rule, row, scratch, out);
 #if defined(__x86_64__)
-    if (smol_cpu_has_avx2())
+    if (smol_cpu_has(CPU_AVX2))
         return smol_tile_block_avx2(source, layout, rule, row, scratch, out);
 #endif
     return smol_tile_block_baseline(source, layout, rule, row, scratch, out);
@@ -24,7 +24,7 @@ struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
 bool smol_tile_round_trip(const float *values, uint64_t n, float *out)
 {
 #if defined(__x86_64__)
-    if (smol_cpu_has_avx2())
+    if (smol_cpu_has(CPU_AVX2))
         return smol_tile_round_trip_avx2(values, n, out);
 #endif
     return smol_tile_round_trip_baseline(values, n, out);
@@ -34,7 +34,7 @@ uint16_t smol_group_scale(const struct level_search *search, const float *values
                           const float *importance)
 {
 #if defined(__x86_64__)
-    if (smol_cpu_has_avx2())
+    if (smol_cpu_has(CPU_AVX2))
         return smol_group_scale_avx2(search, values, importance);
 #endif
     return smol_group_scale_baseline(search, values, importance);

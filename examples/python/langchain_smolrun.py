@@ -45,7 +45,7 @@ class ChatSmol(BaseChatModel):
 
     def _generate(self, messages, stop=None, run_manager=None, **given):
         answer = self.model.chat(convert_to_openai_messages(messages), **self._settings(stop, given))
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(**parts(answer), tool_calls=calls(answer)))])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(**parts(answer), **calls(answer)))])
 
     def _stream(self, messages, stop=None, run_manager=None, **given):
         stream = self.model.stream_chat(convert_to_openai_messages(messages), **self._settings(stop, given))
@@ -56,7 +56,7 @@ class ChatSmol(BaseChatModel):
                     run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk
         last = parts(stream.answer) | {"content": "", "chunk_position": "last"}
-        chunks = [{**call, "args": one.arguments, "index": i} for i, (call, one) in enumerate(zip(calls(stream.answer), stream.answer.tool_calls))]
+        chunks = [{"index": i, "id": call.id, "name": call.name, "args": call.arguments, "type": "tool_call_chunk"} for i, call in enumerate(stream.answer.tool_calls)]
         yield ChatGenerationChunk(message=AIMessageChunk(**last, tool_call_chunks=chunks))
 
     def bind_tools(self, tools, *, tool_choice=None, **given):
@@ -86,13 +86,21 @@ def parts(answer):
 
 
 def calls(answer):
-    return [{"id": call.id, "name": call.name, "args": call.parse(), "type": "tool_call"} for call in answer.tool_calls]
+    """The calls of tools; the last one may have been cut off."""
+    found = {"tool_calls": [], "invalid_tool_calls": []}
+    for call in answer.tool_calls:
+        try:
+            found["tool_calls"].append({"id": call.id, "name": call.name, "args": call.parse(), "type": "tool_call"})
+        except ValueError:
+            cut = {"id": call.id, "name": call.name, "args": call.arguments, "error": "cut off", "type": "invalid_tool_call"}
+            found["invalid_tool_calls"].append(cut)
+    return found
 
 
 class SmolEmbeddings(Embeddings):
-    """Hidden states of the model, of length 1. Models that were trained for this purpose find better neighbours."""
+    """Embeddings of length 1: of a model for this purpose as its checkpoint says, of others the mean of hidden states."""
 
-    def __init__(self, path, pooling="mean"):
+    def __init__(self, path, pooling=None):
         self.model, self.pooling = smolrun.Model(path), pooling
 
     def embed_documents(self, texts):

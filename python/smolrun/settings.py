@@ -83,6 +83,10 @@ ELSEWHERE = {
     "chat_template_kwargs", "n": "a list of prompts, or other seeds", "messages": "the method chat",
 }  # fmt: skip
 CONSTRAINTS = ("schema", "regex", "choices", "grammar", "response_format")
+# types of response_format, and the member that has the constraint
+FORMATS = {
+    "text": None, "json_object": None, "json_schema": "json_schema", "regex": "pattern", "grammar": "grammar", "choices": "choices",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -229,18 +233,28 @@ def _schema(given: Any) -> tuple[bytes, Callable[[str], Any]]:
 
 
 def _response_format(given: Any) -> dict[str, Any]:
+    """Returns the option that means the same. A member of another name may say more than is done."""
     if hasattr(given, "model_json_schema"):
         return {"schema": given}
     kind = str(members("response_format", given).get("type"))
-    if kind == "json_schema":
-        wrapped = given.get("json_schema")
-        return {"schema": wrapped["schema"] if isinstance(wrapped, Mapping) and "schema" in wrapped else {}}
-    places = {"regex": "pattern", "grammar": "grammar", "choices": "choices"}
-    if kind in places and places[kind] in given:
-        return {kind: given[places[kind]]}
-    if kind in ("text", "json_object"):
+    if kind not in FORMATS:
+        raise UsageError(f"response_format: type must be {', '.join(FORMATS)}, found {reprlib.repr(given)}")
+    _check_members(given, "type", FORMATS[kind])
+    if FORMATS[kind] is None:
         return {"schema": {"type": "object"}} if kind == "json_object" else {}
-    raise UsageError("response_format: type must be text, json_object, json_schema, regex, grammar or choices, with its constraint")
+    found = given.get(FORMATS[kind])
+    if kind == "json_schema" and found is not None:
+        _check_members(members("response_format: json_schema", found), "schema", "name", "description", "strict")
+        kind, found = "schema", found.get("schema")
+    if found is None:
+        raise UsageError("response_format: the constraint of its type is missing")
+    return {kind: found}
+
+
+def _check_members(given: Mapping[Any, Any], *names: str | None) -> None:
+    for name, value in given.items():
+        if name not in names and value is not None:
+            raise UsageError(f"response_format: {name}: no such member of it")
 
 
 def _constraint(options: dict[str, Any]) -> tuple[Constraint | None, Callable[[str], Any] | None]:

@@ -197,6 +197,13 @@ bool smol_schema_steps(struct compiler *c, const struct json_node *place, size_t
 enum word smol_schema_word(struct compiler *c, const struct json_node *member);
 unsigned smol_schema_word_types(enum word word);
 
+/* Returns the member `key` of a schema, a keyword since `draft`, or NULL. Older drafts lack it. */
+static inline const struct json_node *schema_since(const struct compiler *c, int draft,
+                                                   const struct json_node *schema, const char *key)
+{
+    return c->draft < draft ? NULL : smol_json_get(schema, key);
+}
+
 /* Returns whether a keyword's value is of this kind, and reports it otherwise. */
 bool smol_schema_is(struct compiler *c, enum json_kind kind, const struct json_node *value);
 
@@ -363,7 +370,7 @@ void smol_schema_check_excluded(struct compiler *c, const struct facts *facts, e
 
 /* Returns the list of schemas of a list's first elements, or NULL. Sets *rest to the schema of the
  * others, or NULL. */
-const struct json_node *smol_schema_prefix(const struct json_node *owner,
+const struct json_node *smol_schema_prefix(const struct compiler *c, const struct json_node *owner,
                                            const struct json_node **rest);
 
 /* The goal of the element number `index`; NULL if there can be none. */

@@ -482,7 +482,7 @@ static void rewrite_not_items(struct compiler *c, const struct claim *claim, str
 {
     if (claim->value->kind == JSON_LIST)
         rewrite_not_prefix(c, claim, out);
-    else if (smol_json_get(claim->owner, "prefixItems"))
+    else if (schema_since(c, DRAFT_2020, claim->owner, "prefixItems"))
         smol_schema_fail(c, claim->value, "items after prefixItems cannot be negated");
     else
         append(c, add_choice(c, out), claim, WORD_SOME, claim->value, true);
@@ -501,7 +501,8 @@ static void rewrite_not_additional_items(struct compiler *c, const struct claim 
 static void rewrite_not_contains(struct compiler *c, const struct claim *claim,
                                  struct rewritten *out)
 {
-    if (smol_json_get(claim->owner, "minContains") || smol_json_get(claim->owner, "maxContains"))
+    if (schema_since(c, DRAFT_2019, claim->owner, "minContains") ||
+        schema_since(c, DRAFT_2019, claim->owner, "maxContains"))
         smol_schema_fail(c, claim->value, "contains with a count cannot be negated");
     else
         append(c, add_choice(c, out), claim, WORD_EVERY, claim->value, true);

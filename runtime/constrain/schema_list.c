@@ -16,10 +16,10 @@ static bool is_group(const struct claim *claim)
            claim->word == WORD_ADDITIONAL_ITEMS;
 }
 
-const struct json_node *smol_schema_prefix(const struct json_node *owner,
+const struct json_node *smol_schema_prefix(const struct compiler *c, const struct json_node *owner,
                                            const struct json_node **rest)
 {
-    const struct json_node *prefix = smol_json_get(owner, "prefixItems");
+    const struct json_node *prefix = schema_since(c, DRAFT_2020, owner, "prefixItems");
     *rest = smol_json_get(owner, "items");
     if (*rest && (*rest)->kind == JSON_LIST) {
         prefix = *rest;
@@ -28,9 +28,10 @@ const struct json_node *smol_schema_prefix(const struct json_node *owner,
     return prefix && prefix->kind == JSON_LIST ? prefix : NULL;
 }
 
-static const struct json_node *schema_at(const struct json_node *owner, uint32_t index)
+static const struct json_node *schema_at(const struct compiler *c, const struct json_node *owner,
+                                         uint32_t index)
 {
-    const struct json_node *rest, *prefix = smol_schema_prefix(owner, &rest);
+    const struct json_node *rest, *prefix = smol_schema_prefix(c, owner, &rest);
     const struct json_node *schema = json_first(prefix);
     while (schema && index-- > 0)
         schema = schema->next;
@@ -38,13 +39,14 @@ static const struct json_node *schema_at(const struct json_node *owner, uint32_t
 }
 
 /* Returns whether a schema within that of unevaluatedItems covers an element. */
-static bool is_evaluated(const struct facts *facts, const struct claim *unevaluated, uint32_t index)
+static bool is_evaluated(const struct compiler *c, const struct facts *facts,
+                         const struct claim *unevaluated, uint32_t index)
 {
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
         if (claim == unevaluated || !claim_is_within(claim, unevaluated->owner))
             continue;
-        if ((is_group(claim) && schema_at(claim->owner, index)) ||
+        if ((is_group(claim) && schema_at(c, claim->owner, index)) ||
             (claim->word == WORD_UNEVALUATED_ITEMS && claim->owner != unevaluated->owner))
             return true;
     }
@@ -57,12 +59,12 @@ static void add_element(struct compiler *c, const struct facts *facts, uint32_t 
     builder->n = 0, builder->never = false;
     for (size_t i = 0; i < facts->n && !builder->never; i++) {
         const struct claim *claim = &facts->claims[i];
-        const struct json_node *own = is_group(claim) ? schema_at(claim->owner, index) : NULL;
+        const struct json_node *own = is_group(claim) ? schema_at(c, claim->owner, index) : NULL;
         if (own)
             smol_schema_add(c, builder, own, false);
         if (claim->word == WORD_EVERY || (claim->word == WORD_AT && claim->index == index))
             smol_schema_add(c, builder, claim->value, claim->negative);
-        if (claim->word == WORD_UNEVALUATED_ITEMS && !is_evaluated(facts, claim, index))
+        if (claim->word == WORD_UNEVALUATED_ITEMS && !is_evaluated(c, facts, claim, index))
             smol_schema_add(c, builder, claim->value, false);
     }
 }
@@ -90,13 +92,13 @@ struct listing {
     uint32_t counted_min, counted_max;
 };
 
-static uint32_t count_prefix(const struct facts *facts)
+static uint32_t count_prefix(const struct compiler *c, const struct facts *facts)
 {
     uint32_t n = 0;
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
         const struct json_node *rest,
-            *prefix = is_group(claim) ? smol_schema_prefix(claim->owner, &rest) : NULL;
+            *prefix = is_group(claim) ? smol_schema_prefix(c, claim->owner, &rest) : NULL;
         if (prefix && prefix->n > n)
             n = prefix->n;
         if (claim->word == WORD_AT && claim->index >= n)
@@ -167,8 +169,8 @@ static void read_contains(struct listing *list)
             smol_schema_fail_claim(c, claim, "not supported beside contains");
         if (claim->word != WORD_SOME && claim->word != WORD_CONTAINS)
             continue;
-        const struct json_node *low = smol_json_get(claim->owner, "minContains");
-        const struct json_node *high = smol_json_get(claim->owner, "maxContains");
+        const struct json_node *low = schema_since(c, DRAFT_2019, claim->owner, "minContains");
+        const struct json_node *high = schema_since(c, DRAFT_2019, claim->owner, "maxContains");
         if (list->counted)
             smol_schema_fail_claim(c, claim,
                                    "several conditions on some element are not supported");
@@ -345,7 +347,7 @@ term smol_schema_list(struct compiler *c, const struct facts *facts, unsigned le
     for (size_t i = 0; i < facts->n; i++)
         if (facts->claims[i].word == WORD_UNIQUE_ITEMS)
             unique = facts->claims[i].value;
-    list.prefix = count_prefix(facts);
+    list.prefix = count_prefix(c, facts);
     list.gap = smol_schema_gap(c, level);
     list.comma = smol_schema_comma(c, brackets, level);
     list.close = smol_schema_close(c, brackets, level);

@@ -149,7 +149,7 @@ static bool valid_names(struct compiler *c, const struct json_node *schema,
 static bool valid_items(struct compiler *c, const struct json_node *owner,
                         const struct json_node *value)
 {
-    const struct json_node *rest, *schema = json_first(smol_schema_prefix(owner, &rest));
+    const struct json_node *rest, *schema = json_first(smol_schema_prefix(c, owner, &rest));
     for (const struct json_node *child = value->first; child; child = child->next) {
         const struct json_node *own = schema ? schema : rest;
         if (own && !smol_schema_valid(c, own, child))
@@ -162,8 +162,8 @@ static bool valid_items(struct compiler *c, const struct json_node *owner,
 static bool valid_contains(struct compiler *c, const struct json_node *owner,
                            const struct json_node *schema, const struct json_node *value)
 {
-    const struct json_node *low = smol_json_get(owner, "minContains");
-    const struct json_node *high = smol_json_get(owner, "maxContains");
+    const struct json_node *low = schema_since(c, DRAFT_2019, owner, "minContains");
+    const struct json_node *high = schema_since(c, DRAFT_2019, owner, "maxContains");
     size_t n = 0;
     for (const struct json_node *child = value->first; child; child = child->next)
         n += smol_schema_valid(c, schema, child);

@@ -42,6 +42,9 @@ static uint64_t hash_node(const struct term_table *table, const struct term_node
     if (node->kind == KIND_LITERAL)
         for (uint32_t i = 0; i < node->b; i++)
             hash = mix(hash, table->bytes[node->a + i]);
+    else if (node->kind == KIND_BYTES)
+        for (size_t i = 0; i < 4; i++)
+            hash = mix(hash, table->sets[node->a].bits[i]);
     else if (node->kind == KIND_ANY_OF || node->kind == KIND_ALL_OF)
         for (uint32_t i = 0; i < node->b; i++)
             hash = mix(hash, table->lists[node->a + i]);
@@ -57,6 +60,8 @@ static bool equal(const struct term_table *table, const struct term_node *x,
         return false;
     if (x->kind == KIND_LITERAL)
         return memcmp(table->bytes + x->a, table->bytes + y->a, x->b) == 0;
+    if (x->kind == KIND_BYTES)
+        return memcmp(&table->sets[x->a], &table->sets[y->a], sizeof *table->sets) == 0;
     if (x->kind == KIND_ANY_OF || x->kind == KIND_ALL_OF)
         return memcmp(table->lists + x->a, table->lists + y->a, x->b * sizeof(term)) == 0;
     return x->a == y->a;
@@ -132,18 +137,16 @@ static const struct term_node *node_of(const struct term_table *table, term a)
 
 term smol_term_bytes(struct term_table *table, const struct byte_set *set)
 {
-    size_t i = 0;
     const struct byte_set none = {{0}};
-    if (memcmp(set, &none, sizeof none) == 0)
+    if (memcmp(set, &none, sizeof none) == 0 || !TERM_ROOM(table, sets))
         return TERM_NOTHING;
-    while (i < table->n_sets && memcmp(&table->sets[i], set, sizeof *set) != 0)
-        i++;
-    if (i == table->n_sets) {
-        if (!TERM_ROOM(table, sets))
-            return TERM_NOTHING;
-        table->sets[table->n_sets++] = *set;
-    }
-    return intern(table, (struct term_node){.kind = KIND_BYTES, .a = (uint32_t)i, .regular = true});
+    size_t before = table->n_nodes;
+    table->sets[table->n_sets] = *set;
+    term result = intern(
+        table,
+        (struct term_node){.kind = KIND_BYTES, .a = (uint32_t)table->n_sets, .regular = true});
+    table->n_sets += table->n_nodes > before; /* or it was there already */
+    return result;
 }
 
 term smol_term_literal(struct term_table *table, const void *bytes, size_t n)

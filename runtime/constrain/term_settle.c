@@ -125,7 +125,8 @@ static enum known alive_of(struct term_table *table, term number)
 /* The terms that the root is made of. A search of intersections adds terms after these. */
 struct reach {
     size_t n;
-    bool *has; /* (n) */
+    bool *has;      /* (n) */
+    bool *searched; /* (n): by left_recursion, which found none */
 };
 
 /* --- rules -------------------------------------------------------------------------------- */
@@ -210,45 +211,60 @@ static bool mark_reachable(struct term_table *table, term root, struct reach *re
 
 /* --- left recursion ------------------------------------------------------------------------ */
 
-enum mark { MARK_NEW, MARK_OPEN, MARK_DONE };
+static size_t left_recursion(struct term_table *table, struct reach *reach, term a);
+
+/* Does what left_recursion does for a term that is no sequence. */
+static size_t search_parts(struct term_table *table, struct reach *reach,
+                           const struct term_node *node)
+{
+    const size_t none = table->n_rules;
+    size_t found = none;
+    if (node->kind == KIND_ANY_OF)
+        for (uint32_t i = 0; i < node->b && found == none; i++)
+            found = left_recursion(table, reach, table->lists[node->a + i]);
+    else if (node->kind == KIND_REPEAT || node->kind == KIND_UNIT)
+        found = left_recursion(table, reach, node->a);
+    else if (node->kind == KIND_RULE) {
+        struct term_rule *rule = &table->rules[node->a];
+        if (rule->open)
+            return node->a;
+        rule->open = true;
+        found = left_recursion(table, reach, rule->body);
+        rule->open = false;
+    }
+    return found;
+}
 
 /* Returns a rule that can begin with itself, among those that texts of a term begin with, or
- * n_rules. */
-static size_t left_recursion(struct term_table *table, term a)
+ * n_rules. Terms are parts of many others, so each is searched once. */
+static size_t left_recursion(struct term_table *table, struct reach *reach, term a)
 {
-    size_t found = table->n_rules;
+    const size_t none = table->n_rules;
+    size_t found = none;
+    term end = a;
     if (++table->depth > TERM_MAX_DEPTH) {
         smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it is nested too deeply");
-        return found;
+        return none;
     }
-    const struct term_node *node = &table->nodes[a];
-    for (; node->kind == KIND_THEN && found == table->n_rules; node = &table->nodes[node->b]) {
-        found = left_recursion(table, node->a);
-        if (table->nodes[node->a].known[MAY_END] != YES)
-            break;
+    const struct term_node *nodes = table->nodes;
+    bool more = true;
+    while (more && found == none && nodes[end].kind == KIND_THEN && !reach->searched[end]) {
+        found = left_recursion(table, reach, nodes[end].a);
+        more = nodes[nodes[end].a].known[MAY_END] == YES;
+        end = more ? nodes[end].b : end;
     }
-    if (node->kind == KIND_ANY_OF)
-        for (uint32_t i = 0; i < node->b && found == table->n_rules; i++)
-            found = left_recursion(table, table->lists[node->a + i]);
-    else if ((node->kind == KIND_REPEAT || node->kind == KIND_UNIT) && found == table->n_rules)
-        found = left_recursion(table, node->a);
-    else if (node->kind == KIND_RULE && found == table->n_rules) {
-        struct term_rule *rule = &table->rules[node->a];
-        if (rule->mark == MARK_OPEN)
-            found = node->a;
-        else if (rule->mark == MARK_NEW) {
-            rule->mark = MARK_OPEN;
-            found = left_recursion(table, rule->body);
-            rule->mark = MARK_DONE;
-        }
-    }
+    if (more && found == none && !reach->searched[end])
+        found = search_parts(table, reach, &nodes[end]);
+    for (; found == none && a != end; a = nodes[a].b)
+        reach->searched[a] = true;
+    reach->searched[end] |= found == none;
     table->depth--;
     return found;
 }
 
 /* --- all of it ----------------------------------------------------------------------------- */
 
-static smol_status refuse_left_recursion(struct term_table *table, const struct reach *reach,
+static smol_status refuse_left_recursion(struct term_table *table, struct reach *reach,
                                          const char *(*rule_name)(void *user, size_t i), void *user,
                                          smol_error *error)
 {
@@ -256,7 +272,7 @@ static smol_status refuse_left_recursion(struct term_table *table, const struct 
         if (!reach->has[i] || table->nodes[i].kind != KIND_RULE)
             continue;
         table->depth = 0;
-        size_t found = left_recursion(table, (term)i);
+        size_t found = left_recursion(table, reach, (term)i);
         if (found < table->n_rules)
             return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "rule %s can begin with itself",
                              rule_name ? rule_name(user, found) : "");
@@ -292,9 +308,10 @@ smol_status smol_terms_finish(struct term_table *table, term root,
     smol_status status = smol_terms_status(table, error);
     if (status)
         return status;
-    struct reach reach = {table->n_nodes, smol_calloc(table->n_nodes, sizeof *reach.has)};
+    struct reach reach = {table->n_nodes, smol_calloc(table->n_nodes, 2 * sizeof *reach.has), NULL};
     if (!reach.has)
         return smol_fail_memory(error, "a constraint");
+    reach.searched = reach.has + reach.n;
     table->root = root;
     status = settle(table, &reach, rule_name, user, error);
     smol_free(reach.has);

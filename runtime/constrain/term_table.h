@@ -38,7 +38,7 @@ struct term_node {
 struct term_rule {
     term body; /* NO_BODY until it is defined */
     uint8_t known[N_QUESTIONS];
-    uint8_t mark; /* of the search for left recursion */
+    bool open; /* the search for left recursion is within its body */
 };
 #define NO_BODY UINT32_MAX
 

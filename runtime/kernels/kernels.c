@@ -6,26 +6,19 @@
 
 #include "common/cpu.h"
 
-static bool always(void)
-{
-    return true;
-}
-
 /* The ladder: of the sets that the machine can run, the last is preferred. */
 static const struct rung {
     const struct kernels *kernels;
-    bool (*runs)(void);
+    enum cpu_feature needs;
 } ladder[] = {
-    {&smol_kernels_scalar, always},
+    {&smol_kernels_scalar, CPU_BASELINE},
 #if defined(__x86_64__)
-    {&smol_kernels_avx2, smol_cpu_has_avx2},
-    {&smol_kernels_avxvnni, smol_cpu_has_avxvnni},
-    {&smol_kernels_avx512, smol_cpu_has_avx512},
-    {&smol_kernels_avx512vbmi, smol_cpu_has_avx512vbmi},
+    {&smol_kernels_avx2, CPU_AVX2},       {&smol_kernels_avxvnni, CPU_AVXVNNI},
+    {&smol_kernels_avx512, CPU_AVX512},   {&smol_kernels_avx512vbmi, CPU_AVX512VBMI},
 #elif defined(__aarch64__)
-    {&smol_kernels_neon, always},
-    {&smol_kernels_dotprod, smol_cpu_has_dotprod},
-    {&smol_kernels_i8mm, smol_cpu_has_i8mm},
+    {&smol_kernels_neon, CPU_BASELINE},
+    {&smol_kernels_dotprod, CPU_DOTPROD},
+    {&smol_kernels_i8mm, CPU_I8MM},
 #endif
 };
 enum { LADDER_SIZE = sizeof ladder / sizeof ladder[0] };
@@ -34,7 +27,7 @@ const struct kernels *smol_kernels_at(size_t index, bool *runs)
 {
     if (index >= LADDER_SIZE)
         return NULL;
-    *runs = ladder[index].runs();
+    *runs = smol_cpu_has(ladder[index].needs);
     return ladder[index].kernels;
 }
 
@@ -43,7 +36,7 @@ static smol_status select_named(const char *name, const struct kernels **kernels
     for (size_t i = 0; i < LADDER_SIZE; i++) {
         if (strcmp(name, ladder[i].kernels->name))
             continue;
-        if (!ladder[i].runs())
+        if (!smol_cpu_has(ladder[i].needs))
             return smol_fail(error, SMOL_ERROR_USAGE,
                              "SMOL_ISA=%s: this machine cannot run it: unset it", name);
         *kernels = ladder[i].kernels;
@@ -59,7 +52,7 @@ smol_status smol_kernels_select(const struct kernels **kernels, smol_error *erro
     if (name && name[0])
         return select_named(name, kernels, error);
     for (size_t i = 0; i < LADDER_SIZE; i++)
-        if (ladder[i].runs())
+        if (smol_cpu_has(ladder[i].needs))
             *kernels = ladder[i].kernels;
     return SMOL_OK;
 }

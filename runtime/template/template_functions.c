@@ -92,6 +92,8 @@ static bool put_all(struct machine *machine, struct value *pairs, uint32_t *n,
                 return false;
         return true;
     }
+    if (is_undefined(from))
+        return smol_template_fail_type(machine, "a dict is made of pairs, not of", from);
     if (!smol_value_iterate(machine, from, &list))
         return false;
     for (uint32_t i = 0; i < list.n; i++) {

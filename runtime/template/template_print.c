@@ -162,7 +162,9 @@ static bool print_repr(struct machine *machine, struct text_builder *builder,
         return smol_value_enter(machine) && print_items(machine, builder, value) &&
                smol_value_leave(machine);
     default:
-        return smol_template_fail_type(machine, "cannot print", value);
+        return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED,
+                                  "printing a value of type %s is not supported",
+                                  smol_value_type_name(value));
     }
 }
 

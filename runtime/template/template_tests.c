@@ -57,15 +57,11 @@ static bool test_type(enum template_test test, const struct value *self)
 static bool test_divisible(struct machine *machine, enum template_test test,
                            const struct value *self, const struct call *call, bool *out)
 {
-    const struct value two = value_integer(2), zero = value_integer(0);
-    const struct value *by = test == TEST_DIVISIBLEBY ? call->positional : &two;
+    const struct value two = value_integer(2), rest = value_integer(test == TEST_ODD);
     struct value remainder;
-    if (!is_integral(self) || !is_integral(by))
-        return smol_template_fail_type(
-            machine, "cannot be divided, or divide:", is_integral(self) ? by : self);
-    return smol_template_binary(machine, BINARY_MODULO, self, by, &remainder) &&
-           smol_template_compare(machine, test == TEST_ODD ? COMPARE_UNEQUAL : COMPARE_EQUAL,
-                                 &remainder, &zero, out);
+    return smol_template_binary(machine, BINARY_MODULO, self,
+                                test == TEST_DIVISIBLEBY ? call->positional : &two, &remainder) &&
+           smol_template_compare(machine, COMPARE_EQUAL, &remainder, &rest, out);
 }
 
 bool smol_template_test(struct machine *machine, enum template_test test, const struct value *self,

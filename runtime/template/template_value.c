@@ -339,7 +339,7 @@ bool smol_value_equal(struct machine *machine, const struct value *a, const stru
             break;
         case VALUE_VIEW:
         case VALUE_METHOD:
-            return smol_template_fail_type(machine, "cannot compare", a);
+            return smol_template_fail_unsupported(machine, "comparing dict views or methods");
         default: /* by identity */
             *equal = a->names == b->names;
         }

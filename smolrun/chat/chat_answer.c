@@ -1,9 +1,9 @@
 /* Answers, see chat.h. */
 #include <string.h>
 
-#include "cli/clock.h"
 #include "cli/print.h"
 #include "cli/standard.h"
+#include "common/clock.h"
 #include "smolrun/chat/chat.h"
 #include "smolrun/chat/entry.h"
 #include "smolrun/chat/screen.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/standard.h"
+#include "common/file.h"
 #include "smolrun/chat/chat.h"
 #include "smolrun/chat/entry.h"
 #include "smolrun/chat/screen.h"
@@ -202,6 +202,8 @@ static smol_status take_entry(struct chat *chat, struct buffer *text, smol_error
         return SMOL_OK;
     if (text->text[0] != '/' || (text->size > 1 && text->text[1] == '/'))
         return take_message(chat, text, error);
+    while (strchr(" \t\n", text->text[text->size - 1]))
+        text->size--; /* blanks after a command are no part of a name or a value */
     smol_buffer_add(text, "", 1);
     if (text->failed)
         return smol_fail_memory(error, "a message");

@@ -5,27 +5,24 @@
 #include <string.h>
 
 #include "cli/print.h"
+#include "common/memory.h"
 #include "smolrun/chat/signals.h"
 #include "smolrun/prompt.h"
 
 #define PACK_MAGIC "chat"
-enum { MAGIC_SIZE = 4, FIRST_ROOM = 16 };
+enum { MAGIC_SIZE = 4 };
 
 static bool add(struct conversation *c, enum role role, const char *text, size_t size)
 {
-    if (c->n == c->room) {
-        size_t room = c->room ? 2 * c->room : FIRST_ROOM;
-        struct message *messages = realloc(c->messages, room * sizeof *messages);
-        if (!messages)
-            return false;
-        c->messages = messages;
-        c->room = room;
-    }
+    struct message *messages = smol_grow(c->messages, c->n, &c->room, sizeof *messages);
+    if (!messages)
+        return false;
+    c->messages = messages;
     char *copy = malloc(size + 1);
     if (!copy)
         return false;
     memcpy(copy, text, size);
-    c->messages[c->n++] = (struct message){role, copy, size};
+    messages[c->n++] = (struct message){role, copy, size};
     return true;
 }
 

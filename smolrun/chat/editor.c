@@ -189,7 +189,7 @@ static void stop_amid_line(void)
 /* Returns the number of terminal rows from the start of the prompt to the row above the cursor. */
 static int rows_above(void)
 {
-    size_t known = smol_terminal_columns();
+    size_t known = smol_terminal_columns(STDOUT_FILENO);
     int columns = (int)known, row = 0, column = (int)strlen(prompt);
     if (known < 2 || known == SIZE_MAX)
         return 0;

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/path.h"
 #include "cli/print.h"
+#include "common/file.h"
 #include "smolrun/chat/chat.h"
 #include "smolrun/constrain.h"
 

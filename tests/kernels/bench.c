@@ -1,7 +1,7 @@
 /* Measuring one kernel, see check_kernels.h. */
 #include <stdio.h>
 
-#include "cli/clock.h"
+#include "common/clock.h"
 #include "tests/kernels/check_kernels.h"
 
 static double measure(void (*call)(const void *operands, size_t i), const void *operands,

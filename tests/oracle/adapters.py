@@ -30,6 +30,7 @@ def use_langchain(path):
         joined += piece
     exact = ChatSmol(path=path, max_tokens=300)
     tools = exact.bind_tools([TOOL], tool_choice="required", parallel_tool_calls=False)
+    shorter = [ChatSmol(path=path, max_tokens=n).bind_tools([TOOL], tool_choice="required") for n in range(10, 40, 3)]
     streamed_call = None
     for piece in tools.stream(MESSAGES):
         streamed_call = piece if streamed_call is None else streamed_call + piece
@@ -51,6 +52,7 @@ def use_langchain(path):
         "dictionary": exact.with_structured_output(Person.model_json_schema()).invoke(ASK),
         "calls": [[call["name"], call["args"], call["id"]] for call in tools.invoke(MESSAGES).tool_calls],
         "streamed_calls": [[call["name"], call["args"], call["id"]] for call in streamed_call.tool_calls],
+        "cut_calls": [call["name"] for one in shorter for call in one.invoke(MESSAGES).invalid_tool_calls],
         "stopped": chat.invoke(MESSAGES, stop=["sea"]).content, "cut off": cut_off,
         "embedding": SmolEmbeddings(path).embed_query("The sea"),
     }  # fmt: skip

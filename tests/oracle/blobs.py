@@ -1,11 +1,11 @@
 """Changing blobs from outside: bytes set by hand, digests made right again, so that nothing but the
-change itself can give it away."""
+change itself can give it away; and whether smol and the reader of these tests accept the result."""
 
 import ctypes
 import struct
 
-from internal import lib
-from smol_reader import CHUNK, Blob
+from internal import OK, Error, lib
+from smol_reader import CHUNK, Blob, Damaged, Unsupported
 
 lib.smol_digest.restype = ctypes.c_uint64
 lib.smol_digest.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
@@ -54,3 +54,38 @@ def spoiled(source, target, at=-5):
     data[at] ^= 1
     target.write_bytes(data)
     return target
+
+
+def reads(data):
+    """Whether the reader of these tests takes it, padding included."""
+    try:
+        Blob(data, xxh3).check_padding()
+    except (Damaged, Unsupported):
+        return False
+    return True
+
+
+def opens(path, verify_at_open=1):
+    """Whether smol opens it, every digest and rule checked."""
+    blob, error = ctypes.create_string_buffer(4096), Error()
+    status = lib.smol_blob_open(
+        str(path).encode(), True, verify_at_open, ctypes.byref(blob), ctypes.byref(error)
+    )
+    if status == OK:
+        lib.smol_blob_close(ctypes.byref(blob))
+    return status == OK
+
+
+def accepted_bits(blob, folder, start, end):
+    """How many bits of the required features, and of the bytes start to end - 1, may be flipped, each alone and with
+    digests that are right. Both readers must agree on every one."""
+    n = 0
+    for bit in [*range(40 * 8, 48 * 8), *range(start * 8, end * 8)]:
+        damaged = bytearray(blob.read_bytes())
+        damaged[bit // 8] ^= 1 << bit % 8
+        path = folder / "flipped.smol"
+        path.write_bytes(repaired(damaged))
+        accepted = reads(path.read_bytes())
+        assert opens(path) == accepted, f"byte {bit // 8}, bit {bit % 8}"
+        n += accepted
+    return n

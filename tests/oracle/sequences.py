@@ -4,8 +4,10 @@ import ctypes
 
 import numpy as np
 import torch
-from engine import check
+from engine import as_ids, check
 from internal import Error, lib
+from smol_h import GenerateParams, GenerateResult
+from structured_output import Sampler, call
 from test_determinism import eval_in_parts, random_sizes, same_bits
 from test_logits import check as check_logits
 from transformers import AutoModelForCausalLM
@@ -33,6 +35,17 @@ class Text:
         """Evaluates; returns the logits of the last."""
         self.ids += list(new)
         return self.context.eval(new, n_logits)[-1:]
+
+    def generate(self, prompt, n):
+        """Appends the prompt and n tokens; returns how many of the prompt were in a cache of prefixes."""
+        n_ids, result, sampler = ctypes.c_size_t(), GenerateResult(), Sampler()
+        params, prompt = GenerateParams(max_tokens=n), as_ids(prompt)
+        call(lib.smol_generate, self.context.handle, sampler.handle, prompt.ctypes, ctypes.c_size_t(len(prompt)),
+             ctypes.byref(params), ctypes.byref(result))
+        ids = lib.smol_context_ids(self.context.handle, ctypes.byref(n_ids))[: n_ids.value]
+        assert ids[: n_ids.value - n + 1] == [*self.ids, *prompt]
+        self.ids = ids
+        return result.n_reused
 
     def cut(self, n):
         self.ids = self.ids[:n]

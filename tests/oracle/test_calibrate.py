@@ -249,7 +249,7 @@ def test_quantized_weights_are_refused(text, tmp_path):
         (["{text}"], USAGE, "-o STATS is missing"),
         (["{text}", "-o", "{text}"], USAGE, "is a text itself"),
         (["{text}", "-o", "{blob}"], USAGE, "is the blob itself"),
-        (["-", "-", "-o", "{out}"], USAGE, "- is given twice"),
+        (["-", "-", "-o", "{out}"], USAGE, "only once"),
         (["-", "-o", "{out}"], USAGE, "no tokens"),
         (["{out}", "-o", "{out}.stats"], FILE, "cannot open"),
         (["{text}", "-o", "{out}/none/stats"], FILE, "stats"),

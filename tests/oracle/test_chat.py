@@ -130,6 +130,13 @@ def test_commands_say_what_they_do(blob):
     assert "read from a pipe" in shown
 
 
+def test_lines_may_end_as_on_windows(blob):
+    lines = ["/set n 8", FIRST, 'of two \\', "lines", '"""', SECOND, '"""', "/history"]
+    expected = run("chat", blob, input="\n".join(lines))
+    assert run("chat", blob, input="\r\n".join(lines)).stdout == expected.stdout
+    assert expected.returncode == OK and "\r" not in expected.stdout
+
+
 def test_commands_without_an_argument_refuse_one(blob):
     commands = ["/help", "/reset", "/regen", "/stats", "/quit"]
     refused = [f"{command}: takes no argument\n" for command in commands]

@@ -96,6 +96,13 @@ def test_an_option_that_is_set_counts_as_on_the_command_line(blob):
     assert chat(blob, "/set n 3", FIRST) == chat(blob, FIRST, words=["-n", 3])
 
 
+def test_blanks_after_a_command_are_no_part_of_it(blob, tmp_path):
+    assert chat(blob, "/set temp 0.25 ", "/set \t").splitlines()[0].split() == ["temp", "0.25"]
+    assert chat(blob, FIRST, "/quit  ", SECOND) == chat(blob, FIRST)
+    chat(blob, FIRST, "/save one \t", words=["--save-dir", tmp_path])
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
 def test_what_cannot_be_set_changes_nothing(blob):
     lines = ["/set temp -1", "/set temp warm", "/set foo 1", "/set temp", "/set seed -1", "/set n many", "/set top-p 2"]
     assert chat(blob, "/set temp 1.5", *lines, "/set").splitlines()[0].split() == ["temp", "1.5"]

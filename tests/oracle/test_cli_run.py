@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from blobs import spoiled
 from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, MEMORY, OK, ROOT, UNSUPPORTED, USAGE
-from programs import assert_fails, on_terminal, smolrun, wiped
+from programs import assert_fails, assert_refuses, on_terminal, smolrun, wiped
 
 pytestmark = pytest.mark.quick
 
@@ -373,6 +373,8 @@ def test_help_names_every_option_and_no_other():
         (["--unknown"], ["--unknown: unknown option"]),
         (["--unknown=3"], ["--unknown"]),
         (["-x"], ["-x: unknown option"]),
+        (["-n", "3", "-é"], ["smolrun: -é: unknown option"]),
+        (["-n", "3", "-ix"], ["-i: unknown option"]),
         (["--system", "x"], ["--system is for a chat"]),
         (["--template-arg", "x=1"], ["--template-arg is for a chat"]),
         (["--chat", "--template-arg", "x"], ['--template-arg "x": must be NAME=JSON']),
@@ -409,6 +411,17 @@ def test_a_missing_prompt_or_file_is_wrong_usage(blob):
     assert_fails(smolrun(blob), USAGE, "prompt")
     assert_fails(smolrun("--json"), USAGE, "FILE.smol")
     assert_fails(smolrun("bench", "--json"), USAGE, "FILE.smol")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["{blob} - --json-schema -", "{blob} - --grammar -", "{blob} --jsonl --json-schema -", "chat {blob} --grammar -",
+     "perplexity {blob} - --kl-from -", "calibrate {blob} x - y - -o {blob}.stats"],
+)  # fmt: skip
+def test_standard_input_is_read_only_once(blob, words):
+    """What came second would find it empty."""
+    result = smolrun(*words.format(blob=blob).split(), input=b"{}")
+    assert_refuses(result, USAGE, "standard input can be read only once")
 
 
 def test_too_many_stop_strings_are_wrong_usage(blob):
@@ -664,6 +677,8 @@ def test_bench_tells_a_terminal_which_phase_it_runs(blob):
     phases = ["first token", "depth", *["prefill"] * 6, *["decode", "decode together"] * 6]
     assert drawn == [f"step {i} of 20: {phase}" for i, phase in enumerate(phases, 1)]
     assert rest.startswith(f"{blob}: ")
+    cut, _ = wiped(on_terminal(arguments, errors=subprocess.STDOUT, columns=20))  # drawn in one row there too
+    assert cut == [text[:19].rstrip() for text in drawn]
     assert on_terminal([*arguments, "--json"], errors=subprocess.STDOUT).startswith("{")
 
 

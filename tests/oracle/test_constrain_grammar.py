@@ -1,8 +1,11 @@
 """Grammars and choices as terms (runtime/constrain/front_ends.h), against recognisers in Python: the same texts."""
 
+import itertools
 import json
 import random
 import re
+import string
+import time
 
 import pytest
 import terms
@@ -159,6 +162,23 @@ REFUSED = [
 def test_errors_name_the_place(text, reason):
     with pytest.raises(Refused, match=re.escape(reason)):
         terms.grammar(text)
+
+
+HOSTILE = {
+    "choices of choices": 'root ::= r0 root | "z"\nr99 ::= "q"\n' + "".join(f'r{i} ::= r{i + 1} "a" | r{i + 1} "b"\n' for i in range(99)),
+    "sequences of what may be empty": 'root ::= r0 root | "z"\nr99 ::= "q"\n' + "".join(f'r{i} ::= "a"? r{i + 1} r{i + 1}?\n' for i in range(99)),
+    "many classes": "root ::= " + " | ".join(f"[{''.join(four)}]" for four in itertools.islice(itertools.combinations(string.ascii_letters, 4), 110_000)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_grammars_are_compiled_or_refused_soon(name):
+    begin = time.process_time()
+    try:
+        terms.grammar(HOSTILE[name])
+    except terms.Refused as fault:
+        assert "the constraint: it" in str(fault)
+    assert time.process_time() - begin < 30
 
 
 def test_choices_are_exactly_these_texts():

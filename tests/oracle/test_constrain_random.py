@@ -99,6 +99,14 @@ def compiled(schema, counts):
         return None
 
 
+def compare(schema, values, counts):
+    term, reference = compiled(schema, counts), validator(schema)
+    for value in values if term is not None else ():
+        valid = reference.is_valid(parse(json.dumps(value)))
+        assert bool(term and allows(term, value)) == valid, (json.dumps(schema), json.dumps(value), valid)
+        counts["valid" if valid else "invalid"] += 1
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("part", range(N_PARTS))
 def test_what_jsonschema_accepts_is_accepted_and_nothing_else(part):
@@ -108,13 +116,19 @@ def test_what_jsonschema_accepts_is_accepted_and_nothing_else(part):
         old = schemas.older(schema)
         values = drawn_values(draw, old)
         schema = old if i % 2 else schema
-        term, reference = compiled(schema, counts), validator(schema)
-        for value in values if term is not None else ():
-            valid = reference.is_valid(parse(json.dumps(value)))
-            assert bool(term and allows(term, value)) == valid, (json.dumps(schema), json.dumps(value), valid)
-            counts["valid" if valid else "invalid"] += 1
+        compare(schema, values, counts)
     pairs = counts["valid"] + counts["invalid"]
     assert counts["valid"] > pairs // 4 and counts["invalid"] > pairs // 4 and counts["refused"] < N_SCHEMAS // N_PARTS // 4, counts
+
+
+def test_keywords_of_a_newer_draft_mean_nothing_in_an_older_one():
+    draw, counts = random.Random(5), dict.fromkeys(("refused", "valid", "invalid"), 0)
+    for _ in range(N_SCHEMAS):
+        words = draw.sample(["items", "prefixItems", "contains", "minContains", "maxContains", "uniqueItems"], 3)
+        schema = {"$schema": f"http://json-schema.org/draft-0{draw.choice([6, 7])}/schema#", "type": "array"}
+        schema |= {word: schemas.content(draw, word, 1) for word in words}
+        compare(schema, [[plain(schemas.value(draw)) for _ in range(schemas.size(draw))] for _ in range(20)], counts)
+    assert min(counts["valid"], counts["invalid"]) > N_SCHEMAS and counts["refused"] < N_SCHEMAS, counts
 
 
 # The spelling that is written of each number, and others, which may be left out but not be allowed where the number is not.

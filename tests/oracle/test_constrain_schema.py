@@ -131,6 +131,12 @@ def test_suite_is_decided_rightly_or_refused_by_place():
             [{"a": 0}, {"a": 3}],
         ),
         ({"unevaluatedProperties": False, "anyOf": [{"properties": {"a": {}}}]}, [{"a": 1}, {}], [{"b": 1}]),
+        *(({"$schema": DRAFTS["draft7"], "type": "array"} | words, valid, invalid) for words, valid, invalid in [
+            ({"prefixItems": [{"type": "string"}], "items": {"type": "integer"}}, [[1], []], [["a"], ["a", 1]]),
+            ({"contains": {"type": "integer"}, "minContains": 0}, [[1]], [[], ["a"]]),
+            ({"contains": {"type": "integer"}, "minContains": 2, "maxContains": 2}, [[1], [1, 2, 3]], [[], ["a"]]),
+            ({"enum": [[], [1], ["a"]], "contains": {"type": "integer"}, "minContains": 0}, [[1]], [[], ["a"]]),
+        ]),
     ],
 )
 def test_values_are_told_apart(value, valid, invalid):

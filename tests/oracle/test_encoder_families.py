@@ -10,14 +10,13 @@ import published
 import pytest
 import torch
 import transformers
-from blobs import edited, read_blob, section
+from blobs import accepted_bits, edited, read_blob, section
 from checkpoints import randomize
 from engine import Model, SmolError, convert, kernel_sets
 from internal import DAMAGED, UNSUPPORTED
-from smol_reader import AROUND, ENCODER_SECTION, MODEL, Damaged, Unsupported
+from smol_reader import AROUND, ENCODER_SECTION, MODEL, Damaged
 from test_embedder import cosine, embed, embedding_of, tokenizer_of, write_modules
 from test_encoder import lines, states_of
-from test_format import opens
 from test_logits import TOLERANCE, largest_difference
 from transformers import AutoConfig, Gemma3TextConfig, Gemma3TextModel, ModernBertConfig, ModernBertForMaskedLM, ModernBertModel
 
@@ -150,21 +149,8 @@ def test_one_position_more_or_less_of_the_window_is_seen(made, tmp_path):
 def test_both_readers_agree_on_every_bit(made, tmp_path):
     """Of the section encoder and of the features, with digests that are right."""
     blob = convert(made[0], tmp_path / "a.smol", "int8")
-    start, size = section(bytearray(blob.read_bytes()), ENCODER_SECTION)
-    n_read = 0
-    for bit in [*range(40 * 8, 48 * 8), *range(start * 8, (start + size) * 8)]:
-
-        def flip(data, bit=bit):
-            data[bit // 8] ^= 1 << bit % 8
-
-        damaged = edited(blob, tmp_path / "b.smol", flip)
-        try:
-            reads = read_blob(damaged) is not None
-        except (Damaged, Unsupported):
-            reads = False
-        assert opens(damaged) == reads, bit
-        n_read += reads
-    assert 5 <= n_read <= 20  # kinds of pooling, and lengths of texts
+    start, size = section(blob.read_bytes(), ENCODER_SECTION)
+    assert 5 <= accepted_bits(blob, tmp_path, start, start + size) <= 20  # kinds of pooling, and lengths of texts
 
 
 def test_broken_features_are_refused(made, tmp_path):

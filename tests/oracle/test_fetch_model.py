@@ -18,6 +18,9 @@ from checkpoints import make
 from conftest import ROOT
 from hub import COMMIT, REPO, Hub
 from programs import smolconv
+from test_embedder import make as make_embedder
+from test_embedder import write_modules
+from test_encoder import lines
 from transformers import LlamaForCausalLM
 
 INDEX = "model.safetensors.index.json"
@@ -27,7 +30,7 @@ FILES = {"config.json": b"{}", "tokenizer.json": b"[]" * 500, "model.safetensors
 
 
 def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +129,69 @@ def test_exactly_what_smolconv_needs_is_fetched(tmp_path, fetch, checkpoint):
     assert (tmp_path / "a.smol").read_bytes() == (tmp_path / "b.smol").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["additional_chat_templates", "onnx"])
-def test_a_folder_of_chat_templates_that_is_left_out_is_told_of(tmp_path, fetch, tiny, name):
-    tiny.entries.append({"type": "directory", "oid": "0" * 40, "size": 0, "path": name})
-    result = fetch(tiny)
-    assert_fetched(result, tmp_path / "model", FILES)
-    assert ("additional_chat_templates/ is not downloaded" in result[1]) == (name != "onnx")
+def module(kind, path=""):
+    return {"idx": 0, "name": "0", "path": path, "type": f"sentence_transformers.models.{kind}"}
+
+
+MODULES = [module("Transformer"), module("Pooling", "1_Pooling"), module("Dense", "2_Dense"), module("Normalize", "3_Normalize")]
+
+
+def with_modules(modules=MODULES):
+    """The files of an embedding model, and others in their folders."""
+    taken = {
+        "modules.json": json.dumps(modules).encode(), "1_Pooling/config.json": b'{"a": 1}', "2_Dense/config.json": b'{"b": 1}',
+        "2_Dense/model.safetensors": WEIGHTS[:5000],
+    }  # fmt: skip
+    return FILES | taken, {"2_Dense/pytorch_model.bin": b"x", "onnx/model.onnx": b"x", "onnx/config.json": b"{}"}
+
+
+def test_the_files_of_modules_are_fetched(tmp_path, fetch):
+    files, others = with_modules()
+    with Hub(files | OTHERS | others) as server:
+        server.page_size = 4
+        assert_fetched(fetch(server), tmp_path / "model", files)
+        assert sorted(server.names()) == sorted(files)
+        server.requests.clear()
+        server.plans["1_Pooling/config.json"] = [hub.drop(3)]
+        (tmp_path / "model/1_Pooling/config.json").write_text("{}")
+        assert_fails(fetch(server), 3, "model/1_Pooling/config.json: differs from the Hub's")
+        assert_fetched(fetch(server, "--force", REPO, tmp_path / "model"), tmp_path / "model", files)
+        assert server.names() == ["1_Pooling/config.json"] * 2
+
+
+def test_a_fetched_embedding_model_converts_as_the_original(tmp_path, fetch):
+    make_embedder(tmp_path / "made", lines(20, seed=1))
+    write_modules(tmp_path / "made", dense=[(20, "tanh", True)])
+    with Hub(contents(tmp_path / "made")) as server:
+        assert_fetched(fetch(server), tmp_path / "model", contents(tmp_path / "made"))
+    for name in ("made", "model"):
+        assert smolconv("--quiet", tmp_path / name, tmp_path / f"{name}.smol").returncode == 0
+    assert (tmp_path / "made.smol").read_bytes() == (tmp_path / "model.smol").read_bytes()
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("path", ["..", "../model", "/etc", "1_Pooling/../2_Dense", "", ".", "absent", "1_Pooling\n..", "onnx", None, 7])
+def test_a_module_is_a_folder_of_the_repository_or_is_refused(tmp_path, fetch, path):
+    files, others = with_modules([module("Transformer"), module("Dense", path)])
+    with Hub(files | others) as server:
+        assert_fails(fetch(server), 5, "which smolconv needs because of modules.json")
+        assert server.names() == ["modules.json"]
+    assert list(contents(tmp_path / "model")) == ["modules.json"]
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("text", ["{", "7", '"x"', "[7]", '[["a"]]'])
+def test_modules_that_are_no_list_are_refused(fetch, text):
+    with Hub(FILES | {"modules.json": text.encode()}) as server:
+        assert_fails(fetch(server), 4, "modules.json is no list of modules")
+        assert server.names() == ["modules.json"]
+
+
+def test_further_chat_templates_are_fetched(tmp_path, fetch):
+    taken = {"chat_template.jinja": b"a", "additional_chat_templates/tool_use.jinja": b"b"}
+    others = {"additional_chat_templates/README.md": b"c", "additional_chat_templates/old/x.jinja": b"d"}
+    with Hub(FILES | taken | others) as server:
+        assert_fetched(fetch(server), tmp_path / "model", FILES | taken)
 
 
 def test_every_file_that_smolconv_reads_is_known():
@@ -168,7 +228,7 @@ def test_our_hub_is_one_to_the_client_of_the_reference(tiny):
         from huggingface_hub import HfApi
         api, repo = HfApi(endpoint=sys.argv[1], token=False), sys.argv[2]
         commit = api.model_info(repo, revision="main").sha
-        files = [(f.path, f.size, f.lfs.sha256 if f.lfs else f.blob_id) for f in api.list_repo_tree(repo, revision=commit)]
+        files = [(f.path, f.size, f.lfs.sha256 if f.lfs else f.blob_id) for f in api.list_repo_tree(repo, revision=commit, recursive=True)]
         print(json.dumps([commit, files]))
     """
     tiny.page_size = 2
@@ -178,6 +238,8 @@ def test_our_hub_is_one_to_the_client_of_the_reference(tiny):
     assert commit == COMMIT
     expected = [[e["path"], e["size"], e["lfs"]["oid"] if "lfs" in e else e["oid"]] for e in tiny.entries]
     assert files == expected and len(files) == len(tiny.files)
+    git = subprocess.run(["git", "hash-object", "--stdin"], input=FILES["config.json"], capture_output=True, check=True)
+    assert tiny.entries[0]["oid"] == git.stdout.decode().strip()
 
 
 def test_models_is_where_models_go(tmp_path, tiny, fetch, start):
@@ -222,9 +284,9 @@ def test_a_file_of_the_users_is_replaced_only_by_force(tmp_path, tiny, fetch):
     assert tiny.names() == ["config.json"]
 
 
-@pytest.mark.parametrize("name", ["chat_template.jinja", INDEX, "old.safetensors"])
+@pytest.mark.parametrize("name", ["chat_template.jinja", INDEX, "old.safetensors", "additional_chat_templates/old.jinja"])
 def test_what_is_left_of_another_revision_is_named(tmp_path, tiny, fetch, name):
-    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / name).parent.mkdir(parents=True)
     (tmp_path / "model" / name).write_text("x")
     assert_fails(fetch(tiny, "--force", REPO, tmp_path / "model"), 3, f"{name}: not part of this model")
 
@@ -492,7 +554,7 @@ CONFIG = {"type": "file", "oid": "0" * 40, "size": 3, "path": "config.json"}
 @pytest.mark.sample(20)
 @pytest.mark.parametrize(
     "listing",
-    [CONFIG | {"path": path} for path in ("../config.json", "/etc/passwd", "a/b", "a\\b", "..", ".", "", "a\nb", "\x7f", 7, None)]
+    [CONFIG | {"path": path} for path in ("../config.json", "/etc/passwd", "a/../b", "a//b", "a/", "a/.", "a\\b", "..", ".", "", "a\nb", "\x7f", 7, None)]
     + [CONFIG | {"size": size} for size in (-1, 0.5, "3", None, 1e300, [])]
     + [CONFIG | {"oid": oid} for oid in ("", "0" * 39, "0" * 64 + "\n", "G" * 40, "$(id)", None, 0)]
     + [CONFIG | {"lfs": lfs} for lfs in ([], "x", {"oid": "0" * 63, "size": 3}, {"oid": "0" * 64, "size": "x"})]
@@ -525,11 +587,11 @@ def test_a_commit_is_nothing_but_a_commit(tiny, fetch):
 
 
 @pytest.mark.parametrize(
-    "shard", ["../model.safetensors", "/etc/passwd", "absent.safetensors", "pytorch_model.bin", "config.json", "",
+    "shard", ["../model.safetensors", "/etc/passwd", "absent.safetensors", "pytorch_model.bin", "config.json", "", "deep/x.safetensors",
               "model-00001-of-00003.safetensors\nconfig.json", 7, None]
 )  # fmt: skip
 def test_an_index_names_files_of_the_repository_or_is_refused(tmp_path, fetch, sharded, shard):
-    files = contents(sharded) | OTHERS
+    files = contents(sharded) | OTHERS | {"deep/x.safetensors": b"x"}
     index = json.loads(files[INDEX])
     index["weight_map"]["model.norm.weight"] = shard
     with Hub(files | {INDEX: json.dumps(index).encode()}) as server:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from blobs import read_blob, xxh3
+from blobs import opens, read_blob, reads, xxh3
 from internal import BUILD, OK, UNSUPPORTED, Error, lib, open_writer
 from smol_reader import (
     BF16,
@@ -27,8 +27,6 @@ from smol_reader import (
     MAX_FRONT,
     NO_TOKEN,
     Blob,
-    Damaged,
-    Unsupported,
 )
 from structs import c_struct
 
@@ -380,15 +378,6 @@ def test_the_digest_is_xxh3_with_64_bits_and_seed_0():
     assert xxh3(b"abc") == 0x78AF5F94892F3950
 
 
-def reads(data):
-    """Whether the reader of this test takes it, padding included."""
-    try:
-        Blob(data, xxh3).check_padding()
-    except (Damaged, Unsupported):
-        return False
-    return True
-
-
 def test_both_readers_refuse_the_same_damage(tmp_path):
     """One bit anywhere in a small blob is changed, mostly with all digests made right again."""
     data, rng = example_blob(tmp_path), np.random.default_rng(1)
@@ -481,17 +470,6 @@ def example_blob(folder, provenance=b"converter: by hand\n", wanted=OK):
         assert lib.smol_writer_append(writer, data, size, ctypes.byref(error)) == OK, error
     assert lib.smol_writer_finish(writer, ctypes.byref(error)) == OK, error
     return path.read_bytes()
-
-
-def opens(path, verify_at_open=1):
-    """Whether smol opens it, every digest and rule checked."""
-    blob, error = ctypes.create_string_buffer(4096), Error()
-    status = lib.smol_blob_open(
-        str(path).encode(), True, verify_at_open, ctypes.byref(blob), ctypes.byref(error)
-    )
-    if status == OK:
-        lib.smol_blob_close(ctypes.byref(blob))
-    return status == OK
 
 
 def test_the_front_has_64_mebibytes_at_most(tmp_path):

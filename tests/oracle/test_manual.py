@@ -89,6 +89,12 @@ def test_a_page_is_rendered_without_a_warning(page):
         assert other in PAGES
 
 
+@pytest.mark.parametrize("program", gen_docs.PROGRAMS)
+def test_a_program_s_page_leads_to_those_of_its_commands(program):
+    pages = {f"{program}-{name}" for name in gen_docs.command_names(program) if name}
+    assert set(re.findall(r"(\S+)\(1\)", shown(program).split("SEE ALSO")[1])) >= pages
+
+
 @pytest.mark.parametrize("program, name", COMMANDS)
 def test_a_page_says_what_help_says(program, name):
     text, expected = shown("-".join(filter(None, (program, name)))), help_of(program, name)
@@ -178,6 +184,8 @@ FILES = [  # words of a command, and the files that are offered for the last one
     ("smolconv verify", "", BLOBS), ("smolconv unpack", "", PACKED), ("smolconv about", "", BLOBS),
     ("smolconv patch a.smol", "", DELTAS), ("smolconv patch a.smol c.smoldelta", "", BLOBS),
     ("smolconv delta a.smol b.smol", "", DELTAS), ("smolconv pack -- a.smol", "", PACKED),
+    ("smolconv --calibration", "", EVERY), ("smolconv verify --source", "", EVERY), ("smolconv report full -o", "", EVERY), ("smolserve --unix", "", EVERY),
+    ("smolrun calibrate a.smol about -o", "", EVERY), ("smolrun calibrate a.smol -o x about", "", EVERY),
 ]  # fmt: skip
 
 

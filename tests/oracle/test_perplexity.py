@@ -288,7 +288,7 @@ def test_what_makes_no_sense_is_refused(demo_blob, text, tmp_path):
     assert_fails(smolrun("perplexity", blob, tmp_path), FILE, "cannot read")
     assert_fails(smolrun("perplexity", blob, text, "--ctx", 1), USAGE, "--ctx")
     assert_fails(smolrun("perplexity", blob, text, "--ctx", 513), USAGE, "at most 512")
-    assert_fails(smolrun("perplexity", blob, "-", "--kl-from", "-"), USAGE, "only one")
+    assert_fails(smolrun("perplexity", blob, "-", "--kl-from", "-"), USAGE, "only once")
     assert_fails(smolrun("perplexity", blob, text, "--kl-from", tmp_path / "no"), FILE, "no: cannot open")
     result = smolrun("perplexity", blob, text, "--save-logits", tmp_path / "no/where")
     assert_fails(result, FILE, "no/where")

@@ -180,6 +180,9 @@ def test_errors_are_those_of_smolrun(blob, model, painter, painting):  # noqa: F
     ({"seed": -1}, "seed"), ({"max_tokens": -1}, "max_tokens"), ({"logprobs": 21}, "logprobs"), ({"stop": ""}, "stop"),
     ({"logit_bias": {-1: 0}}, "logit_bias"), ({"temprature": 1}, "temprature: no such option"), ({"regex": "a", "schema": {}}, "one of them"),
     ({"json_space": "wide", "schema": {}}, "json_space"), ({"response_format": {"type": "xml"}}, "response_format"),
+    ({"response_format": {"type": "json_object", "schema": {"type": "object"}}}, "schema: no such member"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "missing"), ({"response_format": {"type": "regex"}}, "missing"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "mode": 1}}}, "mode: no such member"),
     ({"schema": {"a": {1, 2}}}, "JSON"), ({"logit_bias": {2000: 1.0}}, "2000")], ids=str)  # fmt: skip
 def test_wrong_options_are_named(model, options, part):
     with pytest.raises(smolrun.UsageError, match=part):

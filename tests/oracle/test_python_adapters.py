@@ -50,7 +50,7 @@ def test_langchain_gets_what_the_package_returns(used, model):
     assert found["dictionary"] == found["person"] and "max_tokens" in found["cut off"]
     ((name, arguments, call_id),) = found["calls"]
     assert name == "paint" and arguments["color"] in ("red", "blue") and re.fullmatch("[a-z0-9]{9}", call_id)
-    assert found["streamed_calls"] == found["calls"]
+    assert found["streamed_calls"] == found["calls"] and set(found["cut_calls"]) == {"paint"}
     assert found["stopped"] == one.text.partition("sea")[0] != one.text
     vector = model.embed("The sea")
     assert np.allclose(found["embedding"], vector / np.linalg.norm(vector), atol=1e-6)

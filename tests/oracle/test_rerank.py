@@ -8,16 +8,15 @@ import programs
 import published
 import pytest
 import torch
-from blobs import edited, read_blob, section
+from blobs import accepted_bits, edited, read_blob, section
 from checkpoints import randomize
 from engine import SmolError, convert
 from internal import DAMAGED, UNSUPPORTED, USAGE
 from package import smolrun
 from safetensors.torch import load_file, save_file
-from smol_reader import EMBEDDER_SECTION, NORMED, Damaged, Unsupported
+from smol_reader import EMBEDDER_SECTION, NORMED, Damaged
 from test_embedder import embed, tokenizer_of
 from test_encoder import lines
-from test_format import opens
 from test_tokenizer import training_texts
 from test_tokenizer_families import bert
 from tokenizers import Tokenizer
@@ -418,21 +417,8 @@ def test_both_readers_agree_on_every_bit_of_a_normed_layer(tmp_path):
     make_modern(tmp_path / "c", 1)
     blob = convert(tmp_path / "c", tmp_path / "a.smol", "int8")
     assert read_blob(blob).features & NORMED and [layer[2] for layer in read_blob(blob).embedder["dense"]] == [2, 0]
-    start = section(bytearray(blob.read_bytes()), EMBEDDER_SECTION)[0]
-    n_read = 0
-    for bit in [*range(40 * 8, 48 * 8), *range(start * 8, (start + 64) * 8)]:
-
-        def flip(data, bit=bit):
-            data[bit // 8] ^= 1 << bit % 8
-
-        damaged = edited(blob, tmp_path / "b.smol", flip)
-        try:
-            reads = read_blob(damaged) is not None
-        except (Damaged, Unsupported):
-            reads = False
-        assert opens(damaged) == reads, bit
-        n_read += reads
-    assert 1 <= n_read <= 20  # separators, and kinds of score
+    start = section(blob.read_bytes(), EMBEDDER_SECTION)[0]
+    assert 1 <= accepted_bits(blob, tmp_path, start, start + 64) <= 20  # separators, and kinds of score
 
 
 @pytest.mark.parametrize("feature", [True, False])

@@ -1,7 +1,9 @@
 """smolserve: chat completions, as the openai package and smolrun --jsonl see them."""
 
 import json
+import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -224,6 +226,10 @@ def test_the_manual_asks_as_it_says(blob, tmp_path):
         ({"messages": [1]}, "messages", "must be an object"),
         ({"messages": user([{"type": "image_url"}])}, "messages", "image_url: only text"),
         ({"messages": user([{"type": "text"}])}, "messages", "has no text"),
+        ({"messages": user(None)}, "messages", "has no content"),
+        ({"messages": [{"content": None, "role": "tool"}]}, "messages", "has no content"),
+        ({"messages": [{"role": "user"}]}, "messages", "has no content"),
+        ({"messages": [{"role": "assistant", "content": 5}]}, "messages", "a list of texts or null"),
         ({"messages": [{"role": "robot", "content": ""}]}, None, "robot"),
         ({"messages": None}, "messages", "missing"),
         ({"response_format": {"type": "x"}}, "response_format", "type must be"),
@@ -393,6 +399,16 @@ def test_a_second_signal_ends_at_once(slow_blob):
             connection.close()
     finally:
         server.process.kill()
+
+
+def test_a_signal_ends_the_verification_of_a_blob(blob):
+    def send_a_signal():  # which waits, also after the start of the program
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    command = [BUILD / "smolserve", blob, "--port", "0", "--verify", "open"]
+    result = subprocess.run(command, preexec_fn=send_a_signal, capture_output=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
 
 
 def test_failures_to_start(blob, tmp_path):

@@ -2,9 +2,11 @@
 
 import json
 import random
+import typing
 from pathlib import Path
 
 import numpy as np
+import openai.types.responses
 import pytest
 from checkpoints import load_reference
 from conftest import ROOT
@@ -305,6 +307,19 @@ def test_streamed_responses_have_their_events(server):
     assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == whole.output_text
     *_, last = server.client.responses.create(stream=True, **request | {"max_output_tokens": 2})
     assert last.type == "response.incomplete" and last.response.incomplete_details.reason == "max_output_tokens"
+
+
+def test_responses_have_what_the_types_of_openai_require(server):
+    """The package itself does not check that."""
+    (union, *_) = typing.get_args(openai.types.responses.ResponseStreamEvent)
+    types = {typing.get_args(one.model_fields["type"].annotation)[0]: one for one in typing.get_args(union)}
+    request = {"model": server.model, "input": "Hello", "instructions": "Be brief", "max_output_tokens": 5}
+    openai.types.responses.Response.model_validate(server.post("/v1/responses", request)[1])
+    _, _, data = server.http("POST", "/v1/responses", request | {"stream": True})
+    events = [json.loads(line[6:]) for line in data.splitlines() if line.startswith(b"data: ")]
+    assert len(events) > 8
+    for event in events:
+        types[event["type"]].model_validate(event)
 
 
 def test_a_streamed_response_that_fails_ends_with_an_event_of_its_own(slow_blob):

@@ -70,6 +70,12 @@ def test_large_bodies_are_refused(server):
         assert answer.startswith(b"HTTP/1.1 413") and b"65536 bytes" in answer
 
 
+def test_any_limit_of_bodies_is_one(blob):
+    for limit in (2**62 + 1, 2**64 - 1):
+        with serving(blob, "--max-body", limit) as server:
+            assert server.chat("Hi", max_tokens=1)
+
+
 def test_chunked_bodies_have_the_same_limit(server):
     def chunked(body, n):
         head = post_bytes(ROUTE, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
@@ -200,6 +206,31 @@ def test_a_client_that_never_reads_is_cut_off_and_stalls_nobody(blob):
         assert server.chat("Hi", max_tokens=3)
         server.wait_for("smolserve_connections", 1, 60)  # that of the metrics
         connection.close()
+
+
+def test_what_a_client_reads_late_comes_in_pieces(blob):
+    """None of which keeps the thread of all connections for long; together they are everything."""
+    body = {"seed": 1, "n": 16, "logprobs": True, "top_logprobs": 20, "max_tokens": 450, "response_format": LONG}
+    with serving(blob) as server:
+        status, whole = server.post(ROUTE, request(server, **body))
+        assert status == 200
+        n_tokens = whole["usage"]["completion_tokens"]
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection.request("POST", ROUTE, json.dumps(request(server, stream=True, **body)), {"Content-Type": "application/json"})
+        server.wait_for("smolserve_completion_tokens_total", 2 * n_tokens, 120)  # generated, and not sent
+        lines = connection.getresponse().read().splitlines()
+        connection.close()
+    contents, parts, ends = [""] * 16, [[] for _ in range(16)], [None] * 16
+    for choice in (json.loads(line[6:])["choices"][0] for line in lines if line.startswith(b"data: {")):
+        index, piece = choice["index"], choice["logprobs"]["content"]
+        assert len(piece) <= 17 and ends[index] is None
+        contents[index] += choice["delta"].get("content", "")
+        parts[index] += piece
+        ends[index] = choice["finish_reason"]
+    choices = whole["choices"]
+    assert contents == [choice["message"]["content"] for choice in choices]
+    assert parts == [choice["logprobs"]["content"] for choice in choices]
+    assert ends == [choice["finish_reason"] for choice in choices]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 from internal import BUILD
 from prometheus_client.parser import text_string_to_metric_families
-from serving import serving
+from serving import ENDLESS, post_bytes, serving
 
 DASHBOARD = json.loads((ROOT / "docs/grafana.json").read_text())
 UNIT = (ROOT / "debian/smolserve.service").read_text()
@@ -59,9 +59,12 @@ def test_metrics_count_what_was_done(families):
     assert next(sample.value for sample in first if sample.name.endswith("_count")) == 2
 
 
-def test_an_idle_server_counts_no_keys_and_values(blob):
-    with serving(blob) as server:
-        server.chat("Hello", max_tokens=5, temperature=0)
+def test_keys_and_values_are_counted_until_the_server_is_idle(slow_blob):
+    with serving(slow_blob) as server:
+        body = {"model": server.model, "messages": [{"role": "user", "content": "Hello"}]} | ENDLESS
+        with server.socket(post_bytes("/v1/chat/completions", body)):
+            while server.metrics()["smolserve_kv_bytes"] == 0:  # pytest-timeout ends it
+                pass
         server.wait_for("smolserve_kv_bytes", 0)
 
 

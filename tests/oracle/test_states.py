@@ -245,6 +245,19 @@ def test_prefixes_are_reused_up_to_a_known_state(model, n_blocks):
             assert cache.info().n_reused >= 6 * INTERVAL
 
 
+def test_a_generation_takes_states_from_the_cache(model):
+    ids = random_ids(np.random.default_rng(4), 1100)
+    with Prefixes(model, 1000) as cache:
+        with Text(model, prefixes=cache) as text:
+            text.add(ids)
+        with Text(model, prefixes=cache) as text:
+            assert text.generate(ids[:700], 3) == 2 * INTERVAL
+            assert same_bits(text.add([5]), text.expected())
+            text.cut(5 * BLOCK)  # between two known states
+            assert text.generate(ids[5 * BLOCK :], 3) == 4 * INTERVAL - 5 * BLOCK
+            assert same_bits(text.add([5]), text.expected())
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 

@@ -34,25 +34,26 @@ TEST(features_are_the_kernels)
     static const char *const avxvnni[] = {" avx_vnni ", NULL};
     static const char *const vbmi[] = {" avx512vbmi ", NULL};
     static const char *const sha[] = {" ssse3 ", " sha_ni ", NULL};
-    assert_int_equal(smol_cpu_has_avx2(), kernel_says("flags", avx2));
-    assert_int_equal(smol_cpu_has_avx512(),
+    assert_int_equal(smol_cpu_has(CPU_AVX2), kernel_says("flags", avx2));
+    assert_int_equal(smol_cpu_has(CPU_AVX512),
                      kernel_says("flags", avx2) && kernel_says("flags", avx512));
-    assert_int_equal(smol_cpu_has_avxvnni(),
+    assert_int_equal(smol_cpu_has(CPU_AVXVNNI),
                      kernel_says("flags", avx2) && kernel_says("flags", avxvnni));
-    assert_int_equal(smol_cpu_has_avx512vbmi(),
-                     smol_cpu_has_avx512() && kernel_says("flags", vbmi));
-    assert_int_equal(smol_cpu_has_sha(), kernel_says("flags", sha));
+    assert_int_equal(smol_cpu_has(CPU_AVX512VBMI),
+                     smol_cpu_has(CPU_AVX512) && kernel_says("flags", vbmi));
+    assert_int_equal(smol_cpu_has(CPU_SHA), kernel_says("flags", sha));
 #elif defined(__aarch64__)
     static const char *const dotprod[] = {" asimddp ", NULL};
     static const char *const i8mm[] = {" i8mm ", NULL};
     static const char *const sha[] = {" sha2 ", NULL};
-    assert_int_equal(smol_cpu_has_dotprod(), kernel_says("Features", dotprod));
-    assert_int_equal(smol_cpu_has_i8mm(),
+    assert_int_equal(smol_cpu_has(CPU_DOTPROD), kernel_says("Features", dotprod));
+    assert_int_equal(smol_cpu_has(CPU_I8MM),
                      kernel_says("Features", dotprod) && kernel_says("Features", i8mm));
-    assert_int_equal(smol_cpu_has_sha(), kernel_says("Features", sha));
+    assert_int_equal(smol_cpu_has(CPU_SHA), kernel_says("Features", sha));
 #else
-    assert_false(smol_cpu_has_avx2() || smol_cpu_has_avxvnni() || smol_cpu_has_avx512() ||
-                 smol_cpu_has_avx512vbmi() || smol_cpu_has_dotprod() || smol_cpu_has_i8mm());
+    assert_false(smol_cpu_has(CPU_AVX2) || smol_cpu_has(CPU_AVXVNNI) || smol_cpu_has(CPU_AVX512) ||
+                 smol_cpu_has(CPU_AVX512VBMI) || smol_cpu_has(CPU_DOTPROD) ||
+                 smol_cpu_has(CPU_I8MM));
 #endif
 }
 

@@ -191,7 +191,7 @@ __attribute__((target("f16c"))) static float widen_by_f16c(uint16_t half)
 
 TEST(agrees_with_the_processors_own_conversions)
 {
-    if (!smol_cpu_has_avx2()) {
+    if (!smol_cpu_has(CPU_AVX2)) {
         print_message("SKIPPED: this machine has no F16C\n");
         skip();
     }

@@ -267,6 +267,46 @@ TEST(a_chat_is_cancelled_by_its_listener)
     free(text);
 }
 
+/* --- calibration --------------------------------------------------------------------------- */
+
+static int drop(void *user, uint64_t offset, const void *data, size_t size)
+{
+    (void)user, (void)offset, (void)data, (void)size;
+    return 0;
+}
+
+static smol_status calibrate(smol_context *context, struct heard *heard)
+{
+    const uint32_t windows[] = {BATCH + 1, N_LONG - BATCH - 1};
+    const smol_calibrate_params params = {
+        .diagonal = 1, .max_bytes = 1 << 14, .write = drop, .on_progress = hear, .user = heard};
+    return smol_calibrate(context, ids, windows, 2, &params, NULL, NULL);
+}
+
+/* The texts are evaluated several times, since not all sums fit into memory, and then for each
+ * matrix. */
+TEST(calibration_tells_how_far_it_is_and_leaves_out_the_end)
+{
+    char path[128];
+    struct heard heard = {0};
+    smol_model *exact;
+    smol_context *context;
+    assert_int_equal(convert_demo(DTYPE_F32, path), 0);
+    assert_int_equal(smol_model_open(path, NULL, &exact, NULL), SMOL_OK);
+    assert_int_equal(smol_context_create(exact, NULL, &context, NULL), SMOL_OK);
+    assert_int_equal(calibrate(context, &heard), SMOL_OK);
+    assert_int_equal(heard.n_rounds, 1);
+    assert_true(heard.total >= 2 * N_LONG && heard.total - heard.done <= BATCH);
+    for (unsigned at = 1; at <= heard.n_all; at += heard.n_all / 3) {
+        struct heard some = {.cancel_at = at};
+        assert_int_equal(calibrate(context, &some), SMOL_ERROR_CANCELLED);
+        assert_int_equal(some.n_all, at);
+        assert_int_equal(smol_context_length(context), 0);
+    }
+    smol_context_free(context);
+    smol_model_close(exact);
+}
+
 /* --- from another thread ------------------------------------------------------------------ */
 
 /* A thread that cancels after a delay. */

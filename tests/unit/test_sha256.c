@@ -53,9 +53,9 @@ TEST(a_million_times_a_has_its_digest)
 static sha256_take *special_variant(void)
 {
 #if defined(__x86_64__)
-    return smol_cpu_has_sha() ? smol_sha256_take_x86 : NULL;
+    return smol_cpu_has(CPU_SHA) ? smol_sha256_take_x86 : NULL;
 #elif defined(__aarch64__)
-    return smol_cpu_has_sha() ? smol_sha256_take_arm : NULL;
+    return smol_cpu_has(CPU_SHA) ? smol_sha256_take_arm : NULL;
 #else
     return NULL;
 #endif

@@ -130,7 +130,7 @@ TEST(the_round_trip_is_what_a_conversion_writes)
         assert_true(smol_tile_round_trip_baseline(values, cols, back));
         assert_memory_equal(back, held, cols * sizeof *held);
 #if defined(__x86_64__)
-        if (smol_cpu_has_avx2())
+        if (smol_cpu_has(CPU_AVX2))
             assert_true(smol_tile_round_trip_avx2(values, cols, back));
         assert_memory_equal(back, held, cols * sizeof *held);
 #endif

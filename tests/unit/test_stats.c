@@ -1,5 +1,6 @@
 /* Tests of damage to small calibration statistics, exhaustively: no flipped bit, truncation or
- * appended byte passes, and with repaired digests every flip is refused or makes a good blob. */
+ * appended byte passes, and with repaired digests every flip is refused or makes a good blob; and
+ * of the places of records. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -256,6 +257,29 @@ ON_LATENT_MODEL(heads_without_inputs_make_good_blobs)
         repair_stats(&stats);
         memcpy(image.bytes, stats.bytes, stats.size);
         assert_int_equal(convert(DTYPE_INT4), SMOL_OK);
+    }
+}
+
+/* --- places of records --------------------------------------------------------------------- */
+
+TEST(layers_with_experts_are_counted_among_any_number_of_layers)
+{
+    enum { N_EXPERTS = 3 };
+    struct stats_header header = {.minor = 1, .n_experts = N_EXPERTS};
+    for (size_t i = 0; i < STATS_LAYERS; i++)
+        header.sparse[i / 8] |= (uint8_t)((i % 3 == 1 || i % 64 == 63) << i % 8);
+    for (header.n_layers = 1; header.n_layers <= STATS_LAYERS; header.n_layers++) {
+        uint32_t last = header.n_layers - 1;
+        size_t before = 0;
+        for (uint32_t i = 0; i < last; i++)
+            before += layers_have(header.sparse, i);
+        struct stats_place place = {STATS_EXPERT, last, 2};
+        size_t record = smol_stats_record(&header, place);
+        bool is_sparse = layers_have(header.sparse, last);
+        assert_int_equal(record, stats_output(&header) + 1 + 2 * (before * N_EXPERTS + 2));
+        assert_int_equal(smol_stats_experts(&header), (before + is_sparse) * N_EXPERTS);
+        if (is_sparse)
+            assert_int_equal(smol_stats_layer(&header, record), last);
     }
 }
 

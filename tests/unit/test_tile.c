@@ -621,7 +621,7 @@ int main(void)
 {
     int failed = run_with("tile, baseline", smol_tile_block_baseline);
 #if defined(__x86_64__)
-    if (smol_cpu_has_avx2())
+    if (smol_cpu_has(CPU_AVX2))
         return failed + run_with("tile, AVX2", smol_tile_block_avx2);
 #endif
     print_message("SKIPPED: this machine cannot run the AVX2 tiler\n");
