@@ -252,9 +252,10 @@ static bool admit(struct exchange *e, struct job *job)
     if (!e->client)
         return true;
     struct key *key = &e->server->keys.items[e->client - 1];
-    job->client = e->client; /* from now on, the end of the job ends the count */
+    job->client = e->client;
     if (atomic_fetch_add(&key->n_jobs, 1) < key->limit || !key->limit)
         return true;
+    atomic_fetch_sub(&key->n_jobs, 1);
     smol_refuse(&e->refusal, 429, "rate_limit_exceeded",
                 "this key may have %u requests at a time: try again later", key->limit);
     return false;
@@ -466,16 +467,8 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
     *state = NULL;
     if (e->server->settings->log)
         log_exchange(e);
-    if (e->job) {
-        pthread_mutex_lock(&e->job->lock);
-        e->job->connection = NULL;
-        e->job->fd = -1;
-        e->job->suspended = false;
-        if (!e->job->ended)
-            atomic_store(&e->job->gone, true);
-        pthread_mutex_unlock(&e->job->lock);
-        smol_job_release(e->job);
-    }
+    if (e->job)
+        smol_job_disconnect(e->job);
     smol_connections_idle(&e->server->connections, e->watched);
     free(e->body.text);
     free(e->out.text);

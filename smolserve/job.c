@@ -127,8 +127,6 @@ void smol_job_release(struct job *job)
         smol_generator_release(job->generator);
     }
     pthread_mutex_destroy(&job->lock);
-    if (job->client)
-        atomic_fetch_sub(&job->server->keys.items[job->client - 1].n_jobs, 1);
     atomic_fetch_sub(&job->server->n_jobs, 1);
     free(job);
 }
@@ -169,6 +167,15 @@ void smol_job_stop_waiting(struct job *job)
     job->waits = false;
 }
 
+/* With the lock held, after each of two events: the job has ended, its connection was taken. The
+ * second one ends the request for its key. The last reference may be released later, when the
+ * client, which has its answer, has already sent the next request. */
+static void leave_key(struct job *job)
+{
+    if (job->client && job->ended && !job->connection)
+        atomic_fetch_sub(&job->server->keys.items[job->client - 1].n_jobs, 1);
+}
+
 void smol_job_end(struct job *job, const struct refusal *refusal)
 {
     smol_job_stop_waiting(job);
@@ -177,7 +184,21 @@ void smol_job_end(struct job *job, const struct refusal *refusal)
     job->ended = true;
     if (refusal)
         job->refusal = *refusal;
+    leave_key(job);
     wake(job);
+    pthread_mutex_unlock(&job->lock);
+    smol_job_release(job);
+}
+
+void smol_job_disconnect(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    job->connection = NULL;
+    job->fd = -1;
+    job->suspended = false;
+    if (!job->ended)
+        atomic_store(&job->gone, true);
+    leave_key(job);
     pthread_mutex_unlock(&job->lock);
     smol_job_release(job);
 }

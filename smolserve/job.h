@@ -162,6 +162,10 @@ void smol_job_stop_waiting(struct job *job);
 /* Ends the job, with a refusal or NULL, wakes the HTTP thread, and releases the reference. */
 void smol_job_end(struct job *job, const struct refusal *refusal);
 
+/* Takes the connection from the job, because the answer has been sent or the client is gone, and
+ * releases the reference. */
+void smol_job_disconnect(struct job *job);
+
 /* Returns whether the job must end early, and why: its client has closed the connection, or its
  * time is over. */
 bool smol_job_is_over(struct job *job, struct refusal *refusal);

@@ -410,6 +410,16 @@ def test_a_key_may_have_a_limit_and_clients_get_their_turns(slow_blob, keys):
         assert ask("bob")[0] == ask("alice")[0] == 200
 
 
+def test_a_request_that_was_answered_counts_no_more_for_its_key(blob, keys):
+    """Whoever has read a whole answer may send the next request at once, on another connection."""
+    with serving(blob, "--api-keys", keys) as server:
+        for thread in os.listdir(f"/proc/{server.process.pid}/task"):  # so that one often runs late
+            os.sched_setaffinity(int(thread), {min(os.sched_getaffinity(0))})
+        for i in range(600):
+            body = request(server, max_tokens=1, stream=i % 2 == 0)
+            assert server.http("POST", ROUTE, body, Authorization="Bearer secret-of-bob")[0] == 200, i
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("", "no keys"), ("alice", "NAME KEY"), ("a short", "8 to 128"), ("a b c d e", "NAME KEY"), (f"{'x' * 33} 12345678", "32"),
