@@ -345,7 +345,8 @@ armv7: all tests ## 32-bit Arm, emulated: all types of weights, on two kinds of 
 
 families: tests ## compare 40 drawn checkpoints of every family, and every key of config.json, with transformers
 	SMOL_BUILD="$(abspath $(BUILD))" SMOL_FAMILY_CASES=40 "$$(./scripts/venv)" -m pytest -q \
-		tests/oracle/test_families.py tests/oracle/test_config.py tests/oracle/test_config_keys.py
+		tests/oracle/test_families.py tests/oracle/test_config.py tests/oracle/test_config_keys.py \
+		tests/oracle/test_encoder_keys.py
 
 tokenizers: tests ## cut and tokenize 20,000 strings for each kind of pre-tokenizer, and 3,000 drawn patterns
 	SMOL_BUILD="$(abspath $(BUILD))" SMOL_TOKENIZERS=20000 "$$(./scripts/venv)" -m pytest -q \

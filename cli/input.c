@@ -16,10 +16,7 @@ smol_status smol_input_open(const char *path, struct input *input, smol_error *e
         .fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC),
         .name = standard ? "standard input" : smol_base_name(path),
     };
-    if (input->fd >= 0)
-        return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot open (%s): check the path", path,
-                     strerror(errno));
+    return input->fd >= 0 ? SMOL_OK : smol_fail_errno(error, path, "open");
 }
 
 ssize_t smol_read(int fd, void *data, size_t size)
@@ -40,8 +37,7 @@ smol_status smol_input_read_some(struct input *input, void *data, size_t size, s
         got = smol_read(input->fd, data, size);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot read (%s): check the disk or link",
-                         input->name, strerror(errno));
+        return smol_fail_errno(error, input->name, "read");
     *n = (size_t)got;
     input->position += *n;
     return SMOL_OK;

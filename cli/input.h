@@ -14,12 +14,11 @@ struct input {
     uint64_t position; /* bytes read */
 };
 
-/* Opens `path`; "-" is standard input. After an error the input is closed. Errors: SMOL_ERROR_FILE.
- */
+/* Opens `path`; "-" is standard input. After an error the input is closed. Errors: FILE, MEMORY. */
 smol_status smol_input_open(const char *path, struct input *input, smol_error *error);
 
-/* Reads into data[0..size). *n is `size`, or less at the end of the input. Errors: SMOL_ERROR_FILE,
- * with the system's reason. */
+/* Reads into data[0..size). *n is `size`, or less at the end of the input. Errors: FILE,
+ * MEMORY, with the system's reason. */
 smol_status smol_input_read(struct input *input, void *data, size_t size, size_t *n,
                             smol_error *error);
 

@@ -35,7 +35,7 @@ static void write_character(FILE *file, uint32_t code_point)
         fprintf(file, "\\%c", (int)code_point);
     else if (code_point == '\n')
         fputs("\\n", file);
-    else if (code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0))
+    else if (utf8_is_control(code_point))
         fprintf(file, "\\u%04" PRIx32, code_point);
     else
         fwrite(bytes, 1, smol_utf8_encode(code_point, bytes), file);
@@ -92,7 +92,7 @@ void smol_json_member_value(struct json_out *json, const char *key, const char *
     for (size_t i = 0, length; i < size; i += length) {
         uint32_t code_point;
         length = smol_utf8_decode((const uint8_t *)value + i, size - i, &code_point);
-        if (code_point >= 0x7f && code_point < 0xa0)
+        if (code_point >= 0x20 && utf8_is_control(code_point)) /* others may be white space */
             fprintf(json->file, "\\u%04" PRIx32, code_point);
         else
             fwrite(value + i, 1, length, json->file);

@@ -23,6 +23,14 @@ static bool is_invisible(uint32_t c)
     return code_ranges_have(ranges, sizeof ranges / sizeof ranges[0], c);
 }
 
+/* Decodes the first character of text[0..size), size > 0, and its length in bytes. Returns false if
+ * it is not UTF-8. */
+static bool next_character(const char *text, size_t size, uint32_t *code_point, size_t *length)
+{
+    *length = smol_utf8_decode((const uint8_t *)text, size, code_point);
+    return smol_utf8_well_formed((const uint8_t *)text, *length) == *length;
+}
+
 /* A character as it is printed. */
 struct spelling {
     char text[16];
@@ -48,15 +56,16 @@ static void spell(uint32_t c, struct spelling *s)
 
 /* Spells the first character of text[0..size), or its first byte if that is not UTF-8. Returns the
  * number of bytes read. */
-static size_t spell_next(const uint8_t *text, size_t size, struct spelling *s)
+static size_t spell_next(const char *text, size_t size, struct spelling *s)
 {
     uint32_t c;
-    size_t taken = smol_utf8_decode(text, size, &c);
-    if (smol_utf8_well_formed(text, taken) == taken) {
+    size_t taken;
+    if (next_character(text, size, &c, &taken)) {
         spell(c, s);
         return taken;
     }
-    s->length = s->columns = (size_t)snprintf(s->text, sizeof s->text, "\\x%02x", *text);
+    s->length = s->columns =
+        (size_t)snprintf(s->text, sizeof s->text, "\\x%02x", (unsigned char)*text);
     return 1;
 }
 
@@ -73,7 +82,7 @@ size_t smol_quote(const char *text, size_t size, size_t most, char *out)
     out[0] = '"';
     for (size_t i = 0; i < size;) {
         struct spelling s;
-        i += spell_next((const uint8_t *)text + i, size - i, &s);
+        i += spell_next(text + i, size - i, &s);
         size_t taken = s.columns ? s.columns : 1;
         if (q.taken + taken > most) {
             memcpy(out + with_room.used, "...", 4);
@@ -92,18 +101,10 @@ size_t smol_quote(const char *text, size_t size, size_t most, char *out)
 
 /* --- names and other short texts from files ----------------------------------------------- */
 
-/* Decodes the first character of text[0..size), size > 0, and its length in bytes. Returns false if
- * it is not UTF-8. */
-static bool next_character(const char *text, size_t size, uint32_t *code_point, size_t *length)
-{
-    *length = smol_utf8_decode((const uint8_t *)text, size, code_point);
-    return smol_utf8_well_formed((const uint8_t *)text, *length) == *length;
-}
-
 /* Includes controls (Cc), line and paragraph separators, and direction controls (Bidi_Control). */
 bool smol_is_steering(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+    return utf8_is_control(c) || c == 0x61c || c == 0x200e || c == 0x200f ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 

@@ -9,7 +9,7 @@
 #include "common/utf8.h"
 
 struct text_in {
-    const char *text;
+    const char *text; /* (size), not NULL */
     size_t size;
     char *owned; /* for the caller to free; NULL for an argument */
 };

@@ -14,6 +14,12 @@ static inline bool utf8_continues(uint8_t byte)
     return (byte & 0xc0) == 0x80;
 }
 
+/* Returns whether a character is a control (C0, DEL or C1), which a terminal may obey. */
+static inline bool utf8_is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
 /* Returns the bytes of a character. */
 static inline uint32_t utf8_length(uint32_t code_point)
 {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/memory.h"
-#include "format/latent.h"
 #include "format/model.h"
 
 /* Checks the fields of FEATURE_BLOCKS and FEATURE_COMPONENTS, which the model must need. */

@@ -1,10 +1,9 @@
-/* Attention to latent vectors, see latent.h. */
-#include "format/latent.h"
+/* Attention to latent vectors, see model.h. */
+#include "format/model.h"
 
 #include "common/checked.h"
 #include "common/number.h"
 #include "format/layout.h"
-#include "format/model.h"
 
 uint64_t smol_query_width(const struct blob_model *model)
 {

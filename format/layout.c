@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "common/checked.h"
-#include "format/latent.h"
 #include "format/model.h"
 
 /* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */

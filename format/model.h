@@ -107,6 +107,22 @@ smol_status smol_hybrid_check(const struct blob_model *model, smol_error *error)
 /* Returns the name of a place of the norm, such as "late". */
 const char *smol_mixer_norm_name(enum mixer_norm norm);
 
+/* --- latent.c: attention to latent vectors, struct blob_latent -------------------------------- */
+
+/* Checks model->latent, of a file that requires FEATURE_LATENT, against itself and the checked
+ * model. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_latent_check(const struct blob_model *model, smol_error *error);
+
+/* Returns whether the model attends to latent vectors. */
+static inline bool model_has_latent(const struct blob_model *model)
+{
+    return model->latent.kv_rank > 0;
+}
+
+/* Return the rows of ROLE_ATTN_Q, and the columns of ROLE_ATTN_O. */
+uint64_t smol_query_width(const struct blob_model *model);
+uint64_t smol_attended_width(const struct blob_model *model);
+
 /* --- states.c: states of sequences, struct blob_states -------------------------------------- */
 
 /* Checks model->states, of a file that requires FEATURE_STATES, against itself and the checked

@@ -5,7 +5,6 @@
 
 #include "common/hash.h"
 #include "common/number.h"
-#include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
 

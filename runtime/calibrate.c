@@ -6,7 +6,7 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "common/number.h"
-#include "format/latent.h"
+#include "format/model.h"
 #include "format/stats.h"
 #include "runtime/calibrate/gram.h"
 #include "runtime/context.h"

@@ -449,17 +449,22 @@ static void end_poolings(struct pooling *poolings, const smol_eval_part *parts, 
 smol_status smol_embed_many(smol_eval_part *parts, size_t n_parts, smol_pooling pooling,
                             smol_error *error)
 {
+    smol_error whole;
     error_clear(error);
     struct pooling *poolings = smol_calloc(n_parts + 1, sizeof *poolings);
-    if (!poolings)
-        return smol_fail_memory(error, "embeddings");
-    smol_status status = begin_poolings(poolings, parts, n_parts, pooling, error);
+    smol_status status = poolings ? begin_poolings(poolings, parts, n_parts, pooling, &whole)
+                                  : smol_fail_memory(&whole, "embeddings");
     if (!status) {
         status = evaluate((struct evaluation){.parts = parts, .n = n_parts, .poolings = poolings},
                           error);
         end_poolings(poolings, parts, n_parts);
+    } else {
+        for (size_t i = 0; i < n_parts; i++)
+            parts[i].error = whole;
+        if (error)
+            *error = whole;
     }
-    for (size_t i = 0; i < n_parts; i++)
+    for (size_t i = 0; poolings && i < n_parts; i++)
         smol_pooling_free(&poolings[i]);
     smol_free(poolings);
     return status;

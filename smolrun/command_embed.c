@@ -245,11 +245,16 @@ static smol_status embed(struct embedding *e, smol_error *error)
     smol_status status = smol_load(settings, &e->loaded, error);
     if (status)
         return status;
-    if (smol_model_get_info(e->loaded.model).is_reranker && !settings->rerank)
+    const smol_model_info info = smol_model_get_info(e->loaded.model);
+    if (info.is_reranker && !settings->rerank)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "%s: a reranker, which scores pairs of texts: give --rerank QUERY",
                          settings->model);
-    e->width = smol_model_get_info(e->loaded.model).embedding_size;
+    if (settings->rerank && !info.is_reranker)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: not a reranker, so it scores no pairs of texts: leave out --rerank",
+                         settings->model);
+    e->width = info.embedding_size;
     e->rows = calloc(GROUP + 1, e->width * sizeof *e->rows);
     if (!e->rows)
         return smol_fail_memory(error, "the embeddings");

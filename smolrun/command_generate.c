@@ -83,6 +83,9 @@ static const struct command_line command = {
     .n_rules = OPTION_RULES(rules),
 };
 
+/* The bytes of a conversation without messages in a session's data (format/SESSION.md, 5). */
+enum { EMPTY_CHAT = 4 };
+
 /* A generation and its results so far. */
 struct run {
     const struct settings *settings;
@@ -257,7 +260,8 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     return status;
 }
 
-/* Restores the session. Its sampler settings apply unless the command line overrides them. */
+/* Restores the session. Its sampler settings apply unless the command line overrides them. Refuses
+ * the session of a chat, because saving it would drop the messages. */
 static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *error)
 {
     const struct settings *settings = run->settings;
@@ -269,6 +273,11 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
                                  .capacity = session.size};
     if (status || !is_resumed(run))
         return status;
+    if (session.size > run->place.size + EMPTY_CHAT)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%.300s: has a conversation, which would be lost: continue it with "
+                         "smolrun chat, or name another session",
+                         settings->session);
     return smol_settings_resample(settings, run->loaded.model, sampler, error);
 }
 

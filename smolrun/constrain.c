@@ -5,30 +5,26 @@
 #include <string.h>
 
 #include "cli/json_out.h"
+#include "cli/standard.h"
 #include "cli/text.h"
 
 /* --- of the command line ---------------------------------------------------------------------- */
 
-/* Returns the choices "a,b" as a JSON list; the caller frees it. */
-static smol_status list_choices(const char *choices, char **list, size_t *size, smol_error *error)
+/* Sets *list to the choices "a,b" as a JSON list; the caller frees its text. */
+static smol_status list_choices(const char *choices, struct buffer *list, smol_error *error)
 {
-    FILE *file = open_memstream(list, size);
-    if (!file)
-        return smol_fail_memory(error, "the choices");
-    struct json_out json = {.file = file};
+    struct held_output held;
+    smol_status status = smol_held_start(&held, error);
+    if (status)
+        return status;
+    struct json_out json = {.file = held.file};
     smol_json_open(&json, '[');
     for (const char *end; choices; choices = *end ? end + 1 : NULL) {
         end = choices + strcspn(choices, ",");
         smol_json_text(&json, choices, (size_t)(end - choices));
     }
     smol_json_close(&json, ']');
-    bool failed = ferror(file);
-    if (fclose(file) != 0 || failed) {
-        free(*list);
-        *list = NULL;
-        return smol_fail_memory(error, "the choices");
-    }
-    return SMOL_OK;
+    return smol_held_take(&held, list, error);
 }
 
 /* Checks that at most one constraint is given. */
@@ -73,13 +69,12 @@ smol_status smol_constrain(const struct settings *settings, const smol_model *mo
         return compile(settings, model, SMOL_CONSTRAINT_REGEX, settings->regex,
                        strlen(settings->regex), constraint, error);
     if (settings->choices) {
-        char *list;
-        size_t size;
-        status = list_choices(settings->choices, &list, &size, error);
+        struct buffer list = {0};
+        status = list_choices(settings->choices, &list, error);
         if (!status)
-            status =
-                compile(settings, model, SMOL_CONSTRAINT_CHOICES, list, size, constraint, error);
-        free(list);
+            status = compile(settings, model, SMOL_CONSTRAINT_CHOICES, list.text, list.size,
+                             constraint, error);
+        smol_free(list.text);
         return status;
     }
     if (!settings->json_schema && !settings->grammar)

@@ -29,8 +29,7 @@ static smol_status read_more(struct lines *lines, smol_error *error)
     }
     ssize_t n = smol_read(STDIN_FILENO, lines->buffer + lines->size, MAX_LINE + 1 - lines->size);
     if (n < 0 && errno != EINTR)
-        return smol_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",
-                         strerror(errno));
+        return smol_fail_errno(error, "standard input", "read");
     if (n > 0)
         lines->size += (size_t)n;
     lines->ended = n == 0;

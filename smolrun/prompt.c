@@ -214,7 +214,7 @@ static smol_status read_message(const struct settings *settings, const smol_mode
     if (settings->system)
         messages[n_messages++] =
             (smol_chat_message){"system", settings->system, strlen(settings->system)};
-    messages[n_messages++] = (smol_chat_message){"user", in.size ? in.text : "", in.size};
+    messages[n_messages++] = (smol_chat_message){"user", in.text, in.size};
     const smol_chat_params chat = {
         .messages = messages, .n_messages = n_messages, .now = &settings->now};
     status = smol_prompt_chat(settings, model, chat, ids, n, error);

@@ -36,8 +36,7 @@ static smol_status look_for(const char *path, bool *found, smol_error *error)
     struct stat info;
     *found = stat(path, &info) == 0;
     if (!*found && errno != ENOENT)
-        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot look for it (%s)", path,
-                         strerror(errno));
+        return smol_fail_errno(error, path, "look for it");
     if (!*found && lstat(path, &info) == 0)
         return smol_fail(error, SMOL_ERROR_FILE,
                          "%.300s: a link that leads nowhere: remove it, or name another file",
@@ -54,7 +53,7 @@ static smol_status compare_file(const char *path, int fd, bool *same, smol_error
     struct stat mine, there = {0};
     *same = false;
     if (fstat(fd, &mine) || (stat(path, &there) && errno != ENOENT))
-        return smol_fail_errno(error, path, "look for");
+        return smol_fail_errno(error, path, "look for it");
     *same = mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
     return SMOL_OK;
 }
@@ -64,7 +63,7 @@ static smol_status open_locked(const char *path, int *fd, smol_error *error)
 {
     *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (*fd < 0)
-        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot open (%s)", path, strerror(errno));
+        return smol_fail_errno(error, path, "open");
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return SMOL_OK;
     close(*fd);
@@ -254,7 +253,7 @@ static smol_status check_unchanged(const struct session_file *file, bool *unchan
     struct stat info;
     *unchanged = true;
     if (lstat(file->path, &info))
-        return errno == ENOENT ? SMOL_OK : smol_fail_errno(error, file->path, "look for");
+        return errno == ENOENT ? SMOL_OK : smol_fail_errno(error, file->path, "look for it");
     *unchanged = false;
     return file->fd < 0 ? SMOL_OK : compare_file(file->path, file->fd, unchanged, error);
 }

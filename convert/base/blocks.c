@@ -65,14 +65,13 @@ static void widen_q8_0(const uint8_t *block, float *out)
         out[i] = scale * (float)(int8_t)block[2 + i];
 }
 
-/* scale, 16 bytes of nibbles, which number the values of a table */
-static void widen_iq4_nl(const uint8_t *block, float *out)
+/* Converts 32 elements whose 16 bytes of nibbles number the values of a table. */
+static void widen_levels(float scale, const uint8_t *bytes, float *out)
 {
     static const int8_t levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
-    float scale = half_at(block);
     for (unsigned i = 0; i < 32; i++)
-        out[i] = scale * (float)levels[nibble(block + 2, i, 16)];
+        out[i] = scale * (float)levels[nibble(bytes, i, 16)];
 }
 
 /* --- 256 elements ------------------------------------------------------------------------- */
@@ -158,6 +157,17 @@ static void widen_q6_k(const uint8_t *block, float *out)
     }
 }
 
+/* scale of the scales, 8 pairs of high bits of scales for 32 elements each, 4 bytes of their low
+ * nibbles, 128 bytes of nibbles that number the values of a table */
+static void widen_iq4_xs(const uint8_t *block, float *out)
+{
+    float d = half_at(block);
+    for (unsigned i = 0; i < 8; i++) {
+        int low = block[4 + i / 2] >> (i % 2 * 4) & 15, high = block[2 + i / 4] >> (i % 4 * 2) & 3;
+        widen_levels(d * (float)((low | high << 4) - 32), block + 8 + i * 16, out + i * 32);
+    }
+}
+
 void smol_block_widen(enum safetensors_dtype dtype, const uint8_t *block, float *out)
 {
     switch (dtype) {
@@ -189,7 +199,10 @@ void smol_block_widen(enum safetensors_dtype dtype, const uint8_t *block, float 
     case ST_Q6_K:
         widen_q6_k(block, out);
         break;
-    default: /* ST_IQ4_NL */
-        widen_iq4_nl(block, out);
+    case ST_IQ4_XS:
+        widen_iq4_xs(block, out);
+        break;
+    default: /* ST_IQ4_NL: scale, nibbles */
+        widen_levels(half_at(block), block + 2, out);
     }
 }

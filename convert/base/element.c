@@ -39,6 +39,7 @@ static const struct {
     [ST_Q5_K] = {"Q5_K", 0, true},
     [ST_Q6_K] = {"Q6_K", 0, true},
     [ST_IQ4_NL] = {"IQ4_NL", 0, true},
+    [ST_IQ4_XS] = {"IQ4_XS", 0, true},
 };
 
 static const struct element_block blocks[] = {
@@ -47,7 +48,7 @@ static const struct element_block blocks[] = {
     [ST_Q8_0 - N_SAFETENSORS_DTYPES] = {32, 34},   [ST_Q2_K - N_SAFETENSORS_DTYPES] = {256, 84},
     [ST_Q3_K - N_SAFETENSORS_DTYPES] = {256, 110}, [ST_Q4_K - N_SAFETENSORS_DTYPES] = {256, 144},
     [ST_Q5_K - N_SAFETENSORS_DTYPES] = {256, 176}, [ST_Q6_K - N_SAFETENSORS_DTYPES] = {256, 210},
-    [ST_IQ4_NL - N_SAFETENSORS_DTYPES] = {32, 18},
+    [ST_IQ4_NL - N_SAFETENSORS_DTYPES] = {32, 18}, [ST_IQ4_XS - N_SAFETENSORS_DTYPES] = {256, 136},
 };
 
 bool smol_element_find(const char *name, size_t length, enum safetensors_dtype *dtype)

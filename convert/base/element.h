@@ -47,6 +47,7 @@ enum safetensors_dtype {
     ST_Q5_K,
     ST_Q6_K,
     ST_IQ4_NL,
+    ST_IQ4_XS,
     N_ELEMENT_DTYPES,
 };
 

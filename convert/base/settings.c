@@ -47,10 +47,8 @@ struct shown_value {
 static struct shown_value show_value(const json_t *value)
 {
     struct shown_value shown = {{0}};
-    if (json_is_object(value))
-        strcpy(shown.text, "an object");
-    else if (json_is_array(value))
-        strcpy(shown.text, "a list");
+    if (json_is_object(value) || json_is_array(value))
+        snprintf(shown.text, sizeof shown.text, json_is_object(value) ? "an object" : "a list");
     else if (json_is_string(value))
         snprintf(shown.text, sizeof shown.text, "\"%.48s%s\"", json_string_value(value),
                  json_string_length(value) > 48 ? "..." : "");

@@ -9,7 +9,6 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "format/embedder.h"
-#include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
 #include "format/scanner.h"

@@ -166,7 +166,7 @@ static smol_status check_source(const struct safetensors *reader, const struct b
         return smol_fail(
             error, SMOL_ERROR_UNSUPPORTED,
             "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3, F8_E5M2 and GGUF's blocks (Q4_0 "
-            "to Q8_0, Q2_K to Q6_K, IQ4_NL) are supported",
+            "to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS) are supported",
             source->path, name, smol_element_name(source->dtype));
     bool vector = layout->layout == LAYOUT_VECTOR;
     const uint64_t shape[2] = {layout->rows, layout->cols};

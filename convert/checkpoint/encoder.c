@@ -311,7 +311,8 @@ static smol_status open_sentence(const char *folder, struct encoder_config *conf
     smol_status status = SMOL_OK;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !status; i++) {
         smol_settings_close(sentence);
-        strcpy(config->files[SENTENCE_JSON].name, names[i]);
+        snprintf(config->files[SENTENCE_JSON].name, sizeof config->files[SENTENCE_JSON].name, "%s",
+                 names[i]);
         status = open_file(folder, false, config, SENTENCE_JSON, sentence, error);
         if (json_object_size(sentence->object) > 0)
             break;

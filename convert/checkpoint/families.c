@@ -6,7 +6,7 @@
  * and features.py of tests/oracle. If the fields of an entry cannot describe it, it needs a new
  * part of the block: see docs/families.md. */
 #include "convert/checkpoint/family.h"
-#include "format/latent.h"
+#include "format/model.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -202,15 +202,17 @@ static bool lacks_prefix(const struct family *family, const struct safetensors *
     return family->prefix;
 }
 
-/* Puts the prefix before a tensor's name, unless it is too long to be one of the family's. */
-static void add_prefix(struct split *split, struct safetensors_tensor *tensor)
+/* Gives a tensor the name of first (n) and `rest`, unless it is too long to be one of the family's.
+ */
+static void rename_tensor(struct split *split, struct safetensors_tensor *tensor, const char *first,
+                          size_t n, const char *rest)
 {
-    size_t before = strlen(split->family->prefix), length = strlen(tensor->name);
-    if (before + length >= MAX_CHECKPOINT_NAME)
+    size_t length = strlen(rest);
+    if (n + length >= MAX_CHECKPOINT_NAME)
         return;
     char *name = add_name(split);
-    memcpy(name, split->family->prefix, before);
-    memcpy(name + before, tensor->name, length + 1);
+    memcpy(name, first, n);
+    memcpy(name + n, rest, length + 1);
     tensor->name = name;
 }
 
@@ -220,16 +222,10 @@ static void rename_numbers(struct split *split, struct safetensors_tensor *tenso
 {
     static const char *const old[] = {"LayerNorm.gamma", "LayerNorm.beta"};
     static const char *const today[] = {"LayerNorm.weight", "LayerNorm.bias"};
-    for (size_t i = 0; i < 2; i++) {
-        size_t before =
-            strlen(tensor->name) - (ends_with(tensor->name, old[i]) ? strlen(old[i]) : 0);
-        if (!tensor->name[before] || before + strlen(today[i]) >= MAX_CHECKPOINT_NAME)
-            continue;
-        char *name = add_name(split);
-        memcpy(name, tensor->name, before);
-        strcpy(name + before, today[i]);
-        tensor->name = name;
-    }
+    for (size_t i = 0; i < 2; i++)
+        if (ends_with(tensor->name, old[i]))
+            rename_tensor(split, tensor, tensor->name, strlen(tensor->name) - strlen(old[i]),
+                          today[i]);
 }
 
 /* Adds the tensors that are not fused after the parts, with the prefix if it lacks. The output is
@@ -243,7 +239,8 @@ static void keep_others(struct split *split)
         *tensor = split->all->tensors[i];
         const char *output = split->family->names[ROLE_OUTPUT];
         if (split->lacks_prefix && !(output && strcmp(tensor->name, output) == 0))
-            add_prefix(split, tensor);
+            rename_tensor(split, tensor, split->family->prefix, strlen(split->family->prefix),
+                          tensor->name);
         if (split->family->embedding_norm[0])
             rename_numbers(split, tensor);
     }

@@ -38,7 +38,7 @@ static const struct {
     [14] = {"Q6_K", ST_Q6_K},     [15] = {"Q8_K", NOT_READ},    [16] = {"IQ2_XXS", NOT_READ},
     [17] = {"IQ2_XS", NOT_READ},  [18] = {"IQ3_XXS", NOT_READ}, [19] = {"IQ1_S", NOT_READ},
     [20] = {"IQ4_NL", ST_IQ4_NL}, [21] = {"IQ3_S", NOT_READ},   [22] = {"IQ2_S", NOT_READ},
-    [23] = {"IQ4_XS", NOT_READ},  [24] = {"I8", ST_I8},         [25] = {"I16", ST_I16},
+    [23] = {"IQ4_XS", ST_IQ4_XS}, [24] = {"I8", ST_I8},         [25] = {"I16", ST_I16},
     [26] = {"I32", ST_I32},       [27] = {"I64", ST_I64},       [28] = {"F64", ST_F64},
     [29] = {"IQ1_M", NOT_READ},   [30] = {"BF16", ST_BF16},     [34] = {"TQ1_0", NOT_READ},
     [35] = {"TQ2_0", NOT_READ},   [39] = {"MXFP4", NOT_READ},   [40] = {"NVFP4", NOT_READ},

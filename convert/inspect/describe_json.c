@@ -5,7 +5,6 @@
 #include "cli/json_out.h"
 #include "convert/inspect/describe.h"
 #include "convert/provenance.h"
-#include "format/latent.h"
 #include "format/model.h"
 
 static void member_size_text(struct json_out *json, const char *key, const char *text, size_t size)

@@ -8,7 +8,6 @@
 #include "common/file.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/convert.h"
-#include "format/latent.h"
 #include "format/model.h"
 
 /* --- tensors ------------------------------------------------------------------------------ */

@@ -79,6 +79,21 @@ static bool finds_normalized(const json_t *root)
     return false;
 }
 
+/* Returns whether the normalizer may take the first character of a text away. */
+static bool drops_first(const struct rule_steps *steps)
+{
+    const uint32_t keep = MAP_PAD | MAP_LOWER | MAP_COMPATIBILITY;
+    bool drops = false;
+    for (uint32_t i = 0; i < steps->n; i++) {
+        const struct rule_step *step = &steps->steps[i];
+        bool replaces = step->kind == STEP_REPLACE || step->kind == STEP_COLLAPSE;
+        drops = drops || step->kind == STEP_CLUSTERS || step->kind == STEP_TRIM ||
+                (step->kind == STEP_MAP && step->argument & ~keep) ||
+                (replaces && step->text.size == 0);
+    }
+    return drops;
+}
+
 /* Reads a Metaspace that is the pre-tokenizer, or its last part. Before it, BPE allows nothing;
  * the other models' parts become a scanner. */
 static smol_status read_character_pre_tokenizer(const json_t *root, const char *path,
@@ -102,6 +117,10 @@ static smol_status read_character_pre_tokenizer(const json_t *root, const char *
     if (first && rules->normalizer.n > 0 && !merges && json_array_size(parts) > 1)
         return part_refuse(path, "prepend_scheme first after a normalizer and other parts", part,
                            error);
+    /* the reference then takes the second character for one within the text */
+    if (first && drops_first(&rules->normalizer))
+        return part_refuse(path, "prepend_scheme first after a normalizer that drops characters",
+                           part, error);
     return SMOL_OK;
 }
 

@@ -12,7 +12,6 @@
 #include "common/memory.h"
 #include "common/number.h"
 #include "convert/weights/weights.h"
-#include "format/latent.h"
 #include "format/model.h"
 
 /* how much of a value's mean square is left after attention has averaged over positions */

@@ -1,6 +1,6 @@
 /* Folding, see fold.h. */
 #include "convert/weights/fold.h"
-#include "format/latent.h"
+#include "format/model.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
-#include "format/latent.h"
+#include "format/model.h"
 #include "runtime/engine/hadamard.h"
 #include "runtime/engine/pass.h"
 #include "runtime/kernels/math.h"

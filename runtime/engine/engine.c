@@ -5,7 +5,6 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
-#include "format/latent.h"
 #include "format/model.h"
 #include "runtime/engine/product.h"
 #include "runtime/engine/relative.h"

@@ -5,7 +5,6 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
-#include "format/latent.h"
 #include "format/layout.h"
 #include "format/model.h"
 

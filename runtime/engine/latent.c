@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "format/latent.h"
+#include "format/model.h"
 #include "runtime/engine/attention.h"
 
 /* A product for each head, whose matrix has as many rows for each: inputs and outputs (n, n_heads,

@@ -1,7 +1,6 @@
 /* The first block of a layer, see mixer.h: attention, and the choice between it and states. */
 #include "runtime/engine/mixer.h"
 
-#include "format/latent.h"
 #include "format/model.h"
 #include "runtime/engine/attention.h"
 #include "runtime/engine/relative.h"

@@ -47,32 +47,49 @@ struct work {
     float *out;              /* (QUERY_TILE, stride) */
 };
 
-static size_t place(float *memory, float **array, size_t used, size_t n)
-{
-    *array = memory ? memory + used : NULL;
-    return used + round_up(n, CACHE_LINE / sizeof(float));
-}
+enum { N_ARRAYS = 8 }; /* of struct work */
 
-/* Divides `memory`, or only measures it if it is NULL. Returns the floats used. */
-static size_t place_work(const struct engine *e, float *memory, struct work *work)
+/* Sets the floats that each array takes, in the order of struct work. Returns their sum. */
+static size_t measure_work(const struct engine *e, size_t floats[N_ARRAYS])
 {
-    size_t rows = round_up(e->n_rows, KV_BLOCK), used = 0;
-    work->channels = e->network->model.head_dim + QUERY_TILE;
-    work->stride = round_up(work->channels, 16);
-    used = place(memory, &work->biases, used, 2 * rows);
-    used = place(memory, &work->keys, used, rows * work->channels);
-    used = place(memory, &work->values, used, rows * work->stride);
-    used = place(memory, &work->queries, used, work->channels * QUERY_TILE);
-    used = place(memory, &work->scores, used, QUERY_TILE * KV_BLOCK);
-    used = place(memory, &work->max, used, QUERY_TILE);
-    used = place(memory, &work->sums, used, QUERY_TILE * 16);
-    return place(memory, &work->out, used, QUERY_TILE * work->stride);
+    size_t rows = round_up(e->n_rows, KV_BLOCK), sum = 0;
+    size_t channels = e->network->model.head_dim + QUERY_TILE, stride = round_up(channels, 16);
+    const size_t least[N_ARRAYS] = {
+        2 * rows,
+        rows * channels,
+        rows * stride,
+        channels * QUERY_TILE,
+        QUERY_TILE * KV_BLOCK,
+        QUERY_TILE,
+        QUERY_TILE * 16,
+        QUERY_TILE * stride,
+    };
+    for (size_t i = 0; i < N_ARRAYS; i++) {
+        floats[i] = round_up(least[i], CACHE_LINE / sizeof(float));
+        sum += floats[i];
+    }
+    return sum;
 }
 
 static size_t thread_floats(const struct engine *e)
 {
-    struct work work;
-    return place_work(e, NULL, &work);
+    size_t floats[N_ARRAYS];
+    return measure_work(e, floats);
+}
+
+/* Divides the memory of a thread. */
+static void place_work(const struct engine *e, float *memory, struct work *work)
+{
+    size_t floats[N_ARRAYS];
+    float **const arrays[N_ARRAYS] = {
+        &work->biases, &work->keys, &work->values, &work->queries,
+        &work->scores, &work->max,  &work->sums,   &work->out,
+    };
+    measure_work(e, floats);
+    work->channels = e->network->model.head_dim + QUERY_TILE;
+    work->stride = round_up(work->channels, 16);
+    for (size_t i = 0; i < N_ARRAYS; memory += floats[i++])
+        *arrays[i] = memory;
 }
 
 smol_status smol_relative_init(struct engine *e, smol_error *error)

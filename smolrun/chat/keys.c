@@ -36,11 +36,6 @@ static bool is_break(uint8_t byte)
     return byte == '\r' || byte == '\n';
 }
 
-static bool is_control_character(uint32_t character)
-{
-    return (character < 0x20 && character != '\t') || (character >= 0x7f && character < 0xa0);
-}
-
 wchar_t *smol_paste_text(const struct paste *paste)
 {
     const uint8_t *bytes = (const uint8_t *)paste->bytes.text;
@@ -55,7 +50,7 @@ wchar_t *smol_paste_text(const struct paste *paste)
             /* a pair is one break: CR LF, or LF CR if the terminal exchanges them */
             length += i + 1 < size && is_break(bytes[i + 1]) && bytes[i + 1] != bytes[i];
             text[n++] = L'\n';
-        } else if (!is_control_character(character)) {
+        } else if (character == '\t' || !utf8_is_control(character)) {
             text[n++] = (wchar_t)character;
         }
         i += length;

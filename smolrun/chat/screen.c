@@ -104,8 +104,8 @@ static void add_character(const char *text, size_t size, size_t width)
 
 static size_t width_of(uint32_t character)
 {
-    bool is_control = character < 0x20 || (character >= 0x7f && character < 0xa0);
-    return is_control ? 1 : smol_terminal_width(character); /* controls are shown as U+FFFD */
+    /* controls are shown as U+FFFD */
+    return utf8_is_control(character) ? 1 : smol_terminal_width(character);
 }
 
 void smol_screen_print(const char *text, size_t size)
@@ -163,7 +163,7 @@ static void show_message(const struct message *message, bool shortened)
     if (shortened && size > SHORTENED) {
         text += size - SHORTENED;
         size = SHORTENED;
-        while (size > 0 && ((unsigned char)*text & 0xc0) == 0x80) /* inside a character */
+        while (size > 0 && utf8_continues((uint8_t)*text)) /* inside a character */
             text++, size--;
         puts("[...]");
     }

@@ -72,7 +72,7 @@ def stays_float(name, weights):
 def add_weight(writer, name, weights, kind, rng):
     if kind is None or stays_float(name, weights):
         writer.add_tensor(name, weights.astype(np.float32))
-    elif kind in (QUANT.Q2_K, QUANT.Q3_K, QUANT.Q4_K, QUANT.Q5_K, QUANT.Q6_K, QUANT.IQ4_NL):
+    elif kind in (QUANT.Q2_K, QUANT.Q3_K, QUANT.Q4_K, QUANT.Q5_K, QUANT.Q6_K, QUANT.IQ4_NL, QUANT.IQ4_XS):
         writer.add_tensor(name, random_blocks(kind, weights.shape, rng), raw_dtype=kind)
     elif kind == QUANT.F16:
         writer.add_tensor(name, weights.astype(np.float16))

@@ -424,7 +424,7 @@ NESTED = {
         ),
         torch_dtype="bfloat16", transformers_version="4.50.0.dev0",
     ),
-    "Ministral 3 3B Instruct": dict(
+    "Ministral 3 3B Instruct BF16": dict(
         architectures=["Mistral3ForConditionalGeneration"], model_type="mistral3", dtype="bfloat16",
         image_token_index=10, multimodal_projector_bias=False, projector_hidden_act="gelu", spatial_merge_size=2,
         text_config={key: value for key, value in CONFIGS["Ministral 3 3B Base, text"].items()

@@ -298,6 +298,18 @@ def test_what_was_said_is_not_given_up_for_another_system_message(blob, tmp_path
     assert done.returncode == USAGE and "no system message" in done.stderr
 
 
+def test_a_conversation_is_not_given_up_for_a_text(blob, tmp_path):
+    path, empty = tmp_path / "saved", tmp_path / "empty"
+    chat(blob, FIRST, words=["-n", 3, "--session", path])
+    before = path.read_bytes()
+    for words in ([""], [SECOND], ["--chat", FIRST]):
+        done = run(blob, *words, "-n", 2, "--session", path)
+        assert (done.returncode, done.stdout) == (USAGE, "") and "has a conversation" in done.stderr
+        assert path.read_bytes() == before
+    chat(blob, words=["--session", empty])
+    assert run(blob, "Once", "-n", 1, "--session", empty).returncode == OK
+
+
 def test_a_session_without_a_question_takes_another_system_message(blob, tmp_path):
     """Such as one whose only use is to have read a long one."""
     saved = ["--session", tmp_path / "saved"]

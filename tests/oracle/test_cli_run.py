@@ -556,6 +556,12 @@ def test_decode_replaces_what_is_not_utf8(blob, demo_tokenizer):
     assert output("tokenize", blob, "--decode", " ".join([ids[0], *first])) == "\ufffdé\n"
 
 
+@pytest.mark.parametrize("words, text", [([], b""), (["--npy"], b"an answer")], ids=["empty", "npy"])
+def test_scores_are_those_of_a_reranker(blob, words, text):
+    result = smolrun("embed", blob, "-", "--rerank", "a question", *words, input=text)
+    assert_refuses(result, 5, "not a reranker")
+
+
 def test_tokenize_refuses_what_makes_no_sense(blob):
     assert_fails(smolrun("tokenize", blob), USAGE, "TEXT or --decode")
     assert_fails(smolrun("tokenize", blob, "x", "--decode", "1"), USAGE, "TEXT or --decode")

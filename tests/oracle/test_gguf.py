@@ -35,7 +35,7 @@ from transformers.models.qwen3_5.tokenization_qwen3_5 import PRETOKENIZE_REGEX a
 from transformers.tokenization_utils_base import generate_merges
 
 BLOCKS = {  # as enum safetensors_dtype of convert/base/element.h numbers them
-    name: 22 + i for i, name in enumerate("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL".split())
+    name: 22 + i for i, name in enumerate("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS".split())
 }
 WIDE = SMALL | dict(hidden_size=256, intermediate_size=256, vocab_size=64, num_hidden_layers=1)
 UPPER, LOWER = (r"[\p{%s}\p{Lm}\p{Lo}\p{M}]" % kinds for kinds in (r"Lu}\p{Lt", "Ll"))

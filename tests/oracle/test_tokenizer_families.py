@@ -552,6 +552,29 @@ def test_drawn_flags_of_added_tokens(training, tmp_path):
     assert n_same < n / 2
 
 
+# --- the start of a text --------------------------------------------------------------------------
+
+KEEPING = [None, {"type": "NFC"}, {"type": "NFKD"}, {"type": "Lowercase"}, replace("b", "x"), {"type": "Prepend", "prepend": "a"}]
+DROPPING = [
+    {"type": "StripAccents"}, {"type": "Strip", "strip_left": True, "strip_right": False}, replace("b", ""), BERT_NORMALIZER,
+    sequence("normalizers", {"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": ""}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("family", [unigram, words_of_characters])
+def test_only_the_start_of_a_text_gets_a_space(family, training, tmp_path):
+    """Where the normalizer takes the first character away, the reference does not see the start."""
+    base = family(training) | {"pre_tokenizer": metaspace("first"), "decoder": metaspace("first")}
+    base["added_tokens"] = [token | {"normalized": False} for token in base["added_tokens"]]
+    special = base["added_tokens"][-1]["content"]
+    texts = [start + text for start in ("", "\u0301", "b", " ", "  ", "É", "\0", special) for text in ("the cat", "bb", " a")]
+    for normalizer in KEEPING:
+        check(*written(tmp_path, base | {"normalizer": normalizer}), texts)
+    for normalizer in DROPPING:
+        with pytest.raises(ValueError, match="prepend_scheme first after a normalizer that drops"):
+            written(tmp_path, base | {"normalizer": normalizer})
+
+
 # --- normalization --------------------------------------------------------------------------------
 
 

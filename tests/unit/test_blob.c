@@ -10,7 +10,6 @@
 #include "cli/output.h"
 #include "common/checked.h"
 #include "convert/blob/writer.h"
-#include "format/latent.h"
 #include "format/model.h"
 #include "format/reader.h"
 #include "tests/repair.h"

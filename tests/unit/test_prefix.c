@@ -447,7 +447,11 @@ TEST(embeddings_come_without_logits)
     assert_int_equal(smol_embed_many(&part, 1, SMOL_POOL_MEAN, NULL), SMOL_ERROR_USAGE);
     assert_int_equal(smol_context_length(context), 0);
     part.n_logits = 0;
+    part.error.status = SMOL_OK;
+    assert_int_equal(smol_embed_many(&part, 1, (smol_pooling)99, NULL), SMOL_ERROR_USAGE);
+    assert_int_equal(part.error.status, SMOL_ERROR_USAGE);
     assert_int_equal(smol_embed_many(&part, 1, SMOL_POOL_MEAN, NULL), SMOL_OK);
+    assert_int_equal(part.error.status, SMOL_OK);
     smol_context_free(context);
 }
 
