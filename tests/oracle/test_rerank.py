@@ -62,6 +62,20 @@ def pair_template(content, typed=True):
     }  # fmt: skip
 
 
+def edit_json(path, **change):
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+
+def finish(folder, model, activation):
+    """Names the activation of the score in config.json. Returns the tokenizer, which cuts the longer text of a pair."""
+    if activation:
+        edit_json(folder / "config.json", sentence_transformers={"activation_fn": f"torch.nn.modules.{activation}"})
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(model.config.max_position_embeddings, strategy="longest_first")
+    return tokenizer
+
+
 def make_bert(folder, texts, seed, activation=None, **settings):
     folder.mkdir(exist_ok=True)
     content = bert(tuple(texts))
@@ -74,14 +88,7 @@ def make_bert(folder, texts, seed, activation=None, **settings):
     model = BertForSequenceClassification(BertConfig(**sizes | settings)).eval()
     randomize(model, torch.Generator().manual_seed(seed))
     model.save_pretrained(folder)
-    if activation:
-        config = json.loads((folder / "config.json").read_text())
-        change = {"sentence_transformers": {"activation_fn": f"torch.nn.modules.{activation}"}}
-        (folder / "config.json").write_text(json.dumps(config | change))
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(model.config.max_position_embeddings, strategy="longest_first")
-    return model, tokenizer
+    return model, finish(folder, model, activation)
 
 
 def bert_score(model, tokenizer, query, text):
@@ -139,13 +146,7 @@ def make_modern(folder, seed, activation=None, keys=None, **settings):
     model.save_pretrained(folder)
     if keys:
         (folder / "config.json").write_text(json.dumps(keys | {"vocab_size": sizes["vocab_size"]}))
-    if activation:
-        change = {"sentence_transformers": {"activation_fn": f"torch.nn.modules.{activation}"}}
-        edit_json(folder / "config.json", **change)
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(model.config.max_position_embeddings, strategy="longest_first")
-    return model, tokenizer
+    return model, finish(folder, model, activation)
 
 
 def modern_score(model, tokenizer, query, text):
@@ -359,10 +360,6 @@ def programs_blob(tmp_path):
     blob = convert(tmp_path / "e", tmp_path / "e.smol", "int8")
     assert embed(blob, ["a"]).shape == (1, 48)
     return blob
-
-
-def edit_json(path, **change):
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
 
 
 def test_checkpoints_that_are_not_supported_are_refused(training, tmp_path):

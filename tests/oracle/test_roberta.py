@@ -67,14 +67,20 @@ def roberta():
     return tokenizer.to_str()
 
 
-@functools.cache
-def distilbert():
+def word_piece(special):
+    """BERT's, with these first tokens."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=400, special_tokens=BERT, show_progress=False)
+    trainer = trainers.WordPieceTrainer(vocab_size=400, special_tokens=special, show_progress=False)
     tokenizer.train_from_iterator(lines(20, seed=1), trainer)
+    return tokenizer
+
+
+@functools.cache
+def distilbert():
+    tokenizer = word_piece(BERT)
     tokens = [(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", tokens)
     return tokenizer.to_str()
@@ -99,13 +105,7 @@ def camembert():
 @functools.cache
 def mpnet():
     """BERT's, with RoBERTa's special tokens beside its own."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=400, special_tokens=SPECIAL, show_progress=False)
-    tokenizer.train_from_iterator(lines(20, seed=1), trainer)
-    content = json.loads(tokenizer.to_str())
+    content = json.loads(word_piece(SPECIAL).to_str())
     content["model"]["vocab"]["[UNK]"] = len(content["model"]["vocab"])
     tokenizer = Tokenizer.from_str(json.dumps(content))
     tokenizer.add_special_tokens(["[UNK]", AddedToken("<mask>", lstrip=True, normalized=False)])
