@@ -40,7 +40,7 @@ static inline bool names_stats(const char *calibration)
     return calibration && strcmp(calibration, "none") != 0;
 }
 
-enum { QUANTIZED_TEXT = 256 };
+enum { QUANTIZED_TEXT = 512 }; /* room for all types, whatever their counts */
 
 struct source {
     char *folder;      /* of config.json and the other JSON files */
