@@ -102,7 +102,7 @@ static void follow_link(struct settings *settings)
         settings->session = settings->session_file;
 }
 
-/* Checks that standard input is not to be read as two things. */
+/* Checks that at most one input is standard input. */
 static smol_status check_standard_input(const struct settings *settings, smol_error *error)
 {
     const char *const names[] = {settings->text,    settings->decode,      settings->tokens,
