@@ -48,7 +48,7 @@ def damaged(draw, text):
 def test_json_as_a_grammar_is_what_the_json_module_reads():
     compiled, draw = terms.grammar(JSON), random.Random(19)
     n_valid = 0
-    for _ in range(1500):
+    for _ in range(2000):
         value = drawn_json(draw, 3)
         text = json.dumps(value, ensure_ascii=draw.random() < 0.5, indent=draw.choice([None, 1]))
         assert compiled.allows(text), text
@@ -163,6 +163,72 @@ def test_errors_name_the_place(text, reason):
     with pytest.raises(Refused, match=re.escape(reason)):
         terms.grammar(text)
 
+
+# --- random grammars ----------------------------------------------------------------------------
+
+NAMES = ["root", "x", "y-1", "z_"]
+CLASSES = {"[ab]": "ab", "[^a]": "bcé", ".": "abcé", "[a-c]": "abc"}
+COUNTS = {"*": (0, 9), "+": (1, 9), "?": (0, 1), "{2}": (2, 2), "{1,2}": (1, 2), "{2,}": (2, 9)}  # 9 is as good as any number
+
+
+def drawn_item(draw, depth):
+    """Returns (kind, contents): a body of a rule, or a part of one."""
+    kind = draw.choice(["literal", "class", "rule"] + ["sequence", "choice", "repeated"] * 2 * (depth > 0))
+    if kind in ("sequence", "choice"):
+        return kind, [drawn_item(draw, depth - 1) for _ in range(draw.randint(1, 3))]
+    if kind == "repeated":
+        return kind, (drawn_item(draw, depth - 1), draw.choice([*COUNTS]))
+    return kind, draw.choice({"literal": ["a", "b", "ab", "", "é"], "class": [*CLASSES], "rule": NAMES}[kind])
+
+
+def written(item):
+    kind, inner = item
+    if kind in ("sequence", "choice"):
+        return "(" + {"sequence": " ", "choice": " | "}[kind].join(map(written, inner)) + ")"
+    return f'"{inner}"' if kind == "literal" else written(inner[0]) + inner[1] if kind == "repeated" else inner
+
+
+def ends(rules, item, text, start, known):
+    """Returns where what `item` means may end in a text. `known` is what rules mean; no rule begins with itself."""
+    kind, inner = item
+    if kind == "literal":
+        return {start + len(inner)} if text.startswith(inner, start) else set()
+    if kind == "class":
+        return {start + 1} if text[start : start + 1] and text[start] in CLASSES[inner] else set()
+    if kind == "rule":
+        if (inner, start) not in known:
+            known[inner, start] = ends(rules, rules[inner], text, start, known)
+        return known[inner, start]
+    if kind == "choice":
+        return set().union(*(ends(rules, one, text, start, known) for one in inner))
+    least, most = COUNTS[inner[1]] if kind == "repeated" else (len(inner), len(inner))
+    found, here = set(), {start}
+    for n in range(most + 1):
+        found |= here if n >= least else set()
+        one = inner[0] if kind == "repeated" else inner[n] if n < most else None
+        here = set().union(*(ends(rules, one, text, at, known) for at in here)) if n < most else set()
+    return found
+
+
+def test_random_grammars_allow_what_their_rules_mean():
+    draw, told, refused = random.Random(1), dict.fromkeys((True, False), 0), 0
+    for _ in range(2000):
+        rules = {name: drawn_item(draw, draw.randint(1, 3)) for name in NAMES}
+        text = "\n".join(f"{name} ::= {written(body)}" for name, body in rules.items())
+        try:
+            compiled = terms.grammar(text)
+        except terms.Refused as fault:
+            refused += 1
+            assert re.search("begin with itself|no text", str(fault)), (text, fault)
+            continue
+        for _ in range(20):
+            one = "".join(draw.choice("abcé") for _ in range(draw.randint(0, 5)))
+            told[meant := len(one) in ends(rules, ("rule", "root"), one, 0, {})] += 1
+            assert compiled.allows(one) == meant, (text, one)
+    assert told[True] > sum(told.values()) // 20 and refused < 1200, (told, refused)
+
+
+# --- grammars of an attacker --------------------------------------------------------------------
 
 HOSTILE = {
     "choices of choices": 'root ::= r0 root | "z"\nr99 ::= "q"\n' + "".join(f'r{i} ::= r{i + 1} "a" | r{i + 1} "b"\n' for i in range(99)),
