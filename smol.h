@@ -565,9 +565,8 @@ typedef struct smol_chat_text {
 /* Renders a conversation with the model's chat template. Uses at most 64 MiB of memory and 33
  * million steps. The caller frees *text with smol_chat_text_free; it is all zeros after an error.
  * Errors: USAGE (invalid JSON; an unknown role; a conversation that the template rejects, with its
- * message),
- * UNSUPPORTED (no template, or one that could not be compiled, with the reason; too much memory or
- * too many steps), MEMORY. */
+ * message), UNSUPPORTED (no template, or one that could not be compiled, with the reason; too much
+ * memory or too many steps), MEMORY. */
 SMOL_API smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
                                       smol_chat_text *text, smol_error *error);
 

@@ -122,8 +122,8 @@ static bool check_role(struct machine *machine, unsigned number, struct value *r
 }
 
 /* Copies the members of a message and prepares them as the reference does before it runs the
- * template: omits members that are None, and
- * stores the reasoning as `thinking` and `reasoning_content`. */
+ * template: omits members that are None, and stores the reasoning as `thinking` and
+ * `reasoning_content`. */
 static bool prepare_message(struct machine *machine, const struct value *message, unsigned number,
                             unsigned *list_at, struct value *out)
 {
