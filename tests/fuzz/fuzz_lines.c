@@ -1,6 +1,7 @@
 /* Lines of standard input. An input is pieces of a stream, each of which is written to a pipe and
  * read from there, by itself or together with the next ones. What comes out are the lines of the
- * stream, whatever the pieces; of those that are longer than MAX_LINE nothing but that. */
+ * stream, without a carriage return at the end, whatever the pieces; of those that are longer than
+ * MAX_LINE nothing but that. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -52,8 +53,9 @@ static void check_line(const struct line *line)
     size_t size = newline ? (size_t)(newline - start) : stream.size - stream.at;
     CLAIM(stream.at < stream.size);
     CLAIM((line->kind == LINE_TEXT) == (size <= MAX_LINE));
+    size_t n_text = size - (size > 0 && start[size - 1] == '\r');
     if (line->kind == LINE_TEXT)
-        CLAIM(line->size == size && memcmp(line->text, start, size) == 0);
+        CLAIM(line->size == n_text && memcmp(line->text, start, n_text) == 0);
     else
         CLAIM(line->size == 0);
     stream.at += size + (newline != NULL);
