@@ -127,12 +127,15 @@ def edit_config(folder, change):
     path.write_text(json.dumps(content))
 
 
-def reference_of(folder, **settings):
-    """Experts by the plain loop: grouped products need widths that are multiples of 4."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **settings).eval()
+def with_plain_experts(model):
+    """Computes experts by the plain loop: grouped products need widths that are multiples of 4."""
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation("eager")
     return model
+
+
+def reference_of(folder, **settings):
+    return with_plain_experts(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **settings).eval())
 
 
 def load_reference(folder):

@@ -253,7 +253,7 @@ def scales_of(config):
         return dict(
             embedding_scale=config.scale_emb,
             residual_scale=config.scale_depth / config.num_hidden_layers**0.5,
-            attention_scale=config.qk_head_dim**-0.5,
+            attention_scale=(config.qk_nope_head_dim + config.qk_rope_head_dim) ** -0.5,
             logit_divisor=config.logits_scaling,
         )
     caps = "attn_logit_softcapping" if config.model_type == "gemma2" else ""

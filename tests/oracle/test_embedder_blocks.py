@@ -15,7 +15,7 @@ import programs
 import pytest
 import torch
 from blobs import read_blob
-from checkpoints import randomize
+from checkpoints import randomize, with_plain_experts
 from engine import Model, Prefixes, convert, eval_many, kernel_sets
 from families import CONFIGS, cases, configs
 from features import featured
@@ -42,9 +42,7 @@ def make(folder, config, seed=0, head=False):
     folder.mkdir()
     tokenizer = tokenizer_of(lines(60, seed=1), folder)
     config.vocab_size, config.eos_token_id, config.bos_token_id, config.pad_token_id = tokenizer.get_vocab_size(), 0, None, None
-    model = AutoModel.from_config(config).eval()
-    if hasattr(model, "set_experts_implementation"):
-        model.set_experts_implementation("eager")
+    model = with_plain_experts(AutoModel.from_config(config).eval())
     randomize(model, torch.Generator().manual_seed(seed))
     model.save_pretrained(folder)
     if head:

@@ -9,7 +9,7 @@ from pathlib import Path
 import published
 import pytest
 import torch
-from checkpoints import byte_tokenizer, edit_config, make_of, randomize, reference_logits
+from checkpoints import byte_tokenizer, edit_config, make_of, randomize, reference_logits, with_plain_experts
 from engine import Model, SmolError, convert
 from families import TOLERANCES, cases, configs
 from features import FEATURES, config_of, featured
@@ -48,7 +48,7 @@ def nested(text, family):
 
 def make_nested(text, family, folder, seed=0):
     """Writes its checkpoint, and returns the model."""
-    model = AutoModelForImageTextToText.from_config(nested(text, family)).eval()
+    model = with_plain_experts(AutoModelForImageTextToText.from_config(nested(text, family)).eval())
     randomize(model, torch.Generator().manual_seed(seed))
     model.save_pretrained(folder)
     byte_tokenizer(text.vocab_size).save(str(folder / "tokenizer.json"))
