@@ -681,7 +681,7 @@ static smol_status generate(smol_context *context, smol_sampler *sampler, const 
     return status;
 }
 
-/* What a context that continues without a prompt was before. */
+/* The state of a context before a generation without a prompt. */
 struct end {
     size_t length, n_ids, lost_from;
     bool unshared;

@@ -105,7 +105,7 @@ static smol_status check_calls(struct request_reader *r)
     return status;
 }
 
-/* What a message has. Only an assistant, who may call tools instead, may say nothing. */
+/* Members of a message. Only an assistant's may lack content, because it may call tools instead. */
 struct found_members {
     bool role, is_assistant, content;
 };

@@ -22,7 +22,7 @@ static struct generator *find(struct models *models, const char *name)
     return NULL;
 }
 
-/* What the main thread does beside a verification, which may take long. */
+/* A verification, which may take long. Meanwhile the main thread sweeps connections. */
 struct verification {
     struct server *server;
     double swept; /* clock_seconds */

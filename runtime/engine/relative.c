@@ -49,11 +49,13 @@ struct work {
 
 enum { N_ARRAYS = 8 }; /* of struct work */
 
-/* Sets the floats that each array takes, in the order of struct work. Returns their sum. */
-static size_t measure_work(const struct engine *e, size_t floats[N_ARRAYS])
+/* Sets the widths of `work`, and the floats that each array takes, in the order of struct work.
+ * Returns their sum. */
+static size_t measure_work(const struct engine *e, struct work *work, size_t floats[N_ARRAYS])
 {
     size_t rows = round_up(e->n_rows, KV_BLOCK), sum = 0;
-    size_t channels = e->network->model.head_dim + QUERY_TILE, stride = round_up(channels, 16);
+    size_t channels = work->channels = e->network->model.head_dim + QUERY_TILE;
+    size_t stride = work->stride = round_up(channels, 16);
     const size_t least[N_ARRAYS] = {
         2 * rows,
         rows * channels,
@@ -73,8 +75,9 @@ static size_t measure_work(const struct engine *e, size_t floats[N_ARRAYS])
 
 static size_t thread_floats(const struct engine *e)
 {
+    struct work work;
     size_t floats[N_ARRAYS];
-    return measure_work(e, floats);
+    return measure_work(e, &work, floats);
 }
 
 /* Divides the memory of a thread. */
@@ -85,9 +88,7 @@ static void place_work(const struct engine *e, float *memory, struct work *work)
         &work->biases, &work->keys, &work->values, &work->queries,
         &work->scores, &work->max,  &work->sums,   &work->out,
     };
-    measure_work(e, floats);
-    work->channels = e->network->model.head_dim + QUERY_TILE;
-    work->stride = round_up(work->channels, 16);
+    measure_work(e, work, floats);
     for (size_t i = 0; i < N_ARRAYS; memory += floats[i++])
         *arrays[i] = memory;
 }
