@@ -11,7 +11,7 @@ static const struct {
 } styles[] = {
     {TOOLS_MISTRAL_ARGS, {"[TOOL_CALLS]", "[ARGS]"}, {"[CALL_ID]"}},
     {TOOLS_MISTRAL, {"[TOOL_CALLS]"}, {"[ARGS]", "[CALL_ID]"}},
-    {TOOLS_GRANITE, {"<|tool_call|>"}, {"<tool_call|>"}},
+    {TOOLS_GRANITE, {"<|tool_call|>"}, {"<tool_call|>", "<|/tool_call|>"}},
     {TOOLS_FUNCTION_GEMMA, {"<start_function_call>", "call:", "<escape>"}, {NULL}},
     {TOOLS_GEMMA, {"<|tool_call>", "call:", "<|\"|>"}, {NULL}},
     {TOOLS_QWEN_XML, {"<tool_call>", "<function=", "<parameter="}, {NULL}},
