@@ -46,7 +46,7 @@ smol_status smol_prompts_add(struct request_reader *r, struct prompt **prompt)
 /* Reads an element of a list: a string, or a list of ids. */
 static smol_status read_prompt(struct request_reader *r)
 {
-    struct prompt *prompt;
+    struct prompt *prompt = NULL;
     bool more;
     smol_status status = smol_prompts_add(r, &prompt);
     if (status)
@@ -80,7 +80,7 @@ smol_status smol_prompts_set(struct request_reader *r)
 
 smol_status smol_prompts_set_tokens(struct request_reader *r)
 {
-    struct prompt *prompt;
+    struct prompt *prompt = NULL;
     bool more;
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a list of token ids");
