@@ -36,6 +36,7 @@ static smol_status read_ids(struct request_reader *r, struct prompt *prompt)
 smol_status smol_prompts_add(struct request_reader *r, struct prompt **prompt)
 {
     struct job *job = smol_body_job(r);
+    *prompt = NULL;
     if (job->n_prompts == MAX_TEXTS)
         return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: more than %d texts", r->field,
                          MAX_TEXTS);
@@ -46,10 +47,10 @@ smol_status smol_prompts_add(struct request_reader *r, struct prompt **prompt)
 /* Reads an element of a list: a string, or a list of ids. */
 static smol_status read_prompt(struct request_reader *r)
 {
-    struct prompt *prompt = NULL;
+    struct prompt *prompt;
     bool more;
     smol_status status = smol_prompts_add(r, &prompt);
-    if (status)
+    if (!prompt)
         return status;
     if (smol_json_peek(&r->json) == '"')
         return smol_member_text(r, &prompt->text, &prompt->size);
@@ -80,13 +81,14 @@ smol_status smol_prompts_set(struct request_reader *r)
 
 smol_status smol_prompts_set_tokens(struct request_reader *r)
 {
-    struct prompt *prompt = NULL;
+    struct prompt *prompt;
     bool more;
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a list of token ids");
     smol_status status = smol_prompts_add(r, &prompt);
-    if (!status)
-        status = smol_json_begin(&r->json, '[', &more);
+    if (!prompt)
+        return status;
+    status = smol_json_begin(&r->json, '[', &more);
     return status || !more ? status : read_ids(r, prompt);
 }
 
