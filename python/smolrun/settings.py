@@ -309,6 +309,11 @@ def _refuse(name: str) -> UsageError:
     return UsageError(f"{name}: no such option" + (f": use {hint}" if hint else ""))
 
 
+def without_call(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options of an answer, without those of the call."""
+    return {name: value for name, value in options.items() if name not in ("cancel", "progress")}
+
+
 def read(given: Mapping[str, Any]) -> Settings:
     """Checks options, and raises UsageError for those that do not exist."""
     options = dict(given)

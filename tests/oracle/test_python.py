@@ -126,6 +126,8 @@ def test_structured_answers_are_parsed(model):
     assert json.loads(answer.text) == answer.parsed and answer.parsed["name"] in ("Zoë", "Rosa")
     assert model.generate("x", schema=json.dumps(SCHEMA)).parsed == model.generate("x", schema=SCHEMA).parsed
     assert model.generate("x", schema={"type": "string"}, max_tokens=1).parsed is None
+    cut = model.generate("x", schema=SCHEMA, stop='":')
+    assert cut.finish_reason == "stop" and cut.text == '{"name' and cut.parsed is None
     assert re.fullmatch("[0-9]{4}", model.generate("x", regex="[0-9]{4}").text)
     assert model.generate("Is it? ", choices=["yes", "no"]).text in ("yes", "no")
     assert set(model.generate("x", grammar='root ::= "ab" | "a" root').text) <= {"a", "b"}
