@@ -448,7 +448,13 @@ def test_the_programs_are_in_the_package(blob, tmp_path):
     assert made.read_bytes() == blob.read_bytes()
     with pytest.raises(smolrun.FileError, match="force=True"):
         smolrun.convert(ROOT / "demo/model", made)
-    smolrun.convert(ROOT / "demo/model", made, dtype="int4", force=True)
+    with pytest.raises(smolrun.UsageError, match="--reranker"):
+        smolrun.convert(ROOT / "demo/model", made, reranker=True, force=True)
+    with pytest.raises(smolrun.UsageError, match="force: must be True or False"):
+        smolrun.convert(ROOT / "demo/model", made, force="yes")
+    (tmp_path / "plain.jinja").write_text("{{ messages[-1].content }}")
+    smolrun.convert(ROOT / "demo/model", made, dtype="int4", chat_template=tmp_path / "plain.jinja", force=True)
+    assert smolrun.Model(made).format_chat([{"role": "user", "content": "plain"}]) == "plain"
     assert smolrun.inspect(made) == json.loads(smolconv("inspect", "--json", made).stdout)
     with pytest.raises(smolrun.UsageError, match="dtype"):
         smolrun.convert(ROOT / "demo/model", made, dtype="int3", force=True)
