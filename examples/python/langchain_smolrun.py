@@ -79,7 +79,7 @@ class ChatSmol(BaseChatModel):
 
 
 def parts(answer):
-    """What an answer has beside the calls of tools."""
+    """Returns the parts of a message other than calls of tools."""
     usage = answer.usage
     tokens = {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"], "total_tokens": usage["total_tokens"]}
     return {"content": answer.text, "usage_metadata": tokens, "response_metadata": {"finish_reason": answer.finish_reason}}

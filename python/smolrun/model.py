@@ -103,7 +103,7 @@ class Model:
         self._kv, self._sequences = one_of("kv", kv, KV), whole("sequences", sequences, 1, 64)
         self._lookup = flag("lookup", lookup, False)
         self._prefix_cache_bytes = whole("prefix_cache", prefix_cache, 0, 2**63)
-        # what a pickle repeats
+        # options that a pickle repeats
         self._options = {
             "n_ctx": n_ctx, "n_threads": n_threads, "kv": kv, "sequences": sequences, "verify": verify, "mmap": mmap,
             "prefix_cache": prefix_cache, "lookup": lookup,
@@ -325,7 +325,7 @@ class Model:
             return ctypes.string_at(text.value or 0, size.value) if size.value else b""
 
     def token_text(self, token: int) -> str:
-        """Returns them as text; a part of a character is U+FFFD."""
+        """Returns a token as text; a part of a character is U+FFFD."""
         token = ids_array([token])[0]
         text = self._token_texts.get(token)
         if text is None:

@@ -137,7 +137,7 @@ class Session(Local):
         return _finish(self.stream(prompt, **options))
 
     def stream(self, prompt: Prompt = "", **options: Unpack[Options]) -> Stream:
-        """Does the same piece by piece."""
+        """Does what generate does, piece by piece."""
         settings = read_settings(without_call(options))
         with self._alone():
             return self._start(self._after(prompt), settings, options)
@@ -147,7 +147,7 @@ class Session(Local):
         return _finish(self.stream_chat(messages, **options))
 
     def stream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Stream:
-        """Does the same piece by piece."""
+        """Does what chat does, piece by piece."""
         request = self.model._chat_request(messages, without_call(options))
         with self._alone():
             return self._start(self._common(request.ids), request.settings, options)

@@ -190,7 +190,7 @@ def items(name: str, given: Any) -> list[Any]:
 
 
 def each(name: str, given: Any) -> Iterator[Any]:
-    """Does the same, one after the other."""
+    """Yields what a list of any kind contains."""
     try:
         if not isinstance(given, (str, bytes, Mapping)):
             return iter(given)
