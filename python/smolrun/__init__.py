@@ -9,7 +9,7 @@
 docs/python.md is the guide."""
 
 from ._library import quick as _quick
-from ._sequence import Cancel, Request, Stream
+from ._sequence import AsyncStream, Cancel, Request, Stream
 from .answers import Answer, ModelInfo, Perplexity, Score, TokenLogprob, ToolCall
 from .errors import (
     CancelledError,
@@ -30,7 +30,7 @@ from .session import Session
 __version__: str = _quick.smol_version().decode()
 
 __all__ = [
-    "Answer", "Cancel", "CancelledError", "ContextFullError", "DamagedError", "FileError", "MismatchError", "Model",
+    "Answer", "AsyncStream", "Cancel", "CancelledError", "ContextFullError", "DamagedError", "FileError", "MismatchError", "Model",
     "ModelInfo", "NumericError", "OutOfMemoryError", "Perplexity", "Request", "Score", "Session", "SmolError", "Stream",
     "TokenLogprob", "ToolCall", "UnsupportedError", "UsageError", "__version__", "convert", "inspect",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._handles import Handle, Local, Turn, process
@@ -23,6 +23,8 @@ from .errors import OutOfMemoryError, SmolError, UsageError, check
 from .settings import Constraint, Settings, each
 
 if TYPE_CHECKING:
+    import asyncio
+
     from .model import Model
 
 TURN = 50_000_000  # nanoseconds that a call of the library may take before Python has its turn
@@ -577,6 +579,58 @@ class Stream(Local):
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
             self.close()
+
+
+class AsyncStream(Local):
+    """An answer as it comes, for asyncio: an asynchronous iterator over pieces of its text. `answer` is there when it has ended.
+
+    Leaving `async with`, or aclose(), ends the generation."""
+
+    def __init__(self, start: Callable[[], Stream]):
+        self._begun: list[Stream] = []
+        self._pieces = _pieces(start, self._begun)  # does not refer to this object, which is freed as soon as nothing else does
+
+    @property
+    def answer(self) -> Answer:
+        if not self._begun:
+            raise UsageError("the answer is not complete: read all of the stream first")
+        return self._begun[0].answer
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    async def __anext__(self) -> str:
+        return await self._pieces.__anext__()
+
+    async def aclose(self) -> None:
+        """May be called again."""
+        await self._pieces.aclose()
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.aclose()
+
+
+async def _pieces(start: Callable[[], Stream], begun: list[Stream]) -> AsyncGenerator[str, None]:
+    """Starts a stream, appends it to `begun`, and reads it in threads."""
+    import asyncio
+
+    stream = await asyncio.to_thread(start)
+    begun.append(stream)
+    reading: asyncio.Future[str | None] | None = None
+    try:
+        while True:
+            reading = asyncio.ensure_future(asyncio.to_thread(next, stream, None))
+            piece = await asyncio.shield(reading)
+            if piece is None:
+                return
+            yield piece
+    finally:
+        stream.close()
+        if reading is not None and not reading.done():  # a thread is in the middle of a step
+            await asyncio.wait([reading])
 
 
 def create_sampler(params: SamplerParams, kept: Any = None) -> Handle:

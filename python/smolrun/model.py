@@ -10,12 +10,12 @@ import re
 import reprlib
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from ._handles import Handle, process
 from ._library import Progress, address, lib, quick
-from ._sequence import Cancel, Engine, Outcome, Report, Request, Stream, attach, ids_array, reporter, run, watch
+from ._sequence import AsyncStream, Cancel, Engine, Outcome, Report, Request, Stream, attach, ids_array, reporter, run, watch
 from ._sequence import Sequence as _Sequence
 from ._smol_h import (
     KV,
@@ -52,7 +52,6 @@ from .settings import path as read_path
 from .settings import read as read_settings
 
 if TYPE_CHECKING:
-    import asyncio
     from array import array
 
     import numpy as np
@@ -553,30 +552,13 @@ class Model:
             if isinstance(theirs, Cancel):
                 theirs._detach(mine)
 
-    def astream(self, prompt: Prompt, **options: Unpack[Options]) -> AsyncGenerator[str, None]:
-        """stream() as an asynchronous generator that does not block the event loop."""
-        return self._astream(lambda: self.stream(prompt, **options))
+    def astream(self, prompt: Prompt, **options: Unpack[Options]) -> AsyncStream:
+        """stream() that does not block the event loop."""
+        return AsyncStream(lambda: self.stream(prompt, **options))
 
-    def astream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> AsyncGenerator[str, None]:
-        """stream_chat() as an asynchronous generator that does not block the event loop."""
-        return self._astream(lambda: self.stream_chat(messages, **options))
-
-    async def _astream(self, start: Callable[[], Stream]) -> AsyncGenerator[str, None]:
-        import asyncio
-
-        stream = await asyncio.to_thread(start)
-        reading: asyncio.Future[str | None] | None = None
-        try:
-            while True:
-                reading = asyncio.ensure_future(asyncio.to_thread(next, stream, None))
-                piece = await asyncio.shield(reading)
-                if piece is None:
-                    return
-                yield piece
-        finally:
-            stream.close()
-            if reading is not None and not reading.done():  # a thread is in the middle of a step
-                await asyncio.wait([reading])
+    def astream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> AsyncStream:
+        """stream_chat() that does not block the event loop."""
+        return AsyncStream(lambda: self.stream_chat(messages, **options))
 
     # --- numbers ---
 

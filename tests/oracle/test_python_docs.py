@@ -79,8 +79,8 @@ async def ask() -> list[str]:
     awaited = [await model.agenerate("x"), await model.agenerate([1, 2]), *await model.agenerate(["x", "y"])]
     await model.achat(chat, max_token=5)  # type: ignore[call-overload]
     awaited += [await model.achat(chat), *await model.achat([chat, chat], tools=[])]
-    async with contextlib.aclosing(model.astream_chat(chat)) as pieces:
-        texts = [piece.upper() async for piece in pieces] + [answer.text for answer in awaited]
+    async with model.astream_chat(chat) as pieces, contextlib.aclosing(model.astream("x")):
+        texts = [piece.upper() async for piece in pieces] + [answer.text for answer in [*awaited, pieces.answer]]
     return texts + [piece async for piece in model.astream("x", max_tokens=3)]
 
 with model.session() as session:

@@ -261,6 +261,29 @@ def test_an_event_loop_is_not_blocked(model, expected):
     assert chat == model.chat([{"role": "user", "content": "Hi"}], max_tokens=4) and ticks > 100
 
 
+def test_a_stream_of_asyncio_has_its_answer_and_ends_when_it_is_left(model):
+    async def main():
+        whole = model.astream(PROMPTS[0], **OPTIONS)
+        for _ in range(2):
+            with pytest.raises(smolrun.UsageError, match="not complete"):
+                whole.answer  # noqa: B018
+            await anext(whole)
+        async with model.astream("Once upon a time", max_tokens=None, temperature=1) as left:
+            await anext(left)
+        assert left._begun[0]._closed
+        dropped = model.astream("Once upon a time", max_tokens=None, temperature=1)
+        await anext(dropped)
+        stream = dropped._begun[0]
+        del dropped
+        while not stream._closed:  # until the loop has closed what nothing refers to
+            await asyncio.sleep(0.01)
+        async for _ in whole:
+            pass
+        return whole.answer
+
+    assert asyncio.run(asyncio.wait_for(main(), WAIT)) == model.generate(PROMPTS[0], **OPTIONS)
+
+
 def test_cancelled_tasks_end_their_generations(model):
     async def main():
         pieces = model.astream("Once upon a time", max_tokens=None, temperature=1)
