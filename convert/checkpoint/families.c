@@ -203,6 +203,10 @@
     ENCODER_BLOCKS(more), .size_keys = {[FAMILY_KV_HEADS] = "", [FAMILY_HEAD_DIM] = ""},           \
                           .norm_eps_key = "layer_norm_eps", .activation_key = "hidden_act",        \
                           .score_activation = DENSE_TANH
+#define ROBERTA                                                                                    \
+    BERT_BLOCKS(0), .pad_id = {"pad_token_id", 1}, .heads = {"lm_head."},                          \
+                    .score_layers = {"classifier.dense", "classifier.out_proj"},                   \
+                    BERT_TENSORS("roberta.")
 
 static const struct family families[] = {
     {
@@ -819,11 +823,7 @@ static const struct family families[] = {
         .scorer = "XLMRobertaForSequenceClassification",
         .model_type = "xlm-roberta",
         .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
-        BERT_BLOCKS(0),
-        .pad_id = {"pad_token_id", 1},
-        .heads = {"lm_head."},
-        .score_layers = {"classifier.dense", "classifier.out_proj"},
-        BERT_TENSORS("roberta."),
+        ROBERTA,
     },
     {
         .architecture = "RobertaForMaskedLM",
@@ -831,11 +831,7 @@ static const struct family families[] = {
         .scorer = "RobertaForSequenceClassification",
         .model_type = "roberta",
         .sizes = {768, 3072, 12, 12, 0, 0, 50265, 512},
-        BERT_BLOCKS(0),
-        .pad_id = {"pad_token_id", 1},
-        .heads = {"lm_head."},
-        .score_layers = {"classifier.dense", "classifier.out_proj"},
-        BERT_TENSORS("roberta."),
+        ROBERTA,
     },
     {
         .architecture = "CamembertForMaskedLM",
@@ -843,11 +839,7 @@ static const struct family families[] = {
         .scorer = "CamembertForSequenceClassification",
         .model_type = "camembert",
         .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
-        BERT_BLOCKS(0),
-        .pad_id = {"pad_token_id", 1},
-        .heads = {"lm_head."},
-        .score_layers = {"classifier.dense", "classifier.out_proj"},
-        BERT_TENSORS("roberta."),
+        ROBERTA,
     },
     {
         /* sinusoidal_pos_embds only says how positions began that the checkpoint contains */
