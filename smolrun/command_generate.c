@@ -329,6 +329,9 @@ static smol_status check_words(const struct settings *settings, smol_error *erro
     if (!settings->jsonl && !settings->text)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "the prompt is missing: give one, or - for standard input");
+    if (settings->ids && settings->json)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--ids with --json: leave it out, the object has them");
     for (size_t i = 0; settings->jsonl && i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)
             return smol_fail(error, SMOL_ERROR_USAGE,
