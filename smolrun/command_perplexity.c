@@ -188,7 +188,7 @@ static void print_perplexity(const char *name, const struct tally *nll)
 static void print_text(const struct measurement *m)
 {
     printf("%-22s %zu, of which %zu scored, in %zu window%s of %zu\n", "tokens", m->n_ids,
-           m->n_scored, m->n_windows, m->n_windows == 1 ? "" : "s", m->window);
+           m->n_scored, m->n_windows, plural(m->n_windows), m->window);
     printf("%-22s %.5f +/- %.5f nats\n", "mean NLL", m->nll.mean, tally_error(&m->nll));
     print_perplexity("perplexity", &m->nll);
     if (!m->settings->kl_from)
