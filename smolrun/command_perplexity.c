@@ -232,9 +232,9 @@ static smol_status read_text(struct measurement *m, smol_error *error)
         smol_prompt_file(m->settings->text_file, m->loaded.model, &m->ids, &m->n_ids, error);
     if (!status && m->n_ids < 2)
         status = smol_fail(error, SMOL_ERROR_USAGE,
-                           "%.300s: %zu tokens, of which the first is not scored: give a "
+                           "%.300s: %zu token%s, of which the first is not scored: give a "
                            "longer text",
-                           m->settings->text, m->n_ids);
+                           m->settings->text, m->n_ids, plural(m->n_ids));
     return status;
 }
 

@@ -394,6 +394,13 @@ def test_wrong_usage_is_named(blob, arguments, parts):
     assert result.stdout == b""
 
 
+@pytest.mark.parametrize("words", [["--system", "x"], ["--template-arg", "x=1"]])
+def test_options_of_a_chat_need_one_in_a_session_too(blob, tmp_path, words):
+    session = ["-n", 1, "--session", tmp_path / "saved"]
+    output(blob, PROMPT, *session)
+    assert_fails(smolrun(blob, "and", *session, *words), USAGE, f"{words[0]} is for a chat")
+
+
 def test_a_command_that_there_is_not_is_named(blob, tmp_path):
     said = "foo: no such file or command: smolrun --help lists the commands"
     assert_fails(smolrun("foo", blob, "hi"), USAGE, said)
