@@ -481,15 +481,6 @@ SMOL_API smol_prefix_cache_info smol_prefix_cache_get_info(smol_prefix_cache *ca
 SMOL_API size_t smol_prefix_cache_count(smol_prefix_cache *cache, uint64_t group,
                                         const uint32_t *ids, size_t n);
 
-/* Converts a query and a text to the ids whose embedding by SMOL_POOL_MODEL is their score: the
- * higher, the better the text answers the query. Special tokens in either are ordinary text. Pairs
- * of more than max_text tokens (smol_model_info) are cut as the reference cuts them: the longer one
- * of the two, at its end. The caller frees *ids, (*n), with smol_free. Errors: UNSUPPORTED (the
- * model is no reranker), MEMORY. */
-SMOL_API smol_status smol_tokenize_pair(const smol_model *model, const char *query,
-                                        size_t query_size, const char *text, size_t size,
-                                        uint32_t **ids, size_t *n, smol_error *error);
-
 /* --- embeddings --------------------------------------------------------------------------- */
 
 /* Which hidden states smol_embed returns. */
@@ -518,6 +509,15 @@ SMOL_API smol_status smol_embed(smol_context *context, const uint32_t *ids, size
  */
 SMOL_API smol_status smol_embed_many(smol_eval_part *parts, size_t n_parts, smol_pooling pooling,
                                      smol_error *error);
+
+/* Converts a query and a text to the ids whose embedding by SMOL_POOL_MODEL is their score: the
+ * higher, the better the text answers the query. Special tokens in either are ordinary text. Pairs
+ * of more than max_text tokens (smol_model_info) are cut as the reference cuts them: the longer one
+ * of the two, at its end. The caller frees *ids, (*n), with smol_free. Errors: UNSUPPORTED (the
+ * model is no reranker), MEMORY. */
+SMOL_API smol_status smol_tokenize_pair(const smol_model *model, const char *query,
+                                        size_t query_size, const char *text, size_t size,
+                                        uint32_t **ids, size_t *n, smol_error *error);
 
 /* --- chats -------------------------------------------------------------------------------- */
 

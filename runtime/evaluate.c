@@ -106,7 +106,7 @@ static smol_status begin_tokens(const struct evaluation *call, const smol_eval_p
     smol_status status = SMOL_OK;
     c->before = c->length;
     c->unshared |= call->observer != NULL;
-    if (part->n > 1)
+    if (part->n > 1 && !c->guesses)
         smol_context_keep_state(c);
     if (!call->poolings) { /* else begin_states does it */
         status = smol_state_reserve(&c->state, error);
@@ -279,13 +279,14 @@ static void drop_passed(smol_context *c)
     smol_kv_drop(&c->kv, c->length, lengths, sizeof lengths / sizeof lengths[0]);
 }
 
-/* Takes a snapshot of the states at every interval and at the end of several tokens; of texts to
- * embed, which are seldom cut back, only those that a cache of prefixes takes. */
+/* Takes a snapshot of the states at every interval and at the end of several tokens, but not of
+ * guesses; of texts to embed, which are seldom cut back, only those that a cache of prefixes
+ * takes. */
 static void keep_state(const struct evaluation *call, const smol_eval_part *part)
 {
     smol_context *c = part->context;
     bool at_interval = c->state.position % STATE_INTERVAL == 0;
-    bool at_end = part->n > 1 && n_done(part) == part->n;
+    bool at_end = part->n > 1 && !c->guesses && n_done(part) == part->n;
     if (call->poolings ? at_interval && c->prefixes : at_interval || at_end)
         smol_context_keep_state(c);
 }
@@ -367,6 +368,7 @@ static smol_status end_parts(struct evaluation *call, const smol_error *whole, s
             part->error = *whole;
         if (failed(part) && !first)
             first = part;
+        c->guesses = false;
         if (c->part != part)
             continue; /* never begun */
         if (failed(part)) {

@@ -36,9 +36,10 @@ struct smol_generation {
     uint32_t forced[FORCED_TOKENS]; /* tokens that must follow the newest one */
     size_t n_forced, at_forced;     /* those before at_forced are in the history */
     struct lookup lookup;
-    /* tokens to evaluate together: the newest, those that must follow it, n_guessed guesses */
-    uint32_t next[1 + FORCED_TOKENS + LOOKUP_TOKENS];
-    size_t n_guessed;
+    /* tokens to evaluate together: the last n_again of the sequence, the newest, those that must
+     * follow it, n_guessed guesses */
+    uint32_t next[1 + LOOKUP_TOKENS + 1 + FORCED_TOKENS + LOOKUP_TOKENS];
+    size_t n_again, n_guessed;
     /* the token after the newest one, if it was chosen before its turn, or why it could not be */
     bool has_choice;
     uint32_t choice;
@@ -306,14 +307,15 @@ static smol_status next_token(smol_generation *g, float *logits, smol_error *err
 }
 
 /* Takes what follows the n tokens in g->next, which have been evaluated, as far as they are what
- * really follows. While a token is reported, the context ends with it, as if the others were still
- * to come; there it stays at the first wrong guess, or if the generation ends. */
+ * really follows; nothing is new before the newest one. While a token is reported, the context ends
+ * with it, as if the others were still to come; there it stays at the first wrong guess, or if the
+ * generation ends. */
 static smol_status next_tokens(smol_generation *g, size_t n, smol_error *error)
 {
     smol_context *c = g->context;
     size_t begin = c->length - n, first_guess = n - g->n_guessed, n_right = 0;
     smol_status status = SMOL_OK;
-    for (size_t i = 1; i <= n; i++) {
+    for (size_t i = g->n_again + 1; i <= n; i++) {
         size_t row = i < first_guess ? 0 : i - first_guess;
         c->length = c->n_ids = begin + i;
         status = next_token(g, g->logits + row * c->model->blob.model->vocab_size, error);
@@ -369,13 +371,40 @@ static void advance(smol_generation *g, size_t n)
         fail(g, &error);
 }
 
+/* Takes the last tokens of the sequence whose states are lost, because a guess after them was
+ * wrong, into the next pass: smol_eval would read them in one of their own. */
+static void take_again(smol_generation *g, size_t room)
+{
+    smol_context *c = g->context;
+    size_t n = c->lost_from < c->length ? c->length - c->lost_from : 0;
+    g->n_again = n <= 1 + LOOKUP_TOKENS && n < room ? n : 0;
+    if (g->n_again == 0)
+        return;
+    c->length = c->lost_from;
+    c->lost_from = SIZE_MAX;
+    memcpy(g->next, c->ids + c->length, n * sizeof *g->next);
+}
+
+/* Restores what take_again has changed, after the pass has failed. */
+static void lose_again(smol_generation *g)
+{
+    smol_context *c = g->context;
+    if (g->n_again > 0 && c->lost_from > c->length)
+        c->lost_from = c->length;
+    c->length += g->n_again;
+    g->n_again = 0;
+}
+
 /* Continues after the evaluation of a part. A wrong guess may have caused an error that the output
  * does not have: then the next step does without. */
 static void settle(smol_generation *g, const smol_eval_part *part)
 {
     if (!part->error.status) {
         advance(g, part->n);
-    } else if (g->n_guessed > 0 && part->error.status != SMOL_ERROR_CANCELLED) {
+        return;
+    }
+    lose_again(g);
+    if (g->n_guessed > 0 && part->error.status != SMOL_ERROR_CANCELLED) {
         g->params.lookup = 0;
         g->n_guessed = 0;
     } else {
@@ -427,44 +456,54 @@ static bool should_wait(const smol_generation *g, smol_generation *const *others
     return false;
 }
 
-/* Adds at most `most` guesses to the n tokens in g->next. */
-static void guess(smol_generation *g, size_t n, size_t most)
+/* Adds at most `most` guesses to the n tokens in g->next. Returns how many. */
+static size_t guess(smol_generation *g, size_t n, size_t most)
 {
     smol_context *c = g->context;
     smol_error ignored; /* without memory, there is no guess */
     if (smol_context_reserve_ids(c, c->length + n, &ignored))
-        return;
+        return 0;
     memcpy(c->ids + c->length, g->next, n * sizeof *g->next);
-    g->n_guessed = smol_lookup_guess(&g->lookup, c->ids, c->length + n, g->next + n, most);
+    return smol_lookup_guess(&g->lookup, c->ids, c->length + n, g->next + n, most);
 }
 
-/* Returns the next tokens as a part: the newest one, those that must follow it and at most
- * n_guesses guesses, or those of the prompt. At most `room`, and as many as fit into the context
- * with one more to come. */
+/* Returns the next tokens of the prompt as a part, at most `room`. */
+static smol_eval_part prompt_part(smol_generation *g, size_t room)
+{
+    size_t left = g->n_prompt - g->n_read, n = left < room ? left : room;
+    return (smol_eval_part){.context = g->context,
+                            .ids = g->prompt + g->n_read,
+                            .n = n,
+                            .n_logits = n == left,
+                            .logits = g->logits};
+}
+
+/* Returns the next tokens after the prompt as a part: the newest one, those that must follow it and
+ * at most n_guesses guesses. Tokens to be evaluated again come first, and leave room for fewer
+ * guesses. At most `room`, and as many as fit into the context with one more to come; guesses stay
+ * within a pass, from which states can go back. */
 static smol_eval_part next_part(smol_generation *g, size_t room, size_t n_guesses)
 {
-    smol_eval_part part = {
-        .context = g->context, .ids = g->next, .n = 1, .n_logits = 1, .logits = g->logits};
-    if (reads_prompt(g)) {
-        size_t left = g->n_prompt - g->n_read;
-        part.ids = g->prompt + g->n_read;
-        part.n = left < room ? left : room;
-        part.n_logits = part.n == left;
-        return part;
-    }
-    size_t space = smol_context_capacity(g->context) - smol_context_length(g->context);
-    room = room < space ? room : space;
-    g->next[0] = g->newest;
-    g->n_guessed = 0;
-    for (size_t i = g->at_forced; i < g->n_forced && part.n < room; i++)
-        g->next[part.n++] = g->forced[i];
+    smol_context *c = g->context;
+    take_again(g, room);
+    size_t n = g->n_again, space = smol_context_capacity(c) - c->length;
     size_t more = g->params.max_tokens - g->result.n_generated; /* max_tokens 0: very many */
-    room = room < more ? room : more;
-    if (part.n < room && g->params.lookup)
-        guess(g, part.n, room - part.n < n_guesses ? room - part.n : n_guesses);
-    part.n = part.n < room ? part.n + g->n_guessed : room;
-    part.n_logits += g->n_guessed;
-    return part;
+    room = room < space ? room : space;
+    room = room - n < more ? room : n + more;
+    n_guesses = n < n_guesses ? n_guesses - n : 0;
+    g->next[n++] = g->newest;
+    for (size_t i = g->at_forced; i < g->n_forced && n < room; i++)
+        g->next[n++] = g->forced[i];
+    room = smol_state_pass(&c->state, room);
+    room = n < room ? room - n : 0;
+    room = room < n_guesses ? room : n_guesses;
+    g->n_guessed = g->params.lookup && room > 0 ? guess(g, n, room) : 0;
+    c->guesses = g->n_guessed > 0;
+    return (smol_eval_part){.context = c,
+                            .ids = g->next,
+                            .n = n + g->n_guessed,
+                            .n_logits = 1 + g->n_guessed,
+                            .logits = g->logits};
 }
 
 /* Fills `parts` with the next tokens of all unfinished generations, and which[i] with the
@@ -496,7 +535,8 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
             if (prompts)
                 reuse(g);
             which[n_parts] = g;
-            parts[n_parts] = next_part(g, room, n_guesses > 0 ? n_guesses - 1 : 0);
+            parts[n_parts] = prompts ? prompt_part(g, room)
+                                     : next_part(g, room, n_guesses > 0 ? n_guesses - 1 : 0);
             room -= parts[n_parts++].n;
             room = room || prompts ? room : BATCH; /* each one decodes in every step */
         }
@@ -605,7 +645,7 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
     g->logits = smol_calloc(rows * vocab_size, sizeof *g->logits);
     g->history = smol_calloc(capacity + 1, sizeof *g->history);
     g->prompt = smol_reallocarray(NULL, g->n_prompt, sizeof *g->prompt);
-    smol_lookup_init(&g->lookup);
+    smol_lookup_init(&g->lookup, g->context->state.n_floats > 0);
     if (!g->logits || !g->history || !g->prompt)
         return smol_fail_memory(error, "generation");
     memcpy(g->prompt, prompt, g->n_prompt * sizeof *prompt);

@@ -1,7 +1,6 @@
 /* Guesses of the next tokens, see lookup.h. */
 #include "runtime/lookup.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -9,15 +8,15 @@ enum {
     PATIENCE = 32,   /* every so many places that promise little are tried nevertheless */
 };
 
-/* A guess is made if its chance is above this: about what another row costs, in passes of one row,
- * while passes wait for the weights. */
+/* About what another row costs, in passes of one row, while passes wait for the weights. */
 static const float row_cost = 0.15f;
 
 static const float learning_rate = 0.15f;
 
-void smol_lookup_init(struct lookup *lookup)
+void smol_lookup_init(struct lookup *lookup, bool has_states)
 {
     float wrong = 1;
+    lookup->has_states = has_states;
     for (size_t n = 0; n <= LOOKUP_MATCH; n++) {
         lookup->chance[n] = 1 - wrong;
         wrong *= 0.75f;
@@ -54,6 +53,15 @@ static size_t find_place(const uint32_t *ids, size_t n, size_t *n_agreeing)
     return best;
 }
 
+/* Returns what guess number n costs, in passes. `all` is the chance that all guesses before it are
+ * right, `chance` its own then. If it is the first wrong one, states need n rows again: those of
+ * the newest token and the guesses before. */
+static float cost_of(const struct lookup *lookup, size_t n, float all, float chance)
+{
+    float again = lookup->has_states ? (float)n * all * (1 - chance) : 0;
+    return row_cost * (1 + again);
+}
+
 size_t smol_lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, uint32_t *out,
                          size_t most)
 {
@@ -62,11 +70,11 @@ size_t smol_lookup_guess(struct lookup *lookup, const uint32_t *ids, size_t n, u
     left = left < most ? left : most;
     if (left == 0)
         return 0;
-    float chance = lookup->chance[lookup->n_agreeing], all = chance;
-    bool doubtful = chance < 2 * row_cost;
+    float chance = lookup->chance[lookup->n_agreeing], all = 1;
+    bool doubtful = chance < 2 * cost_of(lookup, 1, all, chance);
     if (doubtful)
         count = ++lookup->n_unused % PATIENCE == 0;
-    while (!doubtful && count < left && all > row_cost) {
+    while (!doubtful && count < left && all * chance > cost_of(lookup, count + 1, all, chance)) {
         count++;
         all *= chance;
     }

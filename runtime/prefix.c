@@ -300,13 +300,13 @@ static smol_status own(smol_context *c, smol_error *error)
 }
 
 /* Adds the state after the last block that is borrowed, if the context knows it and the cache does
- * not. */
+ * not. One that is only known because the last pass began there would take memory for little. */
 static void give_state(const smol_context *c)
 {
     smol_prefix_cache *cache = c->prefixes;
     struct prefix_block *block = c->last_borrowed;
     const float *state = smol_state_at(&c->state, c->kv.n_borrowed * KV_BLOCK);
-    if (!state || block->state || !make_room(cache, cache->state_bytes))
+    if (!state || state == c->state.next || block->state || !make_room(cache, cache->state_bytes))
         return;
     block->state = smol_malloc(cache->state_bytes);
     if (!block->state)

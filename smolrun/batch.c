@@ -294,7 +294,7 @@ smol_status smol_batch_run(const struct settings *settings, struct loaded *loade
     struct batch b = {.settings = settings,
                       .model = loaded->model,
                       .n_slots = settings->n_sequences ? settings->n_sequences : DEFAULT_SEQUENCES};
-    smol_constraints_init(&b.constraints, b.model, (smol_json_space)settings->json_space,
+    smol_constraints_init(&b.constraints, b.model, smol_settings_json_space(settings),
                           settings->any_order);
     smol_status status = smol_constrain(settings, b.model, &b.constraint, error);
     if (!status)

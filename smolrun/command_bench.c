@@ -216,18 +216,19 @@ static smol_status measure_all(struct bench *bench, smol_error *error)
 
 static void print_phase(const char *name, uint32_t n, const struct rates *rates)
 {
-    printf("%-12s %10.1f tokens/s (%.1f to %.1f; %d runs of %u tokens)\n", name, rates->median,
-           rates->slowest, rates->fastest, RUNS, n);
+    printf("%-12s %10.1f tokens/s (%.1f to %.1f; %d runs of %u token%s)\n", name, rates->median,
+           rates->slowest, rates->fastest, RUNS, n, plural(n));
 }
 
 static void print_text(const struct bench *bench)
 {
     const struct settings *s = &bench->settings;
-    printf("%s: %s, %s kernels, %u threads, kv %s, depth %u\n", s->model, bench->model.dtype,
-           bench->context.isa, bench->context.n_threads, bench->context.kv, s->depth);
+    printf("%s: %s, %s kernels, %u thread%s, kv %s, depth %u\n", s->model, bench->model.dtype,
+           bench->context.isa, bench->context.n_threads, plural(bench->context.n_threads),
+           bench->context.kv, s->depth);
     printf("%-12s %10.1f ms\n", "load", bench->loaded.load_seconds * 1e3);
-    printf("%-12s %10.1f ms (%u tokens, nothing warm)\n", "first token",
-           bench->first_token_seconds * 1e3, s->n_prefill);
+    printf("%-12s %10.1f ms (%u token%s, nothing warm)\n", "first token",
+           bench->first_token_seconds * 1e3, s->n_prefill, plural(s->n_prefill));
     print_phase("prefill", s->n_prefill, &bench->prefill);
     print_phase("decode", s->n_decode, &bench->decode);
     if (s->n_sequences > 1) {

@@ -44,6 +44,7 @@ enum { GROUP = 32 }; /* texts that are evaluated together */
 
 struct embedding {
     const struct settings *settings;
+    FILE *out;
     struct loaded loaded;
     smol_context *contexts[GROUP]; /* the first is the loaded one */
     smol_eval_part parts[GROUP];
@@ -83,14 +84,14 @@ static size_t count_lines(const char *text, const char *end)
 /* --- output --------------------------------------------------------------------------------- */
 
 /* Prints the start of a file of numpy, version 1.0, whose header ends at a multiple of 64. */
-static void print_npy_header(size_t n, size_t width)
+static void print_npy_header(FILE *out, size_t n, size_t width)
 {
     char header[128];
     int length =
         snprintf(header, sizeof header,
                  "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", n, width);
-    fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, stdout);
-    printf("%s%*s\n", header, 117 - length, "");
+    fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, out);
+    fprintf(out, "%s%*s\n", header, 117 - length, "");
 }
 
 static double cosine(const float *a, const float *b, size_t n)
@@ -106,7 +107,7 @@ static double cosine(const float *a, const float *b, size_t n)
 
 static void print_json(const struct embedding *e, size_t index, const float *row, size_t n_tokens)
 {
-    struct json_out json = {.file = stdout};
+    struct json_out json = {.file = e->out};
     smol_json_open(&json, '{');
     smol_json_member_whole(&json, "index", index);
     smol_json_member_whole(&json, "tokens", n_tokens);
@@ -114,7 +115,7 @@ static void print_json(const struct embedding *e, size_t index, const float *row
         smol_json_key(&json, "score");
         smol_json_float(&json, row[0]);
         smol_json_close(&json, '}');
-        putchar('\n');
+        fputc('\n', e->out);
         return;
     }
     smol_json_key(&json, "embedding");
@@ -123,22 +124,22 @@ static void print_json(const struct embedding *e, size_t index, const float *row
         smol_json_float(&json, row[i]);
     smol_json_close(&json, ']');
     smol_json_close(&json, '}');
-    putchar('\n');
+    fputc('\n', e->out);
 }
 
 static void print_row(const struct embedding *e, size_t index, const float *row, size_t n_tokens)
 {
     if (e->settings->similarity) {
         if (index > 0)
-            printf("%.6f\n", cosine(e->first, row, e->width));
+            fprintf(e->out, "%.6f\n", cosine(e->first, row, e->width));
     } else if (e->settings->npy) {
-        fwrite(row, sizeof *row, e->width, stdout);
+        fwrite(row, sizeof *row, e->width, e->out);
     } else if (e->settings->json) {
         print_json(e, index, row, n_tokens);
     } else {
         for (size_t i = 0; i < e->width; i++)
-            printf(i ? " %.9g" : "%.9g", (double)row[i]);
-        putchar('\n');
+            fprintf(e->out, i ? " %.9g" : "%.9g", (double)row[i]);
+        fputc('\n', e->out);
     }
 }
 
@@ -204,13 +205,30 @@ static smol_status embed_lines(struct embedding *e, const struct text_in *in, sm
     size_t size;
     smol_status status = SMOL_OK;
     if (e->settings->npy)
-        print_npy_header(count_lines(text, end), e->width);
+        print_npy_header(e->out, count_lines(text, end), e->width);
     while (!status && next_line(&text, end, &line, &size)) {
         status = add_line(e, line, size, error);
         if (!status && e->n_parts == GROUP)
             status = finish_group(e, error);
     }
     return status ? status : finish_group(e, error);
+}
+
+/* Prints the embeddings of all lines: a file of numpy, whose start promises a number of rows, whole
+ * or not at all. */
+static smol_status print_embeddings(struct embedding *e, const struct text_in *in,
+                                    smol_error *error)
+{
+    struct held_output held;
+    e->out = stdout;
+    if (!e->settings->npy)
+        return embed_lines(e, in, error);
+    smol_status status = smol_held_start(&held, error);
+    if (status)
+        return status;
+    e->out = held.file;
+    status = smol_held_release(&held, embed_lines(e, in, error), error);
+    return status ? status : smol_standard_flush(error);
 }
 
 /* Begins each text with the prompt. `room` is that for a line. */
@@ -265,7 +283,7 @@ static smol_status embed(struct embedding *e, smol_error *error)
     if (!status)
         status = take_prompt(e, in.size, error);
     if (!status)
-        status = embed_lines(e, &in, error);
+        status = print_embeddings(e, &in, error);
     free(in.owned);
     return status;
 }

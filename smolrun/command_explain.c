@@ -278,7 +278,7 @@ static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol
     if (status)
         return status;
     e->n_generated++;
-    smol_live_line_draw(&e->line, "generated %zu tokens", e->n_generated);
+    smol_live_line_draw(&e->line, "generated %zu token%s", e->n_generated, plural(e->n_generated));
     if (smol_model_is_stop_id(e->loaded.model, id))
         finish(e, SMOL_FINISH_STOP);
     else if (e->n_generated == e->settings->max_tokens)
@@ -318,7 +318,7 @@ static void print_tally(struct explanation *e, const char *kind, const struct ta
 {
     if (nll->n > 0)
         fprintf(e->held.file, "%zu %stoken%s: mean NLL %.4f nats, perplexity %.4f\n", nll->n, kind,
-                nll->n == 1 ? "" : "s", nll->mean, smol_exp(nll->mean));
+                plural(nll->n), nll->mean, smol_exp(nll->mean));
 }
 
 /* Prints text[0..size) in quotes, then an empty line. */

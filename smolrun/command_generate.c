@@ -252,7 +252,7 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     if (settings->keep != UINT32_MAX && !settings->slide)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--keep is for --slide: add that, or leave it out");
-    if (is_resumed(run) && !settings->chat && !settings->system)
+    if (is_resumed(run) && !settings->chat && !settings->system && !settings->template_args.n)
         return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
     if (!status && settings->chat) /* tokens that the session holds are not evaluated again */
@@ -329,6 +329,9 @@ static smol_status check_words(const struct settings *settings, smol_error *erro
     if (!settings->jsonl && !settings->text)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "the prompt is missing: give one, or - for standard input");
+    if (settings->ids && settings->json)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--ids with --json: leave it out, the object has them");
     for (size_t i = 0; settings->jsonl && i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)
             return smol_fail(error, SMOL_ERROR_USAGE,

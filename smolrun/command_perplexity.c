@@ -188,7 +188,7 @@ static void print_perplexity(const char *name, const struct tally *nll)
 static void print_text(const struct measurement *m)
 {
     printf("%-22s %zu, of which %zu scored, in %zu window%s of %zu\n", "tokens", m->n_ids,
-           m->n_scored, m->n_windows, m->n_windows == 1 ? "" : "s", m->window);
+           m->n_scored, m->n_windows, plural(m->n_windows), m->window);
     printf("%-22s %.5f +/- %.5f nats\n", "mean NLL", m->nll.mean, tally_error(&m->nll));
     print_perplexity("perplexity", &m->nll);
     if (!m->settings->kl_from)
@@ -232,9 +232,9 @@ static smol_status read_text(struct measurement *m, smol_error *error)
         smol_prompt_file(m->settings->text_file, m->loaded.model, &m->ids, &m->n_ids, error);
     if (!status && m->n_ids < 2)
         status = smol_fail(error, SMOL_ERROR_USAGE,
-                           "%.300s: %zu tokens, of which the first is not scored: give a "
+                           "%.300s: %zu token%s, of which the first is not scored: give a "
                            "longer text",
-                           m->settings->text, m->n_ids);
+                           m->settings->text, m->n_ids, plural(m->n_ids));
     return status;
 }
 

@@ -27,8 +27,9 @@ static smol_status list_choices(const char *choices, struct buffer *list, smol_e
     return smol_held_take(&held, list, error);
 }
 
-/* Checks that at most one constraint is given. */
-static smol_status check_single(const struct settings *settings, smol_error *error)
+/* Checks that at most one constraint is given, and that the options for schemas have one: that of
+ * the command line, or those of --jsonl's requests. */
+static smol_status check_options(const struct settings *settings, smol_error *error)
 {
     const char *const names[] = {"--json-schema", "--regex", "--grammar", "--choices"};
     const char *const given[] = {settings->json_schema, settings->regex, settings->grammar,
@@ -41,6 +42,10 @@ static smol_status check_single(const struct settings *settings, smol_error *err
         if (given[i])
             first = names[i];
     }
+    if ((settings->any_order || settings->json_space) && !settings->json_schema && !settings->jsonl)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%s is for --json-schema: add that, or leave it out",
+                         settings->any_order ? "--any-order" : "--json-space");
     return SMOL_OK;
 }
 
@@ -52,7 +57,7 @@ static smol_status compile(const struct settings *settings, const smol_model *mo
         .kind = kind,
         .text = text,
         .size = size,
-        .json_space = (smol_json_space)settings->json_space,
+        .json_space = smol_settings_json_space(settings),
         .any_order = settings->any_order,
     };
     return smol_constraint_create(model, &params, constraint, error);
@@ -62,7 +67,7 @@ smol_status smol_constrain(const struct settings *settings, const smol_model *mo
                            smol_constraint **constraint, smol_error *error)
 {
     *constraint = NULL;
-    smol_status status = check_single(settings, error);
+    smol_status status = check_options(settings, error);
     if (status)
         return status;
     if (settings->regex)

@@ -90,7 +90,7 @@ void smol_stats_add(struct stats *stats, const smol_generate_result *result)
 
 static void print_rate(FILE *out, const char *name, size_t n, double seconds)
 {
-    fprintf(out, "%-9s %zu tokens in %.3f s", name, n, seconds);
+    fprintf(out, "%-9s %zu token%s in %.3f s", name, n, plural(n), seconds);
     if (n > 0 && seconds > 0)
         fprintf(out, " (%.1f tokens/s)", (double)n / seconds);
     fputc('\n', out);
@@ -106,8 +106,8 @@ uint64_t smol_stats_peak_bytes(void)
 void smol_stats_print(FILE *out, const struct stats *stats, const struct loaded *loaded)
 {
     const smol_context_info info = smol_context_get_info(loaded->context);
-    fprintf(out, "%-9s %.1f ms, %s kernels, %u threads\n", "load", loaded->load_seconds * 1e3,
-            info.isa, info.n_threads);
+    fprintf(out, "%-9s %.1f ms, %s kernels, %u thread%s\n", "load", loaded->load_seconds * 1e3,
+            info.isa, info.n_threads, plural(info.n_threads));
     print_rate(out, "prefill", stats->n_prefill, stats->prefill_seconds);
     print_rate(out, "decode", stats->n_decode, stats->decode_seconds);
     fprintf(out, "%-9s %zu of %zu tokens, %.1f MB of keys and values (%s)\n", "context",

@@ -8,6 +8,12 @@
 #include "cli/terminal.h"
 #include "smolrun/settings.h"
 
+/* Returns the ending of a noun after the number n: "1 token", "2 tokens". */
+static inline const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 struct loaded {
     smol_model *model;
     smol_context *context;

@@ -91,6 +91,11 @@ smol_status smol_settings_resample(const struct settings *settings, const smol_m
     return status ? status : smol_sampler_set_params(sampler, &params, error);
 }
 
+smol_json_space smol_settings_json_space(const struct settings *settings)
+{
+    return settings->json_space ? (smol_json_space)(settings->json_space - 1) : SMOL_JSON_COMPACT;
+}
+
 /* Replaces a link by its target. A session is read and then replaced, so a link means its target,
  * and the sandbox must allow the target's folder. */
 static void follow_link(struct settings *settings)

@@ -42,7 +42,7 @@ struct settings {
     /* generate, chat: a constraint of the output, or NULL; `constraint_file`, open, is its text */
     const char *json_schema, *regex, *grammar, *choices;
     struct input constraint_file;
-    int json_space; /* smol_json_space */
+    int json_space; /* smol_json_space, counted from 1; 0: not given */
     int any_order;
     int lookup;
     int slide;
@@ -162,7 +162,7 @@ extern const char *const smol_json_space_words[]; /* in the order of smol_json_s
                    FIELD(choices), 0, 0, NULL),                                                    \
         OPTION_ROW("json-space", 0, "STYLE",                                                       \
                    "with --json-schema: `compact`, `spaced` or `indented` (compact)",              \
-                   OPTION_CHOICE, FIELD(json_space), 0, 0, smol_json_space_words),                 \
+                   OPTION_CHOICE, FIELD(json_space), 1, 0, smol_json_space_words),                 \
         OPTION_ROW("any-order", 0, "",                                                             \
                    "with --json-schema: properties in any order, not the schema's", OPTION_FLAG,   \
                    FIELD(any_order), 0, 0, NULL)
@@ -198,6 +198,9 @@ smol_status smol_settings_parse(const struct command_line *command, int argc, ch
  * sampler. The parameters and *max_tokens stay unchanged unless the words set them. */
 smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
                                  smol_sampler *sampler, size_t *max_tokens, smol_error *error);
+
+/* Returns the white space of JSON that the options choose, or the default. */
+smol_json_space smol_settings_json_space(const struct settings *settings);
 
 /* Sets *params from the options, and with --model-defaults from the model where the options set
  * nothing. */

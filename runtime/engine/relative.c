@@ -81,14 +81,14 @@ static size_t thread_floats(const struct engine *e)
 }
 
 /* Divides the memory of a thread. */
-static void place_work(const struct engine *e, float *memory, struct work *work)
+static void place_work(const struct engine *e, size_t thread, struct work *work)
 {
     size_t floats[N_ARRAYS];
     float **const arrays[N_ARRAYS] = {
         &work->biases, &work->keys, &work->values, &work->queries,
         &work->scores, &work->max,  &work->sums,   &work->out,
     };
-    measure_work(e, work, floats);
+    float *memory = e->relative + thread * measure_work(e, work, floats);
     for (size_t i = 0; i < N_ARRAYS; memory += floats[i++])
         *arrays[i] = memory;
 }
@@ -205,14 +205,13 @@ void smol_relative_attend(const struct worker *w)
 {
     struct pass *pass = w->pass;
     size_t n_heads = pass->m->n_heads;
+    struct head head = {.pass = pass};
+    place_work(pass->e, w->thread->index, &head.work);
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)(pass->n_segments * n_heads));
     while (smol_pool_claim(&stage)) {
-        struct head head = {.pass = pass,
-                            .segment = &pass->segments[stage.item / n_heads],
-                            .index = stage.item % n_heads};
+        head.segment = &pass->segments[stage.item / n_heads];
+        head.index = stage.item % n_heads;
         size_t n = head.segment->n;
-        float *memory = pass->e->relative + w->thread->index * thread_floats(pass->e);
-        place_work(pass->e, memory, &head.work);
         head.n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
         fill_biases(pass, &head);
         fill_blocks(&head);

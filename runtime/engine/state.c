@@ -77,11 +77,17 @@ size_t smol_state_bytes(const struct sequence_state *state)
 
 /* --- passes ------------------------------------------------------------------------------- */
 
-void smol_state_advance(struct sequence_state *state, size_t n)
+static void exchange(struct sequence_state *state)
 {
     float *now = state->now;
     state->now = state->next;
     state->next = now;
+}
+
+void smol_state_advance(struct sequence_state *state, size_t n)
+{
+    exchange(state);
+    state->before = state->position;
     state->position += state->n_floats ? n : 0;
 }
 
@@ -181,7 +187,8 @@ size_t smol_state_known(const struct sequence_state *state, size_t n)
     if (state->position <= n)
         return state->position;
     size_t count = count_until(state, n);
-    return count > 0 ? state->snapshots[count - 1].position : 0;
+    size_t known = count > 0 ? state->snapshots[count - 1].position : 0;
+    return state->before <= n && state->before > known ? state->before : known;
 }
 
 const float *smol_state_at(const struct sequence_state *state, size_t position)
@@ -191,9 +198,9 @@ const float *smol_state_at(const struct sequence_state *state, size_t position)
         return NULL;
     if (state->position == position)
         return state->now;
-    return count > 0 && state->snapshots[count - 1].position == position
-               ? state->snapshots[count - 1].data
-               : NULL;
+    if (count > 0 && state->snapshots[count - 1].position == position)
+        return state->snapshots[count - 1].data;
+    return state->position > position && state->before == position ? state->next : NULL;
 }
 
 size_t smol_state_cut(struct sequence_state *state, size_t n)
@@ -207,8 +214,13 @@ size_t smol_state_cut(struct sequence_state *state, size_t n)
     }
     while (state->n_snapshots > count_until(state, known))
         remove_at(state, state->n_snapshots - 1);
-    if (state->position > known)
+    if (state->position > known && state->before == known) {
+        exchange(state);
+        state->position = known;
+        state->before = SIZE_MAX;
+    } else if (state->position > known) {
         smol_state_set(state, known, state->snapshots[state->n_snapshots - 1].data);
+    }
     return known;
 }
 
@@ -216,4 +228,5 @@ void smol_state_set(struct sequence_state *state, size_t position, const float *
 {
     memcpy(state->now, data, state->n_floats * sizeof *state->now);
     state->position = position;
+    state->before = SIZE_MAX;
 }

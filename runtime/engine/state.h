@@ -3,7 +3,8 @@
  * are kept of some positions (snapshots), from which the tokens after them are read again.
  *
  * All layers' states belong to one position. A pass reads them and writes those after its last
- * token apart; they take the place of the old ones when the pass is done. */
+ * token apart; they take the place of the old ones when the pass is done. The old ones stay until
+ * the next pass, so that going back by one pass, as after a wrong guess, needs no snapshot. */
 #ifndef SMOL_RUNTIME_STATE_H
 #define SMOL_RUNTIME_STATE_H
 
@@ -27,6 +28,7 @@ struct sequence_state {
     float *memory;                    /* both copies of the states, or NULL: they are zero */
     float *now, *next;                /* (n_floats): at `position`; that of the pass */
     size_t position;                  /* tokens that `now` has seen */
+    size_t before;                    /* fewer, which `next` has seen, or SIZE_MAX */
     struct state_snapshot *snapshots; /* (n_snapshots), by position, none after `position` */
     size_t n_snapshots, room, most;
 };
@@ -64,7 +66,8 @@ void smol_state_keep(struct sequence_state *state, const size_t *kept, size_t n_
 /* Returns the newest position, at most n, whose states are known. Without states that is n. */
 size_t smol_state_known(const struct sequence_state *state, size_t n);
 
-/* Returns the states at a position: of now, or a snapshot's; NULL: they are not known. */
+/* Returns the states at a position: of now, before the last pass, or a snapshot's; NULL: they are
+ * not known. */
 const float *smol_state_at(const struct sequence_state *state, size_t position);
 
 /* Goes back to smol_state_known(n), which is returned. Later snapshots are dropped; at 0, so is the

@@ -160,8 +160,8 @@ static void print_end(const struct chat *chat, const smol_generate_result *resul
     if (smol_chat_interrupted())
         printf(chat->is_cut ? "[stopped: /continue resumes the answer]\n" : "[stopped]\n");
     else if (result->finish == SMOL_FINISH_LENGTH)
-        printf("[cut off after %zu tokens (-n): /continue resumes the answer]\n",
-               result->n_generated);
+        printf("[cut off after %zu token%s (-n): /continue resumes the answer]\n",
+               result->n_generated, plural(result->n_generated));
     else if (result->finish == SMOL_FINISH_CONTEXT_FULL)
         printf("[cut off: the context is full (%zu tokens): /reset begins anew; --slide or a "
                "longer --ctx avoids this]\n",

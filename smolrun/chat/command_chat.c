@@ -218,7 +218,7 @@ static void show_restored(const struct chat *chat)
     if (!smol_chat_is_interactive() || n == 0)
         return;
     if (n > LAST)
-        printf("[%zu earlier messages: /history shows them]\n", n - LAST);
+        printf("[%zu earlier message%s: /history shows all]\n", n - LAST, plural(n - LAST));
     smol_screen_show(&chat->conversation, LAST, true);
 }
 
@@ -236,8 +236,9 @@ static void greet(const struct chat *chat)
                      "--session FILE\n",
                settings->save_dir);
     else if (chat->file.fd >= 0)
-        printf("%s: resumed, %zu messages, %zu tokens\n", smol_base_name(settings->session),
-               chat->conversation.n, smol_context_length(chat->loaded.context));
+        printf("%s: resumed, %zu message%s, %zu tokens\n", smol_base_name(settings->session),
+               chat->conversation.n, plural(chat->conversation.n),
+               smol_context_length(chat->loaded.context));
     else
         printf("%s: the conversation is saved there at the end\n",
                smol_base_name(settings->session));

@@ -63,17 +63,18 @@ static void forget_cut(struct chat *chat)
     chat->place.size = 0;
 }
 
-/* Adopts a restored session, and frees its data. A session that is not a chat's is useful too: its
- * tokens need not be evaluated again. */
-static smol_status adopt(struct chat *chat, smol_session *session, smol_error *error)
+/* Adopts a restored session, and frees its data. *is_chat: it has a conversation. Another is useful
+ * too: its tokens need not be evaluated again. */
+static smol_status adopt(struct chat *chat, smol_session *session, bool *is_chat, smol_error *error)
 {
     struct conversation loaded = {0};
     char *data = session->data;
     size_t skipped = smol_place_size(data, session->size);
     smol_status status = smol_chat_reread(chat, error);
     forget_cut(chat);
-    if (!status &&
-        smol_conversation_unpack(&loaded, data ? data + skipped : NULL, session->size - skipped)) {
+    *is_chat =
+        smol_conversation_unpack(&loaded, data ? data + skipped : NULL, session->size - skipped);
+    if (!status && *is_chat) {
         smol_conversation_clear(&chat->conversation, true);
         chat->conversation = loaded;
         smol_buffer_add(&chat->place, data, skipped);
@@ -91,18 +92,27 @@ smol_status smol_chat_open(struct chat *chat, smol_error *error)
     smol_session session = {.sampler = chat->sampler};
     smol_status status = smol_session_open(&chat->file, chat->settings->session,
                                            chat->loaded.context, &session, error);
-    return status || chat->file.fd < 0 ? status : adopt(chat, &session, error);
+    bool is_chat = false;
+    if (status || chat->file.fd < 0)
+        return status;
+    status = adopt(chat, &session, &is_chat, error);
+    if (!status && !is_chat && smol_context_length(chat->loaded.context) > 0)
+        status = smol_fail(error, SMOL_ERROR_USAGE,
+                           "%.300s: has a text and no conversation, and the text would be lost: "
+                           "continue it with smolrun FILE, or name another session",
+                           chat->settings->session);
+    return status;
 }
 
 static smol_status load_from(struct chat *chat, const char *path, smol_error *error)
 {
     smol_session session = {.sampler = chat->sampler};
-    bool found;
+    bool found, is_chat;
     smol_status status = smol_session_read(path, chat->loaded.context, &session, &found, error);
     if (!status && !found)
         return smol_fail(error, SMOL_ERROR_FILE, "%.300s: no such file", path);
     if (!status)
-        return adopt(chat, &session, error);
+        return adopt(chat, &session, &is_chat, error);
     if (smol_context_pending(chat->loaded.context) == SMOL_NO_TOKEN) /* it may have been emptied */
         forget_cut(chat);
     return status;

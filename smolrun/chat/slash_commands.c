@@ -135,8 +135,8 @@ static smol_status show_stats(struct chat *chat, const char *argument, smol_erro
 {
     (void)argument;
     (void)error;
-    printf("%-9s %zu tokens were known, %zu were evaluated\n", "prompt", chat->n_known,
-           chat->n_read);
+    printf("%-9s %zu token%s known, %zu evaluated\n", "prompt", chat->n_known,
+           plural(chat->n_known), chat->n_read);
     smol_stats_print(stdout, &chat->stats, &chat->loaded);
     return SMOL_OK;
 }

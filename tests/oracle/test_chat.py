@@ -39,7 +39,7 @@ def chat(blob, *lines, words=(), status=OK, **options):
 
 def known_and_read(output):
     """Of the last prompt, as /stats says."""
-    return tuple(map(int, re.search(r"(\d+) tokens were known, (\d+) were evaluated", output).groups()))
+    return tuple(map(int, re.search(r"(\d+) tokens? known, (\d+) evaluated", output).groups()))
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +180,10 @@ def test_a_model_without_a_template_is_refused(tmp_path, blob):
 
 
 def test_stats_go_to_standard_error(blob):
-    for done in (run("chat", blob, "--stats", input="Hello\n"), run(blob, "Hello", "--stats", "-n", 5)):
+    for done in (run("chat", blob, "--stats", input="Hello\n"), run(blob, "Hello", "--stats", "-n", 2)):
         assert done.returncode == OK and "tokens/s" not in done.stdout
         assert re.findall(r"^\w+", done.stderr, re.M) == "load prefill decode context sandbox memory".split()
+    assert "decode    1 token in" in done.stderr
 
 
 # --- the end of the context -----------------------------------------------------------------------
@@ -386,10 +387,15 @@ def test_empty_lines_of_a_block_take_no_time(blob):
     assert run("chat", blob, input='"""\n' + "\n" * 1_000_000 + '"""\n').stdout == ""
 
 
-def test_a_session_without_a_conversation_begins_one(blob, tmp_path):
+def test_a_text_is_not_given_up_for_a_conversation(blob, tmp_path):
     path = tmp_path / "saved"
-    assert run(blob, "Once", "-n", 3, "--session", path).returncode == OK
-    assert chat(blob, FIRST, words=["--session", path]) == chat(blob, FIRST)
+    for words in ([0], [3, "--chat"]):
+        assert run(blob, "Once", "-n", *words, "--session", path).returncode == OK
+        before = path.read_bytes()
+        done = run("chat", blob, "--session", path, input=FIRST)
+        assert (done.returncode, done.stdout) == (USAGE, "") and "has a text and no conversation" in done.stderr
+        assert path.read_bytes() == before
+        path.unlink()
 
 
 def test_what_the_command_line_says_wins_over_what_is_loaded(blob, tmp_path):

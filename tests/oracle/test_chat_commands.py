@@ -244,14 +244,12 @@ def test_the_greeting_says_how_to_save(blob, tmp_path):
 def test_a_restored_conversation_shows_its_last_turns(blob, tmp_path):
     words = ["--session", tmp_path / "talk", "-n", 4]
     questions = [f"Question {i}?" for i in range(4)]
-    long = "x" * 3000
     answers = chat(blob, *questions, words=words).splitlines()
     with open_chat(blob, tmp_path, *words) as terminal:
         text = shown(terminal.until(PROMPT))
-        assert "talk: resumed, 8 messages" in text and "[4 earlier messages: /history shows them]" in text
+        assert "talk: resumed, 8 messages" in text and "[4 earlier messages: /history shows all]" in text
         assert text.endswith("".join(f"> {questions[i]}\n{answers[i]}\n" for i in (2, 3)) + "> ")
         assert questions[1] not in text
-    del long
 
 
 def test_a_long_message_is_shown_by_its_end(blob, tmp_path):

@@ -394,6 +394,13 @@ def test_wrong_usage_is_named(blob, arguments, parts):
     assert result.stdout == b""
 
 
+@pytest.mark.parametrize("words", [["--system", "x"], ["--template-arg", "x=1"]])
+def test_options_of_a_chat_need_one_in_a_session_too(blob, tmp_path, words):
+    session = ["-n", 1, "--session", tmp_path / "saved"]
+    output(blob, PROMPT, *session)
+    assert_fails(smolrun(blob, "and", *session, *words), USAGE, f"{words[0]} is for a chat")
+
+
 def test_a_command_that_there_is_not_is_named(blob, tmp_path):
     said = "foo: no such file or command: smolrun --help lists the commands"
     assert_fails(smolrun("foo", blob, "hi"), USAGE, said)
@@ -556,10 +563,21 @@ def test_decode_replaces_what_is_not_utf8(blob, demo_tokenizer):
     assert output("tokenize", blob, "--decode", " ".join([ids[0], *first])) == "\ufffdé\n"
 
 
+def test_embeddings_for_numpy_are_printed_whole_or_not_at_all(blob):
+    """The tiny model has no token before a text, so an empty line has none."""
+    for good in (1, 40):  # a group of lines, and more
+        result = smolrun("embed", blob, "-", "--npy", input=b"one\n" * good + b"\nlast\n")
+        assert_fails(result, USAGE, f"line {good + 1} has no tokens")
+
+
 @pytest.mark.parametrize("words, text", [([], b""), (["--npy"], b"an answer")], ids=["empty", "npy"])
 def test_scores_are_those_of_a_reranker(blob, words, text):
     result = smolrun("embed", blob, "-", "--rerank", "a question", *words, input=text)
     assert_refuses(result, 5, "not a reranker")
+
+
+def test_ids_are_members_of_an_object(blob):
+    assert_fails(smolrun(blob, PROMPT, "--ids", "--json"), USAGE, "--ids with --json: leave it out")
 
 
 def test_tokenize_refuses_what_makes_no_sense(blob):

@@ -141,6 +141,18 @@ def test_what_cannot_be_enforced_is_named(blob, tmp_path):
     assert_fails(smolrun(blob, PROMPT, "--regex", "a", "--choices", "b"), USAGE, "give one of them")
 
 
+@pytest.mark.parametrize("words", [["--any-order"], ["--json-space", "compact"], ["--any-order", "--regex", "a"]])
+def test_options_of_schemas_need_one(blob, words):
+    for command in ([blob, PROMPT], ["chat", blob]):
+        assert_fails(smolrun(*command, *words), USAGE, f"{words[0]} is for --json-schema")
+
+
+def test_options_of_schemas_are_for_those_of_requests_too(blob):
+    request = {"prompt": PROMPT, "response_format": {"type": "json_schema", "json_schema": {"schema": {"const": {"a": [1, 2]}}}}}
+    answer = output(blob, "--jsonl", "--json-space", "spaced", "--any-order", input=json.dumps(request).encode())
+    assert json.loads(answer)["text"] == '{"a": [1, 2]}'
+
+
 # --- sessions -------------------------------------------------------------------------------------
 
 @pytest.fixture(scope="module", params=["schema", "indented", "regex", "choices", "grammar"])

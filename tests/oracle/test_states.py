@@ -1,6 +1,8 @@
 """Layers with a state in place of attention (LFM2's short convolutions). A state cannot be cut back; whatever is done to a
 sequence, its logits are the bits of a new context with the same tokens, and those of transformers."""
 
+import ctypes
+import json
 import shutil
 import struct
 
@@ -9,11 +11,13 @@ import pytest
 import sequences
 import torch
 from checkpoints import make_of
-from engine import Model, Prefixes, SmolError, convert, eval_many, isa_params, kernel_sets
+from engine import Model, Prefixes, SmolError, as_ids, convert, eval_many, isa_params, kernel_sets
 from internal import DAMAGED, ROOT, lib
 from programs import smolrun
 from sequences import check_long_text, check_splits, random_ids
 from session_reader import digest, edited, read, start_sizes
+from smol_h import GenerateParams, GenerateResult
+from structured_output import Sampler, call
 from test_determinism import (
     KVS,
     same_bits,
@@ -124,6 +128,39 @@ def test_guesses_and_slides_leave_the_text_as_it_is(speaking, options):
     assert len(results[0].stdout) > 500 and len({result.stdout for result in results}) == 1
 
 
+def pointer_at(address, word):
+    return ctypes.c_void_p.from_address(address + 8 * word).value
+
+
+def n_runs(context):
+    """The number of the last run of the context's threads, if they are several (common/pool.c)."""
+    pool = pointer_at(pointer_at(context.handle.value, 1), 2)  # struct smol_context, struct engine
+    return ctypes.c_uint32.from_address(pool + 12).value
+
+
+@pytest.mark.parametrize("temperature", [2, 4])
+def test_what_a_wrong_guess_takes_back_is_read_with_the_next_token(speaking, temperature):
+    """It takes no pass of its own."""
+    sampler, result = Sampler(temperature=temperature, top_k=2, seed=5), GenerateResult()
+    params = GenerateParams(max_tokens=600, lookup=1)
+    with Model(speaking) as model, model.context(threads=2) as context:
+        prompt = as_ids(model.tokenize("the cat sat on the mat. " * 3))
+        call(lib.smol_generate, context.handle, sampler.handle, prompt.ctypes, ctypes.c_size_t(len(prompt)),
+             ctypes.byref(params), ctypes.byref(result))  # fmt: skip
+        assert result.n_guessed > result.n_guessed_right + 50 > 60
+        assert n_runs(context) == result.n_generated - result.n_guessed_right
+
+
+def test_guesses_of_several_sequences_leave_their_texts_as_they_are(speaking):
+    prompts = ["the cat sat on the mat. " * n for n in (1, 3, 2, 5, 4)]
+    sampling = {"temperature": 1.5, "top_k": 2}
+    lines = [json.dumps({"prompt": text, "seed": i, "max_tokens": 150 + 9 * i, **sampling}) for i, text in enumerate(prompts)]
+    ways = [[1], [1, "--lookup"], [3, "--lookup"], [5, "--lookup"]]
+    answers = [smolrun(speaking, "--jsonl", "--sequences", *way, input="\n".join(lines).encode()) for way in ways]
+    assert {answer.returncode for answer in answers} == {0}
+    assert len({answer.stdout for answer in answers}) == 1
+
+
 # --- sessions -----------------------------------------------------------------------------------
 
 
@@ -143,9 +180,9 @@ def test_a_session_has_the_states(model, n):
             assert same_bits(other.add(more), other.expected())
         text.cut(n)
         assert text.save() == saved
-        text.add([5])
-        text.add([6])
-        text.cut(n + 1)  # between two snapshots
+        for token in (5, 6, 7):
+            text.add([token])
+        text.cut(n + 1)  # before the last pass, and between two snapshots
         lost = text.save()
         assert read(lost, *SHAPE).header["n_lost"] == bool((n + 1) % INTERVAL)
         other.restore(lost, text.ids)

@@ -64,6 +64,28 @@ TEST(going_back_finds_the_nearest_snapshot)
     smol_state_free(&state);
 }
 
+TEST(the_states_before_the_last_pass_are_known)
+{
+    struct sequence_state state;
+    struct blob_model model = model_of(8, 3);
+    assert_int_equal(smol_state_init(&state, &model, NULL), SMOL_OK);
+    read_to(&state, 300, NULL, 0);
+    pass(&state, 5);
+    assert_int_equal(smol_state_known(&state, 304), 300);
+    assert_true(smol_state_at(&state, 300)[0] == 300);
+    assert_int_equal(smol_state_cut(&state, 304), 300);
+    is_at(&state, 300);
+    assert_int_equal(smol_state_cut(&state, 299), 256); /* by two passes */
+    is_at(&state, 256);
+    pass(&state, 5);
+    pass(&state, 5);
+    assert_int_equal(smol_state_cut(&state, 259), 256); /* what was after it is forgotten */
+    assert_int_equal(smol_state_cut(&state, 256), 256);
+    is_at(&state, 256);
+    assert_int_equal(state.n_snapshots, 1);
+    smol_state_free(&state);
+}
+
 TEST(a_long_sequence_never_reads_more_than_an_interval_again)
 {
     struct sequence_state state;
