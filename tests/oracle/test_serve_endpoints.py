@@ -2,7 +2,9 @@
 
 import json
 import random
+import select
 import typing
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -194,6 +196,20 @@ def test_the_http_thread_neither_reads_requests_nor_writes_answers(server):
     ids = json.dumps({"model": server.model, "input": [5] * 500_000}).encode()
     members, noise = cost(ids, 400), cost(b"x" * len(ids), 400)
     assert members < 4 * noise
+
+
+def test_short_requests_do_not_wait_until_long_ones_are_read(server):
+    body = post_bytes("/tokenize", {"model": server.model, "prompt": "the quick brown fox " * 100_000})
+
+    def answered(seconds):
+        return len(select.select(long, [], [], seconds)[0])
+
+    with ExitStack() as stack:
+        long = [stack.enter_context(server.socket(body)) for _ in range(16)]
+        assert answered(60) < 4  # when the first one is, the others have arrived
+        assert server.chat("Hi", max_tokens=1)
+        assert answered(0) < 12
+        assert long[0].recv(15) == b"HTTP/1.1 200 OK"
 
 
 def test_an_embedding_does_not_wait_for_sequences(slow_blob):
