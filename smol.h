@@ -767,7 +767,8 @@ typedef int smol_on_tool_part(void *user, smol_tool_part part, const char *text,
 
 /* Creates a reader of one answer. `tools` is the terminated list that the conversation names; in
  * some styles it determines whether an argument such as 5 is a string. NULL: it is a number.
- * Errors: UNSUPPORTED (the model has no known style), USAGE (the list is not JSON). */
+ * Errors: UNSUPPORTED (the model has no known style), USAGE (the list is not JSON, where it is
+ * read). */
 SMOL_API smol_status smol_tool_reader_create(const smol_model *model, const char *tools,
                                              smol_on_tool_part *on_part, void *user,
                                              smol_tool_reader **reader, smol_error *error);

@@ -433,16 +433,18 @@ static void reuse(smol_generation *g)
 }
 
 /* Returns whether `other`, whose prompt is read in this step too, reads a block of the prompt of g
- * and will share it. */
+ * and will share it, or a part of it. With states, only whole intervals are shared. */
 static bool reads_for(const smol_generation *other, const smol_generation *g)
 {
     const smol_context *c = g->context, *o = other->context;
+    const bool states = c->state.n_floats > 0;
+    const size_t size = states ? STATE_INTERVAL : KV_BLOCK;
     size_t at = g->n_read > other->n_read ? g->n_read : other->n_read;
-    size_t start = at / KV_BLOCK * KV_BLOCK, end = start + KV_BLOCK, last = g->n_prompt - 1;
+    size_t start = at / size * size, end = start + size, last = g->n_prompt - 1;
     size_t common = end < last ? end : last;
     return c->prefixes && c->prefixes == o->prefixes && c->prefix_group == o->prefix_group &&
            g->length == 0 && other->length == 0 && g->n_read % KV_BLOCK == 0 && start < last &&
-           end <= other->n_prompt && common > g->n_read &&
+           end <= other->n_prompt && common > g->n_read && (!states || common == end) &&
            memcmp(g->prompt, other->prompt, common * sizeof *g->prompt) == 0;
 }
 

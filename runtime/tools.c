@@ -418,8 +418,8 @@ smol_status smol_tool_reader_create(const smol_model *model, const char *tools,
     if (!*reader)
         return smol_fail_memory(error, "a reader of tool calls");
     **reader = (struct smol_tool_reader){.texts = texts, .on_part = on_part, .user = user};
-    if (!tools)
-        return SMOL_OK;
+    if (!tools || texts->syntax != ARGUMENTS_XML)
+        return SMOL_OK; /* smol_arguments_begin needs no schemas */
     struct json_node *list = NULL;
     status = smol_json_tree(&(*reader)->arena, "tools", tools, strlen(tools), &list, error);
     if (!status && list->kind == JSON_LIST)

@@ -66,6 +66,16 @@ smol_status smol_body_label(struct request_reader *r)
     return smol_json_skip(&r->json);
 }
 
+/* Hints for a cache that keeps entries for a time; this one keeps them while it has room. */
+smol_status smol_body_cache_options(struct request_reader *r)
+{
+    static const char *const names[] = {"mode", "ttl", NULL};
+    if (smol_json_peek(&r->json) != '{')
+        return smol_member_fail(r, "expected an object");
+    smol_status status = smol_member_only(r, r->json, names);
+    return status ? status : smol_json_skip(&r->json);
+}
+
 smol_status smol_body_metadata(struct request_reader *r)
 {
     if (smol_json_peek(&r->json) != '{')

@@ -19,13 +19,20 @@ static smol_status set_logprobs(struct request_reader *r)
     return status;
 }
 
+static smol_status read_modality(struct request_reader *r)
+{
+    static const char *const words[] = {"text", NULL};
+    size_t i;
+    return smol_member_word(r, words, "expected [\"text\"]", &i);
+}
+
 static smol_status set_modalities(struct request_reader *r)
 {
-    smol_json_peek(&r->json);
-    const char *start = (const char *)r->json.at;
-    smol_status status = smol_json_skip(&r->json);
-    bool text = smol_member_is(start, (size_t)((const char *)r->json.at - start), "[\"text\"]");
-    return status || text ? status : smol_member_fail(r, "expected [\"text\"]");
+    size_t n = 0;
+    smol_status status = SMOL_OK;
+    if (smol_json_peek(&r->json) == '[')
+        status = smol_member_each(r, '[', read_modality, &n);
+    return status || n > 0 ? status : smol_member_fail(r, "expected [\"text\"]");
 }
 
 static const struct request_member members[] = {

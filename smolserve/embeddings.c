@@ -1,4 +1,5 @@
 /* POST /v1/embeddings. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,10 +25,19 @@ static smol_status set_prompt(struct request_reader *r)
     return status;
 }
 
+/* Embeddings may be cut to their first numbers, which is what some models are trained for. */
+static smol_status set_dimensions(struct request_reader *r)
+{
+    struct job *job = smol_body_job(r);
+    uint64_t n = 0;
+    smol_status status = smol_member_whole(r, job->generator->info.embedding_size, &n);
+    job->dimensions = (size_t)n;
+    return status || n > 0 ? status : smol_member_fail(r, "expected at least 1");
+}
+
 static const struct request_member members[] = {
-    {"input", smol_prompts_set},       {"prompt_name", set_prompt},
-    {"model", smol_body_model},        {"user", smol_body_label},
-    {"encoding_format", set_encoding}, {"dimensions", smol_body_unsupported},
+    {"input", smol_prompts_set}, {"prompt_name", set_prompt},       {"model", smol_body_model},
+    {"user", smol_body_label},   {"encoding_format", set_encoding}, {"dimensions", set_dimensions},
 };
 
 static smol_status check_embeddings(struct job *job, const char **param, smol_error *error)
@@ -62,6 +72,16 @@ static smol_status prepare_embeddings(struct job *job, smol_error *error)
     return status ? status : smol_prompts_tokenize(job, error);
 }
 
+/* Scales the first n numbers of an embedding to length 1. */
+static void normalize(float *values, size_t n)
+{
+    double squares = 0;
+    for (size_t i = 0; i < n; i++)
+        squares += (double)values[i] * (double)values[i];
+    for (size_t i = 0; squares > 0 && i < n; i++)
+        values[i] = (float)((double)values[i] / sqrt(squares));
+}
+
 /* OpenAI's package asks for base64 and expects little-endian floats. */
 static void write_vector(const struct job *job, struct json_out *json, const float *values,
                          size_t n)
@@ -79,6 +99,7 @@ static void write_vector(const struct job *job, struct json_out *json, const flo
 static void write_embeddings(struct job *job, struct json_out *json)
 {
     size_t width = job->generator->info.embedding_size;
+    size_t n = job->dimensions ? job->dimensions : width;
     smol_json_open(json, '{');
     smol_json_member_text(json, "object", "list");
     smol_json_key(json, "data");
@@ -88,7 +109,9 @@ static void write_embeddings(struct job *job, struct json_out *json)
         smol_json_member_text(json, "object", "embedding");
         smol_json_member_whole(json, "index", i);
         smol_json_key(json, "embedding");
-        write_vector(job, json, job->states + i * width, width);
+        if (n < width)
+            normalize(job->states + i * width, n);
+        write_vector(job, json, job->states + i * width, n);
         smol_json_close(json, '}');
     }
     smol_json_close(json, ']');

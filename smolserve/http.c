@@ -3,12 +3,10 @@
 #include "smolserve/http.h"
 
 #include <microhttpd.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "cli/standard.h"
 #include "common/clock.h"
@@ -427,34 +425,20 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
-/* Prints a line to standard error, unless that fails or would have to wait: then the line is lost,
- * because no request may wait for a full disk or for whoever reads the log. */
-static void print_line(struct server *server, const char *text, size_t size)
-{
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    bool ready = poll(&out, 1, 0) == 1 && out.revents & POLLOUT;
-    if (!ready || write(STDERR_FILENO, text, size) != (ssize_t)size)
-        atomic_fetch_add(&server->metrics.lost_lines, 1);
-}
-
 /* Prints a line about a request, without its content. */
 static void log_exchange(const struct exchange *e)
 {
     struct server *server = e->server;
     const struct job *job = e->job;
-    char text[512];
-    int n = snprintf(text, sizeof text, "smolserve: %.16s %s %u", e->method, e->url, e->http);
+    char text[LOG_LINE_SIZE]; /* the texts below, at their longest, fit */
+    int n = snprintf(text, sizeof text, "%.16s %s %u", e->method, e->url, e->http);
     if (e->client)
         n += snprintf(text + n, sizeof text - (size_t)n, " key=%s",
                       server->keys.items[e->client - 1].name);
     if (job)
-        n += snprintf(text + n, sizeof text - (size_t)n, " id=%s prompt=%zu ms=%.0f", job->id,
-                      smol_job_count(job), (clock_seconds() - job->arrived) * 1e3);
-    for (int i = 0; i < n; i++)
-        if (is_control(text[i]))
-            text[i] = '?';
-    text[n] = '\n'; /* the texts above, at their longest, leave room for it */
-    print_line(server, text, (size_t)n + 1);
+        snprintf(text + n, sizeof text - (size_t)n, " id=%s prompt=%zu ms=%.0f", job->id,
+                 smol_job_count(job), (clock_seconds() - job->arrived) * 1e3);
+    smol_server_log(server, "%s", text);
 }
 
 static void on_completed(void *user, struct MHD_Connection *connection, void **state,

@@ -102,6 +102,7 @@ struct job {
     bool stream, include_usage;
     bool base64;       /* embeddings are written so */
     char *prompt_name; /* of embeddings: that to put before each text, or NULL */
+    size_t dimensions; /* numbers of an embedding that are asked for, 0: all */
     char *query;       /* (n_query), of a reranking, or NULL */
     size_t n_query;
     size_t top_n;        /* results of a reranking, 0: all */

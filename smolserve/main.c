@@ -157,7 +157,7 @@ static smol_status serve(struct server *server, struct opened *opened, const sig
     if (server->settings->api_keys)
         status = smol_keys_read(&opened->keys, &server->keys, error);
     if (!status)
-        status = smol_preparers_start(&server->preparers, server, error);
+        status = smol_preparers_start(&server->preparers, error);
     if (!status)
         status = smol_http_start(server, opened->listener.fd, error);
     if (!status)

@@ -163,7 +163,7 @@ void smol_metrics_write(struct server *server, FILE *out)
     one(out, "smolserve_cancelled_total", "counter", "Requests whose clients disconnected.",
         atomic_load(&metrics->cancelled));
     one(out, "smolserve_log_lines_lost_total", "counter",
-        "Lines of --log that could not be written.", atomic_load(&metrics->lost_lines));
+        "Lines on standard error that could not be written.", atomic_load(&metrics->lost_lines));
     write_histogram(out, "smolserve_queue_seconds",
                     "Time from a request's arrival until its generation began.", &metrics->queue);
     write_histogram(out, "smolserve_first_token_seconds",

@@ -94,7 +94,7 @@ static void refuse(struct models *models, struct generator *old, const struct st
                      !settings->open.no_mmap;
     if (is_mapped) /* it was not replaced, but overwritten */
         atomic_store(&old->unreadable, true);
-    fprintf(stderr, "smolserve: the replacement is refused: %s\n", error->message);
+    smol_server_log(models->server, "the replacement is refused: %s", error->message);
     pthread_mutex_lock(&models->lock);
     models->n_refused++;
     pthread_mutex_unlock(&models->lock);
@@ -123,7 +123,7 @@ void smol_models_replace(struct models *models, size_t index, int fd)
     if (old->cache)
         models->n_evicted += smol_prefix_cache_get_info(old->cache).n_evicted;
     pthread_mutex_unlock(&models->lock);
-    fprintf(stderr, "smolserve: %s: replaced\n", settings->files.items[index]);
+    smol_server_log(models->server, "%s: replaced", settings->files.items[index]);
 }
 
 void smol_models_sweep(struct models *models)

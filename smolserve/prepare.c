@@ -61,25 +61,20 @@ static smol_status prepare(struct job *job, smol_error *error)
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
-static void open_queue(struct job_queue *queue)
+static void add(struct job_queue *queue, struct job *job)
 {
-    queue->end = &queue->first;
-    pthread_cond_init(&queue->work, NULL);
-}
-
-static void add(struct preparers *p, struct job_queue *queue, struct job *job)
-{
-    pthread_mutex_lock(&p->lock);
+    pthread_mutex_lock(&queue->preparers->lock);
     job->next = NULL;
     *queue->end = job;
     queue->end = &job->next;
     pthread_cond_signal(&queue->work);
-    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&queue->preparers->lock);
 }
 
 /* Waits for a job. NULL: there will be none. */
-static struct job *take(struct preparers *p, struct job_queue *queue)
+static struct job *take(struct job_queue *queue)
 {
+    struct preparers *p = queue->preparers;
     pthread_mutex_lock(&p->lock);
     while (!queue->first && !p->stopping)
         pthread_cond_wait(&queue->work, &p->lock);
@@ -92,7 +87,7 @@ static struct job *take(struct preparers *p, struct job_queue *queue)
     return job;
 }
 
-/* --- threads ---------------------------------------------------------------------------------- */
+/* --- what is done with their jobs ------------------------------------------------------------- */
 
 /* Runs a step of a job, unless its time is over. Returns false if the job ends by that. */
 static bool advance(struct job *job, smol_status step(struct job *job, smol_error *error))
@@ -118,92 +113,86 @@ static void answer(struct job *job)
         smol_job_end(job, NULL);
 }
 
-static void *make_tokens(void *argument)
+static void make_tokens(struct job *job)
 {
-    struct preparers *p = argument;
-    struct job *job;
-    while ((job = take(p, &p->arrived))) {
-        const struct wanted_constraint *format = &job->request.format;
-        if (!receive(job) || !advance(job, prepare))
-            continue;
-        if (format->text)
-            job->constraint = smol_constraints_find(&job->generator->constraints, format);
-        if (job->endpoint->work == WORK_TOKENS)
-            answer(job);
-        else if (format->text && !job->constraint)
-            add(p, &p->unconstrained, job);
-        else
-            smol_generator_submit(job->generator, job);
-    }
-    return NULL;
+    const struct wanted_constraint *format = &job->request.format;
+    if (!receive(job) || !advance(job, prepare))
+        return;
+    if (format->text)
+        job->constraint = smol_constraints_find(&job->generator->constraints, format);
+    if (job->endpoint->work == WORK_TOKENS)
+        answer(job);
+    else if (format->text && !job->constraint)
+        add(&job->server->preparers.queues[CONSTRAINTS], job);
+    else
+        smol_generator_submit(job->generator, job);
 }
 
-static smol_status constrain(struct job *job, smol_error *error)
+static smol_status get_constraint(struct job *job, smol_error *error)
 {
     return smol_constraints_get(&job->generator->constraints, &job->request.format,
                                 &job->constraint, error);
 }
 
-static void *compile_constraints(void *argument)
+static void constrain(struct job *job)
 {
-    struct preparers *p = argument;
+    if (advance(job, get_constraint))
+        smol_generator_submit(job->generator, job);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static void *handle_jobs(void *argument)
+{
+    struct job_queue *queue = argument;
     struct job *job;
-    while ((job = take(p, &p->unconstrained)))
-        if (advance(job, constrain))
-            smol_generator_submit(job->generator, job);
+    while ((job = take(queue)))
+        queue->handle(job);
     return NULL;
 }
 
-static void *write_answers(void *argument)
+smol_status smol_preparers_start(struct preparers *p, smol_error *error)
 {
-    struct preparers *p = argument;
-    struct job *job;
-    while ((job = take(p, &p->computed)))
-        answer(job);
-    return NULL;
-}
-
-smol_status smol_preparers_start(struct preparers *p, struct server *server, smol_error *error)
-{
-    p->server = server;
+    static void (*const handlers[N_QUEUES])(struct job * job) = {
+        [SHORT_REQUESTS] = make_tokens,
+        [LONG_REQUESTS] = make_tokens,
+        [CONSTRAINTS] = constrain,
+        [ANSWERS] = answer,
+    };
     pthread_mutex_init(&p->lock, NULL);
-    open_queue(&p->arrived);
-    open_queue(&p->unconstrained);
-    open_queue(&p->computed);
-    for (; p->n < N_PREPARERS; p->n++) {
-        void *(*run)(void *) = p->n == 0   ? compile_constraints
-                               : p->n == 1 ? write_answers
-                                           : make_tokens;
-        if (pthread_create(&p->threads[p->n], NULL, run, p))
-            return smol_fail_memory(error, "a thread");
+    for (size_t i = 0; i < N_QUEUES; i++) {
+        p->queues[i] =
+            (struct job_queue){.preparers = p, .handle = handlers[i], .end = &p->queues[i].first};
+        pthread_cond_init(&p->queues[i].work, NULL);
     }
+    for (; p->n < N_PREPARERS; p->n++)
+        if (pthread_create(&p->threads[p->n], NULL, handle_jobs, &p->queues[p->n % N_QUEUES]))
+            return smol_fail_memory(error, "a thread");
     return SMOL_OK;
 }
 
 void smol_preparers_submit(struct preparers *p, struct job *job)
 {
-    add(p, &p->arrived, job);
+    add(&p->queues[job->body.size < LONG_REQUEST ? SHORT_REQUESTS : LONG_REQUESTS], job);
 }
 
 void smol_preparers_answer(struct preparers *p, struct job *job)
 {
-    add(p, &p->computed, job);
+    add(&p->queues[ANSWERS], job);
 }
 
 void smol_preparers_stop(struct preparers *p)
 {
-    if (!p->server)
+    if (!p->queues[0].preparers)
         return;
     pthread_mutex_lock(&p->lock);
     p->stopping = true;
-    pthread_cond_broadcast(&p->arrived.work);
-    pthread_cond_broadcast(&p->unconstrained.work);
-    pthread_cond_broadcast(&p->computed.work);
+    for (size_t i = 0; i < N_QUEUES; i++)
+        pthread_cond_broadcast(&p->queues[i].work);
     pthread_mutex_unlock(&p->lock);
     for (size_t i = 0; i < p->n; i++)
         pthread_join(p->threads[i], NULL);
-    pthread_cond_destroy(&p->arrived.work);
-    pthread_cond_destroy(&p->unconstrained.work);
-    pthread_cond_destroy(&p->computed.work);
+    for (size_t i = 0; i < N_QUEUES; i++)
+        pthread_cond_destroy(&p->queues[i].work);
     pthread_mutex_destroy(&p->lock);
 }

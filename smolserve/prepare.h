@@ -1,6 +1,7 @@
 /* Preparers: threads that read requests, make tokens, compile constraints and write answers, which
- * may take long, so that neither the HTTP thread nor a generator has to. Constraints have a thread
- * of their own: requests without one never wait for one. So have answers. */
+ * may take long, so that neither the HTTP thread nor a generator has to. Each of four queues has
+ * threads of its own: requests without a new constraint never wait for one, and short requests
+ * never for long ones. */
 #ifndef SMOL_SMOLSERVE_PREPARE_H
 #define SMOL_SMOLSERVE_PREPARE_H
 
@@ -8,26 +9,32 @@
 
 #include "smolserve/job.h"
 
-/* The first compiles constraints, the second writes answers, the others read and make tokens. */
-enum { N_PREPARERS = 4 };
+/* The queues, by what is next for their jobs: to be read and to get tokens, to get a constraint, to
+ * have the answer written. */
+enum { SHORT_REQUESTS, LONG_REQUESTS, CONSTRAINTS, ANSWERS, N_QUEUES };
+
+enum {
+    N_PREPARERS = N_QUEUES + 1, /* two for short requests */
+    LONG_REQUEST = 64 << 10,    /* bytes: megabytes take seconds on a small processor */
+};
 
 struct job_queue {
+    struct preparers *preparers;
+    void (*handle)(struct job *job);
     struct job *first, **end;
     pthread_cond_t work;
 };
 
 struct preparers {
-    struct server *server;
+    struct job_queue queues[N_QUEUES];
     pthread_t threads[N_PREPARERS];
     size_t n;
-    pthread_mutex_t lock; /* guards the following members */
-    struct job_queue arrived, unconstrained, computed;
+    pthread_mutex_t lock; /* guards the queues and the following member */
     bool stopping;
 };
 
 /* Call smol_preparers_stop after an error too. Errors: MEMORY. */
-smol_status smol_preparers_start(struct preparers *preparers, struct server *server,
-                                 smol_error *error);
+smol_status smol_preparers_start(struct preparers *preparers, smol_error *error);
 
 /* Hands over a job, with a reference to it. Its generator gets it next. */
 void smol_preparers_submit(struct preparers *preparers, struct job *job);

@@ -64,6 +64,25 @@ static smol_status set_truncation(struct request_reader *r)
     return smol_member_word(r, words, "expected disabled: nothing of an input is dropped", &i);
 }
 
+/* All of these are parts of items that no answer of this server has. */
+static smol_status read_include(struct request_reader *r)
+{
+    static const char *const words[] = {
+        "reasoning.encrypted_content",   "file_search_call.results",
+        "web_search_call.results",       "web_search_call.action.sources",
+        "message.input_image.image_url", "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs", NULL};
+    size_t i;
+    return smol_member_word(r, words, "expected names of parts, without log-probabilities", &i);
+}
+
+static smol_status set_include(struct request_reader *r)
+{
+    size_t n;
+    return smol_json_peek(&r->json) == '[' ? smol_member_each(r, '[', read_include, &n)
+                                           : smol_member_fail(r, "expected a list");
+}
+
 static const struct request_member members[] = {
     {"input", set_input},
     {"instructions", set_instructions},
@@ -84,7 +103,12 @@ static const struct request_member members[] = {
     {"conversation", smol_body_unsupported},
     {"prompt", smol_body_unsupported},
     {"background", smol_body_unsupported},
-    {"include", smol_body_unsupported},
+    {"background_options", smol_body_unsupported},
+    {"context_management", smol_body_unsupported},
+    {"access_programs", smol_body_unsupported},
+    {"image", smol_body_unsupported},
+    {"moderation", smol_body_unsupported},
+    {"include", set_include},
     {"reasoning", smol_body_unsupported},
     {"top_logprobs", smol_body_unsupported},
 };

@@ -28,4 +28,11 @@ struct server {
     int watcher;           /* see models.h */
 };
 
+enum { LOG_LINE_SIZE = 1024 };
+
+/* log.c: prints a line to standard error, unless that fails or would have to wait: then the line is
+ * lost, and counted. Nothing may wait for a full disk or for whoever reads the log. */
+void smol_server_log(struct server *server, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #endif

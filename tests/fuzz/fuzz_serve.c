@@ -84,7 +84,7 @@ static struct server *start(void)
     int fd = open(settings.files.items[0], O_RDONLY | O_CLOEXEC);
     smol_connections_init(&server.connections, settings.n_connections);
     smol_models_init(&server.models, &server);
-    CLAIM(!smol_preparers_start(&server.preparers, &server, NULL));
+    CLAIM(!smol_preparers_start(&server.preparers, NULL));
     CLAIM(!smol_http_start(&server, open_listener(), NULL));
     CLAIM(!smol_models_load(&server.models, &fd, NULL));
     atomic_store(&server.state, SERVER_READY);

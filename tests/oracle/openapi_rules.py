@@ -16,6 +16,7 @@ RULES = [
     "tools: .*another one has the same name",
     "(regex|grammar|choices|schema): ",
     "chat template: ",
+    "dimensions: expected a whole number",
     "the model has no prompt",
     "the model has no named prompts",
     "arguments: not valid JSON",

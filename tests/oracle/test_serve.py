@@ -238,6 +238,8 @@ def test_the_manual_asks_as_it_says(blob, tmp_path):
         ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "mode": 1}}}, "response_format", "mode: no such member"),
         ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format", "missing"),
         ({"modalities": ["audio"]}, "modalities", "text"),
+        ({"modalities": []}, "modalities", "text"),
+        ({"prompt_cache_options": {"prewarm": True}}, "prompt_cache_options", "prewarm: no such member"),
         ({"model": 1}, "model", "a string"),
     ],
 )
@@ -253,7 +255,8 @@ def test_members_that_ask_for_nothing_are_accepted(server):
     inert = {
         "tools": [], "tool_choice": None, "parallel_tool_calls": False, "logit_bias": {}, "frequency_penalty": 0,
         "presence_penalty": 0.0, "user": "me", "safety_identifier": "me", "metadata": {"a": "b"}, "store": False,
-        "service_tier": "auto", "modalities": ["text"], "prompt_cache_key": "k", "response_format": {"type": "text", "json_schema": None},
+        "service_tier": "auto", "modalities": ["text"], "prompt_cache_key": "k", "prompt_cache_retention": "24h",
+        "prompt_cache_options": {"mode": "explicit", "ttl": "30m"}, "response_format": {"type": "text", "json_schema": None},
     }  # fmt: skip
     plain = server.chat("Hi", max_tokens=5, temperature=0)
     assert server.chat("Hi", max_tokens=5, temperature=0, **inert)["choices"] == plain["choices"]

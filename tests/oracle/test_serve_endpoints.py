@@ -2,7 +2,9 @@
 
 import json
 import random
+import select
 import typing
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +198,32 @@ def test_the_http_thread_neither_reads_requests_nor_writes_answers(server):
     assert members < 4 * noise
 
 
+def test_embeddings_may_be_cut_to_fewer_dimensions(server):
+    def embed(**members):
+        found = server.client.embeddings.create(model=server.model, input=["the sea", "the sky"], **members)
+        return np.array([one.embedding for one in found.data], np.float32)
+
+    whole = embed()
+    for n in (1, 10, whole.shape[1]):
+        expected = whole[:, :n] / np.linalg.norm(whole[:, :n].astype(float), axis=1, keepdims=True)
+        assert np.abs(embed(dimensions=n) - expected).max() < 1e-7
+    assert np.array_equal(embed(dimensions=whole.shape[1]), whole)
+
+
+def test_short_requests_do_not_wait_until_long_ones_are_read(server):
+    body = post_bytes("/tokenize", {"model": server.model, "prompt": "the quick brown fox " * 100_000})
+
+    def answered(seconds):
+        return len(select.select(long, [], [], seconds)[0])
+
+    with ExitStack() as stack:
+        long = [stack.enter_context(server.socket(body)) for _ in range(16)]
+        assert answered(60) < 4  # when the first one is, the others have arrived
+        assert server.chat("Hi", max_tokens=1)
+        assert answered(0) < 12
+        assert long[0].recv(15) == b"HTTP/1.1 200 OK"
+
+
 def test_an_embedding_does_not_wait_for_sequences(slow_blob):
     """Before it, a request waits that needs two sequences, of which one is in use."""
     with serving(slow_blob, "--sequences", 2) as server:
@@ -232,7 +260,7 @@ def test_a_model_without_prompts_says_so(server):
 
 @pytest.mark.parametrize(
     ("members", "param"),
-    [({}, "input"), ({"input": "x", "dimensions": 3}, "dimensions"), ({"input": ["x"] * 2049}, "input"),
+    [({}, "input"), ({"input": "x", "dimensions": 0}, "dimensions"), ({"input": "x", "dimensions": 1000}, "dimensions"), ({"input": ["x"] * 2049}, "input"),
      ({"input": "x", "encoding_format": "hex"}, "encoding_format"), ({"input": "word " * 600}, "input")],
 )  # fmt: skip
 def test_wrong_embeddings_are_refused(server, members, param):
@@ -332,6 +360,12 @@ def test_a_streamed_response_that_fails_ends_with_an_event_of_its_own(slow_blob)
     assert last == {"type": "error", "code": "timeout", "message": message, "param": None, "sequence_number": len(before)}
 
 
+def test_what_no_answer_has_may_be_included(server):
+    include = ["reasoning.encrypted_content", "web_search_call.action.sources", "code_interpreter_call.outputs"]
+    found = server.client.responses.create(model=server.model, input="Hi", include=include, max_output_tokens=3)
+    assert found.output_text
+
+
 def test_responses_may_have_a_format(server):
     schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 99, "minimum": 0}}, "required": ["n"], "additionalProperties": False}
     text = {"format": {"type": "json_schema", "name": "n", "schema": schema, "strict": True}}
@@ -346,6 +380,7 @@ def test_responses_may_have_a_format(server):
         ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id", "not supported"), ({"input": "x", "truncation": "auto"}, "truncation", "disabled"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input", "item_reference: only message"), ({"input": "x", "n": 2}, "n", "no such member"),
         ({"input": "x", "text": {"verbosity": "low"}}, "text", "verbosity: no such member"), ({"input": "x", "text": {"format": {"type": "text", "x": 1}}}, "text", "x: no such member"),
+        ({"input": "x", "include": ["message.output_text.logprobs"]}, "include", "without log-probabilities"), ({"input": "x", "include": [], "context_management": [{}]}, "context_management", "not supported"),
         ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text", "missing"), ({"input": "x", "max_output_tokens": -1}, "max_output_tokens", "whole number"),
     ],
 )  # fmt: skip

@@ -1,12 +1,12 @@
 """smolserve whose blobs are replaced, damaged or cut off in use: no request is dropped, and what is
 broken is not taken."""
 
+import contextlib
 import os
 import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 from serving import ENDLESS, Server, post_bytes, read_all
@@ -20,10 +20,10 @@ def live(blob, tmp_path):
     return shutil.copy(blob, tmp_path / "live.smol")
 
 
-@contextmanager
-def serving(live, *words):
+@contextlib.contextmanager
+def serving(live, *words, **options):
     """A server that must end in order. Its messages are the test's to check."""
-    server = Server([live], *words)
+    server = Server([live], *words, **options)
     try:
         assert server.port, (server.line, server.messages())
         yield server
@@ -139,6 +139,21 @@ def test_a_broken_replacement_is_refused(blob, live, kind):
         replace(live, data)  # in order again
         server.wait_for("smolserve_replaced_total", 1, SECONDS)
         assert answer(server) == before and server.messages().count("\n") == 2
+
+
+def test_a_log_that_nobody_reads_delays_neither_a_replacement_nor_the_end(demo_blob, live):
+    reader, errors = os.pipe()
+    os.set_blocking(errors, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(errors, b"x" * 4096):
+            pass
+    os.set_blocking(errors, True)
+    with serving(live, errors=errors) as server:
+        replace(live, demo_blob("f32").read_bytes())
+        server.wait_for("smolserve_replaced_total", 1, SECONDS)
+        assert answer(server) == expected(demo_blob("f32"))
+        assert server.metrics()["smolserve_log_lines_lost_total"] == 1
+    os.close(reader)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import ctypes
 import json
 import shutil
 import struct
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -293,6 +294,28 @@ def test_a_generation_takes_states_from_the_cache(model):
             text.cut(5 * BLOCK)  # between two known states
             assert text.generate(ids[5 * BLOCK :], 3) == 4 * INTERVAL - 5 * BLOCK
             assert same_bits(text.add([5]), text.expected())
+
+
+@pytest.mark.parametrize(("n_other", "n_shared", "n_steps", "n_read"), [(150, 140, 2, 85), (260, 258, 3, 0)])
+def test_a_prompt_waits_for_another_only_where_a_state_will_be_known(model, n_other, n_shared, n_steps, n_read):
+    """A step reads 128 tokens: one of the sequence that decodes, the rest of the other prompt, and then of this one."""
+    rng = np.random.default_rng(n_other)
+    other = random_ids(rng, n_other)
+    prompts = [random_ids(rng, 20), other, np.concatenate([other[:n_shared], random_ids(rng, 300)])]
+    params, samplers = GenerateParams(max_tokens=9, slice_prompt=1), [Sampler() for _ in prompts]
+    generations = (ctypes.c_void_p * 3)()
+    with Prefixes(model, 1000) as cache, ExitStack() as stack:
+        first = stack.enter_context(Text(model, prefixes=cache))
+        texts = [first, *(stack.enter_context(Text(model, prefixes=cache, share=first.context)) for _ in range(2))]
+        for i, ids in enumerate(map(as_ids, prompts)):
+            place = ctypes.byref(generations, i * ctypes.sizeof(ctypes.c_void_p))
+            call(lib.smol_generation_create, texts[i].context.handle, samplers[i].handle, ids.ctypes, ctypes.c_size_t(len(ids)),
+                 ctypes.byref(params), place)  # fmt: skip
+        for _ in range(n_steps):
+            lib.smol_generation_step(generations, ctypes.c_size_t(3))
+        assert [len(text.context) for text in texts[1:]] == [n_other, n_read]
+        for generation in generations:
+            lib.smol_generation_free(ctypes.c_void_p(generation))
 
 
 # --- failures -------------------------------------------------------------------------------------
