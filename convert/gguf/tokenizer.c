@@ -31,6 +31,12 @@ enum token_kind {
     "*" end "|"
 #define CASED_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+#define LLAMA3(pre)                                                                                \
+    {                                                                                              \
+        .name = (pre), .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST, .whole_words = true,    \
+        .begins = true                                                                             \
+    }
+
 /* The pre-tokenizers whose names state exactly one published tokenizer.json's rules. */
 static const struct pre {
     const char *name;
@@ -41,20 +47,18 @@ static const struct pre {
     bool begins;         /* bos is added unless the file says otherwise */
 } pres[] = {
     {.name = "gpt-2"},
+    {.name = "phi-2"},
     {.name = "olmo", .nfc = true},
     {.name = "smollm", .digits = true},
     {.name = "starcoder", .digits = true},
     {.name = "refact", .digits = true},
     {.name = "qwen2", .pattern = WORDS_BEFORE_NUMBERS "\\p{N}" REST, .nfc = true},
+    {.name = "deepseek-r1-qwen", .pattern = WORDS_BEFORE_NUMBERS "\\p{N}" REST, .nfc = true},
     {.name = "dbrx", .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST},
-    {.name = "llama-bpe",
-     .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST,
-     .whole_words = true,
-     .begins = true},
-    {.name = "lfm2",
-     .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST,
-     .whole_words = true,
-     .begins = true},
+    LLAMA3("llama-bpe"),
+    LLAMA3("llama3"),
+    LLAMA3("llama-v3"),
+    LLAMA3("lfm2"),
     {.name = "qwen35",
      .pattern =
          CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+"
@@ -78,8 +82,9 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
         }
     if (value)
         return smol_maker_fail_value(m, value,
-                                     "gpt-2, olmo, smollm, starcoder, refact, qwen2, qwen35, "
-                                     "dbrx, llama-bpe, lfm2, gpt-4o or tekken");
+                                     "gpt-2, phi-2, olmo, smollm, starcoder, refact, qwen2, "
+                                     "deepseek-r1-qwen, qwen35, dbrx, llama-bpe, llama3, llama-v3, "
+                                     "lfm2, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tokenizer.ggml.pre is missing, so it is unknown how text is cut into "
                      "words: take a newer file",

@@ -564,8 +564,10 @@ def test_llama_cpp_s_own_file_of_the_real_model_is_the_checkpoint(real_model_dir
 
 DIGITS = sequence("pretokenizers", {"type": "Digits", "individual_digits": True}, BYTE_LEVEL)
 PRES = {
-    "gpt-2": {}, "smollm": {"pre_tokenizer": DIGITS}, "refact": {"pre_tokenizer": DIGITS},
+    "gpt-2": {}, "phi-2": {}, "smollm": {"pre_tokenizer": DIGITS}, "refact": {"pre_tokenizer": DIGITS},
     "qwen2": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
+    "deepseek-r1-qwen": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
+    "llama3": {"pre_tokenizer": split_by(LLAMA3)}, "llama-v3": {"pre_tokenizer": split_by(LLAMA3)},
     "dbrx": {"pre_tokenizer": split_by(LLAMA3)}, "llama-bpe": {"pre_tokenizer": split_by(LLAMA3)},
     "lfm2": {"pre_tokenizer": split_by(LLAMA3)}, "qwen35": {"pre_tokenizer": split_by(QWEN35), "normalizer": {"type": "NFC"}},
     "gpt-4o": {"pre_tokenizer": split_by(GPT4O)}, "tekken": {"pre_tokenizer": split_by(TEKKEN)},
@@ -579,7 +581,7 @@ def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
     folder = make(tmp_path / "made", vocab_size=1200)
     content = of_bytes(texts, ["<|im_start|>", "<|im_end|>"]) | PRES[pre]
     content["model"]["vocab"] |= {token["content"]: token["id"] for token in content["added_tokens"]}
-    if pre in ("llama-bpe", "lfm2", "tekken"):
+    if pre in ("llama-bpe", "llama3", "llama-v3", "lfm2", "tekken"):
         content["model"]["ignore_merges"] = True
     (folder / "tokenizer.json").write_text(json.dumps(content))
     path = gguf_files.write(tmp_path / "x.gguf", folder, tokenizer=lambda w, t, n: gguf_files.add_byte_tokenizer(w, t, n, pre))
