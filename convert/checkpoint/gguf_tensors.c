@@ -46,6 +46,10 @@ static const struct gguf_name common[] = {
     {BLOCK("post_ffw_norm.weight"), ROLE_MLP_OUT_NORM, false},
     {BLOCK("ffn_gate_inp.weight"), ROLE_ROUTER, false},
     {BLOCK("exp_probs_b.bias"), ROLE_ROUTER_BIAS, false},
+    {BLOCK("attn_norm.bias"), ROLE_ATTN_NORM_BIAS, false},
+    {BLOCK("ffn_norm.bias"), ROLE_MLP_NORM_BIAS, false},
+    {"output_norm.bias", ROLE_FINAL_NORM_BIAS, false},
+    {"output.bias", ROLE_OUTPUT_BIAS, false},
     {NULL, ROLE_COUNT, false},
 };
 
@@ -142,6 +146,8 @@ static const struct gguf_arch archs[] = {
     {"exaone4", "Exaone4ForCausalLM", ORDER_KEPT, false, common},
     {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", ORDER_KEPT, false, common},
     {"minicpm", "GraniteForCausalLM", ORDER_PAIRED, false, common}, /* the same with its scales */
+    {"stablelm", "StableLmForCausalLM", ORDER_KEPT, false, common},
+    {"phi2", "PhiForCausalLM", ORDER_KEPT, false, common},
     {"falcon-h1", "FalconH1ForCausalLM", ORDER_KEPT, false, falcon_h1},
 };
 

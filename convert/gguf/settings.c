@@ -32,7 +32,10 @@ enum {
     OF_EXAONE4 = 65536,
     OF_MINICPM = 131072,
     OF_FALCONH1 = 262144,
-    OF_ALL = 524287,
+    OF_STABLELM = 524288,
+    OF_PHI2 = 1048576,
+    OF_ALL = 2097151,
+    OF_LAYER_NORMS = OF_STABLELM | OF_PHI2,
     OF_GRANITES = OF_GRANITE | OF_HYBRID | OF_GRANITEMOE,
     OF_GATED = OF_QWEN35MOE | OF_QWEN3NEXT, /* an MLP with a gate, beside experts */
     OF_DELTA = OF_QWEN35 | OF_GATED,
@@ -66,6 +69,8 @@ static const struct {
     {"attention.key_length", "head_dim", KEY_INTEGER, OF_ALL},
     {"attention.layer_norm_rms_epsilon", "norm_eps", KEY_REAL, OF_LFM2 | OF_LFM2MOE},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", KEY_REAL, OF_ALL},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", KEY_REAL, OF_LAYER_NORMS},
+    {"use_parallel_residual", NULL, KEY_USED, OF_STABLELM}, /* see take_tensors */
     {"rope.freq_base", "rope_theta", KEY_REAL, OF_ALL},
     {"rope.freq_base_swa", "rope_local_base_freq", KEY_REAL, OF_GEMMA3},
     {"attention.sliding_window", "sliding_window", KEY_WINDOW,
@@ -155,6 +160,8 @@ static unsigned bit_of(const struct gguf_arch *arch)
                 {"mistral3", OF_MISTRAL3},
                 {"exaone4", OF_EXAONE4},
                 {"minicpm", OF_MINICPM},
+                {"stablelm", OF_STABLELM},
+                {"phi2", OF_PHI2},
                 {"falcon-h1", OF_FALCONH1}};
     for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
         if (strcmp(bits[i].name, arch->name) == 0)
@@ -230,7 +237,8 @@ static smol_status check_needed(const struct maker *m)
         {"context_length", OF_ALL},
         {"embedding_length", OF_ALL},
         {"attention.head_count", OF_ALL},
-        {"attention.layer_norm_rms_epsilon", OF_ALL},
+        {"attention.layer_norm_rms_epsilon", OF_ALL & ~OF_LAYER_NORMS},
+        {"attention.layer_norm_epsilon", OF_LAYER_NORMS},
         {"expert_count", OF_GATED},
         {"expert_feed_forward_length", OF_GATED},
         {"expert_shared_feed_forward_length", OF_GATED},
@@ -277,13 +285,15 @@ static smol_status take_head(struct maker *m)
                        : 0;
     if (rotating == 0)
         rotating = size;
-    bool may_rotate_part = bit_of(m->arch) & (OF_PHI3 | OF_DELTA);
+    bool may_rotate_part = bit_of(m->arch) & (OF_PHI3 | OF_DELTA | OF_LAYER_NORMS);
     if ((of_values > 0 && of_values != size) || (rotating != size && !may_rotate_part))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: keys, values and rotary embedding of different sizes are not "
                          "supported: convert the original checkpoint",
                          m->gguf->path);
-    if (size > 0)
+    if (bit_of(m->arch) == OF_STABLELM) /* config.json has no such key: it follows */
+        json_object_del(m->object, "head_dim");
+    else if (size > 0)
         smol_maker_put_integer(m, "head_dim", size);
     if (may_rotate_part && size > 0) { /* its product with the size is rounded down */
         double factor = (double)rotating / (double)size;
@@ -542,6 +552,7 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
         const char *setting, *names[2];
     } told[] = {
         {"attention_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
+        {"use_qkv_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
         {"use_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
         {"mlp_bias", {"mlp.gate_proj.bias", "feed_forward.gate_proj.bias"}},
         {"conv_bias", {"conv.in_proj.bias", NULL}},
@@ -565,6 +576,8 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
             has = has_tensor(m, tensors, told[i].names[j]);
         smol_maker_put(m, m->object, told[i].setting, json_boolean(has));
     }
+    bool parallel = !has_tensor(m, tensors, "post_attention_layernorm.weight");
+    smol_maker_put(m, m->object, "use_parallel_residual", json_boolean(parallel));
     return SMOL_OK;
 }
 

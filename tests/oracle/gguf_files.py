@@ -19,6 +19,7 @@ ARCHS = {
     "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT, "olmo3": gguf.MODEL_ARCH.OLMO2, "ministral3": gguf.MODEL_ARCH.MISTRAL3,
     "mistral": gguf.MODEL_ARCH.MISTRAL3, "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5, "exaone4": gguf.MODEL_ARCH.EXAONE4,
     "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE, "minicpm": gguf.MODEL_ARCH.MINICPM, "falcon_h1": gguf.MODEL_ARCH.FALCON_H1,
+    "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
 PERMUTED = ("llama", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
@@ -119,7 +120,7 @@ def name_in_file(name, names, config):
                "mtp.pre_fc_norm_hidden.weight": "hnorm", "mtp.norm.weight": "shared_head_norm"}  # fmt: skip
     if name in further:
         return f"blk.{config['num_hidden_layers']}.nextn.{further[name]}.weight"
-    if whole := names.get_name(name):  # Falcon-H1's norm before the MLP
+    if name.endswith(".weight") and (whole := names.get_name(name)):  # Falcon-H1's norm before the MLP
         return whole
     base, dot, end = (name.replace(".dt_bias", ".dt_proj.bias").replace("expert_bias", "expert_bias.bias")).rpartition(".")
     if end not in ("weight", "bias"):
@@ -305,7 +306,12 @@ def add_settings(writer, config):
         writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
     add_layers(writer, config)
-    writer.add_layer_norm_rms_eps(config.get("rms_norm_eps") or config["norm_eps"])
+    if "layer_norm_eps" in config:
+        writer.add_layer_norm_eps(config["layer_norm_eps"])
+    else:
+        writer.add_layer_norm_rms_eps(config.get("rms_norm_eps") or config["norm_eps"])
+    if "use_parallel_residual" in config:
+        writer.add_parallel_residual(config["use_parallel_residual"])
     writer.add_rope_freq_base(theta_of(config, rope, head_dim))
     if rope:
         add_scaling(writer, rope)

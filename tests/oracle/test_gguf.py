@@ -1,6 +1,7 @@
 """GGUF files as sources: their numbers are those of the package gguf, their models those of
 transformers or of the checkpoint that they were made from, their tokenizers those of `tokenizers`."""
 
+import copy
 import ctypes
 import json
 import os
@@ -105,6 +106,7 @@ def test_fused_matrices_of_each_kind_of_type_are_cut_where_they_lie(name, tmp_pa
 
 
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40}
+PARTLY = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
 BETAS = {"beta_fast": 16.0, "beta_slow": 2.0}
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 8192, "rope_theta": 500000.0}  # fmt: skip
@@ -117,6 +119,8 @@ FAMILIES = {
     "exaone4": MIXED_WINDOWS | dict(rope_parameters=LLAMA3_ROPE, max_position_embeddings=16384),
     "exaone4 without windows": dict(sliding_window=None, layer_types=["full_attention"] * 2, rope_parameters=LLAMA3_ROPE),
     "hunyuandensev1": dict(head_dim=24, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}),
+    "stablelm": dict(rope_parameters=PARTLY, use_qkv_bias=True), "stablelm parallel": dict(use_parallel_residual=True),
+    "phi": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3),
     "minicpm": dict(scale_emb=12, scale_depth=1.4, dim_model_base=16),
     "olmo3": MIXED_WINDOWS | dict(rope_parameters={"full_attention": YARN | BETAS, "sliding_attention": {
         "rope_type": "default", "rope_theta": 10000.0}}),
@@ -147,7 +151,7 @@ def family_config(name):
                        "long_factor": [2 + i / 4 for i in range(half)]}  # fmt: skip
     if family == "gemma3":
         rope = {"full_attention": rope | {"rope_theta": 1e6}, "sliding_attention": rope}
-    settings["rope_parameters"] = rope
+    settings["rope_parameters"] = copy.deepcopy(rope)  # configurations add to it
     return CONFIGS[family](**settings)
 
 
@@ -197,7 +201,7 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
 
 # families with rows of q and k in another order, with biases of q, k and v alone or of all, with norms of q and k, and with
 # layers that do not attend
-JOINED = ["llama", "llama with biases", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
+JOINED = ["llama", "llama with biases", "phi", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
 
 
 @pytest.mark.parametrize("kind", [None, "Q4_1"])
@@ -736,7 +740,7 @@ def test_what_cannot_be_stated_exactly_is_refused_by_name(words, tiny, tmp_path)
 @pytest.mark.parametrize(("key", "value", "words"), [
     ("yarn_ext_factor", 0.5, "llama.rope.scaling.yarn_ext_factor must be 1, found another value"),
     ("yarn_beta_fast", float("nan"), "llama.rope.scaling.yarn_beta_fast must be a number"),
-    ("yarn_attn_factor", -1.0, "attention_factor is -1"),
+    ("yarn_attn_factor", -1.0, "rope_scaling.attention_factor must be a number"),
     ("yarn_log_multiplier", float("inf"), "llama.rope.scaling.yarn_log_multiplier must be a number"),
 ])  # fmt: skip
 def test_bad_keys_of_yarn_are_refused_by_name(key, value, words, tiny, tmp_path):
