@@ -37,6 +37,7 @@ enum tool_style {
     TOOLS_GEMMA,
     TOOLS_PYTHON,
     TOOLS_QWEN_XML,
+    TOOLS_PYTHON_LINES,
     N_TOOL_STYLES,
 };
 

@@ -180,6 +180,16 @@ static const struct {
                        .quote = "\"",
                        .list_next = ", ",
                        .end = "]<|tool_call_end|>"}},
+    [TOOLS_PYTHON_LINES] = {"python-lines",
+                            {.marker = "<function_calls>",
+                             .space = "",
+                             .list_open = "",
+                             .call = "",
+                             .name_end = "(",
+                             .syntax = ARGUMENTS_PYTHON,
+                             .quote = "\"",
+                             .list_next = "\n",
+                             .end = "</function_calls>"}},
 };
 
 const char *smol_tool_style_name(enum tool_style style)

@@ -162,7 +162,7 @@ static smol_status build(smol_constraint *c, const smol_constraint_params *param
         params->kind == SMOL_CONSTRAINT_JSON_SCHEMA || params->kind == SMOL_CONSTRAINT_TOOLS;
     term any = json ? smol_json_any_character(c->table) : TERM_NOTHING;
     term inside = json ? smol_string_inside(c->table, any, 0, TERM_FOREVER) : TERM_NOTHING;
-    status = smol_terms_finish(c->table, root, NULL, NULL, error);
+    status = smol_terms_finish(c->table, root, error);
     if (!status)
         status = smol_masks_create(c->table, inside, &c->vocabulary->trie, &c->vocabulary->strings,
                                    &c->masks, error);

@@ -330,17 +330,21 @@ static void call_byte(struct smol_tool_reader *r, char c)
     }
 }
 
+static void read_byte(struct smol_tool_reader *r, char c);
+
 /* Reads the end of a group, or the next call of it. Other text follows the group. */
 static void after_call(struct smol_tool_reader *r, char c)
 {
-    const char *end = r->texts->end;
+    const char *end = r->texts->end, *next = r->texts->list_next;
     while (json_is_space(*end))
         end++;
     if (r->held.size == 0 && json_is_space(c))
         return;
-    if (r->held.size == 0 && c == ',' && r->texts->list_next) {
+    if (r->held.size == 0 && next && (c == *next || (json_is_space(*next) && c != *end))) {
         buffer_clear(&r->raw);
         r->place = BEFORE_CALL;
+        if (c != *next)
+            read_byte(r, c);
         return;
     }
     smol_buffer_add(&r->held, &c, 1);

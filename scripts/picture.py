@@ -1,4 +1,4 @@
-"""What the pictures of measurements share: panels with a logarithmic axis, as plain SVG, written without a library."""
+"""Common parts of the pictures of measurements: panels with a logarithmic axis, as plain SVG, written without a library."""
 
 import math
 from html import escape

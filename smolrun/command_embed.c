@@ -32,9 +32,9 @@ static const struct command_line command = {
     .about = "Prints the embedding of each line of TEXTFILE, on a line of its own. TEXTFILE -:\n"
              "standard input.\n",
     .notes =
-        "An encoder's embedding is made as its checkpoint says, of whole lines; what is longer\n"
-        "than the model's longest text is left out at the end, before the tokens after a text.\n"
-        "That of another model is the mean of the hidden states of all tokens, of length 1.\n",
+        "An embedding model embeds whole lines as its checkpoint says. What is longer than its\n"
+        "longest text is left out at the end, before the tokens after a text. The embedding of\n"
+        "another model is the mean of the hidden states of all tokens, of length 1.\n",
     .max_words = 2,
     .rules = rules,
     .n_rules = OPTION_RULES(rules),

@@ -63,7 +63,7 @@ smol_status smol_prompts_set(struct request_reader *r);
 
 enum { MAX_TEXTS = 2048 }; /* in a request, as in OpenAI's requests for embeddings */
 
-/* Creates the next prompt of the job. Errors: USAGE (too many), MEMORY. */
+/* Creates the next prompt of the job; NULL after an error. Errors: USAGE (too many), MEMORY. */
 smol_status smol_prompts_add(struct request_reader *r, struct prompt **prompt);
 
 /* Reads a list of token ids: the member `tokens`. */

@@ -36,6 +36,7 @@ static smol_status read_ids(struct request_reader *r, struct prompt *prompt)
 smol_status smol_prompts_add(struct request_reader *r, struct prompt **prompt)
 {
     struct job *job = smol_body_job(r);
+    *prompt = NULL;
     if (job->n_prompts == MAX_TEXTS)
         return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: more than %d texts", r->field,
                          MAX_TEXTS);
@@ -49,7 +50,7 @@ static smol_status read_prompt(struct request_reader *r)
     struct prompt *prompt;
     bool more;
     smol_status status = smol_prompts_add(r, &prompt);
-    if (status)
+    if (!prompt)
         return status;
     if (smol_json_peek(&r->json) == '"')
         return smol_member_text(r, &prompt->text, &prompt->size);
@@ -85,8 +86,9 @@ smol_status smol_prompts_set_tokens(struct request_reader *r)
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a list of token ids");
     smol_status status = smol_prompts_add(r, &prompt);
-    if (!status)
-        status = smol_json_begin(&r->json, '[', &more);
+    if (!prompt)
+        return status;
+    status = smol_json_begin(&r->json, '[', &more);
     return status || !more ? status : read_ids(r, prompt);
 }
 

@@ -52,7 +52,7 @@ static smol_status read_document(struct request_reader *r)
 {
     struct prompt *prompt;
     smol_status status = smol_prompts_add(r, &prompt);
-    if (status)
+    if (!prompt)
         return status;
     int next = smol_json_peek(&r->json);
     if (next != '"' && next != '{')

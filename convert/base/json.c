@@ -80,46 +80,72 @@ static size_t measure_number(const uint8_t *text, size_t size, bool *is_large)
     return n;
 }
 
-/* Copies the text, with "e0" appended to each integer beyond 64 bits, which makes it a real. The
- * caller frees copy->data. Returns false when memory runs out. */
-static bool copy_with_reals(const struct file_view *file, struct file_view *copy)
+/* Returns the length of a word at the start of text[0..size) that Python writes for a number that
+ * JSON lacks, or 0. */
+static size_t measure_word(const uint8_t *text, size_t size)
 {
-    const uint8_t *text = file->data;
-    uint8_t *out = malloc(file->size + file->size / 8 + 1); /* 2 bytes more for each 19 digits */
+    static const char *const words[] = {"Infinity", "-Infinity", "NaN"};
+    size_t end = 0;
+    for (size_t i = 0; i < 3 && end == 0; i++) {
+        size_t n = strlen(words[i]);
+        end = size >= n && memcmp(text, words[i], n) == 0 ? n : 0;
+    }
+    size_t next = end;
+    while (next < size && memchr(" \t\r\n", text[next], 4))
+        next++;
+    return next < size && text[next] == ':' ? 0 : end; /* no key of an object */
+}
+
+static size_t measure_string(const uint8_t *text, size_t size)
+{
+    size_t n = 1;
+    while (n < size && text[n] != '"')
+        n += text[n] == '\\' ? 2 : 1;
+    return n < size ? n + 1 : size;
+}
+
+/* Copies the text. Each integer beyond 64 bits gets an "e0", which makes it a real, and each word
+ * of measure_word quotes. The caller frees copy->data. Returns false when memory runs out. */
+static bool copy_as_json(const struct file_view *file, struct file_view *copy)
+{
+    uint8_t *out = malloc(2 * file->size); /* 2 bytes more for each 19 digits, and for each word */
     size_t size = file->size, n = 0;
     *copy = (struct file_view){.data = out};
     if (!out)
         return false;
     for (size_t i = 0, length; i < size; i += length) {
+        size_t word = measure_word(file->data + i, size - i);
         bool is_large = false;
-        length = 1;
-        if (text[i] == '"') {
-            while (i + length < size && text[i + length] != '"')
-                length += text[i + length] == '\\' ? 2 : 1;
-            length = length < size - i ? length + 1 : size - i;
-        } else if (is_of_number(text[i])) {
-            length = measure_number(text + i, size - i, &is_large);
-        }
-        memcpy(out + n, text + i, length);
-        memcpy(out + n + length, "e0", is_large ? 2 : 0);
-        n += length + (is_large ? 2 : 0);
+        length = word ? word : 1;
+        if (file->data[i] == '"')
+            length = measure_string(file->data + i, size - i);
+        else if (!word && is_of_number(file->data[i]))
+            length = measure_number(file->data + i, size - i, &is_large);
+        if (word)
+            out[n++] = '"';
+        memcpy(out + n, file->data + i, length);
+        n += length;
+        if (word)
+            out[n++] = '"';
+        memcpy(out + n, "e0", is_large ? 2 : 0);
+        n += is_large ? 2 : 0;
     }
     copy->size = n;
     return true;
 }
 
-/* Loads a text with integers beyond 64 bits, which jansson refuses. The first load reads all
- * integers as reals, so that errors are reported at their places in the original text. */
-static json_t *load_large(const struct file_view *file, json_error_t *cause)
+/* Loads a text that jansson refuses, but Python reads: with integers beyond 64 bits, Infinity or
+ * NaN. */
+static json_t *load_as_python(const struct file_view *file, json_error_t *cause)
 {
     struct file_view copy;
-    json_t *value = load_json(file, JSON_DECODE_INT_AS_REAL, cause);
-    if (!value)
-        return NULL;
-    json_decref(value);
-    out_of_memory = !copy_with_reals(file, &copy);
-    value = out_of_memory ? NULL : load_json(&copy, 0, cause);
+    json_t *value = NULL;
+    out_of_memory = !copy_as_json(file, &copy);
+    if (!out_of_memory)
+        value = load_json(&copy, 0, cause);
     free((void *)(uintptr_t)copy.data);
+    if (!value && !out_of_memory) /* finds the error at its place in the original text */
+        json_decref(load_json(file, JSON_DECODE_INT_AS_REAL, cause));
     return value;
 }
 
@@ -150,8 +176,8 @@ static smol_status parse(const char *path, const struct file_view *file, json_ty
                          path, JSON_MAX_VALUES);
     json_error_t cause;
     json_t *value = load_json(file, 0, &cause);
-    if (!value && !out_of_memory && json_error_code(&cause) == json_error_numeric_overflow)
-        value = load_large(file, &cause);
+    if (!value && !out_of_memory)
+        value = load_as_python(file, &cause);
     if (out_of_memory)
         return smol_fail_memory(error, path);
     if (!value)

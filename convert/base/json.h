@@ -16,7 +16,8 @@ struct json_mark {
 
 /* Reads the JSON object in file `path`, and fills *mark. Refuses duplicate keys, trailing data,
  * files over 64 MiB and more than 4 million values. An integer beyond 64 bits becomes a real:
- * transformers writes 10^30 for "no limit" into tokenizer_config.json. The caller owns *object
+ * transformers writes 10^30 for "no limit" into tokenizer_config.json. Infinity, -Infinity and NaN,
+ * which JSON lacks but transformers wrote before version 5, become strings. The caller owns *object
  * (json_decref). Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (with line and column),
  * SMOL_ERROR_MEMORY. */
 smol_status smol_json_load(const char *path, json_t **object, struct json_mark *mark,

@@ -129,9 +129,15 @@ static smol_status read_direction(const struct json_settings *config, struct con
 
 static smol_status check_not_quantized(const struct json_settings *config)
 {
-    return check_absent(config, "quantization_config",
-                        "weights quantized in this way are not supported: convert the original "
-                        "checkpoint");
+    json_t *found = smol_setting(config, "quantization_config");
+    const json_t *method = json_object_get(found, "quant_method");
+    if (!found)
+        return SMOL_OK;
+    return smol_setting_fail(
+        config, SMOL_ERROR_UNSUPPORTED,
+        method ? "quantization_config.quant_method" : "quantization_config",
+        method ? method : found,
+        "weights quantized in this way are not supported: convert the original checkpoint");
 }
 
 /* Checks that an encoder's learned positions are added to the tokens, and nothing else is. */

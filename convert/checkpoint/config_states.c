@@ -138,13 +138,15 @@ static smol_status check_groups(const struct json_settings *config,
     return SMOL_OK;
 }
 
-/* Checks that the steps have no limits: the reference has them in prompts, but not afterwards. */
+/* Checks that the steps have no limits: the reference has them in prompts, but not afterwards.
+ * Infinity is a string (see json.h) or, as transformers 5 writes it, an object with one. */
 static smol_status check_step_limit(const struct json_settings *config)
 {
     static const char key[] = "time_step_limit";
     json_t *list = json_object_get(config->object, key);
     const json_t *low = json_array_get(list, 0), *high = json_array_get(list, 1);
-    const char *limit = json_string_value(json_object_get(high, "__float__"));
+    const json_t *word = json_is_string(high) ? high : json_object_get(high, "__float__");
+    const char *limit = json_string_value(word);
     if (list && (json_array_size(list) != 2 || !json_is_real(low) || json_real_value(low) != 0 ||
                  !limit || strcmp(limit, "Infinity") != 0))
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, list,

@@ -12,49 +12,50 @@
 #include <string.h>
 
 /* clang-format off */
+/* A weight and its bias, by the name of their module: in .names, and by themselves. */
+#define PAIR(role, name) [ROLE_##role] = (name ".weight"), [ROLE_##role##_BIAS] = (name ".bias")
+#define BOTH(name) {(name ".weight"), (name ".bias")}
+#define LAYERS "model.layers.%u."
+#define LAYER(name) (LAYERS name)
+
 /* Tensor names that most families share, without those of the MLP, and these. */
 #define ATTENTION_NAMES                                                                            \
-    [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",                                     \
-    [ROLE_ATTN_K] = "model.layers.%u.self_attn.k_proj.weight",                                     \
-    [ROLE_ATTN_V] = "model.layers.%u.self_attn.v_proj.weight",                                     \
-    [ROLE_ATTN_O] = "model.layers.%u.self_attn.o_proj.weight",                                     \
-    [ROLE_ATTN_Q_BIAS] = "model.layers.%u.self_attn.q_proj.bias",                                  \
-    [ROLE_ATTN_K_BIAS] = "model.layers.%u.self_attn.k_proj.bias",                                  \
-    [ROLE_ATTN_V_BIAS] = "model.layers.%u.self_attn.v_proj.bias",                                  \
-    [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.o_proj.bias"
+    PAIR(ATTN_Q, LAYERS "self_attn.q_proj"), PAIR(ATTN_K, LAYERS "self_attn.k_proj"),              \
+    PAIR(ATTN_V, LAYERS "self_attn.v_proj"), PAIR(ATTN_O, LAYERS "self_attn.o_proj")
 #define OUTER_NAMES                                                                                \
     ATTENTION_NAMES, [ROLE_EMBED] = "model.embed_tokens.weight",                                   \
                      [ROLE_FINAL_NORM] = "model.norm.weight", [ROLE_OUTPUT] = "lm_head.weight"
 #define MLP_NAMES                                                                                  \
-    [ROLE_MLP_GATE] = "model.layers.%u.mlp.gate_proj.weight",                                      \
-    [ROLE_MLP_UP] = "model.layers.%u.mlp.up_proj.weight",                                          \
-    [ROLE_MLP_DOWN] = "model.layers.%u.mlp.down_proj.weight",                                      \
-    [ROLE_MLP_GATE_BIAS] = "model.layers.%u.mlp.gate_proj.bias",                                   \
-    [ROLE_MLP_UP_BIAS] = "model.layers.%u.mlp.up_proj.bias",                                       \
-    [ROLE_MLP_DOWN_BIAS] = "model.layers.%u.mlp.down_proj.bias"
+    PAIR(MLP_GATE, LAYERS "mlp.gate_proj"), PAIR(MLP_UP, LAYERS "mlp.up_proj"),                    \
+    PAIR(MLP_DOWN, LAYERS "mlp.down_proj")
 #define SHARED_NAMES OUTER_NAMES, MLP_NAMES
 
 /* Tensor names of norms, by their places in the block. */
 #define LLAMA_NORM_NAMES                                                                           \
-    [ROLE_ATTN_NORM] = "model.layers.%u.input_layernorm.weight",                                   \
-    [ROLE_MLP_NORM] = "model.layers.%u.post_attention_layernorm.weight"
+    [ROLE_ATTN_NORM] = LAYER("input_layernorm.weight"),                                            \
+    [ROLE_MLP_NORM] = LAYER("post_attention_layernorm.weight")
 #define GEMMA_NORM_NAMES                                                                           \
-    [ROLE_ATTN_NORM] = "model.layers.%u.input_layernorm.weight",                                   \
-    [ROLE_ATTN_OUT_NORM] = "model.layers.%u.post_attention_layernorm.weight",                      \
-    [ROLE_MLP_NORM] = "model.layers.%u.pre_feedforward_layernorm.weight",                          \
-    [ROLE_MLP_OUT_NORM] = "model.layers.%u.post_feedforward_layernorm.weight"
+    [ROLE_ATTN_NORM] = LAYER("input_layernorm.weight"),                                            \
+    [ROLE_ATTN_OUT_NORM] = LAYER("post_attention_layernorm.weight"),                               \
+    [ROLE_MLP_NORM] = LAYER("pre_feedforward_layernorm.weight"),                                   \
+    [ROLE_MLP_OUT_NORM] = LAYER("post_feedforward_layernorm.weight")
 #define OLMO2_NORM_NAMES                                                                           \
-    [ROLE_ATTN_OUT_NORM] = "model.layers.%u.post_attention_layernorm.weight",                      \
-    [ROLE_MLP_OUT_NORM] = "model.layers.%u.post_feedforward_layernorm.weight"
+    [ROLE_ATTN_OUT_NORM] = LAYER("post_attention_layernorm.weight"),                               \
+    [ROLE_MLP_OUT_NORM] = LAYER("post_feedforward_layernorm.weight")
 #define QK_NORM_NAMES                                                                              \
-    [ROLE_ATTN_Q_NORM] = "model.layers.%u.self_attn.q_norm.weight",                                \
-    [ROLE_ATTN_K_NORM] = "model.layers.%u.self_attn.k_norm.weight"
+    [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_norm.weight"),                                         \
+    [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_norm.weight")
 #define LLAMA_NORM_BIAS_NAMES                                                                      \
-    [ROLE_ATTN_NORM_BIAS] = "model.layers.%u.input_layernorm.bias",                                \
-    [ROLE_MLP_NORM_BIAS] = "model.layers.%u.post_attention_layernorm.bias",                        \
+    [ROLE_ATTN_NORM_BIAS] = LAYER("input_layernorm.bias"),                                         \
+    [ROLE_MLP_NORM_BIAS] = LAYER("post_attention_layernorm.bias"),                                 \
     [ROLE_FINAL_NORM_BIAS] = "model.norm.bias"
+/* Parts of a fused tensor, which the checkpoint does not have as separate tensors. */
+#define FUSED(name, fusion, n, ...) {(name), {__VA_ARGS__}, n, fusion, false, false}
+#define QKV ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V
+#define QKV_BIASES ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS
+#define GATE_UP ROLE_MLP_GATE, ROLE_MLP_UP
 /* Experts: as separate tensors, or those of a layer in one. Their names after "mlp.". */
-#define MOE(name) ("model.layers.%u.mlp." name)
+#define MOE(name) (LAYERS "mlp." name)
 #define MOE_NAMES                                                                                  \
     [ROLE_ROUTER] = MOE("gate.weight"),                                                            \
     [ROLE_EXPERT_GATE] = MOE("experts.%u.gate_proj.weight"),                                       \
@@ -64,22 +65,20 @@
     {gate_up, {ROLE_EXPERT_GATE, ROLE_EXPERT_UP}, 2, FUSION_STACKED, true, true},                  \
     {down, {ROLE_EXPERT_DOWN}, 1, FUSION_STACKED, true, true}
 /* Granite's have two sets of names, that of published checkpoints and transformers' own. */
-#define GRANITE_MOE(name) ("model.layers.%u.block_sparse_moe." name)
+#define GRANITE_MOE(name) (LAYERS "block_sparse_moe." name)
 #define GRANITE_MOE_NAMES                                                                          \
     [ROLE_ROUTER] = GRANITE_MOE("router.layer.weight"),                                            \
     [ROLE_EXPERT_GATE] = GRANITE_MOE("experts.%u.gate_proj.weight"),                               \
     [ROLE_EXPERT_UP] = GRANITE_MOE("experts.%u.up_proj.weight"),                                   \
     [ROLE_EXPERT_DOWN] = GRANITE_MOE("experts.%u.down_proj.weight"),                               \
-    [ROLE_MLP_GATE] = "model.layers.%u.shared_mlp.gate_proj.weight",                               \
-    [ROLE_MLP_UP] = "model.layers.%u.shared_mlp.up_proj.weight",                                   \
-    [ROLE_MLP_DOWN] = "model.layers.%u.shared_mlp.output_linear.weight"
+    [ROLE_MLP_GATE] = LAYER("shared_mlp.gate_proj.weight"),                                        \
+    [ROLE_MLP_UP] = LAYER("shared_mlp.up_proj.weight"),                                            \
+    [ROLE_MLP_DOWN] = LAYER("shared_mlp.output_linear.weight")
 #define GRANITE_MOE_FUSED                                                                          \
     FUSED_EXPERTS(GRANITE_MOE("input_linear.weight"), GRANITE_MOE("output_linear.weight")),        \
     FUSED_EXPERTS(GRANITE_MOE("experts.gate_up_proj"), GRANITE_MOE("experts.down_proj")),          \
     {GRANITE_MOE("router.weight"), {ROLE_ROUTER}, 1, FUSION_STACKED, false, true},                 \
-    {"model.layers.%u.shared_mlp.input_linear.weight",                                             \
-     {ROLE_MLP_GATE, ROLE_MLP_UP}, 2, FUSION_STACKED, false, false}
-#define LAYER(name) ("model.layers.%u." name)
+    FUSED(LAYER("shared_mlp.input_linear.weight"), FUSION_STACKED, 2, GATE_UP)
 /* Mamba2's, whose first matrix holds three. */
 #define MIXER_NAMES                                                                                \
     [ROLE_MIXER_GATE] = LAYER("mamba.gate.weight"),                                                \
@@ -93,9 +92,9 @@
     [ROLE_MIXER_NORM] = LAYER("mamba.norm.weight"),                                                \
     [ROLE_MIXER_OUT] = LAYER("mamba.out_proj.weight")
 #define MIXER_FUSED                                                                                \
-    {LAYER("mamba.in_proj.weight"),                                                                \
-     {ROLE_MIXER_GATE, ROLE_MIXER_IN, ROLE_MIXER_STEP}, 3, FUSION_STACKED, false, false},          \
-    {LAYER("mamba.conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
+    FUSED(LAYER("mamba.in_proj.weight"), FUSION_STACKED, 3, ROLE_MIXER_GATE, ROLE_MIXER_IN,        \
+          ROLE_MIXER_STEP),                                                                        \
+    FUSED(LAYER("mamba.conv1d.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV)
 /* LFM2's, without those of experts. */
 #define LFM2_NAMES                                                                                 \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
@@ -119,9 +118,9 @@
     [ROLE_FINAL_NORM] = "model.embedding_norm.weight",                                             \
     [ROLE_OUTPUT] = "lm_head.weight"
 #define LFM2_CONV                                                                                  \
-    {LAYER("conv.conv.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
+    FUSED(LAYER("conv.conv.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV)
 /* Qwen's layers of gated DeltaNet, and gated attention. */
-#define DELTA(name) ("model.layers.%u.linear_attn." name)
+#define DELTA(name) (LAYERS "linear_attn." name)
 #define DELTA_NAMES                                                                                \
     [ROLE_ATTN_GATE] = LAYER("self_attn.gate.weight"),                                             \
     [ROLE_ATTN_GATE_BIAS] = LAYER("self_attn.gate.bias"),                                          \
@@ -135,11 +134,9 @@
     [ROLE_MIXER_NORM] = DELTA("norm.weight"),                                                      \
     [ROLE_MIXER_OUT] = DELTA("out_proj.weight")
 #define DELTA_FUSED                                                                                \
-    {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q, ROLE_ATTN_GATE}, 2, FUSION_HEADS,             \
-     false, false},                                                                                \
-    {LAYER("self_attn.q_proj.bias"), {ROLE_ATTN_Q_BIAS, ROLE_ATTN_GATE_BIAS}, 2, FUSION_HEADS,     \
-     false, false},                                                                                \
-    {DELTA("conv1d.weight"), {ROLE_MIXER_CONV}, 1, FUSION_CONV, false, false}
+    FUSED(LAYER("self_attn.q_proj.weight"), FUSION_HEADS, 2, ROLE_ATTN_Q, ROLE_ATTN_GATE),         \
+    FUSED(LAYER("self_attn.q_proj.bias"), FUSION_HEADS, 2, ROLE_ATTN_Q_BIAS, ROLE_ATTN_GATE_BIAS), \
+    FUSED(DELTA("conv1d.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV)
 /* Experts of these, and the MLP beside them, which has names of its own. */
 #define GATED_MOE_NAMES [ROLE_SHARED_GATE] = MOE("shared_expert_gate.weight"), MOE_NAMES
 #define GATED_MOE_FUSED                                                                            \
@@ -147,39 +144,28 @@
     {MOE("shared_expert.gate_proj.weight"), {ROLE_MLP_GATE}, 1, FUSION_STACKED, false, true},      \
     {MOE("shared_expert.up_proj.weight"), {ROLE_MLP_UP}, 1, FUSION_STACKED, false, true},          \
     {MOE("shared_expert.down_proj.weight"), {ROLE_MLP_DOWN}, 1, FUSION_STACKED, false, true}
-#define NEOX(name) ("gpt_neox.layers.%u." name)
-#define GPT2(name) ("transformer.h.%u." name)
+#define NEOX "gpt_neox.layers.%u."
+#define GPT2 "transformer.h.%u."
 /* BERT's, of which RoBERTa's begin differently. */
-#define BERT(prefix, name) (prefix "encoder.layer.%u." name)
+#define BERT(prefix) prefix "encoder.layer.%u."
 #define BERT_TENSORS(before)                                                                       \
     .prefix = (before),                                                                            \
-    .embedding_norm = {(before "embeddings.LayerNorm.weight"),                                     \
-                       (before "embeddings.LayerNorm.bias")},                                      \
-    .layer_norm = {BERT(before, "output.LayerNorm.weight"), BERT(before, "output.LayerNorm.bias")},\
+    .embedding_norm = BOTH(before "embeddings.LayerNorm"),                                         \
+    .layer_norm = BOTH(BERT(before) "output.LayerNorm"),                                           \
     .types = (before "embeddings.token_type_embeddings.weight"),                                   \
     .names = {[ROLE_EMBED] = (before "embeddings.word_embeddings.weight"),                         \
               [ROLE_POSITIONS] = (before "embeddings.position_embeddings.weight"),                 \
-              [ROLE_ATTN_NORM] = BERT(before, "norm.weight"),                                      \
-              [ROLE_ATTN_NORM_BIAS] = BERT(before, "norm.bias"),                                   \
-              [ROLE_ATTN_Q] = BERT(before, "attention.self.query.weight"),                         \
-              [ROLE_ATTN_K] = BERT(before, "attention.self.key.weight"),                           \
-              [ROLE_ATTN_V] = BERT(before, "attention.self.value.weight"),                         \
-              [ROLE_ATTN_O] = BERT(before, "attention.output.dense.weight"),                       \
-              [ROLE_ATTN_Q_BIAS] = BERT(before, "attention.self.query.bias"),                      \
-              [ROLE_ATTN_K_BIAS] = BERT(before, "attention.self.key.bias"),                        \
-              [ROLE_ATTN_V_BIAS] = BERT(before, "attention.self.value.bias"),                      \
-              [ROLE_ATTN_O_BIAS] = BERT(before, "attention.output.dense.bias"),                    \
-              [ROLE_MLP_NORM] = BERT(before, "attention.output.LayerNorm.weight"),                 \
-              [ROLE_MLP_NORM_BIAS] = BERT(before, "attention.output.LayerNorm.bias"),              \
-              [ROLE_MLP_UP] = BERT(before, "intermediate.dense.weight"),                           \
-              [ROLE_MLP_DOWN] = BERT(before, "output.dense.weight"),                               \
-              [ROLE_MLP_UP_BIAS] = BERT(before, "intermediate.dense.bias"),                        \
-              [ROLE_MLP_DOWN_BIAS] = BERT(before, "output.dense.bias"),                            \
-              [ROLE_FINAL_NORM] = (before "encoder.norm.weight"),                                  \
-              [ROLE_FINAL_NORM_BIAS] = (before "encoder.norm.bias")}
-#define DISTILBERT(name) ("distilbert.transformer.layer.%u." name)
-#define MPNET(name) ("mpnet.encoder.layer.%u." name)
-#define MODERN_BERT(name) ("model.layers.%u." name)
+              PAIR(ATTN_NORM, BERT(before) "norm"),                                                \
+              PAIR(ATTN_Q, BERT(before) "attention.self.query"),                                   \
+              PAIR(ATTN_K, BERT(before) "attention.self.key"),                                     \
+              PAIR(ATTN_V, BERT(before) "attention.self.value"),                                   \
+              PAIR(ATTN_O, BERT(before) "attention.output.dense"),                                 \
+              PAIR(MLP_NORM, BERT(before) "attention.output.LayerNorm"),                           \
+              PAIR(MLP_UP, BERT(before) "intermediate.dense"),                                     \
+              PAIR(MLP_DOWN, BERT(before) "output.dense"),                                         \
+              PAIR(FINAL_NORM, before "encoder.norm")}
+#define DISTILBERT "distilbert.transformer.layer.%u."
+#define MPNET "mpnet.encoder.layer.%u."
 /* clang-format on */
 
 #define SILU .activation_key = "hidden_act", .activation = ACTIVATION_SILU
@@ -332,18 +318,8 @@ static const struct family families[] = {
         .original_context = 4096,
         .windows = WINDOWS_ALL,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
-        .fused = {{"model.layers.%u.self_attn.qkv_proj.weight",
-                   {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V},
-                   3,
-                   FUSION_STACKED,
-                   false,
-                   false},
-                  {"model.layers.%u.mlp.gate_up_proj.weight",
-                   {ROLE_MLP_GATE, ROLE_MLP_UP},
-                   2,
-                   FUSION_STACKED,
-                   false,
-                   false}},
+        .fused = {FUSED(LAYER("self_attn.qkv_proj.weight"), FUSION_STACKED, 3, QKV),
+                  FUSED(LAYER("mlp.gate_up_proj.weight"), FUSION_STACKED, 2, GATE_UP)},
     },
     {
         .architecture = "Olmo2ForCausalLM",
@@ -437,9 +413,9 @@ static const struct family families[] = {
         ATTENTION_BIASES,
         .blocks = BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_LATE,
         .has_rope_alpha = true,
-        .names = {SHARED_NAMES, LLAMA_NORM_NAMES,
-                  [ROLE_ATTN_Q_NORM] = "model.layers.%u.self_attn.query_layernorm.weight",
-                  [ROLE_ATTN_K_NORM] = "model.layers.%u.self_attn.key_layernorm.weight"},
+        .names = {SHARED_NAMES,
+                  LLAMA_NORM_NAMES, [ROLE_ATTN_Q_NORM] = LAYER("self_attn.query_layernorm.weight"),
+                  [ROLE_ATTN_K_NORM] = LAYER("self_attn.key_layernorm.weight")},
     },
     {
         /* not in transformers: its own code computes what GraniteForCausalLM does */
@@ -493,12 +469,8 @@ static const struct family families[] = {
                   [ROLE_FINAL_NORM] = "model.norm.weight",
                   [ROLE_OUTPUT] = "lm_head.weight"},
         .fused =
-            {{LAYER("self_attn.kv_b_proj.weight"),
-              {ROLE_ATTN_V_UP, ROLE_ATTN_K_UP},
-              2,
-              FUSION_LATENT,
-              false,
-              false},
+            {FUSED(LAYER("self_attn.kv_b_proj.weight"), FUSION_LATENT, 2, ROLE_ATTN_V_UP,
+                   ROLE_ATTN_K_UP),
              {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q}, 1, FUSION_STACKED, false, true}},
     },
     {
@@ -604,20 +576,13 @@ static const struct family families[] = {
              [ROLE_MIXER_STEP_IN_BIAS] = LAYER("mamba.step.bias"),
              [ROLE_MIXER_OUT_BIAS] = LAYER("mamba.out_proj.bias"),
              [ROLE_MLP_NORM] = LAYER("pre_ff_layernorm.weight"),
-             [ROLE_MLP_GATE] = LAYER("feed_forward.gate_proj.weight"),
-             [ROLE_MLP_UP] = LAYER("feed_forward.up_proj.weight"),
-             [ROLE_MLP_DOWN] = LAYER("feed_forward.down_proj.weight"),
-             [ROLE_MLP_GATE_BIAS] = LAYER("feed_forward.gate_proj.bias"),
-             [ROLE_MLP_UP_BIAS] = LAYER("feed_forward.up_proj.bias"),
-             [ROLE_MLP_DOWN_BIAS] = LAYER("feed_forward.down_proj.bias"),
+             PAIR(MLP_GATE, LAYERS "feed_forward.gate_proj"),
+             PAIR(MLP_UP, LAYERS "feed_forward.up_proj"),
+             PAIR(MLP_DOWN, LAYERS "feed_forward.down_proj"),
              [ROLE_FINAL_NORM] = "model.final_layernorm.weight"},
         .fused = {MIXER_FUSED,
-                  {LAYER("mamba.in_proj.bias"),
-                   {ROLE_MIXER_GATE_BIAS, ROLE_MIXER_IN_BIAS, ROLE_MIXER_STEP_IN_BIAS},
-                   3,
-                   FUSION_STACKED,
-                   false,
-                   false}},
+                  FUSED(LAYER("mamba.in_proj.bias"), FUSION_STACKED, 3, ROLE_MIXER_GATE_BIAS,
+                        ROLE_MIXER_IN_BIAS, ROLE_MIXER_STEP_IN_BIAS)},
     },
     {
         .architecture = "Qwen3_5ForCausalLM",
@@ -670,18 +635,10 @@ static const struct family families[] = {
                     .has_dense = true},
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES, DELTA_NAMES, GATED_MOE_NAMES},
         .fused = {DELTA_FUSED,
-                  {DELTA("in_proj_qkvz.weight"),
-                   {ROLE_MIXER_IN, ROLE_MIXER_GATE},
-                   2,
-                   FUSION_GROUPS,
-                   false,
-                   false},
-                  {DELTA("in_proj_ba.weight"),
-                   {ROLE_MIXER_RATE, ROLE_MIXER_STEP},
-                   2,
-                   FUSION_GROUPS,
-                   false,
-                   false},
+                  FUSED(DELTA("in_proj_qkvz.weight"), FUSION_GROUPS, 2, ROLE_MIXER_IN,
+                        ROLE_MIXER_GATE),
+                  FUSED(DELTA("in_proj_ba.weight"), FUSION_GROUPS, 2, ROLE_MIXER_RATE,
+                        ROLE_MIXER_STEP),
                   GATED_MOE_FUSED},
     },
     {
@@ -795,37 +752,18 @@ static const struct family families[] = {
         .rotary_factor = 0.25,
         .rotary_factor_key = "rotary_pct",
         .names = {[ROLE_EMBED] = "gpt_neox.embed_in.weight",
-                  [ROLE_ATTN_NORM] = NEOX("input_layernorm.weight"),
-                  [ROLE_ATTN_NORM_BIAS] = NEOX("input_layernorm.bias"),
-                  [ROLE_ATTN_Q] = NEOX("attention.query.weight"),
-                  [ROLE_ATTN_K] = NEOX("attention.key.weight"),
-                  [ROLE_ATTN_V] = NEOX("attention.value.weight"),
-                  [ROLE_ATTN_O] = NEOX("attention.dense.weight"),
-                  [ROLE_ATTN_Q_BIAS] = NEOX("attention.query.bias"),
-                  [ROLE_ATTN_K_BIAS] = NEOX("attention.key.bias"),
-                  [ROLE_ATTN_V_BIAS] = NEOX("attention.value.bias"),
-                  [ROLE_ATTN_O_BIAS] = NEOX("attention.dense.bias"),
-                  [ROLE_MLP_NORM] = NEOX("post_attention_layernorm.weight"),
-                  [ROLE_MLP_NORM_BIAS] = NEOX("post_attention_layernorm.bias"),
-                  [ROLE_MLP_UP] = NEOX("mlp.dense_h_to_4h.weight"),
-                  [ROLE_MLP_DOWN] = NEOX("mlp.dense_4h_to_h.weight"),
-                  [ROLE_MLP_UP_BIAS] = NEOX("mlp.dense_h_to_4h.bias"),
-                  [ROLE_MLP_DOWN_BIAS] = NEOX("mlp.dense_4h_to_h.bias"),
-                  [ROLE_FINAL_NORM] = "gpt_neox.final_layer_norm.weight",
-                  [ROLE_FINAL_NORM_BIAS] = "gpt_neox.final_layer_norm.bias",
+                  PAIR(ATTN_NORM, NEOX "input_layernorm"),
+                  PAIR(ATTN_Q, NEOX "attention.query"),
+                  PAIR(ATTN_K, NEOX "attention.key"),
+                  PAIR(ATTN_V, NEOX "attention.value"),
+                  PAIR(ATTN_O, NEOX "attention.dense"),
+                  PAIR(MLP_NORM, NEOX "post_attention_layernorm"),
+                  PAIR(MLP_UP, NEOX "mlp.dense_h_to_4h"),
+                  PAIR(MLP_DOWN, NEOX "mlp.dense_4h_to_h"),
+                  PAIR(FINAL_NORM, "gpt_neox.final_layer_norm"),
                   [ROLE_OUTPUT] = "embed_out.weight"},
-        .fused = {{NEOX("attention.query_key_value.weight"),
-                   {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V},
-                   3,
-                   FUSION_HEADS,
-                   false,
-                   false},
-                  {NEOX("attention.query_key_value.bias"),
-                   {ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS},
-                   3,
-                   FUSION_HEADS,
-                   false,
-                   false}},
+        .fused = {FUSED(NEOX "attention.query_key_value.weight", FUSION_HEADS, 3, QKV),
+                  FUSED(NEOX "attention.query_key_value.bias", FUSION_HEADS, 3, QKV_BIASES)},
     },
     {
         .architecture = "GPT2LMHeadModel",
@@ -849,40 +787,21 @@ static const struct family families[] = {
         .prefix = "transformer.",
         .names = {[ROLE_EMBED] = "transformer.wte.weight",
                   [ROLE_POSITIONS] = "transformer.wpe.weight",
-                  [ROLE_ATTN_NORM] = GPT2("ln_1.weight"),
-                  [ROLE_ATTN_NORM_BIAS] = GPT2("ln_1.bias"),
-                  [ROLE_ATTN_Q] = GPT2("attn.q.weight"),
-                  [ROLE_ATTN_K] = GPT2("attn.k.weight"),
-                  [ROLE_ATTN_V] = GPT2("attn.v.weight"),
-                  [ROLE_ATTN_O] = GPT2("attn.c_proj.weight"),
-                  [ROLE_ATTN_Q_BIAS] = GPT2("attn.q.bias"),
-                  [ROLE_ATTN_K_BIAS] = GPT2("attn.k.bias"),
-                  [ROLE_ATTN_V_BIAS] = GPT2("attn.v.bias"),
-                  [ROLE_ATTN_O_BIAS] = GPT2("attn.c_proj.bias"),
-                  [ROLE_MLP_NORM] = GPT2("ln_2.weight"),
-                  [ROLE_MLP_NORM_BIAS] = GPT2("ln_2.bias"),
-                  [ROLE_MLP_UP] = GPT2("mlp.c_fc.weight"),
-                  [ROLE_MLP_DOWN] = GPT2("mlp.c_proj.weight"),
-                  [ROLE_MLP_UP_BIAS] = GPT2("mlp.c_fc.bias"),
-                  [ROLE_MLP_DOWN_BIAS] = GPT2("mlp.c_proj.bias"),
-                  [ROLE_FINAL_NORM] = "transformer.ln_f.weight",
-                  [ROLE_FINAL_NORM_BIAS] = "transformer.ln_f.bias",
+                  PAIR(ATTN_NORM, GPT2 "ln_1"),
+                  PAIR(ATTN_Q, GPT2 "attn.q"),
+                  PAIR(ATTN_K, GPT2 "attn.k"),
+                  PAIR(ATTN_V, GPT2 "attn.v"),
+                  PAIR(ATTN_O, GPT2 "attn.c_proj"),
+                  PAIR(MLP_NORM, GPT2 "ln_2"),
+                  PAIR(MLP_UP, GPT2 "mlp.c_fc"),
+                  PAIR(MLP_DOWN, GPT2 "mlp.c_proj"),
+                  PAIR(FINAL_NORM, "transformer.ln_f"),
                   [ROLE_OUTPUT] = "lm_head.weight"},
-        .fused = {{GPT2("attn.c_attn.weight"),
-                   {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V},
-                   3,
-                   FUSION_TURNED,
-                   false,
-                   false},
-                  {GPT2("attn.c_attn.bias"),
-                   {ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS},
-                   3,
-                   FUSION_STACKED,
-                   false,
-                   false},
-                  {GPT2("attn.c_proj.weight"), {ROLE_ATTN_O}, 1, FUSION_TURNED, false, false},
-                  {GPT2("mlp.c_fc.weight"), {ROLE_MLP_UP}, 1, FUSION_TURNED, false, false},
-                  {GPT2("mlp.c_proj.weight"), {ROLE_MLP_DOWN}, 1, FUSION_TURNED, false, false}},
+        .fused = {FUSED(GPT2 "attn.c_attn.weight", FUSION_TURNED, 3, QKV),
+                  FUSED(GPT2 "attn.c_attn.bias", FUSION_STACKED, 3, QKV_BIASES),
+                  FUSED(GPT2 "attn.c_proj.weight", FUSION_TURNED, 1, ROLE_ATTN_O),
+                  FUSED(GPT2 "mlp.c_fc.weight", FUSION_TURNED, 1, ROLE_MLP_UP),
+                  FUSED(GPT2 "mlp.c_proj.weight", FUSION_TURNED, 1, ROLE_MLP_DOWN)},
     },
     {
         .architecture = "BertModel",
@@ -945,30 +864,19 @@ static const struct family families[] = {
         .score_layers = {"pre_classifier", "classifier"},
         .score_activation = DENSE_RELU,
         .prefix = "distilbert.",
-        .embedding_norm = {"distilbert.embeddings.LayerNorm.weight",
-                           "distilbert.embeddings.LayerNorm.bias"},
-        .layer_norm = {DISTILBERT("output_layer_norm.weight"),
-                       DISTILBERT("output_layer_norm.bias")},
+        .embedding_norm = BOTH("distilbert.embeddings.LayerNorm"),
+        .layer_norm = BOTH(DISTILBERT "output_layer_norm"),
         .names = {[ROLE_EMBED] = "distilbert.embeddings.word_embeddings.weight",
                   [ROLE_POSITIONS] = "distilbert.embeddings.position_embeddings.weight",
-                  [ROLE_ATTN_NORM] = DISTILBERT("norm.weight"),
-                  [ROLE_ATTN_NORM_BIAS] = DISTILBERT("norm.bias"),
-                  [ROLE_ATTN_Q] = DISTILBERT("attention.q_lin.weight"),
-                  [ROLE_ATTN_K] = DISTILBERT("attention.k_lin.weight"),
-                  [ROLE_ATTN_V] = DISTILBERT("attention.v_lin.weight"),
-                  [ROLE_ATTN_O] = DISTILBERT("attention.out_lin.weight"),
-                  [ROLE_ATTN_Q_BIAS] = DISTILBERT("attention.q_lin.bias"),
-                  [ROLE_ATTN_K_BIAS] = DISTILBERT("attention.k_lin.bias"),
-                  [ROLE_ATTN_V_BIAS] = DISTILBERT("attention.v_lin.bias"),
-                  [ROLE_ATTN_O_BIAS] = DISTILBERT("attention.out_lin.bias"),
-                  [ROLE_MLP_NORM] = DISTILBERT("sa_layer_norm.weight"),
-                  [ROLE_MLP_NORM_BIAS] = DISTILBERT("sa_layer_norm.bias"),
-                  [ROLE_MLP_UP] = DISTILBERT("ffn.lin1.weight"),
-                  [ROLE_MLP_DOWN] = DISTILBERT("ffn.lin2.weight"),
-                  [ROLE_MLP_UP_BIAS] = DISTILBERT("ffn.lin1.bias"),
-                  [ROLE_MLP_DOWN_BIAS] = DISTILBERT("ffn.lin2.bias"),
-                  [ROLE_FINAL_NORM] = "distilbert.transformer.norm.weight",
-                  [ROLE_FINAL_NORM_BIAS] = "distilbert.transformer.norm.bias"},
+                  PAIR(ATTN_NORM, DISTILBERT "norm"),
+                  PAIR(ATTN_Q, DISTILBERT "attention.q_lin"),
+                  PAIR(ATTN_K, DISTILBERT "attention.k_lin"),
+                  PAIR(ATTN_V, DISTILBERT "attention.v_lin"),
+                  PAIR(ATTN_O, DISTILBERT "attention.out_lin"),
+                  PAIR(MLP_NORM, DISTILBERT "sa_layer_norm"),
+                  PAIR(MLP_UP, DISTILBERT "ffn.lin1"),
+                  PAIR(MLP_DOWN, DISTILBERT "ffn.lin2"),
+                  PAIR(FINAL_NORM, "distilbert.transformer.norm")},
     },
     {
         .architecture = "MPNetForMaskedLM",
@@ -981,29 +889,20 @@ static const struct family families[] = {
         .heads = {"lm_head."},
         .score_layers = {"classifier.dense", "classifier.out_proj"},
         .prefix = "mpnet.",
-        .embedding_norm = {"mpnet.embeddings.LayerNorm.weight", "mpnet.embeddings.LayerNorm.bias"},
-        .layer_norm = {MPNET("output.LayerNorm.weight"), MPNET("output.LayerNorm.bias")},
+        .embedding_norm = BOTH("mpnet.embeddings.LayerNorm"),
+        .layer_norm = BOTH(MPNET "output.LayerNorm"),
         .names = {[ROLE_EMBED] = "mpnet.embeddings.word_embeddings.weight",
                   [ROLE_POSITIONS] = "mpnet.embeddings.position_embeddings.weight",
                   [ROLE_RELATIVE] = "mpnet.encoder.relative_attention_bias.weight",
-                  [ROLE_ATTN_NORM] = MPNET("norm.weight"),
-                  [ROLE_ATTN_NORM_BIAS] = MPNET("norm.bias"),
-                  [ROLE_ATTN_Q] = MPNET("attention.attn.q.weight"),
-                  [ROLE_ATTN_K] = MPNET("attention.attn.k.weight"),
-                  [ROLE_ATTN_V] = MPNET("attention.attn.v.weight"),
-                  [ROLE_ATTN_O] = MPNET("attention.attn.o.weight"),
-                  [ROLE_ATTN_Q_BIAS] = MPNET("attention.attn.q.bias"),
-                  [ROLE_ATTN_K_BIAS] = MPNET("attention.attn.k.bias"),
-                  [ROLE_ATTN_V_BIAS] = MPNET("attention.attn.v.bias"),
-                  [ROLE_ATTN_O_BIAS] = MPNET("attention.attn.o.bias"),
-                  [ROLE_MLP_NORM] = MPNET("attention.LayerNorm.weight"),
-                  [ROLE_MLP_NORM_BIAS] = MPNET("attention.LayerNorm.bias"),
-                  [ROLE_MLP_UP] = MPNET("intermediate.dense.weight"),
-                  [ROLE_MLP_DOWN] = MPNET("output.dense.weight"),
-                  [ROLE_MLP_UP_BIAS] = MPNET("intermediate.dense.bias"),
-                  [ROLE_MLP_DOWN_BIAS] = MPNET("output.dense.bias"),
-                  [ROLE_FINAL_NORM] = "mpnet.encoder.norm.weight",
-                  [ROLE_FINAL_NORM_BIAS] = "mpnet.encoder.norm.bias"},
+                  PAIR(ATTN_NORM, MPNET "norm"),
+                  PAIR(ATTN_Q, MPNET "attention.attn.q"),
+                  PAIR(ATTN_K, MPNET "attention.attn.k"),
+                  PAIR(ATTN_V, MPNET "attention.attn.v"),
+                  PAIR(ATTN_O, MPNET "attention.attn.o"),
+                  PAIR(MLP_NORM, MPNET "attention.LayerNorm"),
+                  PAIR(MLP_UP, MPNET "intermediate.dense"),
+                  PAIR(MLP_DOWN, MPNET "output.dense"),
+                  PAIR(FINAL_NORM, "mpnet.encoder.norm")},
     },
     {
         .architecture = "ModernBertForMaskedLM",
@@ -1036,53 +935,24 @@ static const struct family families[] = {
         .refused_key = "rope_scaling",
         .prefix = "model.",
         .encodes = true,
-        .embedding_norm = {"model.embeddings.norm.weight", "model.embeddings.norm.bias"},
+        .embedding_norm = BOTH("model.embeddings.norm"),
         .heads = {"head.", "decoder."},
         .names = {[ROLE_EMBED] = "model.embeddings.tok_embeddings.weight",
-                  [ROLE_ATTN_NORM] = MODERN_BERT("attn_norm.weight"),
-                  [ROLE_ATTN_NORM_BIAS] = MODERN_BERT("attn_norm.bias"),
-                  [ROLE_ATTN_Q] = MODERN_BERT("attn.q.weight"),
-                  [ROLE_ATTN_K] = MODERN_BERT("attn.k.weight"),
-                  [ROLE_ATTN_V] = MODERN_BERT("attn.v.weight"),
-                  [ROLE_ATTN_O] = MODERN_BERT("attn.Wo.weight"),
-                  [ROLE_ATTN_Q_BIAS] = MODERN_BERT("attn.q.bias"),
-                  [ROLE_ATTN_K_BIAS] = MODERN_BERT("attn.k.bias"),
-                  [ROLE_ATTN_V_BIAS] = MODERN_BERT("attn.v.bias"),
-                  [ROLE_ATTN_O_BIAS] = MODERN_BERT("attn.Wo.bias"),
-                  [ROLE_MLP_NORM] = MODERN_BERT("mlp_norm.weight"),
-                  [ROLE_MLP_NORM_BIAS] = MODERN_BERT("mlp_norm.bias"),
-                  [ROLE_MLP_GATE] = MODERN_BERT("mlp.gate.weight"),
-                  [ROLE_MLP_UP] = MODERN_BERT("mlp.up.weight"),
-                  [ROLE_MLP_DOWN] = MODERN_BERT("mlp.Wo.weight"),
-                  [ROLE_MLP_GATE_BIAS] = MODERN_BERT("mlp.gate.bias"),
-                  [ROLE_MLP_UP_BIAS] = MODERN_BERT("mlp.up.bias"),
-                  [ROLE_MLP_DOWN_BIAS] = MODERN_BERT("mlp.Wo.bias"),
-                  [ROLE_FINAL_NORM] = "model.final_norm.weight",
-                  [ROLE_FINAL_NORM_BIAS] = "model.final_norm.bias"},
-        .fused = {{MODERN_BERT("attn.Wqkv.weight"),
-                   {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V},
-                   3,
-                   FUSION_STACKED,
-                   false,
-                   false},
-                  {MODERN_BERT("attn.Wqkv.bias"),
-                   {ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS},
-                   3,
-                   FUSION_STACKED,
-                   false,
-                   false},
-                  {MODERN_BERT("mlp.Wi.weight"),
-                   {ROLE_MLP_GATE, ROLE_MLP_UP},
-                   2,
-                   FUSION_STACKED,
-                   false,
-                   false},
-                  {MODERN_BERT("mlp.Wi.bias"),
-                   {ROLE_MLP_GATE_BIAS, ROLE_MLP_UP_BIAS},
-                   2,
-                   FUSION_STACKED,
-                   false,
-                   false}},
+                  PAIR(ATTN_NORM, LAYERS "attn_norm"),
+                  PAIR(ATTN_Q, LAYERS "attn.q"),
+                  PAIR(ATTN_K, LAYERS "attn.k"),
+                  PAIR(ATTN_V, LAYERS "attn.v"),
+                  PAIR(ATTN_O, LAYERS "attn.Wo"),
+                  PAIR(MLP_NORM, LAYERS "mlp_norm"),
+                  PAIR(MLP_GATE, LAYERS "mlp.gate"),
+                  PAIR(MLP_UP, LAYERS "mlp.up"),
+                  PAIR(MLP_DOWN, LAYERS "mlp.Wo"),
+                  PAIR(FINAL_NORM, "model.final_norm")},
+        .fused = {FUSED(LAYER("attn.Wqkv.weight"), FUSION_STACKED, 3, QKV),
+                  FUSED(LAYER("attn.Wqkv.bias"), FUSION_STACKED, 3, QKV_BIASES),
+                  FUSED(LAYER("mlp.Wi.weight"), FUSION_STACKED, 2, GATE_UP),
+                  FUSED(LAYER("mlp.Wi.bias"), FUSION_STACKED, 2, ROLE_MLP_GATE_BIAS,
+                        ROLE_MLP_UP_BIAS)},
     },
     {
         .architecture = "PhiForCausalLM",
@@ -1104,24 +974,15 @@ static const struct family families[] = {
         .rotary_factor = 0.5,
         .demands = {{"qk_layernorm", false, NO_HEAD_NORMS}},
         .names = {[ROLE_EMBED] = "model.embed_tokens.weight",
-                  [ROLE_ATTN_NORM] = "model.layers.%u.input_layernorm.weight",
-                  [ROLE_ATTN_NORM_BIAS] = "model.layers.%u.input_layernorm.bias",
-                  [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",
-                  [ROLE_ATTN_K] = "model.layers.%u.self_attn.k_proj.weight",
-                  [ROLE_ATTN_V] = "model.layers.%u.self_attn.v_proj.weight",
-                  [ROLE_ATTN_O] = "model.layers.%u.self_attn.dense.weight",
-                  [ROLE_ATTN_Q_BIAS] = "model.layers.%u.self_attn.q_proj.bias",
-                  [ROLE_ATTN_K_BIAS] = "model.layers.%u.self_attn.k_proj.bias",
-                  [ROLE_ATTN_V_BIAS] = "model.layers.%u.self_attn.v_proj.bias",
-                  [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.dense.bias",
-                  [ROLE_MLP_UP] = "model.layers.%u.mlp.fc1.weight",
-                  [ROLE_MLP_DOWN] = "model.layers.%u.mlp.fc2.weight",
-                  [ROLE_MLP_UP_BIAS] = "model.layers.%u.mlp.fc1.bias",
-                  [ROLE_MLP_DOWN_BIAS] = "model.layers.%u.mlp.fc2.bias",
-                  [ROLE_FINAL_NORM] = "model.final_layernorm.weight",
-                  [ROLE_FINAL_NORM_BIAS] = "model.final_layernorm.bias",
-                  [ROLE_OUTPUT] = "lm_head.weight",
-                  [ROLE_OUTPUT_BIAS] = "lm_head.bias"},
+                  PAIR(ATTN_NORM, LAYERS "input_layernorm"),
+                  PAIR(ATTN_Q, LAYERS "self_attn.q_proj"),
+                  PAIR(ATTN_K, LAYERS "self_attn.k_proj"),
+                  PAIR(ATTN_V, LAYERS "self_attn.v_proj"),
+                  PAIR(ATTN_O, LAYERS "self_attn.dense"),
+                  PAIR(MLP_UP, LAYERS "mlp.fc1"),
+                  PAIR(MLP_DOWN, LAYERS "mlp.fc2"),
+                  PAIR(FINAL_NORM, "model.final_layernorm"),
+                  PAIR(OUTPUT, "lm_head")},
     },
     {
         .architecture = "Gemma2ForCausalLM",

@@ -1,5 +1,6 @@
-/* Opens one file of weights or several, see shards.h. Reads and checks the index first, then each
- * file like any safetensors file, then compares the two. */
+/* Opens one file of weights or several, see shards.h. Of an index only the names of the files
+ * count, as in transformers: tools that drop or add tensors leave its other statements as they
+ * were. The files themselves say which tensors they have, and the model which ones it needs. */
 #include "convert/checkpoint/shards.h"
 
 #include <dirent.h>
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checked.h"
 #include "common/file.h"
 #include "convert/base/ending.h"
 #include "convert/base/settings.h"
@@ -197,75 +197,6 @@ static smol_status check_folder(const struct shard_index *index, const char *fol
     return status;
 }
 
-/* ---- the index and the files ---- */
-
-static smol_status check_place(const struct shard_index *index, const struct safetensors *all,
-                               const char *tensor, const char *shard)
-{
-    const struct safetensors_tensor *found = smol_safetensors_find(all, tensor);
-    if (!found)
-        return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
-                         "%s: tensor %.100s is missing (expected in %.100s): download both again",
-                         index->file.path, tensor, shard);
-    const char *place = smol_base_name(found->path);
-    if (strcmp(place, shard) != 0)
-        return smol_fail(
-            index->file.error, SMOL_ERROR_DAMAGED,
-            "%s: tensor %.100s is in %.100s (expected in %.100s): download all three again",
-            index->file.path, tensor, place, shard);
-    return SMOL_OK;
-}
-
-static smol_status check_places(const struct shard_index *index, const struct safetensors *all)
-{
-    const char *tensor;
-    json_t *value;
-    json_object_foreach(index->map, tensor, value)
-    {
-        smol_status status = check_place(index, all, tensor, json_string_value(value));
-        if (status)
-            return status;
-    }
-    for (size_t i = 0; i < all->n_tensors; i++)
-        if (!json_object_get(index->map, all->tensors[i].name))
-            return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
-                             "%s: tensor %.200s is not listed in the index (%s): "
-                             "download both again",
-                             all->tensors[i].path, all->tensors[i].name,
-                             smol_base_name(index->file.path));
-    return SMOL_OK;
-}
-
-/* Returns whether a JSON value is `number`. Older tools write the sum as a real. */
-static bool is_number(const json_t *value, uint64_t number)
-{
-    if (json_is_integer(value))
-        return json_integer_value(value) >= 0 && (uint64_t)json_integer_value(value) == number;
-    return json_is_real(value) && json_real_value(value) == (double)number;
-}
-
-/* Checks that metadata.total_size, if present, is the sum of the tensors' sizes. */
-static smol_status check_total(const struct shard_index *index, const struct safetensors *all)
-{
-    struct json_settings metadata = index->file;
-    metadata.object = smol_setting(&index->file, "metadata");
-    metadata.within = "metadata.";
-    if (metadata.object && !json_is_object(metadata.object))
-        return smol_setting_expect(&index->file, SMOL_ERROR_DAMAGED, "metadata", metadata.object,
-                                   "an object");
-    const json_t *total = smol_setting(&metadata, "total_size");
-    uint64_t sum = 0;
-    for (size_t i = 0; i < all->n_tensors; i++)
-        if (!checked_add(sum, all->tensors[i].size, &sum))
-            sum = UINT64_MAX; /* unreachable: files of that size cannot all be mapped */
-    if (!total || is_number(total, sum))
-        return SMOL_OK;
-    char remedy[96];
-    snprintf(remedy, sizeof remedy,
-             "the shards have %" PRIu64 " bytes of tensors: download all again", sum);
-    return smol_setting_fail(&metadata, SMOL_ERROR_DAMAGED, "total_size", total, remedy);
-}
-
 /* ---- opening ---- */
 
 /* Opens n files. `names` are file names in `folder`, or paths if `folder` is NULL. */
@@ -302,10 +233,6 @@ static smol_status open_index(struct shards *shards, smol_error *error)
         status = check_folder(&index, folder);
     if (!status)
         status = open_files(shards, folder, index.names, index.n, error);
-    if (!status)
-        status = check_places(&index, &shards->all);
-    if (!status)
-        status = check_total(&index, &shards->all);
     smol_settings_close(&index.file);
     free(folder);
     return status;

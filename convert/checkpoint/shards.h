@@ -29,11 +29,11 @@ struct shards {
 /* Returns whether `path` is named like an index. */
 bool smol_shards_is_index(const char *path);
 
-/* Opens the safetensors file or the index `path`. Checks every statement of an index: its shards
- * are in the same folder, it lists each tensor in the right shard and no other tensors, the sizes
- * add up to its total, and the folder has no other shard of the same series. After an error
- * everything is closed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (one
- * shard of several, a file of another kind, more than MAX_SHARDS), SMOL_ERROR_MEMORY. */
+/* Opens the safetensors file, or the shards that the index `path` names. They must be in the same
+ * folder, which may have no other shard of their series, and no two may have the same tensor. After
+ * an error everything is closed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED (one shard of several, a file of another kind, more than MAX_SHARDS),
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_shards_open(const char *path, struct shards *shards, smol_error *error);
 
 /* Opens the GGUF file `path`, and gives its tensors the names of a checkpoint. Errors: see

@@ -57,6 +57,7 @@ struct finished {
 
 static void compile_expression(struct compiler *c, const struct node *node);
 static void compile_statements(struct compiler *c, const struct node *nodes);
+static void compile_call_body(struct compiler *c, const struct node *node);
 
 /* --- operations --------------------------------------------------------------------------- */
 
@@ -284,9 +285,33 @@ static void compile_arguments(struct compiler *c, const struct node *node, uint3
         fail(c, node, SMOL_ERROR_UNSUPPORTED, "more than 255 arguments are not supported");
 }
 
+/* Returns whether a node names the body of a call block, the argument of the current macro. */
+static bool is_caller(const struct compiler *c, const struct node *node)
+{
+    return node->kind == NODE_NAME && c->function->number != 0 && node->size == 6 &&
+           memcmp(node->text, "caller", 6) == 0;
+}
+
+/* Calls the body of a call block: the first of compile_call_body's two values with the second. */
+static void compile_call_of_caller(struct compiler *c, const struct node *node)
+{
+    if (node->list || node->named || node->b)
+        fail(c, node, SMOL_ERROR_UNSUPPORTED, "caller with arguments is not supported");
+    for (uint64_t i = 0; i < 2; i++) {
+        load(c, node->a);
+        emit(c, node, OP_CONSTANT, 0, smol_builder_constant(c->builder, CONSTANT_INTEGER, i));
+        emit(c, node, OP_ITEM, 0, 0);
+    }
+    emit(c, node, OP_CALL_LIST, 0, 0);
+}
+
 static void compile_call(struct compiler *c, const struct node *node)
 {
     uint32_t n, n_named;
+    if (node->kind == NODE_CALL && is_caller(c, node->a)) {
+        compile_call_of_caller(c, node);
+        return;
+    }
     compile_expression(c, node->a);
     compile_arguments(c, node, &n, &n_named);
     if (node->kind == NODE_CALL && node->b)
@@ -402,7 +427,12 @@ static void compile_expression(struct compiler *c, const struct node *node)
         emit_string(c, node, node->text, node->size);
         break;
     case NODE_NAME:
+        if (is_caller(c, node))
+            fail(c, node, SMOL_ERROR_UNSUPPORTED, "caller that is not called is not supported");
         load(c, node);
+        break;
+    case NODE_CALL_BODY:
+        compile_call_body(c, node);
         break;
     case NODE_ATTRIBUTE:
         compile_attribute(c, node);
@@ -663,9 +693,10 @@ static void compile_for(struct compiler *c, const struct node *node)
 
 /* --- functions ---------------------------------------------------------------------------- */
 
-/* Adds the function to c->finished, which takes ownership of its operations. */
-static void finish_function(struct compiler *c, struct function *f, const struct node *at,
-                            struct template_function entry)
+/* Adds the function to c->finished, which takes ownership of its operations. Returns its number in
+ * the blob, unless it is the template itself. */
+static uint32_t finish_function(struct compiler *c, struct function *f, const struct node *at,
+                                struct template_function entry)
 {
     emit(c, at, OP_RETURN, 0, 0);
     entry.n_operations = f->n;
@@ -678,6 +709,7 @@ static void finish_function(struct compiler *c, struct function *f, const struct
         free(f->operations);
         fail_memory(c);
     }
+    return (uint32_t)(c->finished.size / sizeof finished);
 }
 
 /* Assigns the default value to an argument that the caller omitted. */
@@ -693,40 +725,40 @@ static void compile_default(struct compiler *c, const struct node *parameter, un
     place_label(c, &given);
 }
 
-/* Adds the names of a function's parameters as consecutive constants. */
-static uint32_t name_parameters(struct compiler *c, const struct node *list)
+/* Adds the names of a function's parameters, the first symbols of its scope, as consecutive
+ * constants. */
+static void name_parameters(struct compiler *c, const struct scope *scope,
+                            struct template_function *entry)
 {
-    uint32_t first = 0;
-    for (const struct node *each = list; each; each = each->next) {
-        const struct template_constant name = {CONSTANT_STRING, (uint32_t)each->size,
+    const struct symbol *symbol = scope->symbols;
+    for (uint32_t i = 0; i < entry->n_parameters && symbol; i++, symbol = symbol->next) {
+        const struct template_constant name = {CONSTANT_STRING, (uint32_t)symbol->size,
                                                c->builder->text.size};
-        smol_buffer_add(&c->builder->text, each->text, each->size);
-        if (each == list)
-            first = (uint32_t)(c->builder->constants.size / sizeof name);
+        smol_buffer_add(&c->builder->text, symbol->name, symbol->size);
+        if (i == 0)
+            entry->parameters = (uint32_t)(c->builder->constants.size / sizeof name);
         smol_buffer_add(&c->builder->constants, (const char *)&name, sizeof name);
     }
-    return first;
 }
 
-static void check_macro(struct compiler *c, const struct node *node)
+static void check_names(struct compiler *c, const struct node *node)
 {
-    static const char *const names[] = {"caller", "varargs", "kwargs"};
-    if (c->function->number != 0)
-        fail(c, node, SMOL_ERROR_UNSUPPORTED, "a macro within a macro is not supported");
+    static const char *const names[] = {"varargs", "kwargs"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (smol_tree_has(node->body, NODE_NAME, names[i], strlen(names[i])))
             fail(c, node, SMOL_ERROR_UNSUPPORTED,
-                 "a macro that reads caller, varargs or kwargs is not supported");
+                 "a macro that reads varargs or kwargs is not supported");
 }
 
 static void compile_macro_body(struct compiler *c, const struct node *node, struct scope *scope,
-                               uint32_t *n_parameters)
+                               struct template_function *entry)
 {
-    for (const struct node *each = node->list; each; each = each->next, ++*n_parameters)
+    for (const struct node *each = node->list; each; each = each->next, ++entry->n_parameters)
         smol_scope_declare(scope, each->text, each->size);
-    if (*n_parameters > UINT8_MAX || *n_parameters != c->function->n_slots)
+    if (entry->n_parameters > UINT8_MAX || entry->n_parameters != c->function->n_slots)
         fail(c, node, SMOL_ERROR_UNSUPPORTED,
              "more than 255 arguments, or two of one name, are not supported");
+    name_parameters(c, scope, entry);
     for (const struct node *each = node->list; each; each = each->next) {
         const struct node value = {.kind = NODE_OUTPUT, .a = each->a};
         smol_scope_read(scope, &value);
@@ -742,19 +774,61 @@ static void compile_macro_body(struct compiler *c, const struct node *node, stru
 static void compile_macro(struct compiler *c, const struct node *node)
 {
     struct function *outer = c->function, function = {.number = c->n_functions++};
-    check_macro(c, node);
+    if (outer->number != 0)
+        fail(c, node, SMOL_ERROR_UNSUPPORTED, "a macro within a macro is not supported");
+    check_names(c, node);
     if (c->status)
         return;
     c->function = &function;
     struct scope scope = inner_scope(c);
-    struct template_function entry = {.name = text_of(c, node),
-                                      .parameters = name_parameters(c, node->list)};
-    compile_macro_body(c, node, &scope, &entry.n_parameters);
-    finish_function(c, &function, node, entry);
+    struct template_function entry = {.name = text_of(c, node)};
+    compile_macro_body(c, node, &scope, &entry);
+    uint32_t number = finish_function(c, &function, node, entry);
     leave_scope(c, &scope);
     c->function = outer;
-    emit(c, node, OP_FUNCTION, 0, function.number);
+    emit(c, node, OP_FUNCTION, 0, number);
     store(c, node);
+}
+
+/* Declares the name as a parameter in a call block's scope if it is a variable of the macro around
+ * the block. */
+static bool declare_captured(const struct node *node, const void *what)
+{
+    struct scope *const *scope = what;
+    if (node->kind != NODE_NAME)
+        return false;
+    const struct symbol *symbol = smol_scope_find((*scope)->outer, node->text, node->size);
+    if (symbol && symbol->function != 0)
+        smol_scope_declare(*scope, node->text, node->size);
+    return false;
+}
+
+/* Compiles the body of a call block: the value is a tuple of a function and the list of its
+ * arguments, the variables of the macro around it that it names. The template's own variables are
+ * visible everywhere. Nothing changes them before the block ends. */
+static void compile_call_body(struct compiler *c, const struct node *node)
+{
+    struct function *outer = c->function, function = {.number = c->n_functions++};
+    check_names(c, node);
+    c->function = &function;
+    struct scope scope = inner_scope(c), *captured = &scope;
+    smol_tree_any(node->body, declare_captured, &captured);
+    struct template_function entry = {.name = string(c, "caller", 6),
+                                      .n_parameters = function.n_slots};
+    name_parameters(c, &scope, &entry);
+    smol_scope_read(&scope, node->body);
+    enter_scope(c, node, &scope);
+    compile_statements(c, node->body);
+    uint32_t number = finish_function(c, &function, node, entry);
+    c->function = outer;
+    c->scope = scope.outer;
+    emit(c, node, OP_FUNCTION, 0, number);
+    const struct symbol *symbol = scope.symbols;
+    for (uint32_t i = 0; i < entry.n_parameters && symbol; i++, symbol = symbol->next)
+        load(c, &(struct node){.text = symbol->name, .size = symbol->size, .at = node->at});
+    emit(c, node, OP_LIST, 0, entry.n_parameters);
+    emit(c, node, OP_TUPLE, 0, 2);
+    leave_scope(c, &scope);
 }
 
 static void compile_statement(struct compiler *c, const struct node *node)

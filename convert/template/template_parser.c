@@ -16,9 +16,10 @@ struct parser {
     struct template_tree *tree;
     smol_error *error;
     smol_status status;
-    const struct token *token; /* next token */
-    unsigned depth;            /* nesting of statements and expressions */
-    unsigned loops;            /* number of enclosing loops */
+    const struct token *token;  /* next token */
+    unsigned depth;             /* nesting of statements and expressions */
+    unsigned loops;             /* number of enclosing loops */
+    const struct token *caller; /* that name in the macro or call block so far, or NULL */
 };
 
 static struct node *parse_expression(struct parser *p);
@@ -187,6 +188,8 @@ static struct node *parse_name(struct parser *p)
     }
     if (token_is(token, TOKEN_NAME, "none") || token_is(token, TOKEN_NAME, "None"))
         return new_node(p, NODE_NONE, token->at);
+    if (token_is(token, TOKEN_NAME, "caller"))
+        p->caller = token;
     return with_text(new_node(p, NODE_NAME, token->at), token);
 }
 
@@ -777,8 +780,26 @@ static struct node *parse_set(struct parser *p, struct node *node)
     return node;
 }
 
+/* Parses the body of a macro or a call block. Sets *caller to the name caller in it, or to NULL.
+ * The body is a function of its own, so it cannot break out of a loop around it. */
+static struct node *parse_function_body(struct parser *p, const char *end,
+                                        const struct token **caller)
+{
+    const struct token *outer = p->caller;
+    unsigned loops = p->loops;
+    p->caller = NULL;
+    p->loops = 0;
+    struct node *body = parse_whole_body(p, end);
+    *caller = p->caller;
+    p->caller = outer;
+    p->loops = loops;
+    return body;
+}
+
+/* Parses a macro. One that names caller has a last parameter of that name. */
 static struct node *parse_macro(struct parser *p, struct node *node)
 {
+    const struct token *caller;
     struct chain parameters = {0};
     bool defaults = false;
     const struct token *name = expect_name(p);
@@ -797,11 +818,37 @@ static struct node *parse_macro(struct parser *p, struct node *node)
             expect_operator(p, ",");
     }
     expect_operator(p, ")");
-    unsigned loops = p->loops;
-    p->loops = 0;
+    node->body = parse_function_body(p, "endmacro", &caller);
+    if (caller)
+        append(&parameters, with_text(new_node(p, NODE_NAME, node->at), caller));
     take_list(p, node, &parameters);
-    node->body = parse_whole_body(p, "endmacro");
-    p->loops = loops;
+    return node;
+}
+
+/* Parses "call f() %}...", the output of a call in which the block's body is the argument caller.
+ */
+static struct node *parse_call_block(struct parser *p, struct node *node)
+{
+    const struct token *caller;
+    if (at_operator(p, "("))
+        return fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED,
+                    "a call block with arguments is not supported");
+    struct node *call = node->a = parse_expression(p);
+    if (call && call->kind != NODE_CALL)
+        return fail(p, call->at, SMOL_ERROR_DAMAGED, "expected a call");
+    struct node *argument =
+        with_text(new_node(p, NODE_NAMED, node->at), &(struct token){.text = "caller", .size = 6});
+    struct node *block = argument ? argument->a = new_node(p, NODE_CALL_BODY, node->at) : NULL;
+    if (!block)
+        return NULL;
+    block->body = parse_function_body(p, "endcall", &caller);
+    if (caller)
+        return fail(p, caller->at, SMOL_ERROR_UNSUPPORTED,
+                    "caller within a call block is not supported");
+    struct node **end = &call->named;
+    while (*end)
+        end = &(*end)->next;
+    *end = argument;
     return node;
 }
 
@@ -860,6 +907,7 @@ static const struct {
     {"for", NODE_FOR, parse_for},
     {"set", NODE_SET, parse_set},
     {"macro", NODE_MACRO, parse_macro},
+    {"call", NODE_OUTPUT, parse_call_block},
     {"filter", NODE_FILTER_BLOCK, parse_filter_block},
     {"with", NODE_WITH, parse_with},
     {"generation", NODE_GENERATION, parse_generation},

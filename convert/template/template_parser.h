@@ -46,6 +46,7 @@ enum node_kind {
     NODE_OR,         /* a, b */
     NODE_CHOICE,     /* b if a else c; c may be NULL */
     NODE_BLOCK_TEXT, /* the text written by the enclosing block */
+    NODE_CALL_BODY,  /* body: of a call block, the argument caller */
 };
 
 struct node {

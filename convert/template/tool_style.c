@@ -11,11 +11,12 @@ static const struct {
 } styles[] = {
     {TOOLS_MISTRAL_ARGS, {"[TOOL_CALLS]", "[ARGS]"}, {"[CALL_ID]"}},
     {TOOLS_MISTRAL, {"[TOOL_CALLS]"}, {"[ARGS]", "[CALL_ID]"}},
-    {TOOLS_GRANITE, {"<|tool_call|>"}, {"<tool_call|>"}},
+    {TOOLS_GRANITE, {"<|tool_call|>"}, {"<tool_call|>", "<|/tool_call|>"}},
     {TOOLS_FUNCTION_GEMMA, {"<start_function_call>", "call:", "<escape>"}, {NULL}},
     {TOOLS_GEMMA, {"<|tool_call>", "call:", "<|\"|>"}, {NULL}},
     {TOOLS_QWEN_XML, {"<tool_call>", "<function=", "<parameter="}, {NULL}},
-    {TOOLS_PYTHON, {"<|tool_call_start|>"}, {NULL}},
+    {TOOLS_PYTHON_LINES, {"<functions>", "<function_calls>", "tool_calls"}, {"<invoke"}},
+    {TOOLS_PYTHON, {"<|tool_call_start|>"}, {"```python"}},
     {TOOLS_PYTHON, {"<|tool_list_start|>"}, {NULL}}, /* only the tools are shown */
     {TOOLS_PYTHON, {"List of tools: [", "keep_past_thinking"}, {NULL}},
     {TOOLS_HERMES, {"<tool_call>", "arguments"}, {"<function=", "<arg_key>", "<tool_calls>"}},

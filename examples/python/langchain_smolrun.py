@@ -5,7 +5,7 @@
     for piece in model.stream("Hello!"): ...
     model.with_structured_output(Person).invoke("Anna is 34 years old.")     # Person: a pydantic model, or a JSON schema
     model.bind_tools([multiply], tool_choice="required").invoke("What is 3 times 4?").tool_calls
-    SmolEmbeddings(path="model.smol").embed_query("Hello!")
+    SmolEmbeddings("embedder.smol", query_prompt="query").embed_query("Hello!")    # the prompts that the model has
 
 Options of an answer (temperature, stop, regex, ...) are those of smolrun.Model.chat: in `options`, or with model.bind."""
 
@@ -79,7 +79,7 @@ class ChatSmol(BaseChatModel):
 
 
 def parts(answer):
-    """What an answer has beside the calls of tools."""
+    """Returns the parts of a message other than calls of tools."""
     usage = answer.usage
     tokens = {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"], "total_tokens": usage["total_tokens"]}
     return {"content": answer.text, "usage_metadata": tokens, "response_metadata": {"finish_reason": answer.finish_reason}}
@@ -98,13 +98,19 @@ def calls(answer):
 
 
 class SmolEmbeddings(Embeddings):
-    """Embeddings of length 1: of a model for this purpose as its checkpoint says, of others the mean of hidden states."""
+    """Embeddings of length 1: of a model for this purpose as its checkpoint says, of others the mean of hidden states. The
+    prompts are names of the model's own; None: its default."""
 
-    def __init__(self, path, pooling=None):
+    def __init__(self, path, pooling=None, query_prompt=None, document_prompt=None):
         self.model, self.pooling = smolrun.Model(path), pooling
+        self.query_prompt, self.document_prompt = query_prompt, document_prompt
+
+    def _embed(self, texts, prompt):
+        rows = self.model.embed(texts, pooling=self.pooling, prompt=prompt)
+        return [(row / (row @ row) ** 0.5).tolist() for row in rows]
 
     def embed_documents(self, texts):
-        return [(vector / (vector @ vector) ** 0.5).tolist() for vector in self.model.embed(texts, pooling=self.pooling)]
+        return self._embed(texts, self.document_prompt)
 
     def embed_query(self, text):
-        return self.embed_documents([text])[0]
+        return self._embed([text], self.query_prompt)[0]

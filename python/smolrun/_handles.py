@@ -16,7 +16,7 @@ from .errors import UsageError
 
 
 class Local:
-    """What belongs to its process: it is not pickled."""
+    """An object that belongs to its process and is not pickled."""
 
     def __reduce__(self) -> Any:
         raise UsageError(f"a {type(self).__name__} cannot be pickled, because it belongs to its process: make one in each")

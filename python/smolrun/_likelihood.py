@@ -63,7 +63,7 @@ def logits(model: Model, ids: array[int], last: int | None, cancel: Cancel | Non
 
 
 def _check_ids(model: Model, ids: array[int]) -> None:
-    """Of the last token, only the probability is looked up, which the library does not check."""
+    """Checks all ids: the library does not see the last one, whose probability is looked up here."""
     vocab_size = model.info.vocab_size
     if ids and max(ids) >= vocab_size:
         raise UsageError(f"token id {max(ids)}: the vocabulary has {vocab_size} tokens, from 0")

@@ -28,7 +28,7 @@ REFUSALS = {
 
 @dataclass
 class Note:
-    """What the answer to a row needs to know of it."""
+    """Facts about a row that its answer repeats."""
 
     key: str
     custom_id: str | None = None

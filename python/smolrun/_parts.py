@@ -68,8 +68,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Job:
-    """What determines the answers of a job: the blob, the settings and the form of rows. `output` is None for rows that
-    do not come from files."""
+    """A job: the blob, the settings and the form of rows, which determine the answers. `output` is None for rows that do not
+    come from files."""
 
     model: str
     digest: str
@@ -99,7 +99,7 @@ class Job:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What answers depend on beside the rows."""
+        """The facts other than its row that an answer depends on."""
         from . import __version__
 
         return {"blob": self.digest, "smolrun": __version__, "row_format": self.row_format, "settings": dict(self.settings)}

@@ -191,7 +191,7 @@ class Engine:
 
 
 class Request:
-    """What to generate: the ids of a prompt, and how."""
+    """The ids of a prompt, and how to continue it."""
 
     def __init__(self, ids: array[int], settings: Settings):
         self.ids = ids

@@ -22,7 +22,7 @@ from .errors import CancelledError, FileError, SmolError, from_status
 
 MAX_DEATHS = 10  # of processes in a row that answer nothing
 WAITING_EACH = 4  # rows that a worker takes for each sequence, as in smolrun/batch.c
-# of an answer, and of one in a row of OpenAI's
+# matches the end of an answer, also of one in a row of OpenAI's
 USAGE = re.compile(
     rb'"usage": \{"prompt_tokens": (\d+), "completion_tokens": (\d+), "total_tokens": \d+\}\}(?:\]?\}, "error": null\})?\n'
 )
@@ -184,7 +184,7 @@ class Worker:
 
 @dataclass
 class Count:
-    """What answers of a run amount to."""
+    """Numbers of rows, errors and tokens."""
 
     rows: int = 0
     errors: int = 0

@@ -1,4 +1,4 @@
-"""What calls return."""
+"""Results of calls."""
 
 from __future__ import annotations
 
@@ -64,7 +64,13 @@ class Answer:
     @property
     def parsed(self) -> Any:
         """With schema: the answer as Python objects, or an instance of the pydantic model. None if it was cut off."""
-        return self.parse(self.text) if self.parse is not None and self.finish_reason == "stop" else None
+        if self.parse is None or self.finish_reason != "stop":
+            return None
+        try:
+            json.loads(self.text)
+        except ValueError:
+            return None  # a stop string cut it off
+        return self.parse(self.text)
 
     def __str__(self) -> str:
         return self.text

@@ -10,7 +10,7 @@ import re
 import reprlib
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from ._handles import Handle, process
@@ -32,7 +32,22 @@ from ._smol_h import (
 )  # fmt: skip
 from .answers import Answer, ModelInfo, Perplexity, Score
 from .errors import DamagedError, FileError, SmolError, UnsupportedError, UsageError, check
-from .settings import SAMPLING, ChatOptions, Constraint, Options, dump, encode, flag, items, members, numpy_type, one_of, whole
+from .settings import (
+    SAMPLING,
+    ChatOptions,
+    Constraint,
+    Options,
+    dump,
+    each,
+    encode,
+    flag,
+    items,
+    members,
+    numpy_type,
+    one_of,
+    whole,
+    without_call,
+)  # fmt: skip
 from .settings import path as read_path
 from .settings import read as read_settings
 
@@ -88,7 +103,7 @@ class Model:
         self._kv, self._sequences = one_of("kv", kv, KV), whole("sequences", sequences, 1, 64)
         self._lookup = flag("lookup", lookup, False)
         self._prefix_cache_bytes = whole("prefix_cache", prefix_cache, 0, 2**63)
-        # what a pickle repeats
+        # options that a pickle repeats
         self._options = {
             "n_ctx": n_ctx, "n_threads": n_threads, "kv": kv, "sequences": sequences, "verify": verify, "mmap": mmap,
             "prefix_cache": prefix_cache, "lookup": lookup,
@@ -274,7 +289,7 @@ class Model:
 
         special: special tokens that are spelled out become those tokens; False: in untrusted text. whole: adds the tokens
         that the tokenizer puts around a whole text, mainly bos; False: for a part of a text."""
-        return self._tokenize(text, special, whole).tolist()
+        return self._tokenize(text, flag("special", special, True), flag("whole", whole, True)).tolist()
 
     def _tokenize(self, text: str | bytes, special: bool = True, whole: bool = True, truncate: bool = False) -> array[int]:
         data = encode(text)
@@ -289,11 +304,11 @@ class Model:
 
     def detokenize(self, ids: Ids, *, special: bool = False) -> str:
         """Converts ids to text. special: shows the text of special tokens."""
-        values = ids_array(ids)
+        values, show = ids_array(ids), flag("special", special, False)
         text, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
         with self._handle as model:
             status = lib.smol_detokenize(
-                model, values.buffer_info()[0], len(values), int(special), ctypes.byref(text), ctypes.byref(size),
+                model, values.buffer_info()[0], len(values), int(show), ctypes.byref(text), ctypes.byref(size),
                 ctypes.byref(error),
             )  # fmt: skip
         check(status, error)
@@ -310,7 +325,7 @@ class Model:
             return ctypes.string_at(text.value or 0, size.value) if size.value else b""
 
     def token_text(self, token: int) -> str:
-        """Returns them as text; a part of a character is U+FFFD."""
+        """Returns a token as text; a part of a character is U+FFFD."""
         token = ids_array([token])[0]
         text = self._token_texts.get(token)
         if text is None:
@@ -409,7 +424,7 @@ class Model:
     @overload
     def generate(self, prompt: str | bytes, **options: Unpack[Options]) -> Answer: ...  # type: ignore[overload-overlap]
     @overload
-    def generate(self, prompt: Sequence[str] | Sequence[Sequence[int]], **options: Unpack[Options]) -> list[Answer]: ...
+    def generate(self, prompt: Sequence[Prompt], **options: Unpack[Options]) -> list[Answer]: ...
     @overload
     def generate(self, prompt: Ids, **options: Unpack[Options]) -> Answer: ...
 
@@ -418,9 +433,9 @@ class Model:
 
         smolrun.settings.Options lists the options."""
         if _is_batch(prompt):
-            read = read_settings(_without_call(options))
+            read = read_settings(without_call(options))
             return self._answer_all(prompt, lambda one: Request(self._prompt_ids(one), read), options)
-        return self._answer(Request(self._prompt_ids(prompt), read_settings(_without_call(options))), options)
+        return self._answer(Request(self._prompt_ids(prompt), read_settings(without_call(options))), options)
 
     @overload
     def chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Answer: ...
@@ -433,18 +448,18 @@ class Model:
         tools: JSON schemas of functions, as in OpenAI's interface; calls are in Answer.tool_calls. tool_choice: "auto",
         "none", "required" or the name of the only one. parallel_tool_calls: False: at most one call.
         chat_template_kwargs: variables of the template, such as enable_thinking. documents: passed to the template."""
-        given = _without_call(options)
+        given = without_call(options)
         if (several := items("messages", messages)) and not isinstance(several[0], Mapping):
             return self._answer_all(several, lambda one: self._chat_request(one, given), options)
         return self._answer(self._chat_request(messages, given), options)
 
     def stream(self, prompt: Prompt, **options: Unpack[Options]) -> Stream:
         """Continues a text or token ids: an iterator over pieces of text; its `answer` is the whole at the end."""
-        return self._stream(Request(self._prompt_ids(prompt), read_settings(_without_call(options))), options)
+        return self._stream(Request(self._prompt_ids(prompt), read_settings(without_call(options))), options)
 
     def stream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Stream:
         """Answers a conversation piece by piece. Calls of tools are not in the pieces, but in the stream's `answer`."""
-        return self._stream(self._chat_request(messages, _without_call(options)), options)
+        return self._stream(self._chat_request(messages, without_call(options)), options)
 
     def _answer(self, request: Request, options: Mapping[str, Any]) -> Answer:
         report = reporter(options.get("progress"), "tokens of the prompt")
@@ -499,15 +514,27 @@ class Model:
 
     # --- asyncio ---
 
-    async def agenerate(self, prompt: Any, **options: Unpack[Options]) -> Any:
+    @overload
+    async def agenerate(self, prompt: str | bytes, **options: Unpack[Options]) -> Answer: ...  # type: ignore[overload-overlap]
+    @overload
+    async def agenerate(self, prompt: Sequence[Prompt], **options: Unpack[Options]) -> list[Answer]: ...
+    @overload
+    async def agenerate(self, prompt: Ids, **options: Unpack[Options]) -> Answer: ...
+
+    async def agenerate(self, prompt: Any, **options: Unpack[Options]) -> Answer | list[Answer]:
         """generate() that does not block the event loop. If its task is cancelled, so is the generation."""
         return await self._in_thread(self.generate, prompt, dict(options))
 
-    async def achat(self, messages: Any, **options: Unpack[ChatOptions]) -> Any:
+    @overload
+    async def achat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Answer: ...
+    @overload
+    async def achat(self, messages: Sequence[Messages], **options: Unpack[ChatOptions]) -> list[Answer]: ...
+
+    async def achat(self, messages: Any, **options: Unpack[ChatOptions]) -> Answer | list[Answer]:
         """chat() that does not block the event loop."""
         return await self._in_thread(self.chat, messages, dict(options))
 
-    async def _in_thread(self, function: Callable[..., Any], prompt: Any, options: dict[str, Any]) -> Any:
+    async def _in_thread(self, call: Callable[..., Any], prompt: Any, options: dict[str, Any]) -> Answer | list[Answer]:
         import asyncio
 
         theirs, mine = options.get("cancel"), Cancel()
@@ -517,7 +544,8 @@ class Model:
         elif theirs is None:
             options["cancel"] = mine
         try:
-            return await asyncio.to_thread(function, prompt, **options)
+            found: Answer | list[Answer] = await asyncio.to_thread(call, prompt, **options)
+            return found
         except asyncio.CancelledError:
             mine.cancel()
             raise
@@ -525,15 +553,15 @@ class Model:
             if isinstance(theirs, Cancel):
                 theirs._detach(mine)
 
-    def astream(self, prompt: Prompt, **options: Unpack[Options]) -> AsyncIterator[str]:
-        """stream() as an asynchronous iterator that does not block the event loop."""
+    def astream(self, prompt: Prompt, **options: Unpack[Options]) -> AsyncGenerator[str, None]:
+        """stream() as an asynchronous generator that does not block the event loop."""
         return self._astream(lambda: self.stream(prompt, **options))
 
-    def astream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> AsyncIterator[str]:
-        """stream_chat() as an asynchronous iterator that does not block the event loop."""
+    def astream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> AsyncGenerator[str, None]:
+        """stream_chat() as an asynchronous generator that does not block the event loop."""
         return self._astream(lambda: self.stream_chat(messages, **options))
 
-    async def _astream(self, start: Callable[[], Stream]) -> AsyncIterator[str]:
+    async def _astream(self, start: Callable[[], Stream]) -> AsyncGenerator[str, None]:
         import asyncio
 
         stream = await asyncio.to_thread(start)
@@ -560,33 +588,21 @@ class Model:
 
         return _likelihood.logits(self, self._prompt_ids(prompt), last, cancel)
 
-    @overload
-    def embed(
-        self, text: str | bytes, *, pooling: str | None = None, prompt: str | None = None, cancel: Cancel | None = None
-    ) -> npt.NDArray[np.float32]: ...
-    @overload
     def embed(
         self,
-        text: Sequence[str] | Sequence[Sequence[int]],
+        text: Prompt | Sequence[Prompt],
         *,
         pooling: str | None = None,
         prompt: str | None = None,
         cancel: Cancel | None = None,
-    ) -> npt.NDArray[np.float32]: ...
-    @overload
-    def embed(
-        self, text: Ids, *, pooling: str | None = None, prompt: str | None = None, cancel: Cancel | None = None
-    ) -> npt.NDArray[np.float32]: ...
-
-    def embed(
-        self, text: Any, *, pooling: str | None = None, prompt: str | None = None, cancel: Cancel | None = None
     ) -> npt.NDArray[np.float32]:
         """Returns hidden states after the final norm: their "mean", the "max" of each element, that of the "first" or the
         "last" token, all of shape (hidden_size), or with "none" those of all tokens. "model" is what an encoder's checkpoint
         says, of texts that are cut to the model's longest one, of shape (embedding_size); for other models the mean, of
         length 1. None: "model" for encoders, else "mean". Several texts: one row for each.
 
-        prompt: the name of one of the model's prompts, such as "query", to put before each text. None: its default, if any."""
+        prompt: the name of one of the model's prompts, such as "query", to put before each text. None: its default, if any.
+        Token ids are taken as they are."""
         from . import _likelihood
 
         if self.info.is_reranker:
@@ -597,21 +613,23 @@ class Model:
 
         def ids_of(one: Prompt) -> array[int]:
             if not isinstance(one, (str, bytes)):
+                if prompt is not None:
+                    raise UsageError("prompt: only for texts, because token ids are taken as they are")
                 return self._prompt_ids(one)
             whole = before + encode(one)
             return self._tokenize(whole, truncate=True) if encodes else self._prompt_ids(whole)
 
         if not _is_batch(text):
-            return _likelihood.embed(self, ids_of(text), pool, cancel)
+            return _likelihood.embed(self, ids_of(cast(Prompt, text)), pool, cancel)
         if pool == POOL["NONE"]:
             raise UsageError("pooling: none is for a single text")
-        return _likelihood.embed_many(self, map(ids_of, text), pool, cancel)
+        return _likelihood.embed_many(self, map(ids_of, cast("Sequence[Prompt]", text)), pool, cancel)
 
     def rerank(self, query: str | bytes, texts: Sequence[str | bytes], *, cancel: Cancel | None = None) -> npt.NDArray[np.float32]:
         """Returns a reranker's score of each text: the higher, the better it answers the query."""
         from . import _likelihood
 
-        pairs = (self._tokenize_pair(query, text) for text in texts)
+        pairs = (self._tokenize_pair(query, text) for text in each("texts", texts))
         return _likelihood.embed_many(self, pairs, POOL["MODEL"], cancel)[:, 0]
 
     def _tokenize_pair(self, query: str | bytes, text: str | bytes) -> array[int]:
@@ -635,9 +653,7 @@ class Model:
     @overload
     def score(self, text: str | bytes, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score: ...  # type: ignore[overload-overlap]
     @overload
-    def score(
-        self, text: Sequence[str] | Sequence[Sequence[int]], *, prompt: Prompt | None = None, cancel: Cancel | None = None
-    ) -> list[Score]: ...
+    def score(self, text: Sequence[Prompt], *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> list[Score]: ...
     @overload
     def score(self, text: Ids, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score: ...
 
@@ -791,11 +807,6 @@ def _chat_params(messages: Messages, tools: Any, documents: Any, generation: boo
         tools_json=dump(items("tools", tools), "tools") if tools is not None else None,
         documents_json=dump(items("documents", documents), "documents") if documents is not None else None,
         variables_json=dump(members("chat_template_kwargs", variables), "chat_template_kwargs") if variables is not None else None,
-        add_generation_prompt=generation,
+        add_generation_prompt=flag("add_generation_prompt", generation, True),
         parse_arguments=1,
     )
-
-
-def _without_call(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options of an answer, without those of the call."""
-    return {name: value for name, value in options.items() if name not in ("cancel", "progress")}

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from ._library import FOLDER
 from .errors import FileError, UsageError, from_status
+from .settings import flag
 from .settings import path as read_path
 
 CONVERTER_COMMANDS = ("inspect", "report", "diff", "verify", "pack", "unpack", "delta", "patch")
@@ -53,6 +54,10 @@ def convert(
     calibration: str | os.PathLike[str] | None = None,
     context: int | None = None,
     lora: str | os.PathLike[str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    template: str | None = None,
+    chat_template: str | os.PathLike[str] | None = None,
+    reranker: bool = False,
     threads: int | None = None,
     force: bool = False,
     progress: bool = False,
@@ -60,22 +65,24 @@ def convert(
     """Converts a checkpoint (its folder, its safetensors file, or a folder of the Hub's cache) into a blob, as smolconv does.
 
     dtype: "int8" (the default), "int6", "int5", "int4", "bf16" or "f32"; or size ("95MB"), bits (a weight) or max_kl, for
-    which dtypes are chosen. calibration: statistics, or "none". force: replaces an existing file. progress: shows it on
-    standard error. Returns the path of the blob."""
+    which dtypes are chosen. calibration: statistics, or "none". template: the name of the chat template to use, where there are
+    several; chat_template: the file of another one. reranker: the checkpoint is Qwen3-Reranker. force: replaces an existing
+    file. progress: shows it on standard error. The others are smolconv's options too. Returns the path of the blob."""
     options = {
         "--dtype": dtype, "--size": size, "--bits": bits, "--max-kl": max_kl, "--calibration": calibration,
-        "--context": context, "--lora": lora, "--threads": threads,
+        "--context": context, "--lora": lora, "--config": config, "--template": template, "--chat-template": chat_template,
+        "--threads": threads,
     }  # fmt: skip
     words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
-    words += ["--force"] * force + ["--quiet"] * (not progress)
-    made = read_path(output, "output")
-    _run("smolconv", [*words, "--", read_path(source, "source"), made], quiet=not progress)
+    quiet, made = not flag("progress", progress, False), read_path(output, "output")
+    words += ["--reranker"] * flag("reranker", reranker, False) + ["--force"] * flag("force", force, False) + ["--quiet"] * quiet
+    _run("smolconv", [*words, "--", read_path(source, "source"), made], quiet=quiet)
     return made
 
 
 def inspect(path: str | os.PathLike[str], *, stats: bool = False) -> dict[str, Any]:
     """Describes a blob, a safetensors file or a checkpoint, as `smolconv inspect --json` does."""
-    words = ["inspect", "--json"] + ["--stats"] * stats
+    words = ["inspect", "--json"] + ["--stats"] * flag("stats", stats, False)
     found: dict[str, Any] = json.loads(_run("smolconv", [*words, "--", read_path(path)]))
     return found
 

@@ -15,7 +15,7 @@ from ._smol_h import NO_TOKEN, Error
 from ._smol_h import Session as SessionStruct
 from .answers import Answer
 from .errors import FileError, UsageError, check
-from .settings import ChatOptions, Options, Settings, whole
+from .settings import ChatOptions, Options, Settings, whole, without_call
 from .settings import path as read_path
 from .settings import read as read_settings
 
@@ -137,8 +137,8 @@ class Session(Local):
         return _finish(self.stream(prompt, **options))
 
     def stream(self, prompt: Prompt = "", **options: Unpack[Options]) -> Stream:
-        """Does the same piece by piece."""
-        settings = read_settings(_without_call(options))
+        """Does what generate does, piece by piece."""
+        settings = read_settings(without_call(options))
         with self._alone():
             return self._start(self._after(prompt), settings, options)
 
@@ -147,8 +147,8 @@ class Session(Local):
         return _finish(self.stream_chat(messages, **options))
 
     def stream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Stream:
-        """Does the same piece by piece."""
-        request = self.model._chat_request(messages, _without_call(options))
+        """Does what chat does, piece by piece."""
+        request = self.model._chat_request(messages, without_call(options))
         with self._alone():
             return self._start(self._common(request.ids), request.settings, options)
 
@@ -237,9 +237,3 @@ def _finish(stream: Stream) -> Answer:
     for _ in stream:
         pass
     return stream.answer
-
-
-def _without_call(options: Mapping[str, Any]) -> dict[str, Any]:
-    from .model import _without_call as without
-
-    return without(options)

@@ -190,7 +190,7 @@ def items(name: str, given: Any) -> list[Any]:
 
 
 def each(name: str, given: Any) -> Iterator[Any]:
-    """Does the same, one after the other."""
+    """Yields what a list of any kind contains."""
     try:
         if not isinstance(given, (str, bytes, Mapping)):
             return iter(given)
@@ -307,6 +307,11 @@ def flag(name: str, value: Any, default: bool) -> bool:
 def _refuse(name: str) -> UsageError:
     hint = ELSEWHERE.get(name)
     return UsageError(f"{name}: no such option" + (f": use {hint}" if hint else ""))
+
+
+def without_call(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options of an answer, without those of the call."""
+    return {name: value for name, value in options.items() if name not in ("cancel", "progress")}
 
 
 def read(given: Mapping[str, Any]) -> Settings:

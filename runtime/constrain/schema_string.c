@@ -129,7 +129,7 @@ static smol_status settle(struct compiler *c, const struct pattern *pattern,
     if (!status) {
         /* finishing fails if there is no text: the texts that are asked about come as well */
         term any = smol_term_either(*table, first, smol_term_literal(*table, "\xff", 1));
-        status = smol_terms_finish(*table, any, NULL, NULL, error);
+        status = smol_terms_finish(*table, any, error);
     }
     smol_schema_steps(c, c->root, STEPS * smol_terms_count(*table));
     if (status)

@@ -150,7 +150,7 @@ term smol_spelling_word(struct term_table *table, enum word_spelling spelling, e
     if (spelling == WORDS_JSON)
         return json;
     term python = smol_term_literal(table, words[word][1], strlen(words[word][1]));
-    return spelling == WORDS_PYTHON ? python : smol_term_either(table, json, python);
+    return smol_term_either(table, json, python);
 }
 
 int smol_spelling_compare(struct json_text a, struct json_text b)

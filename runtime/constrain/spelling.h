@@ -32,7 +32,7 @@ struct text_spelling {
     const char *until;
 };
 
-enum word_spelling { WORDS_JSON, WORDS_PYTHON, WORDS_BOTH };
+enum word_spelling { WORDS_JSON, WORDS_BOTH }; /* JSON's, or Python's too */
 
 /* Before the first element of a list or an object, between two, and after the last. */
 struct brackets {

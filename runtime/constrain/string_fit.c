@@ -152,7 +152,7 @@ static bool find_any(const struct trie *vocabulary, struct string_fit *fit)
     if (smol_terms_create(&table, NULL))
         return false;
     term inside = smol_string_inside(table, smol_json_any_character(table), 0, TERM_FOREVER);
-    smol_status status = smol_terms_finish(table, inside, NULL, NULL, NULL);
+    smol_status status = smol_terms_finish(table, inside, NULL);
     if (!status)
         status = smol_string_fit_make(vocabulary, table, inside, fit, NULL);
     smol_terms_free(table);

@@ -86,12 +86,9 @@ term smol_term_unit(struct term_table *table, term a);
 term smol_term_rule(struct term_table *table);
 void smol_term_define(struct term_table *table, term rule, term body);
 
-/* Settles the table with `root` as the whole term. `rule_name` describes rule number i (in order of
- * smol_term_rule) in messages; it may be NULL. Errors: SMOL_ERROR_UNSUPPORTED (a rule can begin
+/* Settles the table with `root` as the whole term. Errors: SMOL_ERROR_UNSUPPORTED (a rule can begin
  * with itself; there is no text that the term allows; limits), SMOL_ERROR_MEMORY. */
-smol_status smol_terms_finish(struct term_table *table, term root,
-                              const char *(*rule_name)(void *user, size_t i), void *user,
-                              smol_error *error);
+smol_status smol_terms_finish(struct term_table *table, term root, smol_error *error);
 
 /* --- after smol_terms_finish --------------------------------------------------------------- */
 

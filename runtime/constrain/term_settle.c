@@ -211,23 +211,22 @@ static bool mark_reachable(struct term_table *table, term root, struct reach *re
 
 /* --- left recursion ------------------------------------------------------------------------ */
 
-static size_t left_recursion(struct term_table *table, struct reach *reach, term a);
+static bool left_recursion(struct term_table *table, struct reach *reach, term a);
 
 /* Does what left_recursion does for a term that is no sequence. */
-static size_t search_parts(struct term_table *table, struct reach *reach,
-                           const struct term_node *node)
+static bool search_parts(struct term_table *table, struct reach *reach,
+                         const struct term_node *node)
 {
-    const size_t none = table->n_rules;
-    size_t found = none;
+    bool found = false;
     if (node->kind == KIND_ANY_OF)
-        for (uint32_t i = 0; i < node->b && found == none; i++)
+        for (uint32_t i = 0; i < node->b && !found; i++)
             found = left_recursion(table, reach, table->lists[node->a + i]);
     else if (node->kind == KIND_REPEAT || node->kind == KIND_UNIT)
         found = left_recursion(table, reach, node->a);
     else if (node->kind == KIND_RULE) {
         struct term_rule *rule = &table->rules[node->a];
         if (rule->open)
-            return node->a;
+            return true;
         rule->open = true;
         found = left_recursion(table, reach, rule->body);
         rule->open = false;
@@ -235,29 +234,27 @@ static size_t search_parts(struct term_table *table, struct reach *reach,
     return found;
 }
 
-/* Returns a rule that can begin with itself, among those that texts of a term begin with, or
- * n_rules. Terms are parts of many others, so each is searched once. */
-static size_t left_recursion(struct term_table *table, struct reach *reach, term a)
+/* Returns whether one of the rules that texts of a term begin with can begin with itself. Terms are
+ * parts of many others, so each is searched once. */
+static bool left_recursion(struct term_table *table, struct reach *reach, term a)
 {
-    const size_t none = table->n_rules;
-    size_t found = none;
+    bool found = false, more = true;
     term end = a;
     if (++table->depth > TERM_MAX_DEPTH) {
         smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it is nested too deeply");
-        return none;
+        return false;
     }
     const struct term_node *nodes = table->nodes;
-    bool more = true;
-    while (more && found == none && nodes[end].kind == KIND_THEN && !reach->searched[end]) {
+    while (more && !found && nodes[end].kind == KIND_THEN && !reach->searched[end]) {
         found = left_recursion(table, reach, nodes[end].a);
         more = nodes[nodes[end].a].known[MAY_END] == YES;
         end = more ? nodes[end].b : end;
     }
-    if (more && found == none && !reach->searched[end])
+    if (more && !found && !reach->searched[end])
         found = search_parts(table, reach, &nodes[end]);
-    for (; found == none && a != end; a = nodes[a].b)
+    for (; !found && a != end; a = nodes[a].b)
         reach->searched[a] = true;
-    reach->searched[end] |= found == none;
+    reach->searched[end] |= !found;
     table->depth--;
     return found;
 }
@@ -265,31 +262,26 @@ static size_t left_recursion(struct term_table *table, struct reach *reach, term
 /* --- all of it ----------------------------------------------------------------------------- */
 
 static smol_status refuse_left_recursion(struct term_table *table, struct reach *reach,
-                                         const char *(*rule_name)(void *user, size_t i), void *user,
                                          smol_error *error)
 {
     for (size_t i = 1; i < reach->n; i++) {
         if (!reach->has[i] || table->nodes[i].kind != KIND_RULE)
             continue;
         table->depth = 0;
-        size_t found = left_recursion(table, reach, (term)i);
-        if (found < table->n_rules)
-            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "rule %s can begin with itself",
-                             rule_name ? rule_name(user, found) : "");
+        if (left_recursion(table, reach, (term)i))
+            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "a rule can begin with itself");
     }
     table->depth = 0;
     return smol_terms_status(table, error);
 }
 
-static smol_status settle(struct term_table *table, struct reach *reach,
-                          const char *(*rule_name)(void *user, size_t i), void *user,
-                          smol_error *error)
+static smol_status settle(struct term_table *table, struct reach *reach, smol_error *error)
 {
     make_classes(table);
     if (!mark_reachable(table, table->root, reach))
         return smol_terms_status(table, error);
     answer(table, reach, MAY_END);
-    smol_status status = refuse_left_recursion(table, reach, rule_name, user, error);
+    smol_status status = refuse_left_recursion(table, reach, error);
     if (status)
         return status;
     answer(table, reach, HAS_TEXT);
@@ -301,9 +293,7 @@ static smol_status settle(struct term_table *table, struct reach *reach,
     return smol_terms_status(table, error);
 }
 
-smol_status smol_terms_finish(struct term_table *table, term root,
-                              const char *(*rule_name)(void *user, size_t i), void *user,
-                              smol_error *error)
+smol_status smol_terms_finish(struct term_table *table, term root, smol_error *error)
 {
     smol_status status = smol_terms_status(table, error);
     if (status)
@@ -313,7 +303,7 @@ smol_status smol_terms_finish(struct term_table *table, term root,
         return smol_fail_memory(error, "a constraint");
     reach.searched = reach.has + reach.n;
     table->root = root;
-    status = settle(table, &reach, rule_name, user, error);
+    status = settle(table, &reach, error);
     smol_free(reach.has);
     return status;
 }

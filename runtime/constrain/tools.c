@@ -343,7 +343,7 @@ static void set_plain(const struct tools *t, struct argument_spelling *out)
     *values = *smol_json_spelling(gemma ? JSON_COMPACT : JSON_SPACED);
     values->string = gemma ? raw : values->string;
     values->key = gemma ? name : values->key;
-    values->words = gemma ? WORDS_BOTH : WORDS_PYTHON;
+    values->words = WORDS_BOTH;
     values->sorted = gemma;
     values->is_json = false;
     values->within = 1;

@@ -19,7 +19,7 @@ GIB = 1 << 30
 
 @dataclass
 class Outcome:
-    """What happened to one schema in one engine; times in nanoseconds."""
+    """The result of one schema in one engine; times in nanoseconds."""
 
     error: str = ""  # of compiling
     died: str = ""  # a crash or a timeout, with where it happened

@@ -11,7 +11,7 @@ static inline void follow_text(struct term_table *table, term root, uint8_t choi
 {
     enum { MAX_TEXT = 64 };
     smol_error error;
-    if (smol_terms_finish(table, root, NULL, NULL, &error)) {
+    if (smol_terms_finish(table, root, &error)) {
         smol_terms_free(table);
         return;
     }

@@ -249,7 +249,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool fine = build(table, v, kind, options, (const char *)text, in.size, &root) == SMOL_OK;
     free(text);
     term inside = smol_string_inside(table, smol_json_any_character(table), 0, TERM_FOREVER);
-    if (fine && !smol_terms_finish(table, root, NULL, NULL, NULL) &&
+    if (fine && !smol_terms_finish(table, root, NULL) &&
         !smol_masks_create(table, inside, &v->trie, &v->strings, &masks, NULL)) {
         follow_tokens(table, masks, smol_digest(data, size));
         smol_masks_free(masks);

@@ -676,7 +676,8 @@ def tools():
                b'<start_function_call>call:f{x:1}<end_function_call><start_function_call>call:g{a:<escape><e<escape>,b:[{}]}<end_',
                b'<|tool_call>call:h.i{a b:<|"|>"\\<|"|>,c:{d:None,e:true}}<tool_call|>',
                b'<|tool_call_start|>[f(x=1), g(a="\\"", b={"c": [None]})]<|tool_call_end|>.',
-               b'<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n<parameter=y>\n<\n\n</parameter>\n</function>\n</tool_call>']  # fmt: skip
+               b'<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n<parameter=y>\n<\n\n</parameter>\n</function>\n</tool_call>',
+               b'<function_calls>f(x=1)\ng(a="</f", b=[null, True])\n</function_calls>.']  # fmt: skip
     for style, answer in enumerate(answers):
         yield f"style{style + 1}", bytes([style]) + listed + b"\0" + answer
     yield "required", bytes([len(answers) * 2]) + listed + b"\0"
@@ -693,7 +694,7 @@ def masks():
     yield from (("grammar_" + name, b"\2\0" + grammar) for name, grammar in grammars())
     yield "choices", b'\3\0["true","a","aa","abc \xc3\xa9",""]'
     listed = next(tools())[1].partition(b"\0[")[2].partition(b"\0")[0]
-    for style in range(1, 10):
+    for style in range(1, 11):
         yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
 
 

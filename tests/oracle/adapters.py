@@ -43,6 +43,11 @@ def use_langchain(path):
         cut_off = None
     except ValueError as error:
         cut_off = str(error)
+    try:
+        SmolEmbeddings(path, query_prompt="nothing").embed_query("The sea")
+        refused = None
+    except ValueError as error:
+        refused = str(error)
     return {
         "text": whole.content, "streamed": joined.content, "async": asyncio.run(ask()), "n_pieces": len(pieces),
         "tokens": [whole.usage_metadata["input_tokens"], whole.usage_metadata["output_tokens"]],
@@ -54,7 +59,7 @@ def use_langchain(path):
         "streamed_calls": [[call["name"], call["args"], call["id"]] for call in streamed_call.tool_calls],
         "cut_calls": [call["name"] for one in shorter for call in one.invoke(MESSAGES).invalid_tool_calls],
         "stopped": chat.invoke(MESSAGES, stop=["sea"]).content, "cut off": cut_off,
-        "embedding": SmolEmbeddings(path).embed_query("The sea"),
+        "embedding": SmolEmbeddings(path, query_prompt="nothing").embed_documents(["The sea"])[0], "refused": refused,
     }  # fmt: skip
 
 

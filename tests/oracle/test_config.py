@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import json
+import math
 import os
 import random
 
@@ -12,9 +13,9 @@ import pytest
 from families import CONFIGS, cases, configs
 from hypothesis import given
 from hypothesis import strategies as st
-from internal import DAMAGED, OK, Error, Settings, lib
+from internal import DAMAGED, OK, UNSUPPORTED, Error, Settings, lib
 from structs import c_struct
-from transformers import AutoConfig, GenerationConfig, LlamaConfig
+from transformers import AutoConfig, FalconH1Config, GenerationConfig, LlamaConfig
 from transformers.models.lfm2.modeling_lfm2 import Lfm2MLP
 from transformers.models.minicpm3.modeling_minicpm3 import MiniCPM3Attention
 
@@ -23,18 +24,9 @@ FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
 NO_TOKEN = 2**32 - 1
 
 
-
-
-
-
-
-
 States, Experts, Hybrid, Latent, Model = (
     c_struct("format/format.h", f"blob_{part}") for part in ("states", "experts", "hybrid", "latent", "model")
 )
-
-
-
 
 
 # in the order of the bits of enum generation_field
@@ -535,3 +527,30 @@ def test_a_real_may_be_spelled_as_an_integer_beyond_64_bits(tmp_path_factory, th
     keys = {"model_type": "llama", "rope_theta": theta, "unread": unread}
     (folder / "config.json").write_text(json.dumps(keys))
     assert load(folder).model.rope_theta == float(theta)
+
+
+# --- numbers that JSON lacks ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_infinity_and_nan_are_read_as_python_writes_them(tmp_path, indent):
+    """As transformers did before version 5."""
+    keys = FalconH1Config(architectures=["FalconH1ForCausalLM"], num_hidden_layers=2).to_dict()
+    keys |= {"unread": [math.nan, -math.inf, {"Infinity": 2**200}, 'NaN", NaN, \\"']}
+    assert keys["time_step_limit"][1] == math.inf
+    (tmp_path / "config.json").write_text(json.dumps(keys, indent=indent))
+    assert load(tmp_path).model.states.kind == 2
+    keys["time_step_limit"] = [0.0, -math.inf]
+    (tmp_path / "config.json").write_text(json.dumps(keys, indent=indent))
+    assert refusal(tmp_path)[0] == UNSUPPORTED
+    keys["rms_norm_eps"] = math.nan
+    (tmp_path / "config.json").write_text(json.dumps(keys, indent=indent))
+    assert "rms_norm_eps must be a number" in refusal(tmp_path)[1]
+
+
+@pytest.mark.parametrize("text", ["{NaN: 1}", '{Infinity \n: 1}', '{"a": Inf}', '{"a": +Infinity}', '{"a": 1NaN}',
+                                  '{"a": NaNs}', '{"a": -NaN}'])  # fmt: skip
+def test_other_words_are_refused_at_their_place(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    status, message = refusal(tmp_path)
+    assert status == DAMAGED and "not valid JSON" in message and "(line 1, " in message

@@ -13,13 +13,14 @@ import pytest
 import torch
 from blobs import edited, read_blob, section
 from checkpoints import randomize
-from engine import SmolError, convert, kernel_sets
+from engine import Model, SmolError, convert, kernel_sets
 from internal import DAMAGED, UNSUPPORTED, USAGE
 from package import smolrun
 from safetensors.torch import save_file
 from serving import serving
 from smol_reader import EMBEDDER_SECTION, Damaged
-from test_encoder import lines
+from test_encoder import lines, states_of
+from test_logits import TOLERANCE, largest_difference
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModel, LlamaConfig, Qwen3Config
 
@@ -120,6 +121,40 @@ def embed(blob, texts, *words):
     return np.frombuffer(out.stdout[128:], np.float32).reshape(len(texts), -1)
 
 
+def draw_modules(r, folder, width, seed, poolings, narrowest=5):
+    """Draws the files of sentence-transformers. Returns pooling, Dense layers and whether embeddings are normalized."""
+    pooling, normalizes = r.choice(poolings), r.random() < 0.7
+    dense = [(r.randint(narrowest, 90), r.choice(["tanh", "identity"]), r.random() < 0.5) for _ in range(r.randint(0, 2))]
+    if dense and dense[-1][0] < 4:
+        dense[-1] = (17, *dense[-1][1:])
+    return pooling, write_modules(folder, pooling, dense, normalizes, width=width, seed=seed), normalizes
+
+
+def check_embeddings(folder, model, tokenizer, modules, seed, least):
+    """Compares embeddings with those of transformers. least: the smallest cosine of each dtype. Returns the blobs."""
+    texts, blobs = lines(4, seed), {}
+    expected = [embedding_of(model, tokenizer.encode(t).ids, *modules) for t in texts]
+    for dtype, cosines in least.items():
+        blobs[dtype] = convert(folder, folder.parent / f"{dtype}.smol", dtype)
+        rows = embed(blobs[dtype], texts)
+        found = min(map(cosine, rows, expected))
+        print(f"{dtype}: {1 - found:.1e}")
+        assert found >= cosines, dtype
+        if dtype == "f32":
+            assert np.abs(rows - expected).max() <= 1e-4 * np.abs(expected).max()
+    return blobs
+
+
+def check_states(blob, model, texts):
+    """Compares the hidden states of every position with those of transformers."""
+    with Model(blob) as smol, smol.context(threads=2) as context:
+        for ids in texts:
+            context.truncate(0)
+            difference = largest_difference(context.embed(ids), states_of(model, ids))
+            print(f"states: {difference:.1e}")
+            assert difference <= TOLERANCE, len(ids)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("embedder") / "checkpoint"
@@ -160,18 +195,8 @@ def test_random_checkpoints_are_those_of_transformers(seed, tmp_path):
     config = r.choice([Qwen3Config, LlamaConfig])
     folder = tmp_path / "c"
     model, tokenizer = make(folder, lines(20, seed=1), seed, config, **settings)
-    pooling, normalizes = r.choice(["lasttoken", "lasttoken", "mean_tokens", "cls_token", "max_tokens"]), r.random() < 0.7
-    dense = [(r.randint(1, 90), r.choice(["tanh", "identity"]), r.random() < 0.5) for _ in range(r.randint(0, 2))]
-    if dense and dense[-1][0] < 4:
-        dense[-1] = (17, *dense[-1][1:])
-    layers = write_modules(folder, pooling, dense, normalizes, width=width, seed=seed)
-    texts = lines(4, seed)
-    expected = [embedding_of(model, tokenizer.encode(t).ids, pooling, layers, normalizes) for t in texts]
-    for dtype, least in (("f32", 0.999999), ("int8", 0.9995)):
-        rows = embed(convert(folder, tmp_path / f"{dtype}.smol", dtype), texts)
-        assert min(map(cosine, rows, expected)) >= least, dtype
-        if dtype == "f32":
-            assert np.abs(rows - expected).max() <= 1e-4 * np.abs(expected).max()
+    modules = draw_modules(r, folder, width, seed, ["lasttoken", "lasttoken", "mean_tokens", "cls_token", "max_tokens"], 1)
+    check_embeddings(folder, model, tokenizer, modules, seed, {"f32": 0.999999, "int8": 0.9995})
 
 
 def test_prompts_are_put_before_texts(made, tmp_path):
@@ -193,6 +218,9 @@ def test_prompts_are_put_before_texts(made, tmp_path):
     assert python.info.embedding_size == 33 and python.embed([], prompt="web").shape == (0, 33)
     with pytest.raises(smolrun.UsageError, match="no prompt"):
         python.embed("a", prompt="nothing")
+    assert python.embed([5, 6]).tobytes() == python.embed([[5, 6]])[0].tobytes()
+    with pytest.raises(smolrun.UsageError, match="token ids are taken as they are"):
+        python.embed([5, 6], prompt="web")
     with serving(blob) as server:
         for extra, words in (({"prompt_name": "web"}, ("--prompt", "web")), ({}, ())):
             found = server.client.embeddings.create(model=server.model, input=texts, extra_body=extra)

@@ -15,7 +15,7 @@ from checkpoints import randomize
 from engine import Model, SmolError, convert, kernel_sets
 from internal import DAMAGED, UNSUPPORTED
 from smol_reader import AROUND, ENCODER_SECTION, MODEL, Damaged
-from test_embedder import cosine, embed, embedding_of, tokenizer_of, write_modules
+from test_embedder import check_embeddings, check_states, draw_modules, embed, tokenizer_of, write_modules
 from test_encoder import lines, states_of
 from test_logits import TOLERANCE, largest_difference
 from transformers import AutoConfig, Gemma3TextConfig, Gemma3TextModel, ModernBertConfig, ModernBertForMaskedLM, ModernBertModel
@@ -82,20 +82,10 @@ def test_random_checkpoints_are_those_of_transformers(kind, seed, tmp_path):
     r = random.Random(seed)
     model, tokenizer = make(tmp_path / "c", kind, seed)
     width, most = model.config.hidden_size, model.config.max_position_embeddings
-    pooling, normalizes = r.choice(["mean_tokens", "mean_tokens", "cls_token", "max_tokens"]), r.random() < 0.7
-    dense = [(r.randint(5, 90), r.choice(["tanh", "identity"]), r.random() < 0.5) for _ in range(r.randint(0, 2))]
-    layers = write_modules(tmp_path / "c", pooling, dense, normalizes, width=width, seed=seed)
-    blob = convert(tmp_path / "c", tmp_path / "f32.smol", "f32")
-    with Model(blob) as smol, smol.context(threads=2) as context:
-        for n in (1, r.randint(2, 100), r.randint(129, 299), most if seed % 4 == 0 else r.randint(129, most)):
-            ids = np.random.default_rng(n).integers(0, model.config.vocab_size, n)
-            context.truncate(0)
-            assert largest_difference(context.embed(ids), states_of(model, ids)) <= TOLERANCE, n
-    texts = lines(4, seed)
-    expected = [embedding_of(model, tokenizer.encode(t).ids, pooling, layers, normalizes) for t in texts]
-    for dtype, least in (("f32", 0.999999), ("bf16", 0.999), ("int8", 0.9995)):
-        rows = embed(convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype, force=True), texts)
-        assert min(map(cosine, rows, expected)) >= least, dtype
+    modules = draw_modules(r, tmp_path / "c", width, seed, ["mean_tokens", "mean_tokens", "cls_token", "max_tokens"])
+    blobs = check_embeddings(tmp_path / "c", model, tokenizer, modules, seed, {"f32": 0.999999, "bf16": 0.999, "int8": 0.9995})
+    lengths = (1, r.randint(2, 100), r.randint(129, 299), most if seed % 4 == 0 else r.randint(129, most))
+    check_states(blobs["f32"], model, [np.random.default_rng(n).integers(0, model.config.vocab_size, n) for n in lengths])
 
 
 @pytest.fixture(scope="module", params=KINDS)

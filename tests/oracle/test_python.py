@@ -126,6 +126,8 @@ def test_structured_answers_are_parsed(model):
     assert json.loads(answer.text) == answer.parsed and answer.parsed["name"] in ("Zoë", "Rosa")
     assert model.generate("x", schema=json.dumps(SCHEMA)).parsed == model.generate("x", schema=SCHEMA).parsed
     assert model.generate("x", schema={"type": "string"}, max_tokens=1).parsed is None
+    cut = model.generate("x", schema=SCHEMA, stop='":')
+    assert cut.finish_reason == "stop" and cut.text == '{"name' and cut.parsed is None
     assert re.fullmatch("[0-9]{4}", model.generate("x", regex="[0-9]{4}").text)
     assert model.generate("Is it? ", choices=["yes", "no"]).text in ("yes", "no")
     assert set(model.generate("x", grammar='root ::= "ab" | "a" root').text) <= {"a", "b"}
@@ -446,7 +448,13 @@ def test_the_programs_are_in_the_package(blob, tmp_path):
     assert made.read_bytes() == blob.read_bytes()
     with pytest.raises(smolrun.FileError, match="force=True"):
         smolrun.convert(ROOT / "demo/model", made)
-    smolrun.convert(ROOT / "demo/model", made, dtype="int4", force=True)
+    with pytest.raises(smolrun.UsageError, match="--reranker"):
+        smolrun.convert(ROOT / "demo/model", made, reranker=True, force=True)
+    with pytest.raises(smolrun.UsageError, match="force: must be True or False"):
+        smolrun.convert(ROOT / "demo/model", made, force="yes")
+    (tmp_path / "plain.jinja").write_text("{{ messages[-1].content }}")
+    smolrun.convert(ROOT / "demo/model", made, dtype="int4", chat_template=tmp_path / "plain.jinja", force=True)
+    assert smolrun.Model(made).format_chat([{"role": "user", "content": "plain"}]) == "plain"
     assert smolrun.inspect(made) == json.loads(smolconv("inspect", "--json", made).stdout)
     with pytest.raises(smolrun.UsageError, match="dtype"):
         smolrun.convert(ROOT / "demo/model", made, dtype="int3", force=True)

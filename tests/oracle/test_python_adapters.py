@@ -53,7 +53,7 @@ def test_langchain_gets_what_the_package_returns(used, model):
     assert found["streamed_calls"] == found["calls"] and set(found["cut_calls"]) == {"paint"}
     assert found["stopped"] == one.text.partition("sea")[0] != one.text
     vector = model.embed("The sea")
-    assert np.allclose(found["embedding"], vector / np.linalg.norm(vector), atol=1e-6)
+    assert np.allclose(found["embedding"], vector / np.linalg.norm(vector), atol=1e-6) and "no named prompts" in found["refused"]
 
 
 def test_llm_gets_what_the_package_returns(used, model, real, python, tmp_path):  # noqa: F811

@@ -19,7 +19,8 @@ def code(page):
 
 @pytest.mark.parametrize("page", ["docs/python.md", "python/README.md"])
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
-    shutil.copytree(ROOT / "demo/model", tmp_path / "SmolLM2-135M-Instruct")
+    for name in ("SmolLM2-135M-Instruct", "all-MiniLM-L6-v2"):
+        (tmp_path / name).symlink_to(ROOT / "demo/model")
     monkeypatch.chdir(tmp_path)
     blocks, names = code(page), {}
     for block in blocks:
@@ -60,6 +61,8 @@ def test_the_code_of_the_tutorial_runs(tmp_path):
 
 
 USE = """
+import contextlib
+
 import numpy as np
 import numpy.typing as npt
 import smolrun
@@ -67,13 +70,18 @@ import smolrun
 model = smolrun.Model("x", n_ctx=5, progress=True)
 chat = [{"role": "user", "content": "x"}]
 answers: list[smolrun.Answer] = [model.generate("x", max_tokens=5, stop=["a"]), model.generate([1, 2]), model.generate(np.array([1]))]
-answers += model.generate(["x", "y"], seed=1) + model.chat([chat, chat]) + [model.chat(chat, tools=[{"type": "function"}])]
+answers += model.generate(["x", b"y", [1], np.array([1])], seed=1) + model.chat([chat, chat]) + [model.chat(chat, tools=[{"type": "function"}])]
 scores: list[smolrun.Score] = [model.score("x", prompt="y"), *model.score(["x", "y"])]
-arrays: list[npt.NDArray[np.float32]] = [model.logits("x", last=1), model.embed(["x"]), model.embed("x")]
+arrays: list[npt.NDArray[np.float32]] = [model.logits("x", last=1), model.embed(["x"]), model.embed("x"), model.embed(np.array([1]))]
 texts: list[str] = [*model.stream("x"), *(piece for piece in model.stream_chat(chat))]
 
 async def ask() -> list[str]:
-    return [piece.upper() async for piece in model.astream("x", max_tokens=3)]
+    awaited = [await model.agenerate("x"), await model.agenerate([1, 2]), *await model.agenerate(["x", "y"])]
+    await model.achat(chat, max_token=5)  # type: ignore[call-overload]
+    awaited += [await model.achat(chat), *await model.achat([chat, chat], tools=[])]
+    async with contextlib.aclosing(model.astream_chat(chat)) as pieces:
+        texts = [piece.upper() async for piece in pieces] + [answer.text for answer in awaited]
+    return texts + [piece async for piece in model.astream("x", max_tokens=3)]
 
 with model.session() as session:
     saved: bytes = session.to_bytes()
@@ -94,5 +102,5 @@ def test_every_public_name_is_in_the_guide():
     text = (ROOT / "docs/python.md").read_text()
     assert [name for name in smolrun.errors.CLASSES.values() if name.__name__ not in text] == []
     methods = [name for name in vars(smolrun.Model) if not name.startswith("_")]
-    facts = {"close", "info", "stop_ids", "tool_style", "token_bytes", "token_text", "digest", "explain", "run", "request", "astream_chat"}
+    facts = {"close", "info", "stop_ids", "tool_style", "token_bytes", "token_text", "digest", "explain", "run", "request"}
     assert [name for name in methods if name not in facts and not re.search(rf"\b{name}\b", text)] == []

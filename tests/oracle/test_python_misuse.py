@@ -54,7 +54,10 @@ def calls(model, blob, tmp_path):
         "save": lambda value: isinstance(value, str) and value or model.session().save(value),
         "data": lambda value: setattr(session := model.session(), "data", value) or session.to_bytes(), "inspect": smolrun.inspect,
         "convert": lambda value: smolrun.convert(value, tmp_path / "out"), "dtype": lambda value: smolrun.convert(tmp_path, tmp_path / "out", dtype=value),
-        "request": lambda value: model.request(messages=value),
+        "request": lambda value: model.request(messages=value), "special": lambda value: model.tokenize("Once", special=value),
+        "whole": lambda value: model.tokenize("Once", whole=value), "show special": lambda value: model.detokenize([5], special=value),
+        "add_generation_prompt": lambda value: model.tokenize_chat([USER], add_generation_prompt=value),
+        "rerank": lambda value: model.rerank("Once", value),
     }  # fmt: skip
     return found
 
@@ -82,7 +85,8 @@ def test_values_of_any_type_are_answered_or_refused(model, blob, tmp_path, monke
 @pytest.mark.parametrize("call, part", [
     (lambda model: model.generate(5), "prompt: must be a text"), (lambda model: model.generate(["a", None]), "prompt 1: not a list of token ids"),
     (lambda model: model.chat([[USER], [{"role": "fly", "content": ""}]]), "prompt 1"), (lambda model: model.generate("a", regex=5), "regex: must be a text"),
-    (lambda model: model.generate("a", choices="yes"), "choices: must be a list"), (lambda model: model.perplexity([1, 5000]), "token id 5000"),
+    (lambda model: model.generate("a", choices="yes"), "choices: must be a list"), (lambda model: model.tokenize("a", whole="no"), "whole: must be True"),
+    (lambda model: model.format_chat([USER], add_generation_prompt=1), "add_generation_prompt: must be True"), (lambda model: model.perplexity([1, 5000]), "token id 5000"),
     (lambda model: model.score([1, 1, 5000]), "token id 5000"), (lambda model: model.session().truncate(-1), "n: must be a whole number"),
     (lambda model: smolrun.Model(model.path, n_ctx=2**32 + 5), "n_ctx"), (lambda model: smolrun.Model("a\0b"), "path"),
     (lambda model: model.generate("a", max_new_tokens=5), "use max_tokens"), (lambda model: model.generate("a", do_sample=True), "temperature"),

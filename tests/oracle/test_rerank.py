@@ -337,6 +337,8 @@ def test_scores_agree_for_any_form_threads_and_batch(made, tmp_path):
         assert [rank(blob, "a query", [text])[0] for text in texts[:3]] == list(scores[:3])
         assert (smolrun.Model(blob).rerank("a query", texts) == scores.astype(np.float32)).all()
         assert smolrun.Model(blob).rerank("a query", []).shape == (0,)
+        with pytest.raises(smolrun.UsageError, match="texts: must be a list"):  # not a list of letters
+            smolrun.Model(blob).rerank("a query", "a text")
         out = programs.smolrun("embed", blob, "-", "--json", "--rerank", "a query", input="\n".join(texts).encode())
         assert np.allclose([json.loads(line)["score"] for line in out.stdout.splitlines()], scores, atol=0)
 

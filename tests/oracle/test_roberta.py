@@ -21,7 +21,7 @@ from internal import DAMAGED, UNSUPPORTED
 from package import smolrun
 from safetensors.torch import load_file, save_file
 from smol_reader import DOUBLED, EMBEDDER_SECTION, Damaged
-from test_embedder import cosine, embed, embedding_of, write_modules
+from test_embedder import check_embeddings, check_states, cosine, draw_modules, embed, write_modules
 from test_encoder import lines, states_of
 from test_logits import TOLERANCE, largest_difference
 from test_rerank import edit_json, rank
@@ -204,28 +204,14 @@ def test_random_checkpoints_are_those_of_transformers(kind, seed, tmp_path):
     r = random.Random(seed)
     model = make(tmp_path / "c", kind, seed, **draw(kind, r))
     width, most = model.config.hidden_size, positions_of(model)
-    pooling, normalizes = r.choice(["mean_tokens", "mean_tokens", "cls_token", "max_tokens"]), r.random() < 0.7
-    dense = [(r.randint(5, 90), r.choice(["tanh", "identity"]), r.random() < 0.5) for _ in range(r.randint(0, 2))]
-    layers = write_modules(tmp_path / "c", pooling, dense, normalizes, width=width, seed=seed)
-    blob = convert(tmp_path / "c", tmp_path / "f32.smol", "f32")
-    assert read_blob(blob).model["context_length"] == most
-    with Model(blob) as smol, smol.context(threads=2) as context:
-        for n in (1, r.randint(2, 100), most):
-            ids = some_ids(model, n, seed)
-            context.truncate(0)
-            difference = largest_difference(context.embed(ids), states_of(model, ids))
-            print(f"states: {difference:.1e}")
-            assert difference <= TOLERANCE, n
-        with pytest.raises(SmolError):
-            context.embed([5] * (most + 1))
-    texts, tokenizer = lines(4, seed), tokenizer_of(kind, most)
-    expected = [embedding_of(model, tokenizer.encode(t).ids, pooling, layers, normalizes) for t in texts]
-    for dtype, least in (("f32", 0.999999), ("int8", 0.999 if kind == "mpnet" else 0.9995)):  # whose drawn distances sharpen attention
-        rows = embed(convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype, force=True), texts)
-        found = min(map(cosine, rows, expected))
-        print(f"{dtype}: {1 - found:.1e}")
-        assert found >= least, dtype
-    assert programs.smolconv("verify", tmp_path / "int8.smol", "--source", tmp_path / "c").returncode == 0
+    modules = draw_modules(r, tmp_path / "c", width, seed, ["mean_tokens", "mean_tokens", "cls_token", "max_tokens"])
+    least = {"f32": 0.999999, "int8": 0.999 if kind == "mpnet" else 0.9995}  # whose drawn distances sharpen attention
+    blobs = check_embeddings(tmp_path / "c", model, tokenizer_of(kind, most), modules, seed, least)
+    check_states(blobs["f32"], model, [some_ids(model, n, seed) for n in (1, r.randint(2, 100), most)])
+    assert read_blob(blobs["f32"]).model["context_length"] == most
+    with Model(blobs["f32"]) as smol, smol.context() as context, pytest.raises(SmolError):
+        context.embed([5] * (most + 1))
+    assert programs.smolconv("verify", blobs["int8"], "--source", tmp_path / "c").returncode == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

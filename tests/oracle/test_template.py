@@ -208,6 +208,9 @@ CORNERS = r"""
 {% macro f(a, b='d', c=none) %}<{{ a }}|{{ b }}|{{ c }}>{% endmacro %}{{ f(*[1, 2]) }}{{ f(1, *(2,)) }}{{ f(*[]) }}{{ f(*'xyz') }}{{ f(*{'k': 1}) }}{{ f(1, *[2], c=3) }}{{ f(c=1, *[2]) }}{{ f(*undefined_thing) }}{{ f(*[f(*[1])]) }}{{ f(*messages | map(attribute='role') | list)[:9] if 0 else '' }}
 {% macro f(a) %}({{ a }}){% endmacro %}{% macro g(a, b) %}[{{ a }}{{ b }}]{% endmacro %}{% for m in [f, g] %}{{ m(*[[1], [2, 3]][loop.index0]) }}{% endfor %} {{ range(*[1, 4]) | list }} {{ 'a-b'.split(*['-']) }} {{ dict(*[[('a', 1)]], b=2) }} {{ 'aab'.replace(*['a', 'c', 1]) }}
 {{ '{}'.format(1) }} {{ '<{}|{}>'.format('a', none) }} {{ '{{}}{}}}{{'.format('<') }} {{ ''.format() }} {{ 'x'.format(1, a=2) }} {{ '{}{}{}{}'.format([1, 'a'], {'k': 2.5}, true, undefined_thing) }} {{ 'é{}🙂'.format('ß') }} {{ '{}'.format(messages[1].content) }} {{ '{}'.format('{}') }} {{ '{}'.format('<' | safe) + '>' }} {{ '{}'.format(*['a', 'b']) }}
+{% macro m(a=0) %}<{{ a }}{{ caller() }}{{ caller() | upper }}>{% endmacro %}{% call m() %}x{% endcall %}{% set q = 7 %}{% call m(a=q) %}{{ q }}{% set q = 8 %}{{ q }}{% endcall %}{{ q }}{% for i in [1, 2] %}{% call m(*[i]) %}{{ i }}{{ loop.index }}{% endcall %}{% endfor %}{% filter upper %}{% call m() %}z{% endcall %}{% endfilter %}
+{% macro m() %}<{{ caller() }}>{% endmacro %}{% macro n(x) %}{% set y = x + 1 %}{% for z in [x, y] %}{% call m() %}{{ x }}{{ y }}{{ z }}{{ loop.index }}{{ late }}{{ w }}{% call m() %}{{ z }}{% set x = 'own' %}{{ x }}{% endcall %}{{ x }}{% endcall %}{% endfor %}{% set w = 3 %}{% endmacro %}{{ n(1) }}{% set late = 'l' %}{{ n(5) }}{{ caller is defined }}
+{% macro m() %}{% set ns.n = ns.n + 1 %}{{ caller() }}{% endmacro %}{% set ns = namespace(n=0) %}{% call m() %}{{ ns.n }}{% set ns.n = ns.n * 10 %}{% endcall %}{{ ns.n }} {% macro list(x) %}{% set ns = namespace(t=caller()) %}{% for k, v in x | items %}{% set ns.t = ns.t + k %}{% if v %}{% call list(v) %}({{ k }}{% endcall %}{% endif %}{% endfor %}{{ ns.t }}{% endmacro %}{% call list({'a': {'b': {'c': 0}, 'd': 0}, 'e': 0}) %}:{% endcall %}
 {% macro m() %}{{ z }}{% endmacro %}{% set z = 1 %}{{ m() }}{% set z = 2 %}{{ m() }}{% for z in [3] %}{{ m() }}{% endfor %}
 {% set x %}  a {{ 1 }} b {% endset %}[{{ x }}] {% set y | trim | upper %}  a b  {% endset %}[{{ y }}] {% filter upper | replace('A', 'b') %}a{{ 'c' }}{% endfilter %}
 {% with a = 1, b = 2 %}{{ a }}{{ b }}{% set a = 5 %}{{ a }}{% endwith %}{{ a is defined }} {% with %}x{% endwith %}
@@ -288,6 +291,10 @@ REFUSALS = r"""
 {% macro f(a) %}{% endmacro %}{{ f(b=2) }}
 {% macro f(a) %}{% endmacro %}{{ f(*[1, 2]) }}
 {% macro f(a) %}{% endmacro %}{{ f(a=1, *[2]) }}
+{% macro f() %}{{ caller() }}{% endmacro %}{{ f() }}
+{% macro f() %}{% endmacro %}{% call f() %}{% endcall %}
+{% call range(3) %}{% endcall %}
+{% call undefined_thing() %}{% endcall %}
 {{ range(*none) }}
 {{ range(*5) }}
 {{ 'a'.startswith(*[]) }}
@@ -344,6 +351,10 @@ SYNTAX = r"""
 {{ f(*a, *b) }}
 {{ f(*) }}
 {% break %}
+{% call 3 %}{% endcall %}
+{% call f() | upper %}{% endcall %}
+{% call f() %}
+{% for i in [1] %}{% call f() %}{% break %}{% endcall %}{% endfor %}
 {% for loop in [] %}{% endfor %}
 {% if x %}{% endfor %}
 {{ $ }}
@@ -392,6 +403,16 @@ def test_what_only_the_reference_can_print_or_compare_is_not_supported(source):
     assert reason is None
     ours, theirs = outcomes(section, source, {}, MESSAGES)
     assert isinstance(ours, Refused) and ours.status == UNSUPPORTED and isinstance(theirs, str), (ours, theirs)
+
+
+@pytest.mark.parametrize("source", [
+    "{% macro f() %}{{ caller(1) }}{% endmacro %}", "{% macro f() %}{{ caller }}{% endmacro %}",
+    "{% macro f() %}{{ varargs }}{% endmacro %}", "{% call f() %}{{ kwargs }}{% endcall %}",
+    "{% call(x) f() %}{% endcall %}", "{% call f() %}{{ caller() }}{% endcall %}",
+    "{% call f() %}{% macro g() %}{% endmacro %}{% endcall %}", "{% macro f(caller=1) %}{{ caller() }}{% endmacro %}",
+])  # fmt: skip
+def test_other_uses_of_call_blocks_are_not_supported(source):
+    assert "supported" in compile_template(source)[1]
 
 
 @pytest.mark.parametrize("condition", ["a == b", "a < b", "a.startswith(b)", "{a: 1}.get(b)", "a.removesuffix(b)"])

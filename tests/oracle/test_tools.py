@@ -9,7 +9,7 @@ import shutil
 import time
 
 import pytest
-from chats import reference
+from chats import compile_template, reference
 from checkpoints import byte_tokenizer, make
 from engine import Model, SmolError, check
 from internal import ROOT, Error, lib
@@ -83,10 +83,15 @@ RENDER = {
               "{% endmacro %}{{ '<|tool_call_start|>[' }}{% for c in m.tool_calls %}{{ c.function.name }}("
               "{% for k, v in c.function.arguments | items %}{{ k }}={{ value(v) }}{{ ', ' if not loop.last }}{% endfor %})"
               "{{ ', ' if not loop.last }}{% endfor %}{{ ']<|tool_call_end|>' }}",
+    "python-lines": "{# <functions> #}{{ '<function_calls>' }}{% for c in m.tool_calls %}{% set ns = namespace(all=[]) %}"
+                    "{% for k, v in c.function.arguments.items() %}{% set ns.all = ns.all + [k ~ '=' ~ (v | tojson)] %}{% endfor %}"
+                    "{{ c.function.name + '(' + ns.all | join(', ') + ')' }}{% if not loop.last %}{{ '\n' }}{% endif %}"
+                    "{% endfor %}{{ '</function_calls>' }}",
 }  # fmt: skip
 SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]"], "mistral-args": ["[TOOL_CALLS]", "[ARGS]"],
            "granite": ["<|tool_call|>"], "function-gemma": ["<start_function_call>", "<end_function_call>", "<escape>"],
-           "gemma": ["<|tool_call>", "<tool_call|>", '<|"|>'], "python": ["<|tool_call_start|>", "<|tool_call_end|>"]}  # fmt: skip
+           "gemma": ["<|tool_call>", "<tool_call|>", '<|"|>'], "python": ["<|tool_call_start|>", "<|tool_call_end|>"],
+           "python-lines": ["<function_calls>", "</function_calls>"]}  # fmt: skip
 ONE_CALL = {"llama3"}
 NO_TEXT = {"llama3"}
 
@@ -197,6 +202,14 @@ def test_the_style_is_found_in_the_template(styled):
     assert lib.smol_model_tool_style(model.handle).decode() == style
 
 
+def test_calls_in_another_form_have_no_style():
+    """MiniCPM 3's are in a block of Python between LFM2's markers; Phi-4-mini's begin with Granite's, without a list."""
+    phi = "{% for m in messages %}{% for c in m.tool_calls %}{{ '<|tool_call|>' + (c.function | tojson) + '<|/tool_call|>' }}{% endfor %}{% endfor %}"
+    for source in ((ROOT / "tests/data/templates/minicpm3.jinja").read_text(), phi):
+        section, reason = compile_template(source)
+        assert reason is None and section[32:36] == bytes(4)
+
+
 @pytest.mark.sample(4)
 def test_what_templates_render_is_allowed_and_read_back(styled):
     style, model = styled
@@ -270,6 +283,7 @@ UNWRITABLE = {
     "function-gemma": ({"enum": ["a", "<escape>"]}, "a:b"),
     "gemma": ({"enum": ["a", "b<|\"|>"]}, "a:b"),
     "python": (None, "a=b"),
+    "python-lines": (None, "a=b"),
     "qwen-xml": ({"enum": ["a", "5"]}, "a>b"),
 }
 
@@ -354,6 +368,7 @@ NO_CALLS = {
     "gemma": (["<|tool_call>now{}", "a <|tool_call>call:{}<tool_call|> b"], ["<|tool_call>call:now"]),
     "qwen-xml": (['<tool_call>\n{"name": "now"}', "a <tool_call>\n<tool_call >", "<tool_call><function=>\n</function>"], ["<tool_call>\n<function=now"]),
     "python": (["<|tool_call_start|>[()]"], ["a <|tool_call_start|>", "<|tool_call_start|>[now"]),
+    "python-lines": (["<function_calls>()</function_calls>", "a <function_calls>() b"], ["a <function_calls>", "<function_calls>now"]),
 }  # fmt: skip
 
 

@@ -230,6 +230,8 @@ TEST(refuses_what_would_compute_something_else)
     does_not_support("{\"quantization_config\": {\"bits\": 4}}",
                      "quantization_config is an object");
     does_not_support("{\"quantization_config\": {}}", "quantization_config is an object");
+    does_not_support("{\"quantization_config\": {\"quant_method\": \"awq\"}}",
+                     "quantization_config.quant_method is \"awq\": weights quantized in this way");
     does_not_support("{\"per_layer_config\": {\"0\": {\"head_dim\": 4}}}", "per_layer_config");
     does_not_support("{\"torch_dtype\": \"float7\"}",
                      "torch_dtype must be float32, float16, bfloat16, float64, float8_e4m3fn or "
@@ -874,7 +876,7 @@ TEST(says_where_json_is_damaged)
         {"{\"a\": 1, \"a\": 2}", "duplicate object key"},
         {"{} {}", "end of file expected"},
         {"{\"a\": \"\\u0000\"}", "not valid JSON: "},
-        {"{\"a\": NaN}", "not valid JSON: "},
+        {"{\"a\": nan}", "not valid JSON: "},
         {"{\"a\": 1e999}", "real number overflow"},
         {"{\"a\": 1e999, \"b\": 99999999999999999999}", "real number overflow"},
         {"{\"\xff\": 1}", "unable to decode byte 0xff"},
