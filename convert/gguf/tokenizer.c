@@ -39,14 +39,14 @@ enum token_kind {
 
 /* The pre-tokenizers whose names state one published tokenizer.json's rules. Those of exaone4,
  * falcon3 and falcon-h1 are llama.cpp's. */
-enum { PRE_MAX_PATTERNS = 4 };
+enum { N_PRE_PATTERNS = 4 };
 static const struct pre {
     const char *name;
-    const char *patterns[PRE_MAX_PATTERNS]; /* none: that of GPT-2, which needs no pattern */
-    bool digits;                            /* each digit is a word */
-    bool nfc;                               /* text is normalized first */
-    bool whole_words;                       /* a word that is a token is not merged */
-    bool begins;                            /* bos is added unless the file says otherwise */
+    const char *patterns[N_PRE_PATTERNS]; /* none: that of GPT-2, which needs no pattern */
+    bool digits;                          /* each digit is a word */
+    bool nfc;                             /* text is normalized first */
+    bool whole_words;                     /* a word that is a token is not merged */
+    bool begins;                          /* bos is added unless the file says otherwise */
 } pres[] = {
     {.name = "gpt-2"},
     {.name = "exaone4"},
@@ -111,7 +111,7 @@ static void put_pre(struct maker *m, const struct pre *pre)
     if (pre->digits)
         smol_maker_append(m, list,
                           json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1));
-    for (size_t i = 0; i < PRE_MAX_PATTERNS && pre->patterns[i]; i++)
+    for (size_t i = 0; i < N_PRE_PATTERNS && pre->patterns[i]; i++)
         smol_maker_append(m, list,
                           json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
                                     pre->patterns[i], "behavior", "Isolated", "invert", 0));
