@@ -46,6 +46,10 @@ static const struct gguf_name common[] = {
     {BLOCK("post_ffw_norm.weight"), ROLE_MLP_OUT_NORM, false},
     {BLOCK("ffn_gate_inp.weight"), ROLE_ROUTER, false},
     {BLOCK("exp_probs_b.bias"), ROLE_ROUTER_BIAS, false},
+    {BLOCK("attn_norm.bias"), ROLE_ATTN_NORM_BIAS, false},
+    {BLOCK("ffn_norm.bias"), ROLE_MLP_NORM_BIAS, false},
+    {"output_norm.bias", ROLE_FINAL_NORM_BIAS, false},
+    {"output.bias", ROLE_OUTPUT_BIAS, false},
     {NULL, ROLE_COUNT, false},
 };
 
@@ -80,14 +84,13 @@ static const struct gguf_name lfm2[] = {
         BLOCK("ssm_out.weight"), ROLE_MIXER_OUT, false                                             \
     }
 static const struct gguf_name granite_moe[] = {SHARED_MLP, {NULL, ROLE_COUNT, false}};
-static const struct gguf_name granite_hybrid[] = {
-    SHARED_MLP,
-    RECURRENCE,
-    {BLOCK("ssm_in.weight"), ROLE_MIXER_GATE, true},
-    {BLOCK("ssm_conv1d.bias"), ROLE_MIXER_CONV_BIAS, false},
-    {BLOCK("ssm_d"), ROLE_MIXER_SKIP, false},
-    {NULL, ROLE_COUNT, false},
-};
+#define MAMBA2                                                                                     \
+    RECURRENCE, {BLOCK("ssm_in.weight"), ROLE_MIXER_GATE, true},                                   \
+        {BLOCK("ssm_conv1d.bias"), ROLE_MIXER_CONV_BIAS, false},                                   \
+    {                                                                                              \
+        BLOCK("ssm_d"), ROLE_MIXER_SKIP, false                                                     \
+    }
+static const struct gguf_name granite_hybrid[] = {SHARED_MLP, MAMBA2, {NULL, ROLE_COUNT, false}};
 
 /* Qwen's layers of gated DeltaNet, and gated attention. */
 #define DELTA                                                                                      \
@@ -113,6 +116,12 @@ static const struct gguf_name qwen3_next[] = {
     {NULL, ROLE_COUNT, false},
 };
 
+static const struct gguf_name falcon_h1[] = {
+    {BLOCK("ffn_norm"), ROLE_MLP_NORM, false}, /* without ".weight" */
+    MAMBA2,
+    {NULL, ROLE_COUNT, false},
+};
+
 static const struct gguf_arch archs[] = {
     {"llama", "LlamaForCausalLM", ORDER_PAIRED, false, common},
     {"qwen2", "Qwen2ForCausalLM", ORDER_KEPT, false, common},
@@ -132,11 +141,27 @@ static const struct gguf_arch archs[] = {
     {"qwen35", "Qwen3_5ForCausalLM", ORDER_TILED, true, qwen35},
     {"qwen35moe", "Qwen3_5MoeForCausalLM", ORDER_TILED, true, qwen35_moe},
     {"qwen3next", "Qwen3NextForCausalLM", ORDER_KEPT, true, qwen3_next},
+    {"mistral3", "LlamaForCausalLM", ORDER_PAIRED, false, common}, /* Mistral Small */
+    {"ernie4_5", "Ernie4_5ForCausalLM", ORDER_KEPT, false, common},
+    {"exaone4", "Exaone4ForCausalLM", ORDER_KEPT, false, common},
+    {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", ORDER_KEPT, false, common},
+    {"minicpm", "GraniteForCausalLM", ORDER_PAIRED, false, common}, /* the same with its scales */
+    {"stablelm", "StableLmForCausalLM", ORDER_KEPT, false, common},
+    {"phi2", "PhiForCausalLM", ORDER_KEPT, false, common},
+    {"falcon-h1", "FalconH1ForCausalLM", ORDER_KEPT, false, falcon_h1},
 };
 
-/* The other family of an architecture: with an MLP that every token uses. */
-static const struct gguf_arch granite_shared = {"granitemoe", "GraniteMoeSharedForCausalLM",
-                                                ORDER_PAIRED, false, granite_moe};
+/* The other families of architectures: of files with a key whose number is above 0. */
+static const struct {
+    const char *key;
+    struct gguf_arch arch;
+} variants[] = {
+    {"expert_shared_feed_forward_length",
+     {"granitemoe", "GraniteMoeSharedForCausalLM", ORDER_PAIRED, false, granite_moe}},
+    {"attention.sliding_window", {"olmo2", "Olmo3ForCausalLM", ORDER_KEPT, false, common}},
+    {"attention.temperature_scale",
+     {"mistral3", "Ministral3ForCausalLM", ORDER_PAIRED, false, common}},
+};
 
 /* The experts of a layer, which have one tensor for each of their matrices. Names stay as they are,
  * those of the parts are the family's. */
@@ -169,22 +194,28 @@ static const struct family_fused joined[] = {
      true},
 };
 
-static bool has_shared_mlp(const struct gguf *gguf)
+/* Returns the value of a key of an architecture, or NULL. */
+static const struct gguf_value *find_key(const struct gguf *gguf, const char *arch,
+                                         const char *name)
 {
-    uint64_t width = 0;
-    const struct gguf_value *value =
-        smol_gguf_find(gguf, "granitemoe.expert_shared_feed_forward_length");
-    return value && smol_gguf_integer(value, &width) && width > 0;
+    char key[64];
+    snprintf(key, sizeof key, "%s.%s", arch, name);
+    return smol_gguf_find(gguf, key);
 }
 
 const struct gguf_arch *smol_gguf_arch(const struct gguf *gguf)
 {
     const struct gguf_text text = smol_gguf_string(smol_gguf_find(gguf, "general.architecture"));
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        const struct gguf_arch *arch = &variants[i].arch;
+        const struct gguf_value *value = find_key(gguf, arch->name, variants[i].key);
+        double number = 0;
+        if (gguf_text_is(text, arch->name) && value && smol_gguf_real(value, &number) && number > 0)
+            return arch;
+    }
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
         if (gguf_text_is(text, archs[i].name))
-            return has_shared_mlp(gguf) && strcmp(archs[i].name, granite_shared.name) == 0
-                       ? &granite_shared
-                       : &archs[i];
+            return &archs[i];
     return NULL;
 }
 
@@ -288,10 +319,8 @@ static void restore_shape(enum tensor_role role, struct safetensors_tensor *tens
  * 0 for those that do not attend. 0: there is none. */
 static uint64_t read_heads(const struct gguf *gguf, const struct gguf_arch *arch, const char *name)
 {
-    char key[64];
     uint64_t heads = 0;
-    snprintf(key, sizeof key, "%s.attention.%s", arch->name, name);
-    const struct gguf_value *value = smol_gguf_find(gguf, key);
+    const struct gguf_value *value = find_key(gguf, arch->name, name);
     for (uint64_t i = 0; value && heads == 0 && i < value->n; i++)
         if (!smol_gguf_integer_at(value, i, &heads) && !smol_gguf_integer(value, &heads))
             return 0;
@@ -315,10 +344,8 @@ static uint32_t rows_of_head(enum tensor_role role, bool is_fused, uint64_t rows
 static uint64_t read_size(const struct gguf *gguf, const struct gguf_arch *arch, const char *name,
                           uint64_t most)
 {
-    char key[64];
     uint64_t size = 0;
-    snprintf(key, sizeof key, "%s.%s", arch->name, name);
-    const struct gguf_value *value = smol_gguf_find(gguf, key);
+    const struct gguf_value *value = find_key(gguf, arch->name, name);
     return value && smol_gguf_integer(value, &size) && size <= most ? size : 0;
 }
 
@@ -417,8 +444,8 @@ void smol_gguf_name_tensors(const struct gguf *gguf, struct safetensors *reader)
     if (family && family->predicts_further)
         further = find_further(gguf, arch);
     if (arch && arch->order == ORDER_PAIRED) {
-        heads[0] = read_heads(gguf, arch, "head_count");
-        heads[1] = read_heads(gguf, arch, "head_count_kv");
+        heads[0] = read_heads(gguf, arch, "attention.head_count");
+        heads[1] = read_heads(gguf, arch, "attention.head_count_kv");
         heads[1] = heads[1] ? heads[1] : heads[0];
     }
     for (size_t i = 0; family && i < reader->n_tensors; i++) {

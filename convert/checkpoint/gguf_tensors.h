@@ -25,7 +25,7 @@ struct gguf_arch {
 const struct gguf_arch *smol_gguf_arch(const struct gguf *gguf);
 
 /* Writes the names of the architectures for messages. Returns `text`. */
-enum { GGUF_ARCH_LIST = 256 };
+enum { GGUF_ARCH_LIST = 384 };
 const char *smol_gguf_arch_list(char text[GGUF_ARCH_LIST]);
 
 /* Changes a copy of the architecture's family to what its GGUF files contain: which tensors hold

@@ -95,6 +95,29 @@ static smol_status take_attending(struct maker *m)
     return SMOL_OK;
 }
 
+/* Puts the types of layers by a list with a flag for each of them. */
+static void put_types(struct maker *m, const struct gguf_value *flags, uint64_t layers,
+                      const char *set, const char *unset)
+{
+    json_t *types = json_array();
+    for (uint64_t i = 0; i < layers && i <= MODEL_MAX_LAYERS; i++) /* more are refused later */
+        smol_maker_append(m, types, json_string(flags->data[i] ? set : unset));
+    smol_maker_put(m, m->object, "layer_types", types);
+}
+
+/* Reads which layers have windows, if any: by a list, or else as the family says. */
+static smol_status take_windows(struct maker *m)
+{
+    const struct gguf_value *list = smol_maker_find(m, "attention.sliding_window_pattern");
+    uint64_t layers = smol_maker_setting(m, "num_hidden_layers");
+    if (!list || smol_maker_setting(m, "sliding_window") == 0)
+        return SMOL_OK;
+    if (list->type != GGUF_ARRAY || list->item != GGUF_BOOL || list->n != layers)
+        return smol_maker_fail_value(m, list, "a list of a flag for each layer");
+    put_types(m, list, layers, "sliding_attention", "full_attention");
+    return SMOL_OK;
+}
+
 /* --- states ------------------------------------------------------------------------------- */
 
 /* Puts the width of layers with states, divided by `n`, the value of `key`. */
@@ -133,11 +156,7 @@ static smol_status take_delta(struct maker *m, uint64_t further)
         return SMOL_OK;
     if (list->type != GGUF_ARRAY || list->item != GGUF_BOOL || list->n != layers + further)
         return smol_maker_fail_value(m, list, "a list of a flag for each layer");
-    json_t *types = json_array();
-    for (uint64_t i = 0; i < layers && i <= MODEL_MAX_LAYERS; i++) /* more are refused later */
-        smol_maker_append(m, types,
-                          json_string(list->data[i] ? "linear_attention" : "full_attention"));
-    smol_maker_put(m, m->object, "layer_types", types);
+    put_types(m, list, layers, "linear_attention", "full_attention");
     return SMOL_OK;
 }
 
@@ -200,6 +219,8 @@ smol_status smol_gguf_take_layers(struct maker *m)
     smol_status status = take_further(m, &further);
     if (!status)
         status = take_attending(m);
+    if (!status)
+        status = take_windows(m);
     if (!status && arch_is(m, "lfm2"))
         smol_maker_put(m, m->object, "block_auto_adjust_ff_dim", json_false());
     if (!status && arch_is(m, "granitehybrid"))

@@ -27,10 +27,21 @@ enum {
     OF_QWEN35 = 2048,
     OF_QWEN35MOE = 4096,
     OF_QWEN3NEXT = 8192,
-    OF_ALL = 16383,
+    OF_OLMO2 = 16384,
+    OF_MISTRAL3 = 32768,
+    OF_EXAONE4 = 65536,
+    OF_MINICPM = 131072,
+    OF_FALCONH1 = 262144,
+    OF_STABLELM = 524288,
+    OF_PHI2 = 1048576,
+    OF_ALL = 2097151,
+    OF_LAYER_NORMS = OF_STABLELM | OF_PHI2,
     OF_GRANITES = OF_GRANITE | OF_HYBRID | OF_GRANITEMOE,
     OF_GATED = OF_QWEN35MOE | OF_QWEN3NEXT, /* an MLP with a gate, beside experts */
     OF_DELTA = OF_QWEN35 | OF_GATED,
+    OF_MAMBA2 = OF_HYBRID | OF_FALCONH1,
+    OF_SCALED = OF_GRANITES | OF_MINICPM,
+    OF_PATTERNS = OF_OLMO2 | OF_EXAONE4, /* windows in some of the layers */
     OF_EXPERTS = OF_LFM2MOE | OF_HYBRID | OF_GRANITEMOE | OF_QWEN3MOE | OF_OLMOE | OF_GATED,
 };
 
@@ -58,13 +69,18 @@ static const struct {
     {"attention.key_length", "head_dim", KEY_INTEGER, OF_ALL},
     {"attention.layer_norm_rms_epsilon", "norm_eps", KEY_REAL, OF_LFM2 | OF_LFM2MOE},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", KEY_REAL, OF_ALL},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", KEY_REAL, OF_LAYER_NORMS},
+    {"use_parallel_residual", NULL, KEY_USED, OF_STABLELM}, /* see take_tensors */
     {"rope.freq_base", "rope_theta", KEY_REAL, OF_ALL},
     {"rope.freq_base_swa", "rope_local_base_freq", KEY_REAL, OF_GEMMA3},
-    {"attention.sliding_window", "sliding_window", KEY_WINDOW, OF_GEMMA2 | OF_GEMMA3 | OF_PHI3},
+    {"attention.sliding_window", "sliding_window", KEY_WINDOW,
+     OF_GEMMA2 | OF_GEMMA3 | OF_PHI3 | OF_PATTERNS},
+    {"attention.sliding_window_pattern", NULL, KEY_USED, OF_PATTERNS},
+    {"attention.temperature_scale", NULL, KEY_USED, OF_MISTRAL3},
     {"attention.scale", "attention_multiplier", KEY_REAL, OF_GRANITES},
-    {"embedding_scale", "embedding_multiplier", KEY_REAL, OF_GRANITES},
-    {"residual_scale", "residual_multiplier", KEY_REAL, OF_GRANITES},
-    {"logit_scale", "logits_scaling", KEY_REAL, OF_GRANITES},
+    {"embedding_scale", "embedding_multiplier", KEY_REAL, OF_SCALED},
+    {"residual_scale", "residual_multiplier", KEY_REAL, OF_SCALED},
+    {"logit_scale", "logits_scaling", KEY_REAL, OF_SCALED},
     {"attn_logit_softcapping", "attn_logit_softcapping", KEY_REAL, OF_GEMMA2 | OF_GEMMA3},
     {"final_logit_softcapping", "final_logit_softcapping", KEY_REAL, OF_GEMMA2 | OF_GEMMA3},
     {"rope.scaling.original_context_length", "original_max_position_embeddings", KEY_INTEGER,
@@ -84,10 +100,11 @@ static const struct {
     {"ssm.state_size", "linear_key_head_dim", KEY_INTEGER, OF_DELTA},
     {"ssm.group_count", "linear_num_key_heads", KEY_INTEGER, OF_DELTA},
     {"ssm.time_step_rank", "linear_num_value_heads", KEY_INTEGER, OF_DELTA},
-    {"ssm.conv_kernel", "mamba_d_conv", KEY_INTEGER, OF_HYBRID},
-    {"ssm.state_size", "mamba_d_state", KEY_INTEGER, OF_HYBRID},
-    {"ssm.group_count", "mamba_n_groups", KEY_INTEGER, OF_HYBRID},
-    {"ssm.time_step_rank", "mamba_n_heads", KEY_INTEGER, OF_HYBRID},
+    {"ssm.conv_kernel", "mamba_d_conv", KEY_INTEGER, OF_MAMBA2},
+    {"ssm.state_size", "mamba_d_state", KEY_INTEGER, OF_MAMBA2},
+    {"ssm.group_count", "mamba_n_groups", KEY_INTEGER, OF_MAMBA2},
+    {"ssm.time_step_rank", "mamba_n_heads", KEY_INTEGER, OF_MAMBA2},
+    {"ssm.inner_size", "mamba_d_ssm", KEY_INTEGER, OF_FALCONH1},
     {"ssm.inner_size", NULL, KEY_USED, OF_HYBRID | OF_DELTA},
     {"attention.recurrent_layers", NULL, KEY_USED, OF_DELTA},
     {"nextn_predict_layers", NULL, KEY_USED, OF_DELTA},
@@ -99,6 +116,12 @@ static const struct {
     {"rope.scaling.original_context_length", NULL, KEY_USED, OF_ALL},
     {"rope.scaling.type", NULL, KEY_USED, OF_ALL},
     {"rope.scaling.factor", NULL, KEY_USED, OF_ALL},
+    {"rope.scaling.yarn_ext_factor", NULL, KEY_USED, OF_ALL},
+    {"rope.scaling.yarn_attn_factor", NULL, KEY_USED, OF_ALL},
+    {"rope.scaling.yarn_beta_fast", NULL, KEY_USED, OF_ALL},
+    {"rope.scaling.yarn_beta_slow", NULL, KEY_USED, OF_ALL},
+    {"rope.scaling.yarn_log_multiplier", NULL, KEY_USED, OF_ALL},
+    {"rope.freq_base_swa", NULL, KEY_USED, OF_OLMO2},
     {"rope.dimension_count", NULL, KEY_USED, OF_ALL},
     {"attention.value_length", NULL, KEY_USED, OF_ALL},
     {"expert_count", NULL, KEY_USED, OF_ALL},
@@ -132,7 +155,14 @@ static unsigned bit_of(const struct gguf_arch *arch)
                 {"olmoe", OF_OLMOE},
                 {"qwen35", OF_QWEN35},
                 {"qwen35moe", OF_QWEN35MOE},
-                {"qwen3next", OF_QWEN3NEXT}};
+                {"qwen3next", OF_QWEN3NEXT},
+                {"olmo2", OF_OLMO2},
+                {"mistral3", OF_MISTRAL3},
+                {"exaone4", OF_EXAONE4},
+                {"minicpm", OF_MINICPM},
+                {"stablelm", OF_STABLELM},
+                {"phi2", OF_PHI2},
+                {"falcon-h1", OF_FALCONH1}};
     for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
         if (strcmp(bits[i].name, arch->name) == 0)
             return bits[i].bit;
@@ -207,15 +237,19 @@ static smol_status check_needed(const struct maker *m)
         {"context_length", OF_ALL},
         {"embedding_length", OF_ALL},
         {"attention.head_count", OF_ALL},
-        {"attention.layer_norm_rms_epsilon", OF_ALL},
+        {"attention.layer_norm_rms_epsilon", OF_ALL & ~OF_LAYER_NORMS},
+        {"attention.layer_norm_epsilon", OF_LAYER_NORMS},
         {"expert_count", OF_GATED},
         {"expert_feed_forward_length", OF_GATED},
         {"expert_shared_feed_forward_length", OF_GATED},
-        {"ssm.conv_kernel", OF_HYBRID | OF_DELTA},
-        {"ssm.state_size", OF_HYBRID | OF_DELTA},
-        {"ssm.group_count", OF_HYBRID | OF_DELTA},
-        {"ssm.time_step_rank", OF_HYBRID | OF_DELTA},
-        {"ssm.inner_size", OF_HYBRID | OF_DELTA},
+        {"ssm.conv_kernel", OF_MAMBA2 | OF_DELTA},
+        {"ssm.state_size", OF_MAMBA2 | OF_DELTA},
+        {"ssm.group_count", OF_MAMBA2 | OF_DELTA},
+        {"ssm.time_step_rank", OF_MAMBA2 | OF_DELTA},
+        {"ssm.inner_size", OF_MAMBA2 | OF_DELTA},
+        {"embedding_scale", OF_MINICPM},
+        {"residual_scale", OF_MINICPM},
+        {"logit_scale", OF_MINICPM},
     };
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (needed[i].archs & bit_of(m->arch) && !smol_maker_find(m, needed[i].key))
@@ -251,13 +285,15 @@ static smol_status take_head(struct maker *m)
                        : 0;
     if (rotating == 0)
         rotating = size;
-    bool may_rotate_part = bit_of(m->arch) & (OF_PHI3 | OF_DELTA);
+    bool may_rotate_part = bit_of(m->arch) & (OF_PHI3 | OF_DELTA | OF_LAYER_NORMS);
     if ((of_values > 0 && of_values != size) || (rotating != size && !may_rotate_part))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: keys, values and rotary embedding of different sizes are not "
                          "supported: convert the original checkpoint",
                          m->gguf->path);
-    if (size > 0)
+    if (bit_of(m->arch) == OF_STABLELM) /* config.json has no such key: it follows */
+        json_object_del(m->object, "head_dim");
+    else if (size > 0)
         smol_maker_put_integer(m, "head_dim", size);
     if (may_rotate_part && size > 0) { /* its product with the size is rounded down */
         double factor = (double)rotating / (double)size;
@@ -280,6 +316,11 @@ static smol_status take_unstated(struct maker *m)
             "%s: %s.expert_count is %llu: mixtures of experts of this architecture are "
             "not supported",
             m->gguf->path, m->arch->name, (unsigned long long)experts);
+    if (bit_of(m->arch) == OF_MINICPM && smol_maker_setting(m, "head_dim") > 0)
+        smol_maker_put(m, m->object, "attention_multiplier",
+                       json_real(1 / sqrt((double)smol_maker_setting(m, "head_dim"))));
+    if (bit_of(m->arch) == OF_FALCONH1) /* its other scales are in the weights */
+        smol_maker_put(m, m->object, "mamba_norm_before_gate", json_false());
     if (!status && (bit_of(m->arch) & OF_GRANITES) && !smol_maker_find(m, "attention.scale"))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: %s.attention.scale is missing: convert the original checkpoint",
@@ -297,30 +338,60 @@ static smol_status take_unstated(struct maker *m)
 
 /* --- rotary embedding --------------------------------------------------------------------- */
 
-static smol_status take_scaling(struct maker *m)
+/* Puts the number of a key into an object, if the file has the key. */
+static smol_status put_real(struct maker *m, json_t *object, const char *key, const char *setting)
 {
-    const struct gguf_value *type = smol_maker_find(m, "rope.scaling.type"), *value;
-    const struct gguf_text name = smol_gguf_string(type);
-    uint64_t original = 0;
-    double factor = 0;
-    json_t *scaling;
-    if (!type || gguf_text_is(name, "none"))
-        return SMOL_OK;
-    bool yarn = gguf_text_is(name, "yarn");
-    if (!yarn && !gguf_text_is(name, "linear"))
-        return smol_maker_fail_value(m, type, "none, linear or yarn");
-    value = smol_maker_find(m, "rope.scaling.factor");
-    if (value && (!smol_gguf_real(value, &factor) || !isfinite(factor)))
+    const struct gguf_value *value = smol_maker_find(m, key);
+    double real = 0;
+    if (value && (!smol_gguf_real(value, &real) || !isfinite(real)))
         return smol_maker_fail_value(m, value, "a number");
+    if (value)
+        smol_maker_put(m, object, setting, json_real(real));
+    return SMOL_OK;
+}
+
+/* Reads what yarn has besides a factor. llama.cpp has no key for mscale, and takes it for 1. */
+static smol_status take_yarn(struct maker *m, json_t *scaling)
+{
+    static const char *const names[][2] = {
+        {"rope.scaling.yarn_attn_factor", "attention_factor"},
+        {"rope.scaling.yarn_beta_fast", "beta_fast"},
+        {"rope.scaling.yarn_beta_slow", "beta_slow"},
+        {"rope.scaling.yarn_log_multiplier", "mscale_all_dim"},
+        {"attention.temperature_scale", "llama_4_scaling_beta"},
+    };
+    const struct gguf_value *extrapolation = smol_maker_find(m, "rope.scaling.yarn_ext_factor");
+    double real = 1;
+    if (extrapolation && (!smol_gguf_real(extrapolation, &real) || real != 1))
+        return smol_maker_fail_value(m, extrapolation, "1");
+    uint64_t original = 0;
     smol_status status = smol_maker_integer(m, "rope.scaling.original_context_length", &original);
-    if (status)
-        return status;
-    scaling = json_pack("{s:s, s:f}", "rope_type", yarn ? "yarn" : "linear", "factor", factor);
-    if (yarn && original > 0)
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !status; i++)
+        status = put_real(m, scaling, names[i][0], names[i][1]);
+    if (original > 0)
         smol_maker_put(m, scaling, "original_max_position_embeddings",
                        json_integer((json_int_t)original));
+    if (json_object_get(scaling, "mscale_all_dim"))
+        smol_maker_put(m, scaling, "mscale", json_real(1));
+    return status;
+}
+
+/* Reads the type, which without a key is linear, and the factor. */
+static smol_status take_scaling(struct maker *m)
+{
+    const struct gguf_value *type = smol_maker_find(m, "rope.scaling.type");
+    const struct gguf_text name = smol_gguf_string(type);
+    bool yarn = gguf_text_is(name, "yarn");
+    if (gguf_text_is(name, "none") || gguf_text_is(name, "longrope")) /* see take_longrope */
+        return SMOL_OK;
+    if (!type && !smol_maker_find(m, "rope.scaling.factor"))
+        return SMOL_OK;
+    if (type && !yarn && !gguf_text_is(name, "linear"))
+        return smol_maker_fail_value(m, type, "none, linear, longrope or yarn");
+    json_t *scaling = json_pack("{s:s}", "rope_type", yarn ? "yarn" : "linear");
     smol_maker_put(m, m->object, "rope_scaling", scaling);
-    return SMOL_OK;
+    smol_status status = put_real(m, scaling, "rope.scaling.factor", "factor");
+    return status || !yarn ? status : take_yarn(m, scaling);
 }
 
 static double factor_at(const struct safetensors_tensor *factors, uint64_t i)
@@ -441,6 +512,25 @@ static smol_status take_sections(struct maker *m)
                           : smol_maker_fail_value(m, list, "three sizes, and perhaps a 0");
 }
 
+/* Gives windowed layers of OLMo 3 an embedding of their own, which is not scaled. */
+static smol_status split_rope(struct maker *m)
+{
+    json_t *theta = json_object_get(m->object, "rope_theta");
+    json_t *scaling = json_object_get(m->object, "rope_scaling");
+    if (strcmp(m->arch->architecture, "Olmo3ForCausalLM") != 0)
+        return SMOL_OK;
+    json_t *full = json_pack("{s:s, s:O}", "rope_type", "default", "rope_theta", theta);
+    json_t *windowed = json_pack("{s:s, s:O}", "rope_type", "default", "rope_theta", theta);
+    if (scaling)
+        json_object_update(full, scaling);
+    smol_status status = put_real(m, windowed, "rope.freq_base_swa", "rope_theta");
+    smol_maker_put(m, m->object, "rope_parameters",
+                   json_pack("{s:o, s:o}", "full_attention", full, "sliding_attention", windowed));
+    json_object_del(m->object, "rope_theta");
+    json_object_del(m->object, "rope_scaling");
+    return status;
+}
+
 /* --- config.json -------------------------------------------------------------------------- */
 
 /* Returns whether a layer has a tensor. */
@@ -462,9 +552,12 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
         const char *setting, *names[2];
     } told[] = {
         {"attention_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
-        {"mlp_bias", {"mlp.gate_proj.bias", NULL}},
+        {"use_qkv_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
+        {"use_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
+        {"mlp_bias", {"mlp.gate_proj.bias", "feed_forward.gate_proj.bias"}},
         {"conv_bias", {"conv.in_proj.bias", NULL}},
         {"mamba_conv_bias", {"mamba.conv1d.bias", NULL}},
+        {"mamba_rms_norm", {"mamba.norm.weight", NULL}},
         {"use_expert_bias", {"feed_forward.expert_bias", NULL}},
     };
     const struct safetensors_tensor *embed =
@@ -483,6 +576,8 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
             has = has_tensor(m, tensors, told[i].names[j]);
         smol_maker_put(m, m->object, told[i].setting, json_boolean(has));
     }
+    bool parallel = !has_tensor(m, tensors, "post_attention_layernorm.weight");
+    smol_maker_put(m, m->object, "use_parallel_residual", json_boolean(parallel));
     return SMOL_OK;
 }
 
@@ -545,6 +640,8 @@ smol_status smol_gguf_config(const struct gguf *gguf, const struct safetensors *
         status = take_longrope(&m, tensors);
     if (!status)
         status = take_sections(&m);
+    if (!status)
+        status = split_rope(&m);
     if (!status)
         status = take_tensors(&m, tensors);
     if (!status)

@@ -31,38 +31,55 @@ enum token_kind {
     "*" end "|"
 #define CASED_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* The pre-tokenizers whose names state exactly one published tokenizer.json's rules. */
+#define LLAMA3(pre)                                                                                \
+    {                                                                                              \
+        .name = (pre), .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST}, .whole_words = true, \
+        .begins = true                                                                             \
+    }
+
+/* The pre-tokenizers whose names state one published tokenizer.json's rules. Those of exaone4,
+ * falcon3 and falcon-h1 are llama.cpp's. */
+enum { N_PRE_PATTERNS = 4 };
 static const struct pre {
     const char *name;
-    const char *pattern; /* NULL: that of GPT-2, which needs no pattern */
-    bool digits;         /* each digit is a word */
-    bool nfc;            /* text is normalized first */
-    bool whole_words;    /* a word that is a token is not merged */
-    bool begins;         /* bos is added unless the file says otherwise */
+    const char *patterns[N_PRE_PATTERNS]; /* none: that of GPT-2, which needs no pattern */
+    bool digits;                          /* each digit is a word */
+    bool nfc;                             /* text is normalized first */
+    bool whole_words;                     /* a word that is a token is not merged */
+    bool begins;                          /* bos is added unless the file says otherwise */
 } pres[] = {
     {.name = "gpt-2"},
+    {.name = "exaone4"},
+    {.name = "phi-2"},
     {.name = "olmo", .nfc = true},
     {.name = "smollm", .digits = true},
     {.name = "starcoder", .digits = true},
     {.name = "refact", .digits = true},
-    {.name = "qwen2", .pattern = WORDS_BEFORE_NUMBERS "\\p{N}" REST, .nfc = true},
-    {.name = "dbrx", .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST},
-    {.name = "llama-bpe",
-     .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST,
-     .whole_words = true,
-     .begins = true},
-    {.name = "lfm2",
-     .pattern = WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST,
-     .whole_words = true,
-     .begins = true},
+    {.name = "qwen2", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}" REST}, .nfc = true},
+    {.name = "deepseek-r1-qwen", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}" REST}, .nfc = true},
+    {.name = "dbrx", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST}},
+    LLAMA3("llama-bpe"),
+    LLAMA3("llama3"),
+    LLAMA3("llama-v3"),
+    LLAMA3("lfm2"),
+    LLAMA3("falcon3"),
+    LLAMA3("falcon-h1"),
+    {.name = "deepseek-coder",
+     .patterns = {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+",
+                  "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"},
+     .digits = true},
+    {.name = "hunyuan-dense",
+     .patterns = {"\\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+                  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+                  "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"}},
     {.name = "qwen35",
-     .pattern =
-         CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+"
-                      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     .patterns = {CONTRACTIONS
+                  "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+"
+                  "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
      .nfc = true},
-    {.name = "gpt-4o", .pattern = CASED(CONTRACTIONS "?") "\\p{N}{1,3}" CASED_REST},
+    {.name = "gpt-4o", .patterns = {CASED(CONTRACTIONS "?") "\\p{N}{1,3}" CASED_REST}},
     {.name = "tekken",
-     .pattern = CASED("") "\\p{N}" CASED_REST,
+     .patterns = {CASED("") "\\p{N}" CASED_REST},
      .whole_words = true,
      .begins = true},
 };
@@ -78,8 +95,10 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
         }
     if (value)
         return smol_maker_fail_value(m, value,
-                                     "gpt-2, olmo, smollm, starcoder, refact, qwen2, qwen35, "
-                                     "dbrx, llama-bpe, lfm2, gpt-4o or tekken");
+                                     "gpt-2, phi-2, exaone4, olmo, smollm, starcoder, refact, "
+                                     "qwen2, deepseek-r1-qwen, qwen35, dbrx, llama-bpe, llama3, "
+                                     "llama-v3, lfm2, falcon3, falcon-h1, deepseek-coder, "
+                                     "hunyuan-dense, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tokenizer.ggml.pre is missing, so it is unknown how text is cut into "
                      "words: take a newer file",
@@ -92,13 +111,13 @@ static void put_pre(struct maker *m, const struct pre *pre)
     if (pre->digits)
         smol_maker_append(m, list,
                           json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1));
-    if (pre->pattern)
+    for (size_t i = 0; i < N_PRE_PATTERNS && pre->patterns[i]; i++)
         smol_maker_append(m, list,
                           json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
-                                    pre->pattern, "behavior", "Isolated", "invert", 0));
+                                    pre->patterns[i], "behavior", "Isolated", "invert", 0));
     smol_maker_append(m, list,
                       json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                                "trim_offsets", 1, "use_regex", !pre->pattern));
+                                "trim_offsets", 1, "use_regex", !pre->patterns[0]));
     smol_maker_put(m, m->object, "pre_tokenizer",
                    json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list));
     if (pre->nfc)

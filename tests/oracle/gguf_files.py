@@ -16,10 +16,13 @@ ARCHS = {
     "olmoe": gguf.MODEL_ARCH.OLMOE, "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
     "granitemoe": gguf.MODEL_ARCH.GRANITE_MOE, "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
     "qwen3_5_text": gguf.MODEL_ARCH.QWEN35, "qwen3_5_moe_text": gguf.MODEL_ARCH.QWEN35MOE,
-    "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT,
+    "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT, "olmo3": gguf.MODEL_ARCH.OLMO2, "ministral3": gguf.MODEL_ARCH.MISTRAL3,
+    "mistral": gguf.MODEL_ARCH.MISTRAL3, "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5, "exaone4": gguf.MODEL_ARCH.EXAONE4,
+    "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE, "minicpm": gguf.MODEL_ARCH.MINICPM, "falcon_h1": gguf.MODEL_ARCH.FALCON_H1,
+    "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
-PERMUTED = ("llama", "smollm3", *GRANITES)
+PERMUTED = ("llama", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
 TILED = ("qwen3_5_text", "qwen3_5_moe_text")
 DELTA = (*TILED, "qwen3_next")
 EXPERT = re.compile(r"model\.layers\.(\d+)\..*experts\.(\d+)\.(gate_proj|up_proj|down_proj|w1|w2|w3)\.weight")
@@ -117,6 +120,8 @@ def name_in_file(name, names, config):
                "mtp.pre_fc_norm_hidden.weight": "hnorm", "mtp.norm.weight": "shared_head_norm"}  # fmt: skip
     if name in further:
         return f"blk.{config['num_hidden_layers']}.nextn.{further[name]}.weight"
+    if name.endswith(".weight") and (whole := names.get_name(name)):  # Falcon-H1's norm before the MLP
+        return whole
     base, dot, end = (name.replace(".dt_bias", ".dt_proj.bias").replace("expert_bias", "expert_bias.bias")).rpartition(".")
     if end not in ("weight", "bias"):
         base, dot, end = name, "", ""
@@ -135,9 +140,26 @@ def split_granite(name, values, config):
     return dict(zip((f"blk.{layer}.ffn_{part}{end}.weight" for part in ("gate", "up")), np.split(values, 2, axis), strict=True))
 
 
+def scale_falcon(name, values, config):
+    """Falcon-H1's scales become part of the weights."""
+    part = name.rpartition(".")[0].rpartition(".")[2]
+    into, out = config["attention_in_multiplier"], config["attention_out_multiplier"]
+    gate, down = config["mlp_multipliers"]
+    scales = {"q_proj": into, "k_proj": into * config["key_multiplier"], "v_proj": into, "o_proj": out,
+              "gate_proj": gate, "down_proj": down, "out_proj": config["ssm_out_multiplier"],
+              "embed_tokens": config["embedding_multiplier"], "lm_head": config["lm_head_multiplier"]}  # fmt: skip
+    if part == "in_proj":
+        inner, states = config["mamba_d_ssm"], config["mamba_n_groups"] * config["mamba_d_state"]
+        rows = np.repeat(config["ssm_multipliers"], [inner, inner, states, states, config["mamba_n_heads"]])
+        return values * np.float32(config["ssm_in_multiplier"]) * rows.astype(np.float32)[:, None]
+    return values * np.float32(scales.get(part, 1))
+
+
 def change(name, values, config):
     """What becomes of a tensor's values."""
     family = config["model_type"]
+    if family == "falcon_h1":
+        values = scale_falcon(name, values, config)
     if family in PERMUTED and (".q_proj." in name or ".k_proj." in name):
         return permute(values, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
     if family.startswith("gemma") and name.endswith("norm.weight"):
@@ -192,12 +214,13 @@ def add_layers(writer, config):
     writer.add_head_count_kv([config["num_key_value_heads"] * a for a in attends] if listed else config["num_key_value_heads"])
     if family.startswith("lfm2"):
         writer.add_shortconv_l_cache(config["conv_L_cache"])
-    if family == "granitemoehybrid":
+    if family in ("granitemoehybrid", "falcon_h1"):
         writer.add_ssm_conv_kernel(config["mamba_d_conv"])
         writer.add_ssm_state_size(config["mamba_d_state"])
         writer.add_ssm_group_count(config["mamba_n_groups"])
-        writer.add_ssm_inner_size(config["mamba_expand"] * config["hidden_size"])
+        writer.add_ssm_inner_size(config.get("mamba_d_ssm") or config["mamba_expand"] * config["hidden_size"])
         writer.add_ssm_time_step_rank(config["mamba_n_heads"])
+    if family == "granitemoehybrid":
         writer.add_rope_scaling_finetuned(config["position_embedding_type"] == "rope")
     if family in DELTA:
         add_delta(writer, config)
@@ -238,10 +261,43 @@ def add_delta(writer, config):
         writer.add_uint32(f"{writer.arch}.nextn_predict_layers", further)
 
 
+def add_windows(writer, config):
+    """The keys of windows, of the families of which some layers have windows."""
+    if not config.get("sliding_window"):
+        return
+    if config["model_type"] in ("gemma2", "gemma3_text", "phi3", "olmo3", "exaone4"):
+        writer.add_sliding_window(config["sliding_window"])
+    if config["model_type"] in ("olmo3", "exaone4"):
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config["layer_types"]])
+
+
+def add_scaling(writer, rope):
+    """The keys of the types of rotary embedding that have some."""
+    optional = {"attention_factor": writer.add_rope_scaling_yarn_attn_factor, "beta_fast": writer.add_rope_scaling_yarn_beta_fast,
+                "beta_slow": writer.add_rope_scaling_yarn_beta_slow, "mscale_all_dim": writer.add_rope_scaling_yarn_log_mul,
+                "llama_4_scaling_beta": writer.add_attn_temperature_scale}  # fmt: skip
+    if rope["rope_type"] in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
+        writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        for key in optional.keys() & rope.keys():
+            optional[key](rope[key])
+    if rope["rope_type"] == "dynamic":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+        writer.add_rope_scaling_factor(1)
+
+
+def theta_of(config, rope, head_dim):
+    """With an alpha, Hunyuan's theta is what it makes of it."""
+    theta = rope.get("rope_theta", config.get("rope_theta"))
+    return theta * rope["alpha"] ** (head_dim / (head_dim - 2)) if "alpha" in rope else theta
+
+
 def add_settings(writer, config):
     heads = config["num_attention_heads"]
     rope = config.get("rope_parameters") or {}
-    theta = rope.get("full_attention", rope).get("rope_theta", config.get("rope_theta"))
+    rope = rope.get("full_attention", rope)
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
     writer.add_block_count(config["num_hidden_layers"] + further_layers(config))
     writer.add_context_length(config["max_position_embeddings"])
@@ -250,13 +306,21 @@ def add_settings(writer, config):
         writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
     add_layers(writer, config)
-    writer.add_layer_norm_rms_eps(config.get("rms_norm_eps") or config["norm_eps"])
-    writer.add_rope_freq_base(theta)
+    if "layer_norm_eps" in config:
+        writer.add_layer_norm_eps(config["layer_norm_eps"])
+    else:
+        writer.add_layer_norm_rms_eps(config.get("rms_norm_eps") or config["norm_eps"])
+    if "use_parallel_residual" in config:
+        writer.add_parallel_residual(config["use_parallel_residual"])
+    writer.add_rope_freq_base(theta_of(config, rope, head_dim))
+    if rope:
+        add_scaling(writer, rope)
     writer.add_rope_dimension_count(int(head_dim * config.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))))
     writer.add_key_length(head_dim)
     writer.add_value_length(head_dim)
     if config["model_type"] in GRANITES:
         writer.add_attention_scale(config["attention_multiplier"])
+    if config["model_type"] in (*GRANITES, "minicpm"):
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
         writer.add_logit_scale(config["logits_scaling"])
@@ -264,8 +328,7 @@ def add_settings(writer, config):
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
     if config.get("final_logit_softcapping"):
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
-    if config.get("sliding_window") and config["model_type"] in ("gemma2", "gemma3_text", "phi3"):
-        writer.add_sliding_window(config["sliding_window"])
+    add_windows(writer, config)
 
 
 def kinds_of(tokenizer, n):

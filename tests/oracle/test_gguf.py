@@ -1,6 +1,7 @@
 """GGUF files as sources: their numbers are those of the package gguf, their models those of
 transformers or of the checkpoint that they were made from, their tokenizers those of `tokenizers`."""
 
+import copy
 import ctypes
 import json
 import os
@@ -104,7 +105,27 @@ def test_fused_matrices_of_each_kind_of_type_are_cut_where_they_lie(name, tmp_pa
     assert result.returncode == 0, result.stdout
 
 
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40}
+PARTLY = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
+BETAS = {"beta_fast": 16.0, "beta_slow": 2.0}
+LLAMA3_ROPE = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 8192, "rope_theta": 500000.0}  # fmt: skip
+MIXED_WINDOWS = dict(sliding_window=9, layer_types=["full_attention", "sliding_attention"])
 FAMILIES = {
+    "llama yarn": dict(rope_parameters=YARN), "llama yarn all": dict(rope_parameters=YARN | BETAS | {"attention_factor": 1.5}),
+    "mistral": dict(sliding_window=None), "ministral3": dict(head_dim=24, rope_parameters=YARN | BETAS | {
+        "mscale": 1.0, "mscale_all_dim": 1.5, "llama_4_scaling_beta": 0.5}),
+    "ernie4_5": dict(head_dim=24), "ernie4_5 with biases": dict(use_bias=True),
+    "exaone4": MIXED_WINDOWS | dict(rope_parameters=LLAMA3_ROPE, max_position_embeddings=16384),
+    "exaone4 without windows": dict(sliding_window=None, layer_types=["full_attention"] * 2, rope_parameters=LLAMA3_ROPE),
+    "hunyuandensev1": dict(head_dim=24, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}),
+    "stablelm": dict(rope_parameters=PARTLY, use_qkv_bias=True), "stablelm parallel": dict(use_parallel_residual=True),
+    "phi": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3),
+    "minicpm": dict(scale_emb=12, scale_depth=1.4, dim_model_base=16),
+    "olmo3": MIXED_WINDOWS | dict(rope_parameters={"full_attention": YARN | BETAS, "sliding_attention": {
+        "rope_type": "default", "rope_theta": 10000.0}}),
+    "olmo3 two thetas": MIXED_WINDOWS | dict(rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}),
     "llama": {}, "llama with biases": dict(attention_bias=True, mlp_bias=True),
     "llama untied": dict(tie_word_embeddings=False), "llama 3": {}, "llama linear": {},
     "qwen2": {}, "qwen3": dict(head_dim=24), "smollm3": dict(num_hidden_layers=5),
@@ -121,8 +142,7 @@ def family_config(name):
     half = settings["hidden_size"] // settings["num_attention_heads"] // 2
     rope = settings["rope_parameters"]
     if name == "llama 3":
-        rope = rope | {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                       "original_max_position_embeddings": 8192, "rope_theta": 500000.0}  # fmt: skip
+        rope = LLAMA3_ROPE
         settings["max_position_embeddings"] = 16384
     if name == "llama linear":
         rope = rope | {"rope_type": "linear", "factor": 4.0}
@@ -131,7 +151,7 @@ def family_config(name):
                        "long_factor": [2 + i / 4 for i in range(half)]}  # fmt: skip
     if family == "gemma3":
         rope = {"full_attention": rope | {"rope_theta": 1e6}, "sliding_attention": rope}
-    settings["rope_parameters"] = rope
+    settings["rope_parameters"] = copy.deepcopy(rope)  # configurations add to it
     return CONFIGS[family](**settings)
 
 
@@ -140,16 +160,15 @@ def rope_tensors(name, config):
     rope, half = config.rope_parameters, config.hidden_size // config.num_attention_heads // 2
 
     def edit(writer):
-        if name == "llama 3":
+        if name == "olmo3 two thetas":
+            writer.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
+        if rope.get("rope_type") == "llama3":
             wave = 2 * np.pi * rope["rope_theta"] ** (np.arange(half) / half)
             smooth = (8192 / wave - 1) / 3
             mixed = 1 / ((1 - smooth) / 32 + smooth)
             factors = np.where(wave < 8192 / 4, 1, np.where(wave > 8192, 32, mixed))
             assert len(np.unique(factors)) > 2
             writer.add_tensor("rope_freqs.weight", factors.astype(np.float32))
-        if name == "llama linear":
-            writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
-            writer.add_rope_scaling_factor(4.0)
         if name == "phi3 longrope":
             writer.add_rope_scaling_orig_ctx_len(config.original_max_position_embeddings)
             for kind in ("long", "short"):
@@ -166,11 +185,14 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
     path = gguf_files.write(tmp_path / "x.gguf", folder, edit=rope_tensors(name, config))
     a, b = (engine.convert(source, tmp_path / f"{i}.smol", "f32") for i, source in enumerate((path, folder)))
     contents = [Blob(blob.read_bytes(), xxh3) for blob in (a, b)]
-    assert smolconv("diff", a, b).returncode == 0, smolconv("diff", a, b).stdout
-    assert contents[0].model == contents[1].model
+    told = smolconv("diff", a, b).stdout
+    if name == "hunyuandensev1":  # the file has the theta that its alpha makes
+        assert "different: settings 1, tokenizer 0, tensors 0 of" in told and re.search(r"^ +rope_theta +18738174 +10000$", told, re.M)
+    else:
+        assert "different" not in told and contents[0].model == contents[1].model, told
     with engine.Model(a) as ours, engine.Model(b) as theirs:
         assert ours.logits(IDS).tobytes() == theirs.logits(IDS).tobytes()
-    if name.split()[0] in ("llama", "qwen2", "gemma2") and name not in ("llama 3", "llama linear", "llama with biases"):
+    if name in ("llama", "llama untied", "qwen2", "gemma2"):
         model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
         with engine.Model(a) as ours:
             theirs = reference_logits(model.eval(), IDS)
@@ -179,7 +201,7 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
 
 # families with rows of q and k in another order, with biases of q, k and v alone or of all, with norms of q and k, and with
 # layers that do not attend
-JOINED = ["llama", "llama with biases", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
+JOINED = ["llama", "llama with biases", "phi", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
 
 
 @pytest.mark.parametrize("kind", [None, "Q4_1"])
@@ -187,7 +209,9 @@ JOINED = ["llama", "llama with biases", "qwen2", "qwen3", "granite", "gemma3", "
 def test_q_k_and_v_may_be_one_tensor(name, kind, tmp_path):
     """With --fuse-qkv llama.cpp's converter writes the rows of q, then those of k and v: the same blob but for its provenance."""
     if name in FAMILIES:
-        folder = make_of(CONFIGS[name.split()[0]](**family_config(name).to_dict() | (WIDE_LAYERS if kind else {})), tmp_path / "made", seed=3)
+        folder = make_of(
+            CONFIGS[name.split()[0]](**family_config(name).to_dict() | (WIDE_LAYERS if kind else {})), tmp_path / "made", seed=3
+        )
     else:
         folder = write_mixed(tmp_path / "made", name, **(WIDE_EXPERTS[name] if kind else {}))
     files = [tmp_path / f"{fused}.gguf" for fused in (True, False)]
@@ -218,6 +242,8 @@ MIXED = {
     "lfm2": {}, "lfm2 adjusted": dict(block_multiple_of=32), "lfm2moe": dict(routed_scaling_factor=1.0),
     "granitemoehybrid": {}, "granitemoehybrid unbiased": dict(mamba_conv_bias=False),
     "granitemoehybrid dense": dict(num_local_experts=0, intermediate_size=37),
+    "falconh1": dict(mamba_norm_before_gate=False, projectors_bias=False, mamba_proj_bias=False, attention_bias=False),
+    "falconh1 without norms": dict(mamba_rms_norm=False, projectors_bias=False, mamba_proj_bias=False, attention_bias=False),
     "granitemoehybrid unrotated": dict(position_embedding_type="nope", max_position_embeddings=2**20),
     "qwen3_5": HALF_ROPE, "qwen3_5 even": HALF_ROPE | dict(linear_num_value_heads=2), "qwen3_5moe": HALF_ROPE,
     "qwen3next": HALF_ROPE | dict(mlp_only_layers=[]),
@@ -232,10 +258,20 @@ def write_mixed(folder, name, **settings):
     return make_of(config_of(family, **settings), folder, seed=7)
 
 
+def fold_scales(config):
+    """Falcon-H1's are part of the weights."""
+    one = ("attention_in", "attention_out", "ssm_in", "ssm_out", "key", "embedding", "lm_head")
+    return config | {f"{key}_multiplier": 1.0 for key in one} | {"ssm_multipliers": [1.0] * 5, "mlp_multipliers": [1.0] * 2}
+
+
 def undo_exp(folder, out):
-    """The checkpoint whose decays are what can be known of them: the logarithms of the rounded exponentials."""
+    """The checkpoint as far as a file knows it: its decays are the logarithms of the rounded exponentials, and scales are folded."""
     shutil.copytree(folder, out)
     weights = load_file(out / "model.safetensors")
+    config = json.loads((out / "config.json").read_text())
+    if config["model_type"] == "falcon_h1":
+        weights = {name: torch.from_numpy(gguf_files.scale_falcon(name, w.float().numpy(), config)) for name, w in weights.items()}
+        edit_config(out, lambda config: config.update(fold_scales(config)))
     for name in [name for name in weights if name.endswith("A_log")]:
         known = np.log(np.exp(weights[name].float().numpy()).astype(np.float64)).astype(np.float32)
         assert np.abs(known - weights[name].float().numpy()).max() < 2**-22
@@ -562,10 +598,26 @@ def test_llama_cpp_s_own_file_of_the_real_model_is_the_checkpoint(real_model_dir
             assert list(ours.tokenize(text, True)) == list(theirs.tokenize(text, True)) == ids
 
 
-DIGITS = sequence("pretokenizers", {"type": "Digits", "individual_digits": True}, BYTE_LEVEL)
+EACH_DIGIT = {"type": "Digits", "individual_digits": True}
+DIGITS = sequence("pretokenizers", EACH_DIGIT, BYTE_LEVEL)
+SYMBOLS = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
+BREAKS = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def split_one_by_one(*parts):
+    """A sequence of patterns, or of other steps."""
+    steps = [split_by(part)["pretokenizers"][0] if isinstance(part, str) else part for part in parts]
+    return sequence("pretokenizers", *steps, BYTE_LEVEL | {"use_regex": False})
+
+
 PRES = {
-    "gpt-2": {}, "smollm": {"pre_tokenizer": DIGITS}, "refact": {"pre_tokenizer": DIGITS},
+    "exaone4": {}, "falcon3": {"pre_tokenizer": split_by(LLAMA3)}, "falcon-h1": {"pre_tokenizer": split_by(LLAMA3)},
+    "deepseek-coder": {"pre_tokenizer": split_one_by_one("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-\ud7ff]+", EACH_DIGIT)},
+    "hunyuan-dense": {"pre_tokenizer": split_one_by_one(r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", SYMBOLS + BREAKS)},
+    "gpt-2": {}, "phi-2": {}, "smollm": {"pre_tokenizer": DIGITS}, "refact": {"pre_tokenizer": DIGITS},
     "qwen2": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
+    "deepseek-r1-qwen": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
+    "llama3": {"pre_tokenizer": split_by(LLAMA3)}, "llama-v3": {"pre_tokenizer": split_by(LLAMA3)},
     "dbrx": {"pre_tokenizer": split_by(LLAMA3)}, "llama-bpe": {"pre_tokenizer": split_by(LLAMA3)},
     "lfm2": {"pre_tokenizer": split_by(LLAMA3)}, "qwen35": {"pre_tokenizer": split_by(QWEN35), "normalizer": {"type": "NFC"}},
     "gpt-4o": {"pre_tokenizer": split_by(GPT4O)}, "tekken": {"pre_tokenizer": split_by(TEKKEN)},
@@ -579,7 +631,7 @@ def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
     folder = make(tmp_path / "made", vocab_size=1200)
     content = of_bytes(texts, ["<|im_start|>", "<|im_end|>"]) | PRES[pre]
     content["model"]["vocab"] |= {token["content"]: token["id"] for token in content["added_tokens"]}
-    if pre in ("llama-bpe", "lfm2", "tekken"):
+    if pre in ("llama-bpe", "llama3", "llama-v3", "lfm2", "falcon3", "falcon-h1", "tekken"):
         content["model"]["ignore_merges"] = True
     (folder / "tokenizer.json").write_text(json.dumps(content))
     path = gguf_files.write(tmp_path / "x.gguf", folder, tokenizer=lambda w, t, n: gguf_files.add_byte_tokenizer(w, t, n, pre))
@@ -654,6 +706,18 @@ def rope_twice(writer):
     writer.add_tensor("rope_freqs.weight", np.ones(8, np.float32))
 
 
+def scaled_by(kind, **settings):
+    """A type of rotary embedding, with a factor and keys of yarn."""
+
+    def edit(writer):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(kind))
+        writer.add_rope_scaling_factor(4.0)
+        for key, value in settings.items():
+            writer.add_float32(f"llama.rope.scaling.{key}", value)
+
+    return edit
+
+
 REFUSED = {
     "mixtures of experts": lambda w: w.add_expert_count(8),
     "llama.attention.clamp_kqv is not supported": lambda w: w.add_clamp_kqv(1.0),
@@ -671,6 +735,41 @@ REFUSED = {
 def test_what_cannot_be_stated_exactly_is_refused_by_name(words, tiny, tmp_path):
     status, message = refused(tiny, tmp_path / "x.gguf", REFUSED[words])
     assert words in message and status == UNSUPPORTED
+
+
+@pytest.mark.parametrize(("key", "value", "words"), [
+    ("yarn_ext_factor", 0.5, "llama.rope.scaling.yarn_ext_factor must be 1, found another value"),
+    ("yarn_beta_fast", float("nan"), "llama.rope.scaling.yarn_beta_fast must be a number"),
+    ("yarn_attn_factor", -1.0, "rope_scaling.attention_factor must be a number"),
+    ("yarn_log_multiplier", float("inf"), "llama.rope.scaling.yarn_log_multiplier must be a number"),
+])  # fmt: skip
+def test_bad_keys_of_yarn_are_refused_by_name(key, value, words, tiny, tmp_path):
+    status, message = refused(tiny, tmp_path / "x.gguf", scaled_by("yarn", **{key: value}))
+    assert words in message and status in (DAMAGED, UNSUPPORTED)
+
+
+def test_a_factor_without_a_type_is_linear(tiny, tmp_path):
+    def edit(writer):
+        scaled_by("linear")(writer)
+        writer.kv_data[0].pop("llama.rope.scaling.type")
+
+    files = [gguf_files.write(tmp_path / f"{i}.gguf", tiny, edit=e) for i, e in enumerate((edit, scaled_by("linear"), None))]
+    blobs = [engine.convert(path, path.with_suffix(".smol")) for path in files]
+    assert smolconv("diff", *blobs[:2]).returncode == 0
+    assert smolconv("diff", *blobs[1:]).returncode == 1
+
+
+@pytest.mark.parametrize("value", [[True], [True, False, True], [1, 0], "LLLG"])
+def test_bad_lists_of_windows_are_refused(value, tmp_path):
+    config = family_config("exaone4")
+    folder = make_of(config, tmp_path / "made")
+
+    def edit(writer):
+        writer.kv_data[0].pop("exaone4.attention.sliding_window_pattern")
+        (writer.add_string if isinstance(value, str) else writer.add_array)("exaone4.attention.sliding_window_pattern", value)
+
+    status, message = refused(folder, tmp_path / "x.gguf", edit)
+    assert "must be a list of a flag for each layer" in message and status in (DAMAGED, UNSUPPORTED)
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
