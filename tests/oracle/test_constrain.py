@@ -148,9 +148,9 @@ def test_options_of_schemas_need_one(blob, words):
 
 
 def test_options_of_schemas_are_for_those_of_requests_too(blob):
-    request = {"prompt": PROMPT, "response_format": {"type": "json_schema", "json_schema": {"schema": {"const": {"a": [1, 2]}}}}}
+    request = {"prompt": PROMPT, "response_format": {"type": "json_schema", "json_schema": {"schema": {"const": {"a": [True, False]}}}}}
     answer = output(blob, "--jsonl", "--json-space", "spaced", "--any-order", input=json.dumps(request).encode())
-    assert json.loads(answer)["text"] == '{"a": [1, 2]}'
+    assert json.loads(answer)["text"] == '{"a": [true, false]}'
 
 
 # --- sessions -------------------------------------------------------------------------------------
