@@ -543,7 +543,7 @@ def test_infinity_and_nan_are_read_as_python_writes_them(tmp_path, indent):
     keys["time_step_limit"] = [0.0, -math.inf]
     (tmp_path / "config.json").write_text(json.dumps(keys, indent=indent))
     assert refusal(tmp_path)[0] == UNSUPPORTED
-    keys["rms_norm_eps"] = math.nan
+    keys |= {"time_step_limit": [0.0, math.inf], "rms_norm_eps": math.nan}
     (tmp_path / "config.json").write_text(json.dumps(keys, indent=indent))
     assert "rms_norm_eps must be a number" in refusal(tmp_path)[1]
 
