@@ -88,7 +88,7 @@ static size_t measure_word(const uint8_t *text, size_t size)
     size_t end = 0;
     for (size_t i = 0; i < 3 && end == 0; i++) {
         size_t n = strlen(words[i]);
-        end = size >= n && memcmp(text, words[i], n) == 0 ? n : 0;
+        end = size >= n && strncmp((const char *)text, words[i], n) == 0 ? n : 0;
     }
     size_t next = end;
     while (next < size && memchr(" \t\r\n", text[next], 4))

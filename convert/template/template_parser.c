@@ -834,7 +834,9 @@ static struct node *parse_call_block(struct parser *p, struct node *node)
         return fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED,
                     "a call block with arguments is not supported");
     struct node *call = node->a = parse_expression(p);
-    if (call && call->kind != NODE_CALL)
+    if (!call)
+        return NULL;
+    if (call->kind != NODE_CALL)
         return fail(p, call->at, SMOL_ERROR_DAMAGED, "expected a call");
     struct node *argument =
         with_text(new_node(p, NODE_NAMED, node->at), &(struct token){.text = "caller", .size = 6});

@@ -27,6 +27,11 @@ def answer(*words, **options):
     return json.loads(done.stdout)
 
 
+def begin_chat(blob, file):
+    done = smolrun("chat", blob, "-n", 4, "--session", file, input=b"An earlier question.\n")
+    assert done.returncode == OK, done.stderr
+
+
 @pytest.fixture
 def file(tmp_path):
     return tmp_path / "session"
@@ -245,6 +250,8 @@ def test_a_link_stays_and_what_it_leads_to_is_the_session(blob, tmp_path):
     answer(blob, TEXT, "-n", 10, "--session", at_once)
     assert target.read_bytes() == at_once.read_bytes() and not target.is_symlink()
     assert os.readlink(link) == "../there/second" and os.listdir(tmp_path / "here") == ["link"]
+    begin_chat(blob, tmp_path / "chat")
+    (tmp_path / "chat").replace(target)
     said = smolrun("chat", blob, "--session", link, input=b"/save\n/save other\n")
     assert said.stdout.decode() == f"saved to {target}\nsaved to {tmp_path}/there/other\n"
     assert link.is_symlink() and sorted(os.listdir(tmp_path / "there")) == ["other", "second", "session"]
@@ -293,7 +300,7 @@ class Chat:
 
 
 def test_a_session_in_use_is_refused(blob, file):
-    answer(blob, TEXT, "-n", 3, "--session", file)
+    begin_chat(blob, file)
     chat = Chat(blob, file)
     assert chat.say("First question.")
     for words in ([blob, "", "-n", 3], ["chat", blob]):  # the second process says nothing and changes nothing
@@ -336,7 +343,7 @@ def test_a_session_that_has_moved_is_saved_there_from_then_on(blob, file):
 
 def test_a_session_that_is_replaced_in_use_is_kept_beside_it(blob, file):
     """By a program that knows nothing of locks."""
-    answer(blob, TEXT, "-n", 3, "--session", file)
+    begin_chat(blob, file)
     chat = Chat(blob, file)
     chat.say("First question.")
     other = file.with_name("other")
