@@ -84,12 +84,14 @@ static size_t measure_number(const uint8_t *text, size_t size, bool *is_large)
  * JSON lacks, or 0. */
 static size_t measure_word(const uint8_t *text, size_t size)
 {
-    static const char *const words[] = {"Infinity", "-Infinity", "NaN"};
+    static const struct {
+        const char *text;
+        size_t size;
+    } words[] = {{"Infinity", 8}, {"-Infinity", 9}, {"NaN", 3}};
     size_t end = 0;
-    for (size_t i = 0; i < 3 && end == 0; i++) {
-        size_t n = strlen(words[i]);
-        end = size >= n && strncmp((const char *)text, words[i], n) == 0 ? n : 0;
-    }
+    for (size_t i = 0; i < 3 && end == 0; i++)
+        if (size >= words[i].size && memcmp(text, words[i].text, words[i].size) == 0)
+            end = words[i].size;
     size_t next = end;
     while (next < size && memchr(" \t\r\n", text[next], 4))
         next++;
