@@ -84,16 +84,14 @@ static size_t measure_number(const uint8_t *text, size_t size, bool *is_large)
  * JSON lacks, or 0. */
 static size_t measure_word(const uint8_t *text, size_t size)
 {
-    static const struct {
-        const char *text;
-        size_t size;
-    } words[] = {{"Infinity", 8}, {"-Infinity", 9}, {"NaN", 3}};
+    static const char *const words[] = {"Infinity", "-Infinity", "NaN"};
     size_t end = 0;
-    for (size_t i = 0; i < 3 && end == 0; i++)
-        if (size >= words[i].size && memcmp(text, words[i].text, words[i].size) == 0)
-            end = words[i].size;
+    for (size_t i = 0; i < 3 && end == 0; i++) {
+        size_t n = strlen(words[i]);
+        end = size >= n && memcmp(text, words[i], n) == 0 ? n : 0;
+    }
     size_t next = end;
-    while (next < size && memchr(" \t\r\n", text[next], 4))
+    while (next < size && text[next] <= ' ') /* control characters are errors in any case */
         next++;
     return next < size && text[next] == ':' ? 0 : end; /* no key of an object */
 }
