@@ -190,6 +190,7 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
     size_t done = n_done(from);
     struct segment *segment = &pass->segments[pass->n_segments];
     call->part_of[pass->n_segments++] = from;
+    smol_state_begin(&from->context->state);
     *segment = (struct segment){
         .kv = &from->context->kv,
         .state = &from->context->state,

@@ -84,6 +84,11 @@ static void exchange(struct sequence_state *state)
     state->next = now;
 }
 
+void smol_state_begin(struct sequence_state *state)
+{
+    state->before = SIZE_MAX;
+}
+
 void smol_state_advance(struct sequence_state *state, size_t n)
 {
     exchange(state);

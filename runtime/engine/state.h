@@ -53,6 +53,9 @@ void smol_state_free(struct sequence_state *state);
 /* Returns the bytes allocated. */
 size_t smol_state_bytes(const struct sequence_state *state);
 
+/* Begins a pass, which writes over the states before the last one, even if it is never finished. */
+void smol_state_begin(struct sequence_state *state);
+
 /* Takes over what a pass of n tokens has written. */
 void smol_state_advance(struct sequence_state *state, size_t n);
 

@@ -18,6 +18,7 @@ static void pass(struct sequence_state *state, size_t n)
     assert_int_equal(smol_state_reserve(state, NULL), SMOL_OK);
     for (size_t i = 0; i < state->n_floats; i++)
         state->next[i] = (float)(state->position + n);
+    smol_state_begin(state);
     smol_state_advance(state, n);
 }
 
@@ -83,6 +84,20 @@ TEST(the_states_before_the_last_pass_are_known)
     assert_int_equal(smol_state_cut(&state, 256), 256);
     is_at(&state, 256);
     assert_int_equal(state.n_snapshots, 1);
+    smol_state_free(&state);
+}
+
+TEST(a_pass_that_does_not_end_leaves_only_snapshots)
+{
+    struct sequence_state state;
+    struct blob_model model = model_of(8, 3);
+    assert_int_equal(smol_state_init(&state, &model, NULL), SMOL_OK);
+    read_to(&state, 300, NULL, 0);
+    pass(&state, 1);
+    smol_state_begin(&state);
+    assert_null(smol_state_at(&state, 300));
+    assert_int_equal(smol_state_cut(&state, 300), 256);
+    is_at(&state, 256);
     smol_state_free(&state);
 }
 
