@@ -95,27 +95,27 @@ static smol_status take_attending(struct maker *m)
     return SMOL_OK;
 }
 
-/* Puts the types of layers by a list with a flag for each of them. */
-static void put_types(struct maker *m, const struct gguf_value *flags, uint64_t layers,
-                      const char *set, const char *unset)
+/* Puts the types of layers by a list with a flag for each of them, and for `further` ones. */
+static smol_status put_types(struct maker *m, const struct gguf_value *flags, uint64_t further,
+                             const char *set, const char *unset)
 {
+    uint64_t layers = smol_maker_setting(m, "num_hidden_layers");
+    if (flags->type != GGUF_ARRAY || flags->item != GGUF_BOOL || flags->n != layers + further)
+        return smol_maker_fail_value(m, flags, "a list of a flag for each layer");
     json_t *types = json_array();
     for (uint64_t i = 0; i < layers && i <= MODEL_MAX_LAYERS; i++) /* more are refused later */
         smol_maker_append(m, types, json_string(flags->data[i] ? set : unset));
     smol_maker_put(m, m->object, "layer_types", types);
+    return SMOL_OK;
 }
 
 /* Reads which layers have windows, if any: by a list, or else as the family says. */
 static smol_status take_windows(struct maker *m)
 {
     const struct gguf_value *list = smol_maker_find(m, "attention.sliding_window_pattern");
-    uint64_t layers = smol_maker_setting(m, "num_hidden_layers");
     if (!list || smol_maker_setting(m, "sliding_window") == 0)
         return SMOL_OK;
-    if (list->type != GGUF_ARRAY || list->item != GGUF_BOOL || list->n != layers)
-        return smol_maker_fail_value(m, list, "a list of a flag for each layer");
-    put_types(m, list, layers, "sliding_attention", "full_attention");
-    return SMOL_OK;
+    return put_types(m, list, 0, "sliding_attention", "full_attention");
 }
 
 /* --- states ------------------------------------------------------------------------------- */
@@ -147,17 +147,11 @@ static smol_status take_mamba(struct maker *m)
 static smol_status take_delta(struct maker *m, uint64_t further)
 {
     const struct gguf_value *list = smol_maker_find(m, "attention.recurrent_layers");
-    uint64_t layers = smol_maker_setting(m, "num_hidden_layers");
     smol_status status = put_width(m, "linear_value_head_dim", "ssm.time_step_rank",
                                    smol_maker_setting(m, "linear_num_value_heads"));
-    if (status)
+    if (status || !list)
         return status;
-    if (!list)
-        return SMOL_OK;
-    if (list->type != GGUF_ARRAY || list->item != GGUF_BOOL || list->n != layers + further)
-        return smol_maker_fail_value(m, list, "a list of a flag for each layer");
-    put_types(m, list, layers, "linear_attention", "full_attention");
-    return SMOL_OK;
+    return put_types(m, list, further, "linear_attention", "full_attention");
 }
 
 /* Reads whether the attention of Granite's models rotates: a key that elsewhere is about training.
