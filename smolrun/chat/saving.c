@@ -72,9 +72,9 @@ static smol_status adopt(struct chat *chat, smol_session *session, bool *is_chat
     size_t skipped = smol_place_size(data, session->size);
     smol_status status = smol_chat_reread(chat, error);
     forget_cut(chat);
-    *is_chat =
-        smol_conversation_unpack(&loaded, data ? data + skipped : NULL, session->size - skipped);
-    if (!status && *is_chat) {
+    *is_chat = !status && smol_conversation_unpack(&loaded, data ? data + skipped : NULL,
+                                                   session->size - skipped);
+    if (*is_chat) {
         smol_conversation_clear(&chat->conversation, true);
         chat->conversation = loaded;
         smol_buffer_add(&chat->place, data, skipped);
