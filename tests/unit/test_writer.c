@@ -1,5 +1,4 @@
-/* Tests of the writer of blobs: the same bytes for the same contents, and nothing left behind by a
- * failure. */
+/* Tests of the writer of blobs: equal contents give equal bytes, and a failure leaves no file. */
 #include <signal.h>
 #include <sys/resource.h>
 
