@@ -413,7 +413,7 @@ def saved_logits():
 
 
 def statistics():
-    """What is done to good statistics; the rest of an input replaces the start of the records."""
+    """Inputs say how good statistics are changed; the rest of an input replaces the start of the records."""
     repair, raw = 1, 2
 
     def stats(kind=0, dtype=3, damages=(), after=repair, length=0, rest=b""):

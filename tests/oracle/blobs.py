@@ -20,7 +20,7 @@ def read_blob(path):
 
 
 def section(data, kind):
-    """Where a section lies: offset and size."""
+    """Returns the offset and size of a section."""
     for i in range(data[20]):
         entry_kind, _, offset, size = struct.unpack_from("<IIQQ", data, 64 + i * 24)
         if entry_kind == kind:
@@ -57,7 +57,7 @@ def spoiled(source, target, at=-5):
 
 
 def reads(data):
-    """Whether the reader of these tests takes it, padding included."""
+    """Returns whether the reader of these tests accepts a blob, padding included."""
     try:
         Blob(data, xxh3).check_padding()
     except (Damaged, Unsupported):
@@ -66,7 +66,7 @@ def reads(data):
 
 
 def opens(path, verify_at_open=1):
-    """Whether smol opens it, every digest and rule checked."""
+    """Returns whether smol opens a blob, with every digest and rule checked."""
     blob, error = ctypes.create_string_buffer(4096), Error()
     status = lib.smol_blob_open(
         str(path).encode(), True, verify_at_open, ctypes.byref(blob), ctypes.byref(error)
@@ -77,8 +77,8 @@ def opens(path, verify_at_open=1):
 
 
 def accepted_bits(blob, folder, start, end):
-    """How many bits of the required features, and of the bytes start to end - 1, may be flipped, each alone and with
-    digests that are right. Both readers must agree on every one."""
+    """Flips each bit of the required features and of the bytes start to end - 1, alone and with repaired digests. Both
+    readers must agree on every one. Returns how many are accepted."""
     n = 0
     for bit in [*range(40 * 8, 48 * 8), *range(start * 8, end * 8)]:
         damaged = bytearray(blob.read_bytes())

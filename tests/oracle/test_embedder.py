@@ -306,7 +306,7 @@ def test_a_body_without_modules_is_refused(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["bf16", "int6", "int5", "int4"])
 def test_other_dtypes_are_near(made, dtype, tmp_path):
-    """Of random weights, which are harder to quantize than trained ones."""
+    """The bounds are loose: random weights are harder to quantize than trained ones."""
     texts = lines(12, seed=8)
     expected = embed(convert(made[0], tmp_path / "a.smol", "f32"), texts)
     least = {"bf16": 0.999, "int6": 0.99, "int5": 0.98, "int4": 0.9}[dtype]
@@ -345,7 +345,7 @@ def test_broken_embedder_sections_are_refused(made, at, value, tmp_path):
 
 
 def test_every_byte_of_padding_is_checked(made, tmp_path):
-    """Each zero byte of the section that is no part of a string or a number."""
+    """Padding is each zero byte of the section that is no part of a string or a number."""
     blob = convert(made[0], tmp_path / "a.smol", "int8")
     start, size = section(bytearray(blob.read_bytes()), EMBEDDER_SECTION)
     data = blob.read_bytes()[start : start + size]

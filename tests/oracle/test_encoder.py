@@ -198,7 +198,7 @@ def test_python_and_the_server_embed_as_the_program_does(made, tmp_path):
     (10**30, {}, 300), (10**30, None, 300), (400, {"transformer_task": "feature-extraction"}, 300),
 ])  # fmt: skip
 def test_the_tokenizer_states_the_longest_text_where_nothing_else_does(made, most, sentence, expected, tmp_path):
-    """As sentence-transformers takes it; version 6 writes no max_seq_length."""
+    """sentence-transformers reads it there; version 6 writes no max_seq_length."""
     folder = shutil.copytree(made[0], tmp_path / "c")
     (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": most}))
     (folder / "sentence_bert_config.json").unlink()

@@ -137,7 +137,7 @@ def test_one_position_more_or_less_of_the_window_is_seen(made, tmp_path):
 
 
 def test_both_readers_agree_on_every_bit(made, tmp_path):
-    """Of the section encoder and of the features, with digests that are right."""
+    """Every bit of the section encoder and the features is flipped, and the digests are repaired."""
     blob = convert(made[0], tmp_path / "a.smol", "int8")
     start, size = section(blob.read_bytes(), ENCODER_SECTION)
     assert 5 <= accepted_bits(blob, tmp_path, start, start + size) <= 20  # kinds of pooling, and lengths of texts
@@ -170,7 +170,7 @@ def test_broken_features_are_refused(made, tmp_path):
 
 @pytest.mark.parametrize("settings", [{}, {"classifier_bias": True, "norm_bias": True, "tie_word_embeddings": False}])
 def test_a_masked_model_is_the_same_encoder_as_its_body(settings, tmp_path):
-    """What it has to guess words is not converted."""
+    """The head that guesses words is not converted."""
     make(tmp_path / "a", "modernbert", 3, settings)
     config = ModernBertConfig.from_pretrained(tmp_path / "a")
     masked = ModernBertForMaskedLM(config).eval()

@@ -130,7 +130,7 @@ def test_stacked_experts_give_the_same_blob(family, tmp_path):
 
 
 def test_granites_other_names_give_the_same_blob(tmp_path):
-    """Those of transformers' own parameters."""
+    """The other names are those of transformers' own parameters."""
     make_of(featured("granitemoeshared"), tmp_path)
     new = contents(convert(tmp_path, tmp_path / "new.smol", "int8"))
     names = {"input_linear.weight": "experts.gate_up_proj", "output_linear.weight": "experts.down_proj",

@@ -68,7 +68,7 @@ def test_blocks_widen_to_the_bits_of_the_package(name):
 
 @pytest.mark.parametrize("name", ["F32", "F16", "BF16", *BLOCKS])
 def test_a_model_of_each_type_is_the_one_that_transformers_reads(name, tmp_path):
-    """The same tensors, bit for bit, and so the same blob but for its provenance."""
+    """The tensors are the same bits, and so is the blob but for its provenance."""
     folder = make(tmp_path / "made", **WIDE)
     path = gguf_files.write(tmp_path / "x.gguf", folder, None if name == "F32" else QUANT[name])
     model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
@@ -156,7 +156,7 @@ def family_config(name):
 
 
 def rope_tensors(name, config):
-    """What llama.cpp's converter adds for the kinds of rotary embedding."""
+    """Adds what llama.cpp's converter adds for the kinds of rotary embedding."""
     rope, half = config.rope_parameters, config.hidden_size // config.num_attention_heads // 2
 
     def edit(writer):
@@ -323,7 +323,7 @@ def stored_columns(key, n, config):
 @pytest.mark.parametrize("kind", ["F16", "Q4_1", "Q8_0"])
 @pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe", "qwen3_5moe", "qwen3next"])
 def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
-    """Those of the checkpoint with the numbers that the package reads."""
+    """The blob is that of the checkpoint with the numbers that the package reads."""
     folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name])
     path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[kind])
     known = undo_exp(folder, tmp_path / "known")
@@ -389,7 +389,7 @@ def test_layers_that_predict_further_tokens_are_skipped_with_a_message(name, tmp
 
 
 def without_list(writer):
-    """As before the key existed: the layers are known by their interval, which is 2 here."""
+    """Rewrites a file as it was before the key existed: the layers follow from their interval, which is 2 here."""
     writer.kv_data[0].pop(f"{writer.arch}.attention.recurrent_layers")
     value_of(writer, f"{writer.arch}.full_attention_interval", 2)
 

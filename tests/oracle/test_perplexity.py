@@ -35,7 +35,7 @@ def ids(text, demo_tokenizer):
 
 
 def windows(ids, n):
-    """Those that have something to score."""
+    """Returns the windows that have something to score."""
     return [w for w in (ids[i : i + n] for i in range(0, len(ids), n)) if len(w) > 1]
 
 

@@ -246,7 +246,7 @@ def test_hidden_states_are_those_of_the_engine(blob, model):
 
 
 def test_texts_are_embedded_together(model, monkeypatch):
-    """In groups of 32, or of 4,096 tokens, with the bits that each text gets alone."""
+    """A group has at most 32 texts or 4,096 tokens, and each text gets the bits that it gets alone."""
     from smolrun import _likelihood
 
     sizes, embed_many = [], _likelihood.lib.smol_embed_many

@@ -31,7 +31,7 @@ def made(tmp_path_factory):
 
 
 def test_buckets_are_those_of_transformers():
-    """Of every distance in a text of 8,192 tokens."""
+    """Every distance in a text of 8,192 tokens is compared."""
     keys = torch.arange(8192)
     for query in (0, 8191):
         expected = MPNetEncoder.relative_position_bucket(keys - query)
@@ -126,7 +126,7 @@ def test_tables_of_other_sizes_are_refused(made, edit, message, tmp_path):
 
 
 def test_both_readers_agree_on_every_bit(made, tmp_path):
-    """Of the features and of the model's blocks, with digests that are right."""
+    """Every bit of the features and the model's blocks is flipped, and the digests are repaired."""
     folder, _ = made
     write_modules(folder, "mean_tokens", width=60)
     blob = convert(folder, tmp_path / "a.smol", "int8")

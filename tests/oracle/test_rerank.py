@@ -271,7 +271,7 @@ def test_other_files_of_cross_encoders_are_refused(change, words, message, tmp_p
 
 
 def qwen_ids(tokenizer, query, text, most):
-    """As Qwen3-Reranker's page does."""
+    """Returns the ids that Qwen3-Reranker's page makes."""
     after = tokenizer.encode(AFTER).ids
     ids = tokenizer.encode(f"{BEFORE}<Instruct>: {TASK}\n<Query>: {query}\n<Document>: {text}").ids
     return ids[: most - len(after)] + after
@@ -412,7 +412,7 @@ def test_heads_of_modernbert_that_are_not_supported_are_refused(i, tmp_path):
 
 
 def test_both_readers_agree_on_every_bit_of_a_normed_layer(tmp_path):
-    """Of the features and of the fields, with digests that are right."""
+    """Every bit of the features and the fields is flipped, and the digests are repaired."""
     make_modern(tmp_path / "c", 1)
     blob = convert(tmp_path / "c", tmp_path / "a.smol", "int8")
     assert read_blob(blob).features & NORMED and [layer[2] for layer in read_blob(blob).embedder["dense"]] == [2, 0]

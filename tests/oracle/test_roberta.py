@@ -139,7 +139,7 @@ def vocab_size(kind):
 
 
 def draw(kind, r):
-    """What config.json may say."""
+    """Draws a config.json."""
     heads, activation = r.choice([1, 2, 4]), r.choice(["gelu", "gelu", "gelu_new", "silu"])
     width, n_layers, inner, positions = heads * r.choice([8, 12, 30]), r.randint(1, 3), r.randint(5, 130), r.choice([140, 514, 900])
     if kind == "distilbert":
@@ -216,7 +216,7 @@ def test_random_checkpoints_are_those_of_transformers(kind, seed, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_masked_model_is_the_same_encoder_as_its_body(kind, tmp_path):
-    """What guesses words is not converted, and names of tensors may begin with the model's or not."""
+    """The head that guesses words is not converted; names of tensors may begin with the model's name or not."""
     make(tmp_path / "masked", kind, 7, "ForMaskedLM", **small_of(kind))
     _, config_class, name, prefix = KINDS[kind]
     body = getattr(transformers, name + "Model")(config_class.from_pretrained(tmp_path / "masked"))
@@ -240,7 +240,7 @@ def test_a_masked_model_is_the_same_encoder_as_its_body(kind, tmp_path):
 
 
 def test_8194_rows_are_positions_for_8192_tokens(tmp_path):
-    """As bge-m3 has them."""
+    """bge-m3 has such positions."""
     make(tmp_path / "c", "xlm-roberta", 2, **small_of("xlm-roberta", max_position_embeddings=8194))
     blob = read_blob(convert(tmp_path / "c", tmp_path / "a.smol", "f32"))
     assert blob.model["context_length"] == blob.encoder[2] == 8192
@@ -314,7 +314,7 @@ def test_scores_are_those_of_transformers(kind, seed, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_are_those_of_tokenizers(kind, tmp_path):
-    """Of every share of the room for a query and a text."""
+    """Queries and texts of many lengths compete for the room."""
     model, tokenizer = make_ranker(tmp_path / "c", kind, 1, **small_of(kind))
     smol = smolrun.Model(convert(tmp_path / "c", tmp_path / "a.smol", "f32"))
     words = " ".join(lines(4, seed=3)).split()
@@ -330,7 +330,7 @@ def test_pairs_are_those_of_tokenizers(kind, tmp_path):
 
 
 def test_both_readers_agree_on_every_bit(tmp_path):
-    """Of the features and of the fields, with digests that are right."""
+    """Every bit of the features and the fields is flipped, and the digests are repaired."""
     for kind in ("roberta", "distilbert") if ALL else ("roberta",):
         make_ranker(tmp_path / kind, kind, 1, **small_of(kind))
         blob = convert(tmp_path / kind, tmp_path / f"{kind}.smol", "int8")
