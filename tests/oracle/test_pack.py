@@ -523,7 +523,7 @@ def test_a_file_that_has_changed_since_is_noticed(tmp_path, demo_blob, pack, beg
     level_1.unlink()
     shutil.copy(begun[0], tmp_path)
     for name, data in others.items():
-        words = ["begins another blob"] if name != "packed otherwise" else ["not a zstd frame"]
+        words = ["begins a blob other than"] if name != "packed otherwise" else ["not a zstd frame"]
         refused_and_kept(unpack_some(tmp_path, data), 4, begun, tmp_path, *words)
         refused_and_kept(unpack_some(tmp_path, data[begun[1] :]), 4, begun, tmp_path)
 

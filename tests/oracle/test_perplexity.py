@@ -221,7 +221,7 @@ def bad_files(data):
     rows = HEADER.size + 4 * HEADER.unpack_from(data)[5]
     cut = {"empty": 0, "the header": 55, "the ids": rows - 1, "a row": rows + 3 * ROW + 7, "the end": len(data) - 1}
     for name, size in cut.items():
-        yield f"cut in {name}", data[:size], DAMAGED, "cut short"
+        yield f"cut in {name}", data[:size], DAMAGED, "truncated"
     yield "longer", data + b"\0", DAMAGED, "longer"
     yield "text", b"No logits at all. " * 100, DAMAGED, "not a file that --save-logits wrote"
     yield "magic", changed(data, 0, "<B", 0x89), DAMAGED, "not a file that --save-logits wrote"

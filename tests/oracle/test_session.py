@@ -198,7 +198,7 @@ def test_damaged_sessions_are_refused(blob, file, good):
 
 def test_sessions_of_others_are_refused(blob, demo_blob, file, good):
     other = demo_blob("bf16")
-    assert_left_alone(other, file, good, UNSUPPORTED, "another blob")
+    assert_left_alone(other, file, good, UNSUPPORTED, "a blob other than")
     assert_left_alone(blob, file, good, UNSUPPORTED, "f16, not int8", words=["--kv", "int8"])
     edited = session_reader.edited
     assert_left_alone(blob, file, edited(good, major=2), UNSUPPORTED, "version 2.0")

@@ -381,7 +381,7 @@ def test_a_chosen_blob_runs_and_says_what_it_is(demo, tmp_path):
     "words, message",
     [
         (["--bits", 5], "--bits 5: int4 takes 5.19"),
-        (["--size", "1kB"], "--size: 1000 bytes: the smallest blob, all of int4, has "),
+        (["--size", "1kB"], "--size: 1000 bytes: the smallest blob, all in int4, has "),
         (["--max-kl", 1e-7], "--max-kl 1e-07: the least that can be expected is "),
         (["--bits", 6, "--size", "2MB"], "give only one of them"),
         (["--dtype", "int4", "--max-kl", 1], "give only one of them"),

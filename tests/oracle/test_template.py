@@ -628,7 +628,7 @@ def test_templates_come_from_where_the_reference_takes_them(tmp_path):
     assert shown_template(a, tmp_path, "--template", "tool_use")[0].startswith("tool_use, 8 bytes, ")
     done = smolconv("--quiet", "--template", "other", a, tmp_path / "x.smol")
     assert done.returncode == 2 and done.stderr.endswith(
-        'no chat template "other": take one of those that it has: default, tool_use\n'
+        'no chat template "other": choose one of these: default, tool_use\n'
     )
     (a / "chat_template.jinja").write_text("{{ 100 }}")
     assert shown_template(a, tmp_path)[0].startswith("default, 9 bytes, ")
