@@ -4,6 +4,8 @@ change itself can give it away; and whether smol and the reader of these tests a
 import ctypes
 import struct
 
+import programs
+import pytest
 from internal import OK, Error, lib
 from smol_reader import CHUNK, Blob, Damaged, Unsupported
 
@@ -29,7 +31,7 @@ def section(data, kind):
 
 
 def repaired(data):
-    """The bytes with every digest computed anew."""
+    """Returns the bytes with every digest computed again."""
     data = bytearray(data)
     (data_offset,) = struct.unpack_from("<Q", data, 32)
     digests, _ = section(data, 7)
@@ -45,6 +47,20 @@ def edited(source, target, edit):
     edit(data)
     target.write_bytes(repaired(data))
     return target
+
+
+def both_refuse(blob, folder, edit, part=""):
+    """Checks that smolconv verify, with `part` in its message, and the reader of these tests refuse the blob after
+    edit(bytearray) as damaged."""
+    target = edited(blob, folder / "edited.smol", edit)
+    programs.assert_refuses(programs.smolconv("verify", target), 4, part)
+    with pytest.raises(Damaged):
+        Blob(target.read_bytes(), xxh3).check_padding()
+
+
+def flip_features(data, features):
+    """Changes some of a blob's required features."""
+    data[40:48] = (int.from_bytes(data[40:48], "little") ^ features).to_bytes(8, "little")
 
 
 def spoiled(source, target, at=-5):
