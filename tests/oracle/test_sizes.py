@@ -188,7 +188,7 @@ def divergence(model, view, ids):
     return float((p * (change - (p * change).sum(-1, keepdim=True)) ** 2).sum(-1).mean() / 2)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("family, window", [*((family, 512) for family in CONFIGS), ("llama", 24), ("qwen3", 3)])
 def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     make_of(featured(family), tmp_path, 3)
@@ -377,6 +377,7 @@ def test_a_chosen_blob_runs_and_says_what_it_is(demo, tmp_path):
     assert "mixed" in smolconv("inspect", out).stdout
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     "words, message",
     [
