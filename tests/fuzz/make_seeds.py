@@ -1,6 +1,7 @@
 """Writes the seeds of the fuzz targets to tests/fuzz/corpus: small inputs, each of which is accepted
 or comes far. The same files every time; run with $(./scripts/venv) after a change here."""
 
+import itertools
 import json
 import shutil
 import struct
@@ -58,6 +59,18 @@ def header_of(file):
     return file[8 : 8 + size]
 
 
+def scale(tensors):
+    """Matrices of the layers in 8 bits, with scales: one, of rows, and of blocks of 2 by 1."""
+    shapes = itertools.cycle([lambda rows, cols: (), lambda rows, cols: (rows, 1), lambda rows, cols: (-(-rows // 2), cols)])
+    scaled = {}
+    for name, tensor in tensors.items():
+        if tensor.dim() == 2 and ".layers." in name:
+            scaled[name + "_scale"] = torch.ones(next(shapes)(*tensor.shape))
+            tensor = tensor.to(torch.float8_e4m3fn if len(scaled) % 4 else torch.int8)
+        scaled[name] = tensor
+    return scaled
+
+
 def safetensors():
     def tensors(dtype):
         return {name: torch.ones(shape, dtype=dtype) for name, shape in TINY.items()}
@@ -72,6 +85,7 @@ def safetensors():
     yield "f32", header_of(save(tensors(torch.float32)))
     yield "fused", header_of(save(fuse(tensors(torch.bfloat16))))
     yield "few", header_of(save(few))
+    yield "scaled", header_of(save(scale(tensors(torch.float32))))
     yield "file", save({"a": torch.arange(4, dtype=torch.float16)}, {"k": "v"})
     yield "nothing", b"{}"
     yield "null", b'{"__metadata__":null,"\\u00e9":{"dtype":"F4","shape":[2,1],"data_offsets":[0,1]}}'
@@ -167,6 +181,11 @@ def config():
     yield "all", b"\0".join(map(compact, [settings(bos_token_id=1), generation, names, tokenizer]))
     yield "unsupported", compact(settings(rope_parameters=rope | {"rope_type": "dynamic"}))
     yield "llama3", compact(settings(rope_parameters=rope, max_position_embeddings=16384))
+    weights = {"num_bits": 8, "type": "int", "symmetric": True, "group_size": -1, "block_structure": [128, 64]}
+    group = {"format": "int-quantized", "weights": weights, "targets": ["Linear"]}
+    tools = {"format": "int-quantized", "config_groups": {"a": group}, "sparsity_config": {"format": "dense"}, "transform_config": {}}
+    yield "fp8", compact(settings(quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]}))
+    yield "compressed", compact(settings(quantization_config={"quant_method": "compressed-tensors"} | tools))
     models = published.CONFIGS | published.NESTED | published.ENCODERS
     yield from {published.family_of(model): compact(model) for model in models.values()}.items()
     parts = [old, {"eos_token_id": 3}, {"eos_token": "a"}, tokenizer]
