@@ -9,7 +9,7 @@ import shutil
 import time
 
 import pytest
-from chats import compile_template, reference
+from chats import Refused, compile_template, reference, render
 from checkpoints import byte_tokenizer, make
 from engine import Model, SmolError, check
 from internal import ROOT, Error, lib
@@ -564,6 +564,24 @@ def test_earlier_calls_may_come_as_texts(painter):
     as_object, as_text, empty, broken = answers(painter, ways)
     assert as_text == as_object | {"index": 1} and empty["usage"] != as_object["usage"]
     assert "arguments" in broken["error"]["message"]
+
+
+def test_arguments_stay_texts_for_a_template_that_adds_them_to_texts():
+    """As those of DeepSeek and functionary do; what the client sent is shown as it is."""
+    added = "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.name + '\n' + c.function.arguments }}{% endfor %}{% endfor %}"
+    section, _ = compile_template(added)
+
+    def turn(arguments):
+        return [USER, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}]
+
+    given = '{"x":  [1]}'
+    assert render(section, turn(given), parse_arguments=True)[0] == reference(added, {}, turn(given)) == "f\n" + given
+    for wrong, message in (({"x": [1]}, "cannot add"), ("{", "arguments")):  # as before
+        with pytest.raises(Refused, match=message):
+            render(section, turn(wrong), parse_arguments=True)
+    refusing, _ = compile_template("{% for m in messages %}{% if m.tool_calls %}{{ raise_exception('no calls') }}{% endif %}{% endfor %}")
+    with pytest.raises(Refused, match="no calls"):
+        render(refusing, turn(given), parse_arguments=True)
 
 
 def test_bad_tool_requests_are_answered_with_errors(painter, blob):
