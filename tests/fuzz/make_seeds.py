@@ -696,7 +696,13 @@ def tools():
                b'<|tool_call>call:h.i{a b:<|"|>"\\<|"|>,c:{d:None,e:true}}<tool_call|>',
                b'<|tool_call_start|>[f(x=1), g(a="\\"", b={"c": [None]})]<|tool_call_end|>.',
                b'<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n<parameter=y>\n<\n\n</parameter>\n</function>\n</tool_call>',
-               b'<function_calls>f(x=1)\ng(a="</f", b=[null, True])\n</function_calls>.']  # fmt: skip
+               b'<function_calls>f(x=1)\ng(a="</f", b=[null, True])\n</function_calls>.',
+               '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"x": 1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>f'.encode(),
+               b'a<tool_calls><tool_call>f\n```json\n{"x": 1}\n```</tool_call>\n<tool_call>g\n```json\n{}\n```</tool_call></tool_calls>b',
+               b'<|tool_call|>{"name": "f", "arguments": {"x": 1}}<|/tool_call|><|tool_call|>[{"name": "g"}, {"name": "f"}]<|/tool_ca',
+               b'<function=f>{"x": 1}</function><function=g>{}</function><function',
+               b'<TOOLCALL>[{"name": "f", "arguments": {"x": 1}}, {"name": "g"}]</TOOLCALL>.',
+               b'[TOOL_CALLS]f[CALL_ID]a1B2c3D4e[ARGS]{"x": 1}[TOOL_CALLS]g[CALL_ID]']  # fmt: skip
     for style, answer in enumerate(answers):
         yield f"style{style + 1}", bytes([style]) + listed + b"\0" + answer
     yield "required", bytes([len(answers) * 2]) + listed + b"\0"
@@ -713,7 +719,7 @@ def masks():
     yield from (("grammar_" + name, b"\2\0" + grammar) for name, grammar in grammars())
     yield "choices", b'\3\0["true","a","aa","abc \xc3\xa9",""]'
     listed = next(tools())[1].partition(b"\0[")[2].partition(b"\0")[0]
-    for style in range(1, 11):
+    for style in range(1, 17):
         yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
 
 
