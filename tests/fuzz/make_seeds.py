@@ -135,6 +135,29 @@ def adapters():
     yield "none", b"{}"
 
 
+def encoders():
+    def modules(*names):
+        return [{"type": f"sentence_transformers.models.{name}", "path": "m" if i else ""} for i, name in enumerate(names)]
+
+    def seed(modules, prompts, sentence, settings, tensors):
+        return b"\0".join([*map(compact, (modules, prompts, sentence, settings)), header_of(save(tensors))])
+
+    prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
+    pooling = {"word_embedding_dimension": 2, "pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
+    dense = {"in_features": 2, "out_features": 3, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
+    layer = {"linear.weight": torch.ones(3, 2), "linear.bias": torch.ones(3)}
+    everything = modules("Transformer", "Pooling", "Dense", "Normalize")
+    yield "everything", seed(everything, prompts, {"max_seq_length": 32, "do_lower_case": False}, pooling | dense, layer)
+    plain = {"pooling_mode": "lasttoken", "bias": False, "activation_function": "torch.nn.Identity"}
+    square = {"linear.weight": torch.ones(2, 2)}
+    yield "layers", seed(modules("Transformer", "Pooling", "Dense", "Dense"), {}, {}, plain, square)
+    scored = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
+    begun = {"processing_kwargs": {"chat_template": {"add_generation_prompt": True}}}
+    yield "scored", seed(modules("Transformer", "LogitScore"), scored, begun, {"true_token_id": 4, "false_token_id": 3}, square)
+    yield "old", b"[]\0{}\0" + compact({"max_seq_length": 5, "trust_remote_code": True, "model_args": {"trust_remote_code": True}})
+    yield "none", b""
+
+
 # --- settings ---------------------------------------------------------------------------------
 
 
@@ -782,6 +805,7 @@ TARGETS = {
     "shards": shards,
     "lora": adapters,
     "hub": hubs,
+    "encoder": encoders,
     "config": config,
     "tokenizer_json": tokenizer_json,
     "scanner": scanners,
