@@ -435,6 +435,7 @@ def test_blob_does_not_depend_on_where_its_source_lies(tmp_path):
     assert sha256(ours) == sha256(same) == sha256(blob_of(DEMO, "int8"))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 def test_blob_of_a_real_model_is_the_same_for_any_number_of_threads(real_model_dir, tmp_path):
     digests = {sha256(blob_of(real_model_dir, "int8"))}
