@@ -428,7 +428,7 @@ def read_weights(folder):
     return {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(folder / "model.safetensors").items()}
 
 
-def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False):
+def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False, **split):
     """The GGUF file of a checkpoint's folder. `kind`: of the matrices (None: F32); `edit` gets the
     writer before the file is written."""
     config = json.loads((folder / "config.json").read_text())
@@ -438,13 +438,14 @@ def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse
         if name.endswith("layers.0.feed_forward.w1.weight"):
             config["intermediate_size"] = len(values)
     content = json.loads((folder / "tokenizer.json").read_text())
-    return compose(path, config, content, weights, kind, edit, tokenizer, fuse_qkv)
+    return compose(path, config, content, weights, kind, edit, tokenizer, fuse_qkv, **split)
 
 
-def compose(path, config, content, weights, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False):
-    """The GGUF file of a checkpoint's parts: config.json, tokenizer.json, and the weights as arrays in float32."""
+def compose(path, config, content, weights, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False, **split):
+    """The GGUF file of a checkpoint's parts: config.json, tokenizer.json, and the weights as arrays in float32. `split`: how
+    GGUFWriter makes several files of it."""
     arch = gguf.MODEL_ARCH.GEMMA_EMBEDDING if config.get("use_bidirectional_attention") else ARCHS[config["model_type"]]
-    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch])
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch], **split)
     add_settings(writer, config)
     if tokenizer:
         tokenizer(writer, content, config["vocab_size"])

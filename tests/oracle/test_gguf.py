@@ -28,8 +28,8 @@ from features import FEATURES, config_of
 from gguf_files import QUANT
 from hypothesis import given
 from hypothesis import strategies as st
-from internal import DAMAGED, ROOT, UNSUPPORTED, USAGE, lib
-from programs import smolconv
+from internal import DAMAGED, FILE, ROOT, UNSUPPORTED, USAGE, lib
+from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import Blob
 from test_tokenizer import training_texts
@@ -854,7 +854,7 @@ REFUSED = {
     'general.type must be model, found "adapter"': lambda w: w.add_type("adapter"),
     "found \"su\"": lambda w: w.add_string("llama.rope.scaling.type", "su"),
     "different sizes": lambda w: w.kv_data[0]["llama.rope.dimension_count"].__setattr__("value", 8),
-    "join them with": lambda w: w.add_uint16("split.count", 3),
+    "one of 3 files of a model: name the first": lambda w: w.add_uint16("split.count", 3),
     "type 16 (IQ2_XXS)": lambda w: w.add_tensor("x", np.zeros((1, 66), np.uint8), raw_dtype=QUANT.IQ2_XXS),
 }  # fmt: skip
 
@@ -863,6 +863,35 @@ REFUSED = {
 def test_what_cannot_be_stated_exactly_is_refused_by_name(words, tiny, tmp_path):
     status, message = refused(tiny, tmp_path / "x.gguf", REFUSED[words])
     assert words in message and status == UNSUPPORTED
+
+
+def rewritten(path, old, new):
+    data = path.read_bytes()
+    assert data.count(old) == 1
+    path.write_bytes(data.replace(old, new))
+
+
+@pytest.mark.parametrize("small_first_shard", [False, True])
+def test_a_model_in_several_files_is_that_of_one(small_first_shard, tiny, tmp_path):
+    """The first may have no tensors. Keys and names of files say which belong together."""
+    whole = gguf_files.write(tmp_path / "x.gguf", tiny)
+    gguf_files.write(tmp_path / "y.gguf", tiny, split_max_tensors=4, small_first_shard=small_first_shard)
+    paths = sorted(tmp_path.glob("y-0*.gguf"))
+    assert len(paths) > 2
+    a, b = (engine.convert(source, tmp_path / f"{i}.smol", "f32") for i, source in enumerate((whole, paths[0])))
+    assert smolconv("diff", a, b).returncode == 0
+    assert smolconv("verify", b, "--source", paths[0]).returncode == 0
+    assert_fails(smolconv(paths[0], paths[2]), USAGE, paths[2].name)
+    assert_fails(smolconv(paths[1], tmp_path / "o"), UNSUPPORTED, f"one of {len(paths)} files of a model: name the first")
+    elsewhere = shutil.copy(paths[0], tmp_path / "other.gguf")
+    assert_fails(smolconv(elsewhere, tmp_path / "o"), UNSUPPORTED, "NAME-00001-of-0000")
+    other = shutil.move(paths[2], tmp_path / "moved")
+    assert_fails(smolconv(paths[0], tmp_path / "o"), FILE, paths[2].name)
+    shutil.copy(paths[1], paths[2])
+    assert_fails(smolconv(paths[0], tmp_path / "o"), DAMAGED, f"{paths[2].name}: it does not state that it is file 3")
+    shutil.copy(other, paths[2])
+    rewritten(paths[0], b"split.tensors.count", b"split.tensors.xount")
+    assert_fails(smolconv(paths[0], tmp_path / "o"), DAMAGED, "split.tensors.count is 0, but the files have")
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
