@@ -172,8 +172,8 @@ void smol_job_disconnect(struct job *job);
 bool smol_job_is_over(struct job *job, struct refusal *refusal);
 
 /* Moves what has not been sent yet out of a reply, the calls to reply->news, and counts the calls.
- * Of a stream, at most those log-probabilities that are written at once without delaying others;
- * job->news then says that there are more. The caller frees text->text, logprobs->text and
+ * For a stream, takes at most as many log-probabilities as can be written at once without delaying
+ * others; job->news then says that there are more. The caller frees text->text, logprobs->text and
  * reply->news. Returns whether the reply has ended and nothing of it is left. */
 bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *logprobs);
 

@@ -220,7 +220,7 @@ def _stop(given: Any) -> tuple[bytes, ...]:
     texts = [given] if isinstance(given, (str, bytes)) else [] if given is None else items("stop", given)
     encoded = tuple(encode(text, "stop") for text in texts)
     if any(not text or b"\0" in text for text in encoded):
-        raise UsageError("stop: texts must not be empty, and without NUL")
+        raise UsageError("stop: a text must not be empty or contain NUL")
     return encoded
 
 
@@ -260,7 +260,7 @@ def _constraint(options: dict[str, Any]) -> tuple[Constraint | None, Callable[[s
     space, any_order = options.pop("json_space", None), flag("any_order", options.pop("any_order", None), False)
     given = {name: options.pop(name) for name in CONSTRAINTS if options.get(name) is not None}
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)}: give one of them")
+        raise UsageError(f"{' and '.join(given)}: give only one of them")
     json_space = one_of("json_space", "compact" if space is None else space, JSON)
     if "response_format" in given:
         given = _response_format(given["response_format"])

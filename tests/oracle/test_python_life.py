@@ -113,7 +113,7 @@ def test_a_model_works_after_a_fork(blob, expected):
 
 
 def test_streams_of_the_parent_are_closed_in_a_child_though_locks_are_taken(model):
-    """Those of its button and its own were taken by a thread that the child does not have."""
+    """The locks of the stream and of its Cancel were taken by a thread that the child does not have."""
     cancel, taken, ended = smolrun.Cancel(), threading.Event(), threading.Event()
     stream = model.stream("Once upon a time", max_tokens=50, cancel=cancel)
     next(stream)
@@ -347,7 +347,7 @@ except KeyboardInterrupt:
     'model.generate("Once", max_tokens=400, temperature=1)', 'list(model.stream("Once", max_tokens=400, temperature=1))',
     'model.generate(["Once"] * 99, max_tokens=400)', "model.logits([5] * 512)"])  # fmt: skip
 def test_ctrl_c_is_not_lost(blob, call):
-    """In the main thread, which is nearly always in the library."""
+    """The signal reaches the main thread, which is nearly always in the library."""
     assert output_of(INTERRUPTED.format(call=call), blob) == "interrupted length\n"
 
 
