@@ -57,7 +57,7 @@ class Turn:
 
     def __enter__(self) -> None:
         if not self.take():
-            raise UsageError(f"the {self._what} is in use, by another thread or by a call that was interrupted: use one for each")
+            raise UsageError(f"the {self._what} is in use, by another thread or task or an interrupted call: use one for each")
 
     def __exit__(self, *_: Any) -> None:
         self.give()

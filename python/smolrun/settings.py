@@ -175,13 +175,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(name: str, value: Any) -> float:
-    kind, (least, most) = SAMPLING[name], RANGES[name]
-    if not _is_number(value) or (kind is int and int(value) != value):
-        raise UsageError(f"{name}: must be {'a whole' if kind is int else 'a'} number, found {reprlib.repr(value)}")
-    number: float = kind(value)
-    if not least <= number <= most:
-        raise UsageError(f"{name}: must be from {least:g} to {most:g}, found {value!r}")
-    return number
+    least, most = RANGES[name]
+    if SAMPLING[name] is int:
+        return whole(name, value, int(least), int(most))
+    if not _is_number(value) or not least <= value <= most:
+        raise UsageError(f"{name}: must be a number from {least:g} to {most:g}, found {reprlib.repr(value)}")
+    return float(value)
 
 
 def items(name: str, given: Any) -> list[Any]:

@@ -268,6 +268,12 @@ def test_a_stream_of_asyncio_has_its_answer_and_ends_when_it_is_left(model):
             with pytest.raises(smolrun.UsageError, match="not complete"):
                 whole.answer  # noqa: B018
             await anext(whole)
+        first = asyncio.ensure_future(anext(whole))
+        await asyncio.sleep(0)
+        for other in (anext(whole), whole.aclose()):
+            with pytest.raises(smolrun.UsageError, match="the stream is in use"):
+                await other
+        await first
         async with model.astream("Once upon a time", max_tokens=None, temperature=1) as left:
             await anext(left)
         assert left._begun[0]._closed
