@@ -25,9 +25,14 @@ static smol_status find_turns(const char *text, size_t least, char *scratch, str
                               smol_error *error)
 {
     const uint8_t *start = (const uint8_t *)text;
-    struct json_reader json = {.start = start, .at = start, .end = start + strlen(text),
-                               .name = "messages", .fault = "invalid", .advice = "",
-                               .status = SMOL_ERROR_USAGE, .error = error};
+    struct json_reader json = {.start = start,
+                               .at = start,
+                               .end = start + strlen(text),
+                               .name = "messages",
+                               .fault = "invalid",
+                               .advice = "",
+                               .status = SMOL_ERROR_USAGE,
+                               .error = error};
     bool more, in_head = true;
     size_t length = 0;
     smol_status status = smol_json_begin(&json, '[', &more);
