@@ -94,6 +94,7 @@ struct job {
     struct server *server;
     const struct endpoint *endpoint;
     struct job *next;   /* of a list */
+    size_t patience;    /* in a queue of the preparers, see prepare.c */
     struct buffer body; /* as it has arrived, until it is read */
     /* the request, which a preparer reads */
     struct request request;

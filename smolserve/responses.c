@@ -152,7 +152,8 @@ static smol_status add_instructions(struct job *job, smol_error *error)
 static smol_status check_logprobs(struct job *job, const char **param, smol_error *error)
 {
     int *logprobs = &job->request.logprobs;
-    if (job->logprobs_given && job->tools) {
+    bool has_tools = job->request.tools && strcmp(job->request.tools, "[]") != 0;
+    if (job->logprobs_given && has_tools) {
         *param = "include";
         return smol_fail(error, SMOL_ERROR_USAGE, "include: log-probabilities only without tools");
     }
@@ -237,7 +238,8 @@ static void add_logprobs(struct job *job, const struct buffer *logprobs, struct 
 
 static void write_logprobs(struct json_out *json, const struct buffer *list)
 {
-    smol_json_member_value(json, "logprobs", list->size > 0 ? list->text : "[]");
+    smol_json_key(json, "logprobs");
+    smol_json_literal(json, list->size > 0 ? list->text : "[]"); /* megabytes, at once */
 }
 
 static void write_part(struct json_out *json, const struct buffer *text,
