@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/standard.h"
 #include "smolserve/body.h"
 #include "smolserve/completion.h"
 #include "smolserve/job.h"
@@ -38,42 +39,56 @@ static smol_status set_instructions(struct request_reader *r)
     return smol_member_copy_json(r, 0, &smol_body_job(r)->instructions);
 }
 
-/* Reads {"format": FORMAT}, in which the members of a JSON schema are those of FORMAT itself. */
+/* Reads a member of the object at the reader, unless it is null. */
+static smol_status read_inside(struct request_reader *r, const char *name,
+                               smol_status set(struct request_reader *r))
+{
+    bool found = false;
+    struct request_reader inner = *r;
+    smol_status status = smol_member_seek(&inner.json, r->scratch, name, &found);
+    return status || !found || smol_json_word(&inner.json, "null") ? status : set(&inner);
+}
+
+/* Reads {"format": FORMAT, "verbosity": WORD}. The members of a JSON schema are those of FORMAT
+ * itself. */
 static smol_status set_text(struct request_reader *r)
 {
-    static const char *const names[] = {"format", NULL};
-    bool found = false;
-    struct json_reader at = r->json;
+    static const char *const names[] = {"format", "verbosity", NULL};
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_only(r, at, names);
+    smol_status status = smol_member_only(r, r->json, names);
     if (!status)
-        status = smol_member_seek(&at, r->scratch, "format", &found);
-    if (!status && found && !smol_json_word(&at, "null")) {
-        struct request_reader inner = *r;
-        inner.json = at;
-        status = smol_set_flat_format(&inner);
-    }
+        status = read_inside(r, "format", smol_set_flat_format);
+    if (!status)
+        status = read_inside(r, "verbosity", smol_body_verbosity);
     return status ? status : smol_json_skip(&r->json);
 }
 
 static smol_status set_truncation(struct request_reader *r)
 {
-    static const char *const words[] = {"disabled", NULL};
-    size_t i;
-    return smol_member_word(r, words, "expected disabled: nothing of an input is dropped", &i);
+    static const char *const words[] = {"disabled", "auto", NULL};
+    size_t i = 0;
+    smol_status status = smol_member_word(r, words, "expected auto or disabled", &i);
+    smol_body_job(r)->truncates = i > 0;
+    return status;
 }
 
-/* All of these are parts of items that no answer of this server has. */
+/* All but the first are parts of items that no answer of this server has. */
 static smol_status read_include(struct request_reader *r)
 {
-    static const char *const words[] = {
-        "reasoning.encrypted_content",   "file_search_call.results",
-        "web_search_call.results",       "web_search_call.action.sources",
-        "message.input_image.image_url", "computer_call_output.output.image_url",
-        "code_interpreter_call.outputs", NULL};
-    size_t i;
-    return smol_member_word(r, words, "expected names of parts, without log-probabilities", &i);
+    static const char *const words[] = {"message.output_text.logprobs",
+                                        "reasoning.encrypted_content",
+                                        "file_search_call.results",
+                                        "web_search_call.results",
+                                        "web_search_call.action.sources",
+                                        "message.input_image.image_url",
+                                        "computer_call_output.output.image_url",
+                                        "code_interpreter_call.outputs",
+                                        NULL};
+    size_t i = 1;
+    smol_status status = smol_member_word(r, words, "expected names of parts", &i);
+    smol_body_job(r)->logprobs_given |= i == 0;
+    return status;
 }
 
 static smol_status set_include(struct request_reader *r)
@@ -110,7 +125,7 @@ static const struct request_member members[] = {
     {"moderation", smol_body_unsupported},
     {"include", set_include},
     {"reasoning", smol_body_unsupported},
-    {"top_logprobs", smol_body_unsupported},
+    {"top_logprobs", smol_set_logprobs},
 };
 
 /* Puts the instructions before the messages, as a system message. */
@@ -133,8 +148,32 @@ static smol_status add_instructions(struct job *job, smol_error *error)
     return SMOL_OK;
 }
 
+/* Log-probabilities are a part of the message, to which tokens of calls do not belong. */
+static smol_status check_logprobs(struct job *job, const char **param, smol_error *error)
+{
+    int *logprobs = &job->request.logprobs;
+    bool has_tools = job->request.tools && strcmp(job->request.tools, "[]") != 0;
+    if (job->logprobs_given && has_tools) {
+        *param = "include";
+        return smol_fail(error, SMOL_ERROR_USAGE, "include: log-probabilities only without tools");
+    }
+    if (*logprobs > 0 && !job->logprobs_given) {
+        *param = "top_logprobs";
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "top_logprobs: only with message.output_text.logprobs in include");
+    }
+    if (!job->logprobs_given)
+        *logprobs = -1;
+    else if (*logprobs < 0)
+        *logprobs = 0;
+    return SMOL_OK;
+}
+
 static smol_status check_response(struct job *job, const char **param, smol_error *error)
 {
+    smol_status status = check_logprobs(job, param, error);
+    if (status)
+        return status;
     if (!job->request.messages) {
         *param = "input";
         return smol_fail(error, SMOL_ERROR_USAGE, "input: missing");
@@ -157,14 +196,61 @@ static void write_empty(struct json_out *json, const char *key, char open, char 
     smol_json_close(json, close);
 }
 
-static void write_part(struct json_out *json, const struct buffer *text)
+/* Makes a JSON list of log-probabilities. The caller frees list->text. */
+static bool list_logprobs(const struct job *job, const struct buffer *logprobs, struct buffer *list)
+{
+    const struct ranked *ranked = (const void *)logprobs->text;
+    size_t n_alternatives = (size_t)job->request.logprobs;
+    size_t n = logprobs->size / sizeof *ranked / (1 + n_alternatives);
+    struct held_output held;
+    if (smol_held_start(&held, NULL))
+        return false;
+    struct json_out json = {.file = held.file};
+    smol_json_open(&json, '[');
+    for (size_t i = 0; i < n; i++, ranked += 1 + n_alternatives)
+        smol_completion_logprob(&json, job->generator->model, ranked, n_alternatives);
+    smol_json_close(&json, ']');
+    fputc(0, held.file);
+    return smol_held_take(&held, list, NULL) == SMOL_OK;
+}
+
+/* Appends log-probabilities to those that were sent. *list receives them as JSON; the caller frees
+ * list->text. Without any, both stay empty. */
+static void add_logprobs(struct job *job, const struct buffer *logprobs, struct buffer *list)
+{
+    struct reply *reply = &job->replies[0];
+    struct buffer *sent = &reply->sent_logprobs;
+    *list = (struct buffer){0};
+    if (logprobs->size == 0)
+        return;
+    if (!list_logprobs(job, logprobs, list)) {
+        reply->sent.failed = true;
+        return;
+    }
+    bool continues = sent->size > 0;
+    if (continues) { /* "]" and 0 become "," */
+        sent->size -= 2;
+        smol_buffer_add(sent, ",", 1);
+    }
+    smol_buffer_add(sent, list->text + continues, list->size - continues);
+    reply->sent.failed |= sent->failed;
+}
+
+static void write_logprobs(struct json_out *json, const struct buffer *list)
+{
+    smol_json_key(json, "logprobs");
+    smol_json_literal(json, list->size > 0 ? list->text : "[]"); /* megabytes, at once */
+}
+
+static void write_part(struct json_out *json, const struct buffer *text,
+                       const struct buffer *logprobs)
 {
     smol_json_open(json, '{');
     smol_json_member_text(json, "type", "output_text");
     smol_json_key(json, "text");
     smol_json_text(json, text->text, text->size);
     write_empty(json, "annotations", '[', ']');
-    write_empty(json, "logprobs", '[', ']');
+    write_logprobs(json, logprobs);
     smol_json_close(json, '}');
 }
 
@@ -209,7 +295,7 @@ static void write_message(struct job *job, struct json_out *json, bool ended)
     smol_json_key(json, "content");
     smol_json_open(json, '[');
     if (ended)
-        write_part(json, &job->replies[0].sent);
+        write_part(json, &job->replies[0].sent, &job->replies[0].sent_logprobs);
     smol_json_close(json, ']');
     smol_json_close(json, '}');
 }
@@ -301,7 +387,9 @@ static void write_request(struct job *job, struct json_out *json)
     smol_json_member_real(json, "temperature", (double)request->sampler.temperature);
     smol_json_member_real(json, "top_p",
                           request->sampler.top_p == 0 ? 1 : (double)request->sampler.top_p);
-    smol_json_member_text(json, "truncation", "disabled");
+    if (job->logprobs_given)
+        smol_json_member_whole(json, "top_logprobs", (uint64_t)request->logprobs);
+    smol_json_member_text(json, "truncation", job->truncates ? "auto" : "disabled");
     smol_json_member_whole(json, "seed", request->sampler.seed);
 }
 
@@ -338,13 +426,15 @@ static void write_object(struct job *job, struct json_out *json, bool ended)
 static void write_response(struct job *job, struct json_out *json)
 {
     struct reply *reply = &job->replies[0];
-    struct buffer logprobs;
+    struct buffer logprobs, list;
     smol_reply_take(reply, &reply->sent, &logprobs);
+    add_logprobs(job, &logprobs, &list);
+    free(list.text);
+    free(logprobs.text);
     reply->sent_calls = reply->news;
     reply->news = (struct calls){0};
     reply->text_began = reply->sent.size > 0 || reply->sent_calls.n == 0;
     write_object(job, json, true);
-    free(logprobs.text);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -385,21 +475,21 @@ static struct event begin_part_event(struct job *job, FILE *out, const char *typ
 }
 
 static void write_part_event(struct job *job, FILE *out, const char *type,
-                             const struct buffer *text)
+                             const struct buffer *text, const struct buffer *logprobs)
 {
     struct event event = begin_part_event(job, out, type);
     smol_json_key(&event.json, "part");
-    write_part(&event.json, text);
+    write_part(&event.json, text, logprobs);
     end_event(&event);
 }
 
 static void write_text_event(struct job *job, FILE *out, const char *type, const char *key,
-                             const struct buffer *text)
+                             const struct buffer *text, const struct buffer *logprobs)
 {
     struct event event = begin_part_event(job, out, type);
     smol_json_key(&event.json, key);
     smol_json_text(&event.json, text->text, text->size);
-    write_empty(&event.json, "logprobs", '[', ']');
+    write_logprobs(&event.json, logprobs);
     end_event(&event);
 }
 
@@ -431,8 +521,10 @@ static void end_items(struct job *job, FILE *out, size_t n)
     struct reply *reply = &job->replies[0];
     for (size_t i = reply->n_ended; i < n; i++) {
         if (reply->text_began && i == 0) {
-            write_text_event(job, out, "response.output_text.done", "text", &reply->sent);
-            write_part_event(job, out, "response.content_part.done", &reply->sent);
+            write_text_event(job, out, "response.output_text.done", "text", &reply->sent,
+                             &reply->sent_logprobs);
+            write_part_event(job, out, "response.content_part.done", &reply->sent,
+                             &reply->sent_logprobs);
         } else {
             size_t call = i - reply->text_began;
             write_arguments_event(job, out, "response.function_call_arguments.done", "arguments",
@@ -448,7 +540,7 @@ static void begin_message(struct job *job, FILE *out)
     const struct buffer none = {0};
     job->replies[0].text_began = true;
     write_item_event(job, out, 0, false);
-    write_part_event(job, out, "response.content_part.added", &none);
+    write_part_event(job, out, "response.content_part.added", &none, &none);
 }
 
 /* Sends a call that begins, or more arguments of the last one. */
@@ -477,17 +569,19 @@ static void write_news(struct job *job, FILE *out, uint32_t index, const struct 
                        const struct buffer *logprobs, bool ended)
 {
     struct reply *reply = &job->replies[index];
-    (void)logprobs;
+    struct buffer list;
+    add_logprobs(job, logprobs, &list);
     if (!reply->began) {
         write_state(job, out, "response.created", false);
         write_state(job, out, "response.in_progress", false);
         reply->began = true;
     }
     bool empty = ended && reply->news.n == 0 && reply->sent_calls.n == 0;
-    if (!reply->text_began && (text->size > 0 || empty))
+    if (!reply->text_began && (text->size > 0 || list.size > 0 || empty))
         begin_message(job, out);
-    if (text->size > 0)
-        write_text_event(job, out, "response.output_text.delta", "delta", text);
+    if (text->size > 0 || list.size > 0)
+        write_text_event(job, out, "response.output_text.delta", "delta", text, &list);
+    free(list.text);
     smol_buffer_add(&reply->sent, text->text, text->size);
     for (size_t i = 0; i < reply->news.n; i++)
         write_call_news(job, out, &reply->news.items[i]);

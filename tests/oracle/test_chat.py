@@ -398,6 +398,15 @@ def test_a_text_is_not_given_up_for_a_conversation(blob, tmp_path):
         path.unlink()
 
 
+def test_a_text_is_not_loaded_as_a_conversation(blob, tmp_path):
+    here, text = tmp_path / "here", tmp_path / "text"
+    assert run(blob, "Once", "-n", 3, "--temp", 0, "--session", text).returncode == OK
+    words = ["--session", here, "--temp", 0]
+    done = run("chat", blob, "-n", 24, *words, input=f"{FIRST}\n/load {text}\n{SECOND}\n")
+    assert f"{text}: a text without a conversation: this one goes on" in done.stderr and "loaded" not in done.stdout
+    assert done.stdout.endswith(chat(blob, FIRST, SECOND, words=["--temp", 0])[-20:])
+
+
 def test_what_the_command_line_says_wins_over_what_is_loaded(blob, tmp_path):
     here, other = tmp_path / "here", tmp_path / "other"
     sampled = ["--temp", 1.5, "--seed", 7]

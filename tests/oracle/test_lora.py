@@ -123,6 +123,17 @@ def test_a_factor_multiplies_the_adapter(tmp_path, base, factor):
     assert_equal(whole, merged(base, adapter))
 
 
+def test_an_adapter_in_the_cache_of_the_hub_is_that_of_its_snapshot(tmp_path, base):
+    cache = tmp_path / "models--someone--adapter"
+    adapter = adapt(base, cache / "snapshots" / ("1" * 40), r=4, target_modules=LINEAR)
+    plain = converted(tmp_path / "plain.smol", "--lora", f"{adapter}:0.5", base)
+    assert converted(tmp_path / "out.smol", "--lora", f"{cache}:0.5", base).data == plain.data
+    (cache / "refs").mkdir()
+    (cache / "refs/main").write_text("2" * 40)
+    result = smolconv("--lora", cache, base, tmp_path / "x.smol")
+    assert result.returncode == 3 and "no snapshot of refs/main" in result.stderr
+
+
 def test_an_adapter_of_16_bits_is_widened(tmp_path, base):
     adapter = adapt(base, tmp_path / "adapter", dtype=torch.bfloat16, r=4, target_modules=LINEAR)
     assert {t.dtype for t in load_file(adapter / "adapter_model.safetensors").values()} == {torch.bfloat16}

@@ -446,12 +446,12 @@ def comparable(body):
 
 BODIES = [
     (CHAT, {"messages": MESSAGES, **SAMPLING}),
-    (CHAT, {"messages": MESSAGES, "temperature": 0, "max_completion_tokens": 5, "logprobs": True, "top_logprobs": 3, "user": "me", "n": 1}),
-    (CHAT, {"messages": MESSAGES, **SAMPLING, "logprobs": True, "stop": [" the"], "store": False, "metadata": {"a": "b"}}),
+    (CHAT, {"messages": MESSAGES, "temperature": 0, "max_completion_tokens": 5, "logprobs": True, "top_logprobs": 3, "user": "me", "n": 1, "verbosity": "medium"}),
+    (CHAT, {"messages": MESSAGES, **SAMPLING, "logprobs": True, "stop": [" the"], "store": False, "metadata": {"a": "b"}, "prompt_cache_retention": "24h"}),
     (CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "Zoë"}, {"type": "text", "text": "日本"}]}], **SAMPLING}),
     (CHAT, {"messages": MESSAGES, **SAMPLING, "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["yes", 1]}}}}),
-    (COMPLETIONS, {"prompt": "Once upon a time", **SAMPLING, "logprobs": 4}),
-    (COMPLETIONS, {"prompt": ["Once \U0001f600"], **SAMPLING, "logprobs": 0, "logit_bias": {"10": 5}}),
+    (COMPLETIONS, {"best_of": 1, "echo": False, "prompt": "Once upon a time", **SAMPLING, "logprobs": 4}),
+    (COMPLETIONS, {"best_of": 1, "echo": False, "prompt": ["Once \U0001f600"], **SAMPLING, "logprobs": 0, "logit_bias": {"10": 5}}),
     (COMPLETIONS, {"prompt": "x" * 2000, **SAMPLING}),
     (CHAT, {"messages": MESSAGES, "temperature": 9e99}),
     (CHAT, {"messages": MESSAGES, "top_logprobs": 2, **SAMPLING}),
