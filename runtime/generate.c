@@ -502,7 +502,7 @@ static smol_eval_part next_part(smol_generation *g, size_t room, size_t n_guesse
     room = n < room ? room - n : 0;
     room = room < n_guesses ? room : n_guesses;
     g->n_guessed = g->params.lookup && room > 0 ? guess(g, n, room) : 0;
-    c->guesses = g->n_guessed > 0;
+    c->guesses = g->n_guessed > 0 || g->n_again > 0;
     return (smol_eval_part){.context = c,
                             .ids = g->next,
                             .n = n + g->n_guessed,

@@ -84,11 +84,11 @@ def as_json(value):
 
 
 def chat_params(messages, tools=None, documents=None, variables=None, add_generation_prompt=False,
-                now=NOW):  # fmt: skip
+                now=NOW, parse_arguments=False):  # fmt: skip
     clock = Tm(now.tm_sec, now.tm_min, now.tm_hour, now.tm_mday, now.tm_mon - 1, now.tm_year - 1900)
     return ChatParams(
         None, 0, as_json(messages), as_json(tools), as_json(documents), as_json(variables),
-        add_generation_prompt, ctypes.pointer(clock),
+        add_generation_prompt, ctypes.pointer(clock), parse_arguments=parse_arguments,
     )  # fmt: skip
 
 

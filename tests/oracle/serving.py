@@ -46,7 +46,7 @@ class Server:
     def drain(self):
         """The first signal; returns when it has been noticed."""
         self.process.terminate()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:
             try:
                 self.socket().close()
@@ -92,7 +92,7 @@ class Server:
         rows = [line.rsplit(" ", 1) for line in data.decode().splitlines() if not line.startswith("#")]
         return {name: float(value) for name, value in rows}
 
-    def wait_for(self, name, value, seconds=20):
+    def wait_for(self, name, value, seconds=60):
         """Waits until a metric has a value."""
         end = time.monotonic() + seconds
         while (found := self.metrics().get(name)) != value:

@@ -289,6 +289,7 @@ def drawn(request, tmp_path):
     return write(tmp_path / "drawn.smol", *parts), Reference(*parts), ids
 
 
+@pytest.mark.sample(8)
 def test_any_combination_is_computed(drawn):
     path, reference, ids = drawn
     read_blob(path).check_padding()

@@ -106,7 +106,7 @@ def drawn(rng):
     }
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_ids_are_those_of_the_reference(name, checkpoint, tmp_path, same_time):  # noqa: F811
     """All of them where the conversation spells out no control token; where it does, those that the
@@ -190,7 +190,7 @@ BAD_ROLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_roles_that_are_not_known_are_refused(name, checkpoint, tmp_path):
     """In each message, a tool's too, whatever the template would do with it."""

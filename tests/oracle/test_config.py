@@ -456,7 +456,7 @@ def without(keys, dropped):
     return {key: value for key, value in keys.items() if key not in dropped}
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("style", ["as written", "keys missing"])
 @pytest.mark.parametrize("family", CONFIGS)
 def test_every_family_is_read_as_transformers_reads_it(family, style, tmp_path):
@@ -477,6 +477,7 @@ def test_every_family_is_read_as_transformers_reads_it(family, style, tmp_path):
     compare_drawn()
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("name", published.CONFIGS)
 def test_settings_as_published_are_read_as_transformers_reads_them(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(published.CONFIGS[name]))

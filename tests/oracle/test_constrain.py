@@ -172,6 +172,7 @@ def bound(request, form, tmp_path_factory):
 SAMPLED = ["--temp", 1.5, "--seed", 5]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("sizes", [[1] * 12, [2, 0, 7, 3], [5, 5, 5]])
 def test_a_session_goes_on_inside_its_constraint(blob, bound, sizes, tmp_path):
     whole = json.loads(output(blob, PROMPT, *bound, *SAMPLED, "-n", 400, "--json"))

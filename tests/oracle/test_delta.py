@@ -100,6 +100,7 @@ def layer_size(blob, layer):
     return sum(entry[7] for entry in table if entry[1] == layer and 1 <= entry[0] <= 16)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_layers_trained_anew_cost_no_more_than_themselves(tmp_path, base, dtype):
     old = convert(base, tmp_path / "old.smol", dtype)
@@ -211,6 +212,7 @@ def test_blobs_of_any_two_shapes_and_dtypes(tmp_path):
         round_trip(tmp_path, blobs[old], blobs[new])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_bytes_of_a_blob_may_change(tmp_path, base, dtype):
     """Here and there, in runs of any length, in every section."""

@@ -30,6 +30,7 @@ def embedding_model(folder, max_length=250, **modules):
     return folder
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("change", "name", "cells"),
     [

@@ -79,6 +79,7 @@ def made(training, tmp_path_factory):
     return folder, model, tokenizer
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 127, 128, 129, 257, 300])
 def test_states_are_those_of_transformers(made, n, tmp_path):
     """Texts of one pass, of several products' rows, of several blocks and spans of attention."""
@@ -197,6 +198,7 @@ def test_python_and_the_server_embed_as_the_program_does(made, tmp_path):
     (60, None, 60), (60, {}, 60), (60, {"max_seq_length": None}, 60), (60, {"max_seq_length": 40}, 40), (40, {"max_seq_length": 60}, 60),
     (10**30, {}, 300), (10**30, None, 300), (400, {"transformer_task": "feature-extraction"}, 300),
 ])  # fmt: skip
+@pytest.mark.sample(4)
 def test_the_tokenizer_states_the_longest_text_where_nothing_else_does(made, most, sentence, expected, tmp_path):
     """As sentence-transformers takes it; version 6 writes no max_seq_length."""
     folder = shutil.copytree(made[0], tmp_path / "c")

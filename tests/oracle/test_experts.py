@@ -38,6 +38,7 @@ def checkpoint(request, tmp_path_factory):
 # --- the same bits ----------------------------------------------------------------------------
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "int8", "int4"])
 def test_any_split_threads_and_instruction_set_give_the_same_bits(checkpoint, dtype, monkeypatch):
     with Model(convert(checkpoint, checkpoint / f"{dtype}.smol", dtype, force=True)) as model:

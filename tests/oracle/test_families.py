@@ -100,7 +100,7 @@ def test_drawn_checkpoints_answer_as_transformers_does(family, record_property):
     print(f"{family}: {len(differences)} checkpoints, at most {max(differences):.1e}")
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", published.CONFIGS)
 def test_published_settings_answer_as_transformers_does(name, tmp_path):
     """config.json as published, spelling and all, but for sizes."""
@@ -143,7 +143,7 @@ def without(folder, family, settings, change):
     return reference_of(folder, config=config)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_comparison_notices_each_feature(family, tmp_path):
     """With all of them our answer is the reference's; it is not that of a reference that lacks one."""

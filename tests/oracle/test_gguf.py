@@ -66,6 +66,7 @@ def test_blocks_widen_to_the_bits_of_the_package(name):
     assert len(np.unique(ours)) > 100
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", ["F32", "F16", "BF16", *BLOCKS])
 def test_a_model_of_each_type_is_the_one_that_transformers_reads(name, tmp_path):
     """The same tensors, bit for bit, and so the same blob but for its provenance."""
@@ -178,6 +179,7 @@ def rope_tensors(name, config):
     return edit
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(name, tmp_path):
     config = family_config(name)
@@ -204,6 +206,7 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
 JOINED = ["llama", "llama with biases", "phi", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kind", [None, "Q4_1"])
 @pytest.mark.parametrize("name", JOINED)
 def test_q_k_and_v_may_be_one_tensor(name, kind, tmp_path):
@@ -290,7 +293,7 @@ def same_blobs(path, folder, tmp_path, dtype="f32"):
         return ours.logits(IDS)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", MIXED)
 def test_experts_and_states_are_those_of_the_checkpoint(name, tmp_path):
     folder = write_mixed(tmp_path / "made", name)
@@ -516,6 +519,7 @@ def mixed(tmp_path_factory):
     return {name: write_mixed(folder / name, name) for name in {case[0] for case in BAD_LAYERS.values()}}
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("case", BAD_LAYERS)
 def test_bad_keys_of_experts_and_states_are_refused_by_name(case, mixed, tmp_path):
     name, edit, words = BAD_LAYERS[case]
@@ -625,6 +629,7 @@ PRES = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("pre", PRES)
 def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
     texts = tuple(training_texts(repo_root))

@@ -73,6 +73,7 @@ def test_sizes_are_those_of_the_blobs(tmp_path, variants, name):
         assert row(text, dtype).split()[0] == str(size)
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_sizes_of_every_family_are_those_of_the_blobs(tmp_path, family):
     """With sections that Llama's blobs do not have."""

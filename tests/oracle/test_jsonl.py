@@ -317,6 +317,7 @@ BAD_LINES = {
 }
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("name", BAD_LINES)
 def test_a_bad_line_gets_an_error_and_the_rest_goes_on(blob, name):
     line, code = BAD_LINES[name]

@@ -58,6 +58,7 @@ def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, mo
     check_splits(model, 400, isa, monkeypatch, KVS, rounds=1)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kv", KVS)
 def test_any_way_back_leads_to_the_same_bits(model, kv):
     rng = np.random.default_rng(KVS.index(kv))

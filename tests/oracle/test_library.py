@@ -47,6 +47,7 @@ def pkg_config(folder, *arguments, **environment):
 # --- make install -----------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("libdir", [None, "lib/x86_64-linux-gnu"])
 def test_install_and_uninstall_know_the_same_files(tmp_path, libdir):
     """As a distribution calls it: for /usr, into a folder."""
@@ -194,7 +195,7 @@ def check_answers(programs, blob, expected):
     assert cosines[0] == 1 and cosines[1] > cosines[2]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_examples_answer_as_the_reference(compiler, static, installed, expected, tmp_path):

@@ -136,6 +136,7 @@ def make_pair(folder, name, settings, change):
     return Model(convert(folder, folder / "f32.smol", "f32")), load_reference(folder)
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", SHAPES)
 def test_random_checkpoint_gives_the_logits_of_transformers(name, tmp_path, record_property):
     settings, change = SHAPES[name]

@@ -102,6 +102,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("case", CASES)
 def test_a_merge_is_that_of_peft(tmp_path, base, case):
     adapter = adapt(base, tmp_path / "adapter", **CASES[case])
@@ -640,6 +641,7 @@ def refuses(tmp_path, base, adapter, status, *parts):
     assert not out.exists()
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("settings", "status", "part"),
     [
@@ -681,6 +683,7 @@ A = "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight"
 B = A.replace("lora_A", "lora_B")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("edit", "status", "parts"),
     [

@@ -82,6 +82,7 @@ def pack(tmp_path_factory):
     return make
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", [*DTYPES, "example"])
 def test_zstd_restores_what_was_packed_and_the_table_says_where_its_frames_are(
     dtype, demo_blob, example, pack
@@ -319,7 +320,7 @@ FOREIGN = {  # (status, what is said, bytes made from a blob of several frames)
 }
 
 
-@pytest.mark.sample(25)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("kind", FOREIGN)
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_pack_does_not_make_is_refused(kind, resume, tmp_path, demo_blob):
@@ -407,6 +408,7 @@ def all_of(data, place):
     return data
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("where", ["at a frame's end", "within a frame", "one byte short"])
 @pytest.mark.parametrize("continuation", [rest_of, all_of])
 def test_it_goes_on_after_every_frame(where, continuation, tmp_path, demo_blob, pack):

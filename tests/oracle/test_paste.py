@@ -125,6 +125,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("keys, messages", TEXTS.values(), ids=TEXTS)
 def test_it_is_text_whatever_it_says(blob, tmp_path, keys, messages):
     with Chat(blob, tmp_path) as chat:
@@ -268,6 +269,7 @@ WAYS_OUT = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("keys, number", WAYS_OUT.values(), ids=WAYS_OUT)
 def test_the_mode_is_on_from_the_first_line_on_and_never_afterwards(blob, tmp_path, untouched, keys, number):
     with Terminal(blob, "-n", 1, under=SHELL, XDG_STATE_HOME=str(tmp_path)) as terminal:

@@ -145,6 +145,7 @@ def test_pydantic_models_are_schemas(model):
     assert answer == model.generate("A girl", schema=Girl.model_json_schema(), temperature=1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("members", [
     {}, {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {"tool_choice": "none"},
     {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "paint", "max_tokens": 12}], ids=str)  # fmt: skip

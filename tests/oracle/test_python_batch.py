@@ -280,6 +280,7 @@ def test_killed_workers_lose_nothing(blob, tmp_path, monkeypatch):
     assert len(started_workers) > 4, "none was killed"
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_with_other_workers(blob, tmp_path):
     lines, out = requests(240, seed=3), tmp_path / "out"
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
@@ -321,6 +322,7 @@ def test_ctrl_c_ends_the_workers(blob, tmp_path):
     assert "Traceback" not in errors and not any(os.path.exists(f"/proc/{pid}") for pid in workers)
 
 
+@pytest.mark.slow
 def test_runs_at_the_same_time_write_the_same(blob, tmp_path):
     lines, out = requests(80), tmp_path / "out"
     (tmp_path / "rows").write_bytes(b"\n".join(lines))

@@ -188,6 +188,7 @@ def sdist(tmp_path_factory):
     return folder / backend.build_sdist(str(folder), {"vendor": vendor})
 
 
+@pytest.mark.slow
 def test_a_source_distribution_contains_itself(sdist, tmp_path):
     """Made again from itself, without git, it is the same."""
     with tarfile.open(sdist) as archive:

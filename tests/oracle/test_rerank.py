@@ -103,7 +103,7 @@ def training(repo_root):
     return tuple(training_texts(repo_root))
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("seed", range(40))
 def test_bert_scores_as_transformers_does(seed, training, tmp_path):
     r = random.Random(seed)
@@ -154,7 +154,7 @@ def modern_score(model, tokenizer, query, text):
         return float(model(input_ids=torch.tensor([tokenizer.encode(query, text).ids])).logits[0, 0])
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_modernbert_scores_as_transformers_does(seed, tmp_path):
     r = random.Random(seed)
@@ -277,7 +277,7 @@ def qwen_ids(tokenizer, query, text, most):
     return ids[: most - len(after)] + after
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("seed", range(40))
 def test_qwen3_scores_as_transformers_does(seed, tmp_path):
     r = random.Random(seed)
@@ -399,6 +399,7 @@ HEADS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("i", range(len(HEADS)))
 def test_heads_of_modernbert_that_are_not_supported_are_refused(i, tmp_path):
     folder = tmp_path / "c"

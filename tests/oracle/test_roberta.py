@@ -197,6 +197,7 @@ def some_ids(model, n, seed=0):
 # --- embeddings -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_checkpoints_are_those_of_transformers(kind, seed, tmp_path):
@@ -214,6 +215,7 @@ def test_random_checkpoints_are_those_of_transformers(kind, seed, tmp_path):
     assert programs.smolconv("verify", blobs["int8"], "--source", tmp_path / "c").returncode == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_masked_model_is_the_same_encoder_as_its_body(kind, tmp_path):
     """What guesses words is not converted, and names of tensors may begin with the model's or not."""
@@ -291,6 +293,7 @@ def written_pair(kind, folder, r):
     (folder / "tokenizer.json").write_text(tokenizer.to_str())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_are_those_of_transformers(kind, seed, tmp_path):
@@ -368,6 +371,7 @@ PUBLISHED = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_settings_answer_as_transformers_does(name, tmp_path):
     """config.json as published, spelling and all, but for sizes."""

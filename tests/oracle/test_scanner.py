@@ -285,6 +285,7 @@ SIMPLE = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", SIMPLE)
 def test_other_pre_tokenizers_cut_alike(name):
     part, theirs = SIMPLE[name]
@@ -387,6 +388,7 @@ def trained(family, texts):
     return json.dumps(content | extras)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_trained_tokenizers_give_the_same_ids(family, repo_root, tmp_path):
     texts = test_tokenizer.training_texts(repo_root)

@@ -12,7 +12,7 @@ import pytest
 from serving import ENDLESS, Server, post_bytes, read_all
 from test_serve import ROUTE, by_smolrun, user
 
-SECONDS = 30  # it takes two
+SECONDS = 60  # it takes two
 
 
 @pytest.fixture

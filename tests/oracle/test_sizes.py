@@ -188,7 +188,7 @@ def divergence(model, view, ids):
     return float((p * (change - (p * change).sum(-1, keepdim=True)) ** 2).sum(-1).mean() / 2)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("family, window", [*((family, 512) for family in CONFIGS), ("llama", 24), ("qwen3", 3)])
 def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     make_of(featured(family), tmp_path, 3)
@@ -341,6 +341,7 @@ def seconds(*words):
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
+@pytest.mark.slow
 def test_a_choice_for_many_matrices_takes_no_more_than_a_few_conversions(tmp_path):
     """6,144 of experts: the sums were made anew for each step, which took ten times as long as converting."""
     sizes = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2)
@@ -355,6 +356,7 @@ def test_a_choice_for_many_matrices_takes_no_more_than_a_few_conversions(tmp_pat
         assert taken < 7 * plain + 0.2, goal
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_same_everywhere(demo, tmp_path):
     out, expected = tmp_path / "blob", None
     for threads in (1, 2, 5):
@@ -377,6 +379,7 @@ def test_a_chosen_blob_runs_and_says_what_it_is(demo, tmp_path):
     assert "mixed" in smolconv("inspect", out).stdout
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     "words, message",
     [

@@ -21,7 +21,7 @@ from unicode_tables import assert_generated
 
 pytestmark = pytest.mark.quick
 
-ROUNDS = int(os.environ.get("SMOL_TEMPLATE_ROUNDS", 25 if os.environ.get("SMOL_TEST_ALL") else 15))
+ROUNDS = int(os.environ.get("SMOL_TEMPLATE_ROUNDS", 25 if os.environ.get("SMOL_TEST_ALL") else 10))
 FOLDER = ROOT / "tests/data/templates"
 TOKENS = json.loads((FOLDER / "tokens.json").read_text())
 
@@ -573,6 +573,7 @@ ADDED = {"content": "A", "lstrip": False, "normalized": False, "rstrip": False, 
 NAMES = "bos_token eos_token unk_token pad_token image_token flag_token own y_token plain".split()
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("listed", [True, False], ids=["added tokens listed", "as of old"])
 @pytest.mark.parametrize(
     ("config", "map"),
@@ -671,6 +672,7 @@ def named_checkpoint(folder, names, as_files):
     return checkpoint(folder, **{"tokenizer_config.json": config_with("{{ 'not this' }}")} | files)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("as_files", [False, True], ids=["in a list", "in files"])
 @pytest.mark.parametrize("names", ["default tool_use", "tool_use rag default", "default rag", "tool_use rag", "rag"])
 def test_tools_choose_the_template_as_in_the_reference(tmp_path, names, as_files, same_time):
