@@ -147,9 +147,9 @@ static void take(struct smol_reasoning_reader *r, const char *text, size_t size)
 /* Returns whether a byte continues, or begins, a marker, which may be NULL. */
 static bool continues(const struct smol_reasoning_reader *r, const char *marker, char c)
 {
-    const char *begun = r->held.text + r->held.size - r->n_marker;
-    return marker && r->n_marker < strlen(marker) && marker[r->n_marker] == c &&
-           (r->n_marker == 0 || memcmp(begun, marker, r->n_marker) == 0);
+    size_t n = r->n_marker;
+    return marker && n < strlen(marker) && marker[n] == c &&
+           (n == 0 || memcmp(r->held.text + r->held.size - n, marker, n) == 0);
 }
 
 /* Goes on after a marker, whose last byte has just been held. */
