@@ -320,7 +320,7 @@ function confirm(button, words, name) {
 
 function addTurn(question) {
   const item = $("turn").content.firstElementChild.cloneNode(true);
-  const parts = { item, text: item.querySelector(".answer > .text"), details: item.querySelector("details") };
+  const parts = { item, text: item.querySelector(".answer .text"), details: item.querySelector("details") };
   for (const name of ["odds", "fault", "facts", "tools", "again", "show", "keep", "copy"]) parts[name] = item.querySelector(`.${name}`);
   const turn = { question, answer: { text: "" }, parts };
   item.querySelector(".question .text").textContent = question;

@@ -3,8 +3,6 @@
 The models are made to say a text: each token has an embedding of its own, nothing is added to it, and the head's row
 of the token that follows it in the text is that embedding."""
 
-import json
-
 import package  # noqa: F401
 import pytest
 import smolrun
@@ -13,6 +11,7 @@ from checkpoints import byte_tokenizer, make
 from internal import ROOT
 from programs import smolconv
 from serving import serving
+from smolrun._openai import message_of
 from test_jsonl import answers
 from tokenizers import AddedToken
 
@@ -134,6 +133,7 @@ def test_an_answer_has_its_reasoning_apart(server, blobs, name):
     assert chunk.usage.to_dict() | {"prompt_tokens_details": {}} == usage.to_dict() | {"prompt_tokens_details": {}}
     (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more])
     assert (line.get("reasoning", ""), line["text"], line["finish_reason"]) == (reasoning, reply, answer.choices[0].finish_reason)
+    assert message_of(line).get("reasoning_content", "") == reasoning  # of a file of results
     assert line["usage"].get("completion_tokens_details") == ({"reasoning_tokens": n_tokens} if n_tokens else None)
     with smolrun.Model(blobs[name]) as model:
         python = model.chat([USER], max_tokens=50, **more)
