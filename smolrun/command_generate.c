@@ -164,7 +164,7 @@ static smol_status finish_output(struct run *run, smol_error *error)
         *error = run->output_error;
         return run->output_status;
     }
-    if (run->answer.text.failed || run->answer.ids.failed)
+    if (run->answer.parts.text.failed || run->answer.ids.failed)
         return smol_fail_memory(error, "the text");
     if (run->settings->json)
         print_json(run);
