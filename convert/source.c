@@ -149,7 +149,7 @@ static void describe_quantized(const struct safetensors *all, char text[QUANTIZE
     size_t counts[N_ELEMENT_DTYPES] = {0}, n = 0, length;
     for (size_t i = 0; i < all->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &all->tensors[i];
-        bool is_quantized = smol_element_block(tensor->dtype).elements > 1 || tensor->scales.data;
+        bool is_quantized = smol_element_block(tensor->dtype).elements > 1 || tensor->scales;
         counts[tensor->dtype] += is_quantized;
         n += is_quantized;
     }
@@ -346,7 +346,6 @@ void smol_source_drop_positions(const struct family *family, uint64_t context_le
             tensor->shape[0] != rows)
             continue;
         uint64_t bytes = tensor->size / rows * n;
-        tensor->scales.first += n * tensor->shape[1];
         tensor->shape[0] -= n;
         tensor->data += bytes;
         tensor->begin += bytes;

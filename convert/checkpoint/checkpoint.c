@@ -179,7 +179,7 @@ static smol_status check_source(const struct safetensors *reader, const struct b
 /* Returns whether two tensors hold the same bytes in the same shape and type, without scales. */
 static bool same_data(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
 {
-    return !a->scales.data && !b->scales.data && a->dtype == b->dtype && a->size == b->size &&
+    return !a->scales && !b->scales && a->dtype == b->dtype && a->size == b->size &&
            a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0 &&
            memcmp(a->data, b->data, a->size) == 0;
 }

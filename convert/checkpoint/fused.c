@@ -120,10 +120,8 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     }
     uint64_t begin = first / block.elements * block.bytes; /* rows have whole blocks */
     part->data += begin;
-    part->scales.first += first;
     part->begin += begin;
     part->size = n * cols / block.elements * block.bytes;
-    part->end = part->begin + part->size;
 }
 
 /* Checks the shape of a fused tensor of n_stacks times `total` outputs. */
@@ -344,6 +342,8 @@ static smol_status replace_table(struct split *split, struct safetensors *all)
     smol_status status = smol_safetensors_join(&table, 1, all->path, &joined, split->error);
     if (status)
         return status;
+    joined.scales = all->scales;
+    all->scales = NULL;
     smol_safetensors_close(all);
     *all = joined;
     all->names = split->names;

@@ -362,7 +362,7 @@ static smol_status place_tensors(const struct input *in, uint64_t alignment,
                              "%s: truncated: tensor %.128s ends after the file (%zu bytes): "
                              "download it again",
                              reader->path, tensor->name, reader->file.size);
-        tensor->end = filled = tensor->begin + tensor->size;
+        filled = tensor->begin + tensor->size;
         tensor->data = data + start + tensor->begin;
     }
     if (reader->n_tensors && size - start - filled >= alignment)

@@ -192,15 +192,17 @@ static smol_status parse_shape(struct header_parser *parser, struct safetensors_
 static smol_status parse_offsets(struct header_parser *parser, struct safetensors_tensor *tensor)
 {
     struct json_reader *json = &parser->json;
+    uint64_t end = 0;
     smol_status status = smol_json_expect(json, '[');
     if (!status)
         status = parse_size(json, &tensor->begin);
     if (!status)
         status = smol_json_expect(json, ',');
     if (!status)
-        status = parse_size(json, &tensor->end);
+        status = parse_size(json, &end);
     if (!status)
         status = smol_json_expect(json, ']');
+    tensor->size = end - tensor->begin; /* check_place sees where this wraps */
     return status;
 }
 
@@ -348,8 +350,8 @@ static int compare_places(const void *left, const void *right)
     const struct safetensors_tensor *a = left, *b = right;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
-    if (a->end != b->end)
-        return a->end < b->end ? -1 : 1;
+    if (a->size != b->size)
+        return a->size < b->size ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
@@ -411,15 +413,16 @@ static smol_status fail_place(const struct safetensors *reader,
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor \"%s\" %s (data offsets %llu to %llu): download the file again",
                      reader->path, short_name(tensor->name).text, what,
-                     (unsigned long long)tensor->begin, (unsigned long long)tensor->end);
+                     (unsigned long long)tensor->begin,
+                     (unsigned long long)(tensor->begin + tensor->size));
 }
 
 /* Checks the place of a tensor. *filled is the end of the tensor before it. */
 static smol_status check_place(const struct safetensors *reader, struct safetensors_tensor *tensor,
                                uint64_t *filled, smol_error *error)
 {
-    uint64_t bytes;
-    if (tensor->end < tensor->begin)
+    uint64_t bytes, end = tensor->begin + tensor->size;
+    if (end < tensor->begin)
         return fail_place(reader, tensor, "ends before it begins", error);
     if (tensor->begin < *filled)
         return fail_place(reader, tensor, "overlaps the one before it", error);
@@ -429,11 +432,10 @@ static smol_status check_place(const struct safetensors *reader, struct safetens
         return fail_place(reader, tensor,
                           "has a shape that does not fill whole bytes, or exceeds 2^61 bytes",
                           error);
-    tensor->size = tensor->end - tensor->begin;
     if (tensor->size != bytes)
         return fail_place(reader, tensor, "has a size that does not match its shape and dtype",
                           error);
-    *filled = tensor->end;
+    *filled = end;
     return SMOL_OK;
 }
 
@@ -520,6 +522,7 @@ void smol_safetensors_close(struct safetensors *reader)
     free(reader->by_name);
     free(reader->tensors);
     free(reader->names);
+    free(reader->scales);
     smol_file_close(&reader->file);
     *reader = (struct safetensors){0};
 }

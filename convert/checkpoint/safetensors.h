@@ -24,14 +24,14 @@ struct head_order {
     uint16_t groups, per_group; /* per_group: heads */
 };
 
-/* Scales beside a tensor (scales.h): blocks of `rows` by `cols` elements of a matrix of `width`
- * columns share one, which their elements are multiplied by. */
+/* Scales of a matrix of bytes (scales.h): blocks of `rows` by `cols` of its elements share one,
+ * which they are multiplied by. */
 struct tensor_scales {
-    const uint8_t *data; /* NULL: none */
+    const uint8_t *data;
     enum safetensors_dtype dtype;
+    const uint8_t *matrix; /* its first element; `width` columns */
     uint64_t rows, cols, width;
     uint64_t per_row; /* blocks side by side */
-    uint64_t first;   /* the matrix's element that is the tensor's first one */
 };
 
 struct safetensors_tensor {
@@ -44,9 +44,8 @@ struct safetensors_tensor {
     bool swaps;       /* a run's rows are inputs of the whole; its columns outputs, of which
                        * run_step / col_step are those of a run */
     uint64_t shape[SAFETENSORS_MAX_RANK];
-    const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
-    uint64_t begin, end; /* their place in the data after the header */
-    uint64_t size;       /* bytes: end - begin */
+    const uint8_t *data;  /* the elements, row-major, little-endian; any alignment */
+    uint64_t begin, size; /* bytes: their place in the data after the header */
     /* For a part of a split tensor (fused.h): the name and the number of outputs of that tensor,
      * and the output at which the part starts. Otherwise, and for an expert's part, zero. */
     const char *whole;
@@ -59,7 +58,7 @@ struct safetensors_tensor {
      * part has the first piece of all runs, then the second of all, then the third. */
     uint32_t piece;
     struct head_order heads;
-    struct tensor_scales scales;
+    const struct tensor_scales *scales; /* of the matrix that contains the elements; NULL: none */
 };
 
 /* One file, or several joined (smol_safetensors_join). */
@@ -70,6 +69,7 @@ struct safetensors {
     size_t n_tensors;
     const struct safetensors_tensor **by_name; /* the same tensors, in the order of their names */
     char *names;                               /* the memory of the names; NULL if joined */
+    struct tensor_scales *scales;              /* the memory of the scales; may be NULL */
 };
 
 /* Maps and checks the file `path`; the string must outlive the reader. Afterwards every rule of the

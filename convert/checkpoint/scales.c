@@ -53,8 +53,13 @@ static bool fit_blocks(const struct scale_rules *rules, const struct safetensors
         return false;
     for (unsigned i = 0; i < scale->rank; i++)
         grid[i] = scale->shape[i];
-    *scales = (struct tensor_scales){
-        .dtype = scale->dtype, .rows = rows, .cols = cols, .per_row = grid[1], .width = cols};
+    *scales = (struct tensor_scales){.data = scale->data,
+                                     .dtype = scale->dtype,
+                                     .matrix = weight->data,
+                                     .rows = rows,
+                                     .cols = cols,
+                                     .width = cols,
+                                     .per_row = grid[1]};
     if (grid[0] == 1 && grid[1] == 1)
         return true;
     if (grid[0] == rows && grid[1] == 1) {
@@ -78,13 +83,14 @@ static bool is_float8(const struct safetensors_tensor *weight)
     return weight->dtype == ST_F8_E4M3 || weight->dtype == ST_F8_E5M2;
 }
 
-/* Gives a weight its scales. */
+/* Gives a weight its scales, which are written to *scales. */
 static smol_status attach(const struct scale_rules *rules, const struct safetensors_tensor *scale,
-                          struct safetensors_tensor *weight, smol_error *error)
+                          struct safetensors_tensor *weight, struct tensor_scales *scales,
+                          smol_error *error)
 {
     bool is_scale = scale->dtype == ST_F32 || scale->dtype == ST_BF16 || scale->dtype == ST_F16;
     bool is_integer = weight->dtype == ST_I8 && rules->has_integers;
-    if (weight->scales.data)
+    if (weight->scales)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: tensor %.200s: a second one with scales",
                          scale->path, scale->name);
     if (!is_scale || (!is_float8(weight) && !is_integer))
@@ -94,12 +100,12 @@ static smol_status attach(const struct scale_rules *rules, const struct safetens
                          scale->path, scale->name, smol_element_name(scale->dtype),
                          smol_element_name(weight->dtype));
     if (weight->rank != 2 || weight->size == 0 || scale->size == 0 ||
-        !fit_blocks(rules, weight, scale, &weight->scales))
+        !fit_blocks(rules, weight, scale, scales))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %.200s: its shape does not fit the weights and the blocks of "
                          "quantization_config",
                          scale->path, scale->name);
-    weight->scales.data = scale->data;
+    weight->scales = scales;
     return SMOL_OK;
 }
 
@@ -107,13 +113,17 @@ static smol_status attach_all(const struct scale_rules *rules, struct safetensor
                               smol_error *error)
 {
     smol_status status = SMOL_OK;
-    size_t index = 0;
+    size_t index = 0, n = 0;
+    all->scales = calloc(all->n_tensors + 1, sizeof *all->scales);
+    if (!all->scales)
+        return smol_fail_memory(error, "the table of scales");
     for (size_t i = 0; i < all->n_tensors && !status; i++)
         if (find_weight(all, all->tensors[i].name, &index) && index < all->n_tensors)
-            status = attach(rules, &all->tensors[i], &all->tensors[index], error);
+            status =
+                attach(rules, &all->tensors[i], &all->tensors[index], &all->scales[n++], error);
     for (size_t i = 0; i < all->n_tensors && !status; i++) {
         const struct safetensors_tensor *tensor = &all->tensors[i];
-        if (is_float8(tensor) && !tensor->scales.data) /* one of integers is refused later */
+        if (is_float8(tensor) && !tensor->scales) /* one of integers is refused later */
             status = smol_fail(error, SMOL_ERROR_DAMAGED,
                                "%s: tensor %.200s of type %s has no scales: download the "
                                "checkpoint again",

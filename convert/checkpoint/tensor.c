@@ -7,10 +7,10 @@
 
 #include "convert/base/element.h"
 
-/* Multiplies elements [start, start + n), counted as they lie in the file, by their scales. */
+/* Multiplies elements [start, start + n) of the matrix by their scales. */
 static void apply_scales(const struct tensor_scales *scales, uint64_t start, uint64_t n, float *out)
 {
-    for (uint64_t at = scales->first + start; n > 0;) {
+    for (uint64_t at = start; n > 0;) {
         uint64_t row = at / scales->width, col = at % scales->width;
         uint64_t block = col / scales->cols, end = (block + 1) * scales->cols;
         uint64_t left = (end < scales->width ? end : scales->width) - col;
@@ -34,8 +34,9 @@ static void widen_stored(const struct safetensors_tensor *tensor, uint64_t start
     float values[BLOCK_MAX_ELEMENTS];
     if (size.elements == 1) {
         element_widen(tensor->dtype, tensor->data, start, n, out);
-        if (tensor->scales.data)
-            apply_scales(&tensor->scales, start, n, out);
+        if (tensor->scales)
+            apply_scales(tensor->scales, (uint64_t)(tensor->data - tensor->scales->matrix) + start,
+                         n, out);
         return;
     }
     while (n > 0) {

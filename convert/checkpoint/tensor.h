@@ -26,14 +26,13 @@ static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, ui
  */
 static inline bool tensor_is_weight(const struct safetensors_tensor *tensor)
 {
-    return smol_element_is_weight(tensor->dtype) || tensor->scales.data;
+    return smol_element_is_weight(tensor->dtype) || tensor->scales;
 }
 
 /* Returns whether the elements are the weights, stored row by row. */
 static inline bool tensor_is_plain(const struct safetensors_tensor *tensor)
 {
-    return tensor->run == 0 && tensor->heads.size == 0 && !tensor->negated_exp &&
-           !tensor->scales.data;
+    return tensor->run == 0 && tensor->heads.size == 0 && !tensor->negated_exp && !tensor->scales;
 }
 
 /* Does what tensor_widen does, for tensors that have blocks or scales, whose rows are not stored
