@@ -852,7 +852,8 @@ typedef int smol_on_text(void *user, const char *text, size_t size, uint32_t id)
 /* Receives each token as it is chosen, before its text is reported, and the logits (n) it was
  * chosen from, as the model computed them; valid until the callback returns. A token that had to
  * follow, because a matcher allowed nothing else, has no logits: NULL, n 0. It may do the same as
- * smol_on_text. */
+ * smol_on_text. With `all_tokens`, it also receives the tokens of the prompt, each with the logits
+ * after the one before it: the first has none. While it receives these, it may only cancel. */
 typedef void smol_on_token(void *user, uint32_t id, const float *logits, size_t n);
 
 typedef struct smol_generate_params {
@@ -885,7 +886,11 @@ typedef struct smol_generate_params {
      * guesses. The output is the same, to the bit; text that repeats takes fewer passes. Takes
      * memory for 15 more rows of logits. */
     uint64_t lookup;
-    uint64_t reserved[5];
+    /* 1: on_token also receives the tokens of the prompt, and a stop token that is chosen. Then
+     * nothing of the prompt is taken from a cache of prefixes, and it is read in passes of at most
+     * 16 tokens. Takes memory for 15 more rows of logits. */
+    uint64_t all_tokens;
+    uint64_t reserved[4];
 } smol_generate_params;
 
 typedef struct smol_generate_result {

@@ -49,7 +49,7 @@ static const struct request_member members[] = {
     {"functions", smol_body_unsupported},
     {"function_call", smol_body_unsupported},
     {"reasoning_effort", smol_body_unsupported},
-    {"verbosity", smol_body_unsupported},
+    {"verbosity", smol_body_verbosity},
     {"audio", smol_body_unsupported},
     {"prediction", smol_body_unsupported},
     {"moderation", smol_body_unsupported},

@@ -41,7 +41,8 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     smol_sampler_params sampler = request->sampler;
     const struct prompt *prompt = &job->prompts[index / job->n];
     sampler.seed += index % job->n;
-    if (g->cache)
+    bool all_tokens = job->echo && request->logprobs >= 0;
+    if (g->cache && !all_tokens)
         reply->n_read =
             smol_prefix_cache_count(g->cache, context.prefix_group, prompt->ids, prompt->n - 1);
     reply->turn = g->n_read + prompt->n - reply->n_read;
@@ -68,6 +69,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
         .show_special = smol_parts_show_special(&reply->parts),
         .slice_prompt = 1,
         .lookup = (uint64_t)g->server->settings->lookup,
+        .all_tokens = all_tokens,
     };
     if (!status)
         status = smol_generation_create(reply->context, reply->sampler, prompt->ids, prompt->n,

@@ -86,10 +86,17 @@ bool smol_job_make_replies(struct job *job)
     job->replies = calloc(n, sizeof *job->replies);
     if (!job->replies)
         return false;
-    for (uint32_t i = 0; i < n; i++)
-        job->replies[i].job = job;
     job->n_replies = n;
-    return true;
+    bool failed = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct prompt *prompt = &job->prompts[i / job->n];
+        struct reply *reply = &job->replies[i];
+        reply->job = job;
+        if (job->echo)
+            smol_buffer_add(&reply->parts.text, prompt->text, prompt->size);
+        failed |= reply->parts.text.failed;
+    }
+    return !failed;
 }
 
 struct job *smol_job_hold(struct job *job)
@@ -107,6 +114,7 @@ void smol_job_release(struct job *job)
         free(job->replies[i].logprobs.text);
         free(job->replies[i].sent_reasoning.text);
         free(job->replies[i].sent.text);
+        free(job->replies[i].sent_logprobs.text);
         smol_calls_free(&job->replies[i].sent_calls);
     }
     free(job->replies);
@@ -159,6 +167,11 @@ smol_status smol_job_write(struct job *job, smol_error *error)
     struct json_out json = {.file = held.file};
     job->endpoint->write(job, &json);
     fputc('\n', held.file);
+    for (uint32_t i = 0; i < job->n_replies; i++)
+        if (job->replies[i].sent.failed) {
+            smol_held_drop(&held);
+            return smol_fail_memory(error, "the answer");
+        }
     return smol_held_take(&held, &job->answer, error);
 }
 

@@ -458,6 +458,8 @@ smol_status smol_chat_prepare(struct job *job, smol_error *error)
                                    .now = &now};
     smol_status status =
         smol_prompt_messages(job->generator->model, chat, &prompt->ids, &prompt->n, error);
+    if (!status && job->truncates)
+        status = smol_chat_shorten(job, chat, prompt, error);
     if (!status)
         status = smol_request_constrain_calls(&job->request, job->generator->model, error);
     return status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/standard.h"
 #include "smolserve/body.h"
 #include "smolserve/completion.h"
 #include "smolserve/job.h"
@@ -39,42 +40,56 @@ static smol_status set_instructions(struct request_reader *r)
     return smol_member_copy_json(r, 0, &smol_body_job(r)->instructions);
 }
 
-/* Reads {"format": FORMAT}, in which the members of a JSON schema are those of FORMAT itself. */
+/* Reads a member of the object at the reader, unless it is null. */
+static smol_status read_inside(struct request_reader *r, const char *name,
+                               smol_status set(struct request_reader *r))
+{
+    bool found = false;
+    struct request_reader inner = *r;
+    smol_status status = smol_member_seek(&inner.json, r->scratch, name, &found);
+    return status || !found || smol_json_word(&inner.json, "null") ? status : set(&inner);
+}
+
+/* Reads {"format": FORMAT, "verbosity": WORD}. The members of a JSON schema are those of FORMAT
+ * itself. */
 static smol_status set_text(struct request_reader *r)
 {
-    static const char *const names[] = {"format", NULL};
-    bool found = false;
-    struct json_reader at = r->json;
+    static const char *const names[] = {"format", "verbosity", NULL};
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_only(r, at, names);
+    smol_status status = smol_member_only(r, r->json, names);
     if (!status)
-        status = smol_member_seek(&at, r->scratch, "format", &found);
-    if (!status && found && !smol_json_word(&at, "null")) {
-        struct request_reader inner = *r;
-        inner.json = at;
-        status = smol_set_flat_format(&inner);
-    }
+        status = read_inside(r, "format", smol_set_flat_format);
+    if (!status)
+        status = read_inside(r, "verbosity", smol_body_verbosity);
     return status ? status : smol_json_skip(&r->json);
 }
 
 static smol_status set_truncation(struct request_reader *r)
 {
-    static const char *const words[] = {"disabled", NULL};
-    size_t i;
-    return smol_member_word(r, words, "expected disabled: nothing of an input is dropped", &i);
+    static const char *const words[] = {"disabled", "auto", NULL};
+    size_t i = 0;
+    smol_status status = smol_member_word(r, words, "expected auto or disabled", &i);
+    smol_body_job(r)->truncates = i > 0;
+    return status;
 }
 
-/* All of these are parts of items that no answer of this server has. */
+/* All but the first are parts of items that no answer of this server has. */
 static smol_status read_include(struct request_reader *r)
 {
-    static const char *const words[] = {
-        "reasoning.encrypted_content",   "file_search_call.results",
-        "web_search_call.results",       "web_search_call.action.sources",
-        "message.input_image.image_url", "computer_call_output.output.image_url",
-        "code_interpreter_call.outputs", NULL};
-    size_t i;
-    return smol_member_word(r, words, "expected names of parts, without log-probabilities", &i);
+    static const char *const words[] = {"message.output_text.logprobs",
+                                        "reasoning.encrypted_content",
+                                        "file_search_call.results",
+                                        "web_search_call.results",
+                                        "web_search_call.action.sources",
+                                        "message.input_image.image_url",
+                                        "computer_call_output.output.image_url",
+                                        "code_interpreter_call.outputs",
+                                        NULL};
+    size_t i = 1;
+    smol_status status = smol_member_word(r, words, "expected names of parts", &i);
+    smol_body_job(r)->logprobs_given |= i == 0;
+    return status;
 }
 
 static smol_status set_include(struct request_reader *r)
@@ -112,7 +127,7 @@ static const struct request_member members[] = {
     {"include", set_include},
     {"reasoning", smol_body_unsupported},
     {"reasoning_format", smol_set_reasoning_format},
-    {"top_logprobs", smol_body_unsupported},
+    {"top_logprobs", smol_set_logprobs},
 };
 
 /* Puts the instructions before the messages, as a system message. */
@@ -135,8 +150,34 @@ static smol_status add_instructions(struct job *job, smol_error *error)
     return SMOL_OK;
 }
 
+/* Log-probabilities are a part of the message, to which tokens of calls do not belong, and those of
+ * the reasoning only if it stays in the text. */
+static smol_status check_logprobs(struct job *job, const char **param, smol_error *error)
+{
+    int *logprobs = &job->request.logprobs;
+    bool has_tools = job->request.tools && strcmp(job->request.tools, "[]") != 0;
+    if (job->logprobs_given && has_tools) {
+        *param = "include";
+        return smol_fail(error, SMOL_ERROR_USAGE, "include: log-probabilities only without tools");
+    }
+    if (*logprobs > 0 && !job->logprobs_given) {
+        *param = "top_logprobs";
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "top_logprobs: only with message.output_text.logprobs in include");
+    }
+    job->request.raw_reasoning |= job->logprobs_given;
+    if (!job->logprobs_given)
+        *logprobs = -1;
+    else if (*logprobs < 0)
+        *logprobs = 0;
+    return SMOL_OK;
+}
+
 static smol_status check_response(struct job *job, const char **param, smol_error *error)
 {
+    smol_status status = check_logprobs(job, param, error);
+    if (status)
+        return status;
     if (!job->request.messages) {
         *param = "input";
         return smol_fail(error, SMOL_ERROR_USAGE, "input: missing");
@@ -159,7 +200,55 @@ static void write_empty(struct json_out *json, const char *key, char open, char 
     smol_json_close(json, close);
 }
 
-static void write_part(struct json_out *json, bool is_reasoning, const struct buffer *text)
+/* Makes a JSON list of log-probabilities. The caller frees list->text. */
+static bool list_logprobs(const struct job *job, const struct buffer *logprobs, struct buffer *list)
+{
+    const struct ranked *ranked = (const void *)logprobs->text;
+    size_t n_alternatives = (size_t)job->request.logprobs;
+    size_t n = logprobs->size / sizeof *ranked / (1 + n_alternatives);
+    struct held_output held;
+    if (smol_held_start(&held, NULL))
+        return false;
+    struct json_out json = {.file = held.file};
+    smol_json_open(&json, '[');
+    for (size_t i = 0; i < n; i++, ranked += 1 + n_alternatives)
+        smol_completion_logprob(&json, job->generator->model, ranked, n_alternatives);
+    smol_json_close(&json, ']');
+    fputc(0, held.file);
+    return smol_held_take(&held, list, NULL) == SMOL_OK;
+}
+
+/* Appends log-probabilities to those that were sent. *list receives them as JSON; the caller frees
+ * list->text. Without any, both stay empty. */
+static void add_logprobs(struct job *job, const struct buffer *logprobs, struct buffer *list)
+{
+    struct reply *reply = &job->replies[0];
+    struct buffer *sent = &reply->sent_logprobs;
+    *list = (struct buffer){0};
+    if (logprobs->size == 0)
+        return;
+    if (!list_logprobs(job, logprobs, list)) {
+        reply->sent.failed = true;
+        return;
+    }
+    bool continues = sent->size > 0;
+    if (continues) { /* "]" and 0 become "," */
+        sent->size -= 2;
+        smol_buffer_add(sent, ",", 1);
+    }
+    smol_buffer_add(sent, list->text + continues, list->size - continues);
+    reply->sent.failed |= sent->failed;
+}
+
+static void write_logprobs(struct json_out *json, const struct buffer *list)
+{
+    smol_json_key(json, "logprobs");
+    smol_json_literal(json, list->size > 0 ? list->text : "[]"); /* megabytes, at once */
+}
+
+/* `logprobs` is ignored for reasoning, which has none. */
+static void write_part(struct json_out *json, bool is_reasoning, const struct buffer *text,
+                       const struct buffer *logprobs)
 {
     smol_json_open(json, '{');
     smol_json_member_text(json, "type", is_reasoning ? "reasoning_text" : "output_text");
@@ -167,7 +256,7 @@ static void write_part(struct json_out *json, bool is_reasoning, const struct bu
     smol_json_text(json, text->text, text->size);
     if (!is_reasoning) {
         write_empty(json, "annotations", '[', ']');
-        write_empty(json, "logprobs", '[', ']');
+        write_logprobs(json, logprobs);
     }
     smol_json_close(json, '}');
 }
@@ -231,7 +320,8 @@ static void write_text_item(struct job *job, struct json_out *json, size_t i, bo
     smol_json_key(json, "content");
     smol_json_open(json, '[');
     if (ended)
-        write_part(json, reasons, reasons ? &reply->sent_reasoning : &reply->sent);
+        write_part(json, reasons, reasons ? &reply->sent_reasoning : &reply->sent,
+                   &reply->sent_logprobs);
     smol_json_close(json, ']');
     smol_json_close(json, '}');
 }
@@ -323,7 +413,9 @@ static void write_request(struct job *job, struct json_out *json)
     smol_json_member_real(json, "temperature", (double)request->sampler.temperature);
     smol_json_member_real(json, "top_p",
                           request->sampler.top_p == 0 ? 1 : (double)request->sampler.top_p);
-    smol_json_member_text(json, "truncation", "disabled");
+    if (job->logprobs_given)
+        smol_json_member_whole(json, "top_logprobs", (uint64_t)request->logprobs);
+    smol_json_member_text(json, "truncation", job->truncates ? "auto" : "disabled");
     smol_json_member_whole(json, "seed", request->sampler.seed);
 }
 
@@ -360,15 +452,17 @@ static void write_object(struct job *job, struct json_out *json, bool ended)
 static void write_response(struct job *job, struct json_out *json)
 {
     struct reply *reply = &job->replies[0];
-    struct buffer logprobs;
+    struct buffer logprobs, list;
     smol_reply_take(reply, &reply->sent, &logprobs);
+    add_logprobs(job, &logprobs, &list);
+    free(list.text);
+    free(logprobs.text);
     reply->sent_reasoning = reply->thought;
     reply->sent_calls = reply->news;
     reply->thought = (struct buffer){0};
     reply->news = (struct calls){0};
     reply->text_began = reply->sent.size > 0 || count_items(reply) == 0;
     write_object(job, json, true);
-    free(logprobs.text);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -409,17 +503,17 @@ static struct event begin_part_event(struct job *job, FILE *out, const char *typ
 }
 
 static void write_part_event(struct job *job, FILE *out, const char *type, size_t i,
-                             const struct buffer *text)
+                             const struct buffer *text, const struct buffer *logprobs)
 {
     struct event event = begin_part_event(job, out, type, i);
     smol_json_key(&event.json, "part");
-    write_part(&event.json, is_reasoning(&job->replies[0], i), text);
+    write_part(&event.json, is_reasoning(&job->replies[0], i), text, logprobs);
     end_event(&event);
 }
 
 /* Writes an event about the text of that part: `what` is "delta" or "done". */
 static void write_text_event(struct job *job, FILE *out, const char *what, size_t i,
-                             const struct buffer *text)
+                             const struct buffer *text, const struct buffer *logprobs)
 {
     bool reasons = is_reasoning(&job->replies[0], i);
     char type[40];
@@ -428,7 +522,7 @@ static void write_text_event(struct job *job, FILE *out, const char *what, size_
     smol_json_key(&event.json, strcmp(what, "done") == 0 ? "text" : what);
     smol_json_text(&event.json, text->text, text->size);
     if (!reasons)
-        write_empty(&event.json, "logprobs", '[', ']');
+        write_logprobs(&event.json, logprobs);
     end_event(&event);
 }
 
@@ -462,8 +556,9 @@ static void end_items(struct job *job, FILE *out, size_t n)
         if (i < first_call(reply)) {
             const struct buffer *text =
                 is_reasoning(reply, i) ? &reply->sent_reasoning : &reply->sent;
-            write_text_event(job, out, "done", i, text);
-            write_part_event(job, out, "response.content_part.done", i, text);
+            write_text_event(job, out, "done", i, text, &reply->sent_logprobs);
+            write_part_event(job, out, "response.content_part.done", i, text,
+                             &reply->sent_logprobs);
         } else {
             size_t call = i - first_call(reply);
             write_arguments_event(job, out, "response.function_call_arguments.done", "arguments",
@@ -481,7 +576,7 @@ static void begin_text_item(struct job *job, FILE *out)
     size_t newest = count_items(&job->replies[0]) - 1;
     end_items(job, out, newest);
     write_item_event(job, out, newest, false);
-    write_part_event(job, out, "response.content_part.added", newest, &none);
+    write_part_event(job, out, "response.content_part.added", newest, &none, &none);
 }
 
 /* Sends a piece of the reasoning. */
@@ -495,7 +590,7 @@ static void write_thought(struct job *job, FILE *out)
     if (begins && !reply->sent_reasoning.failed)
         begin_text_item(job, out);
     if (!reply->sent_reasoning.failed)
-        write_text_event(job, out, "delta", 0, &reply->thought);
+        write_text_event(job, out, "delta", 0, &reply->thought, NULL);
 }
 
 /* Sends a call that begins, or more arguments of the last one. */
@@ -524,7 +619,8 @@ static void write_news(struct job *job, FILE *out, uint32_t index, const struct 
                        const struct buffer *logprobs, bool ended)
 {
     struct reply *reply = &job->replies[index];
-    (void)logprobs;
+    struct buffer list;
+    add_logprobs(job, logprobs, &list);
     if (!reply->began) {
         write_state(job, out, "response.created", false);
         write_state(job, out, "response.in_progress", false);
@@ -532,12 +628,13 @@ static void write_news(struct job *job, FILE *out, uint32_t index, const struct 
     }
     write_thought(job, out);
     bool empty = ended && reply->news.n == 0 && count_items(reply) == 0;
-    if (!reply->text_began && (text->size > 0 || empty)) {
+    if (!reply->text_began && (text->size > 0 || list.size > 0 || empty)) {
         reply->text_began = true;
         begin_text_item(job, out);
     }
-    if (text->size > 0)
-        write_text_event(job, out, "delta", first_call(reply) - 1, text);
+    if (text->size > 0 || list.size > 0)
+        write_text_event(job, out, "delta", first_call(reply) - 1, text, &list);
+    free(list.text);
     smol_buffer_add(&reply->sent, text->text, text->size);
     for (size_t i = 0; i < reply->news.n; i++)
         write_call_news(job, out, &reply->news.items[i]);

@@ -17,6 +17,7 @@ MEMBERS = {"custom_id", "method", "url", "body"}
 # members of bodies that change no answer (smolserve/body.h), with the values that are allowed; None: any
 INERT: dict[str, tuple[Any, ...] | None] = {
     "user": None, "metadata": None, "safety_identifier": None, "prompt_cache_key": None, "stream_options": None,
+    "prompt_cache_retention": None, "prompt_cache_options": None, "verbosity": ("medium",), "best_of": (1,), "echo": (False,),
     "store": (False,), "service_tier": ("auto", "default"), "modalities": (["text"],), "n": (1,), "stream": (False,),
 }  # fmt: skip
 # smolrun's codes of errors, and what smolserve answers (smolserve/refusal.c)

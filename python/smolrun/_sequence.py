@@ -626,6 +626,7 @@ class AsyncStream(Local):
 
     def __init__(self, start: Callable[[], Stream]):
         self._begun: list[Stream] = []
+        self._turn = Turn("stream")
         self._pieces = _pieces(start, self._begun)  # does not refer to this object, which is freed as soon as nothing else does
 
     @property
@@ -638,11 +639,13 @@ class AsyncStream(Local):
         return self
 
     async def __anext__(self) -> str:
-        return await self._pieces.__anext__()
+        with self._turn:
+            return await self._pieces.__anext__()
 
     async def aclose(self) -> None:
         """May be called again."""
-        await self._pieces.aclose()
+        with self._turn:
+            await self._pieces.aclose()
 
     async def __aenter__(self) -> AsyncStream:
         return self

@@ -223,7 +223,8 @@ class GenerateParams(ctypes.Structure):
         ("matcher", ctypes.c_void_p),
         ("slice_prompt", ctypes.c_uint64),
         ("lookup", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 5),
+        ("all_tokens", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 4),
     ]
 
 

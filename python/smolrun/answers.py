@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .errors import UsageError
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -36,8 +38,11 @@ class ToolCall:
     arguments: str  # a JSON object, unless the answer was cut off
 
     def parse(self) -> Any:
-        """Returns the arguments as Python objects."""
-        return json.loads(self.arguments)
+        """Returns the arguments as Python objects. Raises UsageError if the answer was cut off within them."""
+        try:
+            return json.loads(self.arguments)
+        except ValueError:
+            raise UsageError(f"the call of {self.name} was cut off: allow more tokens") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the call as OpenAI's messages have it."""

@@ -757,7 +757,7 @@ def reopen(path: str, digest: str, options: dict[str, Any]) -> Model:
         model = Model(path, **options)
         if (found := model.digest) == digest:  # it may have been replaced meanwhile
             return model
-    raise DamagedError(f"{path}: SHA-256 is {found}, but that of the model was {digest}: bring the same file here")
+    raise DamagedError(f"{path}: SHA-256 is {found}, but that of the model was {digest}: copy the same file here")
 
 
 # --- arguments -------------------------------------------------------------------------------------

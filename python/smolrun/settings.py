@@ -181,13 +181,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(name: str, value: Any) -> float:
-    kind, (least, most) = SAMPLING[name], RANGES[name]
-    if not _is_number(value) or (kind is int and int(value) != value):
-        raise UsageError(f"{name}: must be {'a whole' if kind is int else 'a'} number, found {reprlib.repr(value)}")
-    number: float = kind(value)
-    if not least <= number <= most:
-        raise UsageError(f"{name}: must be from {least:g} to {most:g}, found {value!r}")
-    return number
+    least, most = RANGES[name]
+    if SAMPLING[name] is int:
+        return whole(name, value, int(least), int(most))
+    if not _is_number(value) or not least <= value <= most:
+        raise UsageError(f"{name}: must be a number from {least:g} to {most:g}, found {reprlib.repr(value)}")
+    return float(value)
 
 
 def items(name: str, given: Any) -> list[Any]:
@@ -227,7 +226,7 @@ def _stop(given: Any) -> tuple[bytes, ...]:
     texts = [given] if isinstance(given, (str, bytes)) else [] if given is None else items("stop", given)
     encoded = tuple(encode(text, "stop") for text in texts)
     if any(not text or b"\0" in text for text in encoded):
-        raise UsageError("stop: texts must not be empty, and without NUL")
+        raise UsageError("stop: a text must not be empty or contain NUL")
     return encoded
 
 
@@ -267,7 +266,7 @@ def _constraint(options: dict[str, Any]) -> tuple[Constraint | None, Callable[[s
     space, any_order = options.pop("json_space", None), flag("any_order", options.pop("any_order", None), False)
     given = {name: options.pop(name) for name in CONSTRAINTS if options.get(name) is not None}
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)}: give one of them")
+        raise UsageError(f"{' and '.join(given)}: give only one of them")
     json_space = one_of("json_space", "compact" if space is None else space, JSON)
     if "response_format" in given:
         given = _response_format(given["response_format"])

@@ -55,7 +55,7 @@ def run(command, limited):
 
 
 def complaint(program, expected, words, result):
-    """What is wrong with the result of a run, or None."""
+    """Returns a complaint about the result of a run, or None."""
     status, message = result
     allowed = expected if isinstance(expected, tuple) else (expected,)
     if status not in allowed:
@@ -123,7 +123,7 @@ def checkpoint(folder, file, content):
 
 
 def check_safetensors(case, build, folder, limited=True):
-    """What passes as safetensors lacks the model's tensors."""
+    """A valid safetensors file of these cases lacks the model's tensors."""
     checkpoint(folder, "model.safetensors", case.make())
     path = folder / "model.safetensors"
     found = run([build / "smolconv", "inspect", path], limited)

@@ -35,7 +35,7 @@ class Server:
         self.client = OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=api_key, max_retries=0)
 
     def messages(self):
-        """What it has printed to standard error."""
+        """Returns what it has printed to standard error."""
         return os.pread(self.errors, 1 << 20, 0).decode()
 
     def stop(self, how=signal.SIGTERM):
@@ -105,7 +105,7 @@ class Server:
         return connection
 
     def raw(self, data):
-        """What is answered to bytes until the connection is closed."""
+        """Sends bytes, and returns the answer up to the end of the connection."""
         with self.socket() as connection:
             try:
                 connection.sendall(data)

@@ -205,7 +205,7 @@ def test_a_session_has_the_states(model, n):
 
 
 def test_the_states_of_a_session_are_those_of_the_reference(checkpoint, model):
-    """Of the first layer, whose input the layers before it do not change."""
+    """The first layer is compared, because no layer before it changes its input."""
     if model.info.dtype != b"f32":
         pytest.skip("for weights that are not rounded")
     ids = random_ids(np.random.default_rng(4), 50)
