@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens"];
 const REMEMBERED = ["system", ...NUMBERS, "schema", "key"];
 const N_ALTERNATIVES = 5;
-const turns = []; // {question, answer: {text, request, seed, finish, partial, n_tokens, tokens}, parts}
+const turns = []; // {question, answer: {text, reasoning, request, seed, finish, partial, n_tokens, tokens}, parts}
 let known = []; // the models of the server
 let active = null; // the AbortController of the request in progress
 

@@ -638,6 +638,9 @@ def clients():
     flat = [{"type": "function"} | function]
     turn = [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "1"}]
     yield "functions", to(3, input=[{"role": "user", "content": "a"}, *turn], tools=flat, tool_choice={"type": "function", "name": "f"}, max_output_tokens=40, stream=True)
+    thought = {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "b"}]}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "c"}]}
+    yield "thoughts", to(3, input=[{"role": "user", "content": "a"}, thought, said, thought, *turn, thought], tools=flat, reasoning_format="none", max_output_tokens=2)
     yield "embeddings", to(4, input=["a", [5]], encoding_format="base64")
     yield "tokenize", to(5, messages=messages, chat_template_kwargs={"enable_thinking": False})
     yield "detokenize", to(6, tokens=[1, 2, 3])
