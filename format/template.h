@@ -44,6 +44,8 @@ enum tool_style {
     TOOLS_FUNCTION,
     TOOLS_NEMOTRON,
     TOOLS_MISTRAL_ID,
+    TOOLS_XLAM,
+    TOOLS_PYTHONIC,
     N_TOOL_STYLES,
 };
 
