@@ -267,6 +267,10 @@ static smol_status drop_output(struct source *source, smol_error *error)
     source->variant->has_no_output = true;
     source->variant->lacks_norm_biases = !source->config.norm_biased;
     source->config.model.tied_embeddings = 1;
+    if (source_is_gguf(source) && source->encoder.parts.n_dense > 0) { /* they have been read */
+        source->variant->heads[0] = "dense_2.";
+        source->variant->heads[1] = "dense_3.";
+    }
     return SMOL_OK;
 }
 
@@ -298,10 +302,11 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--reranker: %s/%s: only for a checkpoint of Qwen3ForCausalLM",
                          source->folder, source->config_name);
-    if (source_is_gguf(source))
-        return SMOL_OK;
     smol_status status = ahead ? check_ahead(source, dtype, error) : SMOL_OK;
-    if (!status)
+    if (!status && source_is_gguf(source))
+        status = smol_gguf_embedder(&source->shards.gguf, &source->shards.all, &config->model,
+                                    &source->encoder, error);
+    else if (!status)
         status = smol_encoder_read(source->folder, &config->model, &source->encoder, error);
     if (config->score && source->encoder.score)
         config->score = source->encoder.score;

@@ -135,6 +135,29 @@ def adapters():
     yield "none", b"{}"
 
 
+def encoders():
+    def modules(*names):
+        return [{"type": f"sentence_transformers.models.{name}", "path": "m" if i else ""} for i, name in enumerate(names)]
+
+    def seed(modules, prompts, sentence, settings, tensors):
+        return b"\0".join([*map(compact, (modules, prompts, sentence, settings)), header_of(save(tensors))])
+
+    prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
+    pooling = {"word_embedding_dimension": 2, "pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
+    dense = {"in_features": 2, "out_features": 3, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
+    layer = {"linear.weight": torch.ones(3, 2), "linear.bias": torch.ones(3)}
+    everything = modules("Transformer", "Pooling", "Dense", "Normalize")
+    yield "everything", seed(everything, prompts, {"max_seq_length": 32, "do_lower_case": False}, pooling | dense, layer)
+    plain = {"pooling_mode": "lasttoken", "bias": False, "activation_function": "torch.nn.Identity"}
+    square = {"linear.weight": torch.ones(2, 2)}
+    yield "layers", seed(modules("Transformer", "Pooling", "Dense", "Dense"), {}, {}, plain, square)
+    scored = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
+    begun = {"processing_kwargs": {"chat_template": {"add_generation_prompt": True}}}
+    yield "scored", seed(modules("Transformer", "LogitScore"), scored, begun, {"true_token_id": 4, "false_token_id": 3}, square)
+    yield "old", b"[]\0{}\0" + compact({"max_seq_length": 5, "trust_remote_code": True, "model_args": {"trust_remote_code": True}})
+    yield "none", b""
+
+
 # --- settings ---------------------------------------------------------------------------------
 
 
@@ -432,7 +455,7 @@ def saved_logits():
 
 
 def statistics():
-    """What is done to good statistics; the rest of an input replaces the start of the records."""
+    """Inputs say how good statistics are changed; the rest of an input replaces the start of the records."""
     repair, raw = 1, 2
 
     def stats(kind=0, dtype=3, damages=(), after=repair, length=0, rest=b""):
@@ -752,6 +775,15 @@ def gguf_files():
     yield "container", BASE
     yield "bytes", assemble([*model, *GPT2, MERGES, tokens(*letters), kinds], table, bytes(at))
     yield "pieces", assemble([*model, *pieces], table, bytes(at))
+    words = ["[CLS]", "[SEP]", "[UNK]", "\u2581a", "b"]
+    model = [pair("general.architecture", STRING, text("bert")), pair("tokenizer.ggml.model", STRING, text("bert")), tokens(*words),
+             pair("tokenizer.ggml.token_type", ARRAY, numbers(5, "i", 3, 3, 3, 1, 1)),
+             pair("bert.attention.layer_norm_epsilon", F32, bytes(4)), pair("bert.attention.causal", 7, b"\0")]  # fmt: skip
+    sizes = {"block_count": 1, "context_length": 8, "embedding_length": 2, "attention.head_count": 1, "pooling_type": 2}
+    model += [pair(f"bert.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()]
+    names = ["token_embd.weight", "token_embd_norm.weight", "blk.0.layer_output_norm.weight", "dense_2.weight"]
+    table = [tensor(name, dims, 0, 64 * i) for i, (name, dims) in enumerate(zip(names, [(2, 5), (2,), (2,), (2, 3)], strict=True))]
+    yield "words", assemble(model, table, bytes(256))
     sizes = {"block_count": 2, "embedding_length": 2, "attention.head_count": 1, "nextn_predict_layers": 1,
              "ssm.conv_kernel": 2, "ssm.state_size": 1, "ssm.group_count": 2, "ssm.time_step_rank": 4,
              "ssm.inner_size": 8}  # fmt: skip
@@ -783,6 +815,7 @@ TARGETS = {
     "shards": shards,
     "lora": adapters,
     "hub": hubs,
+    "encoder": encoders,
     "config": config,
     "tokenizer_json": tokenizer_json,
     "scanner": scanners,

@@ -127,7 +127,7 @@ def chat_ids(model, messages, add_generation_prompt=True, **named):
 
 def reference(source, tokens, messages, tools=None, documents=None, variables=None,
               add_generation_prompt=False):  # fmt: skip
-    """What transformers makes of the same; its exceptions."""
+    """Renders a conversation with transformers, and passes its exceptions on."""
     messages = [{k: v for k, v in message.items() if v is not None} for message in messages]
     rendered, _ = render_jinja_template(
         conversations=[messages], tools=tools, documents=documents, chat_template=source,

@@ -299,7 +299,7 @@ class Scanner:
         return out[::-1]
 
     def symbols(self, stage, piece):
-        """What a stage sees of a piece: [(symbol, bytes)]."""
+        """Returns the symbols that a stage sees of a piece: [(symbol, bytes)]."""
         if self.stages[stage][2] & 2:
             return [(self.byte_classes[b], bytes([b])) for b in piece]
         characters = [(ord(c), c.encode()) for c in piece.decode()]

@@ -88,7 +88,7 @@ def test_folded_tensors_are_those_of_numpy(family, tmp_path):
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", ["int4", "int5", "int6"])
 def test_codes_are_those_of_error_feedback(dtype, folder, tmp_path):
-    """Each target from the errors of the blob's own codes before it, so that a tie stays alone."""
+    """Each target follows from the errors of the blob's own earlier codes, so that a tie does not affect the rest."""
     blob = converted(folder / "gram", tmp_path / "blob", dtype)
     exact, stats = read_blob(folder / "f32.smol"), Stats((folder / "gram").read_bytes())
     folding = Folding(stats, exact.model)

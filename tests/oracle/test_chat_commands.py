@@ -281,7 +281,7 @@ def told(blob, tmp_path_factory):
 
 
 def screen(blob, path, tmp_path, columns):
-    """What /history shows of the question, line by line."""
+    """Returns the lines in which /history shows the question."""
     with open_chat(blob, tmp_path, "--session", path, columns=columns) as terminal:
         terminal.until(PROMPT)
         terminal.type("/history\n")

@@ -459,7 +459,7 @@ def test_quantizing_is_that_of_torch_to_the_bit(n, kernels, rng):
 
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 32, 33, 40])
 def test_quantizing_a_slice_is_that_of_torch_to_the_bit(n, kernels, rng):
-    """One group of the first n tokens."""
+    """The slice is one group of the first n tokens."""
     quantize_slice = kernels(*QUANTIZE_SLICE)
     for scale in (1, 1e-20, 1e20, 0):
         for group in (0, 1, 2):

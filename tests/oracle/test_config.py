@@ -308,7 +308,7 @@ def check_hybrid(h, theirs):
 
 
 def is_sparse(theirs, layer):
-    """As Qwen3MoeDecoderLayer and Lfm2MoeDecoderLayer decide."""
+    """Returns whether a layer has experts, as Qwen3MoeDecoderLayer and Lfm2MoeDecoderLayer decide it."""
     if layer < getattr(theirs, "num_dense_layers", 0):
         return False
     only_mlp = getattr(theirs, "mlp_only_layers", None) or ()
@@ -535,7 +535,7 @@ def test_a_real_may_be_spelled_as_an_integer_beyond_64_bits(tmp_path_factory, th
 
 @pytest.mark.parametrize("indent", [None, 1])
 def test_infinity_and_nan_are_read_as_python_writes_them(tmp_path, indent):
-    """As transformers did before version 5."""
+    """transformers wrote them so before version 5."""
     keys = FalconH1Config(architectures=["FalconH1ForCausalLM"], num_hidden_layers=2).to_dict()
     keys |= {"unread": [math.nan, -math.inf, {"Infinity": 2**200}, 'NaN", NaN, \\"']}
     assert keys["time_step_limit"][1] == math.inf

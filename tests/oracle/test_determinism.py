@@ -149,7 +149,7 @@ def test_long_prompt_is_the_same_for_every_set_with_random_threads_and_splits(
 @pytest.mark.sample(10)
 @pytest.mark.parametrize("keep", [0, 1, 63, 64, 65, 100, 128, 149])
 def test_truncated_context_forgets_the_rest(keep, case):
-    """What comes after the newest position, here other tokens' keys and values, has no effect."""
+    """Positions after the newest one, here with other tokens' keys and values, have no effect."""
     model, kv, expected = case
     with model.context(3, kv) as context:
         context.eval(TOKENS[:keep] + TOKENS[::-1])
@@ -435,6 +435,7 @@ def test_blob_does_not_depend_on_where_its_source_lies(tmp_path):
     assert sha256(ours) == sha256(same) == sha256(blob_of(DEMO, "int8"))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 def test_blob_of_a_real_model_is_the_same_for_any_number_of_threads(real_model_dir, tmp_path):
     digests = {sha256(blob_of(real_model_dir, "int8"))}

@@ -42,7 +42,7 @@ def random_settings(rng):
 
 
 def spoil(tensors, rng):
-    """Of the tensors, some get one other element, some are other altogether, some stay."""
+    """Changes one element of some tensors, all of some others, and leaves the rest."""
     for tensor in tensors.values():
         choice = rng.integers(3)
         flat = tensor.view(-1)

@@ -108,14 +108,14 @@ class Trial:
         self.status, self.good = undisturbed.returncode, self.results(undisturbed)
 
     def results(self, result):
-        """What the run hands out, but for figures of speed."""
+        """Returns the output of a run, without figures of speed."""
         written = self.out.read_bytes() if self.out.exists() else None
         self.out.unlink(missing_ok=True)
         shown = b"" if "bench" in self.command else re.sub(b'"timings".*', b"", result.stdout)
         return shown, written
 
     def run(self, k, action, number):
-        """One run, with a file whose time of modification no later one equals."""
+        """Runs once, with a file whose time of modification differs from those of later ones."""
         shutil.copy(self.pristine, self.changed)
         os.utime(self.changed, (1, 1))
         return run(

@@ -121,7 +121,7 @@ def test_the_shells_can_read_them():
 
 
 def bash_completes(program, *words):
-    """What bash offers for the last of the words."""
+    """Returns what bash offers for the last word."""
     script = """
         . "$1"; shift
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))

@@ -46,7 +46,7 @@ def command(name, out, blob, force):
 
 
 def material(blob):
-    """What commands read; it lies beside the blob."""
+    """The files that commands read; they lie beside the blob."""
     paths = {name: blob.with_name(f"outputs-{name}") for name in ("PACKED", "NEWER", "DELTA")}
     if not paths["DELTA"].exists():
         for words in (

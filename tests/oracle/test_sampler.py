@@ -84,7 +84,7 @@ class Ours:
         return chosen.value
 
     def probabilities(self, logits, history=()):
-        """Of every id; 0 for those that the filters drop."""
+        """Returns the probability of every id; 0 for those that the filters drop."""
         self.sample(logits, history)  # makes room
         logits, history = np.asarray(logits, np.float32), np.asarray(history, np.uint32)
         lib.smol_sampler_penalize(

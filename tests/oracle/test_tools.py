@@ -536,7 +536,7 @@ def text_of(model, ids):
 
 @pytest.mark.sample(4)
 def test_any_answer_has_calls_that_are_valid(styled):
-    """As of a sampler at an endless temperature. What is cut off is read as far as it goes."""
+    """Answers are random, as of a sampler at an infinite temperature. A truncated answer is read up to its end."""
     style, model = styled
     tools = writable(style)
     schemas = {tool.get("function", tool)["name"]: tool.get("function", tool)["parameters"] for tool in tools}
