@@ -44,6 +44,8 @@ enum tool_style {
     TOOLS_FUNCTION,
     TOOLS_NEMOTRON,
     TOOLS_MISTRAL_ID,
+    TOOLS_XLAM,
+    TOOLS_PYTHONIC,
     N_TOOL_STYLES,
 };
 
@@ -281,11 +283,10 @@ enum call_brackets {
  *     marker space CALL (list_next CALL)* end
  * and a CALL `{"name": "NAME", "ARGUMENTS": {...}}`, or where `arguments` is NULL
  * call NAME (id ID)? name_end, the arguments, call_end; a name_end of one byte opens the arguments.
- * Texts are terminated. */
+ * With `at_start` a group has no marker of its own. Texts are terminated. */
 struct tool_style_texts {
     const char *marker;    /* begins a group, and is often one special token */
     char space[2];         /* after it; the model may leave it out */
-    char list_open[2];     /* "" or "[" */
     const char *arguments; /* name of the member with the arguments */
     const char *call, *name_end;
     const char *id;       /* before 9 letters and digits; NULL: there are none */
@@ -296,7 +297,7 @@ struct tool_style_texts {
     const char *list_next; /* between calls of a group; NULL: it has one call */
     const char *end;       /* the model may leave out a line feed that it begins with */
     const char *next;      /* between groups; NULL: there is one group */
-    bool at_start;         /* the answer has no text before the marker */
+    bool at_start;         /* nothing comes before the calls, which begin with the marker */
 };
 
 /* Returns the name and the texts of a style; NULL for TOOLS_NONE. */

@@ -208,6 +208,23 @@ static const struct {
                            .name_end = "[ARGS]",
                            .end = "",
                            .next = ""}},
+    [TOOLS_XLAM] = {"xlam",
+                    {.marker = "[{\"",
+                     .arguments = "arguments",
+                     .brackets = CALLS_LISTED,
+                     .list_next = ", ",
+                     .end = "",
+                     .at_start = true}},
+    [TOOLS_PYTHONIC] = {"pythonic",
+                        {.marker = "[",
+                         .call = "",
+                         .name_end = "(",
+                         .syntax = ARGUMENTS_PYTHON,
+                         .quote = "\"",
+                         .brackets = CALLS_LISTED,
+                         .list_next = ", ",
+                         .end = "",
+                         .at_start = true}},
 };
 
 const char *smol_tool_style_name(enum tool_style style)

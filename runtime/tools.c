@@ -122,6 +122,8 @@ static void begin_call(struct smol_tool_reader *r)
     r->place = IN_CALL;
 }
 
+static void read_byte(struct smol_tool_reader *r, char c);
+
 static void text_byte(struct smol_tool_reader *r, char c)
 {
     const char *marker = r->texts->marker;
@@ -136,11 +138,9 @@ static void text_byte(struct smol_tool_reader *r, char c)
     if (overlap < strlen(marker))
         return;
     begin_calls(r);
-    if (r->texts->at_start) { /* the marker is the start of the call */
-        begin_call(r);
-        r->place = IN_KEY;
-        r->n_key = 0;
-    }
+    if (r->texts->at_start)
+        for (r->place = BEFORE_CALL; *marker; marker++)
+            read_byte(r, *marker);
 }
 
 /* Goes back to text: what follows is no call, and nor is what was kept of one. */
@@ -336,8 +336,6 @@ static void call_byte(struct smol_tool_reader *r, char c)
         give_up(r, c);
     }
 }
-
-static void read_byte(struct smol_tool_reader *r, char c);
 
 static bool is_start(const struct buffer *held, const char *text)
 {

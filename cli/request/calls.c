@@ -90,8 +90,9 @@ smol_status smol_request_constrain_calls(struct request *request, const smol_mod
                          "answer too: leave out one of the two");
     if (!smol_model_tool_style(model))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "tools: the model's chat template does not call them in a known style; "
-                         "with \"tool_choice\": \"none\" they are only shown to it");
+                         "tools: the model's chat template does not call them in a known style: "
+                         "convert with --chat-template and one that does; with \"tool_choice\": "
+                         "\"none\" they are only shown to it");
     *format = (struct wanted_constraint){.given = true,
                                          .kind = SMOL_CONSTRAINT_TOOLS,
                                          .text = strdup(request->tools),

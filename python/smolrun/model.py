@@ -416,8 +416,8 @@ class Model:
             raise UsageError("tools constrain the answer already: leave the other constraint out")
         elif self.tool_style is None:
             raise UnsupportedError(
-                "tools: the model's chat template does not call them in a known style; with tool_choice='none' they are only "
-                "shown to it"
+                "tools: the model's chat template does not call them in a known style: convert with --chat-template and one "
+                "that does; with tool_choice='none' they are only shown to it"
             )
         else:
             settings = settings.with_tools(dump(list(tools), "tools"), encode(choice), one_call)

@@ -407,10 +407,8 @@ static term id_term(const struct tools *t)
     return smol_term_then(t->table, text_term(t, t->texts->id), id);
 }
 
-/* Returns a call without the bytes that belong to the marker. */
 static smol_status call_term(const struct tools *t, const struct tool *tool, term *out)
 {
-    const char *marker = t->texts->at_start ? t->texts->marker : "";
     term arguments, all = TERM_EMPTY;
     const char *const before_json[] = {"{\"name\": \"",     tool->name, "\", \"",
                                        t->texts->arguments, "\": ",     NULL};
@@ -422,8 +420,7 @@ static smol_status call_term(const struct tools *t, const struct tool *tool, ter
     for (const char *const *text = json ? before_json : before_plain; *text; text++) {
         if (*text == t->texts->name_end && t->texts->id)
             all = smol_term_then(t->table, all, id_term(t));
-        all = smol_term_then(t->table, all,
-                             text_term(t, all == TERM_EMPTY ? *text + strlen(marker) : *text));
+        all = smol_term_then(t->table, all, text_term(t, *text));
     }
     all = smol_term_then(t->table, all, arguments);
     const char *end = json ? "}" : t->texts->call_end;
@@ -477,7 +474,8 @@ static term groups_term(const struct tools *t, term call)
 {
     const struct tool_style_texts *s = t->texts;
     bool line = s->end[0] == '\n';
-    term group = smol_term_then(t->table, text_term(t, s->marker), optional_text(t, s->space));
+    term group = text_term(t, s->at_start ? "" : s->marker);
+    group = smol_term_then(t->table, group, optional_text(t, s->space));
     group = smol_term_then(t->table, group, calls_term(t, call));
     group = smol_term_then(t->table, group, optional_text(t, line ? "\n" : ""));
     group = smol_term_then(t->table, group, text_term(t, s->end + line));

@@ -728,7 +728,8 @@ def tools():
                b'<|tool_call|>{"name": "f", "arguments": {"x": 1}}<|/tool_call|><|tool_call|>[{"name": "g"}, {"name": "f"}]<|/tool_ca',
                b'<function=f>{"x": 1}</function><function=g>{}</function><function',
                b'<TOOLCALL>[{"name": "f", "arguments": {"x": 1}}, {"name": "g"}]</TOOLCALL>.',
-               b'[TOOL_CALLS]f[CALL_ID]a1B2c3D4e[ARGS]{"x": 1}[TOOL_CALLS]g[CALL_ID]']  # fmt: skip
+               b'[TOOL_CALLS]f[CALL_ID]a1B2c3D4e[ARGS]{"x": 1}[TOOL_CALLS]g[CALL_ID]',
+               b' [{"name": "f", "arguments": {"x": 1}}, {"name": "g"}] [{"', b'[f(x=1), g(a="]", b=[True])] [']  # fmt: skip
     for style, answer in enumerate(answers):
         yield f"style{style + 1}", bytes([style]) + listed + b"\0" + answer
     yield "required", bytes([len(answers) * 2]) + listed + b"\0"
@@ -745,7 +746,7 @@ def masks():
     yield from (("grammar_" + name, b"\2\0" + grammar) for name, grammar in grammars())
     yield "choices", b'\3\0["true","a","aa","abc \xc3\xa9",""]'
     listed = next(tools())[1].partition(b"\0[")[2].partition(b"\0")[0]
-    for style in range(1, 17):
+    for style in range(1, 19):
         yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
 
 

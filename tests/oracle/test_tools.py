@@ -98,15 +98,17 @@ RENDER = {
                 "{{ c.function.arguments | tojson }}{{ '}' + (', ' if not loop.last else '') }}{% endfor %}{{ ']</TOOLCALL>' }}",
     "mistral-id": "{% for c in m.tool_calls %}{{ '[TOOL_CALLS]' + c.function.name + '[CALL_ID]' + 'a1B2c3D4e' + '[ARGS]' + (c.function.arguments | tojson) }}"
                   "{% endfor %}",
+    "xlam": "{# [{\"name\": \"tool_call_name\", \"arguments\": {}}] #}{{ '[' }}{% for c in m.tool_calls %}{{ c.function | tojson }}"
+            "{{ ', ' if not loop.last }}{% endfor %}{{ ']' }}",
 }  # fmt: skip
+RENDER["pythonic"] = "{# [func_name1(a=b), func_name2(a)] #}" + RENDER["python"].replace("<|tool_call_start|>", "").replace("<|tool_call_end|>", "")
 SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]"], "mistral-args": ["[TOOL_CALLS]", "[ARGS]"],
            "granite": ["<|tool_call|>"], "function-gemma": ["<start_function_call>", "<end_function_call>", "<escape>"],
            "gemma": ["<|tool_call>", "<tool_call|>", '<|"|>'], "python": ["<|tool_call_start|>", "<|tool_call_end|>"],
            "python-lines": ["<function_calls>", "</function_calls>"],
-           "deepseek": ["<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"],
-           "hunyuan": [], "phi4": [], "function": [], "nemotron": [], "mistral-id": []}  # fmt: skip
+           "deepseek": [], "hunyuan": [], "phi4": [], "function": [], "nemotron": [], "mistral-id": [], "xlam": [], "pythonic": []}  # fmt: skip
 ONE_CALL = {"llama3"}
-NO_TEXT = {"llama3"}
+NO_TEXT = {"llama3", "xlam", "pythonic"}
 
 
 def source(style):
@@ -298,6 +300,7 @@ UNWRITABLE = {
     "gemma": ({"enum": ["a", "b<|\"|>"]}, "a:b"),
     "python": (None, "a=b"),
     "python-lines": (None, "a=b"),
+    "pythonic": (None, "a=b"),
     "qwen-xml": ({"enum": ["a", "5"]}, "a>b"),
 }
 
@@ -389,6 +392,8 @@ NO_CALLS = {
     "phi4": (['<|tool_call|>{"x": 1}<|/tool_call|>', "<|tool_call|> now"], ["a <|tool_call|>", '<|tool_call|>{"name": "now']),
     "function": (["<function=>{} b"], ["a <function", "<function=now"]),
     "nemotron": (['<TOOLCALL>[{"x": 1}]', "<TOOLCALL> now"], ["a <TOOLCALL>", '<TOOLCALL>[{"name": "now']),
+    "xlam": ([], ['[{"answer": 42}]', '[{"name": 1, "arguments": {}}] b', '[{"na', "[{", "[]", ' [{"a" !', "[1]"]),
+    "pythonic": ([], ["[1]", "[]", "[", "[now", " [a, b] c", "[()]"]),
     "mistral-id": (["a [TOOL_CALLS][CALL_ID]a1B2c3D4e[ARGS]{}"], ["[TOOL_CALLS]now[CALL_ID]a", "a\n[TOOL_CALLS]now[CALL_ID]a1B2c3D4e[ARG"]),
 }  # fmt: skip
 
@@ -438,6 +443,14 @@ def test_calls_may_be_a_list_where_both_are_known(styled):
         assert words == "Well." and [(name, json.loads(arguments)) for name, arguments in found] == CALLS[:n]
     assert not Matcher(model).allows(f"<|tool_call|>{', '.join(calls)}<|/tool_call|>")
     assert not Matcher(model).allows(f"<|tool_call|>[{calls[0]}<|/tool_call|>")
+
+
+@pytest.mark.parametrize("styled", [("xlam", False)], indirect=True, ids=str)
+def test_a_list_that_is_no_call_may_be_an_answer(styled):
+    """xLAM and similar models answer [] if no tool helps."""
+    for text in ("[]", "[1]", "[ {"):
+        assert Matcher(styled[1]).allows(text) and not Matcher(styled[1], choice="required").allows(text)
+    assert not Matcher(styled[1]).allows('[{"a": 1}]')
 
 
 @pytest.mark.parametrize("styled", [("deepseek", False)], indirect=True, ids=str)
