@@ -87,16 +87,18 @@ void smol_json_whole(struct json_out *json, uint64_t value)
 
 void smol_json_member_value(struct json_out *json, const char *key, const char *value)
 {
-    size_t size = strlen(value);
+    size_t size = strlen(value), written = 0;
     smol_json_key(json, key);
     for (size_t i = 0, length; i < size; i += length) {
         uint32_t code_point;
         length = smol_utf8_decode((const uint8_t *)value + i, size - i, &code_point);
-        if (code_point >= 0x20 && utf8_is_control(code_point)) /* others may be white space */
-            fprintf(json->file, "\\u%04" PRIx32, code_point);
-        else
-            fwrite(value + i, 1, length, json->file);
+        if (code_point < 0x20 || !utf8_is_control(code_point)) /* those may be white space */
+            continue;
+        fwrite(value + written, 1, i - written, json->file);
+        fprintf(json->file, "\\u%04" PRIx32, code_point);
+        written = i + length;
     }
+    fwrite(value + written, 1, size - written, json->file);
     json->comma = true;
 }
 
@@ -112,24 +114,40 @@ void smol_json_member_whole(struct json_out *json, const char *key, uint64_t val
     smol_json_whole(json, value);
 }
 
-const char *smol_real_digits(double value, char digits[NUMBER_DIGITS])
+static double read_real(const char *digits)
 {
-    for (int precision = 6; precision <= 17; precision++) {
-        snprintf(digits, NUMBER_DIGITS, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value)
+    return strtod(digits, NULL);
+}
+
+static double read_float(const char *digits)
+{
+    return (double)strtof(digits, NULL);
+}
+
+/* Finds the fewest digits that are read as the value, from the most that any needs, because
+ * computed values need nearly as many. A few powers of two get more than the fewest. */
+static const char *find_digits(double value, int most, double read(const char *digits),
+                               char digits[NUMBER_DIGITS])
+{
+    char fewer[NUMBER_DIGITS];
+    snprintf(digits, NUMBER_DIGITS, "%.*g", most, value);
+    while (--most >= 6) {
+        snprintf(fewer, NUMBER_DIGITS, "%.*g", most, value);
+        if (read(fewer) != value)
             break;
+        memcpy(digits, fewer, sizeof fewer);
     }
     return digits;
 }
 
+const char *smol_real_digits(double value, char digits[NUMBER_DIGITS])
+{
+    return find_digits(value, 17, read_real, digits);
+}
+
 const char *smol_float_digits(float value, char digits[NUMBER_DIGITS])
 {
-    for (int precision = 6; precision <= 9; precision++) {
-        snprintf(digits, NUMBER_DIGITS, "%.*g", precision, (double)value);
-        if (strtof(digits, NULL) == value)
-            break;
-    }
-    return digits;
+    return find_digits((double)value, 9, read_float, digits);
 }
 
 void smol_json_real(struct json_out *json, double value)

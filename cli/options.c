@@ -231,6 +231,19 @@ static smol_status add_word(const struct command_line *command, const char *word
     return SMOL_OK;
 }
 
+/* getopt_long accepts the beginning of a name that no other one has: what it means would change
+ * with every new option, and with every release. Refuses it, and `--n` for `-n`. */
+static smol_status check_name(const struct command_line *command, const char *name,
+                              const char *word, smol_error *error)
+{
+    size_t length = strcspn(word, "=");
+    if (strncmp(word, "--", 2) != 0 || (length == strlen(name) && !memcmp(word, name, length)))
+        return SMOL_OK;
+    const struct option_rule *rule = length == 3 ? find_rule(command, word[2]) : NULL;
+    return smol_fail(error, SMOL_ERROR_USAGE, "%.*s: unknown option: write %.*s", (int)length, word,
+                     rule ? 2 : NAME_SIZE, rule ? word + 1 : name);
+}
+
 static smol_status add_option(const struct command_line *command, int code, const char *word,
                               struct parsed_words *result, smol_error *error)
 {
@@ -241,6 +254,9 @@ static smol_status add_option(const struct command_line *command, int code, cons
         return refuse(command, code, word, error);
     char name[NAME_SIZE];
     name_rule(rule, name);
+    smol_status status = check_name(command, name, word, error);
+    if (status)
+        return status;
     return set_option(rule, name, optarg, result->settings, error);
 }
 
@@ -284,7 +300,11 @@ smol_status smol_options_parse(const struct command_line *command, int argc, cha
         int code = next_code(argc, argv, &tables);
         if (code == -1)
             break;
-        if (code == HELP || code == VERSION) {
+        const char *name = code == HELP ? "--help" : code == VERSION ? "--version" : NULL;
+        if (name) {
+            status = check_name(command, name, word, error);
+            if (status)
+                break;
             show(command, code);
             *shown = true;
             return SMOL_OK;

@@ -10,12 +10,14 @@
 #include "runtime/matcher.h"
 #include "runtime/model.h"
 #include "runtime/prefix.h"
+#include "runtime/reasoning.h"
 #include "runtime/sampler.h"
 #include "runtime/tokenizer/stream.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 enum { FORCED_TOKENS = BATCH / 4 }; /* tokens, so that several generations share a pass */
 enum { PROMPT_SHARE = 2 };          /* a step's least tokens of prompts for each that decodes */
+enum { MOST_LOGITS = 1 + LOOKUP_TOKENS };
 
 struct smol_generation {
     smol_context *context;
@@ -24,7 +26,7 @@ struct smol_generation {
     smol_generate_result result;
     smol_error error; /* error that ended the generation, or SMOL_OK */
     struct stream *stream;
-    float *logits;     /* (1 or, with lookup, 1 + LOOKUP_TOKENS, vocab_size) */
+    float *logits;     /* (1 or, with lookup or all_tokens, MOST_LOGITS, vocab_size) */
     uint32_t *history; /* prompt and output */
     size_t n_history;
     bool started, finished; /* finished: result.finish or error has the reason */
@@ -72,8 +74,9 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
 {
     const struct blob *blob = &g->context->model->blob;
     struct stream_text text;
-    bool show_special = g->params.show_special != 0;
     struct token_text token = smol_tokenizer_text(&blob->tokenizer, id);
+    bool show_special = g->params.show_special == 2 ? smol_reasoning_is_marker(&token)
+                                                    : g->params.show_special != 0;
     size_t shown = token.special && !show_special ? 0 : token.length;
     smol_status status =
         g->params.matcher
@@ -86,6 +89,14 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
         finish(g, SMOL_FINISH_STOP);
     tell(g, &text, id);
     return SMOL_OK;
+}
+
+/* Passes a token to the caller, with the logits it follows or NULL. */
+static void tell_id(const smol_generation *g, uint32_t id, const float *logits)
+{
+    size_t n = logits ? g->context->model->blob.model->vocab_size : 0;
+    if (g->params.on_token)
+        g->params.on_token(g->params.user, id, logits, n);
 }
 
 /* Passes on the text that was held back in case more tokens follow. */
@@ -246,11 +257,9 @@ static smol_status accept(smol_generation *g, uint32_t id, smol_error *error)
 static smol_status take_token(smol_generation *g, uint32_t id, const float *logits,
                               smol_error *error)
 {
-    size_t vocab_size = g->context->model->blob.model->vocab_size;
     g->history[g->n_history++] = id;
     g->result.n_generated++;
-    if (g->params.on_token)
-        g->params.on_token(g->params.user, id, logits, logits ? vocab_size : 0);
+    tell_id(g, id, logits);
     smol_status status = tell_token(g, id, error);
     if (!status && !g->finished && g->result.n_generated == g->params.max_tokens)
         finish(g, SMOL_FINISH_LENGTH);
@@ -279,6 +288,8 @@ static smol_status take_next(smol_generation *g, float *logits, smol_error *erro
     bool stop = id == SMOL_NO_TOKEN || (!forced && smol_model_is_stop_id(g->context->model, id));
     take_time(g, stop);
     if (stop) {
+        if (g->params.all_tokens && id != SMOL_NO_TOKEN)
+            tell_id(g, id, logits);
         finish(g, SMOL_FINISH_STOP);
         return SMOL_OK;
     }
@@ -350,6 +361,18 @@ static void fail(smol_generation *g, const smol_error *error)
         g->error = *error;
 }
 
+/* Passes on the tokens of the prompt that follow the n newest ones, and keeps the logits after the
+ * last of these, in case it ends the prompt. */
+static void tell_prompt(smol_generation *g, size_t n)
+{
+    size_t vocab_size = g->context->model->blob.model->vocab_size, first = g->n_read - n;
+    if (first == 0)
+        tell_id(g, g->prompt[0], NULL);
+    for (size_t i = 0; i < n && first + i + 1 < g->n_prompt; i++)
+        tell_id(g, g->prompt[first + i + 1], g->logits + i * vocab_size);
+    memmove(g->logits, g->logits + (n - 1) * vocab_size, vocab_size * sizeof *g->logits);
+}
+
 /* Continues after n of its tokens have been evaluated. */
 static void advance(smol_generation *g, size_t n)
 {
@@ -357,6 +380,8 @@ static void advance(smol_generation *g, size_t n)
     smol_status status = SMOL_OK;
     if (reads_prompt(g)) {
         g->n_read += n;
+        if (g->params.all_tokens)
+            tell_prompt(g, n);
         if (reads_prompt(g))
             return;
         end_prompt(g);
@@ -473,10 +498,12 @@ static size_t guess(smol_generation *g, size_t n, size_t most)
 static smol_eval_part prompt_part(smol_generation *g, size_t room)
 {
     size_t left = g->n_prompt - g->n_read, n = left < room ? left : room;
+    if (g->params.all_tokens && n > MOST_LOGITS)
+        n = MOST_LOGITS;
     return (smol_eval_part){.context = g->context,
                             .ids = g->prompt + g->n_read,
                             .n = n,
-                            .n_logits = n == left,
+                            .n_logits = g->params.all_tokens ? n : n == left,
                             .logits = g->logits};
 }
 
@@ -500,7 +527,7 @@ static smol_eval_part next_part(smol_generation *g, size_t room, size_t n_guesse
     room = n < room ? room - n : 0;
     room = room < n_guesses ? room : n_guesses;
     g->n_guessed = g->params.lookup && room > 0 ? guess(g, n, room) : 0;
-    c->guesses = g->n_guessed > 0;
+    c->guesses = g->n_guessed > 0 || g->n_again > 0;
     return (smol_eval_part){.context = c,
                             .ids = g->next,
                             .n = n + g->n_guessed,
@@ -532,9 +559,10 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
             smol_generation *g = generations[i];
             if (g->finished || reads_prompt(g) != prompts || room == 0)
                 continue;
-            if (prompts && should_wait(g, which, n_parts))
+            bool shares = prompts && !g->params.all_tokens;
+            if (shares && should_wait(g, which, n_parts))
                 continue; /* before it takes a part of a block, after which it could share none */
-            if (prompts)
+            if (shares)
                 reuse(g);
             which[n_parts] = g;
             parts[n_parts] = prompts ? prompt_part(g, room)
@@ -642,7 +670,7 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
                   g->params.n_keep, capacity);
         return SMOL_ERROR_USAGE;
     }
-    size_t rows = g->params.lookup ? 1 + LOOKUP_TOKENS : 1;
+    size_t rows = g->params.lookup || g->params.all_tokens ? MOST_LOGITS : 1;
     size_t vocab_size = g->context->model->blob.model->vocab_size;
     g->logits = smol_calloc(rows * vocab_size, sizeof *g->logits);
     g->history = smol_calloc(capacity + 1, sizeof *g->history);

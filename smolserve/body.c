@@ -97,6 +97,13 @@ smol_status smol_body_service_tier(struct request_reader *r)
     return smol_member_word(r, words, "expected auto or default: this server has one tier", &i);
 }
 
+smol_status smol_body_verbosity(struct request_reader *r)
+{
+    static const char *const words[] = {"medium", NULL};
+    size_t i;
+    return smol_member_word(r, words, "expected medium as verbosity: models have one", &i);
+}
+
 smol_status smol_body_unsupported(struct request_reader *r)
 {
     static const char *const nothing[] = {"false", "0", "0.0", "\"\"", "[]", "{}"};

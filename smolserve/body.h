@@ -33,6 +33,7 @@ smol_status smol_body_cache_options(struct request_reader *r);
 smol_status smol_body_metadata(struct request_reader *r);
 smol_status smol_body_store(struct request_reader *r);
 smol_status smol_body_service_tier(struct request_reader *r);
+smol_status smol_body_verbosity(struct request_reader *r);
 
 /* Refuses a member that the server does not support, unless its value asks for nothing: null,
  * false, 0, "", [] or {}. */
@@ -47,8 +48,8 @@ bool smol_body_read(struct job *job, struct refusal *refusal);
 /* Reads the member `messages`. */
 smol_status smol_chat_set_messages(struct request_reader *r);
 
-/* Reads the member `input` of a response, a list of messages, calls and their results, as messages.
- * Less important members are dropped. */
+/* Reads the member `input` of a response, a list of messages, reasoning, calls and their results,
+ * as messages. Less important members are dropped. */
 smol_status smol_chat_set_items(struct request_reader *r);
 
 /* Reads the member `tools` of a response, in which a function's members are those of the tool. */
@@ -56,6 +57,12 @@ smol_status smol_chat_set_flat_tools(struct request_reader *r);
 
 /* Renders and tokenizes the messages. */
 smol_status smol_chat_prepare(struct job *job, smol_error *error);
+
+/* Drops the oldest turns of a conversation that leaves too little room for its answer in the
+ * context, as far as needed, and renders it again: shorten.c. System messages at the start and the
+ * last turn stay. */
+smol_status smol_chat_shorten(struct job *job, smol_chat_params chat, struct prompt *prompt,
+                              smol_error *error);
 
 /* --- texts, one or several, as strings or as tokens: prompts.c ------------------------------ */
 

@@ -7,19 +7,48 @@
 #include "smolserve/job.h"
 #include "smolserve/server.h"
 
+static smol_status set_echo(struct request_reader *r)
+{
+    return smol_member_flag(r, &smol_body_job(r)->echo);
+}
+
+static smol_status set_best_of(struct request_reader *r)
+{
+    uint64_t n = 0;
+    smol_status status = smol_member_whole(r, SERVE_MAX_CHOICES, &n);
+    smol_body_job(r)->best_of = (uint32_t)n;
+    return status;
+}
+
 static const struct request_member members[] = {
-    {"prompt", smol_prompts_set},       BODY_MEMBERS,
-    {"logprobs", smol_set_logprobs},    BODY_INERT_MEMBERS,
-    {"echo", smol_body_unsupported},    {"suffix", smol_body_unsupported},
-    {"best_of", smol_body_unsupported},
+    {"prompt", smol_prompts_set}, BODY_MEMBERS,       {"logprobs", smol_set_logprobs},
+    BODY_INERT_MEMBERS,           {"echo", set_echo}, {"suffix", smol_body_unsupported},
+    {"best_of", set_best_of},
 };
 
 static smol_status check_completion(struct job *job, const char **param, smol_error *error)
 {
     if (job->request.max_tokens == SIZE_MAX)
         job->request.max_tokens = 16; /* OpenAI's default */
+    *param = "best_of";
+    if (job->best_of > 0 && job->best_of != job->n)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "best_of: expected the value of n, %u: all answers are returned", job->n);
     return smol_prompts_check(job, "prompt", job->server->settings->n_sequences / job->n, param,
                               error);
+}
+
+/* With `echo`, every prompt gets its text. */
+static smol_status prepare_completion(struct job *job, smol_error *error)
+{
+    smol_status status = smol_prompts_tokenize(job, error);
+    for (size_t i = 0; !status && job->echo && i < job->n_prompts; i++) {
+        struct prompt *prompt = &job->prompts[i];
+        if (!prompt->text)
+            status = smol_detokenize(job->generator->model, prompt->ids, prompt->n, 1,
+                                     &prompt->text, &prompt->size, error);
+    }
+    return status;
 }
 
 /* --- log-probabilities ------------------------------------------------------------------------ */
@@ -70,11 +99,22 @@ static void write_top(struct json_out *json, const smol_model *model, const stru
     smol_json_close(json, '}');
 }
 
+/* Writes a log-probability, or that there is none. */
+static void write_real(struct json_out *json, bool none, double value)
+{
+    if (none)
+        smol_json_literal(json, "null");
+    else
+        smol_json_real(json, value);
+}
+
+/* The first token of a prompt follows nothing. */
 static void write_logprobs(const struct job *job, struct json_out *json, struct reply *reply,
                            const struct buffer *logprobs)
 {
     const struct ranked *ranked = (const void *)logprobs->text;
     const smol_model *model = job->generator->model;
+    const bool begins = job->echo && reply->n_listed == 0;
     smol_json_key(json, "logprobs");
     if (job->request.logprobs < 0) {
         smol_json_literal(json, "null");
@@ -91,12 +131,15 @@ static void write_logprobs(const struct job *job, struct json_out *json, struct 
     smol_json_key(json, "token_logprobs");
     smol_json_open(json, '[');
     for (size_t i = 0; i < n; i++)
-        smol_json_real(json, ranked[i * each].log_probability);
+        write_real(json, begins && i == 0, ranked[i * each].log_probability);
     smol_json_close(json, ']');
     smol_json_key(json, "top_logprobs");
     smol_json_open(json, '[');
     for (size_t i = 0; i < n; i++)
-        write_top(json, model, ranked + i * each, each - 1);
+        if (begins && i == 0)
+            smol_json_literal(json, "null");
+        else
+            write_top(json, model, ranked + i * each, each - 1);
     smol_json_close(json, ']');
     smol_json_key(json, "text_offset");
     smol_json_open(json, '[');
@@ -106,6 +149,7 @@ static void write_logprobs(const struct job *job, struct json_out *json, struct 
     }
     smol_json_close(json, ']');
     smol_json_close(json, '}');
+    reply->n_listed += n;
 }
 
 /* --- the answer ------------------------------------------------------------------------------- */
@@ -131,6 +175,7 @@ static void write_completion(struct job *job, struct json_out *json)
         struct buffer text, logprobs;
         smol_reply_take(&job->replies[i], &text, &logprobs);
         write_choice(job, json, i, &text, &logprobs, true);
+        smol_reply_drop_news(&job->replies[i]);
         free(text.text);
         free(logprobs.text);
     }
@@ -161,7 +206,7 @@ const struct endpoint smol_endpoint_completions = {
     .members = members,
     .n_members = sizeof members / sizeof members[0],
     .check = check_completion,
-    .prepare = smol_prompts_tokenize,
+    .prepare = prepare_completion,
     .write = write_completion,
     .write_event = write_event,
     .write_end = smol_completion_end,

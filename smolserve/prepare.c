@@ -61,12 +61,21 @@ static smol_status prepare(struct job *job, smol_error *error)
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
+/* A job overtakes those with longer bodies, each of which lets at most as many bytes pass as it has
+ * itself. Jobs without bodies keep their order. */
 static void add(struct job_queue *queue, struct job *job)
 {
+    size_t size = job->body.size;
+    struct job **place = &queue->first;
     pthread_mutex_lock(&queue->preparers->lock);
-    job->next = NULL;
-    *queue->end = job;
-    queue->end = &job->next;
+    for (struct job **at = place; *at; at = &(*at)->next)
+        if (size >= (*at)->body.size || size > (*at)->patience)
+            place = &(*at)->next;
+    for (struct job *later = *place; later; later = later->next)
+        later->patience -= size;
+    job->patience = size;
+    job->next = *place;
+    *place = job;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->preparers->lock);
 }
@@ -81,8 +90,6 @@ static struct job *take(struct job_queue *queue)
     struct job *job = queue->first;
     if (job)
         queue->first = job->next;
-    if (!queue->first)
-        queue->end = &queue->first;
     pthread_mutex_unlock(&p->lock);
     return job;
 }
@@ -155,14 +162,13 @@ smol_status smol_preparers_start(struct preparers *p, smol_error *error)
 {
     static void (*const handlers[N_QUEUES])(struct job * job) = {
         [SHORT_REQUESTS] = make_tokens,
+        [ANSWERS] = answer,
         [LONG_REQUESTS] = make_tokens,
         [CONSTRAINTS] = constrain,
-        [ANSWERS] = answer,
     };
     pthread_mutex_init(&p->lock, NULL);
     for (size_t i = 0; i < N_QUEUES; i++) {
-        p->queues[i] =
-            (struct job_queue){.preparers = p, .handle = handlers[i], .end = &p->queues[i].first};
+        p->queues[i] = (struct job_queue){.preparers = p, .handle = handlers[i]};
         pthread_cond_init(&p->queues[i].work, NULL);
     }
     for (; p->n < N_PREPARERS; p->n++)

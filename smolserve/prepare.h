@@ -1,7 +1,8 @@
 /* Preparers: threads that read requests, make tokens, compile constraints and write answers, which
  * may take long, so that neither the HTTP thread nor a generator has to. Each of four queues has
  * threads of its own: requests without a new constraint never wait for one, and short requests
- * never for long ones. */
+ * never for long ones. Among long ones, a request waits for at most as many bytes of later ones as
+ * it has itself. */
 #ifndef SMOL_SMOLSERVE_PREPARE_H
 #define SMOL_SMOLSERVE_PREPARE_H
 
@@ -11,17 +12,17 @@
 
 /* The queues, by what is next for their jobs: to be read and to get tokens, to get a constraint, to
  * have the answer written. */
-enum { SHORT_REQUESTS, LONG_REQUESTS, CONSTRAINTS, ANSWERS, N_QUEUES };
+enum { SHORT_REQUESTS, ANSWERS, LONG_REQUESTS, CONSTRAINTS, N_QUEUES };
 
 enum {
-    N_PREPARERS = N_QUEUES + 1, /* two for short requests */
+    N_PREPARERS = N_QUEUES + 2, /* two for each of the first two */
     LONG_REQUEST = 64 << 10,    /* bytes: megabytes take seconds on a small processor */
 };
 
 struct job_queue {
     struct preparers *preparers;
     void (*handle)(struct job *job);
-    struct job *first, **end;
+    struct job *first;
     pthread_cond_t work;
 };
 

@@ -113,6 +113,8 @@ smol_status smol_prompts_tokenize(struct job *job, smol_error *error)
             continue;
         status = smol_prompt_text(prompt->text, prompt->size, job->generator->model, NULL, NULL,
                                   &prompt->ids, &prompt->n, error);
+        if (job->echo)
+            continue;
         free(prompt->text);
         prompt->text = NULL;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/standard.h"
 #include "smolserve/body.h"
 #include "smolserve/completion.h"
 #include "smolserve/job.h"
@@ -23,6 +24,7 @@ static smol_status wrap_text(struct request_reader *r)
     smol_buffer_add(&out, (const char *)start, (size_t)(r->json.at - start));
     smol_buffer_add(&out, "}]", 3); /* and a 0 */
     r->request->messages = out.text;
+    r->request->is_chat = true;
     return out.failed ? smol_fail_memory(r->json.error, "a request") : SMOL_OK;
 }
 
@@ -38,42 +40,56 @@ static smol_status set_instructions(struct request_reader *r)
     return smol_member_copy_json(r, 0, &smol_body_job(r)->instructions);
 }
 
-/* Reads {"format": FORMAT}, in which the members of a JSON schema are those of FORMAT itself. */
+/* Reads a member of the object at the reader, unless it is null. */
+static smol_status read_inside(struct request_reader *r, const char *name,
+                               smol_status set(struct request_reader *r))
+{
+    bool found = false;
+    struct request_reader inner = *r;
+    smol_status status = smol_member_seek(&inner.json, r->scratch, name, &found);
+    return status || !found || smol_json_word(&inner.json, "null") ? status : set(&inner);
+}
+
+/* Reads {"format": FORMAT, "verbosity": WORD}. The members of a JSON schema are those of FORMAT
+ * itself. */
 static smol_status set_text(struct request_reader *r)
 {
-    static const char *const names[] = {"format", NULL};
-    bool found = false;
-    struct json_reader at = r->json;
+    static const char *const names[] = {"format", "verbosity", NULL};
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_only(r, at, names);
+    smol_status status = smol_member_only(r, r->json, names);
     if (!status)
-        status = smol_member_seek(&at, r->scratch, "format", &found);
-    if (!status && found && !smol_json_word(&at, "null")) {
-        struct request_reader inner = *r;
-        inner.json = at;
-        status = smol_set_flat_format(&inner);
-    }
+        status = read_inside(r, "format", smol_set_flat_format);
+    if (!status)
+        status = read_inside(r, "verbosity", smol_body_verbosity);
     return status ? status : smol_json_skip(&r->json);
 }
 
 static smol_status set_truncation(struct request_reader *r)
 {
-    static const char *const words[] = {"disabled", NULL};
-    size_t i;
-    return smol_member_word(r, words, "expected disabled: nothing of an input is dropped", &i);
+    static const char *const words[] = {"disabled", "auto", NULL};
+    size_t i = 0;
+    smol_status status = smol_member_word(r, words, "expected auto or disabled", &i);
+    smol_body_job(r)->truncates = i > 0;
+    return status;
 }
 
-/* All of these are parts of items that no answer of this server has. */
+/* All but the first are parts of items that no answer of this server has. */
 static smol_status read_include(struct request_reader *r)
 {
-    static const char *const words[] = {
-        "reasoning.encrypted_content",   "file_search_call.results",
-        "web_search_call.results",       "web_search_call.action.sources",
-        "message.input_image.image_url", "computer_call_output.output.image_url",
-        "code_interpreter_call.outputs", NULL};
-    size_t i;
-    return smol_member_word(r, words, "expected names of parts, without log-probabilities", &i);
+    static const char *const words[] = {"message.output_text.logprobs",
+                                        "reasoning.encrypted_content",
+                                        "file_search_call.results",
+                                        "web_search_call.results",
+                                        "web_search_call.action.sources",
+                                        "message.input_image.image_url",
+                                        "computer_call_output.output.image_url",
+                                        "code_interpreter_call.outputs",
+                                        NULL};
+    size_t i = 1;
+    smol_status status = smol_member_word(r, words, "expected names of parts", &i);
+    smol_body_job(r)->logprobs_given |= i == 0;
+    return status;
 }
 
 static smol_status set_include(struct request_reader *r)
@@ -110,7 +126,8 @@ static const struct request_member members[] = {
     {"moderation", smol_body_unsupported},
     {"include", set_include},
     {"reasoning", smol_body_unsupported},
-    {"top_logprobs", smol_body_unsupported},
+    {"reasoning_format", smol_set_reasoning_format},
+    {"top_logprobs", smol_set_logprobs},
 };
 
 /* Puts the instructions before the messages, as a system message. */
@@ -133,8 +150,34 @@ static smol_status add_instructions(struct job *job, smol_error *error)
     return SMOL_OK;
 }
 
+/* Log-probabilities are a part of the message, to which tokens of calls do not belong, and those of
+ * the reasoning only if it stays in the text. */
+static smol_status check_logprobs(struct job *job, const char **param, smol_error *error)
+{
+    int *logprobs = &job->request.logprobs;
+    bool has_tools = job->request.tools && strcmp(job->request.tools, "[]") != 0;
+    if (job->logprobs_given && has_tools) {
+        *param = "include";
+        return smol_fail(error, SMOL_ERROR_USAGE, "include: log-probabilities only without tools");
+    }
+    if (*logprobs > 0 && !job->logprobs_given) {
+        *param = "top_logprobs";
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "top_logprobs: only with message.output_text.logprobs in include");
+    }
+    job->request.raw_reasoning |= job->logprobs_given;
+    if (!job->logprobs_given)
+        *logprobs = -1;
+    else if (*logprobs < 0)
+        *logprobs = 0;
+    return SMOL_OK;
+}
+
 static smol_status check_response(struct job *job, const char **param, smol_error *error)
 {
+    smol_status status = check_logprobs(job, param, error);
+    if (status)
+        return status;
     if (!job->request.messages) {
         *param = "input";
         return smol_fail(error, SMOL_ERROR_USAGE, "input: missing");
@@ -157,14 +200,64 @@ static void write_empty(struct json_out *json, const char *key, char open, char 
     smol_json_close(json, close);
 }
 
-static void write_part(struct json_out *json, const struct buffer *text)
+/* Makes a JSON list of log-probabilities. The caller frees list->text. */
+static bool list_logprobs(const struct job *job, const struct buffer *logprobs, struct buffer *list)
+{
+    const struct ranked *ranked = (const void *)logprobs->text;
+    size_t n_alternatives = (size_t)job->request.logprobs;
+    size_t n = logprobs->size / sizeof *ranked / (1 + n_alternatives);
+    struct held_output held;
+    if (smol_held_start(&held, NULL))
+        return false;
+    struct json_out json = {.file = held.file};
+    smol_json_open(&json, '[');
+    for (size_t i = 0; i < n; i++, ranked += 1 + n_alternatives)
+        smol_completion_logprob(&json, job->generator->model, ranked, n_alternatives);
+    smol_json_close(&json, ']');
+    fputc(0, held.file);
+    return smol_held_take(&held, list, NULL) == SMOL_OK;
+}
+
+/* Appends log-probabilities to those that were sent. *list receives them as JSON; the caller frees
+ * list->text. Without any, both stay empty. */
+static void add_logprobs(struct job *job, const struct buffer *logprobs, struct buffer *list)
+{
+    struct reply *reply = &job->replies[0];
+    struct buffer *sent = &reply->sent_logprobs;
+    *list = (struct buffer){0};
+    if (logprobs->size == 0)
+        return;
+    if (!list_logprobs(job, logprobs, list)) {
+        reply->sent.failed = true;
+        return;
+    }
+    bool continues = sent->size > 0;
+    if (continues) { /* "]" and 0 become "," */
+        sent->size -= 2;
+        smol_buffer_add(sent, ",", 1);
+    }
+    smol_buffer_add(sent, list->text + continues, list->size - continues);
+    reply->sent.failed |= sent->failed;
+}
+
+static void write_logprobs(struct json_out *json, const struct buffer *list)
+{
+    smol_json_key(json, "logprobs");
+    smol_json_literal(json, list->size > 0 ? list->text : "[]"); /* megabytes, at once */
+}
+
+/* `logprobs` is ignored for reasoning, which has none. */
+static void write_part(struct json_out *json, bool is_reasoning, const struct buffer *text,
+                       const struct buffer *logprobs)
 {
     smol_json_open(json, '{');
-    smol_json_member_text(json, "type", "output_text");
+    smol_json_member_text(json, "type", is_reasoning ? "reasoning_text" : "output_text");
     smol_json_key(json, "text");
     smol_json_text(json, text->text, text->size);
-    write_empty(json, "annotations", '[', ']');
-    write_empty(json, "logprobs", '[', ']');
+    if (!is_reasoning) {
+        write_empty(json, "annotations", '[', ']');
+        write_logprobs(json, logprobs);
+    }
     smol_json_close(json, '}');
 }
 
@@ -173,11 +266,13 @@ static const char *status_of(const struct job *job)
     return job->replies[0].result.finish == SMOL_FINISH_STOP ? "completed" : "incomplete";
 }
 
-/* Writes a member with the id of the message, or of a call. */
-static void write_message_id(const struct job *job, struct json_out *json, const char *key)
+/* Writes a member with the id of the reasoning or the message, or of a call. */
+static void write_text_id(const struct job *job, struct json_out *json, const char *key,
+                          bool is_reasoning)
 {
     char id[sizeof job->id + 4];
-    snprintf(id, sizeof id, "msg_%s", job->id + strlen(job->endpoint->id_prefix));
+    snprintf(id, sizeof id, is_reasoning ? "rs_%s" : "msg_%s",
+             job->id + strlen(job->endpoint->id_prefix));
     smol_json_member_text(json, key, id);
 }
 
@@ -188,10 +283,20 @@ static void write_call_id(const struct job *job, struct json_out *json, const ch
     smol_json_member_text(json, key, id);
 }
 
-/* Items: a message, if there is text, then calls. */
+/* Items: reasoning, if there is any; a message, if there is text; then calls. */
+static bool is_reasoning(const struct reply *reply, size_t i)
+{
+    return i == 0 && reply->sent_reasoning.size > 0;
+}
+
+static size_t first_call(const struct reply *reply)
+{
+    return (reply->sent_reasoning.size > 0) + reply->text_began;
+}
+
 static size_t count_items(const struct reply *reply)
 {
-    return reply->text_began + reply->sent_calls.n;
+    return first_call(reply) + reply->sent_calls.n;
 }
 
 static const char *status_of_item(const struct job *job, size_t i)
@@ -199,17 +304,24 @@ static const char *status_of_item(const struct job *job, size_t i)
     return i + 1 < count_items(&job->replies[0]) ? "completed" : status_of(job);
 }
 
-static void write_message(struct job *job, struct json_out *json, bool ended)
+/* Writes item i, the reasoning or the message. */
+static void write_text_item(struct job *job, struct json_out *json, size_t i, bool ended)
 {
+    const struct reply *reply = &job->replies[0];
+    bool reasons = is_reasoning(reply, i);
     smol_json_open(json, '{');
-    smol_json_member_text(json, "type", "message");
-    write_message_id(job, json, "id");
-    smol_json_member_text(json, "status", ended ? status_of_item(job, 0) : "in_progress");
-    smol_json_member_text(json, "role", "assistant");
+    smol_json_member_text(json, "type", reasons ? "reasoning" : "message");
+    write_text_id(job, json, "id", reasons);
+    smol_json_member_text(json, "status", ended ? status_of_item(job, i) : "in_progress");
+    if (reasons)
+        write_empty(json, "summary", '[', ']');
+    else
+        smol_json_member_text(json, "role", "assistant");
     smol_json_key(json, "content");
     smol_json_open(json, '[');
     if (ended)
-        write_part(json, &job->replies[0].sent);
+        write_part(json, reasons, reasons ? &reply->sent_reasoning : &reply->sent,
+                   &reply->sent_logprobs);
     smol_json_close(json, ']');
     smol_json_close(json, '}');
 }
@@ -231,7 +343,7 @@ static void write_call(struct job *job, struct json_out *json, size_t i, bool en
     smol_json_key(json, "arguments");
     smol_json_text(json, arguments->text, arguments->size);
     smol_json_member_text(json, "status",
-                          ended ? status_of_item(job, i + reply->text_began) : "in_progress");
+                          ended ? status_of_item(job, i + first_call(reply)) : "in_progress");
     smol_json_close(json, '}');
 }
 
@@ -239,10 +351,10 @@ static void write_call(struct job *job, struct json_out *json, size_t i, bool en
 static void write_item(struct job *job, struct json_out *json, size_t i, bool ended)
 {
     const struct reply *reply = &job->replies[0];
-    if (reply->text_began && i == 0)
-        write_message(job, json, ended);
+    if (i < first_call(reply))
+        write_text_item(job, json, i, ended);
     else
-        write_call(job, json, i - reply->text_began, ended);
+        write_call(job, json, i - first_call(reply), ended);
 }
 
 static void write_usage(struct job *job, struct json_out *json)
@@ -259,7 +371,7 @@ static void write_usage(struct job *job, struct json_out *json)
     smol_json_member_whole(json, "output_tokens", n_output);
     smol_json_key(json, "output_tokens_details");
     smol_json_open(json, '{');
-    smol_json_member_whole(json, "reasoning_tokens", 0);
+    smol_json_member_whole(json, "reasoning_tokens", job->replies[0].parts.n_reasoning_tokens);
     smol_json_close(json, '}');
     smol_json_member_whole(json, "total_tokens", n_input + n_output);
     smol_json_close(json, '}');
@@ -301,7 +413,9 @@ static void write_request(struct job *job, struct json_out *json)
     smol_json_member_real(json, "temperature", (double)request->sampler.temperature);
     smol_json_member_real(json, "top_p",
                           request->sampler.top_p == 0 ? 1 : (double)request->sampler.top_p);
-    smol_json_member_text(json, "truncation", "disabled");
+    if (job->logprobs_given)
+        smol_json_member_whole(json, "top_logprobs", (uint64_t)request->logprobs);
+    smol_json_member_text(json, "truncation", job->truncates ? "auto" : "disabled");
     smol_json_member_whole(json, "seed", request->sampler.seed);
 }
 
@@ -338,13 +452,17 @@ static void write_object(struct job *job, struct json_out *json, bool ended)
 static void write_response(struct job *job, struct json_out *json)
 {
     struct reply *reply = &job->replies[0];
-    struct buffer logprobs;
+    struct buffer logprobs, list;
     smol_reply_take(reply, &reply->sent, &logprobs);
-    reply->sent_calls = reply->news;
-    reply->news = (struct calls){0};
-    reply->text_began = reply->sent.size > 0 || reply->sent_calls.n == 0;
-    write_object(job, json, true);
+    add_logprobs(job, &logprobs, &list);
+    free(list.text);
     free(logprobs.text);
+    reply->sent_reasoning = reply->thought;
+    reply->sent_calls = reply->news;
+    reply->thought = (struct buffer){0};
+    reply->news = (struct calls){0};
+    reply->text_began = reply->sent.size > 0 || count_items(reply) == 0;
+    write_object(job, json, true);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -374,32 +492,37 @@ static void write_state(struct job *job, FILE *out, const char *type, bool ended
     end_event(&event);
 }
 
-/* Opens an event about the only part of the message. */
-static struct event begin_part_event(struct job *job, FILE *out, const char *type)
+/* Opens an event about the only part of item i, the reasoning or the message. */
+static struct event begin_part_event(struct job *job, FILE *out, const char *type, size_t i)
 {
     struct event event = begin_event(job, out, type);
-    write_message_id(job, &event.json, "item_id");
-    smol_json_member_whole(&event.json, "output_index", 0);
+    write_text_id(job, &event.json, "item_id", is_reasoning(&job->replies[0], i));
+    smol_json_member_whole(&event.json, "output_index", i);
     smol_json_member_whole(&event.json, "content_index", 0);
     return event;
 }
 
-static void write_part_event(struct job *job, FILE *out, const char *type,
-                             const struct buffer *text)
+static void write_part_event(struct job *job, FILE *out, const char *type, size_t i,
+                             const struct buffer *text, const struct buffer *logprobs)
 {
-    struct event event = begin_part_event(job, out, type);
+    struct event event = begin_part_event(job, out, type, i);
     smol_json_key(&event.json, "part");
-    write_part(&event.json, text);
+    write_part(&event.json, is_reasoning(&job->replies[0], i), text, logprobs);
     end_event(&event);
 }
 
-static void write_text_event(struct job *job, FILE *out, const char *type, const char *key,
-                             const struct buffer *text)
+/* Writes an event about the text of that part: `what` is "delta" or "done". */
+static void write_text_event(struct job *job, FILE *out, const char *what, size_t i,
+                             const struct buffer *text, const struct buffer *logprobs)
 {
-    struct event event = begin_part_event(job, out, type);
-    smol_json_key(&event.json, key);
+    bool reasons = is_reasoning(&job->replies[0], i);
+    char type[40];
+    snprintf(type, sizeof type, "response.%s_text.%s", reasons ? "reasoning" : "output", what);
+    struct event event = begin_part_event(job, out, type, i);
+    smol_json_key(&event.json, strcmp(what, "done") == 0 ? "text" : what);
     smol_json_text(&event.json, text->text, text->size);
-    write_empty(&event.json, "logprobs", '[', ']');
+    if (!reasons)
+        write_logprobs(&event.json, logprobs);
     end_event(&event);
 }
 
@@ -408,7 +531,7 @@ static void write_arguments_event(struct job *job, FILE *out, const char *type, 
 {
     struct event event = begin_event(job, out, type);
     write_call_id(job, &event.json, "item_id", i);
-    smol_json_member_whole(&event.json, "output_index", i + job->replies[0].text_began);
+    smol_json_member_whole(&event.json, "output_index", i + first_call(&job->replies[0]));
     smol_json_key(&event.json, key);
     smol_json_text(&event.json, arguments->text, arguments->size);
     end_event(&event);
@@ -430,11 +553,14 @@ static void end_items(struct job *job, FILE *out, size_t n)
 {
     struct reply *reply = &job->replies[0];
     for (size_t i = reply->n_ended; i < n; i++) {
-        if (reply->text_began && i == 0) {
-            write_text_event(job, out, "response.output_text.done", "text", &reply->sent);
-            write_part_event(job, out, "response.content_part.done", &reply->sent);
+        if (i < first_call(reply)) {
+            const struct buffer *text =
+                is_reasoning(reply, i) ? &reply->sent_reasoning : &reply->sent;
+            write_text_event(job, out, "done", i, text, &reply->sent_logprobs);
+            write_part_event(job, out, "response.content_part.done", i, text,
+                             &reply->sent_logprobs);
         } else {
-            size_t call = i - reply->text_began;
+            size_t call = i - first_call(reply);
             write_arguments_event(job, out, "response.function_call_arguments.done", "arguments",
                                   call, &reply->sent_calls.items[call].arguments);
         }
@@ -443,12 +569,28 @@ static void end_items(struct job *job, FILE *out, size_t n)
     reply->n_ended = n;
 }
 
-static void begin_message(struct job *job, FILE *out)
+/* Begins the newest item, the reasoning or the message, after those before it have ended. */
+static void begin_text_item(struct job *job, FILE *out)
 {
     const struct buffer none = {0};
-    job->replies[0].text_began = true;
-    write_item_event(job, out, 0, false);
-    write_part_event(job, out, "response.content_part.added", &none);
+    size_t newest = count_items(&job->replies[0]) - 1;
+    end_items(job, out, newest);
+    write_item_event(job, out, newest, false);
+    write_part_event(job, out, "response.content_part.added", newest, &none, &none);
+}
+
+/* Sends a piece of the reasoning. */
+static void write_thought(struct job *job, FILE *out)
+{
+    struct reply *reply = &job->replies[0];
+    bool begins = reply->sent_reasoning.size == 0;
+    if (reply->thought.size == 0)
+        return;
+    smol_buffer_add(&reply->sent_reasoning, reply->thought.text, reply->thought.size);
+    if (begins && !reply->sent_reasoning.failed)
+        begin_text_item(job, out);
+    if (!reply->sent_reasoning.failed)
+        write_text_event(job, out, "delta", 0, &reply->thought, NULL);
 }
 
 /* Sends a call that begins, or more arguments of the last one. */
@@ -477,17 +619,22 @@ static void write_news(struct job *job, FILE *out, uint32_t index, const struct 
                        const struct buffer *logprobs, bool ended)
 {
     struct reply *reply = &job->replies[index];
-    (void)logprobs;
+    struct buffer list;
+    add_logprobs(job, logprobs, &list);
     if (!reply->began) {
         write_state(job, out, "response.created", false);
         write_state(job, out, "response.in_progress", false);
         reply->began = true;
     }
-    bool empty = ended && reply->news.n == 0 && reply->sent_calls.n == 0;
-    if (!reply->text_began && (text->size > 0 || empty))
-        begin_message(job, out);
-    if (text->size > 0)
-        write_text_event(job, out, "response.output_text.delta", "delta", text);
+    write_thought(job, out);
+    bool empty = ended && reply->news.n == 0 && count_items(reply) == 0;
+    if (!reply->text_began && (text->size > 0 || list.size > 0 || empty)) {
+        reply->text_began = true;
+        begin_text_item(job, out);
+    }
+    if (text->size > 0 || list.size > 0)
+        write_text_event(job, out, "delta", first_call(reply) - 1, text, &list);
+    free(list.text);
     smol_buffer_add(&reply->sent, text->text, text->size);
     for (size_t i = 0; i < reply->news.n; i++)
         write_call_news(job, out, &reply->news.items[i]);

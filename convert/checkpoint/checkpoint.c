@@ -49,22 +49,24 @@ bool smol_checkpoint_matches(const char *pattern, const char *name, struct tenso
 {
     enum { MAX_DIGITS = 6 };
     uint32_t *const numbers[] = {&key->layer, &key->expert};
+    size_t n = 0;
     key->layer = key->expert = 0;
-    for (size_t i = 0; i < 2; i++) {
-        const char *slot = strstr(pattern, "%u");
-        if (!slot)
-            break;
-        size_t length = (size_t)(slot - pattern);
-        if (strncmp(pattern, name, length) != 0 || name[length] < '0' || name[length] > '9')
+    while (*pattern) {
+        if (*pattern != '%' || n == 2) {
+            if (*pattern++ != *name++)
+                return false;
+            continue;
+        }
+        size_t n_digits = 0;
+        uint32_t number = 0;
+        for (; *name >= '0' && *name <= '9' && n_digits <= MAX_DIGITS; name++, n_digits++)
+            number = number * 10 + (uint32_t)(*name - '0');
+        if (n_digits == 0 || n_digits > MAX_DIGITS)
             return false;
-        char *end = NULL;
-        *numbers[i] = (uint32_t)strtoul(name + length, &end, 10);
-        if (end - name - (ptrdiff_t)length > MAX_DIGITS)
-            return false;
-        pattern = slot + 2;
-        name = end;
+        *numbers[n++] = number;
+        pattern += 2; /* %u */
     }
-    return strcmp(pattern, name) == 0;
+    return *name == '\0';
 }
 
 static bool find_in_family(const struct family *family, const char *name, struct tensor_key *key)

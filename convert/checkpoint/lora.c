@@ -9,6 +9,7 @@
 
 #include "common/file.h"
 #include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/hub.h"
 #include "convert/checkpoint/lora_settings.h"
 #include "convert/checkpoint/tensor.h"
 #include "format/layout.h"
@@ -338,9 +339,26 @@ static smol_status split_words(const char *words, struct lora *lora, char **fold
     lora->factor = 1;
     bool split = colon && !smol_is_folder(words) && parse_factor(colon + 1, &lora->factor);
     *folder = split ? strndup(words, (size_t)(colon - words)) : strdup(words);
-    if (*folder)
-        lora->path = smol_path_join(*folder, "adapter_model.safetensors");
-    return lora->path ? SMOL_OK : smol_fail_memory(error, "a file name");
+    return *folder ? SMOL_OK : smol_fail_memory(error, "a file name");
+}
+
+/* Sets lora->path. If the file is missing and *folder is one of the Hub's cache, *folder becomes
+ * that of its snapshot. */
+static smol_status find_weights(struct lora *lora, char **folder, smol_error *error)
+{
+    static const char name[] = "adapter_model.safetensors";
+    char *snapshot = NULL;
+    lora->path = smol_path_join(*folder, name);
+    smol_status status = SMOL_OK;
+    if (lora->path && smol_is_missing(lora->path))
+        status = smol_hub_snapshot(*folder, &snapshot, error);
+    if (snapshot) {
+        free(*folder);
+        free(lora->path);
+        *folder = snapshot;
+        lora->path = smol_path_join(*folder, name);
+    }
+    return status || lora->path ? status : smol_fail_memory(error, "a file name");
 }
 
 static smol_status open_weights(struct lora *lora, const struct lora_settings *s,
@@ -368,6 +386,8 @@ smol_status smol_lora_open(const char *words, const struct blob_model *model,
     char *folder = NULL;
     *lora = (struct lora){0};
     smol_status status = split_words(words, lora, &folder, error);
+    if (!status)
+        status = find_weights(lora, &folder, error);
     if (!status)
         status = smol_lora_settings_read(folder, &settings, error);
     lora->config_mark = settings.file.mark;

@@ -17,6 +17,7 @@ MEMBERS = {"custom_id", "method", "url", "body"}
 # members of bodies that change no answer (smolserve/body.h), with the values that are allowed; None: any
 INERT: dict[str, tuple[Any, ...] | None] = {
     "user": None, "metadata": None, "safety_identifier": None, "prompt_cache_key": None, "stream_options": None,
+    "prompt_cache_retention": None, "prompt_cache_options": None, "verbosity": ("medium",), "best_of": (1,), "echo": (False,),
     "store": (False,), "service_tier": ("auto", "default"), "modalities": (["text"],), "n": (1,), "stream": (False,),
 }  # fmt: skip
 # smolrun's codes of errors, and what smolserve answers (smolserve/refusal.c)
@@ -141,6 +142,8 @@ class Form:
 def message_of(found: Mapping[str, Any]) -> dict[str, Any]:
     calls = found.get("tool_calls")
     message: dict[str, Any] = {"role": "assistant", "content": found["text"] if found["text"] or not calls else None}
+    if found.get("reasoning"):
+        message["reasoning_content"] = found["reasoning"]
     return message | ({"tool_calls": calls} if calls else {}) | {"refusal": None}
 
 

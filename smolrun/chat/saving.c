@@ -111,8 +111,14 @@ static smol_status load_from(struct chat *chat, const char *path, smol_error *er
     smol_status status = smol_session_read(path, chat->loaded.context, &session, &found, error);
     if (!status && !found)
         return smol_fail(error, SMOL_ERROR_FILE, "%.300s: no such file", path);
-    if (!status)
-        return adopt(chat, &session, &is_chat, error);
+    if (!status) {
+        status = adopt(chat, &session, &is_chat, error);
+        return status || is_chat ? status
+                                 : smol_fail(error, SMOL_ERROR_USAGE,
+                                             "%.300s: a text without a conversation: this one goes "
+                                             "on, with the settings of that text",
+                                             path);
+    }
     if (smol_context_pending(chat->loaded.context) == SMOL_NO_TOKEN) /* it may have been emptied */
         forget_cut(chat);
     return status;

@@ -76,7 +76,7 @@ static void convert(const struct safetensors *reader, const struct family *famil
     } while (smol_tensor_next(&model, &key));
 }
 
-/* The same of a family that keeps several matrices in one tensor. */
+/* Converts a checkpoint of a family that keeps several matrices in one tensor. */
 static void convert_fused(const struct safetensors *reader, enum blob_dtype dtype)
 {
     const struct family *phi3 = smol_family_by_model_type("phi3");

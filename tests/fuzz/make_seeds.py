@@ -135,6 +135,29 @@ def adapters():
     yield "none", b"{}"
 
 
+def encoders():
+    def modules(*names):
+        return [{"type": f"sentence_transformers.models.{name}", "path": "m" if i else ""} for i, name in enumerate(names)]
+
+    def seed(modules, prompts, sentence, settings, tensors):
+        return b"\0".join([*map(compact, (modules, prompts, sentence, settings)), header_of(save(tensors))])
+
+    prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
+    pooling = {"word_embedding_dimension": 2, "pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
+    dense = {"in_features": 2, "out_features": 3, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
+    layer = {"linear.weight": torch.ones(3, 2), "linear.bias": torch.ones(3)}
+    everything = modules("Transformer", "Pooling", "Dense", "Normalize")
+    yield "everything", seed(everything, prompts, {"max_seq_length": 32, "do_lower_case": False}, pooling | dense, layer)
+    plain = {"pooling_mode": "lasttoken", "bias": False, "activation_function": "torch.nn.Identity"}
+    square = {"linear.weight": torch.ones(2, 2)}
+    yield "layers", seed(modules("Transformer", "Pooling", "Dense", "Dense"), {}, {}, plain, square)
+    scored = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
+    begun = {"processing_kwargs": {"chat_template": {"add_generation_prompt": True}}}
+    yield "scored", seed(modules("Transformer", "LogitScore"), scored, begun, {"true_token_id": 4, "false_token_id": 3}, square)
+    yield "old", b"[]\0{}\0" + compact({"max_seq_length": 5, "trust_remote_code": True, "model_args": {"trust_remote_code": True}})
+    yield "none", b""
+
+
 # --- settings ---------------------------------------------------------------------------------
 
 
@@ -432,7 +455,7 @@ def saved_logits():
 
 
 def statistics():
-    """What is done to good statistics; the rest of an input replaces the start of the records."""
+    """Inputs say how good statistics are changed; the rest of an input replaces the start of the records."""
     repair, raw = 1, 2
 
     def stats(kind=0, dtype=3, damages=(), after=repair, length=0, rest=b""):
@@ -696,7 +719,13 @@ def tools():
                b'<|tool_call>call:h.i{a b:<|"|>"\\<|"|>,c:{d:None,e:true}}<tool_call|>',
                b'<|tool_call_start|>[f(x=1), g(a="\\"", b={"c": [None]})]<|tool_call_end|>.',
                b'<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n<parameter=y>\n<\n\n</parameter>\n</function>\n</tool_call>',
-               b'<function_calls>f(x=1)\ng(a="</f", b=[null, True])\n</function_calls>.']  # fmt: skip
+               b'<function_calls>f(x=1)\ng(a="</f", b=[null, True])\n</function_calls>.',
+               '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"x": 1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>f'.encode(),
+               b'a<tool_calls><tool_call>f\n```json\n{"x": 1}\n```</tool_call>\n<tool_call>g\n```json\n{}\n```</tool_call></tool_calls>b',
+               b'<|tool_call|>{"name": "f", "arguments": {"x": 1}}<|/tool_call|><|tool_call|>[{"name": "g"}, {"name": "f"}]<|/tool_ca',
+               b'<function=f>{"x": 1}</function><function=g>{}</function><function',
+               b'<TOOLCALL>[{"name": "f", "arguments": {"x": 1}}, {"name": "g"}]</TOOLCALL>.',
+               b'[TOOL_CALLS]f[CALL_ID]a1B2c3D4e[ARGS]{"x": 1}[TOOL_CALLS]g[CALL_ID]']  # fmt: skip
     for style, answer in enumerate(answers):
         yield f"style{style + 1}", bytes([style]) + listed + b"\0" + answer
     yield "required", bytes([len(answers) * 2]) + listed + b"\0"
@@ -713,7 +742,7 @@ def masks():
     yield from (("grammar_" + name, b"\2\0" + grammar) for name, grammar in grammars())
     yield "choices", b'\3\0["true","a","aa","abc \xc3\xa9",""]'
     listed = next(tools())[1].partition(b"\0[")[2].partition(b"\0")[0]
-    for style in range(1, 11):
+    for style in range(1, 17):
         yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
 
 
@@ -791,6 +820,7 @@ TARGETS = {
     "shards": shards,
     "lora": adapters,
     "hub": hubs,
+    "encoder": encoders,
     "config": config,
     "tokenizer_json": tokenizer_json,
     "scanner": scanners,

@@ -70,7 +70,7 @@ def random_blocks(kind, shape, rng):
 
 
 def stays_float(name, weights):
-    """What llama.cpp's converter leaves in F32: all but matrices of linear layers."""
+    """Returns whether llama.cpp's converter leaves a tensor in F32: all but matrices of linear layers."""
     is_matrix = re.search(r"ssm_(in|out|alpha|beta|ba)\.", name)
     return weights.ndim == 1 or ("ssm_" in name and not is_matrix) or ".conv." in name
 
@@ -161,7 +161,7 @@ def scale_falcon(name, values, config):
 
 
 def change(name, values, config):
-    """What becomes of a tensor's values."""
+    """Changes a tensor's values as llama.cpp's converter does."""
     family = config["model_type"]
     if family == "falcon_h1":
         values = scale_falcon(name, values, config)
@@ -192,7 +192,7 @@ def change(name, values, config):
 
 
 def join_qkv(weights):
-    """What the converter does with --fuse-qkv: q, k and v of each layer in one tensor, and their biases in another."""
+    """Joins q, k and v of each layer in one tensor, and their biases in another, as the converter's --fuse-qkv does."""
     out = {}
     for name, values in weights.items():
         found = re.fullmatch(r"blk\.(\d+)\.attn_([qkv])\.(weight|bias)", name)
@@ -254,7 +254,7 @@ def add_layers(writer, config):
 
 
 def further_layers(config):
-    """Those that predict further tokens."""
+    """Returns the number of layers that predict further tokens."""
     return config.get("mtp_num_hidden_layers", 0)
 
 
@@ -303,7 +303,7 @@ def add_scaling(writer, rope):
 
 
 def theta_of(config, rope, head_dim):
-    """With an alpha, Hunyuan's theta is what it makes of it."""
+    """Returns theta, to which Hunyuan applies alpha if there is one."""
     theta = rope.get("rope_theta", config.get("rope_theta"))
     return theta * rope["alpha"] ** (head_dim / (head_dim - 2)) if "alpha" in rope else theta
 

@@ -71,9 +71,10 @@ def test_blocks_widen_to_the_bits_of_the_package(name):
     assert len(np.unique(ours)) > 100
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", ["F32", "F16", "BF16", *BLOCKS])
 def test_a_model_of_each_type_is_the_one_that_transformers_reads(name, tmp_path):
-    """The same tensors, bit for bit, and so the same blob but for its provenance."""
+    """The tensors are the same bits, and so is the blob but for its provenance."""
     folder = make(tmp_path / "made", **WIDE)
     path = gguf_files.write(tmp_path / "x.gguf", folder, None if name == "F32" else QUANT[name])
     model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
@@ -307,7 +308,7 @@ def family_config(name):
 
 
 def rope_tensors(name, config):
-    """What llama.cpp's converter adds for the kinds of rotary embedding."""
+    """Adds what llama.cpp's converter adds for the kinds of rotary embedding."""
     rope, half = getattr(config, "rope_parameters", {}), config.hidden_size // config.num_attention_heads // 2
 
     def edit(writer):
@@ -329,6 +330,7 @@ def rope_tensors(name, config):
     return edit
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(name, tmp_path):
     config = family_config(name)
@@ -355,6 +357,7 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
 JOINED = ["llama", "llama with biases", "phi", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kind", [None, "Q4_1"])
 @pytest.mark.parametrize("name", JOINED)
 def test_q_k_and_v_may_be_one_tensor(name, kind, tmp_path):
@@ -441,7 +444,7 @@ def same_blobs(path, folder, tmp_path, dtype="f32"):
         return ours.logits(IDS)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", MIXED)
 def test_experts_and_states_are_those_of_the_checkpoint(name, tmp_path):
     folder = write_mixed(tmp_path / "made", name)
@@ -474,7 +477,7 @@ def stored_columns(key, n, config):
 @pytest.mark.parametrize("kind", ["F16", "Q4_1", "Q8_0"])
 @pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe", "qwen3_5moe", "qwen3next"])
 def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
-    """Those of the checkpoint with the numbers that the package reads."""
+    """The blob is that of the checkpoint with the numbers that the package reads."""
     folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name])
     path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[kind])
     known = undo_exp(folder, tmp_path / "known")
@@ -540,7 +543,7 @@ def test_layers_that_predict_further_tokens_are_skipped_with_a_message(name, tmp
 
 
 def without_list(writer):
-    """As before the key existed: the layers are known by their interval, which is 2 here."""
+    """Rewrites a file as it was before the key existed: the layers follow from their interval, which is 2 here."""
     writer.kv_data[0].pop(f"{writer.arch}.attention.recurrent_layers")
     value_of(writer, f"{writer.arch}.full_attention_interval", 2)
 
@@ -667,6 +670,7 @@ def mixed(tmp_path_factory):
     return {name: write_mixed(folder / name, name) for name in {case[0] for case in BAD_LAYERS.values()}}
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("case", BAD_LAYERS)
 def test_bad_keys_of_experts_and_states_are_refused_by_name(case, mixed, tmp_path):
     name, edit, words = BAD_LAYERS[case]
@@ -776,6 +780,7 @@ PRES = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("pre", PRES)
 def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
     texts = tuple(training_texts(repo_root))

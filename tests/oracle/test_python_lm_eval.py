@@ -8,6 +8,7 @@ import subprocess
 import package
 import pytest
 from conftest import ROOT
+from serving import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
@@ -36,7 +37,7 @@ def test_choices_are_those_of_transformers(run, real_model_dir):
 
 
 def test_the_command_line_of_lm_eval(run, blob, tmp_path):
-    """With the chat template, a context that texts must be cut to, and batches."""
+    """It is called with the chat template, with a context too short for some texts, and with batches."""
     run("-c", f"import sys, pathlib; sys.path.insert(0, '{ROOT}/scripts'); from tasks import facts; facts.write_tasks(pathlib.Path('{tmp_path}/tasks'), 40)")
     words = ["--tasks", "facts,questions,prose", "--include_path", tmp_path / "tasks", "--batch_size", 4, "--log_samples"]
     found = {}
@@ -50,3 +51,28 @@ def test_the_command_line_of_lm_eval(run, blob, tmp_path):
     assert found["plain"]["prose"] != found["short"]["prose"]
     samples = [path.read_text() for path in (tmp_path / "chat").rglob("samples_questions_*.jsonl")]
     assert "<|im_start|>user" in samples[0]
+
+
+CLIENT = """
+import sys
+from lm_eval.api.instance import Instance
+from lm_eval.models.openai_completions import LocalCompletionsAPI
+from smolrun.lm_eval import SmolLM
+blob, url, tokenizer = sys.argv[1:]
+pairs = [("Once upon a time", " there was a girl"), ("The cat sat on", " the mat."), ("She said", ' "Hello"'), ("a", "b")]
+questions = [Instance("loglikelihood", {}, pair, i) for i, pair in enumerate(pairs)]
+texts = [Instance("generate_until", {}, ("Once upon a time", {"until": ["."], "max_gen_toks": 40}), 0)]
+expected, own = SmolLM(blob).loglikelihood(questions), SmolLM(blob).generate_until(texts)
+for words in ({}, {"batch_size": 3}, {"num_concurrent": 3}, {"tokenized_requests": False}):
+    client = LocalCompletionsAPI(base_url=url, model="f32", tokenizer=tokenizer, max_length=512, **words)
+    for (found, greedy), (score, best) in zip(client.loglikelihood(questions), expected, strict=True):
+        assert abs(found - score) < 1e-4 and greedy == best, (words, found, score)
+    assert client.generate_until(texts) == own
+"""
+
+
+def test_local_completions_of_smolserve_are_those_of_smolrun(run, demo_blob):
+    """lm-eval's own client, which asks for echoed prompts."""
+    with serving(demo_blob("f32"), "--sequences", 4) as server:
+        url = f"http://127.0.0.1:{server.port}/v1/completions"
+        run("-c", CLIENT, demo_blob("f32"), url, ROOT / "demo/model", HF_HUB_OFFLINE="1", no_proxy="*")

@@ -255,7 +255,7 @@ def test_members_that_ask_for_nothing_are_accepted(server):
     inert = {
         "tools": [], "tool_choice": None, "parallel_tool_calls": False, "logit_bias": {}, "frequency_penalty": 0,
         "presence_penalty": 0.0, "user": "me", "safety_identifier": "me", "metadata": {"a": "b"}, "store": False,
-        "service_tier": "auto", "modalities": ["text"], "prompt_cache_key": "k", "prompt_cache_retention": "24h",
+        "service_tier": "auto", "modalities": ["text"], "verbosity": "medium", "prompt_cache_key": "k", "prompt_cache_retention": "24h",
         "prompt_cache_options": {"mode": "explicit", "ttl": "30m"}, "response_format": {"type": "text", "json_schema": None},
     }  # fmt: skip
     plain = server.chat("Hi", max_tokens=5, temperature=0)

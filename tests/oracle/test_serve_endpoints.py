@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import openai.types.responses
 import pytest
-from checkpoints import load_reference
+from checkpoints import load_reference, reference_logits
 from conftest import ROOT
 from engine import Model
 from serving import ENDLESS, post_bytes, serving
@@ -91,6 +91,51 @@ def test_log_probabilities_of_completions_are_those_of_smolrun(server, blob):
     assert sum((chunk.choices[0].logprobs.text_offset for chunk in chunks), []) == found.text_offset
 
 
+def likelihoods(logits, ids):
+    """The log-probability of each token after the first one, and whether it is the most likely one."""
+    rows = logits[: len(ids) - 1].astype(float)
+    scores = rows - rows.max(axis=1, keepdims=True)
+    scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    return scores[np.arange(len(rows)), ids[1:]], scores.argmax(axis=1) == ids[1:]
+
+
+def test_echoed_prompts_have_the_likelihoods_of_transformers(demo_blob):
+    """As local-completions of lm-eval 0.4.13 asks, and computes from the answer: the newest token, even a stop token, is
+    dropped. What the cache of prefixes knows changes nothing."""
+    reference = load_reference(ROOT / "demo/model")
+    with serving(demo_blob("f32"), "--sequences", 4) as server:
+        story = complete(server, prompt="Once upon a time", max_tokens=400, temperature=0)
+        assert story.choices[0].finish_reason == "stop"  # so the token after the story is a stop token
+        texts = ["Once upon a time" + story.choices[0].text, "The cat sat", "One day, a little girl " * 60]
+        prompts = [server.post("/tokenize", {"prompt": text})[1]["tokens"] for text in texts]
+        asked = {"prompt": prompts, "temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": 1234, "echo": True}
+        for _ in range(2):
+            status, answer = server.post("/v1/completions", asked)
+            assert status == 200 and answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+            for choice, ids, text in zip(answer["choices"], prompts, texts, strict=True):
+                found, context = choice["logprobs"], len(ids) // 2
+                assert choice["text"].startswith(text) and len(found["tokens"]) == len(ids) + 1
+                assert found["token_logprobs"][0] is None and found["top_logprobs"][0] is None
+                expected, greedy = likelihoods(reference_logits(reference, ids), np.array(ids))
+                assert np.abs(expected - np.array(found["token_logprobs"][1:-1])).max() < 1e-4
+                scores, tops = found["token_logprobs"][context:-1], found["top_logprobs"][context:-1]
+                assert [score == max(top.values()) for score, top in zip(scores, tops)] == greedy[context - 1 :].tolist()
+                starts = [text[at:].startswith(token) for at, token in zip(found["text_offset"], found["tokens"][:-1])]
+                assert all(starts), found
+            assert answer["choices"][0]["text"] == texts[0] and answer["choices"][0]["finish_reason"] == "stop"
+        for more in ({"max_tokens": 0}, {"max_tokens": 0, "prompt": texts[1], "logprobs": None}, {"max_tokens": 5, "best_of": 1}):
+            chunks = list(complete(server, stream=True, **asked | more))
+            whole = complete(server, **asked | more)
+            for choice in whole.choices:
+                parts = [part for chunk in chunks for part in chunk.choices if part.index == choice.index]
+                assert "".join(part.text for part in parts) == choice.text and parts[-1].finish_reason == choice.finish_reason
+                if more.get("logprobs", 1):
+                    assert sum((part.logprobs.token_logprobs for part in parts), []) == choice.logprobs.token_logprobs
+                    assert sum((part.logprobs.text_offset for part in parts), []) == choice.logprobs.text_offset
+            if more["max_tokens"] == 0:
+                assert whole.choices[0].text == (more["prompt"] if "prompt" in more else texts[0])
+
+
 def test_tokens_that_are_parts_of_characters_are_shown_as_bytes(server):
     format = {"type": "choices", "choices": ["\U0001f600\u20ac\U0001f4a9"]}
     answer = server.client.completions.create(
@@ -114,7 +159,8 @@ def test_tokens_that_are_parts_of_characters_are_shown_as_bytes(server):
         ({"prompt": {}}, "prompt", "expected a string"),
         ({"prompt": ["x"] * 17}, "prompt", "at most 16"),
         ({"prompt": ["x"] * 9, "n": 2}, "prompt", "at most 8"),
-        ({"prompt": "x", "echo": True}, "echo", "not supported"),
+        ({"prompt": "x", "echo": 1}, "echo", "true or false"),
+        ({"prompt": "x", "best_of": 2}, "best_of", "the value of n, 1"),
         ({"prompt": "x", "suffix": "y"}, "suffix", "not supported"),
         ({"prompt": "x", "logprobs": 21}, "logprobs", "from 0 to 20"),
         ({"prompt": "x", "messages": []}, "messages", "no such member"),
@@ -210,7 +256,8 @@ def test_embeddings_may_be_cut_to_fewer_dimensions(server):
     assert np.array_equal(embed(dimensions=whole.shape[1]), whole)
 
 
-def test_short_requests_do_not_wait_until_long_ones_are_read(server):
+def test_shorter_requests_do_not_wait_until_long_ones_are_read(server):
+    """Neither a short one nor one of 100 KB."""
     body = post_bytes("/tokenize", {"model": server.model, "prompt": "the quick brown fox " * 100_000})
 
     def answered(seconds):
@@ -220,6 +267,7 @@ def test_short_requests_do_not_wait_until_long_ones_are_read(server):
         long = [stack.enter_context(server.socket(body)) for _ in range(16)]
         assert answered(60) < 4  # when the first one is, the others have arrived
         assert server.chat("Hi", max_tokens=1)
+        assert server.post("/tokenize", {"prompt": "the quick brown fox " * 5000})[0] == 200
         assert answered(0) < 12
         assert long[0].recv(15) == b"HTTP/1.1 200 OK"
 
@@ -350,9 +398,67 @@ def test_responses_have_what_the_types_of_openai_require(server):
         types[event["type"]].model_validate(event)
 
 
+def test_responses_may_include_log_probabilities(server):
+    members = {"max_tokens": 20, "temperature": 1, "seed": 3}
+    chat = server.client.chat.completions.create(model=server.model, messages=user("Hello"), logprobs=True, top_logprobs=3, **members)
+    expected = [one.model_dump() for one in chat.choices[0].logprobs.content]
+    request = {"model": server.model, "input": "Hello", "include": ["message.output_text.logprobs"], "top_logprobs": 3,
+               "text": {"verbosity": "medium"}, "max_output_tokens": 20, "temperature": 1, "extra_body": {"seed": 3}, "tools": []}  # fmt: skip
+    whole = server.client.responses.create(**request)
+    (part,) = whole.output[0].content
+    assert [one.model_dump() for one in part.logprobs] == expected and whole.top_logprobs == 3
+    events = list(server.client.responses.create(stream=True, **request))
+    assert events[-1].response.output[0].content == [part]
+    for kind in ("delta", "done"):
+        listed = [event.logprobs for event in events if event.type == f"response.output_text.{kind}"]
+        assert [one.model_dump() for one in sum(listed, [])] == expected
+    none = server.client.responses.create(**request | {"include": [], "top_logprobs": 0})
+    assert none.output[0].content[0].logprobs == [] and none.output_text == whole.output_text
+
+
+def test_a_conversation_that_is_too_long_loses_its_oldest_turns(server):
+    turns = []
+    for i in range(40):
+        turns += [*user(f"Number {i}: " + "so it was " * 5), {"role": "assistant", "content": "Yes."}]
+    call = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+    turns[-2:-2] = [call, {"type": "function_call_output", "call_id": "a", "output": "{}"}]
+    request = {"model": server.model, "instructions": "Be brief", "input": turns, "temperature": 0, "max_output_tokens": 50}
+    status, answer = server.post("/v1/responses", request)
+    assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
+    found = server.client.responses.create(truncation="auto", **request)
+    assert found.truncation == "auto" and 300 < found.usage.input_tokens <= 512 - 50
+    starts = [i for i, turn in enumerate(turns) if turn.get("role") == "user"]
+    counts = {}
+    for i in starts[20:]:  # the rest of a conversation begins with a user's message
+        _, tokens = server.post("/tokenize", {"messages": [{"role": "system", "content": "Be brief"}, *as_messages(turns[i:])]})
+        counts[tokens["count"]] = i
+    rest = turns[counts[found.usage.input_tokens] :]
+    assert server.client.responses.create(**request | {"input": rest}).output_text == found.output_text
+    status, answer = server.post("/v1/responses", request | {"input": "so it was " * 400, "truncation": "auto"})
+    assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")  # one turn
+
+
+def as_messages(items):
+    """Items of a response as messages of a chat."""
+    messages = []
+    for item in items:
+        if item.get("type") == "function_call":
+            function = {"name": item["name"], "arguments": item["arguments"]}
+            call = {"id": item["call_id"], "type": "function", "function": function}
+            messages[-1] = messages[-1] | {"tool_calls": [call]}
+        elif item.get("type") == "function_call_output":
+            messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
+        else:
+            messages.append(item)
+    return messages
+
+
 def test_a_streamed_response_that_fails_ends_with_an_event_of_its_own(slow_blob):
     with serving(slow_blob, "--timeout", 1) as server:
         text = {"format": ENDLESS["response_format"]}
+        short = {"model": server.model, "input": "Hi", "text": text, "max_output_tokens": 1}
+        while server.post("/v1/responses", short)[0] != 200:
+            pass  # the constraint is being compiled, for which the time may be too short
         events = list(server.client.responses.create(model=server.model, input="Hi", stream=True, text=text))
         *before, last = [event.model_dump() for event in events]
     assert before and [event["sequence_number"] for event in before] == list(range(len(before)))
@@ -377,10 +483,11 @@ def test_responses_may_have_a_format(server):
     ("members", "param", "message"),
     [
         ({}, "input", "missing"), ({"input": []}, "input", "at least one"), ({"input": 1}, "input", "a list"), ({"input": "x", "store": True}, "store", "stores nothing"),
-        ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id", "not supported"), ({"input": "x", "truncation": "auto"}, "truncation", "disabled"),
+        ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id", "not supported"), ({"input": "x", "truncation": "most"}, "truncation", "disabled"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input", "item_reference: only message"), ({"input": "x", "n": 2}, "n", "no such member"),
-        ({"input": "x", "text": {"verbosity": "low"}}, "text", "verbosity: no such member"), ({"input": "x", "text": {"format": {"type": "text", "x": 1}}}, "text", "x: no such member"),
-        ({"input": "x", "include": ["message.output_text.logprobs"]}, "include", "without log-probabilities"), ({"input": "x", "include": [], "context_management": [{}]}, "context_management", "not supported"),
+        ({"input": "x", "text": {"verbosity": "low"}}, "text", "expected medium"), ({"input": "x", "text": {"format": {"type": "text", "x": 1}}}, "text", "x: no such member"),
+        ({"input": "x", "include": ["message.output_text.probs"]}, "include", "names of parts"), ({"input": "x", "top_logprobs": 2}, "top_logprobs", "in include"), ({"input": "x", "include": [], "context_management": [{}]}, "context_management", "not supported"),
+        ({"input": "x", "include": ["message.output_text.logprobs"], "tools": [{"type": "function", "name": "f"}]}, "include", "without tools"),
         ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text", "missing"), ({"input": "x", "max_output_tokens": -1}, "max_output_tokens", "whole number"),
     ],
 )  # fmt: skip

@@ -845,6 +845,123 @@ TEST(what_a_callback_saves_goes_on_after_its_token)
     smol_context_free(s.context);
 }
 
+/* --- all tokens --------------------------------------------------------------------------- */
+
+/* Tokens as they are reported, and their logits. */
+struct heard {
+    uint32_t ids[160];
+    size_t n, vocab_size;
+    float *logits; /* (160, vocab_size) */
+    bool has_logits[160];
+};
+
+static void hear(void *user, uint32_t id, const float *logits, size_t n)
+{
+    struct heard *h = user;
+    assert_true(h->n < 160 && n == (logits ? h->vocab_size : 0));
+    if (logits)
+        memcpy(h->logits + h->n * n, logits, n * sizeof *logits);
+    h->has_logits[h->n] = logits != NULL;
+    h->ids[h->n++] = id;
+}
+
+/* Generates `most` tokens after the prompts, together, and returns how the first one ended. */
+static smol_finish hear_two(smol_context *shared, smol_prefix_cache *cache, const uint32_t *prompt,
+                            const size_t *n_prompt, uint64_t lookup, size_t most,
+                            struct heard *heard)
+{
+    const smol_context_params params = {.share = shared, .prefix_cache = cache};
+    smol_generation *generations[2];
+    smol_context *contexts[2];
+    smol_sampler *sampler;
+    smol_generate_result result;
+    assert_int_equal(smol_sampler_create(&(smol_sampler_params){0}, &sampler, NULL), SMOL_OK);
+    for (size_t i = 0; i < 2; i++) {
+        heard[i].n = 0;
+        const smol_generate_params all = {.max_tokens = most,
+                                          .prompt_only = most == 0,
+                                          .on_token = hear,
+                                          .user = &heard[i],
+                                          .slice_prompt = 1,
+                                          .lookup = lookup,
+                                          .all_tokens = 1};
+        assert_int_equal(smol_context_create(model, &params, &contexts[i], NULL), SMOL_OK);
+        assert_int_equal(smol_generation_create(contexts[i], sampler, prompt, n_prompt[i], &all,
+                                                &generations[i], NULL),
+                         SMOL_OK);
+    }
+    while (!smol_generation_finished(generations[0], &result, NULL) ||
+           !smol_generation_finished(generations[1], NULL, NULL))
+        smol_generation_step(generations, 2);
+    assert_int_equal(result.n_prompt, n_prompt[0]);
+    assert_int_equal(result.n_reused, 0);
+    for (size_t i = 0; i < 2; i++) {
+        smol_generation_free(generations[i]);
+        smol_context_free(contexts[i]);
+    }
+    smol_sampler_free(sampler);
+    return result.finish;
+}
+
+/* Compares what was reported with the logits of one evaluation. */
+static void check_heard(const struct heard *h, const float *logits)
+{
+    assert_false(h->has_logits[0]);
+    for (size_t i = 1; i < h->n; i++) {
+        assert_true(h->has_logits[i]);
+        assert_memory_equal(h->logits + i * h->vocab_size, logits + (i - 1) * h->vocab_size,
+                            h->vocab_size * sizeof *logits);
+    }
+}
+
+/* Whole, with a second prompt beside it, with guesses, and when a cache knows the prompt. The last
+ * token is the end of the text, which is told but not generated. */
+TEST(all_tokens_of_prompt_and_answer_come_with_the_logits_they_follow)
+{
+    struct recording story = {0};
+    struct heard heard[2] = {{.n = 0}};
+    smol_context *context = new_context(0);
+    smol_prefix_cache *cache;
+    float *logits;
+    uint32_t *ids;
+    size_t n, vocab_size = smol_model_get_info(model).vocab_size;
+    assert_int_equal(
+        generate("Once upon a time", 0, (smol_generate_params){.max_tokens = 100}, &story),
+        SMOL_OK);
+    assert_int_equal(smol_tokenize(model, story.text, story.size, NULL, &ids, &n, NULL), SMOL_OK);
+    assert_true(n > 70 && n <= 100);
+    assert_int_equal(smol_prefix_cache_create(
+                         model, &(smol_prefix_cache_params){.max_bytes = 1 << 24}, &cache, NULL),
+                     SMOL_OK);
+    assert_non_null(logits = malloc(160 * vocab_size * sizeof *logits));
+    for (size_t i = 0; i < 2; i++) {
+        heard[i].vocab_size = vocab_size;
+        assert_non_null(heard[i].logits = malloc(160 * vocab_size * sizeof *logits));
+    }
+    const size_t lengths[] = {n, n - 33};
+    for (uint64_t i = 0; i < 4; i++) {
+        size_t most = i % 2 ? 59 : 0;
+        smol_finish end = hear_two(context, cache, ids, lengths, i / 2, most, heard);
+        const struct heard *h = &heard[0];
+        bool stopped = end == SMOL_FINISH_STOP;
+        assert_true(stopped ? smol_model_is_stop_id(model, h->ids[h->n - 1]) : h->n == n + most);
+        assert_int_equal(stopped, most > 0); /* the story ends within 59 tokens */
+        assert_memory_equal(h->ids, ids, n * sizeof *ids);
+        for (size_t j = 0; j < 2; j++) {
+            smol_context_truncate(context, 0);
+            assert_int_equal(smol_eval(context, heard[j].ids, heard[j].n, heard[j].n, logits, NULL),
+                             SMOL_OK);
+            check_heard(&heard[j], logits);
+        }
+    }
+    for (size_t i = 0; i < 2; i++)
+        free(heard[i].logits);
+    free(logits);
+    smol_free(ids);
+    smol_context_free(context);
+    smol_prefix_cache_free(cache);
+}
+
 int main(void)
 {
     return run_all_tests("generate", open_model, close_model);
