@@ -545,11 +545,11 @@ static smol_status make_t5(struct maker *m, const struct vocabulary_lists *lists
                          "checkpoint",
                          m->gguf->path);
     json_t *scores = json_array();
+    status = put_scores(m, lists, scores);
     smol_maker_put(m, m->object, "model",
                    json_pack("{s:s, s:I, s:b, s:o}", "type", "Unigram", "unk_id",
                              (json_int_t)unknown, "byte_fallback", 0, "vocab", scores));
     put_around(m, &cls, &sep);
-    status = put_scores(m, lists, scores);
     return status ? status : put_unigram_steps(m);
 }
 
