@@ -659,10 +659,11 @@ static smol_status take_ids(struct maker *m)
     json_t *list = json_array();
     uint64_t id;
     bool found;
+    const struct gguf_value *kind = smol_gguf_find(m->gguf, "tokenizer.ggml.model");
+    bool of_words = gguf_text_is(smol_gguf_string(kind), "bert"); /* BERT's has none */
     smol_status status = smol_maker_token_id(m, "bos", &id, &found);
     smol_maker_put(m, m->object, "bos_token_id",
-                   found && bit_of(m->arch) != OF_BERT ? json_integer((json_int_t)id)
-                                                       : json_null());
+                   found && !of_words ? json_integer((json_int_t)id) : json_null());
     for (size_t i = 0; i < sizeof ends / sizeof ends[0] && !status; i++) {
         status = smol_maker_token_id(m, ends[i], &id, &found);
         if (!status && found)

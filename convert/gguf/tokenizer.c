@@ -453,6 +453,106 @@ static smol_status make_bert(struct maker *m, const struct vocabulary_lists *lis
     return SMOL_OK;
 }
 
+/* Writes bytes in base64, which JSON has in place of them. */
+static json_t *base64(const uint8_t *bytes, uint64_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = malloc(n / 3 * 4 + 5), *at = text;
+    for (uint64_t i = 0; text && i < n; i += 3) {
+        uint32_t bits = (uint32_t)bytes[i] << 16;
+        bits |= i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0;
+        bits |= i + 2 < n ? bytes[i + 2] : 0;
+        for (unsigned k = 0; k < 4; k++)
+            *at++ = i + k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=';
+    }
+    json_t *string = text ? json_stringn(text, (size_t)(at - text)) : NULL;
+    free(text);
+    return string;
+}
+
+/* Puts what XLM-RoBERTa's tokenizer does with a text before it is cut into pieces. */
+static smol_status put_unigram_steps(struct maker *m)
+{
+    const struct gguf_value *map = smol_gguf_find(m->gguf, "tokenizer.ggml.precompiled_charsmap");
+    json_t *steps = json_array();
+    if (map && (map->type != GGUF_ARRAY || (map->item != GGUF_U8 && map->item != GGUF_I8))) {
+        json_decref(steps);
+        return smol_maker_fail_value(m, map, "a list of bytes");
+    }
+    if (map)
+        smol_maker_append(m, steps,
+                          json_pack("{s:s, s:o}", "type", "Precompiled", "precompiled_charsmap",
+                                    base64(map->data, map->n)));
+    smol_maker_append(
+        m, steps, json_pack("{s:s, s:b, s:b}", "type", "Strip", "strip_left", 0, "strip_right", 1));
+    smol_maker_append(m, steps,
+                      json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "Regex",
+                                " {2,}", "content", space));
+    smol_maker_put(m, m->object, "normalizer",
+                   json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps));
+    for (size_t i = 0; i < 2; i++)
+        smol_maker_put(m, m->object, i ? "decoder" : "pre_tokenizer",
+                       json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement", space,
+                                 "prepend_scheme", "always", "split", 1));
+    return SMOL_OK;
+}
+
+/* Puts the pieces with their scores. Tokens that only fill up the vocabulary come last. */
+static smol_status put_scores(struct maker *m, const struct vocabulary_lists *lists, json_t *list)
+{
+    const uint8_t *at = m->tokens->data;
+    uint64_t n = m->tokens->n;
+    while (n > 0 && kind_of(lists, n - 1) == KIND_UNUSED)
+        n--;
+    for (uint64_t id = 0; id < n; id++) {
+        json_t *text = smol_maker_text(m, smol_gguf_next(m->tokens, &at));
+        double score = smol_gguf_item(lists->scores, id);
+        if (!isfinite(score) || kind_of(lists, id) == KIND_UNUSED) {
+            json_decref(text);
+            return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                             "%s: token %llu has no score, or is not in use: convert the original "
+                             "checkpoint",
+                             m->gguf->path, (unsigned long long)id);
+        }
+        smol_maker_append(m, list, json_pack("[o, f]", text, score));
+    }
+    return SMOL_OK;
+}
+
+/* Makes a tokenizer of the kind t5: SentencePiece's Unigram, with XLM-RoBERTa's rules. */
+static smol_status make_t5(struct maker *m, const struct vocabulary_lists *lists,
+                           json_t *vocabulary, bool *is_piece)
+{
+    static const char *const first[2] = {"cls", "bos"}, *const last[2] = {"seperator", "eos"};
+    static const char *const other[2] = {"unknown", NULL};
+    uint64_t cls = 0, sep = 0, unknown = 0;
+    bool prefix = true;
+    smol_status status = SMOL_OK;
+    if (!lists->scores || !lists->kinds || strcmp(m->arch ? m->arch->name : "", "bert") != 0)
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: its tokenizer (t5) has no scores or kinds of tokens, or is not that "
+                         "of an encoder: convert the original checkpoint",
+                         m->gguf->path);
+    if ((status = read_flag(m, "tokenizer.ggml.add_space_prefix", &prefix)) ||
+        (status = put_tokens(m, lists, vocabulary, is_piece)) ||
+        (status = find_word(m, vocabulary, first, "<s>", &cls)) ||
+        (status = find_word(m, vocabulary, last, "</s>", &sep)) ||
+        (status = find_word(m, vocabulary, other, "<unk>", &unknown)))
+        return status;
+    if (!prefix)
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: tokenizer.ggml.add_space_prefix is false: convert the original "
+                         "checkpoint",
+                         m->gguf->path);
+    json_t *scores = json_array();
+    status = put_scores(m, lists, scores);
+    smol_maker_put(m, m->object, "model",
+                   json_pack("{s:s, s:I, s:b, s:o}", "type", "Unigram", "unk_id",
+                             (json_int_t)unknown, "byte_fallback", 0, "vocab", scores));
+    put_around(m, &cls, &sep);
+    return status ? status : put_unigram_steps(m);
+}
+
 smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *tokenizer,
                                 smol_error *error)
 {
@@ -460,14 +560,14 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
     const struct gguf_value *kind = smol_gguf_find(gguf, "tokenizer.ggml.model");
     const struct gguf_text name = smol_gguf_string(kind);
     bool of_bytes = gguf_text_is(name, "gpt2"), of_pieces = gguf_text_is(name, "llama");
-    bool of_words = gguf_text_is(name, "bert");
+    bool of_words = gguf_text_is(name, "bert"), of_scores = gguf_text_is(name, "t5");
     struct vocabulary_lists lists = {0};
     if (!kind)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: tokenizer.ggml.model is missing: take a file with a tokenizer",
                          gguf->path);
-    if (!of_bytes && !of_pieces && !of_words)
-        return smol_maker_fail_value(&m, kind, "gpt2, llama or bert");
+    if (!of_bytes && !of_pieces && !of_words && !of_scores)
+        return smol_maker_fail_value(&m, kind, "gpt2, llama, bert or t5");
     smol_status status = find_lists(&m, &lists);
     if (status)
         return status;
@@ -477,6 +577,8 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
         status = smol_fail_memory(error, "the vocabulary");
     else if (of_words)
         status = make_bert(&m, &lists, vocabulary);
+    else if (of_scores)
+        status = make_t5(&m, &lists, vocabulary, is_piece);
     else if (of_bytes)
         status = make_gpt2(&m, &lists, vocabulary, is_piece);
     else

@@ -1,6 +1,7 @@
 """GGUF files of random checkpoints, written with the package gguf: its names of tensors and keys, and
 the changes that llama.cpp's converter makes to q, k, norms, experts and what belongs to states."""
 
+import base64
 import json
 import re
 
@@ -21,7 +22,7 @@ ARCHS = {
     "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE, "minicpm": gguf.MODEL_ARCH.MINICPM, "falcon_h1": gguf.MODEL_ARCH.FALCON_H1,
     "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX, "gpt2": gguf.MODEL_ARCH.GPT2, "bert": gguf.MODEL_ARCH.BERT,
-    "modernbert": gguf.MODEL_ARCH.MODERN_BERT,
+    "modernbert": gguf.MODEL_ARCH.MODERN_BERT, "xlm-roberta": gguf.MODEL_ARCH.BERT,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
 PERMUTED = ("llama", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
@@ -178,6 +179,8 @@ def change(name, values, config):
         return tile_state(name, values, config)
     if name.endswith("mamba.D"):
         return values[:, None]
+    if family == "xlm-roberta" and "position_embeddings" in name:
+        return values[config["pad_token_id"] + 1 :]
     if family == "gpt2" and ".c_" in name and name.endswith("weight"):
         return values.T
     if family == "gpt_neox" and "query_key_value" in name:
@@ -314,6 +317,8 @@ def usual_keys(config):
         config["intermediate_size"] = config["n_inner"] or 4 * config["hidden_size"]
     if config["model_type"] == "modernbert":
         config["layer_norm_eps"] = config["norm_eps"]
+    if config["model_type"] == "xlm-roberta":
+        config["max_position_embeddings"] -= config["pad_token_id"] + 1
     return {"num_key_value_heads": config["num_attention_heads"]} | config
 
 
@@ -364,7 +369,7 @@ def add_settings(writer, config):
     if config.get("final_logit_softcapping"):
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
     add_windows(writer, config)
-    if config["model_type"] in ("bert", "modernbert") or config.get("use_bidirectional_attention"):
+    if config["model_type"] in ("bert", "modernbert", "xlm-roberta") or config.get("use_bidirectional_attention"):
         add_encoder(writer, config)
 
 
@@ -409,6 +414,20 @@ def add_word_tokenizer(writer, tokenizer, n):
     writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
+
+
+def add_scored_tokenizer(writer, tokenizer, n):
+    """Unigram of XLM-RoBERTa's kind; the last token only fills up the embedding."""
+    pieces = [piece for piece, _ in tokenizer["model"]["vocab"]]
+    kinds = kinds_of(tokenizer, len(pieces)) + [gguf.TokenType.UNUSED] * (n - len(pieces))
+    kinds[tokenizer["model"]["unk_id"]] = gguf.TokenType.UNKNOWN
+    writer.add_tokenizer_model("t5")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list([*pieces, *(f"[PAD{i}]" for i in range(len(pieces), n))])
+    writer.add_token_scores([score for _, score in tokenizer["model"]["vocab"]] + [-10000.0] * (n - len(pieces)))
+    writer.add_token_types(kinds)
+    writer.add_add_space_prefix(True)
+    writer.add_precompiled_charsmap(base64.b64decode(tokenizer["normalizer"]["normalizers"][0]["precompiled_charsmap"]))
 
 
 def give_a_merge(path):

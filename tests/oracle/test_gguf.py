@@ -20,6 +20,7 @@ import pytest
 import test_embedder
 import test_encoder
 import test_encoder_families
+import test_roberta
 import torch
 from blob_images import xxh3
 from checkpoints import SMALL, edit_config, load_reference, make, make_of, reference_logits
@@ -125,6 +126,20 @@ def bert(folder, cased=False):
     (folder / "tokenizer.json").write_text(json.dumps(content))
 
 
+def xlm_roberta(folder):
+    """Of its tokenizer, the scores are those that f32 holds, and tokens have no flags."""
+    test_roberta.make(folder, "xlm-roberta", 0, **test_roberta.small_of("xlm-roberta"), pad_token_id=1, eos_token_id=2)
+    test_embedder.write_modules(folder, "mean_tokens", prompts={}, width=12)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    for entry in content["model"]["vocab"]:
+        entry[1] = float(np.float32(entry[1]))
+    for token in content["added_tokens"]:
+        token["lstrip"] = False
+    content["model"]["vocab"].append(["<mask>", 0.0])
+    assert content["added_tokens"][-1]["id"] == len(content["model"]["vocab"]) - 1
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
 def pooled(make, kind, pooling, dense=()):
     """A checkpoint of another kind, with the files of sentence-transformers."""
 
@@ -155,6 +170,7 @@ DENSE = ((20, "identity", False), (12, "identity", False))
 EMBEDDERS = {
     "bert": (bert, gguf_files.add_word_tokenizer, gguf.PoolingType.CLS),
     "bert with capitals": (partial(bert, cased=True), gguf_files.add_word_tokenizer, gguf.PoolingType.CLS),
+    "xlm-roberta": (xlm_roberta, gguf_files.add_scored_tokenizer, gguf.PoolingType.MEAN),
     "modernbert": (pooled(of_family, "modernbert", "mean_tokens"), gguf_files.add_byte_tokenizer, gguf.PoolingType.MEAN),
     "gemma": (pooled(of_family, "embeddinggemma", "mean_tokens", DENSE), gguf_files.add_byte_tokenizer, gguf.PoolingType.MEAN),
     "qwen3": (pooled(of_qwen, "", "lasttoken"), gguf_files.add_byte_tokenizer, gguf.PoolingType.LAST),
@@ -167,7 +183,9 @@ def write_embedder(name, folder, path, more=None):
 
     def edit(writer):
         writer.add_pooling_type(pooling)
-        if not name.startswith("bert"):
+        if name == "xlm-roberta":
+            writer.add_bos_token_id(0)
+        elif not name.startswith("bert"):
             writer.add_add_eos_token(True)
             if name != "qwen3":
                 writer.add_eos_token_id(0)
@@ -209,6 +227,11 @@ EMBEDDER_FAULTS = [
     ("bert", lambda w: w.add_uint32("tokenizer.ggml.seperator_token_id", 10**6), "must be the id of a token"),
     ("bert", lambda w: set_value(w, "tokenizer.ggml.tokens", lambda t: [*t[:-1], "x" * 300]), "is longer than 256 bytes"),
     ("gemma", no_dense, "it lacks the dense layers"),
+    ("xlm-roberta", lambda w: set_value(w, "tokenizer.ggml.scores", lambda s: [*s[:-1], float("nan")]), "has no score"),
+    ("xlm-roberta", lambda w: set_value(w, "tokenizer.ggml.token_type", lambda k: [*k[:9], 5, *k[10:]]), "token 9 has no score, or"),
+    ("xlm-roberta", lambda w: set_value(w, "tokenizer.ggml.add_space_prefix", False), "add_space_prefix is false"),
+    ("xlm-roberta", lambda w: set_value(w, "tokenizer.ggml.precompiled_charsmap", lambda m: m[:5]), "malformed precompiled_charsmap"),
+    ("qwen3", lambda w: set_value(w, "tokenizer.ggml.model", "t5"), "is not that of an encoder"),
     ("modernbert", lambda w: w.add_uint32("modern-bert.hidden_activation", 1), "modern-bert.hidden_activation must be a text"),
 ]
 
@@ -935,7 +958,7 @@ def test_bad_lists_of_windows_are_refused(value, tmp_path):
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
-    ("model", "t5", 'tokenizer.ggml.model must be gpt2, llama or bert, found "t5"'),
+    ("model", "rwkv", 'tokenizer.ggml.model must be gpt2, llama, bert or t5, found "rwkv"'),
     ("pre", "superbpe", 'found "superbpe"'),
     ("pre", "default", 'found "default"'),
 ])  # fmt: skip
