@@ -227,7 +227,7 @@ endif
 ifneq ($(filter -O0,$(CFLAGS)),)
 lacks = $(shell grep -qsw $(1) /proc/cpuinfo || echo $(addprefix runtime/kernels/,$(2)))
 CANNOT_RUN := $(call lacks,avx512f,avx512.c avx512vbmi.c) $(call lacks,avx_vnni,avxvnni.c)
-$(call objects,$(COMMON_SRC) $(FORMAT_SRC) $(filter-out $(CANNOT_RUN),$(filter runtime/kernels/% runtime/engine/% runtime/template/% runtime/tokenizer/%,$(RUNTIME_SRC))) \
+$(call objects,$(COMMON_SRC) $(FORMAT_SRC) $(filter-out $(CANNOT_RUN),$(filter runtime/calibrate/% runtime/kernels/% runtime/engine/% runtime/template/% runtime/tokenizer/%,$(RUNTIME_SRC))) \
 	$(filter convert/calibration/% convert/tokenizer/% convert/weights/%,$(CONVERT_SRC))): FILE_CFLAGS += -O1
 endif
 ifeq ($(ARCH),x86_64)

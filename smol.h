@@ -549,7 +549,8 @@ typedef struct smol_chat_params {
     smol_on_progress *on_progress;
     void *user;          /* passed to on_progress */
     int parse_arguments; /* 1: the arguments of tool calls that are texts, as in OpenAI's messages,
-                            are read as JSON, which most templates expect */
+                            are read as JSON, which most templates expect; they stay texts
+                            for a template that fails otherwise */
     uint64_t reserved[7];
 } smol_chat_params;
 
@@ -786,6 +787,51 @@ SMOL_API smol_status smol_tool_reader_end(smol_tool_reader *reader, smol_error *
 /* NULL is ignored. */
 SMOL_API void smol_tool_reader_free(smol_tool_reader *reader);
 
+/* --- reasoning ---------------------------------------------------------------------------- */
+
+/* Some models reason before they reply, between markers: <think> and </think>, or [THINK] and
+ * [/THINK]. A model has those that its chat template or its vocabulary has. A reader separates the
+ * reasoning of an answer from the reply as the answer comes. */
+
+/* Reads an answer. For one thread at a time. */
+typedef struct smol_reasoning_reader smol_reasoning_reader;
+
+/* What is new of an answer: reasoning, and then reply. UTF-8, valid until the next call on the
+ * reader. */
+typedef struct smol_reasoning_parts {
+    const char *reasoning; /* (n_reasoning) */
+    size_t n_reasoning;
+    const char *reply; /* (n_reply) */
+    size_t n_reply;
+    size_t n_tokens; /* tokens of all the reasoning so far, with those of its markers */
+    uint64_t reserved[3];
+} smol_reasoning_parts;
+
+/* Creates a reader of the answer to prompt[0..n), whose end tells whether the reasoning has begun
+ * there, or has ended there: then all of the answer is reply. If it has done neither, there is
+ * reasoning only if the answer begins with its marker. `calls` 1: the answer may call tools
+ * (SMOL_CONSTRAINT_TOOLS), and a call ends the reasoning too. *reader is NULL if the model has no
+ * markers. */
+SMOL_API smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t *prompt,
+                                                  size_t n, int calls,
+                                                  smol_reasoning_reader **reader,
+                                                  smol_error *error);
+
+/* Reads the next text[0..size) of the answer and the token that it came with, as smol_on_text
+ * receives them, generated with show_special 2 (or 1). Markers are left out, and the white space
+ * around the reasoning; so are <answer> or <response> around the reply, if the template has them.
+ * Reasoning whose end is missing is reasoning to the end of the answer. */
+SMOL_API smol_status smol_reasoning_reader_add(smol_reasoning_reader *reader, const char *text,
+                                               size_t size, uint32_t id,
+                                               smol_reasoning_parts *parts, smol_error *error);
+
+/* Ends the answer: what was held back because it might have begun a marker. */
+SMOL_API smol_status smol_reasoning_reader_end(smol_reasoning_reader *reader,
+                                               smol_reasoning_parts *parts, smol_error *error);
+
+/* NULL is ignored. */
+SMOL_API void smol_reasoning_reader_free(smol_reasoning_reader *reader);
+
 /* --- generation --------------------------------------------------------------------------- */
 
 typedef enum smol_finish {
@@ -818,7 +864,8 @@ typedef struct smol_generate_params {
      */
     const char *const *stop;
     size_t n_stop;
-    int show_special;     /* 1: also reports the text of special tokens */
+    int show_special;     /* 1: also reports the text of special tokens; 2: only of those that are
+                             markers of reasoning */
     int slide;            /* 1: a full context slides (smol_context_slide) instead of ending the
                              generation, and to make room for the prompt */
     size_t n_keep;        /* with `slide`: tokens at the start of the context that are kept */

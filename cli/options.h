@@ -28,7 +28,7 @@ struct option_texts {
 };
 
 struct option_rule {
-    char name[15];  /* after --, or "" */
+    char name[17];  /* after --, or "" */
     char letter;    /* after -, or 0 */
     char value[12]; /* the value's name in the help; "": no value */
     const char *help;

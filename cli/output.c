@@ -102,7 +102,7 @@ static smol_status check_target(const char *path, bool force, smol_error *error)
         return smol_fail(error, SMOL_ERROR_FILE, "the output has an empty name: name a file");
     if (strcmp(path, "-") == 0) /* elsewhere "-" is standard output, which cannot be renamed */
         return smol_fail(error, SMOL_ERROR_FILE,
-                         "-: nothing is written to standard output: name a file (./- is one)");
+                         "-: standard output is not possible here: name a file (./- is one)");
     if (lstat(path, &info))
         return SMOL_OK;
     if (stat(path, &target) == 0)

@@ -142,6 +142,30 @@ static enum blob_dtype arithmetic_of(enum blob_dtype dtype)
     return is_grouped(dtype) ? DTYPE_INT8 : dtype;
 }
 
+/* Writes "211 of 272 tensors: 166 Q5_0, 45 Q4_K": the tensors that were quantized already, in
+ * blocks or with scales. Writes nothing if there are none. */
+static void describe_quantized(const struct safetensors *all, char text[QUANTIZED_TEXT])
+{
+    size_t counts[N_ELEMENT_DTYPES] = {0}, n = 0, length;
+    for (size_t i = 0; i < all->n_tensors; i++) {
+        const struct safetensors_tensor *tensor = &all->tensors[i];
+        bool is_quantized = smol_element_block(tensor->dtype).elements > 1 || tensor->scales.data;
+        counts[tensor->dtype] += is_quantized;
+        n += is_quantized;
+    }
+    if (n == 0)
+        return;
+    length = (size_t)snprintf(text, QUANTIZED_TEXT, "%zu of %zu tensors", n, all->n_tensors);
+    const char *before = ": ";
+    for (unsigned i = 0; i < N_ELEMENT_DTYPES; i++) {
+        if (counts[i] == 0)
+            continue;
+        length += (size_t)snprintf(text + length, QUANTIZED_TEXT - length, "%s%zu %s", before,
+                                   counts[i], smol_element_name((enum safetensors_dtype)i));
+        before = ", ";
+    }
+}
+
 /* Makes the embedder section, if the model needs one. */
 static smol_status build_embedder(struct source *source, smol_error *error)
 {
@@ -243,6 +267,10 @@ static smol_status drop_output(struct source *source, smol_error *error)
     source->variant->has_no_output = true;
     source->variant->lacks_norm_biases = !source->config.norm_biased;
     source->config.model.tied_embeddings = 1;
+    if (source_is_gguf(source) && source->encoder.parts.n_dense > 0) { /* they have been read */
+        source->variant->heads[0] = "dense_2.";
+        source->variant->heads[1] = "dense_3.";
+    }
     return SMOL_OK;
 }
 
@@ -274,10 +302,11 @@ static smol_status check_encoder(struct source *source, enum blob_dtype dtype, b
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--reranker: %s/%s: only for a checkpoint of Qwen3ForCausalLM",
                          source->folder, source->config_name);
-    if (source_is_gguf(source))
-        return SMOL_OK;
     smol_status status = ahead ? check_ahead(source, dtype, error) : SMOL_OK;
-    if (!status)
+    if (!status && source_is_gguf(source))
+        status = smol_gguf_embedder(&source->shards.gguf, &source->shards.all, &config->model,
+                                    &source->encoder, error);
+    else if (!status)
         status = smol_encoder_read(source->folder, &config->model, &source->encoder, error);
     if (config->score && source->encoder.score)
         config->score = source->encoder.score;
@@ -317,6 +346,7 @@ void smol_source_drop_positions(const struct family *family, uint64_t context_le
             tensor->shape[0] != rows)
             continue;
         uint64_t bytes = tensor->size / rows * n;
+        tensor->scales.first += n * tensor->shape[1];
         tensor->shape[0] -= n;
         tensor->data += bytes;
         tensor->begin += bytes;
@@ -330,6 +360,10 @@ static smol_status map_tensors(struct source *source, smol_error *error)
     const struct config *config = &source->config;
     smol_status status = smol_nested_strip(config->family, config->nest, &source->shards.all,
                                            &source->skipped, error);
+    if (!status)
+        status = smol_scales_attach(&config->scales, &source->shards.all, error);
+    if (!status)
+        describe_quantized(&source->shards.all, source->quantized);
     if (!status)
         status = smol_fused_split(config->family, model, &source->shards.all, error);
     if (status)
@@ -447,28 +481,6 @@ smol_status smol_source_settle(const struct source *source, smol_status status, 
     status = file_settle(&source->lora.weights.file, source->lora.path, status, error);
     status = file_settle(&source->stats.file, source->stats.path, status, error);
     return smol_shards_settle(&source->shards, status, error);
-}
-
-/* Writes "211 of 272 tensors: 166 Q5_0, 45 Q4_K": the tensors that were quantized already. Writes
- * nothing if there are none. */
-static void describe_quantized(const struct safetensors *all, char text[QUANTIZED_TEXT])
-{
-    size_t counts[N_ELEMENT_DTYPES] = {0}, n = 0, length;
-    for (size_t i = 0; i < all->n_tensors; i++) {
-        counts[all->tensors[i].dtype]++;
-        n += smol_element_block(all->tensors[i].dtype).elements > 1;
-    }
-    if (n == 0)
-        return;
-    length = (size_t)snprintf(text, QUANTIZED_TEXT, "%zu of %zu tensors", n, all->n_tensors);
-    const char *before = ": ";
-    for (unsigned i = N_SAFETENSORS_DTYPES; i < N_ELEMENT_DTYPES; i++) {
-        if (counts[i] == 0)
-            continue;
-        length += (size_t)snprintf(text + length, QUANTIZED_TEXT - length, "%s%zu %s", before,
-                                   counts[i], smol_element_name((enum safetensors_dtype)i));
-        before = ", ";
-    }
 }
 
 smol_status smol_source_open_weights(const char *input, const struct source_options *options,

@@ -38,6 +38,12 @@ enum tool_style {
     TOOLS_PYTHON,
     TOOLS_QWEN_XML,
     TOOLS_PYTHON_LINES,
+    TOOLS_DEEPSEEK,
+    TOOLS_HUNYUAN,
+    TOOLS_PHI4,
+    TOOLS_FUNCTION,
+    TOOLS_NEMOTRON,
+    TOOLS_MISTRAL_ID,
     N_TOOL_STYLES,
 };
 
@@ -264,23 +270,33 @@ enum argument_syntax {
     ARGUMENTS_XML,    /* <parameter=key>\nvalue\n</parameter>\n ..., then </function> */
 };
 
+/* Whether the calls of a group are between brackets. */
+enum call_brackets {
+    CALLS_PLAIN,
+    CALLS_LISTED,
+    CALLS_EITHER, /* one call, or a list */
+};
+
 /* An answer is free text, then groups of calls. A group is
- *     marker space list_open CALL (list_next CALL)* end
+ *     marker space CALL (list_next CALL)* end
  * and a CALL `{"name": "NAME", "ARGUMENTS": {...}}`, or where `arguments` is NULL
- * call NAME name_end, then the arguments; a name_end of one byte opens them. Texts are terminated.
- */
+ * call NAME (id ID)? name_end, the arguments, call_end; a name_end of one byte opens the arguments.
+ * Texts are terminated. */
 struct tool_style_texts {
     const char *marker;    /* begins a group, and is often one special token */
-    const char *space;     /* after it; the model may leave a blank out */
-    const char *list_open; /* "" or "[" */
+    char space[2];         /* after it; the model may leave it out */
+    char list_open[2];     /* "" or "[" */
     const char *arguments; /* name of the member with the arguments */
     const char *call, *name_end;
+    const char *id;       /* before 9 letters and digits; NULL: there are none */
+    const char *call_end; /* NULL: nothing ends a call */
     enum argument_syntax syntax;
-    const char *quote;     /* around strings of ARGUMENTS_GEMMA */
+    const char *quote; /* around strings of ARGUMENTS_GEMMA */
+    enum call_brackets brackets;
     const char *list_next; /* between calls of a group; NULL: it has one call */
-    const char *end;
-    const char *next; /* between groups; NULL: there is one group */
-    bool at_start;    /* the answer has no text before the marker */
+    const char *end;       /* the model may leave out a line feed that it begins with */
+    const char *next;      /* between groups; NULL: there is one group */
+    bool at_start;         /* the answer has no text before the marker */
 };
 
 /* Returns the name and the texts of a style; NULL for TOOLS_NONE. */

@@ -8,13 +8,33 @@
 /* --- an answer ----------------------------------------------------------------------------------
  */
 
+static void add_parts(struct collector *c, const smol_reasoning_parts *parts)
+{
+    smol_buffer_add(&c->reasoning, parts->reasoning, parts->n_reasoning);
+    smol_buffer_add(&c->text, parts->reply, parts->n_reply);
+    c->n_reasoning_tokens = parts->n_tokens;
+}
+
 int smol_collect_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct collector *c = user;
-    smol_buffer_add(&c->text, text, size);
+    smol_reasoning_parts parts = {.reply = text, .n_reply = size};
+    if (c->reader && smol_reasoning_reader_add(c->reader, text, size, id, &parts, NULL))
+        c->reasoning.failed = true;
+    add_parts(c, &parts);
     if (id != SMOL_NO_TOKEN)
         smol_buffer_add(&c->ids, (const char *)&id, sizeof id);
-    return c->text.failed || c->ids.failed || c->logprobs.failed;
+    return c->text.failed || c->reasoning.failed || c->ids.failed || c->logprobs.failed;
+}
+
+void smol_collect_end(struct collector *collector)
+{
+    smol_reasoning_parts parts;
+    if (!collector->reader)
+        return;
+    if (smol_reasoning_reader_end(collector->reader, &parts, NULL))
+        collector->reasoning.failed = true;
+    add_parts(collector, &parts);
 }
 
 void smol_collect_token(void *user, uint32_t id, const float *logits, size_t n)
@@ -42,7 +62,7 @@ static size_t count_finished(smol_generation *const *generations, size_t n)
 static int have_text(struct collector *const *collectors, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (collectors[i]->text.size > 0)
+        if (collectors[i]->text.size > 0 || collectors[i]->reasoning.size > 0)
             return 1;
     return 0;
 }

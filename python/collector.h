@@ -14,16 +14,22 @@ struct collector {
     struct buffer text, ids, logprobs; /* logprobs: 1 + n_logprobs of struct ranked a token */
     int32_t wants_logprobs;            /* 1: collects them */
     uint32_t n_logprobs;               /* alternatives for each token, at most MAX_LOGPROBS */
+    smol_reasoning_reader *reader;     /* or NULL: nothing is reasoning */
+    struct buffer reasoning;
+    size_t n_reasoning_tokens;
 };
 
 /* A smol_on_text. Cancels if memory ran out. */
 SMOL_API int smol_collect_text(void *user, const char *text, size_t size, uint32_t id);
 
+/* Takes what the reader of reasoning holds back. */
+SMOL_API void smol_collect_end(struct collector *collector);
+
 /* A smol_on_token. */
 SMOL_API void smol_collect_token(void *user, uint32_t id, const float *logits, size_t n);
 
 /* Runs steps of generations[0..n) until one more of them has finished, `nanoseconds` are over or,
- * with `until_text`, any of them has text in its collector. Runs at least one step. */
+ * with `until_text`, any of them has text or reasoning in its collector. Runs at least one step. */
 SMOL_API void smol_collect_run(smol_generation *const *generations,
                                struct collector *const *collectors, size_t n, uint64_t nanoseconds,
                                int until_text);

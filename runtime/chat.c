@@ -401,6 +401,28 @@ void smol_chat_log(const smol_model *model)
                  length, reason);
 }
 
+static bool run(struct machine *machine, const smol_chat_params *params, unsigned *list_at,
+                struct value *result)
+{
+    return set_time(machine, params->now) && set_all(machine, params, list_at) &&
+           smol_template_run(machine, result);
+}
+
+/* Renders a conversation whose calls keep their arguments as texts. Some templates, such as
+ * DeepSeek's, add them to other texts. Returns whether the template succeeds. */
+static bool render_argument_texts(const struct template_code *code, const smol_chat_params *params,
+                                  smol_chat_text *text)
+{
+    smol_error ignored;
+    struct value result;
+    smol_chat_params as_texts = *params;
+    struct machine machine = {.code = code, .error = &ignored, .steps = TEMPLATE_STEPS};
+    as_texts.parse_arguments = 0;
+    bool good = run(&machine, &as_texts, NULL, &result) && take_text(&machine, &result, text);
+    smol_template_free(&machine);
+    return good;
+}
+
 /* Returns whether the template succeeds once each list of parts is replaced with a text. Sets
  * *list_at to the number of the first message with such a list. */
 static bool takes_text_only(const struct template_code *code, const smol_chat_params *params,
@@ -441,8 +463,7 @@ static bool exhausts_alone(const struct template_code *code, const smol_chat_par
                                     .now = params->now};
     struct value result;
     struct machine machine = {.code = code, .steps = TEMPLATE_STEPS};
-    if (set_time(&machine, alone.now) && set_all(&machine, &alone, NULL))
-        smol_template_run(&machine, &result);
+    run(&machine, &alone, NULL, &result);
     smol_template_free(&machine);
     return machine.exhausted;
 }
@@ -466,14 +487,19 @@ smol_status smol_chat_run(const struct template_code *code, const smol_chat_para
     unsigned list_at;
     *text = (smol_chat_text){0};
     fpenv_enter(&saved);
-    if (set_time(&machine, params->now) && set_all(&machine, params, NULL) &&
-        smol_template_run(&machine, &result))
+    if (run(&machine, params, NULL, &result))
         take_text(&machine, &result, text);
     smol_template_free(&machine);
-    if (error && machine.exhausted)
+    bool refused = machine.status == SMOL_ERROR_USAGE;
+    if (refused && machine.line > 0 && params->parse_arguments &&
+        render_argument_texts(code, params, text)) {
+        machine.status = SMOL_OK;
+        error_clear(error);
+    } else if (error && machine.exhausted) {
         explain_exhaustion(error, machine.line > 0 && exhausts_alone(code, params));
-    else if (error && machine.status == SMOL_ERROR_USAGE && takes_text_only(code, params, &list_at))
+    } else if (error && refused && takes_text_only(code, params, &list_at)) {
         explain_list(error, list_at);
+    }
     fpenv_leave(&saved);
     if (machine.status)
         smol_chat_text_free(text);

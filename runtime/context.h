@@ -36,7 +36,7 @@ struct smol_context {
 
     /* valid during an evaluation (evaluate.c) */
     const smol_eval_part *part; /* the part being evaluated, or NULL */
-    bool guesses;               /* the part ends with guesses, and is soon cut back */
+    bool guesses;               /* the part has guesses, or tokens after which one was wrong */
     size_t before;              /* length to restore after an error */
     atomic_bool cancelled;      /* set by smol_context_cancel on any thread */
     struct listener listener;

@@ -369,7 +369,7 @@ static smol_status end_parts(struct evaluation *call, const smol_error *whole, s
             part->error = *whole;
         if (failed(part) && !first)
             first = part;
-        c->guesses = false;
+        c->guesses &= call->is_again; /* as the evaluation goes on */
         if (c->part != part)
             continue; /* never begun */
         if (failed(part)) {

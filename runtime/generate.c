@@ -10,6 +10,7 @@
 #include "runtime/matcher.h"
 #include "runtime/model.h"
 #include "runtime/prefix.h"
+#include "runtime/reasoning.h"
 #include "runtime/sampler.h"
 #include "runtime/tokenizer/stream.h"
 #include "runtime/tokenizer/tokenizer.h"
@@ -73,8 +74,9 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
 {
     const struct blob *blob = &g->context->model->blob;
     struct stream_text text;
-    bool show_special = g->params.show_special != 0;
     struct token_text token = smol_tokenizer_text(&blob->tokenizer, id);
+    bool show_special = g->params.show_special == 2 ? smol_reasoning_is_marker(&token)
+                                                    : g->params.show_special != 0;
     size_t shown = token.special && !show_special ? 0 : token.length;
     smol_status status =
         g->params.matcher
@@ -525,7 +527,7 @@ static smol_eval_part next_part(smol_generation *g, size_t room, size_t n_guesse
     room = n < room ? room - n : 0;
     room = room < n_guesses ? room : n_guesses;
     g->n_guessed = g->params.lookup && room > 0 ? guess(g, n, room) : 0;
-    c->guesses = g->n_guessed > 0;
+    c->guesses = g->n_guessed > 0 || g->n_again > 0;
     return (smol_eval_part){.context = c,
                             .ids = g->next,
                             .n = n + g->n_guessed,

@@ -263,7 +263,7 @@ static smol_status damaged(const struct records *r, const char *what)
 {
     return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                      "the session is damaged (%s, before byte %llu): "
-                     "restore another copy, or start anew without it",
+                     "restore another copy, or start again without it",
                      what, (unsigned long long)r->position);
 }
 
@@ -338,7 +338,7 @@ static smol_status check_identity(const smol_context *c, const struct session_he
     static const char *const names[] = {"", "f32", "f16", "int8", "int4"};
     if (header->front_digest != blob->front_digest || header->file_size != blob->file_size)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "a session of another blob than %.200s: open it with the blob that it was "
+                         "a session of a blob other than %.200s: open it with the blob that it was "
                          "saved with",
                          smol_base_name(c->model->blob.path));
     if (header->kv != kv_kinds[c->kv.type])
@@ -384,10 +384,11 @@ static smol_status read_header(const smol_context *c, struct records *r,
     if (r->position < sizeof *header)
         return status;
     if (header->major != SESSION_MAJOR || header->minor != minor_of(c))
-        return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
-                         "a session of version %u.%u: this release reads %d.%d: start anew without "
-                         "it",
-                         header->major, header->minor, SESSION_MAJOR, minor_of(c));
+        return smol_fail(
+            r->error, SMOL_ERROR_UNSUPPORTED,
+            "a session of version %u.%u: this release reads %d.%d: start again without "
+            "it",
+            header->major, header->minor, SESSION_MAJOR, minor_of(c));
     return status ? status : check_header(c, header, r);
 }
 

@@ -42,7 +42,7 @@ enum place {
     BEFORE_VALUE, /* the colon */
     IN_VALUE,
     IN_ARGUMENTS, /* that are not JSON */
-    AFTER_CALL,   /* the rest of the group */
+    AFTER_CALL,   /* the rest of the call, and of the group */
 };
 
 struct smol_tool_reader {
@@ -61,6 +61,8 @@ struct smol_tool_reader {
     size_t n_key;
     bool in_string, escaped; /* within a value */
     unsigned depth;          /* of its brackets */
+    bool listed;             /* the group's calls are between brackets */
+    const char *rest;        /* AFTER_CALL: what ends the call or the list, then the group */
     bool begun;              /* the call was reported */
     bool called;             /* there was a call */
     bool anything;           /* the answer is not empty */
@@ -109,7 +111,8 @@ static void begin_calls(struct smol_tool_reader *r)
     smol_buffer_add(&r->raw, r->held.text, r->held.size - 1);
     buffer_clear(&r->held);
     r->n_spaces = 0;
-    r->place = r->texts->arguments || r->texts->list_open[0] ? BEFORE_CALL : IN_NAME;
+    r->place = r->texts->arguments || r->texts->brackets ? BEFORE_CALL : IN_NAME;
+    r->listed = false;
 }
 
 static void begin_call(struct smol_tool_reader *r)
@@ -169,6 +172,7 @@ static bool end_call(struct smol_tool_reader *r)
         report_call(r);
         report(r, SMOL_TOOL_CALL_END, NULL, 0);
         r->called = true;
+        r->rest = r->texts->call_end ? r->texts->call_end : r->listed ? "]" : r->texts->end;
         r->place = AFTER_CALL;
     } else {
         begin_text(r);
@@ -288,7 +292,10 @@ static void name_byte(struct smol_tool_reader *r, char c)
         return;
     buffer_clear(&r->name);
     smol_buffer_add(&r->name, r->held.text + n_call, r->held.size - n_call - n_end);
-    set_name(r, r->name.size);
+    const char *id = r->texts->id && r->name.size > 0
+                         ? memmem(r->name.text, r->name.size, r->texts->id, strlen(r->texts->id))
+                         : NULL;
+    set_name(r, id ? (size_t)(id - r->name.text) : r->name.size);
     buffer_clear(&r->held);
     buffer_clear(&r->arguments);
     r->n_key = 0;
@@ -332,32 +339,51 @@ static void call_byte(struct smol_tool_reader *r, char c)
 
 static void read_byte(struct smol_tool_reader *r, char c);
 
-/* Reads the end of a group, or the next call of it. Other text follows the group. */
+static bool is_start(const struct buffer *held, const char *text)
+{
+    return held->size <= strlen(text) &&
+           (held->size == 0 || memcmp(held->text, text, held->size) == 0);
+}
+
+/* Returns whether a byte after what is held, which began like the end of the group, belongs to the
+ * next call of the list. */
+static bool begins_next(const struct smol_tool_reader *r, char c)
+{
+    const char *next = r->texts->list_next;
+    if (!next || r->rest == r->texts->call_end)
+        return false;
+    return json_is_space(*next) ? is_start(&r->held, r->texts->call)
+                                : r->held.size == 0 && c == *next;
+}
+
+/* Reads the end of a call and that of a group, or the next call of it. Other text follows the
+ * group. */
 static void after_call(struct smol_tool_reader *r, char c)
 {
-    const char *end = r->texts->end, *next = r->texts->list_next;
-    while (json_is_space(*end))
-        end++;
+    const char *rest = r->rest + strspn(r->rest, " \n");
     if (r->held.size == 0 && json_is_space(c))
         return;
-    if (r->held.size == 0 && next && (c == *next || (json_is_space(*next) && c != *end))) {
-        buffer_clear(&r->raw);
-        r->place = BEFORE_CALL;
-        if (c != *next)
-            read_byte(r, c);
-        return;
-    }
     smol_buffer_add(&r->held, &c, 1);
-    if (r->held.size <= strlen(end) && memcmp(r->held.text, end, r->held.size) == 0) {
-        if (r->held.size == strlen(end)) {
-            buffer_clear(&r->held);
+    if (is_start(&r->held, rest)) {
+        if (r->held.size < strlen(rest))
+            return;
+        buffer_clear(&r->held);
+        if (r->rest == r->texts->end || !*r->texts->end)
             r->place = IN_TEXT;
-        }
+        r->rest = r->texts->end;
         return;
     }
     r->held.size--;
-    r->place = IN_TEXT;
-    text_byte(r, c);
+    if (!begins_next(r, c)) {
+        r->place = IN_TEXT;
+        text_byte(r, c);
+        return;
+    }
+    buffer_clear(&r->raw);
+    smol_buffer_add(&r->raw, r->held.text, r->held.size);
+    r->place = r->held.size > 0 ? IN_NAME : BEFORE_CALL;
+    if (json_is_space(*r->texts->list_next))
+        read_byte(r, c);
 }
 
 static void read_byte(struct smol_tool_reader *r, char c)
@@ -373,6 +399,7 @@ static void read_byte(struct smol_tool_reader *r, char c)
             begin_call(r);
         else if (!json_is_space(c) && c != '[')
             give_up(r, c);
+        r->listed |= c == '[' && r->place == BEFORE_CALL;
         break;
     case IN_NAME:
         name_byte(r, c);

@@ -5,7 +5,6 @@
 
 #include "cli/request/likelihood.h"
 #include "cli/standard.h"
-#include "common/hash.h"
 
 const char *const smol_finish_words[] = {
     [SMOL_FINISH_STOP] = "stop",
@@ -15,44 +14,20 @@ const char *const smol_finish_words[] = {
 
 /* --- collecting --------------------------------------------------------------------------- */
 
-static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
-{
-    struct answer *answer = user;
-    answer->in_call = smol_part_is_in_call(part);
-    return !smol_calls_add(&answer->calls, &answer->text, part, text, size);
-}
-
-smol_status smol_answer_expect_calls(struct answer *answer, const smol_model *model,
-                                     const uint32_t *prompt, size_t n, smol_error *error)
-{
-    answer->prompt_digest = smol_digest(prompt, n * sizeof *prompt);
-    if (answer->request.common.format.kind != SMOL_CONSTRAINT_TOOLS)
-        return SMOL_OK;
-    return smol_tool_reader_create(model, answer->request.common.format.text, add_part, answer,
-                                   &answer->reader, error);
-}
-
 int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct answer *answer = user;
-    if (!answer->reader)
-        smol_buffer_add(&answer->text, text, size);
-    else if (smol_tool_reader_add(answer->reader, text, size, NULL))
-        return 1;
+    bool added = smol_parts_add(&answer->parts, text, size, id);
     if (id != SMOL_NO_TOKEN)
         smol_buffer_add(&answer->ids, (const char *)&id, sizeof id);
-    return answer->text.failed || answer->ids.failed || answer->logprobs.failed;
+    return !added || answer->ids.failed || answer->logprobs.failed;
 }
 
 smol_status smol_answer_end(struct answer *answer, smol_error *error)
 {
-    smol_status status = SMOL_OK;
-    answer->call_cut = answer->in_call;
-    if (answer->reader && smol_tool_reader_end(answer->reader, NULL))
-        status = smol_fail_memory(error, "an answer");
-    smol_tool_reader_free(answer->reader);
-    answer->reader = NULL;
-    return status;
+    bool ended = smol_parts_end(&answer->parts);
+    smol_parts_close(&answer->parts);
+    return ended ? SMOL_OK : smol_fail_memory(error, "an answer");
 }
 
 void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n)
@@ -65,17 +40,16 @@ void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n)
 
 size_t smol_answer_bytes(const struct answer *answer)
 {
-    return answer->text.capacity + answer->ids.capacity + answer->logprobs.capacity;
+    return answer->parts.text.capacity + answer->parts.reasoning.capacity + answer->ids.capacity +
+           answer->logprobs.capacity;
 }
 
 void smol_answer_free(struct answer *answer)
 {
     smol_line_free(&answer->request);
-    free(answer->text.text);
+    smol_parts_free(&answer->parts);
     free(answer->ids.text);
     free(answer->logprobs.text);
-    smol_tool_reader_free(answer->reader);
-    smol_calls_free(&answer->calls);
     *answer = (struct answer){0};
 }
 
@@ -137,13 +111,15 @@ static smol_status print_logprobs(struct json_out *json, const smol_model *model
     return status;
 }
 
-static void print_usage(struct json_out *json, const smol_generate_result *result)
+static void print_usage(struct json_out *json, const struct answer *answer)
 {
+    const smol_generate_result *result = &answer->result;
     smol_json_key(json, "usage");
     smol_json_open(json, '{');
     smol_json_member_whole(json, "prompt_tokens", result->n_prompt);
     smol_json_member_whole(json, "completion_tokens", result->n_generated);
     smol_json_member_whole(json, "total_tokens", result->n_prompt + result->n_generated);
+    smol_parts_print_details(answer->parts.n_reasoning_tokens, json);
     smol_json_close(json, '}');
 }
 
@@ -167,12 +143,17 @@ static void print_error(struct json_out *json, const smol_error *error)
 
 void smol_answer_members(struct json_out *json, const struct answer *answer)
 {
+    const struct answer_parts *parts = &answer->parts;
+    if (parts->reasoning.size > 0) {
+        smol_json_key(json, "reasoning");
+        smol_json_text(json, parts->reasoning.text, parts->reasoning.size);
+    }
     smol_json_key(json, "text");
-    smol_json_text(json, answer->text.text, answer->text.size);
-    smol_calls_print(&answer->calls, answer->prompt_digest, json);
+    smol_json_text(json, parts->text.text, parts->text.size);
+    smol_calls_print(&parts->calls, answer->prompt_digest, json);
     print_ids(json, &answer->ids);
-    bool calls = answer->calls.n > 0 && answer->result.finish == SMOL_FINISH_STOP &&
-                 !answer->call_cut; /* by a stop string */
+    bool calls = parts->calls.n > 0 && answer->result.finish == SMOL_FINISH_STOP &&
+                 !parts->call_cut; /* by a stop string */
     smol_json_member_text(json, "finish_reason",
                           calls ? "tool_calls" : smol_finish_words[answer->result.finish]);
 }
@@ -196,7 +177,7 @@ smol_status smol_answer_print(const struct answer *answer, const smol_model *mod
     } else {
         smol_answer_members(&json, answer);
         status = print_logprobs(&json, model, answer, error);
-        print_usage(&json, &answer->result);
+        print_usage(&json, answer);
     }
     smol_json_close(&json, '}');
     fputc('\n', held.file);

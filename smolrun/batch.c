@@ -7,6 +7,7 @@
 
 #include "cli/print.h"
 #include "cli/standard.h"
+#include "common/hash.h"
 #include "smolrun/constrain.h"
 #include "smolrun/lines.h"
 
@@ -86,7 +87,7 @@ static smol_status start_generation(const struct batch *b, struct slot *slot, co
         .on_token = smol_answer_token,
         .user = answer,
         .matcher = slot->matcher,
-        .show_special = answer->reader != NULL,
+        .show_special = smol_parts_show_special(&answer->parts),
         .lookup = (uint64_t)b->settings->lookup,
     };
     smol_context_truncate(slot->context, 0);
@@ -125,11 +126,14 @@ static smol_status begin(struct batch *b, struct slot *slot, const struct line *
     if (!status)
         status = smol_request_constrain_calls(&request->common, b->model, error);
     if (!status)
-        status = smol_answer_expect_calls(slot->answer, b->model, ids, n, error);
-    if (!status)
         status = constrain(b, slot, error);
     if (!status)
+        status = smol_parts_begin(&slot->answer->parts, &request->common, slot->matcher != NULL,
+                                  b->model, ids, n, error);
+    if (!status)
         status = start_generation(b, slot, ids, n, error);
+    if (!status)
+        slot->answer->prompt_digest = smol_digest(ids, n * sizeof *ids);
     smol_free(ids);
     smol_request_drop_text(&request->common);
     return status;

@@ -3,7 +3,7 @@
 #define SMOL_SMOLRUN_BATCH_H
 
 #include "cli/json_out.h"
-#include "cli/request/calls.h"
+#include "cli/request/parts.h"
 #include "cli/request/request.h"
 #include "cli/text.h"
 #include "smolrun/load.h"
@@ -40,10 +40,8 @@ struct answer {
     struct line_request request;
     smol_error error; /* or OK */
     smol_generate_result result;
-    struct buffer text, ids, logprobs; /* UTF-8, uint32_t, struct ranked (likelihood.h) */
-    smol_tool_reader *reader;          /* of calls; NULL: all is text */
-    struct calls calls;
-    bool in_call, call_cut; /* the text so far ends within a call; all of it does */
+    struct answer_parts parts;
+    struct buffer ids, logprobs; /* uint32_t, struct ranked (likelihood.h) */
     uint64_t prompt_digest;
     bool done;
 };
@@ -60,12 +58,7 @@ void smol_answer_members(struct json_out *json, const struct answer *answer);
 smol_status smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index,
                               smol_error *error);
 
-/* Prepares for the calls of tools, if the request has tools; prompt (n) is the request's. Errors:
- * MEMORY. */
-smol_status smol_answer_expect_calls(struct answer *answer, const smol_model *model,
-                                     const uint32_t *prompt, size_t n, smol_error *error);
-
-/* Takes what the reader of calls holds back. Errors: MEMORY. */
+/* Takes what the readers of parts hold back. Errors: MEMORY. */
 smol_status smol_answer_end(struct answer *answer, smol_error *error);
 
 /* Returns the size of the answer's buffers in bytes. */

@@ -256,10 +256,10 @@ static smol_status embed(struct embedding *e, smol_error *error)
                          "embed: TEXTFILE is missing: give one, or - for standard input");
     if (settings->rerank && (settings->prompt || settings->similarity))
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "embed: --rerank goes with neither --prompt nor --similarity");
+                         "embed: --rerank cannot be combined with --prompt or --similarity");
     if (settings->json + settings->npy + settings->similarity > 1)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "embed: give one of --json, --npy and --similarity");
+                         "embed: give only one of --json, --npy and --similarity");
     smol_status status = smol_load(settings, &e->loaded, error);
     if (status)
         return status;

@@ -164,7 +164,7 @@ static smol_status finish_output(struct run *run, smol_error *error)
         *error = run->output_error;
         return run->output_status;
     }
-    if (run->answer.text.failed || run->answer.ids.failed)
+    if (run->answer.parts.text.failed || run->answer.ids.failed)
         return smol_fail_memory(error, "the text");
     if (run->settings->json)
         print_json(run);
@@ -251,7 +251,7 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     const smol_model *model = run->loaded.model;
     if (settings->keep != UINT32_MAX && !settings->slide)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--keep is for --slide: add that, or leave it out");
+                         "--keep needs --slide: add --slide, or leave out --keep");
     if (is_resumed(run) && !settings->chat && !settings->system && !settings->template_args.n)
         return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
@@ -325,17 +325,17 @@ static smol_status check_words(const struct settings *settings, smol_error *erro
     };
     if (!settings->jsonl && settings->n_sequences)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--sequences is for --jsonl: add that, or leave it out");
+                         "--sequences needs --jsonl: add --jsonl, or leave out --sequences");
     if (!settings->jsonl && !settings->text)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "the prompt is missing: give one, or - for standard input");
     if (settings->ids && settings->json)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--ids with --json: leave it out, the object has them");
+                         "--ids: leave it out, because --json prints the ids too");
     for (size_t i = 0; settings->jsonl && i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)
             return smol_fail(error, SMOL_ERROR_USAGE,
-                             "%s with --jsonl: leave it out, see smolrun --help", refused[i].name);
+                             "%s cannot be combined with --jsonl: leave it out", refused[i].name);
     return SMOL_OK;
 }
 

@@ -37,14 +37,14 @@ static smol_status check_options(const struct settings *settings, smol_error *er
     const char *first = NULL;
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (given[i] && first)
-            return smol_fail(error, SMOL_ERROR_USAGE, "%s and %s: give one of them", first,
+            return smol_fail(error, SMOL_ERROR_USAGE, "%s and %s: give only one of them", first,
                              names[i]);
         if (given[i])
             first = names[i];
     }
     if ((settings->any_order || settings->json_space) && !settings->json_schema && !settings->jsonl)
-        return smol_fail(error, SMOL_ERROR_USAGE,
-                         "%s is for --json-schema: add that, or leave it out",
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s needs --json-schema: add it, or leave out %s",
+                         settings->any_order ? "--any-order" : "--json-space",
                          settings->any_order ? "--any-order" : "--json-space");
     return SMOL_OK;
 }

@@ -70,6 +70,7 @@ static const struct request_member members[] = {
     {"messages", smol_set_messages},
     REQUEST_TOOL_MEMBERS,
     REQUEST_CHAT_MEMBERS,
+    {"reasoning_format", smol_set_reasoning_format},
     {"max_tokens", smol_set_max_tokens},
     REQUEST_MEMBERS,
     {"logprobs", smol_set_logprobs},

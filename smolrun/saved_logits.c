@@ -91,7 +91,7 @@ static smol_status take(struct saved_reader *reader, void *data, size_t size, sm
     if (n == size)
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%.300s: cut short (byte %" PRIu64 "): save the logits again",
+                     "%.300s: truncated (byte %" PRIu64 "): save the logits again",
                      reader->input.name, reader->input.position);
 }
 

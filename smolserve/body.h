@@ -48,8 +48,8 @@ bool smol_body_read(struct job *job, struct refusal *refusal);
 /* Reads the member `messages`. */
 smol_status smol_chat_set_messages(struct request_reader *r);
 
-/* Reads the member `input` of a response, a list of messages, calls and their results, as messages.
- * Less important members are dropped. */
+/* Reads the member `input` of a response, a list of messages, reasoning, calls and their results,
+ * as messages. Less important members are dropped. */
 smol_status smol_chat_set_items(struct request_reader *r);
 
 /* Reads the member `tools` of a response, in which a function's members are those of the tool. */

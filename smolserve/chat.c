@@ -45,6 +45,7 @@ static const struct request_member members[] = {
     BODY_INERT_MEMBERS,
     {"modalities", set_modalities},
     REQUEST_TOOL_MEMBERS,
+    {"reasoning_format", smol_set_reasoning_format},
     {"functions", smol_body_unsupported},
     {"function_call", smol_body_unsupported},
     {"reasoning_effort", smol_body_unsupported},
@@ -94,6 +95,15 @@ static void write_logprobs(const struct job *job, struct json_out *json,
     smol_json_close(json, '}');
 }
 
+/* Writes the member "reasoning_content", if there is any. */
+static void write_reasoning(const struct reply *reply, struct json_out *json)
+{
+    if (reply->thought.size == 0)
+        return;
+    smol_json_key(json, "reasoning_content");
+    smol_json_text(json, reply->thought.text, reply->thought.size);
+}
+
 static void write_reply(struct job *job, struct json_out *json, uint32_t index)
 {
     struct reply *reply = &job->replies[index];
@@ -104,13 +114,14 @@ static void write_reply(struct job *job, struct json_out *json, uint32_t index)
     smol_json_key(json, "message");
     smol_json_open(json, '{');
     smol_json_member_text(json, "role", "assistant");
+    write_reasoning(reply, json);
     smol_json_key(json, "content");
     if (text.size > 0 || reply->news.n == 0)
         smol_json_text(json, text.text, text.size);
     else
         smol_json_literal(json, "null");
     smol_calls_print(&reply->news, smol_completion_call_seed(job, index), json);
-    smol_calls_free(&reply->news);
+    smol_reply_drop_news(reply);
     smol_json_key(json, "refusal");
     smol_json_literal(json, "null");
     smol_json_close(json, '}');
@@ -171,7 +182,8 @@ static void write_chunk(struct job *job, FILE *out, uint32_t index, const struct
     smol_json_open(json, '{');
     if (!reply->began)
         smol_json_member_text(json, "role", "assistant");
-    if (text->size > 0 || (!reply->began && reply->n_calls == 0)) {
+    write_reasoning(reply, json);
+    if (text->size > 0 || (!reply->began && reply->n_calls == 0 && reply->thought.size == 0)) {
         smol_json_key(json, "content");
         smol_json_text(json, text->text, text->size);
     }

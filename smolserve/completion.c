@@ -20,10 +20,12 @@ void smol_completion_begin(struct job *job, struct json_out *json, const char *o
 
 void smol_completion_usage(struct job *job, struct json_out *json)
 {
-    size_t n = 0;
+    size_t n = 0, n_reasoning = 0;
     pthread_mutex_lock(&job->lock);
-    for (uint32_t i = 0; i < job->n_replies; i++)
+    for (uint32_t i = 0; i < job->n_replies; i++) {
         n += job->replies[i].n_tokens;
+        n_reasoning += job->replies[i].parts.n_reasoning_tokens;
+    }
     pthread_mutex_unlock(&job->lock);
     smol_json_key(json, "usage");
     smol_json_open(json, '{');
@@ -34,6 +36,7 @@ void smol_completion_usage(struct job *job, struct json_out *json)
     smol_json_open(json, '{');
     smol_json_member_whole(json, "cached_tokens", smol_job_count_cached(job));
     smol_json_close(json, '}');
+    smol_parts_print_details(n_reasoning, json);
     smol_json_close(json, '}');
 }
 
@@ -45,8 +48,8 @@ void smol_completion_finish(struct json_out *json, const struct reply *reply, bo
     else if (reply->result.finish != SMOL_FINISH_STOP)
         smol_json_literal(json, "\"length\"");
     else
-        smol_json_literal(json,
-                          reply->n_calls > 0 && !reply->call_cut ? "\"tool_calls\"" : "\"stop\"");
+        smol_json_literal(json, reply->n_calls > 0 && !reply->parts.call_cut ? "\"tool_calls\""
+                                                                             : "\"stop\"");
 }
 
 struct event smol_event_begin(FILE *out)
@@ -75,14 +78,14 @@ bool smol_completion_events(struct job *job, FILE *out)
         struct reply *reply = &job->replies[i];
         struct buffer text, logprobs;
         bool ended = smol_reply_take(reply, &text, &logprobs);
-        if (text.size > 0 || logprobs.size > 0 || reply->news.n > 0 ||
-            (ended && !reply->finish_sent))
+        bool any = text.size > 0 || reply->thought.size > 0 || reply->news.n > 0;
+        if (any || logprobs.size > 0 || (ended && !reply->finish_sent))
             job->endpoint->write_event(job, out, i, &text, &logprobs, ended);
         reply->finish_sent |= ended;
-        smol_calls_free(&reply->news);
+        smol_reply_drop_news(reply);
         free(text.text);
         free(logprobs.text);
-        failed |= reply->sent.failed || logprobs.failed;
+        failed |= reply->sent.failed || reply->sent_reasoning.failed || logprobs.failed;
     }
     return !failed;
 }

@@ -175,6 +175,7 @@ static void write_completion(struct job *job, struct json_out *json)
         struct buffer text, logprobs;
         smol_reply_take(&job->replies[i], &text, &logprobs);
         write_choice(job, json, i, &text, &logprobs, true);
+        smol_reply_drop_news(&job->replies[i]);
         free(text.text);
         free(logprobs.text);
     }

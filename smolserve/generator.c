@@ -21,12 +21,11 @@ static void stop_reply(struct generator *g, struct reply *reply)
     smol_generation_free(reply->generation);
     smol_sampler_free(reply->sampler);
     smol_matcher_free(reply->matcher);
-    smol_tool_reader_free(reply->reader);
+    smol_parts_close(&reply->parts);
     smol_context_free(reply->context);
     reply->generation = NULL;
     reply->sampler = NULL;
     reply->matcher = NULL;
-    reply->reader = NULL;
     reply->context = NULL;
 }
 
@@ -56,7 +55,8 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     if (!status && job->constraint)
         status = smol_matcher_create(job->constraint->constraint, &reply->matcher, error);
     if (!status)
-        status = smol_reply_expect_calls(reply, error);
+        status = smol_parts_begin(&reply->parts, request, reply->matcher != NULL, g->model,
+                                  prompt->ids, prompt->n, error);
     const smol_generate_params params = {
         .max_tokens = request->max_tokens,
         .prompt_only = request->max_tokens == 0,
@@ -66,7 +66,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
         .on_token = smol_reply_token,
         .user = reply,
         .matcher = reply->matcher,
-        .show_special = reply->reader != NULL,
+        .show_special = smol_parts_show_special(&reply->parts),
         .slice_prompt = 1,
         .lookup = (uint64_t)g->server->settings->lookup,
         .all_tokens = all_tokens,
@@ -255,8 +255,7 @@ static smol_status settle_reply(struct generator *g, struct reply *reply, smol_e
     if (finished && error->status)
         return error->status;
     pthread_mutex_lock(&reply->job->lock);
-    reply->call_cut = finished && reply->in_call;
-    if (finished && reply->reader && smol_tool_reader_end(reply->reader, NULL))
+    if (finished && !smol_parts_end(&reply->parts))
         reply->failed = true;
     bool failed = finished && (reply->failed || result.finish == SMOL_FINISH_CANCELLED);
     reply->result = result;

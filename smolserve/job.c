@@ -37,7 +37,9 @@ struct job *smol_job_new(struct server *server, const struct endpoint *endpoint)
     job->endpoint = endpoint;
     job->n = 1;
     job->fd = -1;
-    job->request = (struct request){.max_tokens = SIZE_MAX, .logprobs = -1};
+    job->request = (struct request){.max_tokens = SIZE_MAX,
+                                    .logprobs = -1,
+                                    .raw_reasoning = server->settings->reasoning == REASONING_NONE};
     atomic_init(&job->references, 1);
     if (!draw(job) || pthread_mutex_init(&job->lock, NULL)) {
         free(job);
@@ -91,8 +93,8 @@ bool smol_job_make_replies(struct job *job)
         struct reply *reply = &job->replies[i];
         reply->job = job;
         if (job->echo)
-            smol_buffer_add(&reply->text, prompt->text, prompt->size);
-        failed |= reply->text.failed;
+            smol_buffer_add(&reply->parts.text, prompt->text, prompt->size);
+        failed |= reply->parts.text.failed;
     }
     return !failed;
 }
@@ -108,11 +110,11 @@ void smol_job_release(struct job *job)
     if (!job || atomic_fetch_sub(&job->references, 1) != 1)
         return;
     for (uint32_t i = 0; i < job->n_replies; i++) {
-        free(job->replies[i].text.text);
+        smol_parts_free(&job->replies[i].parts);
         free(job->replies[i].logprobs.text);
+        free(job->replies[i].sent_reasoning.text);
         free(job->replies[i].sent.text);
         free(job->replies[i].sent_logprobs.text);
-        smol_calls_free(&job->replies[i].calls);
         smol_calls_free(&job->replies[i].sent_calls);
     }
     free(job->replies);
@@ -273,10 +275,11 @@ bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *lo
     pthread_mutex_lock(&job->lock);
     take_logprobs(reply, logprobs);
     bool more = reply->logprobs.size > 0;
-    *text = reply->text;
-    reply->news = reply->calls;
-    reply->text = (struct buffer){0};
-    reply->calls = (struct calls){0};
+    *text = reply->parts.text;
+    reply->thought = reply->parts.reasoning;
+    reply->news = reply->parts.calls;
+    reply->parts.text = reply->parts.reasoning = (struct buffer){0};
+    reply->parts.calls = (struct calls){0};
     job->news |= more;
     bool ended = reply->ended && !more;
     pthread_mutex_unlock(&job->lock);
@@ -285,33 +288,19 @@ bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *lo
     return ended;
 }
 
-/* With the lock held. */
-static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
+void smol_reply_drop_news(struct reply *reply)
 {
-    struct reply *reply = user;
-    reply->in_call = smol_part_is_in_call(part);
-    return !smol_calls_add(&reply->calls, &reply->text, part, text, size);
-}
-
-smol_status smol_reply_expect_calls(struct reply *reply, smol_error *error)
-{
-    const struct wanted_constraint *format = &reply->job->request.format;
-    if (format->kind != SMOL_CONSTRAINT_TOOLS)
-        return SMOL_OK;
-    return smol_tool_reader_create(reply->job->generator->model, format->text, add_part, reply,
-                                   &reply->reader, error);
+    free(reply->thought.text);
+    reply->thought = (struct buffer){0};
+    smol_calls_free(&reply->news);
 }
 
 int smol_reply_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct reply *reply = user;
     pthread_mutex_lock(&reply->job->lock);
-    if (!reply->reader)
-        smol_buffer_add(&reply->text, text, size);
-    else if (smol_tool_reader_add(reply->reader, text, size, NULL))
-        reply->failed = true;
     reply->n_tokens += id != SMOL_NO_TOKEN;
-    bool failed = reply->failed |= reply->text.failed;
+    bool failed = reply->failed |= !smol_parts_add(&reply->parts, text, size, id);
     pthread_mutex_unlock(&reply->job->lock);
     return failed;
 }

@@ -8,8 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "cli/request/calls.h"
-#include "cli/request/request.h"
+#include "cli/request/parts.h"
 #include "cli/text.h"
 #include "smolserve/refusal.h"
 
@@ -25,25 +24,24 @@ struct reply {
     smol_sampler *sampler;
     smol_matcher *matcher;
     smol_generation *generation;
-    smol_tool_reader *reader; /* of calls, or NULL: all is text */
-    uint64_t turn;            /* of its prompt, see step in generator.c */
-    size_t n_read;            /* tokens of its prompt that were known, or have been read */
+    uint64_t turn; /* of its prompt, see step in generator.c */
+    size_t n_read; /* tokens of its prompt that were known, or have been read */
     /* guarded by the job's lock */
-    struct buffer text, logprobs; /* not sent yet; UTF-8, struct ranked */
-    size_t n_taken;               /* bytes of these log-probabilities that are on their way */
-    struct calls calls;           /* not sent yet */
+    struct answer_parts parts; /* not sent yet */
+    struct buffer logprobs;    /* not sent yet; struct ranked */
+    size_t n_taken;            /* bytes of them that are on their way */
     size_t n_tokens;
     smol_generate_result result;
     bool ended;
-    bool failed;            /* memory has run out */
-    bool in_call, call_cut; /* the text so far ends within a call; all of it does */
+    bool failed; /* memory has run out */
     /* of the thread that writes the answer */
     bool began, finish_sent;
-    struct calls news; /* taken from `calls`, to be sent next */
-    size_t n_calls;    /* begun */
-    /* what an endpoint repeats of what it has sent: text, and calls; n_ended of these items have
-     * ended */
-    struct buffer sent;
+    struct buffer thought; /* taken from `parts`, to be sent next: reasoning */
+    struct calls news;     /* likewise */
+    size_t n_calls;        /* begun */
+    /* what an endpoint repeats of what it has sent: reasoning, text, and calls; n_ended of these
+     * items have ended */
+    struct buffer sent_reasoning, sent;
     struct buffer sent_logprobs; /* JSON text of a list */
     struct calls sent_calls;
     size_t n_ended;
@@ -178,14 +176,15 @@ void smol_job_disconnect(struct job *job);
  * time is over. */
 bool smol_job_is_over(struct job *job, struct refusal *refusal);
 
-/* Moves what has not been sent yet out of a reply, the calls to reply->news, and counts the calls.
- * Of a stream, at most those log-probabilities that are written at once without delaying others;
- * job->news then says that there are more. The caller frees text->text, logprobs->text and
- * reply->news. Returns whether the reply has ended and nothing of it is left. */
+/* Moves what has not been sent yet out of a reply, the reasoning to reply->thought and the calls to
+ * reply->news, and counts the calls. For a stream, takes at most as many log-probabilities as can
+ * be written at once without delaying others; job->news then says that there are more. The caller
+ * frees text->text and logprobs->text, and calls smol_reply_drop_news. Returns whether the reply
+ * has ended and nothing of it is left. */
 bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *logprobs);
 
-/* Prepares for calls of tools, if the job has tools. Errors: MEMORY. */
-smol_status smol_reply_expect_calls(struct reply *reply, smol_error *error);
+/* Frees reply->thought and reply->news. */
+void smol_reply_drop_news(struct reply *reply);
 
 /* The callbacks on_text and on_token of a generation; `user` is the reply. */
 int smol_reply_text(void *user, const char *text, size_t size, uint32_t id);

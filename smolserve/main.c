@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/print.h"
+#include "cli/request/request.h"
 #include "cli/sandbox.h"
 #include "cli/standard.h"
 #include "smolserve/http.h"
@@ -47,6 +48,9 @@ static const struct option_rule rules[] = {
      OPTION_FLAG, FIELD(lookup), 0, 0, NULL},
     {"model-defaults", 0, "", "sample as the model's authors recommend, unless a request differs",
      OPTION_FLAG, FIELD(model_defaults), 0, 0, NULL},
+    {"reasoning-format", 0, "FORMAT",
+     "separate reasoning from replies (`auto`), or leave it there (`none`) (auto)", OPTION_CHOICE,
+     FIELD(reasoning), 0, 0, smol_reasoning_words},
     {"log", 0, "", "print a line for each request, without its content", OPTION_FLAG, FIELD(log), 0,
      0, NULL},
     {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,

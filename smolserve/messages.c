@@ -16,6 +16,8 @@ static void add_inside(struct buffer *out, const uint8_t *start, const uint8_t *
 /* Reads a part of a message's content, which must be a text, and appends it. */
 static smol_status read_part(struct request_reader *r, struct buffer *out)
 {
+    static const char *const types[] = {"text",           "input_text",   "output_text",
+                                        "reasoning_text", "summary_text", NULL};
     bool found = false;
     size_t length = 0;
     if (smol_json_peek(&r->json) != '{')
@@ -26,9 +28,10 @@ static smol_status read_part(struct request_reader *r, struct buffer *out)
         status = smol_json_string(&at, r->scratch, &length);
     if (status)
         return status;
-    if (!smol_member_is(r->scratch, length, "text") &&
-        !smol_member_is(r->scratch, length, "input_text") &&
-        !smol_member_is(r->scratch, length, "output_text"))
+    const char *const *type = types;
+    while (*type && !smol_member_is(r->scratch, length, *type))
+        type++;
+    if (!*type)
         return smol_fail(r->json.error, SMOL_ERROR_USAGE,
                          "%s: a part of `content` has the type %.*s: only text is supported",
                          r->field, (int)(length < 40 ? length : 40), length ? r->scratch : "");
@@ -133,28 +136,32 @@ static smol_status check_value(struct request_reader *r, size_t length, struct f
     return status;
 }
 
-/* Copies a message. Of an item of a response, only role and content are copied. */
-static smol_status copy_message(struct request_reader *r, struct buffer *out, bool is_item)
+/* How much of a message is copied: all; of an item of a response, its role and content; and after
+ * reasoning, which has begun the message, the content. */
+enum extent { ALL, ROLE_AND_CONTENT, CONTENT };
+
+static smol_status copy_message(struct request_reader *r, struct buffer *out, enum extent extent)
 {
-    bool more, keeps, any = false;
+    bool more, any = extent == CONTENT;
     struct found_members found = {0};
     size_t length;
     const uint8_t *start;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "a message must be an object");
     smol_status status = smol_json_begin(&r->json, '{', &more);
-    smol_buffer_add(out, "{", 1);
+    smol_buffer_add(out, "{", !any);
     while (!status && more) {
         smol_json_peek(&r->json);
         start = r->json.at;
         status = smol_json_name(&r->json, r->scratch, &length);
         if (status)
             return status;
-        bool joins =
-            smol_member_is(r->scratch, length, "content") && smol_json_peek(&r->json) == '[';
-        keeps = !is_item || smol_member_is(r->scratch, length, "role") ||
-                smol_member_is(r->scratch, length, "content");
-        if (keeps)
+        bool is_role = smol_member_is(r->scratch, length, "role");
+        bool is_content = smol_member_is(r->scratch, length, "content");
+        bool checks = extent == ALL || is_role || is_content;
+        bool keeps = checks && !(is_role && extent == CONTENT);
+        bool joins = is_content && smol_json_peek(&r->json) == '[';
+        if (checks)
             status = check_value(r, length, &found);
         if (!status && !joins)
             status = smol_json_skip(&r->json);
@@ -178,8 +185,8 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, bo
 
 /* --- items of responses ----------------------------------------------------------------------- */
 
-/* The end of the list of messages so far: a call of the same turn is added to it. */
-enum turn { TURN_OTHER, TURN_ASSISTANT, TURN_CALLS };
+/* The end of the list of messages so far: what follows of the same turn is added to it. */
+enum turn { TURN_OTHER, TURN_ASSISTANT, TURN_CALLS, TURN_REASONING };
 
 /* Finds a member of the object at the reader. *at: its value, a string, unless `may_be_list`. */
 static smol_status find_text(struct request_reader *r, const char *name, bool may_be_list,
@@ -216,8 +223,9 @@ static smol_status copy_call(struct request_reader *r, struct buffer *out, enum 
         [TURN_OTHER] = "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[",
         [TURN_ASSISTANT] = ",\"tool_calls\":[",
         [TURN_CALLS] = ",",
+        [TURN_REASONING] = ",\"tool_calls\":[",
     };
-    size_t closed = *turn == TURN_CALLS ? 2 : *turn == TURN_ASSISTANT ? 1 : 0; /* brackets */
+    size_t closed = *turn == TURN_CALLS ? 2 : *turn == TURN_OTHER ? 0 : 1; /* brackets */
     if (out->failed)
         return SMOL_OK;
     out->size -= closed;
@@ -248,11 +256,58 @@ static smol_status copy_result(struct request_reader *r, struct buffer *out)
     return status;
 }
 
+static const char no_content[] = ",\"content\":\"\"}"; /* the end of a message */
+
+/* Reasoning: the beginning of the assistant's message, to which what follows of the turn is
+ * added. Its text is the `content`, or without one the `summary`. */
+static smol_status copy_reasoning(struct request_reader *r, struct buffer *out)
+{
+    static const char *const names[] = {"content", "summary"};
+    struct request_reader inner = *r;
+    bool found = false;
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < 2 && !status && !found; i++) {
+        inner.json = r->json;
+        status = smol_member_seek(&inner.json, r->scratch, names[i], &found);
+        found = found && smol_json_peek(&inner.json) == '[';
+    }
+    if (status || !found)
+        return status ? status
+                      : smol_member_fail(r, "an item of type reasoning must have a list `content` "
+                                            "or `summary`");
+    smol_buffer_print(out, "{\"role\":\"assistant\",\"reasoning_content\":");
+    status = join_parts(&inner, out);
+    smol_buffer_print(out, "%s", no_content);
+    return status;
+}
+
+/* An assistant's message continues that of its reasoning. */
+static smol_status copy_message_item(struct request_reader *r, struct buffer *out, enum turn *turn)
+{
+    struct json_reader at = r->json;
+    bool found = false, assistant = false;
+    size_t length;
+    smol_status status = smol_member_seek(&at, r->scratch, "role", &found);
+    if (!status && found && smol_json_peek(&at) == '"') {
+        status = smol_json_string(&at, r->scratch, &length);
+        assistant = !status && smol_member_is(r->scratch, length, "assistant");
+    }
+    if (status)
+        return status;
+    bool continues = assistant && *turn == TURN_REASONING && !out->failed;
+    if (continues)
+        out->size -= sizeof no_content - 1;
+    else
+        smol_buffer_add(out, ",", out->size > 1);
+    *turn = assistant ? TURN_ASSISTANT : TURN_OTHER;
+    return copy_message(r, out, continues ? CONTENT : ROLE_AND_CONTENT);
+}
+
 /* Copies an item as a message, or as a part of the one before it. */
 static smol_status copy_item(struct request_reader *r, struct buffer *out, enum turn *turn)
 {
     struct json_reader at = r->json;
-    bool found = false, assistant = false;
+    bool found = false;
     size_t length = 0;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "an item must be an object");
@@ -265,30 +320,25 @@ static smol_status copy_item(struct request_reader *r, struct buffer *out, enum 
         return status;
     bool calls = found && smol_member_is(r->scratch, length, "function_call");
     bool result = found && smol_member_is(r->scratch, length, "function_call_output");
-    if (found && !calls && !result && !smol_member_is(r->scratch, length, "message"))
+    bool reasons = found && smol_member_is(r->scratch, length, "reasoning");
+    if (found && !calls && !result && !reasons && !smol_member_is(r->scratch, length, "message"))
         return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                         "%s: an item has the type %.*s: only message, function_call and "
-                         "function_call_output are supported",
+                         "%s: an item has the type %.*s: only message, reasoning, function_call "
+                         "and function_call_output are supported",
                          r->field, (int)(length < 40 ? length : 40), r->scratch);
+    if (!found || smol_member_is(r->scratch, length, "message"))
+        return copy_message_item(r, out, turn);
     if (out->size > 1 && (!calls || *turn == TURN_OTHER))
         smol_buffer_add(out, ",", 1);
-    if (calls) {
+    if (calls)
         status = copy_call(r, out, turn);
-        return status ? status : smol_json_skip(&r->json);
-    }
-    if (result) {
-        *turn = TURN_OTHER;
+    else if (reasons)
+        status = copy_reasoning(r, out);
+    else
         status = copy_result(r, out);
-        return status ? status : smol_json_skip(&r->json);
-    }
-    at = r->json;
-    status = smol_member_seek(&at, r->scratch, "role", &found);
-    if (!status && found && smol_json_peek(&at) == '"') {
-        status = smol_json_string(&at, r->scratch, &length);
-        assistant = !status && smol_member_is(r->scratch, length, "assistant");
-    }
-    *turn = assistant ? TURN_ASSISTANT : TURN_OTHER;
-    return status ? status : copy_message(r, out, true);
+    if (!calls)
+        *turn = reasons ? TURN_REASONING : TURN_OTHER;
+    return status ? status : smol_json_skip(&r->json);
 }
 
 /* Copies a tool, whose members besides its type become those of a chat's `function`. */
@@ -367,7 +417,7 @@ static smol_status set_list(struct request_reader *r, bool has_items)
     smol_buffer_add(&out, "[", 1);
     while (!status && more) {
         smol_buffer_add(&out, ",", !has_items && out.size > 1);
-        status = has_items ? copy_item(r, &out, &turn) : copy_message(r, &out, false);
+        status = has_items ? copy_item(r, &out, &turn) : copy_message(r, &out, ALL);
         if (!status)
             status = smol_json_more(&r->json, ']', &more);
     }
@@ -378,6 +428,7 @@ static smol_status set_list(struct request_reader *r, bool has_items)
         free(out.text);
     else
         r->request->messages = out.text;
+    r->request->is_chat = true;
     return status;
 }
 

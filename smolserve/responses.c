@@ -24,6 +24,7 @@ static smol_status wrap_text(struct request_reader *r)
     smol_buffer_add(&out, (const char *)start, (size_t)(r->json.at - start));
     smol_buffer_add(&out, "}]", 3); /* and a 0 */
     r->request->messages = out.text;
+    r->request->is_chat = true;
     return out.failed ? smol_fail_memory(r->json.error, "a request") : SMOL_OK;
 }
 
@@ -125,6 +126,7 @@ static const struct request_member members[] = {
     {"moderation", smol_body_unsupported},
     {"include", set_include},
     {"reasoning", smol_body_unsupported},
+    {"reasoning_format", smol_set_reasoning_format},
     {"top_logprobs", smol_set_logprobs},
 };
 
@@ -148,7 +150,8 @@ static smol_status add_instructions(struct job *job, smol_error *error)
     return SMOL_OK;
 }
 
-/* Log-probabilities are a part of the message, to which tokens of calls do not belong. */
+/* Log-probabilities are a part of the message, to which tokens of calls do not belong, and those of
+ * the reasoning only if it stays in the text. */
 static smol_status check_logprobs(struct job *job, const char **param, smol_error *error)
 {
     int *logprobs = &job->request.logprobs;
@@ -162,6 +165,7 @@ static smol_status check_logprobs(struct job *job, const char **param, smol_erro
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "top_logprobs: only with message.output_text.logprobs in include");
     }
+    job->request.raw_reasoning |= job->logprobs_given;
     if (!job->logprobs_given)
         *logprobs = -1;
     else if (*logprobs < 0)
@@ -242,15 +246,18 @@ static void write_logprobs(struct json_out *json, const struct buffer *list)
     smol_json_literal(json, list->size > 0 ? list->text : "[]"); /* megabytes, at once */
 }
 
-static void write_part(struct json_out *json, const struct buffer *text,
+/* `logprobs` is ignored for reasoning, which has none. */
+static void write_part(struct json_out *json, bool is_reasoning, const struct buffer *text,
                        const struct buffer *logprobs)
 {
     smol_json_open(json, '{');
-    smol_json_member_text(json, "type", "output_text");
+    smol_json_member_text(json, "type", is_reasoning ? "reasoning_text" : "output_text");
     smol_json_key(json, "text");
     smol_json_text(json, text->text, text->size);
-    write_empty(json, "annotations", '[', ']');
-    write_logprobs(json, logprobs);
+    if (!is_reasoning) {
+        write_empty(json, "annotations", '[', ']');
+        write_logprobs(json, logprobs);
+    }
     smol_json_close(json, '}');
 }
 
@@ -259,11 +266,13 @@ static const char *status_of(const struct job *job)
     return job->replies[0].result.finish == SMOL_FINISH_STOP ? "completed" : "incomplete";
 }
 
-/* Writes a member with the id of the message, or of a call. */
-static void write_message_id(const struct job *job, struct json_out *json, const char *key)
+/* Writes a member with the id of the reasoning or the message, or of a call. */
+static void write_text_id(const struct job *job, struct json_out *json, const char *key,
+                          bool is_reasoning)
 {
     char id[sizeof job->id + 4];
-    snprintf(id, sizeof id, "msg_%s", job->id + strlen(job->endpoint->id_prefix));
+    snprintf(id, sizeof id, is_reasoning ? "rs_%s" : "msg_%s",
+             job->id + strlen(job->endpoint->id_prefix));
     smol_json_member_text(json, key, id);
 }
 
@@ -274,10 +283,20 @@ static void write_call_id(const struct job *job, struct json_out *json, const ch
     smol_json_member_text(json, key, id);
 }
 
-/* Items: a message, if there is text, then calls. */
+/* Items: reasoning, if there is any; a message, if there is text; then calls. */
+static bool is_reasoning(const struct reply *reply, size_t i)
+{
+    return i == 0 && reply->sent_reasoning.size > 0;
+}
+
+static size_t first_call(const struct reply *reply)
+{
+    return (reply->sent_reasoning.size > 0) + reply->text_began;
+}
+
 static size_t count_items(const struct reply *reply)
 {
-    return reply->text_began + reply->sent_calls.n;
+    return first_call(reply) + reply->sent_calls.n;
 }
 
 static const char *status_of_item(const struct job *job, size_t i)
@@ -285,17 +304,24 @@ static const char *status_of_item(const struct job *job, size_t i)
     return i + 1 < count_items(&job->replies[0]) ? "completed" : status_of(job);
 }
 
-static void write_message(struct job *job, struct json_out *json, bool ended)
+/* Writes item i, the reasoning or the message. */
+static void write_text_item(struct job *job, struct json_out *json, size_t i, bool ended)
 {
+    const struct reply *reply = &job->replies[0];
+    bool reasons = is_reasoning(reply, i);
     smol_json_open(json, '{');
-    smol_json_member_text(json, "type", "message");
-    write_message_id(job, json, "id");
-    smol_json_member_text(json, "status", ended ? status_of_item(job, 0) : "in_progress");
-    smol_json_member_text(json, "role", "assistant");
+    smol_json_member_text(json, "type", reasons ? "reasoning" : "message");
+    write_text_id(job, json, "id", reasons);
+    smol_json_member_text(json, "status", ended ? status_of_item(job, i) : "in_progress");
+    if (reasons)
+        write_empty(json, "summary", '[', ']');
+    else
+        smol_json_member_text(json, "role", "assistant");
     smol_json_key(json, "content");
     smol_json_open(json, '[');
     if (ended)
-        write_part(json, &job->replies[0].sent, &job->replies[0].sent_logprobs);
+        write_part(json, reasons, reasons ? &reply->sent_reasoning : &reply->sent,
+                   &reply->sent_logprobs);
     smol_json_close(json, ']');
     smol_json_close(json, '}');
 }
@@ -317,7 +343,7 @@ static void write_call(struct job *job, struct json_out *json, size_t i, bool en
     smol_json_key(json, "arguments");
     smol_json_text(json, arguments->text, arguments->size);
     smol_json_member_text(json, "status",
-                          ended ? status_of_item(job, i + reply->text_began) : "in_progress");
+                          ended ? status_of_item(job, i + first_call(reply)) : "in_progress");
     smol_json_close(json, '}');
 }
 
@@ -325,10 +351,10 @@ static void write_call(struct job *job, struct json_out *json, size_t i, bool en
 static void write_item(struct job *job, struct json_out *json, size_t i, bool ended)
 {
     const struct reply *reply = &job->replies[0];
-    if (reply->text_began && i == 0)
-        write_message(job, json, ended);
+    if (i < first_call(reply))
+        write_text_item(job, json, i, ended);
     else
-        write_call(job, json, i - reply->text_began, ended);
+        write_call(job, json, i - first_call(reply), ended);
 }
 
 static void write_usage(struct job *job, struct json_out *json)
@@ -345,7 +371,7 @@ static void write_usage(struct job *job, struct json_out *json)
     smol_json_member_whole(json, "output_tokens", n_output);
     smol_json_key(json, "output_tokens_details");
     smol_json_open(json, '{');
-    smol_json_member_whole(json, "reasoning_tokens", 0);
+    smol_json_member_whole(json, "reasoning_tokens", job->replies[0].parts.n_reasoning_tokens);
     smol_json_close(json, '}');
     smol_json_member_whole(json, "total_tokens", n_input + n_output);
     smol_json_close(json, '}');
@@ -431,9 +457,11 @@ static void write_response(struct job *job, struct json_out *json)
     add_logprobs(job, &logprobs, &list);
     free(list.text);
     free(logprobs.text);
+    reply->sent_reasoning = reply->thought;
     reply->sent_calls = reply->news;
+    reply->thought = (struct buffer){0};
     reply->news = (struct calls){0};
-    reply->text_began = reply->sent.size > 0 || reply->sent_calls.n == 0;
+    reply->text_began = reply->sent.size > 0 || count_items(reply) == 0;
     write_object(job, json, true);
 }
 
@@ -464,32 +492,37 @@ static void write_state(struct job *job, FILE *out, const char *type, bool ended
     end_event(&event);
 }
 
-/* Opens an event about the only part of the message. */
-static struct event begin_part_event(struct job *job, FILE *out, const char *type)
+/* Opens an event about the only part of item i, the reasoning or the message. */
+static struct event begin_part_event(struct job *job, FILE *out, const char *type, size_t i)
 {
     struct event event = begin_event(job, out, type);
-    write_message_id(job, &event.json, "item_id");
-    smol_json_member_whole(&event.json, "output_index", 0);
+    write_text_id(job, &event.json, "item_id", is_reasoning(&job->replies[0], i));
+    smol_json_member_whole(&event.json, "output_index", i);
     smol_json_member_whole(&event.json, "content_index", 0);
     return event;
 }
 
-static void write_part_event(struct job *job, FILE *out, const char *type,
+static void write_part_event(struct job *job, FILE *out, const char *type, size_t i,
                              const struct buffer *text, const struct buffer *logprobs)
 {
-    struct event event = begin_part_event(job, out, type);
+    struct event event = begin_part_event(job, out, type, i);
     smol_json_key(&event.json, "part");
-    write_part(&event.json, text, logprobs);
+    write_part(&event.json, is_reasoning(&job->replies[0], i), text, logprobs);
     end_event(&event);
 }
 
-static void write_text_event(struct job *job, FILE *out, const char *type, const char *key,
+/* Writes an event about the text of that part: `what` is "delta" or "done". */
+static void write_text_event(struct job *job, FILE *out, const char *what, size_t i,
                              const struct buffer *text, const struct buffer *logprobs)
 {
-    struct event event = begin_part_event(job, out, type);
-    smol_json_key(&event.json, key);
+    bool reasons = is_reasoning(&job->replies[0], i);
+    char type[40];
+    snprintf(type, sizeof type, "response.%s_text.%s", reasons ? "reasoning" : "output", what);
+    struct event event = begin_part_event(job, out, type, i);
+    smol_json_key(&event.json, strcmp(what, "done") == 0 ? "text" : what);
     smol_json_text(&event.json, text->text, text->size);
-    write_logprobs(&event.json, logprobs);
+    if (!reasons)
+        write_logprobs(&event.json, logprobs);
     end_event(&event);
 }
 
@@ -498,7 +531,7 @@ static void write_arguments_event(struct job *job, FILE *out, const char *type, 
 {
     struct event event = begin_event(job, out, type);
     write_call_id(job, &event.json, "item_id", i);
-    smol_json_member_whole(&event.json, "output_index", i + job->replies[0].text_began);
+    smol_json_member_whole(&event.json, "output_index", i + first_call(&job->replies[0]));
     smol_json_key(&event.json, key);
     smol_json_text(&event.json, arguments->text, arguments->size);
     end_event(&event);
@@ -520,13 +553,14 @@ static void end_items(struct job *job, FILE *out, size_t n)
 {
     struct reply *reply = &job->replies[0];
     for (size_t i = reply->n_ended; i < n; i++) {
-        if (reply->text_began && i == 0) {
-            write_text_event(job, out, "response.output_text.done", "text", &reply->sent,
-                             &reply->sent_logprobs);
-            write_part_event(job, out, "response.content_part.done", &reply->sent,
+        if (i < first_call(reply)) {
+            const struct buffer *text =
+                is_reasoning(reply, i) ? &reply->sent_reasoning : &reply->sent;
+            write_text_event(job, out, "done", i, text, &reply->sent_logprobs);
+            write_part_event(job, out, "response.content_part.done", i, text,
                              &reply->sent_logprobs);
         } else {
-            size_t call = i - reply->text_began;
+            size_t call = i - first_call(reply);
             write_arguments_event(job, out, "response.function_call_arguments.done", "arguments",
                                   call, &reply->sent_calls.items[call].arguments);
         }
@@ -535,12 +569,28 @@ static void end_items(struct job *job, FILE *out, size_t n)
     reply->n_ended = n;
 }
 
-static void begin_message(struct job *job, FILE *out)
+/* Begins the newest item, the reasoning or the message, after those before it have ended. */
+static void begin_text_item(struct job *job, FILE *out)
 {
     const struct buffer none = {0};
-    job->replies[0].text_began = true;
-    write_item_event(job, out, 0, false);
-    write_part_event(job, out, "response.content_part.added", &none, &none);
+    size_t newest = count_items(&job->replies[0]) - 1;
+    end_items(job, out, newest);
+    write_item_event(job, out, newest, false);
+    write_part_event(job, out, "response.content_part.added", newest, &none, &none);
+}
+
+/* Sends a piece of the reasoning. */
+static void write_thought(struct job *job, FILE *out)
+{
+    struct reply *reply = &job->replies[0];
+    bool begins = reply->sent_reasoning.size == 0;
+    if (reply->thought.size == 0)
+        return;
+    smol_buffer_add(&reply->sent_reasoning, reply->thought.text, reply->thought.size);
+    if (begins && !reply->sent_reasoning.failed)
+        begin_text_item(job, out);
+    if (!reply->sent_reasoning.failed)
+        write_text_event(job, out, "delta", 0, &reply->thought, NULL);
 }
 
 /* Sends a call that begins, or more arguments of the last one. */
@@ -576,11 +626,14 @@ static void write_news(struct job *job, FILE *out, uint32_t index, const struct 
         write_state(job, out, "response.in_progress", false);
         reply->began = true;
     }
-    bool empty = ended && reply->news.n == 0 && reply->sent_calls.n == 0;
-    if (!reply->text_began && (text->size > 0 || list.size > 0 || empty))
-        begin_message(job, out);
+    write_thought(job, out);
+    bool empty = ended && reply->news.n == 0 && count_items(reply) == 0;
+    if (!reply->text_began && (text->size > 0 || list.size > 0 || empty)) {
+        reply->text_began = true;
+        begin_text_item(job, out);
+    }
     if (text->size > 0 || list.size > 0)
-        write_text_event(job, out, "response.output_text.delta", "delta", text, &list);
+        write_text_event(job, out, "delta", first_call(reply) - 1, text, &list);
     free(list.text);
     smol_buffer_add(&reply->sent, text->text, text->size);
     for (size_t i = 0; i < reply->news.n; i++)

@@ -9,7 +9,7 @@
 #include "common/hash.h"
 #include "format/format.h"
 
-/* Of blob[0..size), whose data and table of digests begin where they did before the change. */
+/* Repairs the digests of blob[0..size). Its data and table of digests begin where they did. */
 static inline void repair_blob(uint8_t *blob, uint64_t size, uint64_t data, uint64_t digests)
 {
     for (uint64_t at = data; at < size; at += BLOB_CHUNK_SIZE, digests += sizeof(uint64_t)) {

@@ -3,8 +3,8 @@
  *
  *     soak BLOB SECONDS [SEED]
  *
- * What a question is (text, KV type, sampling, length, a context too short for it, which may slide)
- * follows from its number. What it is asked under is drawn anew each time: threads, batches, a new
+ * A question (text, KV type, sampling, length, a context too short for it, which may slide) follows
+ * from its number. Its conditions are drawn anew each time: threads, batches, a new
  * context or a used one, cancellations from the callback, moves to another context through a saved
  * session, other questions that are evaluated in the same passes. An answer is what was generated,
  * the logits after the prompt, and the session at the end. Several workers ask at once. After each
@@ -57,7 +57,7 @@ struct question {
     size_t n_keep;
 };
 
-/* What has come so far, and the token at which to cancel. */
+/* The tokens so far, and the one at which to cancel. */
 struct answer {
     uint32_t ids[MAX_PROMPT + MAX_ANSWER]; /* prompt and generated */
     size_t n;
@@ -322,8 +322,8 @@ static size_t end_of(const struct sequence *s)
     return s->question.slide || end < most ? end : most;
 }
 
-/* What a generation begins with, as if there had been no other before: what is chosen and not
- * evaluated, or all after the prompt anew, as long as that is where it was. */
+/* The first ids of a generation, as if no other had come before: those that are chosen but not
+ * evaluated, or everything after the prompt again while that is where it was. */
 static const uint32_t *next_ids(struct worker *w, struct sequence *s, uint32_t *pending, size_t *n)
 {
     size_t n_prompt = s->question.n_prompt;
@@ -409,7 +409,7 @@ static int finish(struct worker *w, struct sequence *s)
     return settle(w, s, &result, 0);
 }
 
-/* The same for several, which join and leave as they like. */
+/* Several generations in one set of passes; they join and leave at any time. */
 static int generate_together(struct worker *w, size_t n)
 {
     for (size_t n_left = 1; n_left > 0;) {

@@ -40,12 +40,6 @@ bool smol_calls_add(struct calls *calls, struct buffer *text, smol_tool_part par
 /* Returns whether a `tool_choice` is auto, none or required rather than the name of a tool. */
 bool smol_is_choice_word(const char *choice);
 
-/* Returns whether an answer whose newest part this is ends within a call. */
-static inline bool smol_part_is_in_call(smol_tool_part part)
-{
-    return part == SMOL_TOOL_CALL || part == SMOL_TOOL_ARGUMENTS;
-}
-
 /* Writes the id of call number `index` of an answer: letters and digits. The same prompt gives the
  * same ids. */
 enum { CALL_ID_SIZE = 10 };

@@ -8,6 +8,11 @@
 #include "cli/request/likelihood.h"
 #include "cli/request/members.h"
 
+/* What is done with reasoning, in words of llama-server: the first two separate it, "none" leaves
+ * it in the text. Ends with NULL. */
+extern const char *const smol_reasoning_words[];
+enum { REASONING_NONE = 2 }; /* index of the latter */
+
 struct request {
     char *prompt;   /* (n_prompt), or NULL */
     char *messages; /* JSON text, or NULL */
@@ -15,6 +20,8 @@ struct request {
     char *tools, *documents, *variables;
     char *tool_choice;               /* "auto", "none", "required" or a name; or NULL */
     bool one_call;                   /* at most one call of a tool */
+    bool is_chat;                    /* it has messages, or had them */
+    bool raw_reasoning;              /* reasoning stays in the text, with its markers */
     struct wanted_constraint format; /* of the answer */
     size_t n_prompt;
     smol_sampler_params sampler;
@@ -45,6 +52,7 @@ smol_status smol_set_prompt(struct request_reader *r);
 smol_status smol_set_messages(struct request_reader *r);
 smol_status smol_set_documents(struct request_reader *r);
 smol_status smol_set_variables(struct request_reader *r);
+smol_status smol_set_reasoning_format(struct request_reader *r);
 smol_status smol_set_max_tokens(struct request_reader *r);
 smol_status smol_set_temperature(struct request_reader *r);
 smol_status smol_set_top_k(struct request_reader *r);

@@ -244,7 +244,7 @@ static smol_status read_class(struct pattern_parser *p, bool outermost, struct c
     bool negated = smol_parser_skip(p, "^");
     smol_status status = SMOL_OK;
     if (p->depth++ == PATTERN_MAX_DEPTH)
-        status = smol_parser_refuse(p, "nested too deep");
+        status = smol_parser_refuse(p, "nested too deeply");
     if (!status)
         status = read_members(p, &operands);
     p->depth--;

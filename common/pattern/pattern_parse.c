@@ -237,7 +237,7 @@ static smol_status parse_look(struct pattern_parser *p, enum pattern_kind kind, 
     if (!status && !gather(p, body, kind, &set, &look.edge)) {
         smol_set_free(&set);
         if (speaks(p, DIALECT_SCANNER) && kind == PATTERN_LOOKBEHIND)
-            return smol_parser_refuse(p, "looking behind at more than one character");
+            return smol_parser_refuse(p, "a lookbehind of more than one character");
         look.kind = kind == PATTERN_AHEAD ? PATTERN_REST : PATTERN_BEFORE;
         look.left = body;
         look.negated = negated;
@@ -318,7 +318,7 @@ static smol_status parse_group(struct pattern_parser *p, uint32_t *node)
 {
     const bool ignore_case = p->ignore_case, dot_takes_newline = p->dot_takes_newline;
     if (p->depth++ == PATTERN_MAX_DEPTH)
-        return smol_parser_refuse(p, "nested too deep");
+        return smol_parser_refuse(p, "nested too deeply");
     smol_status status = parse_inside(p, node);
     if (!status && !smol_parser_skip(p, ")"))
         status = smol_parser_refuse(p, "a group without its )");

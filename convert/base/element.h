@@ -99,7 +99,7 @@ static inline void widen_f8(const uint8_t *restrict data, uint64_t n, float (*wi
 }
 
 /* Converts elements [start, start + n) of `data` to f32, exactly. `dtype` must be a type of
- * weights without blocks. */
+ * weights without blocks, or I8. */
 static inline void element_widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t start,
                                  uint64_t n, float *out)
 {
@@ -119,6 +119,10 @@ static inline void element_widen(enum safetensors_dtype dtype, const uint8_t *da
         break;
     case ST_F8_E5M2:
         widen_f8(data + start, n, f32_from_f8_e5m2, out);
+        break;
+    case ST_I8:
+        for (; i < n; i++)
+            out[i] = (float)(int8_t)data[start + i];
         break;
     default:
         memcpy(out, data + start * sizeof(float), n * sizeof(float));

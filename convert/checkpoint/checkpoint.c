@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "convert/base/ending.h"
+#include "convert/checkpoint/tensor.h"
 
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
@@ -164,7 +165,7 @@ static smol_status check_source(const struct safetensors *reader, const struct b
     if (!source)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %s is missing: config.json calls for it", reader->path, name);
-    if (!smol_element_is_weight(source->dtype))
+    if (!tensor_is_weight(source))
         return smol_fail(
             error, SMOL_ERROR_UNSUPPORTED,
             "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3, F8_E5M2 and GGUF's blocks (Q4_0 "
@@ -175,11 +176,11 @@ static smol_status check_source(const struct safetensors *reader, const struct b
     return smol_checkpoint_check_shape(source, vector ? shape + 1 : shape, vector ? 1 : 2, error);
 }
 
-/* Returns whether two tensors hold the same bytes in the same shape and type. */
+/* Returns whether two tensors hold the same bytes in the same shape and type, without scales. */
 static bool same_data(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
 {
-    return a->dtype == b->dtype && a->size == b->size && a->rank == b->rank &&
-           memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0 &&
+    return !a->scales.data && !b->scales.data && a->dtype == b->dtype && a->size == b->size &&
+           a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0 &&
            memcmp(a->data, b->data, a->size) == 0;
 }
 
@@ -207,7 +208,7 @@ static int compare_pointers(const void *a, const void *b)
 }
 
 /* Returns whether `name` is a tensor of scales from a quantization tool. Such scales change the
- * meaning of the weights. */
+ * meaning of the weights, if smol_scales_attach has left them. */
 static bool is_scale(const char *name)
 {
     static const char *const ends[] = {".weight_scale", ".weight_scale_inv", ".input_scale"};
@@ -238,8 +239,8 @@ static smol_status fail_extra(const struct safetensors_tensor *tensor, smol_erro
 {
     if (is_scale(tensor->name))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: tensor %.200s: weights with scales of their own are not supported: "
-                         "convert the original checkpoint",
+                         "%s: tensor %.200s: scales without weights, or without a "
+                         "quantization_config that explains them: convert the original checkpoint",
                          tensor->path, tensor->name);
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor %.200s is not part of the model that config.json describes",

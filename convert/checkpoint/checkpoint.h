@@ -25,8 +25,8 @@ bool smol_checkpoint_matches(const char *pattern, const char *name, struct tenso
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
                                  char name[MAX_CHECKPOINT_NAME]);
 
-/* The same, but for encoders' norms after the embedding and after layers: those before the next
- * layer, and the final norm, have the names there. */
+/* Gives the name in files of encoders, whose norms after the embedding and after layers are named
+ * there as those before the next layer and the final norm. */
 const char *smol_checkpoint_file_name(const struct family *family, uint32_t n_layers,
                                       struct tensor_key key, char name[MAX_CHECKPOINT_NAME]);
 

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "convert/base/settings.h"
 #include "convert/checkpoint/family.h"
+#include "convert/checkpoint/scales.h"
 #include "format/layout.h"
 #include "format/model.h"
 
@@ -37,8 +38,9 @@ struct config {
     uint32_t skipped_positions;       /* the first rows of learned positions, which have no use */
     uint32_t wanted_context;          /* --context; 0: none */
     enum longrope longrope;
-    bool encodes;     /* each token sees the whole text */
-    bool norm_biased; /* LayerNorms have biases in the checkpoint */
+    bool encodes;              /* each token sees the whole text */
+    bool norm_biased;          /* LayerNorms have biases in the checkpoint */
+    struct scale_rules scales; /* of weights that are quantized already */
     struct blob_generation generation;
     /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,
      * ascending, without duplicates. */

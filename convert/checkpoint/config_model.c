@@ -127,19 +127,6 @@ static smol_status read_direction(const struct json_settings *config, struct con
     return status;
 }
 
-static smol_status check_not_quantized(const struct json_settings *config)
-{
-    json_t *found = smol_setting(config, "quantization_config");
-    const json_t *method = json_object_get(found, "quant_method");
-    if (!found)
-        return SMOL_OK;
-    return smol_setting_fail(
-        config, SMOL_ERROR_UNSUPPORTED,
-        method ? "quantization_config.quant_method" : "quantization_config",
-        method ? method : found,
-        "weights quantized in this way are not supported: convert the original checkpoint");
-}
-
 /* Checks that an encoder's learned positions are added to the tokens, and nothing else is. */
 static smol_status check_positions(const struct json_settings *config, const struct family *family)
 {
@@ -172,8 +159,6 @@ static smol_status check_buckets(const struct json_settings *config, const struc
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     smol_status status = check_dtypes(config);
-    if (!status)
-        status = check_not_quantized(config);
     if (!status)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
     if (!status)
@@ -570,10 +555,7 @@ static smol_status check_nest(const struct json_settings *outer, const struct js
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, "model_type",
                                  smol_setting(text, "model_type"),
                                  "not supported within a model of another kind");
-    smol_status status = check_dtypes(outer);
-    if (!status)
-        status = check_not_quantized(outer);
-    return status;
+    return check_dtypes(outer);
 }
 
 /* Reads the flag that counts in a model that contains this one. Such a model has no cap on logits
@@ -658,6 +640,10 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = check_nest(&outer, config, result);
     if (!status)
         status = check_supported(config, result->family);
+    if (!status)
+        status = smol_config_read_scales(config, &result->scales);
+    if (!status && result->nest && !result->scales.scaled)
+        status = smol_config_read_scales(&outer, &result->scales);
     if (!status)
         status = read_direction(config, result);
     if (!status)

@@ -120,6 +120,7 @@ static void add_fused_part(struct split *split, const struct safetensors_tensor 
     }
     uint64_t begin = first / block.elements * block.bytes; /* rows have whole blocks */
     part->data += begin;
+    part->scales.first += first;
     part->begin += begin;
     part->size = n * cols / block.elements * block.bytes;
     part->end = part->begin + part->size;

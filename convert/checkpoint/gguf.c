@@ -399,19 +399,6 @@ static smol_status take_version(struct input *in, struct gguf *gguf)
     return SMOL_OK;
 }
 
-/* Refuses one file of a model in several. */
-static smol_status check_whole(const struct input *in, const struct gguf *gguf)
-{
-    uint64_t count = 0;
-    const struct gguf_value *value = smol_gguf_find(gguf, "split.count");
-    if (!value || (smol_gguf_integer(value, &count) && count <= 1))
-        return SMOL_OK;
-    return smol_fail(in->error, SMOL_ERROR_UNSUPPORTED,
-                     "%s: one of %" PRIu64 " files of a model: join them with llama.cpp's "
-                     "llama-gguf-split --merge",
-                     in->reader->path, count);
-}
-
 smol_status smol_gguf_read(struct safetensors *reader, struct gguf *gguf, smol_error *error)
 {
     const struct file_view *file = &reader->file;
@@ -421,7 +408,7 @@ smol_status smol_gguf_read(struct safetensors *reader, struct gguf *gguf, smol_e
     *gguf = (struct gguf){.path = reader->path};
     if ((status = take_version(&in, gguf)) || (status = take_number(&in, 8, &n_tensors)) ||
         (status = take_number(&in, 8, &n_pairs)) || (status = take_pairs(&in, n_pairs, gguf)) ||
-        (status = check_whole(&in, gguf)) || (status = take_tensors(&in, n_tensors, reader)) ||
+        (status = take_tensors(&in, n_tensors, reader)) ||
         (status = find_alignment(&in, gguf, &alignment)))
         return status;
     return place_tensors(&in, alignment, reader);

@@ -72,8 +72,8 @@ bool smol_gguf_is(const uint8_t *data, size_t size);
  * length and count lies within the file before it is used, that no key and no tensor appears twice,
  * and that the tensors cover the data without gap or overlap. The caller closes both, also after an
  * error. Errors: SMOL_ERROR_DAMAGED (with the byte offset), SMOL_ERROR_UNSUPPORTED (an old version,
- * another byte order, a type of tensors that smolconv does not read, one file of several, arrays of
- * arrays), SMOL_ERROR_MEMORY. */
+ * another byte order, a type of tensors that smolconv does not read, arrays of arrays),
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_gguf_read(struct safetensors *reader, struct gguf *gguf, smol_error *error);
 
 void smol_gguf_close(struct gguf *gguf);

@@ -50,6 +50,7 @@ static const struct gguf_name common[] = {
     {BLOCK("ffn_norm.bias"), ROLE_MLP_NORM_BIAS, false},
     {"output_norm.bias", ROLE_FINAL_NORM_BIAS, false},
     {"output.bias", ROLE_OUTPUT_BIAS, false},
+    {"position_embd.weight", ROLE_POSITIONS, false},
     {NULL, ROLE_COUNT, false},
 };
 
@@ -122,6 +123,30 @@ static const struct gguf_name falcon_h1[] = {
     {NULL, ROLE_COUNT, false},
 };
 
+static const struct gguf_name bert[] = {
+    {BLOCK("attn_output_norm.weight"), ROLE_MLP_NORM, false},
+    {BLOCK("attn_output_norm.bias"), ROLE_MLP_NORM_BIAS, false},
+    {NULL, ROLE_COUNT, false},
+};
+static const struct gguf_name modern_bert[] = {
+    {BLOCK("ffn_up.weight"), ROLE_MLP_GATE, true},
+    {BLOCK("ffn_up.bias"), ROLE_MLP_GATE_BIAS, true},
+    {NULL, ROLE_COUNT, false},
+};
+
+/* Tensors of encoders that have no role of their own, see family.h. */
+static const struct {
+    const char *arch, *name, *pattern;
+} without_role[] = {
+    {"bert", "token_types.weight", "bert.embeddings.token_type_embeddings.weight"},
+    {"bert", "token_embd_norm.weight", "bert.embeddings.LayerNorm.weight"},
+    {"bert", "token_embd_norm.bias", "bert.embeddings.LayerNorm.bias"},
+    {"bert", BLOCK("layer_output_norm.weight"), "bert.encoder.layer.%u.output.LayerNorm.weight"},
+    {"bert", BLOCK("layer_output_norm.bias"), "bert.encoder.layer.%u.output.LayerNorm.bias"},
+    {"modern-bert", "token_embd_norm.weight", "model.embeddings.norm.weight"},
+    {"modern-bert", "token_embd_norm.bias", "model.embeddings.norm.bias"},
+};
+
 static const struct gguf_arch archs[] = {
     {"llama", "LlamaForCausalLM", ORDER_PAIRED, false, common},
     {"qwen2", "Qwen2ForCausalLM", ORDER_KEPT, false, common},
@@ -149,6 +174,11 @@ static const struct gguf_arch archs[] = {
     {"stablelm", "StableLmForCausalLM", ORDER_KEPT, false, common},
     {"phi2", "PhiForCausalLM", ORDER_KEPT, false, common},
     {"falcon-h1", "FalconH1ForCausalLM", ORDER_KEPT, false, falcon_h1},
+    {"gptneox", "GPTNeoXForCausalLM", ORDER_STACKED, false, common},
+    {"gpt2", "GPT2LMHeadModel", ORDER_STACKED, false, common},
+    {"bert", "BertModel", ORDER_KEPT, false, bert},
+    {"modern-bert", "ModernBertModel", ORDER_KEPT, false, modern_bert},
+    {"gemma-embedding", "Gemma3TextModel", ORDER_KEPT, true, common},
 };
 
 /* The other families of architectures: of files with a key whose number is above 0. */
@@ -240,19 +270,23 @@ static const struct family_fused *find_role(const struct family_fused *fused, si
     return NULL;
 }
 
-/* Returns the family's fused tensor that begins with the role, or else that of any family. */
-static const struct family_fused *find_fused(const struct family *family, enum tensor_role role)
+/* Returns the family's fused tensor that begins with the role, or else that of any family; the
+ * latter first if the architecture stacks them. */
+static const struct family_fused *find_fused(const struct gguf_arch *arch,
+                                             const struct family *family, enum tensor_role role)
 {
     const struct family_fused *own = find_role(family->fused, FAMILY_MAX_FUSED, role);
-    return own ? own : find_role(joined, sizeof joined / sizeof joined[0], role);
+    const struct family_fused *any = find_role(joined, sizeof joined / sizeof joined[0], role);
+    return own && !(any && arch->order == ORDER_STACKED) ? own : any;
 }
 
 /* Adds the fused tensors among these names that the family has not yet. */
-static void add_fused(const struct gguf_name *names, const struct family *original,
-                      struct family *family, size_t *n)
+static void add_fused(const struct gguf_arch *arch, const struct gguf_name *names,
+                      const struct family *original, struct family *family, size_t *n)
 {
     for (; names->name; names++) {
-        const struct family_fused *fused = names->fused ? find_fused(original, names->role) : NULL;
+        const struct family_fused *fused =
+            names->fused ? find_fused(arch, original, names->role) : NULL;
         if (!fused || find_role(family->fused, *n, names->role))
             continue;
         struct family_fused *added = &family->fused[(*n)++];
@@ -268,8 +302,8 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family)
     const struct family original = *family;
     size_t n = 0;
     memset(family->fused, 0, sizeof family->fused);
-    add_fused(arch->names, &original, family, &n);
-    add_fused(common, &original, family, &n);
+    add_fused(arch, arch->names, &original, family, &n);
+    add_fused(arch, common, &original, family, &n);
     for (size_t i = 0; family->experts.n.key && i < sizeof experts / sizeof experts[0]; i++)
         family->fused[n++] = experts[i];
     if (arch->adds_offset)
@@ -277,11 +311,13 @@ void smol_gguf_adapt(const struct gguf_arch *arch, struct family *family)
 }
 
 /* Searches one list of names for find_pattern. */
-static const char *find_in(const struct gguf_name *names, const struct family *family,
-                           const char *name, struct tensor_key *key, bool *is_fused)
+static const char *find_in(const struct gguf_arch *arch, const struct gguf_name *names,
+                           const struct family *family, const char *name, struct tensor_key *key,
+                           bool *is_fused)
 {
     for (; names->name; names++) {
-        const struct family_fused *fused = names->fused ? find_fused(family, names->role) : NULL;
+        const struct family_fused *fused =
+            names->fused ? find_fused(arch, family, names->role) : NULL;
         const char *pattern = fused ? fused->name : family->names[names->role];
         if (!pattern || !smol_checkpoint_matches(names->name, name, key))
             continue;
@@ -296,8 +332,14 @@ static const char *find_in(const struct gguf_name *names, const struct family *f
 static const char *find_pattern(const struct gguf_arch *arch, const struct family *family,
                                 const char *name, struct tensor_key *key, bool *is_fused)
 {
-    const char *pattern = find_in(arch->names, family, name, key, is_fused);
-    return pattern ? pattern : find_in(common, family, name, key, is_fused);
+    for (size_t i = 0; i < sizeof without_role / sizeof without_role[0]; i++)
+        if (strcmp(without_role[i].arch, arch->name) == 0 &&
+            smol_checkpoint_matches(without_role[i].name, name, key)) {
+            key->role = ROLE_COUNT;
+            return without_role[i].pattern;
+        }
+    const char *pattern = find_in(arch, arch->names, family, name, key, is_fused);
+    return pattern ? pattern : find_in(arch, common, family, name, key, is_fused);
 }
 
 /* Undoes what llama.cpp's programs do to some small tensors: a dimension of 1 or of groups more, or

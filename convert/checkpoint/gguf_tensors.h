@@ -9,7 +9,8 @@
 enum gguf_order {
     ORDER_KEPT,
     ORDER_PAIRED, /* the rows of each head of q and k */
-    ORDER_TILED   /* heads of values that share keys, in layers with states */
+    ORDER_TILED,  /* heads of values that share keys, in layers with states */
+    ORDER_STACKED /* q, k and v one below the other, which checkpoints have in another way */
 };
 
 /* An architecture of GGUF files that has a family here. */
@@ -25,7 +26,7 @@ struct gguf_arch {
 const struct gguf_arch *smol_gguf_arch(const struct gguf *gguf);
 
 /* Writes the names of the architectures for messages. Returns `text`. */
-enum { GGUF_ARCH_LIST = 384 };
+enum { GGUF_ARCH_LIST = 448 };
 const char *smol_gguf_arch_list(char text[GGUF_ARCH_LIST]);
 
 /* Changes a copy of the architecture's family to what its GGUF files contain: which tensors hold

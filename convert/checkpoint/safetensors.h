@@ -24,6 +24,16 @@ struct head_order {
     uint16_t groups, per_group; /* per_group: heads */
 };
 
+/* Scales beside a tensor (scales.h): blocks of `rows` by `cols` elements of a matrix of `width`
+ * columns share one, which their elements are multiplied by. */
+struct tensor_scales {
+    const uint8_t *data; /* NULL: none */
+    enum safetensors_dtype dtype;
+    uint64_t rows, cols, width;
+    uint64_t per_row; /* blocks side by side */
+    uint64_t first;   /* the matrix's element that is the tensor's first one */
+};
+
 struct safetensors_tensor {
     const char *name; /* UTF-8, owned by the reader */
     const char *path; /* the file that contains it; not owned */
@@ -49,6 +59,7 @@ struct safetensors_tensor {
      * part has the first piece of all runs, then the second of all, then the third. */
     uint32_t piece;
     struct head_order heads;
+    struct tensor_scales scales;
 };
 
 /* One file, or several joined (smol_safetensors_join). */

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "convert/checkpoint/gguf_tensors.h"
 
 static const char extension[] = ".safetensors", index_extension[] = ".index.json";
+static const char gguf_extension[] = ".gguf";
 
 bool smol_shards_is_index(const char *path)
 {
@@ -34,7 +36,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool parse_member(const char *name, struct series_member *member)
+static bool parse_member_of(const char *name, const char *ending, struct series_member *member)
 {
     const char *of = NULL;
     char *end;
@@ -46,11 +48,16 @@ static bool parse_member(const char *name, struct series_member *member)
     const char *digits = of;
     while (digits > name && is_digit(digits[-1]))
         digits--;
-    if (strcmp(end, extension) != 0 || digits == of || digits == name || digits[-1] != '-')
+    if (strcmp(end, ending) != 0 || digits == of || digits == name || digits[-1] != '-')
         return false;
     member->number = strtoul(digits, NULL, 10);
     member->stem = (size_t)(digits - 1 - name);
     return true;
+}
+
+static bool parse_member(const char *name, struct series_member *member)
+{
+    return parse_member_of(name, extension, member);
 }
 
 /* Refuses a single shard of several. */
@@ -261,19 +268,118 @@ smol_status smol_shards_open(const char *path, struct shards *shards, smol_error
     return status;
 }
 
-static smol_status read_gguf(struct shards *shards, smol_error *error)
+/* ---- GGUF files ---- */
+
+/* Reads file `i` of a GGUF model, whose path is set. The first file's keys name the tensors. */
+static smol_status read_gguf(struct shards *shards, size_t i, struct gguf *gguf, smol_error *error)
 {
-    struct safetensors *file = shards->files;
-    smol_status status = smol_file_map(shards->paths[0], &file->file, error);
-    file->path = shards->paths[0];
+    struct safetensors *file = &shards->files[i];
+    smol_status status = smol_file_map(shards->paths[i], &file->file, error);
+    file->path = shards->paths[i];
     if (status)
         return status;
-    shards->n_files = 1;
-    status = smol_gguf_read(file, &shards->gguf, error);
-    if (status)
-        return status;
-    smol_gguf_name_tensors(&shards->gguf, file);
-    return smol_safetensors_join(file, 1, shards->path, &shards->all, error);
+    shards->n_files = i + 1;
+    status = smol_gguf_read(file, gguf, error);
+    if (!status)
+        smol_gguf_name_tensors(&shards->gguf, file);
+    return status;
+}
+
+/* Returns the integer of a key about the files of a model in several; 0: there is none. */
+static uint64_t split_number(const struct gguf *gguf, const char *key)
+{
+    uint64_t number = 0;
+    const struct gguf_value *value = smol_gguf_find(gguf, key);
+    return value && smol_gguf_integer(value, &number) ? number : 0;
+}
+
+/* Returns the path of file `i` of `count`: that of the first with another number. NULL: no memory.
+ */
+static char *gguf_path(const char *first, size_t stem, size_t i, size_t count)
+{
+    enum { ROOM = 64 }; /* for the numbers and what is around them */
+    char *path = malloc(stem + ROOM);
+    if (path)
+        snprintf(path, stem + ROOM, "%.*s-%05zu-of-%05zu%s", (int)stem, first, i + 1, count,
+                 gguf_extension);
+    return path;
+}
+
+/* Reads file `i` of a model in `count` files, which states its number. */
+static smol_status read_part(struct shards *shards, size_t stem, size_t i, size_t count,
+                             smol_error *error)
+{
+    struct gguf part = {0};
+    shards->paths[i] = gguf_path(shards->path, stem, i, count);
+    if (!shards->paths[i])
+        return smol_fail_memory(error, "a file name");
+    smol_status status = read_gguf(shards, i, &part, error);
+    if (!status &&
+        (split_number(&part, "split.no") != i || split_number(&part, "split.count") != count))
+        status = smol_fail(error, SMOL_ERROR_DAMAGED,
+                           "%s: it does not state that it is file %zu of %zu: download it again",
+                           shards->paths[i], i + 1, count);
+    if (shards->n_files == i)
+        free(shards->paths[i]);
+    smol_gguf_close(&part);
+    return status;
+}
+
+/* Makes room for `count` files. */
+static bool make_room(struct shards *shards, size_t count)
+{
+    struct safetensors *files = realloc(shards->files, count * sizeof *files);
+    shards->files = files ? files : shards->files;
+    char **paths = realloc(shards->paths, count * sizeof *paths);
+    shards->paths = paths ? paths : shards->paths;
+    if (files)
+        memset(files + 1, 0, (count - 1) * sizeof *files);
+    return files && paths;
+}
+
+/* Reads the other files of a model in several, of which the first has been read. */
+static smol_status read_parts(struct shards *shards, uint64_t count, smol_error *error)
+{
+    struct series_member member;
+    const char *name = smol_base_name(shards->path);
+    uint64_t total = split_number(&shards->gguf, "split.tensors.count"), n_tensors = 0;
+    if (split_number(&shards->gguf, "split.no") != 0 ||
+        !parse_member_of(name, gguf_extension, &member) || member.number != 1 ||
+        member.count != count)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: one of %llu files of a model: name the first of them, "
+                         "NAME-00001-of-%05llu.gguf",
+                         shards->path, (unsigned long long)count, (unsigned long long)count);
+    if (count > MAX_SHARDS)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: more than %d files: join them with llama.cpp's "
+                         "llama-gguf-split --merge",
+                         shards->path, MAX_SHARDS);
+    if (!make_room(shards, (size_t)count))
+        return smol_fail_memory(error, "the list of files");
+    size_t stem = (size_t)(name - shards->path) + member.stem;
+    smol_status status = SMOL_OK;
+    for (size_t i = 1; i < count && !status; i++)
+        status = read_part(shards, stem, i, (size_t)count, error);
+    for (size_t i = 0; i < shards->n_files; i++)
+        n_tensors += shards->files[i].n_tensors;
+    if (!status && n_tensors != total)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: split.tensors.count is %llu, but the files have %llu tensors: "
+                         "download them again",
+                         shards->path, (unsigned long long)total, (unsigned long long)n_tensors);
+    return status;
+}
+
+static smol_status read_ggufs(struct shards *shards, smol_error *error)
+{
+    smol_status status = read_gguf(shards, 0, &shards->gguf, error);
+    uint64_t count = status ? 0 : split_number(&shards->gguf, "split.count");
+    if (count > 1)
+        status = read_parts(shards, count, error);
+    return status ? status
+                  : smol_safetensors_join(shards->files, shards->n_files, shards->path,
+                                          &shards->all, error);
 }
 
 smol_status smol_shards_open_gguf(const char *path, struct shards *shards, smol_error *error)
@@ -285,7 +391,7 @@ smol_status smol_shards_open_gguf(const char *path, struct shards *shards, smol_
     if (!shards->path || !shards->files || !shards->paths || !(shards->paths[0] = strdup(path)))
         status = smol_fail_memory(error, "a file name");
     else
-        status = smol_shards_settle(shards, read_gguf(shards, error), error);
+        status = smol_shards_settle(shards, read_ggufs(shards, error), error);
     if (status)
         smol_shards_close(shards);
     return status;

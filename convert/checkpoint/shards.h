@@ -23,7 +23,7 @@ struct shards {
     struct safetensors *files;   /* (n_files), in the order of their names */
     size_t n_files;
     struct safetensors all; /* the tensors of all files */
-    struct gguf gguf;       /* the keys of a GGUF file; zeroed otherwise */
+    struct gguf gguf;       /* the keys of a GGUF file, or the first; zeroed otherwise */
 };
 
 /* Returns whether `path` is named like an index. */
@@ -36,8 +36,10 @@ bool smol_shards_is_index(const char *path);
  * SMOL_ERROR_MEMORY. */
 smol_status smol_shards_open(const char *path, struct shards *shards, smol_error *error);
 
-/* Opens the GGUF file `path`, and gives its tensors the names of a checkpoint. Errors: see
- * smol_gguf_read, and SMOL_ERROR_FILE. */
+/* Opens the GGUF file `path`, and gives its tensors the names of a checkpoint. Of a model in
+ * several files, which llama-gguf-split has made, `path` is the first, and the others are beside
+ * it. Errors: see smol_gguf_read, and SMOL_ERROR_FILE, SMOL_ERROR_UNSUPPORTED (another file than
+ * the first, or more than MAX_SHARDS). */
 smol_status smol_shards_open_gguf(const char *path, struct shards *shards, smol_error *error);
 
 /* Returns the total size of all files in bytes, without the index. */

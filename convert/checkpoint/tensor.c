@@ -1,11 +1,30 @@
-/* Elements of tensors with blocks, whose rows are stored in another order, or that hold a function
- * of the weights, see tensor.h. */
+/* Elements of tensors with blocks or scales, whose rows are stored in another order, or that hold a
+ * function of the weights, see tensor.h. */
 #include "convert/checkpoint/tensor.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "convert/base/element.h"
+
+/* Multiplies elements [start, start + n), counted as they lie in the file, by their scales. */
+static void apply_scales(const struct tensor_scales *scales, uint64_t start, uint64_t n, float *out)
+{
+    for (uint64_t at = scales->first + start; n > 0;) {
+        uint64_t row = at / scales->width, col = at % scales->width;
+        uint64_t block = col / scales->cols, end = (block + 1) * scales->cols;
+        uint64_t left = (end < scales->width ? end : scales->width) - col;
+        uint64_t taken = left < n ? left : n;
+        float scale;
+        element_widen(scales->dtype, scales->data, row / scales->rows * scales->per_row + block, 1,
+                      &scale);
+        for (uint64_t i = 0; i < taken; i++)
+            out[i] *= scale;
+        at += taken;
+        out += taken;
+        n -= taken;
+    }
+}
 
 /* Converts elements [start, start + n) as they lie in the file. */
 static void widen_stored(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
@@ -15,6 +34,8 @@ static void widen_stored(const struct safetensors_tensor *tensor, uint64_t start
     float values[BLOCK_MAX_ELEMENTS];
     if (size.elements == 1) {
         element_widen(tensor->dtype, tensor->data, start, n, out);
+        if (tensor->scales.data)
+            apply_scales(&tensor->scales, start, n, out);
         return;
     }
     while (n > 0) {

@@ -22,18 +22,26 @@ static inline uint64_t tensor_output(const struct safetensors_tensor *tensor, ui
     return row / length * tensor->run_step + before + row % length;
 }
 
+/* Returns whether the elements can be weights: their type can, or with scales is one of integers.
+ */
+static inline bool tensor_is_weight(const struct safetensors_tensor *tensor)
+{
+    return smol_element_is_weight(tensor->dtype) || tensor->scales.data;
+}
+
 /* Returns whether the elements are the weights, stored row by row. */
 static inline bool tensor_is_plain(const struct safetensors_tensor *tensor)
 {
-    return tensor->run == 0 && tensor->heads.size == 0 && !tensor->negated_exp;
+    return tensor->run == 0 && tensor->heads.size == 0 && !tensor->negated_exp &&
+           !tensor->scales.data;
 }
 
-/* Does what tensor_widen does, for tensors that have blocks, whose rows are not stored one after
- * the other, or whose elements are a function of the weights. */
+/* Does what tensor_widen does, for tensors that have blocks or scales, whose rows are not stored
+ * one after the other, or whose elements are a function of the weights. */
 void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                         float *out);
 
-/* Converts elements [start, start + n) of the tensor, in row-major order, to f32. Its type must be
+/* Converts elements [start, start + n) of the tensor, in row-major order, to f32. It must be
  * one of weights. Inline, so that each caller compiles the common types for its own instruction
  * set. */
 static inline void tensor_widen(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,

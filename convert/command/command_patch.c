@@ -19,7 +19,7 @@ static const struct command_line line = {
     .words = "patch OLD.smol FILE.smoldelta NEW.smol",
     .about = "Makes NEW.smol from OLD.smol and a file that `smolconv delta` wrote (-: standard\n"
              "input). NEW.smol appears only after every byte of it has been checked.\n",
-    .notes = "The exit status is 2 if the delta was made for another blob than OLD.smol.\n",
+    .notes = "The exit status is 2 if the delta was made for a blob other than OLD.smol.\n",
     .min_words = 3,
     .max_words = 3,
     .rules = rules,

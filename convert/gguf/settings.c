@@ -34,8 +34,14 @@ enum {
     OF_FALCONH1 = 262144,
     OF_STABLELM = 524288,
     OF_PHI2 = 1048576,
-    OF_ALL = 2097151,
-    OF_LAYER_NORMS = OF_STABLELM | OF_PHI2,
+    OF_GPTNEOX = 2097152,
+    OF_GPT2 = 4194304,
+    OF_BERT = 8388608,
+    OF_MODERNBERT = 16777216,
+    OF_QWEN3 = 33554432,
+    OF_ALL = 67108863,
+    OF_LAYER_NORMS = OF_STABLELM | OF_PHI2 | OF_GPTNEOX | OF_GPT2 | OF_BERT | OF_MODERNBERT,
+    OF_POOLED = OF_BERT | OF_MODERNBERT | OF_GEMMA3 | OF_QWEN3, /* may be models of embeddings */
     OF_GRANITES = OF_GRANITE | OF_HYBRID | OF_GRANITEMOE,
     OF_GATED = OF_QWEN35MOE | OF_QWEN3NEXT, /* an MLP with a gate, beside experts */
     OF_DELTA = OF_QWEN35 | OF_GATED,
@@ -50,6 +56,7 @@ enum key_kind {
     KEY_WINDOW,  /* likewise, but 0 is null */
     KEY_REAL,
     KEY_FLAG,
+    KEY_TEXT,
     KEY_USED,    /* read elsewhere */
     KEY_IGNORED, /* changes no result */
 };
@@ -67,12 +74,22 @@ static const struct {
     {"feed_forward_length", "intermediate_size", KEY_INTEGER, OF_ALL},
     {"attention.head_count", "num_attention_heads", KEY_INTEGER, OF_ALL},
     {"attention.key_length", "head_dim", KEY_INTEGER, OF_ALL},
-    {"attention.layer_norm_rms_epsilon", "norm_eps", KEY_REAL, OF_LFM2 | OF_LFM2MOE},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", KEY_REAL, OF_ALL},
-    {"attention.layer_norm_epsilon", "layer_norm_eps", KEY_REAL, OF_LAYER_NORMS},
+    {"attention.layer_norm_epsilon", "rms_norm_eps", KEY_REAL, OF_LAYER_NORMS},
+    {"use_parallel_residual", "use_parallel_residual", KEY_FLAG, OF_GPTNEOX},
     {"use_parallel_residual", NULL, KEY_USED, OF_STABLELM}, /* see take_tensors */
     {"rope.freq_base", "rope_theta", KEY_REAL, OF_ALL},
     {"rope.freq_base_swa", "rope_local_base_freq", KEY_REAL, OF_GEMMA3},
+    {"rope.freq_base_swa", "local_rope_theta", KEY_REAL, OF_MODERNBERT},
+    {"attention.sliding_window", "local_attention", KEY_INTEGER, OF_MODERNBERT},
+    {"attention.sliding_window_pattern", "global_attn_every_n_layers", KEY_INTEGER, OF_MODERNBERT},
+    {"hidden_activation", "hidden_activation", KEY_TEXT, OF_MODERNBERT},
+    {"attention.causal", NULL, KEY_USED, OF_POOLED},   /* see take_unstated */
+    {"pooling_type", NULL, KEY_USED, OF_POOLED},       /* see embedder.c */
+    {"dense_2_feat_in", NULL, KEY_IGNORED, OF_GEMMA3}, /* the tensors have shapes */
+    {"dense_2_feat_out", NULL, KEY_IGNORED, OF_GEMMA3},
+    {"dense_3_feat_in", NULL, KEY_IGNORED, OF_GEMMA3},
+    {"dense_3_feat_out", NULL, KEY_IGNORED, OF_GEMMA3},
     {"attention.sliding_window", "sliding_window", KEY_WINDOW,
      OF_GEMMA2 | OF_GEMMA3 | OF_PHI3 | OF_PATTERNS},
     {"attention.sliding_window_pattern", NULL, KEY_USED, OF_PATTERNS},
@@ -146,6 +163,7 @@ static unsigned bit_of(const struct gguf_arch *arch)
     } bits[] = {{"granite", OF_GRANITE},
                 {"gemma2", OF_GEMMA2},
                 {"gemma3", OF_GEMMA3},
+                {"gemma-embedding", OF_GEMMA3},
                 {"phi3", OF_PHI3},
                 {"lfm2", OF_LFM2},
                 {"lfm2moe", OF_LFM2MOE},
@@ -162,7 +180,12 @@ static unsigned bit_of(const struct gguf_arch *arch)
                 {"minicpm", OF_MINICPM},
                 {"stablelm", OF_STABLELM},
                 {"phi2", OF_PHI2},
-                {"falcon-h1", OF_FALCONH1}};
+                {"falcon-h1", OF_FALCONH1},
+                {"gptneox", OF_GPTNEOX},
+                {"gpt2", OF_GPT2},
+                {"bert", OF_BERT},
+                {"modern-bert", OF_MODERNBERT},
+                {"qwen3", OF_QWEN3}};
     for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
         if (strcmp(bits[i].name, arch->name) == 0)
             return bits[i].bit;
@@ -193,6 +216,11 @@ static smol_status take_key(struct maker *m, size_t i, const struct gguf_value *
         if (!smol_gguf_flag(value, &flag))
             return smol_maker_fail_value(m, value, "a flag");
         smol_maker_put(m, m->object, keys[i].setting, json_boolean(flag));
+        return SMOL_OK;
+    case KEY_TEXT:
+        if (value->type != GGUF_STRING)
+            return smol_maker_fail_value(m, value, "a text");
+        smol_maker_put(m, m->object, keys[i].setting, smol_maker_text(m, smol_gguf_string(value)));
         return SMOL_OK;
     default:
         return SMOL_OK;
@@ -285,21 +313,33 @@ static smol_status take_head(struct maker *m)
                        : 0;
     if (rotating == 0)
         rotating = size;
-    bool may_rotate_part = bit_of(m->arch) & (OF_PHI3 | OF_DELTA | OF_LAYER_NORMS);
+    bool may_rotate_part =
+        bit_of(m->arch) & (OF_PHI3 | OF_DELTA | OF_STABLELM | OF_PHI2 | OF_GPTNEOX);
     if ((of_values > 0 && of_values != size) || (rotating != size && !may_rotate_part))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: keys, values and rotary embedding of different sizes are not "
                          "supported: convert the original checkpoint",
                          m->gguf->path);
-    if (bit_of(m->arch) == OF_STABLELM) /* config.json has no such key: it follows */
-        json_object_del(m->object, "head_dim");
-    else if (size > 0)
+    if (size > 0)
         smol_maker_put_integer(m, "head_dim", size);
     if (may_rotate_part && size > 0) { /* its product with the size is rounded down */
         double factor = (double)rotating / (double)size;
         smol_maker_put(m, m->object, "partial_rotary_factor",
                        json_real(rotating == size ? 1 : nextafter(factor, 2)));
     }
+    return SMOL_OK;
+}
+
+/* Checks whether tokens see the whole text, which the architecture tells. */
+static smol_status take_direction(struct maker *m)
+{
+    const struct gguf_value *value = smol_maker_find(m, "attention.causal");
+    bool of_gemma = strcmp(m->arch->name, "gemma-embedding") == 0;
+    bool encodes = of_gemma || bit_of(m->arch) & (OF_BERT | OF_MODERNBERT), causal = !encodes;
+    if (value && (!smol_gguf_flag(value, &causal) || causal == encodes))
+        return smol_maker_fail_value(m, value, encodes ? "false" : "true");
+    if (of_gemma)
+        smol_maker_put(m, m->object, "use_bidirectional_attention", json_true());
     return SMOL_OK;
 }
 
@@ -533,6 +573,32 @@ static smol_status split_rope(struct maker *m)
 
 /* --- config.json -------------------------------------------------------------------------- */
 
+/* Gives settings the keys that the family has in place of the usual ones. */
+static void use_keys(struct maker *m, const struct family *family)
+{
+    const char *const keys_of[][2] = {
+        {"hidden_size", family->size_keys[0]},
+        {"intermediate_size", family->size_keys[1]},
+        {"num_hidden_layers", family->size_keys[2]},
+        {"num_attention_heads", family->size_keys[3]},
+        {"num_key_value_heads", family->size_keys[FAMILY_KV_HEADS]},
+        {"head_dim", family->size_keys[FAMILY_HEAD_DIM]},
+        {"max_position_embeddings", family->size_keys[7]},
+        {"rms_norm_eps", family->norm_eps_key},
+        {"rope_theta", family->theta_key},
+        {"partial_rotary_factor", family->rotary_factor_key},
+    };
+    for (size_t i = 0; i < sizeof keys_of / sizeof keys_of[0]; i++) {
+        json_t *value = json_object_get(m->object, keys_of[i][0]);
+        const char *own = keys_of[i][1];
+        if (!own || !value || json_object_get(m->object, own))
+            continue;
+        if (*own) /* otherwise it follows from others */
+            smol_maker_put(m, m->object, own, json_incref(value));
+        json_object_del(m->object, keys_of[i][0]);
+    }
+}
+
 /* Returns whether a layer has a tensor. */
 static bool has_tensor(const struct maker *m, const struct safetensors *tensors, const char *name)
 {
@@ -549,20 +615,23 @@ static bool has_tensor(const struct maker *m, const struct safetensors *tensors,
 static smol_status take_tensors(struct maker *m, const struct safetensors *tensors)
 {
     static const struct {
-        const char *setting, *names[2];
+        const char *setting, *names[3];
     } told[] = {
-        {"attention_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
-        {"use_qkv_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
-        {"use_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias"}},
-        {"mlp_bias", {"mlp.gate_proj.bias", "feed_forward.gate_proj.bias"}},
-        {"conv_bias", {"conv.in_proj.bias", NULL}},
-        {"mamba_conv_bias", {"mamba.conv1d.bias", NULL}},
-        {"mamba_rms_norm", {"mamba.norm.weight", NULL}},
-        {"use_expert_bias", {"feed_forward.expert_bias", NULL}},
+        {"attention_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias", "attn.Wqkv.bias"}},
+        {"use_qkv_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias", NULL}},
+        {"use_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias", NULL}},
+        {"mlp_bias", {"mlp.gate_proj.bias", "feed_forward.gate_proj.bias", "mlp.Wi.bias"}},
+        {"norm_bias", {"mlp_norm.bias", NULL, NULL}},
+        {"conv_bias", {"conv.in_proj.bias", NULL, NULL}},
+        {"mamba_conv_bias", {"mamba.conv1d.bias", NULL, NULL}},
+        {"mamba_rms_norm", {"mamba.norm.weight", NULL, NULL}},
+        {"use_expert_bias", {"feed_forward.expert_bias", NULL, NULL}},
     };
+    const struct family *family = smol_family_by_architecture(m->arch->architecture);
     const struct safetensors_tensor *embed =
-        smol_safetensors_find(tensors, "model.embed_tokens.weight");
-    bool tied = !smol_safetensors_find(tensors, "lm_head.weight");
+        smol_safetensors_find(tensors, family->names[ROLE_EMBED]);
+    const char *output = family->names[ROLE_OUTPUT];
+    bool tied = !output || !smol_safetensors_find(tensors, output);
     if (!embed || embed->rank != 2)
         return smol_fail(m->error, SMOL_ERROR_DAMAGED,
                          "%s: tensor token_embd.weight is missing: download the file again",
@@ -572,12 +641,14 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
     smol_maker_put(m, m->object, "tie_embedding", json_boolean(tied)); /* LFM2's name of it */
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
         bool has = false;
-        for (size_t j = 0; j < 2 && told[i].names[j] && !has; j++)
+        for (size_t j = 0; j < 3 && told[i].names[j] && !has; j++)
             has = has_tensor(m, tensors, told[i].names[j]);
         smol_maker_put(m, m->object, told[i].setting, json_boolean(has));
     }
     bool parallel = !has_tensor(m, tensors, "post_attention_layernorm.weight");
-    smol_maker_put(m, m->object, "use_parallel_residual", json_boolean(parallel));
+    if (bit_of(m->arch) != OF_GPTNEOX)
+        smol_maker_put(m, m->object, "use_parallel_residual", json_boolean(parallel));
+    use_keys(m, family);
     return SMOL_OK;
 }
 
@@ -590,7 +661,8 @@ static smol_status take_ids(struct maker *m)
     bool found;
     smol_status status = smol_maker_token_id(m, "bos", &id, &found);
     smol_maker_put(m, m->object, "bos_token_id",
-                   found ? json_integer((json_int_t)id) : json_null());
+                   found && bit_of(m->arch) != OF_BERT ? json_integer((json_int_t)id)
+                                                       : json_null());
     for (size_t i = 0; i < sizeof ends / sizeof ends[0] && !status; i++) {
         status = smol_maker_token_id(m, ends[i], &id, &found);
         if (!status && found)
@@ -630,6 +702,8 @@ smol_status smol_gguf_config(const struct gguf *gguf, const struct safetensors *
         status = smol_gguf_take_layers(&m);
     if (!status)
         status = take_head(&m);
+    if (!status)
+        status = take_direction(&m);
     if (!status)
         status = take_unstated(&m);
     if (!status)

@@ -3,6 +3,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "convert/gguf/maker.h"
 #include "convert/gguf/settings.h"
@@ -18,6 +19,8 @@ enum token_kind {
     KIND_UNUSED,
     KIND_BYTE,
 };
+
+static const char space[] = "\xe2\x96\x81"; /* U+2581, which stands for a space */
 
 /* --- pre-tokenizers ----------------------------------------------------------------------- */
 
@@ -52,6 +55,7 @@ static const struct pre {
     {.name = "exaone4"},
     {.name = "phi-2"},
     {.name = "olmo", .nfc = true},
+    {.name = "modern-bert", .nfc = true},
     {.name = "smollm", .digits = true},
     {.name = "starcoder", .digits = true},
     {.name = "refact", .digits = true},
@@ -94,11 +98,12 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
             return SMOL_OK;
         }
     if (value)
-        return smol_maker_fail_value(m, value,
-                                     "gpt-2, phi-2, exaone4, olmo, smollm, starcoder, refact, "
-                                     "qwen2, deepseek-r1-qwen, qwen35, dbrx, llama-bpe, llama3, "
-                                     "llama-v3, lfm2, falcon3, falcon-h1, deepseek-coder, "
-                                     "hunyuan-dense, gpt-4o or tekken");
+        return smol_maker_fail_value(
+            m, value,
+            "gpt-2, phi-2, exaone4, olmo, modern-bert, smollm, starcoder, refact, "
+            "qwen2, deepseek-r1-qwen, qwen35, dbrx, llama-bpe, llama3, "
+            "llama-v3, lfm2, falcon3, falcon-h1, deepseek-coder, "
+            "hunyuan-dense, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tokenizer.ggml.pre is missing, so it is unknown how text is cut into "
                      "words: take a newer file",
@@ -171,21 +176,48 @@ static json_t *added_token(struct maker *m, struct gguf_text text, uint64_t id, 
                      "normalized", 0, "special", special);
 }
 
+static smol_status check_size(const struct maker *m, struct gguf_text text, uint64_t id)
+{
+    return text.size <= GGUF_MAX_PIECE
+               ? SMOL_OK
+               : smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                           "%s: token %llu is longer than %d bytes: convert the original "
+                           "checkpoint",
+                           m->gguf->path, (unsigned long long)id, GGUF_MAX_PIECE);
+}
+
+/* Turns a piece of WordPiece's into that of tokenizer.json: the file has U+2581 before words, and
+ * nothing before the others, which tokenizer.json marks. `marked` has room for one. */
+static struct gguf_text word_piece(struct gguf_text text, char marked[GGUF_MAX_PIECE + 2])
+{
+    if (text.size >= strlen(space) && memcmp(text.data, space, strlen(space)) == 0)
+        return (struct gguf_text){text.data + strlen(space), text.size - strlen(space)};
+    memcpy(marked, "##", 2);
+    memcpy(marked + 2, text.data, text.size);
+    return (struct gguf_text){marked, text.size + 2};
+}
+
 /* Puts the tokens into the vocabulary, and some of them also into the list of added tokens.
- * `is_piece` (n tokens) is set for those that merges may make. */
+ * `is_piece` (n tokens) is set for those that merges may make; NULL for WordPiece. */
 static smol_status put_tokens(struct maker *m, const struct vocabulary_lists *lists,
                               json_t *vocabulary, bool *is_piece)
 {
     json_t *added = json_array();
     const uint8_t *at = m->tokens->data;
+    char marked[GGUF_MAX_PIECE + 2];
     smol_status status = SMOL_OK;
     for (uint64_t id = 0; id < m->tokens->n && !status; id++) {
-        const struct gguf_text text = smol_gguf_next(m->tokens, &at);
+        struct gguf_text text = smol_gguf_next(m->tokens, &at);
         enum token_kind kind = kind_of(lists, id);
         bool is_added = kind == KIND_CONTROL || kind == KIND_UNKNOWN || kind == KIND_USER_DEFINED;
-        is_piece[id] = kind == KIND_NORMAL;
+        if (is_piece)
+            is_piece[id] = kind == KIND_NORMAL;
         if (kind == KIND_UNUSED)
             continue;
+        if (!is_piece && kind != KIND_CONTROL && (status = check_size(m, text, id)))
+            continue;
+        if (!is_piece && kind != KIND_CONTROL)
+            text = word_piece(text, marked);
         if (is_added)
             smol_maker_append(m, added, added_token(m, text, id, kind != KIND_USER_DEFINED));
         if (json_object_getn(vocabulary, text.data, text.size))
@@ -222,6 +254,23 @@ static void append_special(struct maker *m, json_t *template, json_t *tokens, ui
     json_decref(text);
 }
 
+/* Adds a post-processor that puts tokens, of which each may be NULL, before and after a text. */
+static void put_around(struct maker *m, const uint64_t *before, const uint64_t *after)
+{
+    if (!before && !after)
+        return;
+    json_t *template = json_array(), *tokens = json_object();
+    if (before)
+        append_special(m, template, tokens, *before);
+    smol_maker_append(m, template,
+                      json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
+    if (after)
+        append_special(m, template, tokens, *after);
+    smol_maker_put(m, m->object, "post_processor",
+                   json_pack("{s:s, s:o, s:[], s:o}", "type", "TemplateProcessing", "single",
+                             template, "pair", "special_tokens", tokens));
+}
+
 /* Adds a post-processor that puts bos before a text, or eos after it. */
 static smol_status put_ends(struct maker *m, bool begins)
 {
@@ -233,18 +282,7 @@ static smol_status put_ends(struct maker *m, bool begins)
         (status = smol_maker_token_id(m, "bos", &bos, &has_bos)) ||
         (status = smol_maker_token_id(m, "eos", &eos, &has_eos)))
         return status;
-    if (!(begins && has_bos) && !(ends && has_eos))
-        return SMOL_OK;
-    json_t *template = json_array(), *tokens = json_object();
-    if (begins && has_bos)
-        append_special(m, template, tokens, bos);
-    smol_maker_append(m, template,
-                      json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
-    if (ends && has_eos)
-        append_special(m, template, tokens, eos);
-    smol_maker_put(m, m->object, "post_processor",
-                   json_pack("{s:s, s:o, s:[], s:o}", "type", "TemplateProcessing", "single",
-                             template, "pair", "special_tokens", tokens));
+    put_around(m, begins && has_bos ? &bos : NULL, ends && has_eos ? &eos : NULL);
     return SMOL_OK;
 }
 
@@ -288,7 +326,6 @@ static smol_status make_gpt2(struct maker *m, const struct vocabulary_lists *lis
 /* Adds the steps that write spaces as U+2581, and their inverses. */
 static void put_spaces(struct maker *m, bool prefix)
 {
-    static const char space[] = "\xe2\x96\x81";
     json_t *replace = json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ",
                                 "content", space);
     json_t *back =
@@ -312,11 +349,9 @@ static smol_status check_pieces(const struct maker *m, const struct vocabulary_l
     const uint8_t *at = m->tokens->data;
     for (uint64_t id = 0; id < m->tokens->n; id++) {
         const struct gguf_text text = smol_gguf_next(m->tokens, &at);
-        if (is_piece[id] && text.size > GGUF_MAX_PIECE)
-            return smol_fail(
-                m->error, SMOL_ERROR_UNSUPPORTED,
-                "%s: token %llu is longer than %d bytes: convert the original checkpoint",
-                m->gguf->path, (unsigned long long)id, GGUF_MAX_PIECE);
+        smol_status status = is_piece[id] ? check_size(m, text, id) : SMOL_OK;
+        if (status)
+            return status;
         if (is_piece[id] && isnan(smol_gguf_item(lists->scores, id)))
             return smol_fail(m->error, SMOL_ERROR_DAMAGED,
                              "%s: the score of token %llu is not a number: download the file again",
@@ -360,6 +395,64 @@ static smol_status make_llama(struct maker *m, const struct vocabulary_lists *li
     return SMOL_OK;
 }
 
+/* Finds a special token of WordPiece's: by a key, or else by its usual text. */
+static smol_status find_word(const struct maker *m, const json_t *vocabulary,
+                             const char *const names[2], const char *text, uint64_t *id)
+{
+    bool found = false;
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < 2 && names[i] && !found && !status; i++)
+        status = smol_maker_token_id(m, names[i], id, &found);
+    const json_t *named = json_object_get(vocabulary, text);
+    if (status || found)
+        return status;
+    if (!named)
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: its tokenizer has no token %s: convert the original checkpoint",
+                         m->gguf->path, text);
+    *id = (uint64_t)json_integer_value(named);
+    return SMOL_OK;
+}
+
+/* Returns whether the vocabulary has all capital letters, which text in lower case would not need.
+ */
+static bool has_capitals(const json_t *vocabulary)
+{
+    char letter[2] = "A";
+    while (*letter <= 'Z' && json_object_get(vocabulary, letter))
+        ++*letter;
+    return *letter > 'Z';
+}
+
+/* Makes a tokenizer of the kind bert: WordPiece with BERT's rules. The file does not tell whether
+ * text becomes lower case; the vocabulary does. */
+static smol_status make_bert(struct maker *m, const struct vocabulary_lists *lists,
+                             json_t *vocabulary)
+{
+    static const char *const first[2] = {"cls", "bos"}, *const last[2] = {"seperator", NULL};
+    static const char *const other[2] = {"unknown", NULL};
+    uint64_t cls = 0, sep = 0, unknown = 0;
+    smol_status status = put_tokens(m, lists, vocabulary, NULL);
+    if (status || (status = find_word(m, vocabulary, first, "[CLS]", &cls)) ||
+        (status = find_word(m, vocabulary, last, "[SEP]", &sep)) ||
+        (status = find_word(m, vocabulary, other, "[UNK]", &unknown)))
+        return status;
+    put_around(m, &cls, &sep);
+    smol_maker_put(m, m->object, "normalizer",
+                   json_pack("{s:s, s:b, s:b, s:n, s:b}", "type", "BertNormalizer", "clean_text", 1,
+                             "handle_chinese_chars", 1, "strip_accents", "lowercase",
+                             !has_capitals(vocabulary)));
+    smol_maker_put(m, m->object, "pre_tokenizer", json_pack("{s:s}", "type", "BertPreTokenizer"));
+    smol_maker_put(m, m->object, "decoder",
+                   json_pack("{s:s, s:s, s:b}", "type", "WordPiece", "prefix", "##", "cleanup", 1));
+    smol_maker_put(m, m->object, "model",
+                   json_pack("{s:s, s:o, s:s, s:i, s:O}", "type", "WordPiece", "unk_token",
+                             smol_maker_text(m, smol_maker_token(m, unknown)),
+                             "continuing_subword_prefix", "##", "max_input_chars_per_word", 100,
+                             "vocab", vocabulary));
+    return SMOL_OK;
+}
+
 smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *tokenizer,
                                 smol_error *error)
 {
@@ -367,13 +460,14 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
     const struct gguf_value *kind = smol_gguf_find(gguf, "tokenizer.ggml.model");
     const struct gguf_text name = smol_gguf_string(kind);
     bool of_bytes = gguf_text_is(name, "gpt2"), of_pieces = gguf_text_is(name, "llama");
+    bool of_words = gguf_text_is(name, "bert");
     struct vocabulary_lists lists = {0};
     if (!kind)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: tokenizer.ggml.model is missing: take a file with a tokenizer",
                          gguf->path);
-    if (!of_bytes && !of_pieces)
-        return smol_maker_fail_value(&m, kind, "gpt2 or llama");
+    if (!of_bytes && !of_pieces && !of_words)
+        return smol_maker_fail_value(&m, kind, "gpt2, llama or bert");
     smol_status status = find_lists(&m, &lists);
     if (status)
         return status;
@@ -381,6 +475,8 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
     bool *is_piece = calloc(m.tokens->n, sizeof *is_piece);
     if (!vocabulary || !is_piece)
         status = smol_fail_memory(error, "the vocabulary");
+    else if (of_words)
+        status = make_bert(&m, &lists, vocabulary);
     else if (of_bytes)
         status = make_gpt2(&m, &lists, vocabulary, is_piece);
     else

@@ -62,7 +62,7 @@ bool smol_tensor_is_number(const struct model_tensor *tensor)
     case ST_F64:
         return true;
     default:
-        return smol_element_is_weight(tensor->raw->dtype);
+        return tensor_is_weight(tensor->raw);
     }
 }
 
@@ -113,7 +113,7 @@ void smol_tensor_read(const struct model_tensor *tensor, uint64_t cols, uint64_t
                       uint64_t n, double *out)
 {
     float values[TENSOR_PIECE];
-    if (tensor->raw && smol_element_is_weight(tensor->raw->dtype)) {
+    if (tensor->raw && tensor_is_weight(tensor->raw)) {
         tensor_widen(tensor->raw, row * cols + col, n, values);
         if (tensor->added)
             add_row(tensor, row * cols + col, n, values);

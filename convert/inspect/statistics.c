@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "convert/checkpoint/tensor.h"
 #include "convert/inspect/scan.h"
 #include "convert/weights/tile.h"
 #include "convert/weights/untile.h"
@@ -36,8 +37,7 @@ static enum error_kind error_kind_of(const struct model_tensor *tensor)
                : is_grouped(tensor->tiled->dtype) ? ERROR_ESTIMATED
                                                   : ERROR_MEASURED;
     }
-    return tensor->rank == 2 && smol_element_is_weight(tensor->raw->dtype) ? ERROR_MEASURED
-                                                                           : ERROR_NONE;
+    return tensor->rank == 2 && tensor_is_weight(tensor->raw) ? ERROR_MEASURED : ERROR_NONE;
 }
 
 static void add_squares(struct long_sum *sum, const double *values, size_t n)

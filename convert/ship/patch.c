@@ -225,7 +225,7 @@ static smol_status check_end(const struct patching *p, smol_error *error)
     if (status)
         return status;
     if (!is_blob(smol_intake_front(p->intake), &p->header.new_blob))
-        return damaged(p, error, "makes another blob than its header names",
+        return damaged(p, error, "makes a blob other than its header names",
                        offsetof(struct delta_header, new_blob));
     uint8_t more;
     size_t n = 0;

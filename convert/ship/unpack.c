@@ -258,7 +258,7 @@ static smol_status find_place(struct unpacking *u, smol_error *error)
         return status;
     if (size > n || memcmp(u->content, first, size) != 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: begins another blob than the unfinished output",
+                         "%s: begins a blob other than the unfinished output",
                          u->reader.input.name);
     u->reader.position = 0;
     return smol_packed_skip(&u->reader, u->table.end, error);

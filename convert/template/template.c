@@ -71,10 +71,9 @@ static smol_status take_named(struct search *search, const char *name)
     char names[MAX_SHOWN];
     const struct listed_template *item = smol_template_list_find(&search->list, name);
     if (!item || smol_utf8_well_formed((const uint8_t *)name, strlen(name)) < strlen(name))
-        return smol_fail(
-            search->error, SMOL_ERROR_USAGE,
-            "%.200s: has no chat template \"%.64s\": take one of those that it has: %s",
-            place_of(search->choice), name, show_names(&search->list, names));
+        return smol_fail(search->error, SMOL_ERROR_USAGE,
+                         "%.200s: has no chat template \"%.64s\": choose one of these: %s",
+                         place_of(search->choice), name, show_names(&search->list, names));
     search->input.name = name;
     search->place = item->path;
     return read_listed(search, item, CHAT_PLAIN, &search->input.plain);
@@ -130,7 +129,7 @@ static smol_status compile_none(struct search *search)
 {
     char names[MAX_SHOWN];
     smol_error why;
-    smol_fail(&why, SMOL_ERROR_UNSUPPORTED, "none is the default, take one by --template: %s",
+    smol_fail(&why, SMOL_ERROR_UNSUPPORTED, "none is the default: choose one with --template: %s",
               show_names(&search->list, names));
     search->input.name = "none";
     search->place = place_of(search->choice);

@@ -69,10 +69,7 @@ void smol_builder_free(struct template_builder *builder);
 
 /* tool_style.c: recognizes how a chat template writes calls of tools. Returns the style of the
  * template that is used for conversations with tools. TOOLS_NONE: it has no tools, or writes calls
- * in an unknown form; smol_tool_style_missing tells them apart. */
+ * in an unknown form. */
 enum tool_style smol_tool_style_find(const struct template_input *input);
-
-/* Returns whether the template has tools whose calls have an unknown form. */
-bool smol_tool_style_missing(const struct template_input *input);
 
 #endif

@@ -9,12 +9,18 @@ static const struct {
     enum tool_style style;
     const char *has[3], *lacks[3];
 } styles[] = {
+    {TOOLS_MISTRAL_ID, {"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"}, {NULL}},
     {TOOLS_MISTRAL_ARGS, {"[TOOL_CALLS]", "[ARGS]"}, {"[CALL_ID]"}},
     {TOOLS_MISTRAL, {"[TOOL_CALLS]"}, {"[ARGS]", "[CALL_ID]"}},
-    {TOOLS_GRANITE, {"<|tool_call|>"}, {"<tool_call|>", "<|/tool_call|>"}},
+    {TOOLS_PHI4, {"<|tool_call|>", "<|/tool_call|>"}, {NULL}},
+    {TOOLS_GRANITE, {"<|tool_call|>"}, {"<tool_call|>"}},
     {TOOLS_FUNCTION_GEMMA, {"<start_function_call>", "call:", "<escape>"}, {NULL}},
     {TOOLS_GEMMA, {"<|tool_call>", "call:", "<|\"|>"}, {NULL}},
     {TOOLS_QWEN_XML, {"<tool_call>", "<function=", "<parameter="}, {NULL}},
+    {TOOLS_FUNCTION, {"<function=", "</function>"}, {"<tool_call>", "<parameter="}},
+    {TOOLS_DEEPSEEK, {"<｜tool▁calls▁begin｜>", "```json", "tools"}, {NULL}},
+    {TOOLS_HUNYUAN, {"<tool_calls>", "<tool_call>", "```json"}, {NULL}},
+    {TOOLS_NEMOTRON, {"<TOOLCALL>[", "]</TOOLCALL>", "arguments"}, {NULL}},
     {TOOLS_PYTHON_LINES, {"<functions>", "<function_calls>", "tool_calls"}, {"<invoke"}},
     {TOOLS_PYTHON, {"<|tool_call_start|>"}, {"```python"}},
     {TOOLS_PYTHON, {"<|tool_list_start|>"}, {NULL}}, /* only the tools are shown */
@@ -49,9 +55,4 @@ enum tool_style smol_tool_style_find(const struct template_input *input)
         if (matches(text_of(input), i))
             return styles[i].style;
     return TOOLS_NONE;
-}
-
-bool smol_tool_style_missing(const struct template_input *input)
-{
-    return smol_tool_style_find(input) == TOOLS_NONE && contains(text_of(input), "tools");
 }

@@ -136,7 +136,7 @@ smol_status smol_normalizer_check_settings(const json_t *root, const char *path,
             return smol_fail(settings->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: the normalizer's %s is %s, but %s, with which transformers "
                              "replaces it, is %s in tokenizer_config.json%s: let transformers make "
-                             "both anew "
+                             "both again "
                              "(AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER))",
                              path, flags[i].in_file, flags[i].value ? "true" : "false",
                              flags[i].key, flags[i].wanted ? "true" : "false",

@@ -228,7 +228,7 @@ static smol_status refuse(struct planner *p)
     double value = p->goal->value;
     if (p->goal->kind == GOAL_SIZE)
         return smol_fail(p->error, SMOL_ERROR_USAGE,
-                         "--size: %.0f bytes: the smallest blob, all of int4, has %.0f", value,
+                         "--size: %.0f bytes: the smallest blob, all in int4, has %.0f", value,
                          (double)p->size(p->user, p->sums.bytes, count_levels(p)));
     if (p->goal->kind == GOAL_BITS)
         return smol_fail(p->error, SMOL_ERROR_USAGE,

@@ -19,7 +19,7 @@ class Local:
     """An object that belongs to its process and is not pickled."""
 
     def __reduce__(self) -> Any:
-        raise UsageError(f"a {type(self).__name__} cannot be pickled, because it belongs to its process: make one in each")
+        raise UsageError(f"a {type(self).__name__} cannot be pickled, because it belongs to its process: create one in each")
 
 
 # Guards counts of users. Held while a process forks, so that no child finds it taken.
@@ -57,7 +57,7 @@ class Turn:
 
     def __enter__(self) -> None:
         if not self.take():
-            raise UsageError(f"the {self._what} is in use, by another thread or by a call that was interrupted: use one for each")
+            raise UsageError(f"the {self._what} is in use, by another thread or task or an interrupted call: use one for each")
 
     def __exit__(self, *_: Any) -> None:
         self.give()
@@ -86,7 +86,7 @@ class Handle:
         if self._closed:
             raise UsageError("the object was closed: open it again")
         if not self.usable:
-            raise UsageError("the object is of the process that this one was forked from: make it anew")
+            raise UsageError("the object belongs to the process that this one was forked from: create it again")
         return self._pointer
 
     @property

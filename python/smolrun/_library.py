@@ -49,6 +49,9 @@ class Collector(ctypes.Structure):
         ("logprobs", Buffer),
         ("wants_logprobs", ctypes.c_int32),
         ("n_logprobs", ctypes.c_uint32),
+        ("reader", ctypes.c_void_p),
+        ("reasoning", Buffer),
+        ("n_reasoning_tokens", ctypes.c_size_t),
     ]
 
 
@@ -99,6 +102,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
 
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_collect_run": (None, [POINTER, POINTER, SIZE, ctypes.c_uint64, INT]),
+    "smol_collect_end": (None, [POINTER]),
     "smol_collect_choices": (None, [POINTER, SIZE, SIZE, POINTER, POINTER, POINTER]),
     "smol_collect_exp": (ctypes.c_double, [ctypes.c_double]),
     "smol_collect_digest": (ctypes.c_uint64, [POINTER, SIZE]),

@@ -142,6 +142,8 @@ class Form:
 def message_of(found: Mapping[str, Any]) -> dict[str, Any]:
     calls = found.get("tool_calls")
     message: dict[str, Any] = {"role": "assistant", "content": found["text"] if found["text"] or not calls else None}
+    if found.get("reasoning"):
+        message["reasoning_content"] = found["reasoning"]
     return message | ({"tool_calls": calls} if calls else {}) | {"refusal": None}
 
 

@@ -40,7 +40,7 @@ OPTIONS = {
 # members of a request that a table may have as columns; those that are not texts or numbers may also be JSON texts
 COLUMNS = (
     "prompt", "id", "model", "max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty",
-    "frequency_penalty", "presence_penalty", "seed", "logprobs", "stream", "parallel_tool_calls",
+    "frequency_penalty", "presence_penalty", "seed", "logprobs", "stream", "parallel_tool_calls", "reasoning_format",
 )  # fmt: skip
 JSON_COLUMNS = (
     "messages", "stop", "logit_bias", "response_format", "tools", "tool_choice", "documents", "chat_template_kwargs",

@@ -212,7 +212,9 @@ class Sequence:
         self._is_session = sampler is not None
         self._n_prompt = len(request.ids)
         self._generation: Handle | None = None
-        self._reader: Handle | None = None
+        self._reader: Handle | None = None  # of calls
+        self._reasoning_reader: Handle | None = None
+        self._reasoning: list[str] = []
         self._parts = PartCollector()
         self._text: list[str] = []
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a part may end within a character
@@ -232,6 +234,9 @@ class Sequence:
         matcher = self._create_matcher(settings.constraint) if settings.constraint is not None else None
         if settings.tools is not None:
             self._reader = self._create_reader(settings.tools)
+        if settings.reasoning is not None:
+            self._reasoning_reader = self._create_reasoning_reader(settings)
+            self.collector.reader = self._reasoning_reader.pointer if self._reasoning_reader else None
         attach(self._context, self._cancel)
         self._generation = self._create_generation(request, sampler, matcher)
         if sampler is not None:  # last, because what failed changes nothing
@@ -258,6 +263,17 @@ class Sequence:
             check(status, error)
             return Handle(pointer.value or 0, quick.smol_tool_reader_free, self._model._handle)
 
+    def _create_reasoning_reader(self, settings: Settings) -> Handle | None:
+        """Returns None if the model does not mark reasoning."""
+        pointer, error, prompt = ctypes.c_void_p(), Error(), settings.reasoning or array("I")
+        with self._model._handle as model:
+            status = lib.smol_reasoning_reader_create(
+                model, prompt.buffer_info()[0], len(prompt), int(settings.tools is not None), ctypes.byref(pointer),
+                ctypes.byref(error),
+            )  # fmt: skip
+            check(status, error)
+            return Handle(pointer.value, quick.smol_reasoning_reader_free, self._model._handle) if pointer.value else None
+
     def _create_generation(self, request: Request, sampler: Handle | None, matcher: Handle | None) -> Handle:
         settings, pointer, error = request.settings, ctypes.c_void_p(), Error()
         if sampler is None:
@@ -268,7 +284,7 @@ class Sequence:
             prompt_only=settings.max_tokens == 0,
             stop=ctypes.addressof(stop) if settings.stop else None,
             n_stop=len(settings.stop),
-            show_special=settings.tools is not None,
+            show_special=1 if settings.tools is not None else 2 if self._reasoning_reader is not None else 0,
             penalize_context=self._is_session,
             on_text=_ON_TEXT,
             on_token=_ON_TOKEN,
@@ -319,6 +335,11 @@ class Sequence:
             elif part == TOOL["ARGUMENTS"] and self._calls:
                 self._calls[-1][1].append(piece)
 
+    def take_reasoning(self) -> str:
+        """Returns the reasoning since the last call."""
+        self._reasoning.append(self.collector.reasoning.take().decode("utf-8", "replace"))
+        return self._reasoning[-1]
+
     def take_text(self) -> str:
         """Returns the text since the last call."""
         data: bytes = self.collector.text.take()
@@ -333,6 +354,8 @@ class Sequence:
 
     def end_text(self) -> str:
         """Returns the rest of the text, once it has finished."""
+        if self._reasoning_reader is not None:
+            quick.smol_collect_end(ctypes.addressof(self.collector))
         text, before, error = self.take_text(), len(self._text), Error()
         if self._reader is not None:
             self._call_cut = self._in_call
@@ -373,7 +396,9 @@ class Sequence:
         quick.smol_generation_finished(self.pointer, ctypes.byref(result), ctypes.byref(error))
         if error.status:
             check(error.status, error)
-        if self.collector.text.failed or self.collector.ids.failed or self.collector.logprobs.failed:
+        self.take_reasoning()
+        c = self.collector
+        if c.text.failed or c.reasoning.failed or c.ids.failed or c.logprobs.failed:
             raise OutOfMemoryError("out of memory for the answer")
         ids = array("I", self.collector.ids.take())
         text, calls = "".join(self._text), self._tool_calls()
@@ -384,6 +409,8 @@ class Sequence:
             finish_reason="tool_calls" if calls and reason == "stop" and not self._call_cut else reason,
             prompt_tokens=result.n_prompt,
             tool_calls=calls,
+            reasoning="".join(self._reasoning),
+            reasoning_tokens=self.collector.n_reasoning_tokens,
             logprobs=self._logprobs(len(ids)),
             parse=self._request.settings.parse,
             reused_tokens=result.n_reused,
@@ -407,10 +434,11 @@ class Sequence:
             self._cancel._detach(self._context)
         if self._is_session:
             self._take_back()
-        for handle in (self._generation, self._reader):
+        for handle in (self._generation, self._reader, self._reasoning_reader):
             if handle is not None:
                 handle.close()
-        for buffer in (self.collector.text, self.collector.ids, self.collector.logprobs, self._parts.text, self._parts.parts):
+        c = self.collector
+        for buffer in (c.text, c.reasoning, c.ids, c.logprobs, self._parts.text, self._parts.parts):
             buffer.free()
 
 
@@ -499,9 +527,12 @@ class Stream(Local):
 
     Leaving the loop early, or close(), which any thread may call, ends the generation."""
 
-    def __init__(self, sequence: Sequence, release: Callable[[], None], report: Report | None = None, turn: Turn | None = None):
+    def __init__(
+        self, sequence: Sequence, release: Callable[[], None], report: Report | None = None, turn: Turn | None = None,
+        on_reasoning: Callable[[str], object] | None = None,
+    ):  # fmt: skip
         """turn: that of a session, whose context the sequence uses."""
-        self._sequence, self._release, self._report = sequence, release, report
+        self._sequence, self._release, self._report, self._on_reasoning = sequence, release, report, on_reasoning
         self._answer: Answer | None = None
         self._turn = turn or Turn("stream")
         self._closing = self._closed = False
@@ -536,14 +567,21 @@ class Stream(Local):
             if self._report is not None:
                 self._report(min(sequence.prompt_done, sequence._n_prompt), sequence._n_prompt)
             if not sequence.finished:
+                self._tell_reasoning()
                 return sequence.take_text()
             text = sequence.end_text()
+            self._tell_reasoning()
             self._answer = sequence.answer()
         except BaseException:
             self._end()
             raise
         self._end()
         return text
+
+    def _tell_reasoning(self) -> None:
+        piece = self._sequence.take_reasoning()
+        if piece and self._on_reasoning is not None:
+            self._on_reasoning(piece)
 
     def _end(self) -> None:
         """Frees the generation. The caller has the turn."""
@@ -588,6 +626,7 @@ class AsyncStream(Local):
 
     def __init__(self, start: Callable[[], Stream]):
         self._begun: list[Stream] = []
+        self._turn = Turn("stream")
         self._pieces = _pieces(start, self._begun)  # does not refer to this object, which is freed as soon as nothing else does
 
     @property
@@ -600,11 +639,13 @@ class AsyncStream(Local):
         return self
 
     async def __anext__(self) -> str:
-        return await self._pieces.__anext__()
+        with self._turn:
+            return await self._pieces.__anext__()
 
     async def aclose(self) -> None:
         """May be called again."""
-        await self._pieces.aclose()
+        with self._turn:
+            await self._pieces.aclose()
 
     async def __aenter__(self) -> AsyncStream:
         return self

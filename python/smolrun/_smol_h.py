@@ -363,6 +363,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_tool_reader_add": (INT, [POINTER, TEXT, SIZE, POINTER]),
     "smol_tool_reader_end": (INT, [POINTER, POINTER]),
     "smol_tool_reader_free": (None, [POINTER]),
+    "smol_reasoning_reader_create": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
+    "smol_reasoning_reader_free": (None, [POINTER]),
 }
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .errors import UsageError
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -36,8 +38,11 @@ class ToolCall:
     arguments: str  # a JSON object, unless the answer was cut off
 
     def parse(self) -> Any:
-        """Returns the arguments as Python objects."""
-        return json.loads(self.arguments)
+        """Returns the arguments as Python objects. Raises UsageError if the answer was cut off within them."""
+        try:
+            return json.loads(self.arguments)
+        except ValueError:
+            raise UsageError(f"the call of {self.name} was cut off: allow more tokens") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the call as OpenAI's messages have it."""
@@ -54,6 +59,8 @@ class Answer:
     prompt_tokens: int
     tool_calls: list[ToolCall] = field(default_factory=list)
     logprobs: list[TokenLogprob] | None = None
+    reasoning: str = ""  # what came before the text, of a model that reasons
+    reasoning_tokens: int = 0
     # times and what was not evaluated; they are not part of the result
     reused_tokens: int = field(default=0, compare=False)
     prompt_seconds: float = field(default=0.0, compare=False)
@@ -80,20 +87,27 @@ class Answer:
         return len(self.ids)
 
     @property
-    def usage(self) -> dict[str, int]:
+    def usage(self) -> dict[str, Any]:
         total = self.prompt_tokens + len(self.ids)
-        return {"prompt_tokens": self.prompt_tokens, "completion_tokens": len(self.ids), "total_tokens": total}
+        found: dict[str, Any] = {"prompt_tokens": self.prompt_tokens, "completion_tokens": len(self.ids), "total_tokens": total}
+        if self.reasoning_tokens:
+            found["completion_tokens_details"] = {"reasoning_tokens": self.reasoning_tokens}
+        return found
 
     @property
     def message(self) -> dict[str, Any]:
         """The answer as a message, to be appended to the conversation."""
-        if not self.tool_calls:
-            return {"role": "assistant", "content": self.text}
-        return {"role": "assistant", "content": self.text, "tool_calls": [call.to_dict() for call in self.tool_calls]}
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
+        if self.tool_calls:
+            message["tool_calls"] = [call.to_dict() for call in self.tool_calls]
+        return message
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the members of an answer of `smolrun --jsonl`."""
-        members: dict[str, Any] = {"text": self.text}
+        members: dict[str, Any] = {"reasoning": self.reasoning} if self.reasoning else {}
+        members["text"] = self.text
         if self.tool_calls:
             members["tool_calls"] = [call.to_dict() for call in self.tool_calls]
         members |= {"ids": self.ids, "finish_reason": self.finish_reason}

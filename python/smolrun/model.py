@@ -11,6 +11,7 @@ import reprlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from ._handles import Handle, process
@@ -33,6 +34,7 @@ from ._smol_h import (
 from .answers import Answer, ModelInfo, Perplexity, Score
 from .errors import DamagedError, FileError, SmolError, UnsupportedError, UsageError, check
 from .settings import (
+    REASONING_FORMATS,
     SAMPLING,
     ChatOptions,
     Constraint,
@@ -400,8 +402,11 @@ class Model:
         tools, documents = given.pop("tools", None), given.pop("documents", None)
         variables, choice = given.pop("chat_template_kwargs", None), _tool_choice(given.pop("tool_choice", None))
         one_call = not flag("parallel_tool_calls", given.pop("parallel_tool_calls", None), True)
+        separate = one_of("reasoning_format", given.pop("reasoning_format", None) or "auto", REASONING_FORMATS)
         settings = read_settings(given)
         ids = self._chat_ids(messages, tools, documents, variables)
+        if separate and settings.constraint is None and choice in ("auto", "none"):
+            settings = replace(settings, reasoning=ids)
         if not tools:
             if choice not in ("auto", "none"):
                 raise UsageError("tool_choice: there are no tools")
@@ -446,7 +451,8 @@ class Model:
 
         tools: JSON schemas of functions, as in OpenAI's interface; calls are in Answer.tool_calls. tool_choice: "auto",
         "none", "required" or the name of the only one. parallel_tool_calls: False: at most one call.
-        chat_template_kwargs: variables of the template, such as enable_thinking. documents: passed to the template."""
+        chat_template_kwargs: variables of the template, such as enable_thinking. documents: passed to the template. The
+        reasoning of models that reason is in Answer.reasoning; reasoning_format: "none" leaves it in the text."""
         given = without_call(options)
         if (several := items("messages", messages)) and not isinstance(several[0], Mapping):
             return self._answer_all(several, lambda one: self._chat_request(one, given), options)
@@ -457,7 +463,9 @@ class Model:
         return self._stream(Request(self._prompt_ids(prompt), read_settings(without_call(options))), options)
 
     def stream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Stream:
-        """Answers a conversation piece by piece. Calls of tools are not in the pieces, but in the stream's `answer`."""
+        """Answers a conversation piece by piece. Calls of tools are not in the pieces, but in the stream's `answer`.
+
+        Nor is reasoning: on_reasoning is called with each piece of it."""
         return self._stream(self._chat_request(messages, without_call(options)), options)
 
     def _answer(self, request: Request, options: Mapping[str, Any]) -> Answer:
@@ -509,7 +517,8 @@ class Model:
         except BaseException:
             self._release(engine)
             raise
-        return Stream(sequence, lambda: self._release(engine), reporter(options.get("progress"), "tokens of the prompt"))
+        report = reporter(options.get("progress"), "tokens of the prompt")
+        return Stream(sequence, lambda: self._release(engine), report, on_reasoning=options.get("on_reasoning"))
 
     # --- asyncio ---
 
@@ -748,7 +757,7 @@ def reopen(path: str, digest: str, options: dict[str, Any]) -> Model:
         model = Model(path, **options)
         if (found := model.digest) == digest:  # it may have been replaced meanwhile
             return model
-    raise DamagedError(f"{path}: SHA-256 is {found}, but that of the model was {digest}: bring the same file here")
+    raise DamagedError(f"{path}: SHA-256 is {found}, but that of the model was {digest}: copy the same file here")
 
 
 # --- arguments -------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ class Session(Local):
         if kept < len(held):
             self._removed = kept, (held + rest)[kept:]
             quick.smol_context_truncate(self._context.pointer, kept)
-        self._stream = Stream(sequence, lambda: None, report, self._turn)
+        self._stream = Stream(sequence, lambda: None, report, self._turn, options.get("on_reasoning"))
         return self._stream
 
     def generate(self, prompt: Prompt = "", **options: Unpack[Options]) -> Answer:

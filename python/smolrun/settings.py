@@ -17,6 +17,8 @@ from ._smol_h import CONSTRAINT, JSON, NO_TOKEN, LogitBias, SamplerParams
 from .errors import UsageError
 
 if TYPE_CHECKING:
+    from array import array
+
     from ._sequence import Cancel
 
 FLT_MIN = 2.0**-126
@@ -61,6 +63,8 @@ class ToolOptions(TypedDict, total=False):
     parallel_tool_calls: bool
     documents: Sequence[Mapping[str, Any]] | None
     chat_template_kwargs: Mapping[str, Any] | None
+    reasoning_format: str  # "auto": reasoning is separated from the text; "none": it stays there, with its markers
+    on_reasoning: Callable[[str], object] | None  # stream_chat calls it with each piece of the reasoning
 
 
 class ChatOptions(Options, ToolOptions, total=False):
@@ -82,6 +86,7 @@ ELSEWHERE = {
     "stop_strings": "stop", "top_logprobs": "logprobs", "guided_json": "schema", "guided_regex": "regex", "enable_thinking":
     "chat_template_kwargs", "n": "a list of prompts, or other seeds", "messages": "the method chat",
 }  # fmt: skip
+REASONING_FORMATS = {"NONE": 0, "AUTO": 1, "DEEPSEEK": 1}
 CONSTRAINTS = ("schema", "regex", "choices", "grammar", "response_format")
 # types of response_format, and the member that has the constraint
 FORMATS = {
@@ -113,6 +118,7 @@ class Settings:
     constraint: Constraint | None = None
     parse: Callable[[str], Any] | None = None  # makes Answer.parsed
     tools: bytes | None = None  # the list, if calls are to be parsed
+    reasoning: array[int] | None = None  # the prompt, if reasoning is to be separated from the text
 
     def with_tools(self, tools: bytes, choice: bytes, one_call: bool) -> Settings:
         constraint = Constraint(CONSTRAINT["TOOLS"], tools, tool_choice=choice, one_call=one_call)
@@ -175,13 +181,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(name: str, value: Any) -> float:
-    kind, (least, most) = SAMPLING[name], RANGES[name]
-    if not _is_number(value) or (kind is int and int(value) != value):
-        raise UsageError(f"{name}: must be {'a whole' if kind is int else 'a'} number, found {reprlib.repr(value)}")
-    number: float = kind(value)
-    if not least <= number <= most:
-        raise UsageError(f"{name}: must be from {least:g} to {most:g}, found {value!r}")
-    return number
+    least, most = RANGES[name]
+    if SAMPLING[name] is int:
+        return whole(name, value, int(least), int(most))
+    if not _is_number(value) or not least <= value <= most:
+        raise UsageError(f"{name}: must be a number from {least:g} to {most:g}, found {reprlib.repr(value)}")
+    return float(value)
 
 
 def items(name: str, given: Any) -> list[Any]:
@@ -221,7 +226,7 @@ def _stop(given: Any) -> tuple[bytes, ...]:
     texts = [given] if isinstance(given, (str, bytes)) else [] if given is None else items("stop", given)
     encoded = tuple(encode(text, "stop") for text in texts)
     if any(not text or b"\0" in text for text in encoded):
-        raise UsageError("stop: texts must not be empty, and without NUL")
+        raise UsageError("stop: a text must not be empty or contain NUL")
     return encoded
 
 
@@ -261,7 +266,7 @@ def _constraint(options: dict[str, Any]) -> tuple[Constraint | None, Callable[[s
     space, any_order = options.pop("json_space", None), flag("any_order", options.pop("any_order", None), False)
     given = {name: options.pop(name) for name in CONSTRAINTS if options.get(name) is not None}
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)}: give one of them")
+        raise UsageError(f"{' and '.join(given)}: give only one of them")
     json_space = one_of("json_space", "compact" if space is None else space, JSON)
     if "response_format" in given:
         given = _response_format(given["response_format"])
@@ -311,7 +316,7 @@ def _refuse(name: str) -> UsageError:
 
 def without_call(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options of an answer, without those of the call."""
-    return {name: value for name, value in options.items() if name not in ("cancel", "progress")}
+    return {name: value for name, value in options.items() if name not in ("cancel", "progress", "on_reasoning")}
 
 
 def read(given: Mapping[str, Any]) -> Settings:

@@ -1,4 +1,4 @@
-/* Which tokens may come next: terms against the trie of the vocabulary. */
+/* The tokens that may come next: terms against the trie of the vocabulary. */
 #ifndef SMOL_RUNTIME_MASK_H
 #define SMOL_RUNTIME_MASK_H
 

@@ -287,10 +287,10 @@ static smol_status repeat_looking(struct builder *b, const struct pattern_node *
         return status;
     if (node->min > REGEX_MAX_COPIES ||
         (node->max > REGEX_MAX_COPIES && node->max != REPEAT_FOREVER))
-        return refuse(b, node, "looking around within a long repetition");
+        return refuse(b, node, "a lookaround within a long repetition");
     if (node->max == REPEAT_FOREVER) {
         if (b->n_kinds > START + 2 || looks_ahead(b, node->left, true))
-            return refuse(b, node, "looking around within a repetition");
+            return refuse(b, node, "a lookaround within a repetition");
         status = repeat_edges(b, node->left, rest);
     }
     const struct rest end = *rest;
@@ -417,7 +417,7 @@ static smol_status follow(struct builder *b, uint32_t index, struct rest *rest)
     case PATTERN_ATOMIC:
         return refuse(b, node, "an atomic group or a possessive repetition");
     case PATTERN_BEFORE:
-        return refuse(b, node, "looking behind at several characters within a group");
+        return refuse(b, node, "a lookbehind of several characters within a group");
     case PATTERN_EMPTY:
     case PATTERN_CONCAT:
         break;
@@ -441,7 +441,7 @@ static smol_status look_behind(struct builder *b, const struct pattern_node *nod
         return refuse(b, node, "too many lookbehinds");
     if (b->pattern.nodes[node->left].looks ||
         (left != UINT32_MAX && !is_end(b, rest) && looks_ahead(b, left, false)))
-        return refuse(b, node, "looking behind at several characters beside other lookarounds");
+        return refuse(b, node, "a lookbehind of several characters beside other lookarounds");
     smol_status status = lead(b, left, search, n_behinds + 1, &before);
     if (status || (status = alone(b, node->left, &body)))
         return status;

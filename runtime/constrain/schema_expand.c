@@ -225,7 +225,7 @@ static void rewrite_subsets(struct compiler *c, const struct claim *claim, struc
     }
 }
 
-/* Which branches of a oneOf may hold together. */
+/* The pairs of a oneOf's branches that may hold together. */
 struct overlaps {
     struct overlaps *next;
     const struct json_node *one_of;

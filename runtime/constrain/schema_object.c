@@ -216,7 +216,7 @@ static size_t count_names(const struct facts *facts)
     return n;
 }
 
-/* Which names an object has: the numbers of its properties by hash, counted from 1; 0 is free. */
+/* The names of an object: the numbers of its properties by hash, counted from 1; 0 is free. */
 struct names {
     uint32_t *slots; /* (n), a power of two */
     size_t n;

@@ -213,6 +213,11 @@ static term text_term(const struct tools *t, const char *text)
     return smol_term_literal(t->table, marked, strlen(marked));
 }
 
+static term optional_text(const struct tools *t, const char *text)
+{
+    return smol_term_optional(t->table, text_term(t, text));
+}
+
 /* Returns the texts without the marker; with `at_start`, those that do not start with it. */
 static term free_text(const struct tools *t)
 {
@@ -391,6 +396,17 @@ static smol_status arguments_term(const struct tools *t, const struct tool *tool
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
+/* Returns the id of a call, after the text before it. */
+static term id_term(const struct tools *t)
+{
+    struct byte_set bytes = {0};
+    byte_set_add(&bytes, '0', '9');
+    byte_set_add(&bytes, 'A', 'Z');
+    byte_set_add(&bytes, 'a', 'z');
+    term id = smol_term_repeat(t->table, smol_term_bytes(t->table, &bytes), 9, 9);
+    return smol_term_then(t->table, text_term(t, t->texts->id), id);
+}
+
 /* Returns a call without the bytes that belong to the marker. */
 static smol_status call_term(const struct tools *t, const struct tool *tool, term *out)
 {
@@ -403,11 +419,15 @@ static smol_status call_term(const struct tools *t, const struct tool *tool, ter
     smol_status status = arguments_term(t, tool, &arguments);
     if (status)
         return status;
-    for (const char *const *text = json ? before_json : before_plain; *text; text++)
+    for (const char *const *text = json ? before_json : before_plain; *text; text++) {
+        if (*text == t->texts->name_end && t->texts->id)
+            all = smol_term_then(t->table, all, id_term(t));
         all = smol_term_then(t->table, all,
                              text_term(t, all == TERM_EMPTY ? *text + strlen(marker) : *text));
+    }
     all = smol_term_then(t->table, all, arguments);
-    *out = json ? smol_term_then(t->table, all, text_term(t, "}")) : all;
+    const char *end = json ? "}" : t->texts->call_end;
+    *out = end ? smol_term_then(t->table, all, text_term(t, end)) : all;
     return SMOL_OK;
 }
 
@@ -438,21 +458,30 @@ static term chain(struct term_table *table, term a, term between)
     return smol_term_then(table, a, more);
 }
 
+/* Returns the calls of a group. */
+static term calls_term(const struct tools *t, term call)
+{
+    const struct tool_style_texts *s = t->texts;
+    term calls = s->list_next && !t->params->one_call
+                     ? chain(t->table, call, text_term(t, s->list_next))
+                     : call;
+    if (s->brackets == CALLS_PLAIN)
+        return calls;
+    calls = smol_term_then(t->table, text_term(t, "["), calls);
+    calls = smol_term_then(t->table, calls, text_term(t, "]"));
+    return s->brackets == CALLS_EITHER ? smol_term_either(t->table, call, calls) : calls;
+}
+
 /* Returns the groups of calls, from the first marker to the end of the answer. */
 static term groups_term(const struct tools *t, term call)
 {
     const struct tool_style_texts *s = t->texts;
-    bool several = !t->params->one_call;
-    term space = text_term(t, s->space);
-    if (s->space[0] == ' ')
-        space = smol_term_optional(t->table, space);
-    if (s->list_next && several)
-        call = chain(t->table, call, text_term(t, s->list_next));
-    term group = smol_term_then(t->table, text_term(t, s->marker), space);
-    group = smol_term_then(t->table, group, text_term(t, s->list_open));
-    group = smol_term_then(t->table, group, call);
-    group = smol_term_then(t->table, group, text_term(t, s->end));
-    return s->next && several ? chain(t->table, group, text_term(t, s->next)) : group;
+    bool line = s->end[0] == '\n';
+    term group = smol_term_then(t->table, text_term(t, s->marker), optional_text(t, s->space));
+    group = smol_term_then(t->table, group, calls_term(t, call));
+    group = smol_term_then(t->table, group, optional_text(t, line ? "\n" : ""));
+    group = smol_term_then(t->table, group, text_term(t, s->end + line));
+    return s->next && !t->params->one_call ? chain(t->table, group, text_term(t, s->next)) : group;
 }
 
 static smol_status build(const struct tools *t, term *root)

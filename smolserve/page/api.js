@@ -9,7 +9,7 @@ export class Problem extends Error {
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 
-// What an error object of the server means.
+// Explains an error object of the server.
 function refusal(status, error, wait) {
   const said = error?.message ? sentence(error.message) : `It answered with the HTTP status ${status}.`;
   const words = {

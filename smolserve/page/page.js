@@ -161,7 +161,12 @@ function following(change) {
 }
 
 function draw(turn) {
-  following(() => (turn.answer.request.response_format ? drawCode : drawText)(turn.parts.text, turn.answer.text));
+  const { answer, parts } = turn;
+  following(() => {
+    parts.details.hidden = !answer.reasoning;
+    parts.details.lastElementChild.textContent = answer.reasoning;
+    (answer.request.response_format ? drawCode : drawText)(parts.text, answer.text);
+  });
 }
 
 // Joins what is known; lines break only between the items.
@@ -182,10 +187,12 @@ async function stream(turn, signal) {
     answer.seed = chunk.seed;
     answer.n_tokens = chunk.usage?.completion_tokens ?? answer.n_tokens;
     answer.finish = choice?.finish_reason ?? answer.finish;
-    if (!choice?.delta.content) continue;
-    if (!first) parts.facts.textContent = "Writing";
+    const { reasoning_content: reasoning = "", content = "" } = choice?.delta ?? {};
+    if (!reasoning && !content) continue;
+    if (!answer.text) parts.facts.textContent = content ? "Writing" : "Reasoning";
     first ||= performance.now();
-    answer.text += choice.delta.content;
+    answer.reasoning += reasoning;
+    answer.text += content;
     speak(answer.text, false);
     drawing ||= requestAnimationFrame(() => {
       drawing = 0;
@@ -201,10 +208,11 @@ async function stream(turn, signal) {
 // Answers a turn, for the first time or again.
 async function answer(turn, request) {
   const { parts } = turn;
-  turn.answer = { text: "", request, seed: null, finish: null, partial: false, n_tokens: 0, tokens: null };
+  turn.answer = { text: "", reasoning: "", request, seed: null, finish: null, partial: false, n_tokens: 0, tokens: null };
   parts.speed = "";
   parts.item.ariaBusy = true;
   parts.text.replaceChildren();
+  parts.details.hidden = true;
   parts.fault.textContent = "";
   parts.facts.textContent = "Reading";
   parts.tools.hidden = true;
@@ -227,7 +235,7 @@ async function answer(turn, request) {
     parts.item.ariaBusy = false;
     parts.facts.textContent = facts(end, parts.speed, turn.answer.seed !== null && `seed ${turn.answer.seed}`);
     parts.tools.hidden = false;
-    for (const name of ["show", "keep", "copy"]) parts[name].hidden = !turn.answer.text;
+    for (const name of ["show", "keep", "copy"]) parts[name].hidden = !turn.answer.text && (name === "copy" || !turn.answer.reasoning);
     parts.copy.hidden ||= !navigator.clipboard; // which only secure origins have
   });
 }
@@ -250,14 +258,15 @@ function hideOdds({ parts }) {
 async function fetchTokens({ answer }, signal) {
   const request = { ...answer.request, seed: answer.seed, logprobs: true, top_logprobs: N_ALTERNATIVES };
   const tokens = [];
+  const before = answer.reasoning + answer.text;
   let text = "";
   for await (const chunk of chat(request, $("key").value, signal)) {
     const choice = chunk.choices[0];
     tokens.push(...(choice?.logprobs?.content ?? []));
-    text += choice?.delta.content ?? "";
-    if (answer.partial && text.length >= answer.text.length) break;
+    text += (choice?.delta.reasoning_content ?? "") + (choice?.delta.content ?? "");
+    if (answer.partial && text.length >= before.length) break;
   }
-  if (!text.startsWith(answer.text)) throw new Problem("The server gave another answer this time: has its model been replaced?");
+  if (!text.startsWith(before)) throw new Problem("The server gave another answer this time: has its model been replaced?");
   return tokens;
 }
 
@@ -311,7 +320,7 @@ function confirm(button, words, name) {
 
 function addTurn(question) {
   const item = $("turn").content.firstElementChild.cloneNode(true);
-  const parts = { item, text: item.querySelector(".answer .text") };
+  const parts = { item, text: item.querySelector(".answer .text"), details: item.querySelector("details") };
   for (const name of ["odds", "fault", "facts", "tools", "again", "show", "keep", "copy"]) parts[name] = item.querySelector(`.${name}`);
   const turn = { question, answer: { text: "" }, parts };
   item.querySelector(".question .text").textContent = question;

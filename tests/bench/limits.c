@@ -167,7 +167,7 @@ const char *smol_limit_instructions(const char *isa)
 
 /* --- threads ------------------------------------------------------------------------------ */
 
-/* What all threads do: claim items and do them, until none is left. */
+/* Threads claim items until none is left. */
 struct job {
     void (*item)(struct job *job, size_t index);
     const struct loops *loops;

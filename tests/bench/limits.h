@@ -1,4 +1,4 @@
-/* What this machine can do at most, for `make bench` to hold smol against: reading memory, and
+/* Measures the limits of this machine, with which `make bench` compares smol: reading memory, and
  * multiplying and adding in registers. No part of smol; scripts/benchmark/limits.py calls it. */
 #ifndef SMOL_TESTS_BENCH_LIMITS_H
 #define SMOL_TESTS_BENCH_LIMITS_H

@@ -242,7 +242,7 @@ class Runner:
 
 
 def complaint(command, fault, good, got):
-    """What is wrong with an outcome, or None. `good`: that of the run in which nothing failed."""
+    """Returns a complaint about an outcome, or None. `good`: the outcome of the run in which nothing failed."""
     before = {"OUT": old_bytes(command)} if command.old else {}
     killed = fault.action == -SIGNALS["KILL"]
     left = {name: data for name, data in got.files.items() if not is_kept(name, command, killed)}
@@ -297,7 +297,7 @@ def sizes(files):
 
 
 def sample(n, first, stride):
-    """Of 1..n the first few, then every stride-th, and the last."""
+    """Returns the first few numbers of 1..n, then every stride-th, and the last."""
     return sorted({*range(1, min(first, n) + 1), *range(first + 1, n + 1, stride), n} - {0})
 
 
@@ -329,7 +329,7 @@ def sweep(runner, command, fault, first, stride):
 
 
 def make_material(build, folder):
-    """What the commands work on."""
+    """Makes the files that the commands work on."""
     tool = build / "smolconv"
     kinds = (("tiny", 32, 0), ("other", 32, 1), ("larger", 8192, 0), ("newer", 8192, 1))
     for name, middle, seed in kinds:

@@ -140,7 +140,7 @@ class Server:
         return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
 
     def stop(self):
-        """What it has printed, unless it ends as it should."""
+        """Returns None if it ends with status 0 and has printed no error, otherwise a complaint."""
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(60)
         self.errors.seek(0)
@@ -171,7 +171,7 @@ def essence(data):
 
 
 def complaint(got, right):
-    """What is wrong with an answer, or None."""
+    """Returns a complaint about an answer, or None."""
     if got is None:
         return None
     status, data = got

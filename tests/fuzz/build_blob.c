@@ -267,7 +267,7 @@ static struct plan make_plan(const struct contents *c, const struct blob_recipe 
     return plan;
 }
 
-/* What a section holds, or NULL when it is written otherwise. */
+/* Returns the contents of a section, or NULL when it is written otherwise. */
 static const void *part_of(const struct contents *c, const struct built *tokenizer, uint32_t kind)
 {
     switch ((enum section_kind)kind) {
@@ -346,7 +346,7 @@ static void write_front_digest(const struct plan *plan, uint8_t *file)
     memcpy(file + offsetof(struct blob_header, front_digest), &digest, sizeof digest);
 }
 
-/* The same file with as many bytes as the input says, near the old number. */
+/* Changes the size of a file to one near it, which the input states. */
 static struct built resize(struct fuzz_input *in, struct built file)
 {
     uint32_t size;

@@ -15,7 +15,7 @@ const char *fuzz_path(const char *name);
 /* Writes data[0..size) to `name` in the folder and returns its path, as above. */
 const char *fuzz_write(const char *name, const void *data, size_t size);
 
-/* What is in file `name`; `data` is NULL when it does not exist. The caller frees it. */
+/* Returns the bytes of file `name`; `data` is NULL when it does not exist. The caller frees it. */
 struct built fuzz_read(const char *name);
 
 /* Removes `name` if it exists; says whether it did. */

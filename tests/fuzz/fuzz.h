@@ -1,5 +1,5 @@
-/* What fuzz targets share. A target is one file, fuzz_NAME.c, with one function that takes any
- * bytes; what it must not do is crash, hang, leak, or break a claim. See README.md here. */
+/* Shared by the fuzz targets. A target is one file, fuzz_NAME.c, with one function that takes any
+ * bytes. It must not crash, hang, leak or break a claim. See README.md here. */
 #ifndef SMOL_TESTS_FUZZ_H
 #define SMOL_TESTS_FUZZ_H
 
@@ -21,8 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                                          \
     } while (0)
 
-/* What is left of an input. Behind its end everything is zero, so that every input has a meaning.
- */
+/* The rest of an input. After its end everything is zero, so that every input has a meaning. */
 struct fuzz_input {
     const uint8_t *data;
     size_t size;

@@ -11,7 +11,7 @@ struct comparing {
     uint8_t foreign;   /* its lowest bit: the other side is a safetensors file */
 };
 
-/* What is printed is lines of text that cannot steer a terminal. */
+/* The output consists of lines of text that cannot steer a terminal. */
 static smol_status diff(const char *a, const char *b)
 {
     char *text = NULL;

@@ -65,6 +65,16 @@ static void make_settings(const struct gguf *gguf, const struct safetensors *all
     smol_settings_close(&tokenizer_config);
 }
 
+static void read_embedder(const struct gguf *gguf, const struct safetensors *all)
+{
+    const struct blob_model model = {.hidden_size = 2, .context_length = 8};
+    struct encoder_config config = {0};
+    smol_error error;
+    if (!smol_gguf_embedder(gguf, all, &model, &config, &error))
+        CLAIM(config.encoder.pooling < ENCODER_POOLINGS && config.parts.n_dense <= 2);
+    smol_embedder_close(&config.parts);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct safetensors reader = {.path = "fuzz"}, all;
@@ -78,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_tensors(&reader);
         if (!smol_safetensors_join(&reader, 1, "fuzz", &all, &error)) {
             make_settings(&gguf, &all);
+            read_embedder(&gguf, &all);
             smol_safetensors_close(&all);
         }
         compile_tokenizer(&gguf);

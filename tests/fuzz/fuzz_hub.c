@@ -38,7 +38,7 @@ static void make_cache(struct fuzz_input *in)
         fuzz_remove("refs/main");
 }
 
-/* Which of the names a path ends with. */
+/* Returns the one of the names that a path ends with. */
 static const char *name_of(const char *path)
 {
     size_t folder = strlen(fuzz_folder());

@@ -44,7 +44,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What the wish makes of the next bytes of NEW: a part that is right. */
+/* Makes a valid part from the next bytes of NEW, as the wish says. */
 static struct delta_part choose(const struct delta *delta, const struct part *wish)
 {
     uint64_t rest = delta->new->size - delta->made;

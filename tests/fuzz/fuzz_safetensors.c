@@ -4,6 +4,7 @@
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
 #include "convert/checkpoint/safetensors.h"
+#include "convert/checkpoint/scales.h"
 #include "convert/weights/tile.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/weights_file.h"
@@ -75,7 +76,7 @@ static void convert(const struct safetensors *reader, const struct family *famil
     } while (smol_tensor_next(&model, &key));
 }
 
-/* The same of a family that keeps several matrices in one tensor. */
+/* Converts a checkpoint of a family that keeps several matrices in one tensor. */
 static void convert_fused(const struct safetensors *reader, enum blob_dtype dtype)
 {
     const struct family *phi3 = smol_family_by_model_type("phi3");
@@ -94,6 +95,21 @@ static void convert_fused(const struct safetensors *reader, enum blob_dtype dtyp
     smol_safetensors_close(&all);
 }
 
+/* The same after scales that are beside the matrices have been attached. */
+static void convert_scaled(const struct safetensors *reader, enum blob_dtype dtype)
+{
+    const struct scale_rules rules = {.scaled = true, .has_integers = true, .block = {2, 1}};
+    struct safetensors all;
+    smol_error error;
+    if (smol_safetensors_join(reader, 1, "fuzz", &all, &error))
+        return;
+    if (!smol_scales_attach(&rules, &all, &error)) {
+        CLAIM(all.n_tensors <= reader->n_tensors);
+        convert(&all, smol_family_of(&tiny, false), dtype);
+    }
+    smol_safetensors_close(&all);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct safetensors reader;
@@ -107,6 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT8; dtype++) {
             convert(&reader, smol_family_of(&tiny, false), dtype);
             convert_fused(&reader, dtype);
+            convert_scaled(&reader, dtype);
         }
     }
     smol_safetensors_close(&reader);

@@ -112,7 +112,7 @@ static void fill(struct fuzz_input *in, struct place *place, const struct way *w
 
 /* --- records -------------------------------------------------------------------------------- */
 
-/* What is still to come, as a header says. */
+/* The sizes of the records after a header, as it states them. */
 struct layout {
     uint64_t ids, data, positions;
     uint64_t passed; /* positions before those of windows */

@@ -11,7 +11,7 @@
 #include "format/reader.h"
 #include "tests/fuzz/files.h"
 
-/* What the start of an input says about packing and unpacking. */
+/* The start of an input, which says how to pack and unpack. */
 struct packing {
     uint32_t cut;      /* the first call gets so many bytes only, modulo the size */
     uint8_t switches;  /* bits of enum packing_switch */
@@ -66,7 +66,7 @@ static struct built pack(const struct packing *packing, const struct built *blob
     return packed;
 }
 
-/* What stands under the output's name is a whole blob, or nothing does. */
+/* The output is a whole blob, or does not exist. */
 static struct built check_output(smol_status status)
 {
     struct built out = fuzz_read("out");

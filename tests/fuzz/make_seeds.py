@@ -1,6 +1,7 @@
 """Writes the seeds of the fuzz targets to tests/fuzz/corpus: small inputs, each of which is accepted
 or comes far. The same files every time; run with $(./scripts/venv) after a change here."""
 
+import itertools
 import json
 import shutil
 import struct
@@ -58,6 +59,18 @@ def header_of(file):
     return file[8 : 8 + size]
 
 
+def scale(tensors):
+    """Matrices of the layers in 8 bits, with scales: one, of rows, and of blocks of 2 by 1."""
+    shapes = itertools.cycle([lambda rows, cols: (), lambda rows, cols: (rows, 1), lambda rows, cols: (-(-rows // 2), cols)])
+    scaled = {}
+    for name, tensor in tensors.items():
+        if tensor.dim() == 2 and ".layers." in name:
+            scaled[name + "_scale"] = torch.ones(next(shapes)(*tensor.shape))
+            tensor = tensor.to(torch.float8_e4m3fn if len(scaled) % 4 else torch.int8)
+        scaled[name] = tensor
+    return scaled
+
+
 def safetensors():
     def tensors(dtype):
         return {name: torch.ones(shape, dtype=dtype) for name, shape in TINY.items()}
@@ -72,6 +85,7 @@ def safetensors():
     yield "f32", header_of(save(tensors(torch.float32)))
     yield "fused", header_of(save(fuse(tensors(torch.bfloat16))))
     yield "few", header_of(save(few))
+    yield "scaled", header_of(save(scale(tensors(torch.float32))))
     yield "file", save({"a": torch.arange(4, dtype=torch.float16)}, {"k": "v"})
     yield "nothing", b"{}"
     yield "null", b'{"__metadata__":null,"\\u00e9":{"dtype":"F4","shape":[2,1],"data_offsets":[0,1]}}'
@@ -121,6 +135,29 @@ def adapters():
     yield "none", b"{}"
 
 
+def encoders():
+    def modules(*names):
+        return [{"type": f"sentence_transformers.models.{name}", "path": "m" if i else ""} for i, name in enumerate(names)]
+
+    def seed(modules, prompts, sentence, settings, tensors):
+        return b"\0".join([*map(compact, (modules, prompts, sentence, settings)), header_of(save(tensors))])
+
+    prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query"}
+    pooling = {"word_embedding_dimension": 2, "pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
+    dense = {"in_features": 2, "out_features": 3, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
+    layer = {"linear.weight": torch.ones(3, 2), "linear.bias": torch.ones(3)}
+    everything = modules("Transformer", "Pooling", "Dense", "Normalize")
+    yield "everything", seed(everything, prompts, {"max_seq_length": 32, "do_lower_case": False}, pooling | dense, layer)
+    plain = {"pooling_mode": "lasttoken", "bias": False, "activation_function": "torch.nn.Identity"}
+    square = {"linear.weight": torch.ones(2, 2)}
+    yield "layers", seed(modules("Transformer", "Pooling", "Dense", "Dense"), {}, {}, plain, square)
+    scored = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
+    begun = {"processing_kwargs": {"chat_template": {"add_generation_prompt": True}}}
+    yield "scored", seed(modules("Transformer", "LogitScore"), scored, begun, {"true_token_id": 4, "false_token_id": 3}, square)
+    yield "old", b"[]\0{}\0" + compact({"max_seq_length": 5, "trust_remote_code": True, "model_args": {"trust_remote_code": True}})
+    yield "none", b""
+
+
 # --- settings ---------------------------------------------------------------------------------
 
 
@@ -167,6 +204,11 @@ def config():
     yield "all", b"\0".join(map(compact, [settings(bos_token_id=1), generation, names, tokenizer]))
     yield "unsupported", compact(settings(rope_parameters=rope | {"rope_type": "dynamic"}))
     yield "llama3", compact(settings(rope_parameters=rope, max_position_embeddings=16384))
+    weights = {"num_bits": 8, "type": "int", "symmetric": True, "group_size": -1, "block_structure": [128, 64]}
+    group = {"format": "int-quantized", "weights": weights, "targets": ["Linear"]}
+    tools = {"format": "int-quantized", "config_groups": {"a": group}, "sparsity_config": {"format": "dense"}, "transform_config": {}}
+    yield "fp8", compact(settings(quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]}))
+    yield "compressed", compact(settings(quantization_config={"quant_method": "compressed-tensors"} | tools))
     models = published.CONFIGS | published.NESTED | published.ENCODERS
     yield from {published.family_of(model): compact(model) for model in models.values()}.items()
     parts = [old, {"eos_token_id": 3}, {"eos_token": "a"}, tokenizer]
@@ -413,7 +455,7 @@ def saved_logits():
 
 
 def statistics():
-    """What is done to good statistics; the rest of an input replaces the start of the records."""
+    """Inputs say how good statistics are changed; the rest of an input replaces the start of the records."""
     repair, raw = 1, 2
 
     def stats(kind=0, dtype=3, damages=(), after=repair, length=0, rest=b""):
@@ -677,7 +719,13 @@ def tools():
                b'<|tool_call>call:h.i{a b:<|"|>"\\<|"|>,c:{d:None,e:true}}<tool_call|>',
                b'<|tool_call_start|>[f(x=1), g(a="\\"", b={"c": [None]})]<|tool_call_end|>.',
                b'<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n<parameter=y>\n<\n\n</parameter>\n</function>\n</tool_call>',
-               b'<function_calls>f(x=1)\ng(a="</f", b=[null, True])\n</function_calls>.']  # fmt: skip
+               b'<function_calls>f(x=1)\ng(a="</f", b=[null, True])\n</function_calls>.',
+               '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"x": 1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>f'.encode(),
+               b'a<tool_calls><tool_call>f\n```json\n{"x": 1}\n```</tool_call>\n<tool_call>g\n```json\n{}\n```</tool_call></tool_calls>b',
+               b'<|tool_call|>{"name": "f", "arguments": {"x": 1}}<|/tool_call|><|tool_call|>[{"name": "g"}, {"name": "f"}]<|/tool_ca',
+               b'<function=f>{"x": 1}</function><function=g>{}</function><function',
+               b'<TOOLCALL>[{"name": "f", "arguments": {"x": 1}}, {"name": "g"}]</TOOLCALL>.',
+               b'[TOOL_CALLS]f[CALL_ID]a1B2c3D4e[ARGS]{"x": 1}[TOOL_CALLS]g[CALL_ID]']  # fmt: skip
     for style, answer in enumerate(answers):
         yield f"style{style + 1}", bytes([style]) + listed + b"\0" + answer
     yield "required", bytes([len(answers) * 2]) + listed + b"\0"
@@ -694,7 +742,7 @@ def masks():
     yield from (("grammar_" + name, b"\2\0" + grammar) for name, grammar in grammars())
     yield "choices", b'\3\0["true","a","aa","abc \xc3\xa9",""]'
     listed = next(tools())[1].partition(b"\0[")[2].partition(b"\0")[0]
-    for style in range(1, 11):
+    for style in range(1, 17):
         yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
 
 
@@ -726,6 +774,15 @@ def gguf_files():
     yield "container", BASE
     yield "bytes", assemble([*model, *GPT2, MERGES, tokens(*letters), kinds], table, bytes(at))
     yield "pieces", assemble([*model, *pieces], table, bytes(at))
+    words = ["[CLS]", "[SEP]", "[UNK]", "\u2581a", "b"]
+    model = [pair("general.architecture", STRING, text("bert")), pair("tokenizer.ggml.model", STRING, text("bert")), tokens(*words),
+             pair("tokenizer.ggml.token_type", ARRAY, numbers(5, "i", 3, 3, 3, 1, 1)),
+             pair("bert.attention.layer_norm_epsilon", F32, bytes(4)), pair("bert.attention.causal", 7, b"\0")]  # fmt: skip
+    sizes = {"block_count": 1, "context_length": 8, "embedding_length": 2, "attention.head_count": 1, "pooling_type": 2}
+    model += [pair(f"bert.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()]
+    names = ["token_embd.weight", "token_embd_norm.weight", "blk.0.layer_output_norm.weight", "dense_2.weight"]
+    table = [tensor(name, dims, 0, 64 * i) for i, (name, dims) in enumerate(zip(names, [(2, 5), (2,), (2,), (2, 3)], strict=True))]
+    yield "words", assemble(model, table, bytes(256))
     sizes = {"block_count": 2, "embedding_length": 2, "attention.head_count": 1, "nextn_predict_layers": 1,
              "ssm.conv_kernel": 2, "ssm.state_size": 1, "ssm.group_count": 2, "ssm.time_step_rank": 4,
              "ssm.inner_size": 8}  # fmt: skip
@@ -757,6 +814,7 @@ TARGETS = {
     "shards": shards,
     "lora": adapters,
     "hub": hubs,
+    "encoder": encoders,
     "config": config,
     "tokenizer_json": tokenizer_json,
     "scanner": scanners,

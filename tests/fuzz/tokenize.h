@@ -1,4 +1,4 @@
-/* What must hold for every accepted tokenizer and every text. */
+/* Claims that hold for every accepted tokenizer and every text. */
 #ifndef SMOL_TESTS_FUZZ_TOKENIZE_H
 #define SMOL_TESTS_FUZZ_TOKENIZE_H
 

@@ -24,8 +24,8 @@ int8_t random_step(void);                      /* within -127..127 */
  * bytes. Lives until buffers_release. */
 void *buffer_new(size_t size, size_t align);
 
-/* The same bytes at the same distance from a guard page in a buffer of its own: what two kernels
- * write can then be compared as a whole, the bytes that they must leave alone included. */
+/* Copies a buffer, at the same distance from a guard page. The outputs of two kernels can then be
+ * compared as a whole, including the bytes that they must leave alone. */
 void *buffer_copy(const void *buffer);
 
 /* n random floats. */

@@ -68,7 +68,7 @@ static struct kv_block random_block(enum kv_type type, size_t dim, size_t furthe
     return block;
 }
 
-/* Which positions each query sees, from the first or from anywhere on; returns the most. */
+/* Draws the positions that each query sees, from the first or from anywhere; returns the most. */
 static size_t random_ranges(struct kv_range seen[QUERY_TILE], size_t n)
 {
     enum { ANY, SAME, CAUSAL, KINDS };
@@ -107,7 +107,7 @@ static struct attention attention_new(size_t n, size_t dim, const float *queries
 
 /* --- the test -------------------------------------------------------------------------------- */
 
-/* What the kernels made of query j. */
+/* Compares the results of query j. */
 static bool same_query(const struct attention *want, const struct attention *got, size_t j)
 {
     size_t stride = round_up(want->head_dim, 16);

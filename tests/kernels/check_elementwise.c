@@ -43,7 +43,7 @@ static bool same_quantized(const struct quantized *want, const struct quantized 
            same_floats("scale", want->scales, got->scales, n);
 }
 
-/* What any answer must hold, the scalar one too: no -128, and the offset of the steps. */
+/* Checks what holds for every answer, the scalar one too: no -128, and the offset of the steps. */
 static bool is_quantized(const struct quantized *q, size_t t, size_t size)
 {
     for (size_t group = 0; group * GROUP_INPUTS < size; group++) {

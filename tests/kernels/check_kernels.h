@@ -22,7 +22,7 @@ extern const struct kernel_check check_quantize, check_quantize_slice, check_mat
     check_attend_f32, check_attend_f16, check_attend_int8, check_attend_int4, check_to_f16,
     check_unit_norm, check_convolve, check_scan, check_delta_rule;
 
-/* What one call of a measured kernel does, for rates; 0 where it means nothing. */
+/* The work of one call of a measured kernel, for rates; 0 where it means nothing. */
 struct work {
     double mul_adds;
     double elements; /* of element-wise kernels */

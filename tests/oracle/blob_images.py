@@ -103,7 +103,7 @@ def with_blocks():
 
 
 def with_components():
-    """The same, whose heads rotate their neighbours, and whose queries grow."""
+    """A model of that kind whose heads rotate their neighbours, and whose queries grow."""
     image = Image("blocks")
     image.put(40, "Q", BLOCKS | COMPONENTS)
     image.model("blocks", 32)
@@ -310,7 +310,7 @@ class Image:
         self.put(24, "Q", len(self.bytes))
 
     def tensor(self, i):
-        """Where the entry is, and where the tensor."""
+        """Returns the place of the entry, and that of the tensor."""
         entry = self.at(TENSORS) + i * 64
         return entry, self.get(entry + 32, "Q")
 

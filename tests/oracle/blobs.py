@@ -4,6 +4,8 @@ change itself can give it away; and whether smol and the reader of these tests a
 import ctypes
 import struct
 
+import programs
+import pytest
 from internal import OK, Error, lib
 from smol_reader import CHUNK, Blob, Damaged, Unsupported
 
@@ -20,7 +22,7 @@ def read_blob(path):
 
 
 def section(data, kind):
-    """Where a section lies: offset and size."""
+    """Returns the offset and size of a section."""
     for i in range(data[20]):
         entry_kind, _, offset, size = struct.unpack_from("<IIQQ", data, 64 + i * 24)
         if entry_kind == kind:
@@ -29,7 +31,7 @@ def section(data, kind):
 
 
 def repaired(data):
-    """The bytes with every digest computed anew."""
+    """Returns the bytes with every digest computed again."""
     data = bytearray(data)
     (data_offset,) = struct.unpack_from("<Q", data, 32)
     digests, _ = section(data, 7)
@@ -47,6 +49,20 @@ def edited(source, target, edit):
     return target
 
 
+def both_refuse(blob, folder, edit, part=""):
+    """Checks that smolconv verify, with `part` in its message, and the reader of these tests refuse the blob after
+    edit(bytearray) as damaged."""
+    target = edited(blob, folder / "edited.smol", edit)
+    programs.assert_refuses(programs.smolconv("verify", target), 4, part)
+    with pytest.raises(Damaged):
+        Blob(target.read_bytes(), xxh3).check_padding()
+
+
+def flip_features(data, features):
+    """Changes some of a blob's required features."""
+    data[40:48] = (int.from_bytes(data[40:48], "little") ^ features).to_bytes(8, "little")
+
+
 def spoiled(source, target, at=-5):
     """Writes the blob `source` to `target` with a bit changed, by default in its last tensor, and the
     digests left as they were. Returns target."""
@@ -57,7 +73,7 @@ def spoiled(source, target, at=-5):
 
 
 def reads(data):
-    """Whether the reader of these tests takes it, padding included."""
+    """Returns whether the reader of these tests accepts a blob, padding included."""
     try:
         Blob(data, xxh3).check_padding()
     except (Damaged, Unsupported):
@@ -66,7 +82,7 @@ def reads(data):
 
 
 def opens(path, verify_at_open=1):
-    """Whether smol opens it, every digest and rule checked."""
+    """Returns whether smol opens a blob, with every digest and rule checked."""
     blob, error = ctypes.create_string_buffer(4096), Error()
     status = lib.smol_blob_open(
         str(path).encode(), True, verify_at_open, ctypes.byref(blob), ctypes.byref(error)
@@ -77,8 +93,8 @@ def opens(path, verify_at_open=1):
 
 
 def accepted_bits(blob, folder, start, end):
-    """How many bits of the required features, and of the bytes start to end - 1, may be flipped, each alone and with
-    digests that are right. Both readers must agree on every one."""
+    """Flips each bit of the required features and of the bytes start to end - 1, alone and with repaired digests. Both
+    readers must agree on every one. Returns how many are accepted."""
     n = 0
     for bit in [*range(40 * 8, 48 * 8), *range(start * 8, end * 8)]:
         damaged = bytearray(blob.read_bytes())

@@ -107,7 +107,7 @@ class Tab:
         self.run(f"document.querySelector({json.dumps(selector)}).dispatchEvent(new Event('change', {{bubbles: true}}))")
 
     def click(self, selector):
-        """With the mouse, in the middle of an element, which must be on top there."""
+        """Clicks with the mouse in the middle of an element, which must be on top there."""
         at = self.run(f"""(() => {{
             const e = document.querySelector({json.dumps(selector)});
             e.scrollIntoView({{block: "center"}});

@@ -75,7 +75,7 @@ def precompiled(data):
 
 @functools.cache
 def nfkc(fold):
-    """What Python knows of NFKC, with case folding or not, in the manner of SentencePiece's nmt_nfkc."""
+    """Returns Python's NFKC, with case folding or not, in the manner of SentencePiece's nmt_nfkc."""
     changes = {}
     for c in map(chr, [*range(1, 0xD800), *range(0xE000, 0x30000)]):
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", c).casefold() if fold else c)

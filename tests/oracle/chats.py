@@ -84,11 +84,11 @@ def as_json(value):
 
 
 def chat_params(messages, tools=None, documents=None, variables=None, add_generation_prompt=False,
-                now=NOW):  # fmt: skip
+                now=NOW, parse_arguments=False):  # fmt: skip
     clock = Tm(now.tm_sec, now.tm_min, now.tm_hour, now.tm_mday, now.tm_mon - 1, now.tm_year - 1900)
     return ChatParams(
         None, 0, as_json(messages), as_json(tools), as_json(documents), as_json(variables),
-        add_generation_prompt, ctypes.pointer(clock),
+        add_generation_prompt, ctypes.pointer(clock), parse_arguments=parse_arguments,
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def chat_ids(model, messages, add_generation_prompt=True, **named):
 
 def reference(source, tokens, messages, tools=None, documents=None, variables=None,
               add_generation_prompt=False):  # fmt: skip
-    """What transformers makes of the same; its exceptions."""
+    """Renders a conversation with transformers, and passes its exceptions on."""
     messages = [{k: v for k, v in message.items() if v is not None} for message in messages]
     rendered, _ = render_jinja_template(
         conversations=[messages], tools=tools, documents=documents, chat_template=source,

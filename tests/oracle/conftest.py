@@ -1,4 +1,4 @@
-"""What the oracle tests share. They compare smol with the reference implementation: transformers
+"""Shared by the oracle tests. They compare smol with the reference implementation: transformers
 in float32 on the CPU, and tokenizers for the token ids.
 
 Take token ids from `tokenizers.Tokenizer.from_file(model / "tokenizer.json")`, not from

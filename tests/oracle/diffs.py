@@ -1,4 +1,4 @@
-"""What smolconv diff writes, read and checked against numpy: the numbers of a blob come from smol_reader.py,
+"""Reads the output of smolconv diff and checks it against numpy: the numbers of a blob come from smol_reader.py,
 those of safetensors from the safetensors package, and everything is compared in float64."""
 import math
 import re
@@ -82,7 +82,7 @@ def place(index, shape):
 
 
 def check_values(line, a, b):
-    """One line against two arrays of float64."""
+    """Checks one line against two arrays of float64."""
     found = VALUES.fullmatch(line)
     assert found, line
     differ = (a != b) & ~(np.isnan(a) & np.isnan(b))
@@ -133,13 +133,13 @@ def check_tensors(found, a, b, tied=True):
 
 
 def parts(kind, *paths):
-    """How diff shows sections that it compares as wholes: a space is between two such cells."""
+    """Returns the cells with which diff shows sections that it compares as wholes; a space separates two of them."""
     places = [(path.read_bytes(), *section(bytearray(path.read_bytes()), kind)) for path in paths]
     return " ".join(f"{size} bytes, xxh3 {xxh3(data[at : at + size]):016x}" for data, at, size in places)
 
 
 def place_in_f32(tensor, element):
-    """Where an element of an f32 blob lies; FORMAT.md, 7.2 and 7.3."""
+    """Returns the place of an element in an f32 blob; FORMAT.md, 7.2 and 7.3."""
     row, col = divmod(element, tensor.cols)
     if tensor.is_vector:
         return tensor.offset + col * 4

@@ -221,7 +221,7 @@ class Prefixes:
         return lib.smol_prefix_cache_get_info(self.handle)
 
     def count(self, ids, group=0):
-        """How many of the ids are known."""
+        """Returns how many of the ids are known."""
         ids = as_ids(ids)
         return lib.smol_prefix_cache_count(self.handle, group, ids.ctypes.data, len(ids))
 

@@ -89,7 +89,7 @@ def _listed():
 
 
 LISTED = _listed()
-# What a checkpoint of the family may differ by: random weights vary by more than transformers' releases do.
+# The deviation that a checkpoint of the family may have: random weights vary by more than transformers' releases do.
 TOLERANCES = {
     name.lower().removesuffix("lmheadmodel"): 3 * figure for name, figure in LISTED.items()
 }
@@ -151,7 +151,7 @@ SCALINGS = {
 
 
 def factors(dim, most):
-    """One for each pair of elements that turn."""
+    """Draws a factor for each pair of elements that rotate."""
     return st.lists(st.floats(1, most, width=32), min_size=dim // 2, max_size=dim // 2)
 
 
@@ -272,7 +272,7 @@ def scales(draw):
 
 
 def state_layers(draw, shape):
-    """Which layers have a state; at least one attends."""
+    """Draws the layers that have a state; at least one attends."""
     n = shape["num_hidden_layers"]
     types = draw(st.lists(either("linear_attention", "full_attention"), min_size=n, max_size=n))
     types[draw(st.integers(0, n - 1))] = "full_attention"

@@ -20,6 +20,8 @@ ARCHS = {
     "mistral": gguf.MODEL_ARCH.MISTRAL3, "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5, "exaone4": gguf.MODEL_ARCH.EXAONE4,
     "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE, "minicpm": gguf.MODEL_ARCH.MINICPM, "falcon_h1": gguf.MODEL_ARCH.FALCON_H1,
     "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
+    "gpt_neox": gguf.MODEL_ARCH.GPTNEOX, "gpt2": gguf.MODEL_ARCH.GPT2, "bert": gguf.MODEL_ARCH.BERT,
+    "modernbert": gguf.MODEL_ARCH.MODERN_BERT,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
 PERMUTED = ("llama", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
@@ -67,7 +69,7 @@ def random_blocks(kind, shape, rng):
 
 
 def stays_float(name, weights):
-    """What llama.cpp's converter leaves in F32: all but matrices of linear layers."""
+    """Returns whether llama.cpp's converter leaves a tensor in F32: all but matrices of linear layers."""
     is_matrix = re.search(r"ssm_(in|out|alpha|beta|ba)\.", name)
     return weights.ndim == 1 or ("ssm_" in name and not is_matrix) or ".conv." in name
 
@@ -120,6 +122,8 @@ def name_in_file(name, names, config):
                "mtp.pre_fc_norm_hidden.weight": "hnorm", "mtp.norm.weight": "shared_head_norm"}  # fmt: skip
     if name in further:
         return f"blk.{config['num_hidden_layers']}.nextn.{further[name]}.weight"
+    if name.startswith("dense_"):
+        return name
     if name.endswith(".weight") and (whole := names.get_name(name)):  # Falcon-H1's norm before the MLP
         return whole
     base, dot, end = (name.replace(".dt_bias", ".dt_proj.bias").replace("expert_bias", "expert_bias.bias")).rpartition(".")
@@ -156,7 +160,7 @@ def scale_falcon(name, values, config):
 
 
 def change(name, values, config):
-    """What becomes of a tensor's values."""
+    """Changes a tensor's values as llama.cpp's converter does."""
     family = config["model_type"]
     if family == "falcon_h1":
         values = scale_falcon(name, values, config)
@@ -174,13 +178,18 @@ def change(name, values, config):
         return tile_state(name, values, config)
     if name.endswith("mamba.D"):
         return values[:, None]
+    if family == "gpt2" and ".c_" in name and name.endswith("weight"):
+        return values.T
+    if family == "gpt_neox" and "query_key_value" in name:
+        heads = values.reshape(config["num_attention_heads"], 3, -1, *values.shape[1:])
+        return np.concatenate([heads[:, i].reshape(-1, *values.shape[1:]) for i in range(3)])
     if name.endswith("mamba.norm.weight"):
         return values.reshape(config["mamba_n_groups"], -1)
     return values
 
 
 def join_qkv(weights):
-    """What the converter does with --fuse-qkv: q, k and v of each layer in one tensor, and their biases in another."""
+    """Joins q, k and v of each layer in one tensor, and their biases in another, as the converter's --fuse-qkv does."""
     out = {}
     for name, values in weights.items():
         found = re.fullmatch(r"blk\.(\d+)\.attn_([qkv])\.(weight|bias)", name)
@@ -194,11 +203,13 @@ def join_qkv(weights):
 
 def add_tensors(writer, weights, config, kind, fuse_qkv):
     """`weights`: arrays in float32 by their names in the checkpoint."""
-    names = gguf.get_tensor_name_map(ARCHS[config["model_type"]], config["num_hidden_layers"] + further_layers(config))
+    names = gguf.get_tensor_name_map(ARCHS[config["model_type"]], usual_keys(config)["num_hidden_layers"] + further_layers(config))
     rng = np.random.default_rng(1)
     experts, others = stack_experts({place_further(name, config): values for name, values in weights.items()})
     changed = {}
     for name, values in others.items():
+        if name.startswith("pooler."):
+            continue
         if parts := split_granite(name, values, config) or split_groups(name, values, config):
             experts |= parts
             continue
@@ -240,7 +251,7 @@ def add_layers(writer, config):
 
 
 def further_layers(config):
-    """Those that predict further tokens."""
+    """Returns the number of layers that predict further tokens."""
     return config.get("mtp_num_hidden_layers", 0)
 
 
@@ -289,12 +300,35 @@ def add_scaling(writer, rope):
 
 
 def theta_of(config, rope, head_dim):
-    """With an alpha, Hunyuan's theta is what it makes of it."""
+    """Returns theta, to which Hunyuan applies alpha if there is one."""
     theta = rope.get("rope_theta", config.get("rope_theta"))
     return theta * rope["alpha"] ** (head_dim / (head_dim - 2)) if "alpha" in rope else theta
 
 
+def usual_keys(config):
+    """The settings of GPT-2 and ModernBERT under the names that others have."""
+    names = {"n_embd": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads",
+             "n_positions": "max_position_embeddings", "layer_norm_epsilon": "layer_norm_eps"}  # fmt: skip
+    config = {names.get(name, name): value for name, value in config.items()}
+    if config["model_type"] == "gpt2":
+        config["intermediate_size"] = config["n_inner"] or 4 * config["hidden_size"]
+    if config["model_type"] == "modernbert":
+        config["layer_norm_eps"] = config["norm_eps"]
+    return {"num_key_value_heads": config["num_attention_heads"]} | config
+
+
+def add_encoder(writer, config):
+    """The keys of encoders."""
+    writer.add_causal_attention(False)
+    if config["model_type"] == "modernbert":
+        writer.add_sliding_window(config["local_attention"])
+        writer.add_sliding_window_pattern(config.get("global_attn_every_n_layers", 3))
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+        writer.add_rope_freq_base_swa(config["rope_parameters"]["sliding_attention"]["rope_theta"])
+
+
 def add_settings(writer, config):
+    config = usual_keys(config)
     heads = config["num_attention_heads"]
     rope = config.get("rope_parameters") or {}
     rope = rope.get("full_attention", rope)
@@ -312,7 +346,8 @@ def add_settings(writer, config):
         writer.add_layer_norm_rms_eps(config.get("rms_norm_eps") or config["norm_eps"])
     if "use_parallel_residual" in config:
         writer.add_parallel_residual(config["use_parallel_residual"])
-    writer.add_rope_freq_base(theta_of(config, rope, head_dim))
+    if theta_of(config, rope, head_dim):
+        writer.add_rope_freq_base(theta_of(config, rope, head_dim))
     if rope:
         add_scaling(writer, rope)
     writer.add_rope_dimension_count(int(head_dim * config.get("partial_rotary_factor", rope.get("partial_rotary_factor", 1))))
@@ -329,6 +364,8 @@ def add_settings(writer, config):
     if config.get("final_logit_softcapping"):
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
     add_windows(writer, config)
+    if config["model_type"] in ("bert", "modernbert") or config.get("use_bidirectional_attention"):
+        add_encoder(writer, config)
 
 
 def kinds_of(tokenizer, n):
@@ -358,10 +395,26 @@ def add_byte_tokenizer(writer, tokenizer, n, pre="smollm"):
     writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]])
 
 
+def add_word_tokenizer(writer, tokenizer, n):
+    """WordPiece: a mark before words in place of one before other pieces, except for special tokens."""
+    tokens, unused = texts_of(tokenizer, n)
+    kinds = kinds_of(tokenizer, n)
+    for i in unused:
+        kinds[i] = gguf.TokenType.UNUSED
+    for i, text in enumerate(tokens):
+        if kinds[i] != gguf.TokenType.CONTROL:
+            tokens[i] = text[2:] if text.startswith("##") else "\u2581" + text
+    writer.add_token_type_count(2)
+    writer.add_tokenizer_model("bert")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+
+
 def give_a_merge(path):
     """The writer writes no empty list: the last token becomes the pair of the first two."""
     content = json.loads(path.read_text())
-    if not content["model"]["merges"]:
+    if "merges" in content["model"] and not content["model"]["merges"]:
         texts = sorted(content["model"]["vocab"], key=content["model"]["vocab"].get)
         content["model"]["vocab"] = {text: i for i, text in enumerate([*texts[:-1], texts[0] + texts[1]])}
         content["model"]["merges"] = [texts[:2]]
@@ -375,7 +428,7 @@ def read_weights(folder):
     return {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(folder / "model.safetensors").items()}
 
 
-def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False):
+def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False, **split):
     """The GGUF file of a checkpoint's folder. `kind`: of the matrices (None: F32); `edit` gets the
     writer before the file is written."""
     config = json.loads((folder / "config.json").read_text())
@@ -385,12 +438,14 @@ def write(path, folder, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse
         if name.endswith("layers.0.feed_forward.w1.weight"):
             config["intermediate_size"] = len(values)
     content = json.loads((folder / "tokenizer.json").read_text())
-    return compose(path, config, content, weights, kind, edit, tokenizer, fuse_qkv)
+    return compose(path, config, content, weights, kind, edit, tokenizer, fuse_qkv, **split)
 
 
-def compose(path, config, content, weights, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False):
-    """The GGUF file of a checkpoint's parts: config.json, tokenizer.json, and the weights as arrays in float32."""
-    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHS[config["model_type"]]])
+def compose(path, config, content, weights, kind=None, edit=None, tokenizer=add_byte_tokenizer, fuse_qkv=False, **split):
+    """The GGUF file of a checkpoint's parts: config.json, tokenizer.json, and the weights as arrays in float32. `split`: how
+    GGUFWriter makes several files of it."""
+    arch = gguf.MODEL_ARCH.GEMMA_EMBEDDING if config.get("use_bidirectional_attention") else ARCHS[config["model_type"]]
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[arch], **split)
     add_settings(writer, config)
     if tokenizer:
         tokenizer(writer, content, config["vocab_size"])

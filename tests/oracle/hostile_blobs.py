@@ -284,7 +284,7 @@ spoilt("16 int4 without the feature [type]", lambda b: b.put(b.tensor(2)[0] + 8,
 
 # --- weights ----------------------------------------------------------------------------------
 
-# What the next ones break shows at first use, so that inspect has nothing to say.
+# The next ones break bytes that are checked at first use, so inspect finds nothing.
 USED = (DAMAGED, OK, DAMAGED)
 spoilt("20 a weight's digest", lambda b: b.put(len(b.bytes) - 1, "B", 1), "data damaged (weights",
        status=USED, digests=as_it_is)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a bad file is, and what is right to say to it. See hostile.py."""
+"""Bad files, and the exit status and words that each must get. See hostile.py."""
 
 import os
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Case:
 
     @property
     def strictest(self):
-        """That of programs which look at everything, verify above all."""
+        """The exit status of programs that look at everything, such as verify."""
         return self.status[0] if isinstance(self.status, tuple) else self.status
 
 

@@ -36,7 +36,7 @@ AFTER_THE_PART = 80 + 40 + len(frame(base("1.0-bf16")))  # as this release of zs
 DELTA_WORDS = {
     "3": "digest of the header", "8": "digest of a part", "10": "invalid sizes",
     "12": "cannot be decompressed", "13": "the new blob", "14": "the new blob",
-    "15": "makes another blob than its header names", "16": f"(offset {AFTER_THE_PART})",
+    "15": "makes a blob other than its header names", "16": f"(offset {AFTER_THE_PART})",
 }  # fmt: skip
 
 

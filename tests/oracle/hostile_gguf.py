@@ -136,7 +136,7 @@ NEEDED = {
 
 
 def model(name, *pairs, words, status=DAMAGED, lacks=()):
-    """With the keys that every model has, unless the pairs have them or it lacks them."""
+    """Adds a case with the keys that every model has, unless `pairs` have them or `lacks` names them."""
     needed = [pair(key, *value) for key, value in NEEDED.items()
               if key not in lacks and not any(given.startswith(text(key)) for given in pairs)]  # fmt: skip
     case(name, assemble([ARCH, *needed, *pairs], (EMBED,)), words, status=status)

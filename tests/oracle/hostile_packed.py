@@ -12,7 +12,7 @@ PACKED = []
 
 
 def packaged(name, make, *words, status=DAMAGED):
-    """What `make` makes of a good blob. What `zstd -d` can still restore is unsupported."""
+    """Adds a case: `make` spoils a good blob. A file that `zstd -d` can still restore is unsupported, not damaged."""
     PACKED.append(Case(f"packed: {name}", lambda: make(base("1.0-int8")), status, words))
 
 
@@ -64,7 +64,7 @@ packaged("a skippable frame in front", lambda b: struct.pack("<II", TABLE_MAGIC 
 
 
 def repacked(case):
-    """The same blob in a packed file that is fine."""
+    """A case with a bad blob in a valid packed file."""
     return Case(f"packed: {case.name}", lambda: packed(shortened(case.make())), case.strictest)
 
 PACKED += [repacked(case) for case in BLOBS]

@@ -137,7 +137,7 @@ header(
 )
 header("a number beyond f64", "{" + tensor(more=',"x":1e999') + "}", "(byte ")
 
-# What looks bad and is good: the reference takes it, and so do we.
+# These look bad but are good: the reference accepts them, and so does smol.
 header("white space in front of the header", " \n\t\r{" + tensor() + "}", status=OK)
 header("no tensors", "{}", n_data=0, status=OK)
 header("a scalar", "{" + tensor(shape="[]") + "}", status=OK)

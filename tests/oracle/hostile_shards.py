@@ -89,7 +89,7 @@ def second(name, link=None):
 
 
 def duplicate_key(s):
-    """As no JSON library writes it."""
+    """Writes the index by hand, because no JSON library writes a key twice."""
     pair = f'{json.dumps(s.parts[ONE][0])}: "{TWO}"'
     s.files[INDEX] = f'{{"weight_map": {{{pair}, {json.dumps(s.map)[1:]}}}'.encode()
 

@@ -56,7 +56,7 @@ def model_key():
 
 @functools.cache
 def latent_key():
-    """That of the model of latent vectors: `attn_k_up` is its part of `kv_b_proj`, turned."""
+    """Returns the key of the model with latent vectors: `attn_k_up` is its part of `kv_b_proj`, transposed."""
     with tempfile.TemporaryDirectory() as folder:
         path = tiny.share(tiny.make(Path(folder) / "tiny"), Path(folder) / "latent") / "model.safetensors"
         tensors = {name: np.frombuffer(data, "<f4").reshape(shape) for name, shape, data in tiny.read_tensors(path)}
@@ -122,7 +122,7 @@ def case(name, make, *words, status=DAMAGED):
 
 
 def spoiled(name, change, *words, status=DAMAGED):
-    """What `change` makes of a good file."""
+    """Adds a case: a good file after `change`."""
     case(name, lambda: change(statistics()), *words, status=status)
 
 

@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         return int(found[1]) if found else 0
 
     def reply_range(self, content, part=None, length=None):
-        """What a good server answers; `part`: of this content instead."""
+        """Answers as a good server does; `part` replaces the content."""
         first, rest = self.first_byte(), (content if part is None else part)[self.first_byte() :]
         if first >= len(content) > 0:
             self.reply(b"", 416, Content_Range=f"bytes */{len(content)}")

@@ -22,7 +22,7 @@ zstd.ZSTD_compress2.restype = ctypes.c_size_t
 
 
 def frame(content, content_size=1, checksum=1, dictionary=b""):
-    """One zstd frame."""
+    """Returns one zstd frame."""
     context = zstd.ZSTD_createCCtx()
     zstd.ZSTD_CCtx_setParameter(context, CONTENT_SIZE, content_size)
     zstd.ZSTD_CCtx_setParameter(context, CHECKSUM, checksum)
@@ -72,5 +72,5 @@ def read_table(data):
 
 
 def zstd_restores(data):
-    """What zstd makes of a packed file, or of a part of it."""
+    """Returns what zstd restores from a packed file, or from a part of it."""
     return subprocess.run(["zstd", "-dcq"], input=data, capture_output=True, check=True).stdout

@@ -28,7 +28,7 @@ def smolrun(*words, **options):
 
 
 def assert_fails(result, status, *parts):
-    """One line of error with `parts` in it, and the exit status."""
+    """Checks that a program printed one line of error with `parts` in it, and its exit status."""
     message = result.stderr if isinstance(result.stderr, str) else result.stderr.decode()
     assert result.returncode == status, (result.returncode, message)
     assert message.startswith(f"{Path(result.args[0]).name}: "), message
@@ -38,13 +38,13 @@ def assert_fails(result, status, *parts):
 
 
 def assert_refuses(result, status, *parts):
-    """The same, and nothing was printed."""
+    """Checks that a program failed in this way, and printed nothing else."""
     assert not result.stdout, result.stdout
     assert_fails(result, status, *parts)
 
 
 def on_terminal(words, errors=None, columns=0, **environment):
-    """What a command of smolrun prints on a terminal, with its errors in between if `errors` is STDOUT."""
+    """Returns what a command of smolrun prints on a terminal, with its errors in between if `errors` is STDOUT."""
     leader, follower = pty.openpty()
     termios.tcsetwinsize(follower, (24, columns))  # 0: it does not say
     environment = {"TERM": "xterm", **{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}, **environment}
@@ -65,7 +65,7 @@ def on_terminal(words, errors=None, columns=0, **environment):
 
 
 def wiped(shown):
-    """What drew itself over and over in one row of a terminal before it was wiped, and what came then."""
+    """Returns the texts that replaced each other in one row of a terminal before it was wiped, and what followed."""
     *drawn, blank, rest = shown.split("\r")
     assert drawn[0] == "" and set(blank) == {" "} and len(blank) == len(drawn[-1].rstrip())
     return [text.rstrip() for text in drawn[1:]], rest

@@ -395,7 +395,7 @@ CONFIGS = {
     ),
 }  # fmt: skip
 
-# The same of models that contain the language model, without the keys of their part for pictures.
+# Models that contain the language model, without the keys of their part for pictures.
 NESTED = {
     "Qwen 3.5 0.8B": dict(
         architectures=["Qwen3_5ForConditionalGeneration"], model_type="qwen3_5", image_token_id=248056,
@@ -528,8 +528,8 @@ def family_of(config):
 
 
 def cut(config, vocab_size):
-    """The same keys with small numbers: 8 layers, heads of 16 (or fewer elements that rotate), 16 small experts, windows
-    that a short text goes past. What the keys say of each other stays as it is."""
+    """Returns the keys with small numbers: 8 layers, heads of 16 (or fewer elements that rotate), 16 small experts,
+    windows shorter than a short text. The relations between keys stay."""
     heads, n_layers = 4, 8
     n_heads = config.get("num_attention_heads", heads)
     kv_heads = max(1, heads * config.get("num_key_value_heads", n_heads) // n_heads)

@@ -84,7 +84,7 @@ def qwen():
 
 
 def tekken():
-    """With the pattern, and how many special tokens come first."""
+    """Returns the tokenizer, its pattern, and the number of special tokens that come first."""
     content = json.loads(member("mistral_common", "mistral_common/data/tekken_240718.json"))
     config = content["config"]
     n_special = config["default_num_special_tokens"]

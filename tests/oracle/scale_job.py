@@ -32,7 +32,7 @@ def on_ray(workers):
 
 
 def on_spark(workers):
-    """The same, with an executor of one processor for each worker."""
+    """Runs the job on Spark, with an executor of one processor for each worker."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     import smolrun.spark
     from pyspark.sql import SparkSession

@@ -35,7 +35,7 @@ class Server:
         self.client = OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=api_key, max_retries=0)
 
     def messages(self):
-        """What it has printed to standard error."""
+        """Returns what it has printed to standard error."""
         return os.pread(self.errors, 1 << 20, 0).decode()
 
     def stop(self, how=signal.SIGTERM):
@@ -46,7 +46,7 @@ class Server:
     def drain(self):
         """The first signal; returns when it has been noticed."""
         self.process.terminate()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:
             try:
                 self.socket().close()
@@ -92,7 +92,7 @@ class Server:
         rows = [line.rsplit(" ", 1) for line in data.decode().splitlines() if not line.startswith("#")]
         return {name: float(value) for name, value in rows}
 
-    def wait_for(self, name, value, seconds=20):
+    def wait_for(self, name, value, seconds=60):
         """Waits until a metric has a value."""
         end = time.monotonic() + seconds
         while (found := self.metrics().get(name)) != value:
@@ -105,7 +105,7 @@ class Server:
         return connection
 
     def raw(self, data):
-        """What is answered to bytes until the connection is closed."""
+        """Sends bytes, and returns the answer up to the end of the connection."""
         with self.socket() as connection:
             try:
                 connection.sendall(data)

@@ -35,13 +35,13 @@ def split(n, at_once):
 
 
 def start_sizes(header):
-    """Of the records before the positions of states, or before keys and values."""
+    """Returns the sizes of the records before the positions of states, or before keys and values."""
     return [HEADER.size, *(4 * n for n in split(header["n_ids"], 4096)), *split(header["n_data"], 16384)]
 
 
 def record_sizes(header, n_layers, n_heads, head_dim, window=0, windowed=(), stateful=()):
-    """Of all records but states; and of each block of keys and values its number of positions. `windowed` and
-    `stateful` are layers."""
+    """Returns the sizes of all records but states, and the number of positions of each block of keys and values.
+    `windowed` and `stateful` are layers."""
     kv = header["kv"]
     row = head_dim // 2 if kv == 4 else head_dim * TYPES[kv].itemsize
     position = 2 * row + (8 if kv >= 3 else 0)
@@ -92,7 +92,7 @@ def read_rows(record, n, kv, head_dim):
 
 
 def positions_of(data, header):
-    """Of the states, from the record of their positions."""
+    """Returns the positions of the states, from their record."""
     n, *positions = STATES.unpack_from(data, sum(size + 8 for size in start_sizes(header)))
     assert n <= 3 and positions[n:] == [0] * (3 - n) and positions[:n] == sorted(set(positions[:n]))
     return positions[:n]

@@ -20,7 +20,7 @@ KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENI
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
 AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE = 16384, 32768, 65536, 131072, 262144, 524288
-N_TOOL_STYLES = 11
+N_TOOL_STYLES = 17
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
     ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION, EMBEDDER: EMBEDDER_SECTION,
@@ -299,7 +299,7 @@ class Scanner:
         return out[::-1]
 
     def symbols(self, stage, piece):
-        """What a stage sees of a piece: [(symbol, bytes)]."""
+        """Returns the symbols that a stage sees of a piece: [(symbol, bytes)]."""
         if self.stages[stage][2] & 2:
             return [(self.byte_classes[b], bytes([b])) for b in piece]
         characters = [(ord(c), c.encode()) for c in piece.decode()]

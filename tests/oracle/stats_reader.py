@@ -46,7 +46,7 @@ class Stats:
         assert at == len(data)
 
     def _widths(self, more):
-        """Of all records. stateful, sparse: layers; n_experts: of each of the latter."""
+        """Returns the widths of all records. stateful and sparse are lists of layers; each sparse one has n_experts."""
         fields = LAYERS.unpack(more[: LAYERS.size]) if self.minor else (0, 0, 0, 0, b"", b"")
         self.n_heads, self.query_rank, query_dim, latent_width = HEADS.unpack(more[LAYERS.size :]) if self.minor == 3 else (0, 0, 0, 0)
         state_width, self.n_experts, expert_width, shared_width, *sets = fields

@@ -48,7 +48,7 @@ class Terms:
         lib.smol_terms_free(self.table)
 
     def after(self, data: bytes, at=None):
-        """What may follow, 0 if nothing can."""
+        """Returns the term that remains after `data`, 0 if none can follow."""
         at = self.root if at is None else at
         for byte in data:
             at = lib.smol_term_after(self.table, at, byte)

@@ -1,6 +1,5 @@
-"""What a blob's blocks can be made of, in any combination, against a forward pass in numpy that is
-written from FORMAT.md alone. (Families of models, as transformers computes them, are in
-test_families.py; not all that a blob can say has a family.)"""
+"""The parts of blocks, in any combination, against a forward pass in numpy that is written from FORMAT.md
+alone. (test_families.py compares families with transformers; not every combination has a family.)"""
 
 import ctypes
 import json
@@ -138,7 +137,7 @@ def activate(x, kind):
 
 
 class Reference:
-    """In double; weights by the names of 7.1."""
+    """A forward pass in double precision. Weights have the names of section 7.1."""
 
     def __init__(self, m, layers, inv_freq, weights):
         self.m, self.layers = SimpleNamespace(**m), layers
@@ -289,6 +288,7 @@ def drawn(request, tmp_path):
     return write(tmp_path / "drawn.smol", *parts), Reference(*parts), ids
 
 
+@pytest.mark.sample(8)
 def test_any_combination_is_computed(drawn):
     path, reference, ids = drawn
     read_blob(path).check_padding()
@@ -310,7 +310,7 @@ def run(program, *arguments, status=OK):
 
 
 def everything():
-    """As much as goes together in one model."""
+    """Returns a model with as many parts as fit together."""
     m = PLAIN | dict(
         hidden_size=12, intermediate_size=20, n_heads=3, n_kv_heads=1, head_dim=6, vocab_size=41,
         attention_bias=2, mlp_bias=1, activation=1, blocks=NORM_OUTPUTS | QK_NORM_HEADS,

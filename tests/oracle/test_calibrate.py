@@ -73,8 +73,8 @@ def reference_grams(model, windows, stats):
         return hook
 
     def add_heads(layer, attention):
-        """What enters the parts of the matrices that work on latent vectors: a head's query, and the latent vectors that
-        its attention adds up."""
+        """Adds the inputs of the matrices that work on latent vectors: a head's query, and the latent vectors that its
+        attention adds up."""
         latent = []
         yield attention.kv_a_layernorm.register_forward_hook(lambda module, arguments, output: latent.append(output[0]))
         if attention.q_b_proj is not None:
@@ -141,7 +141,7 @@ def demo():
     return blob_of(DEMO, "f32")
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_gram_matrices_are_those_of_transformers(family, text, tmp_path):
     make_of(featured(family), tmp_path, 3)
@@ -149,7 +149,7 @@ def test_gram_matrices_are_those_of_transformers(family, text, tmp_path):
 
 
 def compare_grams(tmp_path, text):
-    """Those of the checkpoint in tmp_path."""
+    """Compares the Gram matrices of the checkpoint in tmp_path with the reference's."""
     blob = convert(tmp_path, tmp_path / "f32.smol", "f32")
     text.write_text(TEXT[:400])
     stats = Stats(calibrate(blob, text, tmp_path / "stats", "--window", 150))

@@ -61,6 +61,7 @@ def tensors(blob):
     return blob.tensors if isinstance(blob.tensors, dict) else {t.name: t for t in blob.tensors}
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_folded_tensors_are_those_of_numpy(family, tmp_path):
     """Vectors in each bit, int8 matrices within half a step of the folded weights."""
@@ -84,9 +85,10 @@ def test_folded_tensors_are_those_of_numpy(family, tmp_path):
             assert (np.abs(tensor.values() - values) <= 0.501 * scales).all(), name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", ["int4", "int5", "int6"])
 def test_codes_are_those_of_error_feedback(dtype, folder, tmp_path):
-    """Each target from the errors of the blob's own codes before it, so that a tie stays alone."""
+    """Each target follows from the errors of the blob's own earlier codes, so that a tie does not affect the rest."""
     blob = converted(folder / "gram", tmp_path / "blob", dtype)
     exact, stats = read_blob(folder / "f32.smol"), Stats((folder / "gram").read_bytes())
     folding = Folding(stats, exact.model)

@@ -127,7 +127,7 @@ def test_every_code_point_is_treated_as_in_the_reference(pair):
 
 
 def test_a_text_is_one_long_cluster(pair):
-    """In linear time, and equal to the reference."""
+    """It takes linear time, and the result is the reference's."""
     smol, reference = pair
     check(smol, reference, ["e" + "\u0301" * 20_000, "\u0600" * 20_000 + "a", "\u1100" * 20_000, "é" * 20_000])
 
@@ -242,7 +242,7 @@ def test_clusters_are_generated_from_this_version():
 
 
 def test_clusters_are_those_of_the_format(training, tmp_path):
-    """What FORMAT.md alone says about them."""
+    """The clusters follow from FORMAT.md alone."""
     r = random.Random(12)
     for data in (charsmaps.nfkc(True), *(charsmaps.drawn(r) for _ in range(10))):
         smol = Smol(save(tmp_path, exact(training, data)))

@@ -38,7 +38,7 @@ def chat(blob, *lines, words=(), status=OK, **options):
 
 
 def known_and_read(output):
-    """Of the last prompt, as /stats says."""
+    """Returns the tokens of the last prompt that were known and that were evaluated, as /stats says."""
     return tuple(map(int, re.search(r"(\d+) tokens? known, (\d+) evaluated", output).groups()))
 
 
@@ -149,7 +149,7 @@ MAX_MESSAGE = 1 << 20
 
 
 def test_a_message_has_at_most_a_mebibyte(blob, tmp_path):
-    """Of one line, of many, or of more lines than that; what was said before is kept."""
+    """A longer one is refused, be it one line or many; the conversation before it is kept."""
     words = ["--session", tmp_path / "saved"]
     line = "x" * (MAX_MESSAGE // 2)
     for long in ("x" * (MAX_MESSAGE + 1), f'"""{line}\n{line}"""', f"{line}\\\n{line}", "x\\\n" * MAX_MESSAGE):
@@ -431,7 +431,7 @@ def test_a_session_that_is_damaged_is_refused(blob, tmp_path):
 
 
 def take_terminal():
-    """As a shell has it, whatever signals those ignore who run the tests (nohup, say)."""
+    """Prepares a child as a shell does, even if the tests themselves ignore signals (under nohup, say)."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -490,7 +490,7 @@ class Terminal:
 
 
 def shown(text):
-    """What is left on the screen, escape sequences taken out."""
+    """Returns the text without escape sequences."""
     return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]|\r", b"", text).decode()
 
 
@@ -660,7 +660,7 @@ def resize(terminal, columns):
 
 
 def test_a_line_is_drawn_anew_in_another_width(blob, tmp_path):
-    """From where a terminal that wraps text anew has put the prompt: 2 columns, 79 and 6 of it."""
+    """A terminal that wraps text again moves the prompt (2 columns), from where the line (79 and 6 columns) is drawn."""
     once = run(blob, "--chat", "x" * 79 + "日本語", "-n", 6).stdout.strip()
     with Terminal(blob, "-n", 6, XDG_STATE_HOME=str(tmp_path), NO_COLOR="1") as terminal:
         terminal.until(PROMPT)
@@ -706,7 +706,7 @@ EVIL = "\x1b]0;owned\x07\x9b31m\f\x08\x7f."
 
 
 def byte_level(text):
-    """As a vocabulary has it: bytes that cannot be shown are characters from U+0100 on."""
+    """Returns the text as in a vocabulary: bytes that cannot be shown are characters from U+0100 on."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return "".join(chr(b if b in shown else 256 + hidden.index(b)) for b in text.encode())
@@ -754,7 +754,7 @@ def test_a_session_cannot_steer_the_terminal(blob, tmp_path):
 
 
 def test_a_terminal_needs_no_call_that_the_sandbox_refuses(blob, tmp_path):
-    """With editing, a search of the history, another size of the terminal, Ctrl-Z, Ctrl-C."""
+    """The chat has editing, a search of the history, another size of the terminal, Ctrl-Z and Ctrl-C."""
     if not traceable():
         pytest.skip("nothing can be traced here")
     (tmp_path / "smol").mkdir()

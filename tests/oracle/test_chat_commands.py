@@ -281,7 +281,7 @@ def told(blob, tmp_path_factory):
 
 
 def screen(blob, path, tmp_path, columns):
-    """What /history shows of the question, line by line."""
+    """Returns the lines in which /history shows the question."""
     with open_chat(blob, tmp_path, "--session", path, columns=columns) as terminal:
         terminal.until(PROMPT)
         terminal.type("/history\n")
@@ -299,6 +299,7 @@ def test_the_terminal_breaks_words_that_are_longer_than_a_line(blob, told, tmp_p
         assert screen(blob, told(text), tmp_path, columns) == expected
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("columns", [20, 33, 80])
 @pytest.mark.parametrize("name", TEXTS)
 def test_words_are_not_broken_at_the_edge(blob, told, tmp_path, name, columns):

@@ -106,7 +106,7 @@ def drawn(rng):
     }
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_ids_are_those_of_the_reference(name, checkpoint, tmp_path, same_time):  # noqa: F811
     """All of them where the conversation spells out no control token; where it does, those that the
@@ -137,7 +137,7 @@ def test_ids_are_those_of_the_reference(name, checkpoint, tmp_path, same_time): 
 
 
 def spells_a_control(chat, text, marks):
-    """Whether a control token with a byte of the conversation's stands in the text."""
+    """Returns whether the text has a control token with a byte of the conversation's in it."""
     data = text.encode()
     places = (match for token in chat.controls for match in re.finditer(re.escape(token.encode()), data))
     return any(any(marks[match.start() : match.end()]) for match in places)
@@ -190,10 +190,10 @@ BAD_ROLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_roles_that_are_not_known_are_refused(name, checkpoint, tmp_path):
-    """In each message, a tool's too, whatever the template would do with it."""
+    """This holds for each message, a tool's too, whatever the template would do with it."""
     good = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]
     with Chat(checkpoint, name, tmp_path / "x.smol") as chat:
         for role in BAD_ROLES:

@@ -43,7 +43,7 @@ def test_prints_the_completion_and_one_newline(blob, greedy):
 
 
 def test_the_public_interface_is_all_that_the_program_needs(blob, greedy):
-    """The same program, linked with the shared library, which shows nothing else."""
+    """The program works with the shared library, which exports nothing else."""
     shared = BUILD / "tests/smolrun-shared"
     environment = {**os.environ, "LD_LIBRARY_PATH": str(shared.parent)}
     needed = subprocess.run(["readelf", "--wide", "--dynamic", shared], check=True, capture_output=True).stdout
@@ -430,7 +430,7 @@ def test_a_missing_prompt_or_file_is_wrong_usage(blob):
      "perplexity {blob} - --kl-from -", "calibrate {blob} x - y - -o {blob}.stats"],
 )  # fmt: skip
 def test_standard_input_is_read_only_once(blob, words):
-    """What came second would find it empty."""
+    """A second reader would find it empty."""
     result = smolrun(*words.format(blob=blob).split(), input=b"{}")
     assert_refuses(result, USAGE, "standard input can be read only once")
 

@@ -67,6 +67,7 @@ def assert_close(ours, reference, relative, absolute=0.0):
 # --- normalization, activation ----------------------------------------------------------------
 
 
+@pytest.mark.sample(90)
 @pytest.mark.parametrize("eps", [1e-5, 1e-6, 0.1])
 @pytest.mark.parametrize("n", WIDTHS)
 def test_rms_norm_is_that_of_transformers(n, eps, kernels, rng):
@@ -305,6 +306,7 @@ def attention_cases(test):
     return pytest.mark.parametrize("head_dim", [2, 10, 16, 64, 80])(test)
 
 
+@pytest.mark.sample(50)
 @attention_cases
 def test_attention_over_a_cache_is_that_of_torch(head_dim, kv_type, kernels, filled_cache, rng):
     for n in (1, 17, 63, 64, 65, 200):
@@ -317,7 +319,7 @@ def test_attention_over_a_cache_is_that_of_torch(head_dim, kv_type, kernels, fil
         assert_close(ours, expected.numpy(), 1e-5, absolute=2e-6)
 
 
-@pytest.mark.sample(25)
+@pytest.mark.sample(15)
 @attention_cases
 def test_causal_attention_is_that_of_torch(head_dim, kv_type, kernels, filled_cache, rng):
     """Every position's query, as many at a time as go together."""
@@ -334,6 +336,7 @@ def test_causal_attention_is_that_of_torch(head_dim, kv_type, kernels, filled_ca
             assert_close(ours, expected[rows], 1e-5, absolute=2e-6)
 
 
+@pytest.mark.sample(50)
 @attention_cases
 def test_masked_attention_is_that_of_torch(head_dim, kv_type, kernels, filled_cache, rng):
     """Each query sees any number of positions of each block, none too, at least one in all."""
@@ -352,6 +355,7 @@ def test_masked_attention_is_that_of_torch(head_dim, kv_type, kernels, filled_ca
         assert_close(ours, expected, 1e-5, absolute=2e-6)
 
 
+@pytest.mark.sample(50)
 @attention_cases
 def test_windows_and_softcaps_are_those_of_gemma2(head_dim, kv_type, kernels, filled_cache, rng):
     """Queries at neighbouring positions, whose windows begin in any block, against the eager
@@ -455,7 +459,7 @@ def test_quantizing_is_that_of_torch_to_the_bit(n, kernels, rng):
 
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 32, 33, 40])
 def test_quantizing_a_slice_is_that_of_torch_to_the_bit(n, kernels, rng):
-    """One group of the first n tokens."""
+    """The slice is one group of the first n tokens."""
     quantize_slice = kernels(*QUANTIZE_SLICE)
     for scale in (1, 1e-20, 1e20, 0):
         for group in (0, 1, 2):
@@ -503,6 +507,7 @@ def bf16_blocks(weight):
     return blocks
 
 
+@pytest.mark.sample(120)
 @pytest.mark.parametrize("n_blocks", [1, 3])
 @pytest.mark.parametrize("n_tokens", [1, 3, 4, 64])
 @pytest.mark.parametrize("cols", [1, 33, 576])
@@ -592,6 +597,7 @@ def inv_freq_of(blob):
 THETAS = [10000.0, 100000.0, 500000.0, 1e6, 1e7, 10.0, 150000.0, 1234567.89]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("theta", THETAS)
 def test_inv_freq_is_that_of_transformers(theta, tmp_path, record_property):
     """Torch's power in f32 is an ulp off for about one element in eighty, which its reciprocal may

@@ -138,13 +138,13 @@ def test_what_cannot_be_enforced_is_named(blob, tmp_path):
         assert_fails(smolrun(blob, PROMPT, "--json-schema", schema), status, word)
     assert_fails(smolrun(blob, PROMPT, "--json-schema", tmp_path / "none"), FILE, "none")
     assert_fails(smolrun(blob, PROMPT, "--regex", "(a"), UNSUPPORTED, "the regular expression: ")
-    assert_fails(smolrun(blob, PROMPT, "--regex", "a", "--choices", "b"), USAGE, "give one of them")
+    assert_fails(smolrun(blob, PROMPT, "--regex", "a", "--choices", "b"), USAGE, "give only one of them")
 
 
 @pytest.mark.parametrize("words", [["--any-order"], ["--json-space", "compact"], ["--any-order", "--regex", "a"]])
 def test_options_of_schemas_need_one(blob, words):
     for command in ([blob, PROMPT], ["chat", blob]):
-        assert_fails(smolrun(*command, *words), USAGE, f"{words[0]} is for --json-schema")
+        assert_fails(smolrun(*command, *words), USAGE, f"{words[0]} needs --json-schema")
 
 
 def test_options_of_schemas_are_for_those_of_requests_too(blob):
@@ -172,6 +172,7 @@ def bound(request, form, tmp_path_factory):
 SAMPLED = ["--temp", 1.5, "--seed", 5]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("sizes", [[1] * 12, [2, 0, 7, 3], [5, 5, 5]])
 def test_a_session_goes_on_inside_its_constraint(blob, bound, sizes, tmp_path):
     whole = json.loads(output(blob, PROMPT, *bound, *SAMPLED, "-n", 400, "--json"))

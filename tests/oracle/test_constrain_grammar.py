@@ -40,7 +40,7 @@ def drawn_json(draw, depth):
 
 
 def damaged(draw, text):
-    """With a character removed, repeated or replaced."""
+    """Removes, repeats or replaces a character."""
     at = draw.randrange(len(text))
     return text[:at] + draw.choice(["", text[at] * 2, draw.choice('{}[]",:x0.e- \\')]) + text[at + 1 :]
 
@@ -69,7 +69,7 @@ factor ::= /[0-9]+/ | '(' sum ')' | '-' factor
 
 
 def is_sum(text):
-    """By removing operands until one is left."""
+    """Returns whether the text is a sum, by reducing it to one operand."""
     if re.search(r"[^-+*/()0-9]|\d\(|\)\d|\)\(|\(\)", text):
         return False
     text = re.sub(r"\d+", "n", text)

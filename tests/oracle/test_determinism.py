@@ -89,7 +89,7 @@ def test_tokens_cross_two_kv_blocks_and_all_of_them_a_span(case):
     assert max(LONG) < model.vocab_size
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("threads", THREADS)
 def test_logits_are_the_same_for_any_number_of_threads(threads, case):
     model, kv, expected = case
@@ -99,6 +99,7 @@ def test_logits_are_the_same_for_any_number_of_threads(threads, case):
             assert same_bits(context.eval(TOKENS), expected)
 
 
+@pytest.mark.sample(8)
 def test_logits_are_the_same_token_by_token(case):
     model, kv, expected = case
     with model.context(2, kv) as context:
@@ -114,6 +115,7 @@ def test_logits_are_the_same_for_random_splits(seed, case):
     assert same_bits(parts, expected)
 
 
+@pytest.mark.sample(8)
 def test_logits_are_the_same_however_many_are_asked_for(case):
     model, kv, expected = case
     for n_logits in (0, 1, 2, 33, 64, 65, len(TOKENS) - 1):
@@ -131,7 +133,7 @@ def test_logits_are_the_same_for_every_instruction_set(isa, case, monkeypatch):
         assert same_bits(eval_in_parts(context, TOKENS, [70, 1, 1, 3]), expected)
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_long_prompt_is_the_same_for_every_set_with_random_threads_and_splits(
     isa, case, monkeypatch
@@ -144,10 +146,10 @@ def test_long_prompt_is_the_same_for_every_set_with_random_threads_and_splits(
         assert same_bits(eval_in_parts(context, LONG, random_sizes(seed, len(LONG))), expected)
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("keep", [0, 1, 63, 64, 65, 100, 128, 149])
 def test_truncated_context_forgets_the_rest(keep, case):
-    """What comes after the newest position, here other tokens' keys and values, has no effect."""
+    """Positions after the newest one, here with other tokens' keys and values, have no effect."""
     model, kv, expected = case
     with model.context(3, kv) as context:
         context.eval(TOKENS[:keep] + TOKENS[::-1])
@@ -415,7 +417,7 @@ def odd_checkpoint(tmp_path_factory):
     )
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("dtype", DTYPES + MIXES)
 @pytest.mark.parametrize("source", ["demo", "odd"])
 def test_blob_is_the_same_for_any_number_of_threads(source, dtype, odd_checkpoint, tmp_path):
@@ -433,6 +435,7 @@ def test_blob_does_not_depend_on_where_its_source_lies(tmp_path):
     assert sha256(ours) == sha256(same) == sha256(blob_of(DEMO, "int8"))
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 def test_blob_of_a_real_model_is_the_same_for_any_number_of_threads(real_model_dir, tmp_path):
     digests = {sha256(blob_of(real_model_dir, "int8"))}

@@ -30,6 +30,7 @@ def embedding_model(folder, max_length=250, **modules):
     return folder
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("change", "name", "cells"),
     [
@@ -43,7 +44,7 @@ def embedding_model(folder, max_length=250, **modules):
     ],
 )
 def test_how_embeddings_are_made_is_compared(tmp_path, change, name, cells):
-    """For each kind of side: of a checkpoint, as of the blob that it would be."""
+    """Each side is a checkpoint, or the blob that it would become."""
     plain = {"dense": [(32, "tanh", True)]}
     a, b = embedding_model(tmp_path / "a", **plain), embedding_model(tmp_path / "b", **plain | change)
     sides = {}

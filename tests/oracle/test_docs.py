@@ -276,6 +276,7 @@ def test_the_program_of_the_readme_writes_what_smolrun_writes(tmp_path, shelf):
 # --- pictures of terminals ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_pictures_show_what_the_commands_show(real, tmp_path):
     """If not: make pictures."""
     subprocess.run([ROOT / "scripts/record", ROOT / "build", real() / "smollm2.smol", tmp_path], check=True)

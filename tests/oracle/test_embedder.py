@@ -11,14 +11,14 @@ import numpy as np
 import programs
 import pytest
 import torch
-from blobs import edited, read_blob, section
+from blobs import both_refuse, read_blob, section
 from checkpoints import randomize
 from engine import Model, SmolError, convert, kernel_sets
 from internal import DAMAGED, UNSUPPORTED, USAGE
 from package import smolrun
 from safetensors.torch import save_file
 from serving import serving
-from smol_reader import EMBEDDER_SECTION, Damaged
+from smol_reader import EMBEDDER_SECTION
 from test_encoder import lines, states_of
 from test_logits import TOLERANCE, largest_difference
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -182,7 +182,7 @@ def test_a_decoder_embeds_with_either_name_and_with_or_without_a_head(architectu
         assert cosine(row, embedding_of(model, tokenizer.encode(text).ids, "lasttoken", [], True)) >= 0.999999
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_checkpoints_are_those_of_transformers(seed, tmp_path):
     r = random.Random(seed)
@@ -306,7 +306,7 @@ def test_a_body_without_modules_is_refused(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["bf16", "int6", "int5", "int4"])
 def test_other_dtypes_are_near(made, dtype, tmp_path):
-    """Of random weights, which are harder to quantize than trained ones."""
+    """The bounds are loose: random weights are harder to quantize than trained ones."""
     texts = lines(12, seed=8)
     expected = embed(convert(made[0], tmp_path / "a.smol", "f32"), texts)
     least = {"bf16": 0.999, "int6": 0.99, "int5": 0.98, "int4": 0.9}[dtype]
@@ -338,14 +338,11 @@ def test_broken_embedder_sections_are_refused(made, at, value, tmp_path):
     def edit(data):
         struct.pack_into("<I", data, section(data, EMBEDDER_SECTION)[0] + at, value)
 
-    result = programs.smolconv("verify", edited(blob, tmp_path / "b.smol", edit))
-    assert result.returncode == DAMAGED and "section embedder" in result.stderr
-    with pytest.raises(Damaged):
-        read_blob(tmp_path / "b.smol")
+    both_refuse(blob, tmp_path, edit, "section embedder")
 
 
 def test_every_byte_of_padding_is_checked(made, tmp_path):
-    """Each zero byte of the section that is no part of a string or a number."""
+    """Padding is each zero byte of the section that is no part of a string or a number."""
     blob = convert(made[0], tmp_path / "a.smol", "int8")
     start, size = section(bytearray(blob.read_bytes()), EMBEDDER_SECTION)
     data = blob.read_bytes()[start : start + size]
@@ -359,5 +356,4 @@ def test_every_byte_of_padding_is_checked(made, tmp_path):
         def edit(content, place=place):
             content[start + place] = 1
 
-        result = programs.smolconv("verify", edited(blob, tmp_path / "b.smol", edit))
-        assert result.returncode == DAMAGED, place
+        both_refuse(blob, tmp_path, edit)

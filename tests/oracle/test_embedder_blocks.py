@@ -122,7 +122,7 @@ def test_the_bits_depend_on_neither_threads_nor_kernels_nor_what_stands_beside(m
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["f32", "int8"])
 def test_the_bits_depend_on_no_split_and_on_nothing_cut_off(made, dtype, tmp_path):
-    """What is cut off a text is read again, though the model computes no logits."""
+    """The tokens after a cut are evaluated again, though the model computes no logits."""
     r = random.Random(1)
     ids = random_ids(np.random.default_rng(2), 500)
     with Model(convert(made, tmp_path / "a.smol", dtype)) as model:
@@ -143,7 +143,7 @@ def test_the_bits_depend_on_no_split_and_on_nothing_cut_off(made, dtype, tmp_pat
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", ["bf16", "int6", "int5"])
 def test_other_dtypes_are_near(made, dtype, tmp_path):
-    """Of random weights, which are harder to quantize than trained ones, and choose other experts."""
+    """The bound is loose: random weights are harder to quantize than trained ones, and choose other experts."""
     texts = lines(12, seed=8)
     expected = embed(convert(made, tmp_path / "a.smol", "f32"), texts)
     assert min(map(cosine, embed(convert(made, tmp_path / "b.smol", dtype), texts), expected)) >= 0.9
@@ -183,7 +183,7 @@ def peak_of(blob, texts):
 
 
 def test_many_texts_hold_few_states(large):
-    """As long as they fit in what one call may hold, a text more takes its states more; then none."""
+    """Each text adds its states up to the most that one call may hold; further texts add none."""
     texts = [f"text {i}" for i in range(40)]
     with Model(large) as model, model.context() as context:
         context.embed([5, 6], "mean")

@@ -44,6 +44,7 @@ def compare(model, reference, ids):
     return float(difference)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_states_are_those_of_transformers(family, tmp_path, record_property):
     config = featured(family)

@@ -9,25 +9,19 @@ import subprocess
 import numpy as np
 import pytest
 import torch
-from blob_images import repair, xxh3
+from blobs import both_refuse, flip_features, read_blob, section
 from checkpoints import edit_config, load_reference, make_of, reference_logits
 from engine import Model, SmolError, convert, kernel_sets
 from features import EXPERTS, config_of, featured
 from internal import BUILD, DAMAGED
 from safetensors.torch import load_file, save_file
-from smol_reader import CHUNK, EXPERTS_SECTION, TENSORS, Blob, Damaged
+from smol_reader import CHUNK, EXPERTS_SECTION, TENSORS
 from test_determinism import eval_in_parts, random_sizes, same_bits
 from test_families import contents
 from test_logits import check
 from transformers import AutoConfig, AutoModelForCausalLM
 
 IDS = np.random.default_rng(5).integers(0, 101, 150).tolist()
-
-
-def sections(data):
-    (n,) = struct.unpack_from("<I", data, 20)
-    table = (struct.unpack_from("<IIQQ", data, 64 + 24 * i) for i in range(n))
-    return {kind: (at, size) for kind, _, at, size in table}
 
 
 @pytest.fixture(scope="module", params=EXPERTS)
@@ -38,6 +32,7 @@ def checkpoint(request, tmp_path_factory):
 # --- the same bits ----------------------------------------------------------------------------
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "int8", "int4"])
 def test_any_split_threads_and_instruction_set_give_the_same_bits(checkpoint, dtype, monkeypatch):
     with Model(convert(checkpoint, checkpoint / f"{dtype}.smol", dtype, force=True)) as model:
@@ -80,7 +75,7 @@ def test_unused_experts_are_never_read(tmp_path):
     with Model(path) as model:
         expected = model.logits(ids)
     data = bytearray(path.read_bytes())
-    blob = Blob(bytes(data), xxh3)
+    blob = read_blob(path)
     (data_offset,) = struct.unpack_from("<Q", data, 32)
     n_chunks = -(-(len(data) - data_offset) // CHUNK)
     harmless = 0
@@ -130,7 +125,7 @@ def test_stacked_experts_give_the_same_blob(family, tmp_path):
 
 
 def test_granites_other_names_give_the_same_blob(tmp_path):
-    """Those of transformers' own parameters."""
+    """The other names are those of transformers' own parameters."""
     make_of(featured("granitemoeshared"), tmp_path)
     new = contents(convert(tmp_path, tmp_path / "new.smol", "int8"))
     names = {"input_linear.weight": "experts.gate_up_proj", "output_linear.weight": "experts.down_proj",
@@ -167,7 +162,8 @@ def test_layers_without_experts_leave_no_trace(tmp_path):
     """A model whose layers are all dense is Qwen 3's."""
     make_of(config_of("qwen3moe", num_experts=4, num_experts_per_tok=2, mlp_only_layers=[0, 1]), tmp_path)
     data = convert(tmp_path, tmp_path / "a.smol", "f32").read_bytes()
-    assert EXPERTS_SECTION not in sections(data)
+    with pytest.raises(KeyError):
+        section(data, EXPERTS_SECTION)
     with Model(tmp_path / "a.smol") as model:
         check(model.logits(IDS, kv="f32"), reference_logits(load_reference(tmp_path), IDS))
 
@@ -220,40 +216,32 @@ def spoiled_sections():
 @pytest.fixture(scope="module")
 def olmoe(tmp_path_factory):
     folder = make_of(featured("olmoe"), tmp_path_factory.mktemp("olmoe"))
-    return convert(folder, folder / "a.smol", "int8").read_bytes()
-
-
-def refused(data, folder):
-    """Both readers refuse it, as damaged."""
-    with pytest.raises(Damaged):
-        Blob(bytes(data), xxh3)
-    (folder / "x.smol").write_bytes(data)
-    with pytest.raises(SmolError) as caught:
-        Model(folder / "x.smol")
-    return caught.value.status == DAMAGED
+    return convert(folder, folder / "a.smol", "int8")
 
 
 @pytest.mark.parametrize("at, value", [pytest.param(a, v, id=name) for name, a, v in spoiled_sections()])
 def test_bad_sections_are_refused(olmoe, at, value, tmp_path):
-    data = bytearray(olmoe)
-    start, size = sections(data)[EXPERTS_SECTION]
-    assert size == 192 and Blob(olmoe, xxh3).experts["n_experts"] == 7
-    data[start + at : start + at + len(value)] = value
-    assert refused(repair(data), tmp_path)
+    start, size = section(olmoe.read_bytes(), EXPERTS_SECTION)
+    assert size == 192 and read_blob(olmoe).experts["n_experts"] == 7
+
+    def edit(data):
+        data[start + at : start + at + len(value)] = value
+
+    both_refuse(olmoe, tmp_path, edit)
 
 
 def test_the_number_of_an_expert_is_checked(olmoe, tmp_path):
-    start, size = sections(olmoe)[TENSORS]
+    start, size = section(olmoe.read_bytes(), TENSORS)
     for i in range(size // 64):
-        data = bytearray(olmoe)
-        data[start + 64 * i + 52] ^= 1
-        assert refused(repair(data), tmp_path)
+
+        def edit(data, i=i):
+            data[start + 64 * i + 52] ^= 1
+
+        both_refuse(olmoe, tmp_path, edit)
 
 
 def test_a_feature_without_its_section_is_refused(olmoe, tmp_path):
-    data = bytearray(olmoe)
-    data[41] &= ~4
-    assert refused(repair(data), tmp_path)
+    both_refuse(olmoe, tmp_path, lambda data: flip_features(data, 1 << 10))
 
 
 # --- descriptions -----------------------------------------------------------------------------

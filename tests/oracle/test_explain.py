@@ -103,7 +103,7 @@ ROW = re.compile(r'("(?:[^"\\]|\\.)*") +([<\d.]+) % +(\d+)((?:  "(?:[^"\\]|\\.)*
 
 
 def percent(text):
-    """What is shown as less than some figure is taken for half of it."""
+    """Returns a percentage; "less than" a figure counts as half of it."""
     return float(text[1:]) / 2 if text[0] == "<" else float(text)
 
 
@@ -205,7 +205,7 @@ WIDTHS = "cli/character_width.h"
 
 
 def test_columns_are_those_of_the_c_library():
-    """But for some hundred that people disagree about: parts of Hangul syllables, hexagrams, formats."""
+    """Some hundred characters are disputed: parts of Hangul syllables, hexagrams, formats."""
     need_this_unicode(WIDTHS)
     libc, out, different = ctypes.CDLL(None), ctypes.create_string_buffer(100), []
     before = locale.setlocale(locale.LC_CTYPE)

@@ -106,6 +106,7 @@ def generate(model, prompt_ids):
 # --- claims -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_prompts_cover_both_ends_of_a_text(expected):
     lengths = [len(new) for _, new in expected.values()]
     assert min(lengths) < N_NEW and lengths.count(N_NEW) >= 2

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import engine
@@ -16,6 +17,9 @@ import gguf
 import gguf_files
 import numpy as np
 import pytest
+import test_embedder
+import test_encoder
+import test_encoder_families
 import torch
 from blob_images import xxh3
 from checkpoints import SMALL, edit_config, load_reference, make, make_of, reference_logits
@@ -24,8 +28,8 @@ from features import FEATURES, config_of
 from gguf_files import QUANT
 from hypothesis import given
 from hypothesis import strategies as st
-from internal import DAMAGED, ROOT, UNSUPPORTED, USAGE, lib
-from programs import smolconv
+from internal import DAMAGED, FILE, ROOT, UNSUPPORTED, USAGE, lib
+from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import Blob
 from test_tokenizer import training_texts
@@ -66,9 +70,10 @@ def test_blocks_widen_to_the_bits_of_the_package(name):
     assert len(np.unique(ours)) > 100
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", ["F32", "F16", "BF16", *BLOCKS])
 def test_a_model_of_each_type_is_the_one_that_transformers_reads(name, tmp_path):
-    """The same tensors, bit for bit, and so the same blob but for its provenance."""
+    """The tensors are the same bits, and so is the blob but for its provenance."""
     folder = make(tmp_path / "made", **WIDE)
     path = gguf_files.write(tmp_path / "x.gguf", folder, None if name == "F32" else QUANT[name])
     model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
@@ -105,6 +110,123 @@ def test_fused_matrices_of_each_kind_of_type_are_cut_where_they_lie(name, tmp_pa
     assert result.returncode == 0, result.stdout
 
 
+def bert(folder, cased=False):
+    test_encoder.make(folder, test_encoder.lines(20, seed=1))
+    test_encoder.write_modules(folder, "first", True, 300)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    texts = sorted(content["model"]["vocab"], key=content["model"]["vocab"].get)
+    letters = [chr(ord("A") + i) for i in range(26)]
+    if cased:
+        missing = [letter for letter in letters if letter not in texts]
+        texts = texts[: len(texts) - len(missing)] + missing
+        content["normalizer"]["lowercase"] = False
+    assert cased == all(letter in texts for letter in letters)
+    content["model"]["vocab"] = {text: i for i, text in enumerate(texts)}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
+def pooled(make, kind, pooling, dense=()):
+    """A checkpoint of another kind, with the files of sentence-transformers."""
+
+    def write(folder):
+        model = make(folder, kind)[0]
+        test_embedder.write_modules(folder, pooling, dense, prompts={}, width=model.config.hidden_size)
+        return model
+
+    return write
+
+
+def of_family(folder, kind):
+    period = 3 if kind == "modernbert" else 6
+    types = ["full_attention" if (i + 1 if period == 6 else i) % period == 0 else "sliding_attention" for i in range(7)]
+    change = {"max_position_embeddings": 300, "layer_types": types, "num_hidden_layers": 7}
+    own = {"local_attention": 9, "hidden_activation": "gelu"}
+    if period == 6:
+        own = {"sliding_window": 9, "hidden_activation": "gelu_pytorch_tanh", "head_dim": 12, "query_pre_attn_scalar": 12}
+    return test_encoder_families.make(folder, kind, 5, change | own)
+
+
+def of_qwen(folder, _):
+    return test_embedder.make(folder, test_encoder.lines(20, seed=1))
+
+
+# the checkpoint, its tokenizer in the file, the kind of pooling, and a key of the tokenizer's
+DENSE = ((20, "identity", False), (12, "identity", False))
+EMBEDDERS = {
+    "bert": (bert, gguf_files.add_word_tokenizer, gguf.PoolingType.CLS),
+    "bert with capitals": (partial(bert, cased=True), gguf_files.add_word_tokenizer, gguf.PoolingType.CLS),
+    "modernbert": (pooled(of_family, "modernbert", "mean_tokens"), gguf_files.add_byte_tokenizer, gguf.PoolingType.MEAN),
+    "gemma": (pooled(of_family, "embeddinggemma", "mean_tokens", DENSE), gguf_files.add_byte_tokenizer, gguf.PoolingType.MEAN),
+    "qwen3": (pooled(of_qwen, "", "lasttoken"), gguf_files.add_byte_tokenizer, gguf.PoolingType.LAST),
+}
+
+
+def write_embedder(name, folder, path, more=None):
+    make_checkpoint, tokenizer, pooling = EMBEDDERS[name]
+    make_checkpoint(folder)
+
+    def edit(writer):
+        writer.add_pooling_type(pooling)
+        if not name.startswith("bert"):
+            writer.add_add_eos_token(True)
+            if name != "qwen3":
+                writer.add_eos_token_id(0)
+        for i in range(len(list(folder.glob("*_Dense")))):
+            writer.add_tensor(f"dense_{i + 2}.weight", load_file(folder / f"{i + 2}_Dense/model.safetensors")["linear.weight"].numpy())
+        if more:
+            more(writer)
+
+    def add(writer, content, n):
+        if tokenizer is gguf_files.add_byte_tokenizer:
+            return tokenizer(writer, content, n, "gpt-2")
+        return tokenizer(writer, content, n)
+
+    return gguf_files.write(path, folder, edit=edit, tokenizer=add)
+
+
+@pytest.mark.parametrize("name", EMBEDDERS)
+def test_a_model_of_embeddings_is_the_checkpoint_that_it_was_made_from(name, tmp_path):
+    path = write_embedder(name, tmp_path / "made", tmp_path / "x.gguf")
+    a, b = (engine.convert(source, tmp_path / f"{i}.smol", "f32") for i, source in enumerate((path, tmp_path / "made")))
+    told = smolconv("diff", a, b).stdout
+    assert "different" not in told, told
+    texts = [*test_encoder.lines(12, seed=3), "Åbc déjà 日x, 3.5% ... x"]
+    assert test_embedder.embed(a, texts).tobytes() == test_embedder.embed(b, texts).tobytes()
+
+
+def no_dense(writer):
+    for tensors in writer.tensors:
+        for name in [name for name in tensors if name.startswith("dense_")]:
+            tensors.pop(name)
+
+
+EMBEDDER_FAULTS = [
+    ("qwen3", lambda w: set_value(w, "qwen3.pooling_type", 4), "qwen3.pooling_type must be 1 (mean), 2 (first token) or 3 (last token)"),
+    ("qwen3", lambda w: set_value(w, "qwen3.pooling_type", 0), "found 0"),
+    ("qwen3", lambda w: w.add_causal_attention(False), "qwen3.attention.causal must be true"),
+    ("bert", lambda w: set_value(w, "bert.attention.causal", True), "bert.attention.causal must be false"),
+    ("bert", lambda w: set_value(w, "tokenizer.ggml.tokens", lambda t: ["[no]" if x == "[UNK]" else x for x in t]), "no token [UNK]"),
+    ("bert", lambda w: w.add_uint32("tokenizer.ggml.seperator_token_id", 10**6), "must be the id of a token"),
+    ("bert", lambda w: set_value(w, "tokenizer.ggml.tokens", lambda t: [*t[:-1], "x" * 300]), "is longer than 256 bytes"),
+    ("gemma", no_dense, "it lacks the dense layers"),
+    ("modernbert", lambda w: w.add_uint32("modern-bert.hidden_activation", 1), "modern-bert.hidden_activation must be a text"),
+]
+
+
+def set_value(writer, key, value):
+    entry = writer.kv_data[0][key]
+    entry.value = value(entry.value) if callable(value) else value
+
+
+@pytest.mark.parametrize("i", range(len(EMBEDDER_FAULTS)))
+def test_bad_keys_of_models_of_embeddings_are_refused(i, tmp_path):
+    name, edit, words = EMBEDDER_FAULTS[i]
+    path = write_embedder(name, tmp_path / "made", tmp_path / "x.gguf", edit)
+    result = smolconv(path, tmp_path / "o")
+    assert result.returncode in (DAMAGED, UNSUPPORTED)
+    assert words in result.stderr
+
+
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 40}
 PARTLY = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
 BETAS = {"beta_fast": 16.0, "beta_slow": 2.0}
@@ -121,6 +243,8 @@ FAMILIES = {
     "hunyuandensev1": dict(head_dim=24, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}),
     "stablelm": dict(rope_parameters=PARTLY, use_qkv_bias=True), "stablelm parallel": dict(use_parallel_residual=True),
     "phi": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3),
+    "gptneox": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3), "gptneox in turn": dict(use_parallel_residual=False),
+    "gpt2": dict(n_embd=64, n_layer=2, n_head=4, n_positions=512, n_inner=96),
     "minicpm": dict(scale_emb=12, scale_depth=1.4, dim_model_base=16),
     "olmo3": MIXED_WINDOWS | dict(rope_parameters={"full_attention": YARN | BETAS, "sliding_attention": {
         "rope_type": "default", "rope_theta": 10000.0}}),
@@ -152,12 +276,17 @@ def family_config(name):
     if family == "gemma3":
         rope = {"full_attention": rope | {"rope_theta": 1e6}, "sliding_attention": rope}
     settings["rope_parameters"] = copy.deepcopy(rope)  # configurations add to it
+    if family in ("gptneox", "gpt2"):  # transformers saves what they do not know, too
+        others = {"num_key_value_heads", "rms_norm_eps"}
+        if family == "gpt2":
+            others |= SMALL.keys() - {"vocab_size", "bos_token_id", "eos_token_id"}
+        settings = {key: value for key, value in settings.items() if key not in others}
     return CONFIGS[family](**settings)
 
 
 def rope_tensors(name, config):
-    """What llama.cpp's converter adds for the kinds of rotary embedding."""
-    rope, half = config.rope_parameters, config.hidden_size // config.num_attention_heads // 2
+    """Adds what llama.cpp's converter adds for the kinds of rotary embedding."""
+    rope, half = getattr(config, "rope_parameters", {}), config.hidden_size // config.num_attention_heads // 2
 
     def edit(writer):
         if name == "olmo3 two thetas":
@@ -178,6 +307,7 @@ def rope_tensors(name, config):
     return edit
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(name, tmp_path):
     config = family_config(name)
@@ -204,6 +334,7 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
 JOINED = ["llama", "llama with biases", "phi", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kind", [None, "Q4_1"])
 @pytest.mark.parametrize("name", JOINED)
 def test_q_k_and_v_may_be_one_tensor(name, kind, tmp_path):
@@ -290,7 +421,7 @@ def same_blobs(path, folder, tmp_path, dtype="f32"):
         return ours.logits(IDS)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", MIXED)
 def test_experts_and_states_are_those_of_the_checkpoint(name, tmp_path):
     folder = write_mixed(tmp_path / "made", name)
@@ -323,7 +454,7 @@ def stored_columns(key, n, config):
 @pytest.mark.parametrize("kind", ["F16", "Q4_1", "Q8_0"])
 @pytest.mark.parametrize("name", ["qwen3moe", "granitemoehybrid", "lfm2moe", "qwen3_5moe", "qwen3next"])
 def test_blocks_of_experts_are_cut_where_they_lie(name, kind, tmp_path):
-    """Those of the checkpoint with the numbers that the package reads."""
+    """The blob is that of the checkpoint with the numbers that the package reads."""
     folder = write_mixed(tmp_path / "made", name, **WIDE_EXPERTS[name])
     path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[kind])
     known = undo_exp(folder, tmp_path / "known")
@@ -389,7 +520,7 @@ def test_layers_that_predict_further_tokens_are_skipped_with_a_message(name, tmp
 
 
 def without_list(writer):
-    """As before the key existed: the layers are known by their interval, which is 2 here."""
+    """Rewrites a file as it was before the key existed: the layers follow from their interval, which is 2 here."""
     writer.kv_data[0].pop(f"{writer.arch}.attention.recurrent_layers")
     value_of(writer, f"{writer.arch}.full_attention_interval", 2)
 
@@ -516,6 +647,7 @@ def mixed(tmp_path_factory):
     return {name: write_mixed(folder / name, name) for name in {case[0] for case in BAD_LAYERS.values()}}
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("case", BAD_LAYERS)
 def test_bad_keys_of_experts_and_states_are_refused_by_name(case, mixed, tmp_path):
     name, edit, words = BAD_LAYERS[case]
@@ -625,6 +757,7 @@ PRES = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("pre", PRES)
 def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
     texts = tuple(training_texts(repo_root))
@@ -726,7 +859,7 @@ REFUSED = {
     'general.type must be model, found "adapter"': lambda w: w.add_type("adapter"),
     "found \"su\"": lambda w: w.add_string("llama.rope.scaling.type", "su"),
     "different sizes": lambda w: w.kv_data[0]["llama.rope.dimension_count"].__setattr__("value", 8),
-    "join them with": lambda w: w.add_uint16("split.count", 3),
+    "one of 3 files of a model: name the first": lambda w: w.add_uint16("split.count", 3),
     "type 16 (IQ2_XXS)": lambda w: w.add_tensor("x", np.zeros((1, 66), np.uint8), raw_dtype=QUANT.IQ2_XXS),
 }  # fmt: skip
 
@@ -735,6 +868,35 @@ REFUSED = {
 def test_what_cannot_be_stated_exactly_is_refused_by_name(words, tiny, tmp_path):
     status, message = refused(tiny, tmp_path / "x.gguf", REFUSED[words])
     assert words in message and status == UNSUPPORTED
+
+
+def rewritten(path, old, new):
+    data = path.read_bytes()
+    assert data.count(old) == 1
+    path.write_bytes(data.replace(old, new))
+
+
+@pytest.mark.parametrize("small_first_shard", [False, True])
+def test_a_model_in_several_files_is_that_of_one(small_first_shard, tiny, tmp_path):
+    """The first may have no tensors. Keys and names of files say which belong together."""
+    whole = gguf_files.write(tmp_path / "x.gguf", tiny)
+    gguf_files.write(tmp_path / "y.gguf", tiny, split_max_tensors=4, small_first_shard=small_first_shard)
+    paths = sorted(tmp_path.glob("y-0*.gguf"))
+    assert len(paths) > 2
+    a, b = (engine.convert(source, tmp_path / f"{i}.smol", "f32") for i, source in enumerate((whole, paths[0])))
+    assert smolconv("diff", a, b).returncode == 0
+    assert smolconv("verify", b, "--source", paths[0]).returncode == 0
+    assert_fails(smolconv(paths[0], paths[2]), USAGE, paths[2].name)
+    assert_fails(smolconv(paths[1], tmp_path / "o"), UNSUPPORTED, f"one of {len(paths)} files of a model: name the first")
+    elsewhere = shutil.copy(paths[0], tmp_path / "other.gguf")
+    assert_fails(smolconv(elsewhere, tmp_path / "o"), UNSUPPORTED, "NAME-00001-of-0000")
+    other = shutil.move(paths[2], tmp_path / "moved")
+    assert_fails(smolconv(paths[0], tmp_path / "o"), FILE, paths[2].name)
+    shutil.copy(paths[1], paths[2])
+    assert_fails(smolconv(paths[0], tmp_path / "o"), DAMAGED, f"{paths[2].name}: it does not state that it is file 3")
+    shutil.copy(other, paths[2])
+    rewritten(paths[0], b"split.tensors.count", b"split.tensors.xount")
+    assert_fails(smolconv(paths[0], tmp_path / "o"), DAMAGED, "split.tensors.count is 0, but the files have")
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
@@ -773,7 +935,7 @@ def test_bad_lists_of_windows_are_refused(value, tmp_path):
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
-    ("model", "t5", 'tokenizer.ggml.model must be gpt2 or llama, found "t5"'),
+    ("model", "t5", 'tokenizer.ggml.model must be gpt2, llama or bert, found "t5"'),
     ("pre", "superbpe", 'found "superbpe"'),
     ("pre", "default", 'found "default"'),
 ])  # fmt: skip

@@ -47,6 +47,7 @@ def test_a_hardened_program_passes(tmp_path):
     assert status == 0 and ", 0 failed" in output, output
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "flag, complaint",
     [

@@ -44,12 +44,13 @@ def test_there_is_a_case_for_every_rule():
         assert f"[{mark}]" in marks
 
 
-@pytest.mark.sample(200)
+@pytest.mark.sample(120)
 @pytest.mark.parametrize("case", BLOBS, ids=by_name)
 def test_a_blob_that_breaks_a_rule_is_refused(case, tmp_path):
     assert check_blob(case, BUILD, tmp_path) == []
 
 
+@pytest.mark.sample(300)
 @pytest.mark.parametrize("case", BLOBS, ids=by_name)
 def test_the_reader_written_from_the_document_agrees(case):
     content = shortened(case.make())
@@ -58,19 +59,19 @@ def test_the_reader_written_from_the_document_agrees(case):
         Blob(content, xxh3).check_padding()
 
 
-@pytest.mark.sample(160)
+@pytest.mark.sample(80)
 @pytest.mark.parametrize("case", PACKED, ids=by_name)
 def test_a_bad_packed_file_is_refused_and_leaves_nothing(case, tmp_path):
     assert check_packed(case, BUILD, tmp_path) == []
 
 
-@pytest.mark.sample(160)
+@pytest.mark.sample(80)
 @pytest.mark.parametrize("case", [*DELTAS, *PATCHED], ids=by_name)
 def test_a_bad_delta_makes_nothing(case, tmp_path):
     assert check_delta(case, BUILD, tmp_path) == []
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("case", SAFETENSORS, ids=by_name)
 def test_bad_safetensors_are_refused(case, tmp_path):
     assert check_safetensors(case, BUILD, tmp_path) == []
@@ -82,13 +83,13 @@ def test_the_reference_agrees_on_safetensors(case, tmp_path):
     assert agree(content, tmp_path / "model.safetensors") == (case.status == OK)
 
 
-@pytest.mark.sample(50)
+@pytest.mark.sample(35)
 @pytest.mark.parametrize("case", GGUF, ids=by_name)
 def test_a_bad_gguf_file_is_refused(case, tmp_path):
     assert check_gguf(case, BUILD, tmp_path) == []
 
 
-@pytest.mark.sample(100)
+@pytest.mark.sample(50)
 @pytest.mark.parametrize(("file", "case"), JSON, ids=lambda value: getattr(value, "name", ""))
 def test_bad_json_is_refused(file, case, tmp_path):
     assert check_json(file, case, BUILD, tmp_path) == []
@@ -97,13 +98,13 @@ def test_bad_json_is_refused(file, case, tmp_path):
 SLOW_SHARDS = [pytest.param(c, marks=pytest.mark.slow) if "million" in c.name else c for c in SHARDS]
 
 
-@pytest.mark.sample(25)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("case", SLOW_SHARDS, ids=by_name)
 def test_a_bad_index_is_refused(case, tmp_path):
     assert check_shards(case, BUILD, tmp_path) == []
 
 
-@pytest.mark.sample(50)
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("case", STATS, ids=by_name)
 def test_bad_statistics_are_refused(case, tmp_path):
     assert check_stats(case, BUILD, tmp_path) == []

@@ -1,4 +1,4 @@
-"""What int8 costs: how far the int8 blob of a real model is from its f32 blob over real text. The
+"""The cost of int8: the divergence of a real model's int8 blob from its f32 blob over real text. The
 figures go to build/measured/kl.json."""
 
 import json

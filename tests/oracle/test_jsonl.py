@@ -37,7 +37,7 @@ def answers(blob, requests, *words):
 
 
 def error_of(blob, line):
-    """What is wrong with a line; the requests around it are answered."""
+    """Returns the error of a line; the requests before and after it are answered."""
     good = {"prompt": "Once", "max_tokens": 2}
     first, bad, last = answers(blob, [good, line, good], "--sequences", 2)
     assert set(bad) - {"id"} == {"index", "error"} and set(bad["error"]) == {"code", "message"}
@@ -69,7 +69,7 @@ def draw_request(rng):
 
 
 def alone(blob, request):
-    """The same on smolrun's command line."""
+    """Runs a request on smolrun's command line."""
     options = {
         "max_tokens": "-n", "seed": "--seed", "temperature": "--temp", "top_k": "--top-k",
         "top_p": "--top-p", "min_p": "--min-p", "repetition_penalty": "--repeat-penalty",
@@ -317,6 +317,7 @@ BAD_LINES = {
 }
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("name", BAD_LINES)
 def test_a_bad_line_gets_an_error_and_the_rest_goes_on(blob, name):
     line, code = BAD_LINES[name]

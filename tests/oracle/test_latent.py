@@ -58,6 +58,7 @@ def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, mo
     check_splits(model, 400, isa, monkeypatch, KVS, rounds=1)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kv", KVS)
 def test_any_way_back_leads_to_the_same_bits(model, kv):
     rng = np.random.default_rng(KVS.index(kv))
@@ -84,7 +85,7 @@ def test_a_cache_of_prefixes_gives_the_same_bits(model):
 
 @pytest.mark.parametrize("kv, size", [("f32", 4), ("f16", 2), ("int8", 1), ("int4", 0.5)])
 def test_the_cache_and_sessions_hold_each_vector_once(checkpoint, kv, size):
-    """That is kv_lora_rank + qk_rope_head_dim numbers for each layer and position."""
+    """Each layer and position takes kv_lora_rank + qk_rope_head_dim numbers."""
     n = 640
     with Model(convert(checkpoint, checkpoint / "size.smol", "f32", force=True)) as model, Text(model, kv) as text:
         text.add(random_ids(np.random.default_rng(4), n))
@@ -138,7 +139,7 @@ def test_the_inputs_of_all_heads_are_those_of_transformers(settings, tmp_path):
 
 
 def test_codes_of_heads_are_those_of_error_feedback(checkpoint, tmp_path):
-    """With the Gram matrix of the head that a row belongs to."""
+    """The Gram matrix is that of the head to which a row belongs."""
     blob = convert(checkpoint, tmp_path / "f32.smol", "f32")
     (tmp_path / "text").write_text("Anna the baker met Otto in Willowby. " * 40)
     stats = Stats(calibrate(blob, tmp_path / "text", tmp_path / "stats"))

@@ -47,9 +47,10 @@ def pkg_config(folder, *arguments, **environment):
 # --- make install -----------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("libdir", [None, "lib/x86_64-linux-gnu"])
 def test_install_and_uninstall_know_the_same_files(tmp_path, libdir):
-    """As a distribution calls it: for /usr, into a folder."""
+    """make is called as by a distribution: for /usr, into a folder."""
     places = {"DESTDIR": tmp_path, "PREFIX": "/usr"}
     if libdir:
         places["LIBDIR"] = f"/usr/{libdir}"
@@ -145,7 +146,7 @@ def test_a_program_starts_where_the_guide_has_the_loader_look(installed, tmp_pat
 
 @pytest.fixture(scope="session")
 def expected():
-    """What the examples say, as the reference computes it."""
+    """The expected output of the examples, as the reference computes it."""
     reference = load_reference(DEMO)
     tokenizer = Tokenizer.from_file(str(DEMO / "tokenizer.json"))
     stop = reference.generation_config.eos_token_id
@@ -194,7 +195,7 @@ def check_answers(programs, blob, expected):
     assert cosines[0] == 1 and cosines[1] > cosines[2]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_examples_answer_as_the_reference(compiler, static, installed, expected, tmp_path):
@@ -205,7 +206,7 @@ def test_examples_answer_as_the_reference(compiler, static, installed, expected,
 
 
 def test_the_example_embeds_as_the_model_says(installed, tmp_path):
-    """By its last token and a Dense layer; a text that is too long loses its end."""
+    """The model uses the last token and a Dense layer; a text that is too long loses its end."""
     make_embedder(tmp_path / "c", lines(20, seed=1), max_position_embeddings=60)
     write_modules(tmp_path / "c", dense=[(20, "tanh", True)])
     texts = [*TEXTS, " ".join(lines(30, seed=2))]
@@ -277,7 +278,7 @@ SAMPLING = {
 
 @pytest.mark.parametrize("settings", SAMPLING.values(), ids=SAMPLING)
 def test_default_sampler_is_what_generation_config_asks_for(settings, checkpoint, tmp_path):
-    """By transformers' reading of the file: its mode, and the values that it has there."""
+    """transformers reads the file, and says its mode and its values."""
     path = checkpoint / "generation_config.json"
     path.write_text(json.dumps(settings))
     reference = GenerationConfig.from_pretrained(checkpoint)

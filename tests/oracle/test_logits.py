@@ -28,7 +28,7 @@ def spread(logits):
 
 
 def largest_difference(ours, reference):
-    """As a share of the position's spread."""
+    """Returns the largest difference as a share of the position's spread."""
     assert ours.shape == reference.shape and np.isfinite(ours).all()
     return (abs(ours - reference).max(axis=1) / spread(reference)).max()
 
@@ -52,7 +52,7 @@ def rope(theta):
 
 
 def theta_on_top(config):
-    """As transformers 4 wrote it."""
+    """Rewrites theta as transformers 4 wrote it."""
     config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
     config["rope_scaling"] = None
 
@@ -136,6 +136,7 @@ def make_pair(folder, name, settings, change):
     return Model(convert(folder, folder / "f32.smol", "f32")), load_reference(folder)
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", SHAPES)
 def test_random_checkpoint_gives_the_logits_of_transformers(name, tmp_path, record_property):
     settings, change = SHAPES[name]
@@ -204,7 +205,7 @@ def test_real_model_gives_the_logits_of_transformers_at_every_position(
 def test_real_model_gives_the_logits_of_transformers_after_8192_tokens(
     real_model_dir, real_ids, tmp_path, record_property
 ):
-    """Of its first layers: all of them are compared above, at fewer positions."""
+    """The model's first layers are enough here: all of them are compared above, at fewer positions."""
     reference = load_reference(real_model_dir)
     reference.model.layers = reference.model.layers[:N_LONG_LAYERS]
     reference.config.num_hidden_layers = len(reference.model.layers)

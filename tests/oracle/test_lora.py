@@ -76,7 +76,7 @@ def name_of(role):
 
 
 def assert_equal(blob, reference):
-    """To a rounding or two: the products of a row are added in another order."""
+    """Allows a rounding or two, because the products of a row are added in another order."""
     for role, tensor in blob.tensors.items():
         due = reference[name_of(role)].numpy()
         assert np.abs(tensor.values() - due).max() <= 4e-7 * np.abs(due).max(), role
@@ -102,6 +102,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("case", CASES)
 def test_a_merge_is_that_of_peft(tmp_path, base, case):
     adapter = adapt(base, tmp_path / "adapter", **CASES[case])
@@ -251,7 +252,7 @@ LATENT_ROLES = {"q": {"attn_q"}, "q_a": {"attn_q_down"}, "q_b": {"attn_q"}, "kv_
 
 
 def test_matrices_of_latent_attention_are_merged():
-    """Of drawn MiniCPM 3s: kv_b_proj holds two matrices of each head, one of which the blob has transposed."""
+    """Drawn MiniCPM 3s are merged: kv_b_proj holds two matrices of each head, one of which the blob has transposed."""
     deviations = []
 
     @cases(40 if os.environ.get("SMOL_TEST_ALL") else 2)
@@ -304,7 +305,7 @@ def test_modules_of_single_experts_are_merged(family, tmp_path):
 
 
 def test_experts_that_a_file_stacks_get_their_modules(tmp_path):
-    """The same adapter and checkpoint, whose experts are in one tensor, as transformers 5 holds them."""
+    """An adapter fits a checkpoint whose experts are in one tensor too, as transformers 5 holds them."""
     base = make_of(config_of("olmoe", num_experts=5, num_experts_per_tok=2), tmp_path / "base", 2)
     adapter = adapt_each_expert(base, tmp_path / "adapter", OLD_TARGETS)
     stacked = shutil.copytree(base, tmp_path / "stacked")
@@ -349,7 +350,7 @@ def of_experts(roles):
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("family", EXPERTS)
 def test_stacks_of_experts_are_merged(family, tmp_path):
-    """Of every family, with different ranks and scales, the router, and modules beside them."""
+    """Ranks and scales differ, and the router and other modules are adapted too."""
     base = make_of(featured(family), tmp_path / "base", 2)
     router = ROUTERS.get(family, "gate.weight")
     adapter = adapt(
@@ -373,7 +374,7 @@ def test_stacks_of_experts_are_merged(family, tmp_path):
     ],
 )
 def test_some_stacks_are_merged(names, due, tmp_path):
-    """Those of a layer share a name in the file, which depends on what else is a target."""
+    """The stacks of a layer share a name in the file, which depends on the other targets."""
     base = make_of(config_of("olmoe", num_experts=5, num_experts_per_tok=2), tmp_path / "base", 2)
     adapter = adapt(base, tmp_path / "adapter", r=3, use_rslora=True, target_parameters=names)
     changed = {(role.split(".")[1], role.rsplit(".", 1)[-1]) for role in assert_merged(base, adapter, tmp_path)}
@@ -383,7 +384,7 @@ def test_some_stacks_are_merged(names, due, tmp_path):
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("settings", [dict(num_experts=1), dict(num_experts=4, intermediate_size=24)])
 def test_one_expert_and_square_stacks_are_merged(settings, tmp_path):
-    """Where shapes do not tell inputs from outputs."""
+    """Here shapes do not tell inputs from outputs."""
     base = make_of(config_of("olmoe", num_experts_per_tok=1, **settings), tmp_path / "base", 2)
     adapter = adapt(base, tmp_path / "adapter", r=2, target_parameters=STACKS)
     assert kinds(assert_merged(base, adapter, tmp_path)) == EXPERT_ROLES
@@ -426,7 +427,7 @@ def test_adapters_of_models_that_read_pictures_are_merged(family, tmp_path):
 
 
 def separate_experts(weights):
-    """The same tensors with an expert's in tensors of their own, as published."""
+    """Gives each expert tensors of its own, as published."""
     for name in [name for name in weights if name.endswith(STACKS[0])]:
         gate_up, prefix = weights.pop(name), name.removesuffix("gate_up_proj")
         down = weights.pop(prefix + "down_proj")
@@ -551,8 +552,8 @@ def test_stacks_that_do_not_fit_are_refused(tmp_path, olmoe, settings, edit, sta
 
 
 def age(adapter, folder, n_experts, version):
-    """The same adapter as PEFT before 0.19.1 wrote it, which took a stack's outputs for its inputs: the halves of a stack change
-    places, (outputs, rank, experts) is (experts, rank, outputs) then. Before 0.18 there was no version."""
+    """Rewrites an adapter as PEFT before 0.19.1 wrote it, which took a stack's outputs for its inputs: the halves of a stack
+    change places, (outputs, rank, experts) becomes (experts, rank, outputs). Before 0.18 there was no version."""
     shutil.copytree(adapter, folder)
     tensors = load_file(adapter / "adapter_model.safetensors")
     for name in [name for name in tensors if ".experts." in name and name.endswith("lora_A.weight")]:
@@ -570,7 +571,7 @@ def age(adapter, folder, n_experts, version):
 
 @pytest.mark.parametrize("version", ["0.18.1", "0.19.0", None])
 def test_stacks_of_old_versions_are_merged(version, tmp_path, olmoe):
-    """As the same change in today's layout, which is compared with PEFT's own merge."""
+    """They equal the same change in today's layout, which is compared with PEFT's own merge."""
     base, adapter = olmoe
     old = age(adapter, tmp_path / "old", 5, version)
     blobs = [converted(tmp_path / f"{i}.smol", "--dtype", "f32", "--lora", lora, base) for i, lora in enumerate((adapter, old))]
@@ -593,7 +594,7 @@ def test_stacks_without_a_version_must_tell_it_by_their_shape(tmp_path):
 
 @pytest.mark.parametrize("family", ["gptneox", "gpt2"])
 def test_matrices_in_another_order_get_their_share(family, tmp_path):
-    """Of a tensor with the heads of q, k and v in turn, and of transposed ones."""
+    """One family's tensor has the heads of q, k and v in turn, the other's tensors are transposed."""
     base = make_of(featured(family), tmp_path / "base", seed=3)
     settings = {
         "gptneox": dict(target_modules=["query_key_value", "dense", "dense_4h_to_h"]),
@@ -651,6 +652,7 @@ def refuses(tmp_path, base, adapter, status, *parts):
     assert not out.exists()
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("settings", "status", "part"),
     [
@@ -692,6 +694,7 @@ A = "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight"
 B = A.replace("lora_A", "lora_B")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("edit", "status", "parts"),
     [

@@ -77,6 +77,7 @@ def test_explanations_stand_in_a_column(program):
 # --- manual pages ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_rendered_without_a_warning(page):
     result = run("man", "--warnings", "-l", "-Tutf8", "-Z", DOCS / f"man/{page}.1", env=dict(os.environ, LC_ALL="C.UTF-8"))
@@ -120,7 +121,7 @@ def test_the_shells_can_read_them():
 
 
 def bash_completes(program, *words):
-    """What bash offers for the last of the words."""
+    """Returns what bash offers for the last word."""
     script = """
         . "$1"; shift
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))

@@ -49,6 +49,7 @@ def as_stored(model, blob):
     return model
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("dtype", ["int6", "int5", "int4"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_logits_are_those_of_the_dequantized_weights(shape, dtype, tmp_path):

@@ -67,7 +67,7 @@ def test_drawn_checkpoints_answer_as_transformers_does(family):
     differences = []
 
     def drop_cap(config):
-        """Which the reference does not have here."""
+        """Removes the cap, which the reference does not have here."""
         if hasattr(config, "final_logit_softcapping"):
             config.final_logit_softcapping = None
         return config

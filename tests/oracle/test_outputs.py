@@ -46,7 +46,7 @@ def command(name, out, blob, force):
 
 
 def material(blob):
-    """What commands read; it lies beside the blob."""
+    """The files that commands read; they lie beside the blob."""
     paths = {name: blob.with_name(f"outputs-{name}") for name in ("PACKED", "NEWER", "DELTA")}
     if not paths["DELTA"].exists():
         for words in (
@@ -127,7 +127,7 @@ def digest(data):
     return hashlib.sha256(data).hexdigest()
 
 
-@pytest.mark.sample(15)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("share", [0, 0.5, 0.99, 1.2])
 def test_a_full_disk_is_status_3_and_changes_nothing(tmp_path, blob, whole, name, share):
@@ -146,6 +146,7 @@ def test_a_full_disk_is_status_3_and_changes_nothing(tmp_path, blob, whole, name
         assert files == {"out": digest(OLD)}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_limit_on_the_size_of_files_is_status_3_and_changes_nothing(tmp_path, blob, name):
     """The signal for it would end a program that does not mind it."""
@@ -212,7 +213,7 @@ def test_a_folder_that_must_not_be_read_can_be_written_to(tmp_path, blob, whole,
 # --- what stands in the target's place --------------------------------------------------------
 
 
-@pytest.mark.sample(25)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("kind", ["file", "link", "dangling", "folder", "fifo", "device"])
 def test_what_stands_there_is_kept_unless_it_is_a_file_and_forced(tmp_path, blob, whole, name, kind):
@@ -242,6 +243,7 @@ def test_what_stands_there_is_kept_unless_it_is_a_file_and_forced(tmp_path, blob
     assert names(tmp_path) == ["other", "out"] and other.read_bytes() == OLD
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_replaced_file_has_the_mode_of_a_new_one(tmp_path, blob, name):
     out = tmp_path / "out"
@@ -253,7 +255,7 @@ def test_a_replaced_file_has_the_mode_of_a_new_one(tmp_path, blob, name):
     assert out.stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", sorted(set(WRITERS) - FORCED))
 def test_a_file_that_appears_meanwhile_is_kept(tmp_path, blob, name):
     """The shim stops the program right before it gives the output its name."""
@@ -313,7 +315,7 @@ def test_a_full_or_closed_standard_output_is_status_3(blob, name, target):
     assert_fails(result, 3, f"standard output: cannot write ({reason})")
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("name", WRITERS)
 def test_closed_standard_files_do_not_get_into_the_output(tmp_path, blob, whole, name, closed):
@@ -442,7 +444,7 @@ def little_memory():
 KINDS = ["fifo", "folder", "loop", "link to nothing", "device", "empty", "sparse", "sparse blob"]
 
 
-@pytest.mark.sample(50)
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("kind", [*KINDS, "sparse text"])
 @pytest.mark.parametrize("name", READERS)
 def test_an_odd_file_is_refused_at_once_and_without_memory(tmp_path, blob, name, kind):
@@ -459,7 +461,7 @@ def test_an_odd_file_is_refused_at_once_and_without_memory(tmp_path, blob, name,
     assert names(tmp_path) == ["odd.safetensors"]
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", [*KINDS, "sparse text"])
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "generation_config.json"])
 def test_an_odd_json_file_is_refused_at_once_and_without_memory(tmp_path, blob, name, kind):

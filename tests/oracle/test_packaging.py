@@ -1,5 +1,5 @@
-"""What debian/ repeats of the tree is as it is there. `make deb` builds the packages, which takes
-minutes; here is what would be forgotten."""
+"""debian/ repeats the tree correctly. `make deb` builds the packages, which takes minutes; these tests check
+what would be forgotten."""
 import re
 import subprocess
 

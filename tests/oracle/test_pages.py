@@ -57,7 +57,7 @@ def prose(page):
 
 
 def anchors(page):
-    """What headings are called in links: as the forges do it, in small letters, without signs, spaces as dashes."""
+    """The names of headings in links, as the forges make them: in small letters, without signs, spaces as dashes."""
     for heading in re.findall(r"^#+ (.+)$", prose(page), re.M):
         heading = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", heading)
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -1,4 +1,4 @@
-"""What is pasted into smolrun chat, in a terminal's bracketed paste mode: messages are those of a saved session."""
+"""Text pasted into smolrun chat in a terminal's bracketed paste mode; a saved session shows the messages."""
 
 import os
 import pty
@@ -18,7 +18,7 @@ MAX_MESSAGE = 1 << 20
 
 
 def pasted(text):
-    """As a terminal sends it: a carriage return for each line break."""
+    """Returns a paste as a terminal sends it: a carriage return for each line break."""
     data = text.encode() if isinstance(text, str) else text
     return b"\x1b[200~" + data.replace(b"\n", b"\r") + b"\x1b[201~"
 
@@ -37,7 +37,7 @@ def said(path, role=USER):
 
 
 class Chat(Terminal):
-    """One whose messages are known once it has ended."""
+    """A chat whose messages are known once it has ended."""
 
     def __init__(self, blob, folder, *words, **options):
         self.session = folder / "saved"
@@ -125,6 +125,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("keys, messages", TEXTS.values(), ids=TEXTS)
 def test_it_is_text_whatever_it_says(blob, tmp_path, keys, messages):
     with Chat(blob, tmp_path) as chat:
@@ -224,7 +225,7 @@ def test_what_follows_in_a_block_that_is_too_long_is_no_message(blob, tmp_path):
 
 
 def test_nor_is_it_where_lines_are_not_edited(blob, tmp_path):
-    """As a terminal sends it that has no such mode, or where there is no libedit."""
+    """Such text comes from a terminal without the mode, or where there is no libedit."""
     line = b"x" * 4000 + b"\n"
     with Chat(blob, tmp_path, TERM="dumb") as chat:
         for text in (b'"""\n' + line * 300 + b'"""\n', (line[:-1] + b"\\\n") * 300 + b"end\n"):
@@ -239,13 +240,13 @@ def test_nor_is_it_where_lines_are_not_edited(blob, tmp_path):
 
 
 def modes(output):
-    """What of the mode is left at last, for each time that it was switched."""
+    """Returns whether the mode was switched on or off, each time that it was switched."""
     return [output[i : i + len(ON)] == ON for i in range(len(output)) if output[i:].startswith((ON, OFF))]
 
 
 @pytest.fixture
 def untouched():
-    """How a terminal treats what is typed, before anybody has changed that."""
+    """The settings of a terminal before they are changed."""
     ends = pty.openpty()
     yield termios.tcgetattr(ends[0])
     for end in ends:
@@ -268,6 +269,7 @@ WAYS_OUT = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("keys, number", WAYS_OUT.values(), ids=WAYS_OUT)
 def test_the_mode_is_on_from_the_first_line_on_and_never_afterwards(blob, tmp_path, untouched, keys, number):
     with Terminal(blob, "-n", 1, under=SHELL, XDG_STATE_HOME=str(tmp_path)) as terminal:
@@ -342,7 +344,7 @@ def test_parts_of_its_mark_are_keys_as_ever(blob, tmp_path):
 
 
 def test_it_needs_no_call_that_the_sandbox_refuses(blob, tmp_path):
-    """With a paste that Ctrl-C ends, and Ctrl-Z, which does nothing to a program without a shell."""
+    """Ctrl-C ends a paste, and Ctrl-Z, which does nothing to a program without a shell, is typed too."""
     if not traceable():
         pytest.skip("nothing can be traced here")
     log = tmp_path / "log"

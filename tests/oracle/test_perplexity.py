@@ -35,7 +35,7 @@ def ids(text, demo_tokenizer):
 
 
 def windows(ids, n):
-    """Those that have something to score."""
+    """Returns the windows that have something to score."""
     return [w for w in (ids[i : i + n] for i in range(0, len(ids), n)) if len(w) > 1]
 
 
@@ -221,7 +221,7 @@ def bad_files(data):
     rows = HEADER.size + 4 * HEADER.unpack_from(data)[5]
     cut = {"empty": 0, "the header": 55, "the ids": rows - 1, "a row": rows + 3 * ROW + 7, "the end": len(data) - 1}
     for name, size in cut.items():
-        yield f"cut in {name}", data[:size], DAMAGED, "cut short"
+        yield f"cut in {name}", data[:size], DAMAGED, "truncated"
     yield "longer", data + b"\0", DAMAGED, "longer"
     yield "text", b"No logits at all. " * 100, DAMAGED, "not a file that --save-logits wrote"
     yield "magic", changed(data, 0, "<B", 0x89), DAMAGED, "not a file that --save-logits wrote"

@@ -42,7 +42,7 @@ def model(request, tmp_path_factory):
         yield model
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kv", KVS)
 @pytest.mark.parametrize("n_blocks", [4, 1000])
 def test_logits_have_the_same_bits_with_and_without_hits(model, kv, n_blocks):

@@ -145,6 +145,7 @@ def test_pydantic_models_are_schemas(model):
     assert answer == model.generate("A girl", schema=Girl.model_json_schema(), temperature=1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("members", [
     {}, {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {"tool_choice": "none"},
     {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "paint", "max_tokens": 12}], ids=str)  # fmt: skip
@@ -158,6 +159,8 @@ def test_calls_of_tools_are_those_of_smolrun(painter, painting, members):  # noq
     if members.get("tool_choice") == "required":
         call = smolrun.Answer("", [], "stop", 1, [smolrun.ToolCall("id", "paint", '{"a": 1}')])
         assert call.tool_calls[0].parse() == {"a": 1} and call.message["tool_calls"][0]["function"]["name"] == "paint"
+        with pytest.raises(smolrun.UsageError, match="the call of paint was cut off"):
+            smolrun.ToolCall("id", "paint", '{"a": ').parse()
 
 
 def test_errors_are_those_of_smolrun(blob, model, painter, painting):  # noqa: F811
@@ -246,7 +249,7 @@ def test_hidden_states_are_those_of_the_engine(blob, model):
 
 
 def test_texts_are_embedded_together(model, monkeypatch):
-    """In groups of 32, or of 4,096 tokens, with the bits that each text gets alone."""
+    """A group has at most 32 texts or 4,096 tokens, and each text gets the bits that it gets alone."""
     from smolrun import _likelihood
 
     sizes, embed_many = [], _likelihood.lib.smol_embed_many

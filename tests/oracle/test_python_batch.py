@@ -145,7 +145,7 @@ def test_no_rows_are_no_parts(blob, tmp_path):
 
 
 def test_a_folder_tells_how_far_a_run_is(blob, tmp_path):
-    """For Spark, which tells it at the end only."""
+    """Spark itself reports progress only at the end."""
     (tmp_path / "rows").write_bytes(b"\n".join(requests(20)))
     job, paths = _parts.start(blob, tmp_path / "rows", tmp_path / "out", 1, rows_per_part=5)
     shown, planned = [], job.plan(paths)
@@ -162,7 +162,7 @@ def test_a_folder_tells_how_far_a_run_is(blob, tmp_path):
 
 
 def test_names_of_parts_are_digests_of_keys(blob, tmp_path):
-    """As docs/scale.md describes them."""
+    """docs/scale.md describes these names."""
     lines = requests(10)
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
     batch.run(blob, tmp_path / "rows", tmp_path / "out", rows_per_part=4, temperature=0.5)
@@ -280,6 +280,7 @@ def test_killed_workers_lose_nothing(blob, tmp_path, monkeypatch):
     assert len(started_workers) > 4, "none was killed"
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_with_other_workers(blob, tmp_path):
     lines, out = requests(240, seed=3), tmp_path / "out"
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
@@ -321,6 +322,7 @@ def test_ctrl_c_ends_the_workers(blob, tmp_path):
     assert "Traceback" not in errors and not any(os.path.exists(f"/proc/{pid}") for pid in workers)
 
 
+@pytest.mark.slow
 def test_runs_at_the_same_time_write_the_same(blob, tmp_path):
     lines, out = requests(80), tmp_path / "out"
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
@@ -436,7 +438,7 @@ def answer_file(blob, lines, folder, **settings):
 
 
 def comparable(body):
-    """What does not differ between requests that are the same."""
+    """Returns the members of an answer that two equal requests share."""
     usage = {name: value for name, value in body.get("usage", {}).items() if name != "prompt_tokens_details"}
     names = ("id", "created", "model", "seed", "system_fingerprint", "usage")
     return {name: value for name, value in body.items() if name not in names} | {"usage": usage}
@@ -521,7 +523,7 @@ def test_lone_surrogates_in_rows_are_refused_as_by_smolrun(blob, tmp_path):
 
 
 def as_lines(requests):
-    """As docs/scale.md describes the rows of tables: compact JSON without nulls."""
+    """Returns the lines that docs/scale.md describes for the rows of tables: compact JSON without nulls."""
     return [json.dumps({k: v for k, v in one.items() if v is not None}, ensure_ascii=False, separators=(",", ":")).encode() for one in requests]
 
 
@@ -536,7 +538,7 @@ def test_parquet_is_read_as_json_lines(blob, tmp_path):
 
 
 def test_conversations_in_parquet(blob, tmp_path):
-    """As structs, of which nulls are no members, and as JSON texts; beside JSON lines in one job."""
+    """Conversations are structs, of which nulls are no members, or JSON texts, beside JSON lines in one job."""
     messages = [[{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}], [{"role": "user", "content": "Who?"}]]
     structs = [{"messages": [{**one, "name": None} for one in some], "max_tokens": 4} for some in messages]
     texts = {"messages": [json.dumps(some) for some in messages], "logit_bias": ['{"10": 2}', None], "max_tokens": [4, 4]}

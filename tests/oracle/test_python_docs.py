@@ -45,7 +45,7 @@ def test_the_blocks_of_the_page_on_many_prompts_run(blob, tmp_path, monkeypatch,
 
 
 def test_the_code_of_the_tutorial_runs(tmp_path):
-    """In the environment that has what it needs beside the package."""
+    """It runs in the environment that has what it needs beside the package."""
     shutil.copytree(ROOT / "demo/model", tmp_path / "SmolLM2-135M-Instruct")
     command = [ROOT / "scripts/venv", "--alone", ROOT / "tests/tutorial-requirements.txt"]
     python = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()

@@ -113,7 +113,7 @@ def test_a_model_works_after_a_fork(blob, expected):
 
 
 def test_streams_of_the_parent_are_closed_in_a_child_though_locks_are_taken(model):
-    """Those of its button and its own were taken by a thread that the child does not have."""
+    """The locks of the stream and of its Cancel were taken by a thread that the child does not have."""
     cancel, taken, ended = smolrun.Cancel(), threading.Event(), threading.Event()
     stream = model.stream("Once upon a time", max_tokens=50, cancel=cancel)
     next(stream)
@@ -268,6 +268,12 @@ def test_a_stream_of_asyncio_has_its_answer_and_ends_when_it_is_left(model):
             with pytest.raises(smolrun.UsageError, match="not complete"):
                 whole.answer  # noqa: B018
             await anext(whole)
+        first = asyncio.ensure_future(anext(whole))
+        await asyncio.sleep(0)
+        for other in (anext(whole), whole.aclose()):
+            with pytest.raises(smolrun.UsageError, match="the stream is in use"):
+                await other
+        await first
         async with model.astream("Once upon a time", max_tokens=None, temperature=1) as left:
             await anext(left)
         assert left._begun[0]._closed
@@ -341,7 +347,7 @@ except KeyboardInterrupt:
     'model.generate("Once", max_tokens=400, temperature=1)', 'list(model.stream("Once", max_tokens=400, temperature=1))',
     'model.generate(["Once"] * 99, max_tokens=400)', "model.logits([5] * 512)"])  # fmt: skip
 def test_ctrl_c_is_not_lost(blob, call):
-    """In the main thread, which is nearly always in the library."""
+    """The signal reaches the main thread, which is nearly always in the library."""
     assert output_of(INTERRUPTED.format(call=call), blob) == "interrupted length\n"
 
 

@@ -37,7 +37,7 @@ def test_choices_are_those_of_transformers(run, real_model_dir):
 
 
 def test_the_command_line_of_lm_eval(run, blob, tmp_path):
-    """With the chat template, a context that texts must be cut to, and batches."""
+    """It is called with the chat template, with a context too short for some texts, and with batches."""
     run("-c", f"import sys, pathlib; sys.path.insert(0, '{ROOT}/scripts'); from tasks import facts; facts.write_tasks(pathlib.Path('{tmp_path}/tasks'), 40)")
     words = ["--tasks", "facts,questions,prose", "--include_path", tmp_path / "tasks", "--batch_size", 4, "--log_samples"]
     found = {}

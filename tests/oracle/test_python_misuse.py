@@ -88,6 +88,8 @@ def test_values_of_any_type_are_answered_or_refused(model, blob, tmp_path, monke
     (lambda model: model.generate("a", choices="yes"), "choices: must be a list"), (lambda model: model.tokenize("a", whole="no"), "whole: must be True"),
     (lambda model: model.format_chat([USER], add_generation_prompt=1), "add_generation_prompt: must be True"), (lambda model: model.perplexity([1, 5000]), "token id 5000"),
     (lambda model: model.score([1, 1, 5000]), "token id 5000"), (lambda model: model.session().truncate(-1), "n: must be a whole number"),
+    (lambda model: model.generate("a", seed=-1), "seed: must be a whole number from 0 to 18446744073709551615, found -1"),
+    (lambda model: model.generate("a", top_p="1"), "top_p: must be a number from 0 to 1, found '1'"),
     (lambda model: smolrun.Model(model.path, n_ctx=2**32 + 5), "n_ctx"), (lambda model: smolrun.Model("a\0b"), "path"),
     (lambda model: model.generate("a", max_new_tokens=5), "use max_tokens"), (lambda model: model.generate("a", do_sample=True), "temperature"),
     (lambda model: model.chat([USER], stream=True), "stream_chat"), (lambda model: smolrun.convert("a\0b", "x"), "source"),

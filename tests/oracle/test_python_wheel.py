@@ -82,7 +82,7 @@ def assert_generates(python, blob, tmp_path):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """That of the built package."""
+    """The wheel of the built package."""
     return build(ROOT, tmp_path_factory.mktemp("wheel"), f"folder={BUILD / 'python/smolrun'}")
 
 
@@ -182,12 +182,13 @@ def test_a_failed_build_leaves_no_wheel_and_says_why(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory):
-    """With the libraries, as scripts/build-wheels makes it."""
+    """The source distribution with the libraries, as scripts/build-wheels makes it."""
     vendor = run(ROOT / "scripts/vendor").stdout.strip()
     folder = tmp_path_factory.mktemp("sdist")
     return folder / backend.build_sdist(str(folder), {"vendor": vendor})
 
 
+@pytest.mark.slow
 def test_a_source_distribution_contains_itself(sdist, tmp_path):
     """Made again from itself, without git, it is the same."""
     with tarfile.open(sdist) as archive:
@@ -205,8 +206,8 @@ def listing(folder):
 
 @pytest.mark.slow
 def test_a_source_distribution_builds_with_a_compiler_and_make_only(sdist, blob, tmp_path):
-    """In a folder with blanks, to which nothing is written, with a private umask, without git, and not with the system's
-    jansson, zstd and xxHash."""
+    """The folder's name has blanks, nothing is written to it, the umask is private, and git and the system's jansson, zstd
+    and xxHash are absent."""
     (tmp_path / "source files").mkdir()
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path / "source files", filter="data")
@@ -362,7 +363,7 @@ def test_an_emulated_python_runs_the_wheel(foreign, blob, tmp_path):
 
 @slow
 def test_wheels_are_the_same_bytes_from_another_folder(foreign, tmp_path):
-    """Whose name has blanks, with a private umask, and with one job of make at a time."""
+    """The other folder's name has blanks, the umask is private, and make runs one job at a time."""
     copy = tmp_path / "another folder"
     copy.mkdir()
     listed = run("git", "ls-files", "-z", cwd=ROOT).stdout.split("\0")
@@ -392,7 +393,7 @@ def interpreters():
 
 @slow
 def test_every_python_runs_the_wheel(foreign, blob, tmp_path):
-    """In a fresh environment, with the newest NumPy for it."""
+    """Each has a fresh environment with the newest NumPy for it."""
     found = dict(interpreters())
     assert f"3.{sys.version_info.minor}" in found
     for version, python in found.items():

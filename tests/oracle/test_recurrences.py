@@ -127,7 +127,7 @@ def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, mo
     check_splits(model, 600, isa, monkeypatch)
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("seed", range(3))
 def test_any_way_back_leads_to_the_same_bits(model, seed):
     rng = np.random.default_rng(seed)
@@ -140,6 +140,7 @@ def test_any_way_back_leads_to_the_same_bits(model, seed):
                 text.restore(text.save(), text.ids)
 
 
+@pytest.mark.sample(5)
 def test_several_sequences_in_one_pass(model):
     rng = np.random.default_rng(3)
     with Text(model) as first, model.context(share=first.context) as second, model.context(share=first.context) as third:
@@ -153,6 +154,7 @@ def test_several_sequences_in_one_pass(model):
                 assert same_bits(got, first.expected())
 
 
+@pytest.mark.sample(5)
 def test_prefixes_are_reused(model):
     rng = np.random.default_rng(4)
     shared = random_ids(rng, 700)

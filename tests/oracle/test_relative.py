@@ -8,11 +8,11 @@ import numpy as np
 import programs
 import pytest
 import torch
-from blobs import accepted_bits, edited, read_blob, section
+from blobs import accepted_bits, both_refuse, edited, flip_features, read_blob, section
 from engine import Model, SmolError, convert, eval_many, kernel_sets
-from internal import DAMAGED, lib
+from internal import lib
 from safetensors.torch import load_file, save_file
-from smol_reader import BY_DISTANCE, MODEL, RELATIVE, Damaged
+from smol_reader import BY_DISTANCE, MODEL, RELATIVE
 from test_embedder import write_modules
 from test_encoder import states_of
 from test_logits import TOLERANCE, largest_difference
@@ -31,7 +31,7 @@ def made(tmp_path_factory):
 
 
 def test_buckets_are_those_of_transformers():
-    """Of every distance in a text of 8,192 tokens."""
+    """Every distance in a text of 8,192 tokens is compared."""
     keys = torch.arange(8192)
     for query in (0, 8191):
         expected = MPNetEncoder.relative_position_bucket(keys - query)
@@ -126,7 +126,7 @@ def test_tables_of_other_sizes_are_refused(made, edit, message, tmp_path):
 
 
 def test_both_readers_agree_on_every_bit(made, tmp_path):
-    """Of the features and of the model's blocks, with digests that are right."""
+    """Every bit of the features and the model's blocks is flipped, and the digests are repaired."""
     folder, _ = made
     write_modules(folder, "mean_tokens", width=60)
     blob = convert(folder, tmp_path / "a.smol", "int8")
@@ -140,16 +140,13 @@ def test_the_feature_comes_with_the_bit_and_an_encoder(made, tmp_path):
     start = section(blob.read_bytes(), MODEL)[0]
 
     def flip_feature(data):
-        data[40:48] = (int.from_bytes(data[40:48], "little") ^ RELATIVE).to_bytes(8, "little")
+        flip_features(data, RELATIVE)
 
     def flip_bit(data):
         data[start + 72 : start + 76] = (int.from_bytes(data[start + 72 : start + 76], "little") ^ BY_DISTANCE).to_bytes(4, "little")
 
     for edit in (flip_feature, flip_bit):
-        result = programs.smolconv("verify", edited(blob, tmp_path / "b.smol", edit))
-        assert result.returncode == DAMAGED and "relative feature" in result.stderr
-        with pytest.raises(Damaged):
-            read_blob(tmp_path / "b.smol")
+        both_refuse(blob, tmp_path, edit, "relative feature")
 
 
 def test_inspect_names_it(made, tmp_path):

@@ -82,7 +82,7 @@ class Page:
 
     @staticmethod
     def axis(ticks):
-        """From a coordinate to a value, by the first and the last tick."""
+        """Returns a function from a coordinate to a value, which the first and the last tick determine."""
         (p, a), (q, b) = ticks[0], ticks[-1]
         return lambda place: a + (place - p) / (q - p) * (b - a)
 
@@ -122,7 +122,7 @@ def test_lines_show_the_error_of_each_layer(tmp_path, checkpoint):
 
 
 def test_colours_go_by_names(tmp_path, demo_blob):
-    """Not by the order in the file, which a blob's is not."""
+    """The order in the file does not matter, for a blob has another one."""
     colours = []
     for kind in (DEMO, demo_blob("int8")):
         page = Page(kind, out=tmp_path / "r.html")

@@ -1,6 +1,5 @@
-"""The same checkpoint gives the same blob: for any number of threads, in any locale, umask, time zone
-and folder, and whatever the weather in the environment. What scripts/check-blobs adds are other
-compilers and another architecture."""
+"""A checkpoint always gives the same blob: for any number of threads, in any locale, umask, time zone, folder and
+environment. scripts/check-blobs adds other compilers and another architecture."""
 import hashlib
 import os
 import shutil

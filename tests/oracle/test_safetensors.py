@@ -44,7 +44,7 @@ def read_ours(path):
 
 
 def read_theirs(blob):
-    """The same by the reference package, or None for a refusal."""
+    """Returns the tensors as the reference package reads them, or None if it refuses."""
     try:
         entries = safetensors.deserialize(blob)
     except safetensors.SafetensorError:

@@ -84,7 +84,7 @@ class Ours:
         return chosen.value
 
     def probabilities(self, logits, history=()):
-        """Of every id; 0 for those that the filters drop."""
+        """Returns the probability of every id; 0 for those that the filters drop."""
         self.sample(logits, history)  # makes room
         logits, history = np.asarray(logits, np.float32), np.asarray(history, np.uint32)
         lib.smol_sampler_penalize(
@@ -288,6 +288,7 @@ MASKED = [{"temperature": 1.3}, {"temperature": 0.8, "top_k": 4}, {"temperature"
           {"temperature": 1.5, "top_k": 9, "top_p": 0.9, "repetition_penalty": 1.4}]  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("params", MASKED, ids=str)
 def test_what_is_drawn_under_a_mask_is_what_transformers_draws_without_the_other_tokens(params):
     """The other logits are -inf there, before top-k and top-p."""

@@ -15,7 +15,7 @@ import pytest
 from internal import BUILD
 
 OK, USAGE, FILE, DAMAGED, UNSUPPORTED = 0, 2, 3, 4, 5
-# What C libraries try and can do without; and terminals, which these tests do not have.
+# Calls that C libraries try and can do without, and calls to terminals, which these tests do not have.
 HARMLESS = re.compile(r"(<\.\.\. )?(clone3\b.*ENOSYS|ioctl\b.*ENOTTY)")
 
 

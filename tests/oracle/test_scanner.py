@@ -285,6 +285,7 @@ SIMPLE = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", SIMPLE)
 def test_other_pre_tokenizers_cut_alike(name):
     part, theirs = SIMPLE[name]
@@ -332,7 +333,7 @@ def test_what_cannot_be_compiled_is_refused_quoting_the_pattern(pattern, reason)
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["a*b", "a*b|a", "(?:aa)*b|a", r"\w+@|\w", "a{1,50}c|a+b"])
 def test_no_text_takes_long(pattern):
-    """Each looks to the end of the text from every place, and finds nothing there."""
+    """Each pattern looks to the end of the text from every place, and finds nothing there."""
     Smol(split(pattern)).cut(b"a" * 1_000_000)  # a step for each pair of places would take half an hour
 
 
@@ -387,6 +388,7 @@ def trained(family, texts):
     return json.dumps(content | extras)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_trained_tokenizers_give_the_same_ids(family, repo_root, tmp_path):
     texts = test_tokenizer.training_texts(repo_root)

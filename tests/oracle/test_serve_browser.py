@@ -74,7 +74,7 @@ def tab(server, tmp_path):
 
 @pytest.fixture(scope="module")
 def slow_server(rebuilt_model_dir, tmp_path_factory):
-    """One of the real model, whose answers take long enough to watch."""
+    """A server of the real model, whose answers take long enough to watch."""
     blob = tmp_path_factory.mktemp("real") / "real.smol"
     assert smolconv("--quiet", rebuilt_model_dir, blob).returncode == 0
     with serving(blob) as server:

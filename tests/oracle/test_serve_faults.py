@@ -204,13 +204,13 @@ def test_a_client_that_never_reads_is_cut_off_and_stalls_nobody(blob):
         connection.sendall(post_bytes(ROUTE, body))
         server.wait_for("smolserve_completion_tokens_total", 900)  # generated, and not sent
         assert server.chat("Hi", max_tokens=3)
-        server.wait_for("smolserve_connections", 1, 60)  # that of the metrics
+        server.wait_for("smolserve_connections", 1)  # that of the metrics
         connection.close()
 
 
 def test_what_a_client_reads_late_comes_in_pieces(blob):
     """None of which keeps the thread of all connections for long; together they are everything."""
-    body = {"seed": 1, "n": 16, "logprobs": True, "top_logprobs": 20, "max_tokens": 450, "response_format": LONG}
+    body = {"seed": 1, "n": 16, "logprobs": True, "top_logprobs": 20, "max_tokens": 250, "response_format": LONG}
     with serving(blob) as server:
         status, whole = server.post(ROUTE, request(server, **body))
         assert status == 200
@@ -280,7 +280,7 @@ def test_ten_thousand_idle_connections_stall_nobody(blob):
             assert time.monotonic() < start + 20  # idle ones go after 30
             assert n > 5000 and server.metrics()["smolserve_connections"] > n
             assert resident(server) < before + n * 20_000
-            server.wait_for("smolserve_connections", 1, 60)  # after 30 seconds they are closed
+            server.wait_for("smolserve_connections", 1)  # after 30 seconds they are closed
     finally:
         for connection in idle:
             connection.close()
@@ -353,7 +353,7 @@ def test_only_those_with_a_key_are_answered(blob, keys):
 
 
 def wait_with_key(server, name, value):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while f"{name} {value}\n" not in server.http("GET", "/metrics", Authorization="Bearer secret-of-bob")[2].decode():
         assert time.monotonic() < end
 

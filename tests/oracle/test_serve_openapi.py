@@ -63,7 +63,7 @@ def check_report(report, least):
 
 
 def test_requests_made_from_the_description_are_answered_as_it_says(server, tmp_path):
-    status, report = schemathesis(server, described(server), tmp_path, "--phases", "fuzzing", "--seed", 1, "--max-examples", 6)
+    status, report = schemathesis(server, described(server), tmp_path, "--phases", "fuzzing", "--seed", 1, "--max-examples", 4)
     assert status == 0, report
     check_report(report, 25)
 

@@ -1,5 +1,5 @@
-"""What operates smolserve: its metrics as prometheus_client reads them, the dashboard for Grafana, the commands of its
-page, and the units for systemd."""
+"""The operation of smolserve: its metrics as prometheus_client reads them, the dashboard for Grafana, the commands of
+its page, and the units for systemd."""
 
 import json
 import os
@@ -160,7 +160,7 @@ def members(group):
 
 @pytest.mark.slow
 def test_the_unit_allows_the_calls_that_the_server_makes(blob, units, tmp_path):
-    """From the start, with a socket that was passed, to the end after requests of each kind; traced by strace."""
+    """strace follows a server with a socket that was passed to it, from its start through requests of each kind to its end."""
     if not shutil.which("strace"):
         pytest.skip("strace is not installed")
     rows = re.findall(r"^SystemCallFilter=(~?)(.*)$", UNIT, flags=re.M)

@@ -28,7 +28,7 @@ class Tags(HTMLParser):
 
 @pytest.fixture(scope="module")
 def server(blob, tmp_path_factory):
-    """One that wants keys."""
+    """A server that requires keys."""
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text("one secret-key\n")
     with serving(blob, "--api-keys", keys) as server:

@@ -12,7 +12,7 @@ import pytest
 from serving import ENDLESS, Server, post_bytes, read_all
 from test_serve import ROUTE, by_smolrun, user
 
-SECONDS = 30  # it takes two
+SECONDS = 60  # it takes two
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def expected(blob, text="Tell me"):
 
 
 def test_a_replaced_blob_is_taken_and_no_request_is_dropped(demo_blob, slow_blob, tmp_path):
-    """By one of another dtype. A long answer goes on with the old one; others come all the time."""
+    """The new blob has another dtype. A long answer continues with the old one, while other requests arrive all the time."""
     old, new = slow_blob, demo_blob("f32")
     live = shutil.copy(old, tmp_path / "live.smol")
     answers = {expected(old), expected(new)}
@@ -85,8 +85,8 @@ def test_a_replaced_blob_is_taken_and_no_request_is_dropped(demo_blob, slow_blob
 
 
 def text_until_replaced(server, pool, act):
-    """What is written before, while and some time after a blob is replaced, which begins when something has been
-    written."""
+    """Returns the text written before, during and some time after the replacement of a blob, which starts once some text
+    has been written."""
     members = {name: value for name, value in ENDLESS.items() if name != "response_format"}
     stream = server.client.chat.completions.create(
         model=server.model, messages=user("Hi"), stream=True, temperature=1, seed=3, extra_body={"response_format": ENDLESS["response_format"]}, **members

@@ -4,6 +4,7 @@
 import subprocess
 import sys
 
+import pytest
 from internal import BUILD, ROOT
 
 
@@ -19,6 +20,7 @@ def test_many_clients_get_the_answers_that_each_gets_alone():
     assert "0 faults" in output and " streamed" in output and " left" in output
 
 
+@pytest.mark.slow
 def test_a_request_without_memory_is_refused_and_the_next_one_is_answered():
     subprocess.run(["make", "-s", "-C", ROOT, (BUILD / "tests/fault.so").relative_to(ROOT)], check=True)
     output = assert_succeeds(sys.executable, ROOT / "tests/fault/sweep_server.py", BUILD, "--first", "9", "--stride", "23")

@@ -93,7 +93,7 @@ def items_of(response):
 
 
 def choice_of(members):
-    """The same choice in the form of a response."""
+    """Returns the members with their tool_choice in the form of a response."""
     choice = members.get("tool_choice")
     return members | ({"tool_choice": {"type": "function", **choice["function"]}} if isinstance(choice, dict) else {})
 

@@ -97,7 +97,7 @@ def test_settings_come_from_the_session_unless_they_are_given(blob, file):
 
 
 def test_all_zeros_but_a_temperature_are_the_library_s_defaults(blob, file):
-    """Of a session that a program made: to the library a top_p of 0 is none."""
+    """A program may save such a session: in the library, a top_p of 0 means none."""
     answer(blob, TEXT, "-n", 4, "--session", file, "--temp", 1.5)
     saved = file.read_bytes()
     whole = answer(blob, "", "-n", 12, "--session", file)
@@ -198,7 +198,7 @@ def test_damaged_sessions_are_refused(blob, file, good):
 
 def test_sessions_of_others_are_refused(blob, demo_blob, file, good):
     other = demo_blob("bf16")
-    assert_left_alone(other, file, good, UNSUPPORTED, "another blob")
+    assert_left_alone(other, file, good, UNSUPPORTED, "a blob other than")
     assert_left_alone(blob, file, good, UNSUPPORTED, "f16, not int8", words=["--kv", "int8"])
     edited = session_reader.edited
     assert_left_alone(blob, file, edited(good, major=2), UNSUPPORTED, "version 2.0")
@@ -342,7 +342,7 @@ def test_a_session_that_has_moved_is_saved_there_from_then_on(blob, file):
 
 
 def test_a_session_that_is_replaced_in_use_is_kept_beside_it(blob, file):
-    """By a program that knows nothing of locks."""
+    """The program that replaces it ignores locks."""
     begin_chat(blob, file)
     chat = Chat(blob, file)
     chat.say("First question.")

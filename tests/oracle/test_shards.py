@@ -28,7 +28,7 @@ def single(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory, single):
-    """The same model as the reference saves it in several files."""
+    """The model as the reference saves it in several files."""
     folder = tmp_path_factory.mktemp("shards")
     model = LlamaForCausalLM.from_pretrained(single, dtype="auto")
     model.save_pretrained(folder, max_shard_size="60KB")

@@ -61,7 +61,7 @@ def shipment(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def update(shipment):
-    """The same folder after the second block too."""
+    """The folder after the second block too."""
     done(shipment, step("home", 1))
     return shipment
 
@@ -169,7 +169,7 @@ def test_a_blob_unpacked_from_a_pipe_is_judged_in_the_end(shipment, device):
 
 
 def test_an_old_list_is_told_by_its_signed_comment_alone(update, device):
-    """As the page says of what is not covered: the signature of an old list stays right."""
+    """The signature of an old list stays right, as the page says."""
     shutil.copy(update / "model-2.sha256", device)
     shutil.copy(update / "model-2.sha256.minisig", device)
     show = "minisign -V -Q -m {} -p maker.pub"

@@ -188,7 +188,7 @@ def divergence(model, view, ids):
     return float((p * (change - (p * change).sum(-1, keepdim=True)) ** 2).sum(-1).mean() / 2)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("family, window", [*((family, 512) for family in CONFIGS), ("llama", 24), ("qwen3", 3)])
 def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     make_of(featured(family), tmp_path, 3)
@@ -227,7 +227,7 @@ def tensors(blob):
 
 
 def expected_divergence(blob, exact, stats):
-    """From the errors of all rows, in float64."""
+    """Computes the divergence from the errors of all rows, in float64."""
     folding, total = Folding(stats, exact.model), 0
     sensitivity = iter(stats.sensitivities.astype(float))
     errors_of = {}
@@ -290,7 +290,7 @@ def bits_of(blob):
 
 @pytest.mark.parametrize("family", ["gpt2", "gptneox", "phi", "stablelm"])
 def test_goals_hold_for_models_of_other_parts(family, tmp_path):
-    """Without a gate, with one norm for two inputs, with positions that are not rounded."""
+    """The models have no gate, one norm for two inputs, or positions that are not rounded."""
     make_of(featured(family), tmp_path, 4)
     stats = calibrated(tmp_path, tmp_path, "--window", 200)
     exact, out = tmp_path / "f32.smol", tmp_path / "blob"
@@ -334,13 +334,14 @@ def test_goals_hold_and_more_bytes_diverge_less(demo, tmp_path):
 
 
 def seconds(*words):
-    """Of the processor."""
+    """Returns the processor time of a command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     result = smolconv("--force", "--threads", 1, *words)
     assert result.returncode == 0, result.stderr
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
+@pytest.mark.slow
 def test_a_choice_for_many_matrices_takes_no_more_than_a_few_conversions(tmp_path):
     """6,144 of experts: the sums were made anew for each step, which took ten times as long as converting."""
     sizes = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2)
@@ -355,6 +356,7 @@ def test_a_choice_for_many_matrices_takes_no_more_than_a_few_conversions(tmp_pat
         assert taken < 7 * plain + 0.2, goal
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_same_everywhere(demo, tmp_path):
     out, expected = tmp_path / "blob", None
     for threads in (1, 2, 5):
@@ -377,11 +379,12 @@ def test_a_chosen_blob_runs_and_says_what_it_is(demo, tmp_path):
     assert "mixed" in smolconv("inspect", out).stdout
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     "words, message",
     [
         (["--bits", 5], "--bits 5: int4 takes 5.19"),
-        (["--size", "1kB"], "--size: 1000 bytes: the smallest blob, all of int4, has "),
+        (["--size", "1kB"], "--size: 1000 bytes: the smallest blob, all in int4, has "),
         (["--max-kl", 1e-7], "--max-kl 1e-07: the least that can be expected is "),
         (["--bits", 6, "--size", "2MB"], "give only one of them"),
         (["--dtype", "int4", "--max-kl", 1], "give only one of them"),
@@ -407,7 +410,7 @@ def test_a_goal_needs_statistics(tmp_path):
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_sensitivities_that_cannot_be(value, demo, tmp_path):
-    """With the right digest."""
+    """They are refused even with the right digest."""
     data, stats = demo.read_bytes(), Stats(demo.read_bytes())
     n = 4 * len(stats.sensitivities)
     values = struct.pack("<f", value) + data[-8 - n + 4 : -8]

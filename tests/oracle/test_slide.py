@@ -93,7 +93,7 @@ def test_the_ids_of_a_context_are_those_given(demo_blob):
 
 
 def test_a_session_slides_as_one_text(demo_blob, prompt_ids, reference, tmp_path):
-    """What the session holds counts as given, so that all of it is kept, but at most half."""
+    """The ids of a session count as the prompt: all of them are kept, but at most half of the context."""
     arguments = demo_blob("f32"), "--ctx", CTX, "--session", tmp_path / "session", "--ids", "--slide"
     first = output(*arguments, PROMPT, "-n", 5)
     more = output(*arguments, "", "-n", N_NEW)

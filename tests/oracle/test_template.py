@@ -21,7 +21,7 @@ from unicode_tables import assert_generated
 
 pytestmark = pytest.mark.quick
 
-ROUNDS = int(os.environ.get("SMOL_TEMPLATE_ROUNDS", 25 if os.environ.get("SMOL_TEST_ALL") else 15))
+ROUNDS = int(os.environ.get("SMOL_TEMPLATE_ROUNDS", 25 if os.environ.get("SMOL_TEST_ALL") else 10))
 FOLDER = ROOT / "tests/data/templates"
 TOKENS = json.loads((FOLDER / "tokens.json").read_text())
 
@@ -103,7 +103,7 @@ def same_time(monkeypatch):
 
 
 def outcomes(section, source, tokens, *arguments, **named):
-    """What both make of it: text, or an exception."""
+    """Returns the results of both: text, or an exception."""
     try:
         ours = render(section, *arguments, **named)[0]
     except Refused as error:
@@ -146,7 +146,7 @@ def test_family_template_equals_reference(name, same_time):
 
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_a_template_that_takes_no_lists_of_parts_says_so(name, same_time):
-    """Where the reference refuses a list of parts, and takes the same conversation as text."""
+    """The reference refuses a list of parts here, and accepts the same conversation as text."""
     source = (FOLDER / f"{name}.jinja").read_text()
     section, _ = compile_template(source, TOKENS[name])
     parts = [{"type": "text", "text": "And"}, {"type": "text", "text": " now?"}]
@@ -491,7 +491,7 @@ def draw_expression(rng, depth, leaves):
 @pytest.mark.parametrize("leaves", [LEAVES, SAFE_LEAVES], ids=["plain", "safe"])
 @pytest.mark.parametrize("seed", range(4))
 def test_drawn_expression_equals_reference(seed, leaves):
-    """The same text, or both refuse; smol may also say that it does not support something."""
+    """Both give the same text, or both refuse; smol may also say that it does not support something."""
     rng, rendered = random.Random(seed), 0
     for _ in range(ROUNDS * 8):
         source = "{% set x = messages[1] %}{{ " + draw_expression(rng, rng.randint(1, 4), leaves) + " }}"
@@ -555,7 +555,7 @@ def checkpoint(folder, **files):
 
 
 def shown_template(folder, tmp_path, *options):
-    """What inspect says of the chat template, and what the conversion said."""
+    """Returns what inspect says about the chat template, and what the conversion said."""
     out = tmp_path / "out.smol"
     done = smolconv("--quiet", "--force", *options, folder, out)
     assert done.returncode == 0, done.stderr
@@ -573,6 +573,7 @@ ADDED = {"content": "A", "lstrip": False, "normalized": False, "rstrip": False, 
 NAMES = "bos_token eos_token unk_token pad_token image_token flag_token own y_token plain".split()
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("listed", [True, False], ids=["added tokens listed", "as of old"])
 @pytest.mark.parametrize(
     ("config", "map"),
@@ -628,7 +629,7 @@ def test_templates_come_from_where_the_reference_takes_them(tmp_path):
     assert shown_template(a, tmp_path, "--template", "tool_use")[0].startswith("tool_use, 8 bytes, ")
     done = smolconv("--quiet", "--template", "other", a, tmp_path / "x.smol")
     assert done.returncode == 2 and done.stderr.endswith(
-        'no chat template "other": take one of those that it has: default, tool_use\n'
+        'no chat template "other": choose one of these: default, tool_use\n'
     )
     (a / "chat_template.jinja").write_text("{{ 100 }}")
     assert shown_template(a, tmp_path)[0].startswith("default, 9 bytes, ")
@@ -671,6 +672,7 @@ def named_checkpoint(folder, names, as_files):
     return checkpoint(folder, **{"tokenizer_config.json": config_with("{{ 'not this' }}")} | files)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("as_files", [False, True], ids=["in a list", "in files"])
 @pytest.mark.parametrize("names", ["default tool_use", "tool_use rag default", "default rag", "tool_use rag", "rag"])
 def test_tools_choose_the_template_as_in_the_reference(tmp_path, names, as_files, same_time):
@@ -710,7 +712,7 @@ def test_tools_choose_the_template_as_in_the_reference(tmp_path, names, as_files
 
 
 def test_two_templates_compile_to_what_each_does_alone(same_time):
-    """Of all pairs of families' templates, with the same names in both and macros in some."""
+    """Every family's template is paired with another, with the same names in both and macros in some."""
     rng = random.Random(3)
     for plain in sorted(TOKENS):
         tools = rng.choice(sorted(TOKENS))

@@ -178,7 +178,7 @@ def texts(reference):
 # --- encoding and decoding --------------------------------------------------------------------
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_ids_are_those_of_the_reference(smol, reference, texts):
     check_encoding(smol, reference, texts)
 
@@ -194,6 +194,7 @@ def test_decoding_is_that_of_the_reference(smol, reference, texts):
             assert smol.decode(i, skip) == text
 
 
+@pytest.mark.sample(3)
 def test_every_token_decodes_as_in_the_reference(smol, reference):
     for skip in (False, True):
         for i in range(smol.n_tokens):
@@ -282,6 +283,7 @@ HARD_TEXTS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", HARD_TEXTS)
 def test_work_is_nearly_linear(real_tokenizer, kind):
     """A step for each pair of places would take hours."""
@@ -310,6 +312,7 @@ def random_flags(r):
             for key in ("single_word", "lstrip", "rstrip", "normalized", "special")}  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_added_tokens_within_each_other_are_found_as_in_the_reference(minimal, tmp_path, seed):
     """Tokens that are prefixes, suffixes and parts of each other, with all flags."""

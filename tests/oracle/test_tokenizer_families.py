@@ -73,7 +73,7 @@ SPACES = replace("▁", " ")
 
 @functools.cache
 def trained(texts, of_bytes):
-    """What BpeTrainer makes of words in SentencePiece's or in GPT-2's manner."""
+    """Returns what BpeTrainer learns from words in SentencePiece's or in GPT-2's manner."""
     words = pre_tokenizers.Metaspace(prepend_scheme="always")
     if of_bytes:
         words = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -246,7 +246,7 @@ BERT_NORMALIZER = {
 
 @functools.cache
 def trained_names(texts, kind):
-    """What the trainer of WordPiece or Unigram makes of a normalizer's words."""
+    """Returns what the trainer of WordPiece or Unigram learns from a normalizer's words."""
     if kind == "WordPiece":
         tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -306,7 +306,7 @@ def bert_composed(texts):
 
 
 def unigram(texts, **model):
-    """In T5's manner."""
+    """Returns a tokenizer in T5's manner."""
     content = json.loads(trained_names(texts, "Unigram"))
     content["model"] |= model
     return content | {
@@ -351,7 +351,7 @@ O200K = (
 
 
 def of_real_bytes(content, pattern, special):
-    """With special tokens after the vocabulary."""
+    """Returns a tokenizer whose tokens are bytes, with special tokens after the vocabulary."""
     n = len(content["model"]["vocab"])
     added_tokens = [added(n + i, text) for i, text in enumerate(special)]
     around = {"pre_tokenizer": split_by(pattern), "post_processor": BYTE_LEVEL, "decoder": BYTE_LEVEL}
@@ -462,11 +462,13 @@ def check_decoding(smol, reference, lists):
             assert smol.decode(ids, skip) == text, ids
 
 
+@pytest.mark.sample(10)
 def test_ids_are_those_of_the_reference(pair):
     smol, reference = pair
     check(smol, reference, ["", *make_texts(reference, seed=6, n=N_TEXTS)])
 
 
+@pytest.mark.sample(10)
 def test_text_is_that_of_the_reference(pair):
     smol, reference = pair
     r = random.Random(7)
@@ -480,6 +482,7 @@ def test_text_is_that_of_the_reference(pair):
     check_decoding(smol, reference, [[i] for i in range(smol.n_tokens)])
 
 
+@pytest.mark.sample(10)
 def test_every_code_point_is_treated_as_in_the_reference(pair):
     smol, reference = pair
     step = 1 if N_TEXTS >= 20_000 else 61
@@ -489,6 +492,7 @@ def test_every_code_point_is_treated_as_in_the_reference(pair):
     check(smol, reference, contexts)
 
 
+@pytest.mark.sample(10)
 def test_a_text_is_one_long_word(pair):
     """n log n, and equal to the reference, also where nothing cuts."""
     smol, reference = pair
@@ -563,7 +567,7 @@ DROPPING = [
 
 @pytest.mark.parametrize("family", [unigram, words_of_characters])
 def test_only_the_start_of_a_text_gets_a_space(family, training, tmp_path):
-    """Where the normalizer takes the first character away, the reference does not see the start."""
+    """If the normalizer removes the first character, the reference does not see the start."""
     base = family(training) | {"pre_tokenizer": metaspace("first"), "decoder": metaspace("first")}
     base["added_tokens"] = [token | {"normalized": False} for token in base["added_tokens"]]
     special = base["added_tokens"][-1]["content"]
@@ -606,7 +610,7 @@ def test_characters_of_maps_are_generated_from_this_version():
 
 @pytest.mark.parametrize("family", ["bert", "bert_cased", "unigram", "unigram_bytes"])
 def test_words_are_those_of_the_format(family, training, tmp_path):
-    """What FORMAT.md alone says about words, for words of every kind."""
+    """The ids of words of every kind follow from FORMAT.md alone."""
     content = FAMILIES[family](training)
     smol, _ = written(tmp_path, content | {"normalizer": None, "pre_tokenizer": None, "added_tokens": []})
     text = Text(smol.text_data, xxh3)

@@ -9,7 +9,7 @@ import shutil
 import time
 
 import pytest
-from chats import compile_template, reference
+from chats import Refused, compile_template, reference, render
 from checkpoints import byte_tokenizer, make
 from engine import Model, SmolError, check
 from internal import ROOT, Error, lib
@@ -87,11 +87,24 @@ RENDER = {
                     "{% for k, v in c.function.arguments.items() %}{% set ns.all = ns.all + [k ~ '=' ~ (v | tojson)] %}{% endfor %}"
                     "{{ c.function.name + '(' + ns.all | join(', ') + ')' }}{% if not loop.last %}{{ '\n' }}{% endif %}"
                     "{% endfor %}{{ '</function_calls>' }}",
+    "deepseek": "{% for c in m.tool_calls %}{{ '<｜tool▁calls▁begin｜>' if loop.first else '\n' }}"
+                "{{ '<｜tool▁call▁begin｜>function<｜tool▁sep｜>' + c.function.name + '\n```json\n' }}{{ c.function.arguments | tojson }}"
+                "{{ '\n```<｜tool▁call▁end｜>' }}{% endfor %}{{ '<｜tool▁calls▁end｜>' }}",
+    "hunyuan": "{% for c in m.tool_calls %}{{ '<tool_calls>' if loop.first else '\n' }}{{ '<tool_call>' + c.function.name + '\n```json\n' }}"
+               "{{ c.function.arguments | tojson }}{{ '\n```</tool_call>' }}{% endfor %}{{ '</tool_calls>' }}",
+    "phi4": "{% for c in m.tool_calls %}{{ '<|tool_call|>' + (c.function | tojson) + '<|/tool_call|>' }}{% endfor %}",
+    "function": "{% for c in m.tool_calls %}{{ '<function=' + c.function.name + '>' + (c.function.arguments | tojson) + '</function>' }}{% endfor %}",
+    "nemotron": "{{ '<TOOLCALL>[' }}{% for c in m.tool_calls %}{{ '{\"name\": \"' + c.function.name + '\", \"arguments\": ' }}"
+                "{{ c.function.arguments | tojson }}{{ '}' + (', ' if not loop.last else '') }}{% endfor %}{{ ']</TOOLCALL>' }}",
+    "mistral-id": "{% for c in m.tool_calls %}{{ '[TOOL_CALLS]' + c.function.name + '[CALL_ID]' + 'a1B2c3D4e' + '[ARGS]' + (c.function.arguments | tojson) }}"
+                  "{% endfor %}",
 }  # fmt: skip
 SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]"], "mistral-args": ["[TOOL_CALLS]", "[ARGS]"],
            "granite": ["<|tool_call|>"], "function-gemma": ["<start_function_call>", "<end_function_call>", "<escape>"],
            "gemma": ["<|tool_call>", "<tool_call|>", '<|"|>'], "python": ["<|tool_call_start|>", "<|tool_call_end|>"],
-           "python-lines": ["<function_calls>", "</function_calls>"]}  # fmt: skip
+           "python-lines": ["<function_calls>", "</function_calls>"],
+           "deepseek": ["<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"],
+           "hunyuan": [], "phi4": [], "function": [], "nemotron": [], "mistral-id": []}  # fmt: skip
 ONE_CALL = {"llama3"}
 NO_TEXT = {"llama3"}
 
@@ -203,10 +216,11 @@ def test_the_style_is_found_in_the_template(styled):
 
 
 def test_calls_in_another_form_have_no_style():
-    """MiniCPM 3's are in a block of Python between LFM2's markers; Phi-4-mini's begin with Granite's, without a list."""
-    phi = "{% for m in messages %}{% for c in m.tool_calls %}{{ '<|tool_call|>' + (c.function | tojson) + '<|/tool_call|>' }}{% endfor %}{% endfor %}"
-    for source in ((ROOT / "tests/data/templates/minicpm3.jinja").read_text(), phi):
-        section, reason = compile_template(source)
+    """MiniCPM 3's are in a block of Python between LFM2's markers; those of DeepSeek V3.1 are DeepSeek R1's without a fence;
+    R1's and Phi-4-mini's published templates do not show the tools."""
+    published = [(ROOT / f"tests/data/templates/{name}.jinja").read_text() for name in ("minicpm3", "phi4-mini")]
+    for template in (*published, source("deepseek").replace("```json\n", ""), source("deepseek").removesuffix(TAIL) + "@@{% endif %}{% endfor %}"):
+        section, reason = compile_template(template)
         assert reason is None and section[32:36] == bytes(4)
 
 
@@ -369,6 +383,13 @@ NO_CALLS = {
     "qwen-xml": (['<tool_call>\n{"name": "now"}', "a <tool_call>\n<tool_call >", "<tool_call><function=>\n</function>"], ["<tool_call>\n<function=now"]),
     "python": (["<|tool_call_start|>[()]"], ["a <|tool_call_start|>", "<|tool_call_start|>[now"]),
     "python-lines": (["<function_calls>()</function_calls>", "a <function_calls>() b"], ["a <function_calls>", "<function_calls>now"]),
+    "deepseek": (["<｜tool▁calls▁begin｜>none", "a <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>other<｜tool▁sep｜>now\n```json\n{}\n```"],
+                 ["a <｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```"]),
+    "hunyuan": (['<tool_calls>[{"name": "now"}]</tool_calls>', "a <tool_calls><tool_calls> b"], ["a <tool_calls>", "<tool_calls><tool_call>now\n```js\n"]),
+    "phi4": (['<|tool_call|>{"x": 1}<|/tool_call|>', "<|tool_call|> now"], ["a <|tool_call|>", '<|tool_call|>{"name": "now']),
+    "function": (["<function=>{} b"], ["a <function", "<function=now"]),
+    "nemotron": (['<TOOLCALL>[{"x": 1}]', "<TOOLCALL> now"], ["a <TOOLCALL>", '<TOOLCALL>[{"name": "now']),
+    "mistral-id": (["a [TOOL_CALLS][CALL_ID]a1B2c3D4e[ARGS]{}"], ["[TOOL_CALLS]now[CALL_ID]a", "a\n[TOOL_CALLS]now[CALL_ID]a1B2c3D4e[ARG"]),
 }  # fmt: skip
 
 
@@ -395,6 +416,41 @@ def test_what_follows_in_a_list_of_calls_may_be_none(styled):
     now = '{"name": "now", "arguments": {}}'
     for rest in (', {"x": 1}]', ",{}", ", x"):
         assert read(styled[1], f"[TOOL_CALLS][{now}{rest}", random.Random(0)) == (rest, [("now", "{}")])
+
+
+@pytest.mark.parametrize("styled", [("hermes", False)], indirect=True, ids=str)
+def test_line_feeds_within_the_markers_may_be_missing(styled):
+    """As in the calls of EXAONE 4."""
+    text = "\n".join(rendered("hermes", "", [call]).replace("<tool_call>\n", "<tool_call>").replace("\n</tool_call>", "</tool_call>") for call in CALLS[:3])
+    assert [name for name, _ in read(styled[1], text, random.Random(0))[1]] == [name for name, _ in CALLS[:3]]
+    assert Matcher(styled[1]).allows(text)
+
+
+@pytest.mark.parametrize("styled", [("phi4", False)], indirect=True, ids=str)
+def test_calls_may_be_a_list_where_both_are_known(styled):
+    """Microsoft's examples of Phi-4-mini have a list between the markers, llama.cpp's template one call."""
+    _, model = styled
+    calls = [json.dumps({"name": name, "arguments": arguments}) for name, arguments in CALLS[:2]]
+    for n in (1, 2):
+        text = f"Well.<|tool_call|>[{', '.join(calls[:n])}]<|/tool_call|>"
+        assert Matcher(model).allows(text) and Matcher(model, one_call=True).allows(text) == (n == 1)
+        words, found = read(model, text, random.Random(n))
+        assert words == "Well." and [(name, json.loads(arguments)) for name, arguments in found] == CALLS[:n]
+    assert not Matcher(model).allows(f"<|tool_call|>{', '.join(calls)}<|/tool_call|>")
+    assert not Matcher(model).allows(f"<|tool_call|>[{calls[0]}<|/tool_call|>")
+
+
+@pytest.mark.parametrize("styled", [("deepseek", False)], indirect=True, ids=str)
+def test_the_next_call_may_begin_like_the_end_of_the_group(styled):
+    _, model = styled
+    one, both = (rendered("deepseek", "", CALLS[:n]) for n in (1, 2))
+    end = "<｜tool▁calls▁end｜>"
+    assert [name for name, _ in read(model, both.replace("end｜>\n<", "end｜><"), random.Random(0))[1]] == ["get_weather", "now"]
+    for i in range(len(end)):  # cut within the end
+        assert len(read(model, one[: len(one) - i], random.Random(i))[1]) == 1
+    for rest in ("<｜tool▁call▁begin｜>x", "<｜tool▁cal", "<｜tool▁calls", "x"):  # what follows is neither
+        words, found = read(model, one.removesuffix(end) + rest + " b", random.Random(0))
+        assert words == rest + " b" and len(found) == 1, rest
 
 
 @pytest.mark.parametrize("styled", [("hermes", False)], indirect=True, ids=str)
@@ -467,7 +523,7 @@ def text_of(model, ids):
 
 @pytest.mark.sample(4)
 def test_any_answer_has_calls_that_are_valid(styled):
-    """As of a sampler at an endless temperature. What is cut off is read as far as it goes."""
+    """Answers are random, as of a sampler at an infinite temperature. A truncated answer is read up to its end."""
     style, model = styled
     tools = writable(style)
     schemas = {tool.get("function", tool)["name"]: tool.get("function", tool)["parameters"] for tool in tools}
@@ -564,6 +620,24 @@ def test_earlier_calls_may_come_as_texts(painter):
     as_object, as_text, empty, broken = answers(painter, ways)
     assert as_text == as_object | {"index": 1} and empty["usage"] != as_object["usage"]
     assert "arguments" in broken["error"]["message"]
+
+
+def test_arguments_stay_texts_for_a_template_that_adds_them_to_texts():
+    """As those of DeepSeek and functionary do; what the client sent is shown as it is."""
+    added = "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.name + '\n' + c.function.arguments }}{% endfor %}{% endfor %}"
+    section, _ = compile_template(added)
+
+    def turn(arguments):
+        return [USER, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}]
+
+    given = '{"x":  [1]}'
+    assert render(section, turn(given), parse_arguments=True)[0] == reference(added, {}, turn(given)) == "f\n" + given
+    for wrong, message in (({"x": [1]}, "cannot add"), ("{", "arguments")):  # as before
+        with pytest.raises(Refused, match=message):
+            render(section, turn(wrong), parse_arguments=True)
+    refusing, _ = compile_template("{% for m in messages %}{% if m.tool_calls %}{{ raise_exception('no calls') }}{% endif %}{% endfor %}")
+    with pytest.raises(Refused, match="no calls"):
+        render(refusing, turn(given), parse_arguments=True)
 
 
 def test_bad_tool_requests_are_answered_with_errors(painter, blob):

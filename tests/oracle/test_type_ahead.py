@@ -1,4 +1,4 @@
-"""What is typed into smolrun chat while an answer is written: the real model's, which takes its time."""
+"""Text typed into smolrun chat while an answer is written. The model is the real one, because it is slow enough."""
 
 import os
 import random
@@ -33,7 +33,7 @@ def answering(real_model_dir, tmp_path):
 
 
 def test_it_is_for_the_next_line(answering, tmp_path):
-    """Not shown before, and keys as ever: a paste is one text, and Ctrl-D ends the chat."""
+    """The text is not shown earlier. Keys have their usual meaning: a paste is one text, and Ctrl-D ends the chat."""
     with answering("--session", tmp_path / "saved") as terminal:
         terminal.type(pasted("one\n/quit\ntwo") + b"\r")
         assert b"quit" not in terminal.until(WORDS * 3)

@@ -169,7 +169,7 @@ def test_minor_versions_and_optional_features_are_accepted(tmp_path, blob, minor
 
 
 def test_kinds_of_section_that_are_free_need_a_feature(tmp_path, blob):
-    """Without one, a reader takes them for damage: nothing unknown is skipped."""
+    """Without a feature, a reader reports them as damage: nothing unknown is skipped."""
     for kind in (0, 8, 31, 34, 2**32 - 1):
         struct.pack_into("<I", blob, 64 + 24, kind)
         assert_all(tmp_path / "x.smol", repair_front(blob), DAMAGED, "section")

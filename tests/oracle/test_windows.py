@@ -58,7 +58,7 @@ def test_memory_does_not_grow_in_windowed_layers(model, kv):
         assert text.context.info().kv_bytes <= block_bytes * (n_blocks + 5 * most) / N_LAYERS
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kv", KVS)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_way_back_leads_to_the_same_bits(model, kv, seed):
@@ -76,6 +76,7 @@ def test_any_way_back_leads_to_the_same_bits(model, kv, seed):
                 text.cut(10)
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("keeps_all", [False, True])
 @pytest.mark.parametrize("n", [30, 163, 164, 165, 1000])
 def test_a_session_has_what_windows_need(model, n, keeps_all):

@@ -9,7 +9,8 @@ PADDED = 0xFFFFFFFF
 
 
 class Vocabulary:
-    """Of the section's fields f, its tables t (by the names of their counts) and its pool. `need` raises."""
+    """A vocabulary, read from the section's fields f, its tables t (by the names of their counts) and its pool.
+    `need` raises."""
 
     def __init__(self, f, t, pool, need):
         self.f, self.t, self.pool = f, t, pool

@@ -119,7 +119,7 @@ TEST(min_p_keeps_what_has_the_share_of_the_best)
 
 TEST(filters_apply_in_order_each_on_what_the_one_before_left)
 {
-    /* Of the four that top-k leaves, 4:2:1:1, the best two have 3/4; of all eight only 6/12. */
+    /* The best two have 3/4 of the four that top-k leaves, 4:2:1:1, but only 6/12 of all eight. */
     const float logits[] = {logf(4), logf(2), 0, 0, -0.1f, -0.1f, -0.1f, -0.1f};
     smol_sampler_params params = {.temperature = 1, .top_k = 4, .top_p = 0.7f};
     assert_int_equal(kept(params, logits, 8), 3);

@@ -58,7 +58,7 @@ TEST(no_other_bytes_are_taken_for_saved_logits)
     fclose(file);
     assert_int_equal(size, 56 + sizeof ids + sizeof logits + N_ROWS * sizeof(uint64_t));
     for (size_t cut = 0; cut < size; cut++)
-        assert_refused(data, cut, "cut short");
+        assert_refused(data, cut, "truncated");
     for (size_t bit = 0; bit < 8 * size; bit++) {
         data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         assert_refused(data, size, bit < 64 ? "not a file" : "damaged");

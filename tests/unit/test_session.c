@@ -425,8 +425,8 @@ TEST(fields_out_of_order_are_refused)
         {FIELD_OF(kv), 0, SMOL_ERROR_DAMAGED, "type of its KV"},
         {FIELD_OF(kv), 5, SMOL_ERROR_DAMAGED, "type of its KV"},
         {FIELD_OF(kv), SMOL_KV_F32, SMOL_ERROR_UNSUPPORTED, "cache of f32, not f16"},
-        {FIELD_OF(front_digest), 1, SMOL_ERROR_UNSUPPORTED, "another blob"},
-        {FIELD_OF(file_size), 1, SMOL_ERROR_UNSUPPORTED, "another blob"},
+        {FIELD_OF(front_digest), 1, SMOL_ERROR_UNSUPPORTED, "a blob other than"},
+        {FIELD_OF(file_size), 1, SMOL_ERROR_UNSUPPORTED, "a blob other than"},
         {FIELD_OF(n_ids), 4, SMOL_ERROR_DAMAGED, "numbers of tokens"},
         {FIELD_OF(n_ids), 7, SMOL_ERROR_DAMAGED, "numbers of tokens"},
         {FIELD_OF(n_ids), UINT32_MAX, SMOL_ERROR_DAMAGED, "numbers of tokens"},
@@ -477,7 +477,7 @@ TEST(a_session_of_another_blob_is_refused)
     struct fixture f = make(SMOL_KV_F16);
     smol_context_free(f.context);
     f.context = create(rich_other, SMOL_KV_F16, 1);
-    assert_refused(&f, f.bytes.size, SMOL_ERROR_UNSUPPORTED, "another blob than other");
+    assert_refused(&f, f.bytes.size, SMOL_ERROR_UNSUPPORTED, "a blob other than other");
     drop(&f);
 }
 

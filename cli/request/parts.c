@@ -1,0 +1,100 @@
+/* Parts of answers, see parts.h. */
+#include "cli/request/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
+{
+    struct answer_parts *parts = user;
+    parts->in_call = part == SMOL_TOOL_CALL || part == SMOL_TOOL_ARGUMENTS;
+    return !smol_calls_add(&parts->calls, &parts->text, part, text, size);
+}
+
+smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
+                             bool constrained, const smol_model *model, const uint32_t *prompt,
+                             size_t n, smol_error *error)
+{
+    const struct wanted_constraint *format = &request->format;
+    bool calls = format->kind == SMOL_CONSTRAINT_TOOLS;
+    bool free_text =
+        calls ? strcmp(format->tool_choice, "auto") == 0 || strcmp(format->tool_choice, "none") == 0
+              : !constrained;
+    smol_status status = SMOL_OK;
+    if (request->is_chat && !request->raw_reasoning && free_text)
+        status =
+            smol_reasoning_reader_create(model, prompt, n, calls, &parts->reasoning_reader, error);
+    if (!status && calls)
+        status = smol_tool_reader_create(model, format->text, add_part, parts, &parts->tool_reader,
+                                         error);
+    return status;
+}
+
+int smol_parts_show_special(const struct answer_parts *parts)
+{
+    return parts->tool_reader ? 1 : parts->reasoning_reader ? 2 : 0;
+}
+
+static bool add_reply(struct answer_parts *parts, const char *text, size_t size)
+{
+    if (parts->tool_reader)
+        return smol_tool_reader_add(parts->tool_reader, text, size, NULL) == SMOL_OK;
+    smol_buffer_add(&parts->text, text, size);
+    return !parts->text.failed;
+}
+
+/* Takes what the reader of reasoning has found. */
+static bool take(struct answer_parts *parts, const smol_reasoning_parts *found)
+{
+    smol_buffer_add(&parts->reasoning, found->reasoning, found->n_reasoning);
+    parts->n_reasoning_tokens = found->n_tokens;
+    return !parts->reasoning.failed && add_reply(parts, found->reply, found->n_reply);
+}
+
+bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id)
+{
+    smol_reasoning_parts found;
+    if (!parts->reasoning_reader)
+        return add_reply(parts, text, size);
+    return !smol_reasoning_reader_add(parts->reasoning_reader, text, size, id, &found, NULL) &&
+           take(parts, &found);
+}
+
+bool smol_parts_end(struct answer_parts *parts)
+{
+    smol_reasoning_parts found;
+    bool good = true;
+    if (parts->reasoning_reader)
+        good = !smol_reasoning_reader_end(parts->reasoning_reader, &found, NULL) &&
+               take(parts, &found);
+    parts->call_cut = parts->in_call;
+    return good &&
+           (!parts->tool_reader || smol_tool_reader_end(parts->tool_reader, NULL) == SMOL_OK);
+}
+
+void smol_parts_print_details(size_t n_reasoning_tokens, struct json_out *json)
+{
+    if (n_reasoning_tokens == 0)
+        return;
+    smol_json_key(json, "completion_tokens_details");
+    smol_json_open(json, '{');
+    smol_json_member_whole(json, "reasoning_tokens", n_reasoning_tokens);
+    smol_json_close(json, '}');
+}
+
+void smol_parts_close(struct answer_parts *parts)
+{
+    smol_reasoning_reader_free(parts->reasoning_reader);
+    smol_tool_reader_free(parts->tool_reader);
+    parts->reasoning_reader = NULL;
+    parts->tool_reader = NULL;
+}
+
+void smol_parts_free(struct answer_parts *parts)
+{
+    smol_parts_close(parts);
+    free(parts->reasoning.text);
+    free(parts->text.text);
+    smol_calls_free(&parts->calls);
+    *parts = (struct answer_parts){0};
+}

@@ -1,0 +1,42 @@
+/* The parts of an answer as it comes: reasoning, text, calls of tools. */
+#ifndef SMOL_CLI_REQUEST_PARTS_H
+#define SMOL_CLI_REQUEST_PARTS_H
+
+#include "cli/request/calls.h"
+
+struct answer_parts {
+    smol_reasoning_reader *reasoning_reader; /* or NULL: nothing is reasoning */
+    smol_tool_reader *tool_reader;           /* or NULL: nothing is a call */
+    struct buffer reasoning, text;           /* UTF-8 */
+    struct calls calls;
+    size_t n_reasoning_tokens;
+    bool in_call, call_cut; /* the text so far ends within a call; all of it does */
+};
+
+/* Prepares for the answer to a request, whose tools are its constraint already, with prompt (n).
+ * Reasoning is separated in the answer to a conversation, unless the request asks for all text, or
+ * `constrained`: another constraint determines the answer from its first token. `parts` must stay
+ * where it is. Errors: MEMORY. */
+smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
+                             bool constrained, const smol_model *model, const uint32_t *prompt,
+                             size_t n, smol_error *error);
+
+/* Returns the show_special that the generation needs. */
+int smol_parts_show_special(const struct answer_parts *parts);
+
+/* Takes what smol_on_text receives. Returns false if memory ran out. */
+bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id);
+
+/* Takes what the readers hold back. Returns false if memory ran out. */
+bool smol_parts_end(struct answer_parts *parts);
+
+/* Writes the member "completion_tokens_details" of an open object, if n tokens were reasoning. */
+void smol_parts_print_details(size_t n_reasoning_tokens, struct json_out *json);
+
+/* Frees the readers; after that, only what they have found is left. */
+void smol_parts_close(struct answer_parts *parts);
+
+/* Frees everything, and sets it to zeros. */
+void smol_parts_free(struct answer_parts *parts);
+
+#endif

@@ -1,0 +1,146 @@
+/* Attaches scales of quantized weights, see scales.h. */
+#include "convert/checkpoint/scales.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/base/ending.h"
+
+enum { SCALED_NAME_SIZE = 256 }; /* no tensor of a family has a longer name */
+
+/* Finds the weight that the scales `name` are for. *index is that of the weight, or of no tensor.
+ * Returns false if these are no scales of weights. */
+static bool find_weight(const struct safetensors *all, const char *name, size_t *index)
+{
+    static const char *const ends[] = {".weight_scale", ".weight_scale_inv"};
+    char weight[SCALED_NAME_SIZE];
+    for (size_t i = 0; i < 2; i++) {
+        if (!ends_with(name, ends[i]))
+            continue;
+        size_t length = strlen(name) - strlen(ends[i]) + strlen(".weight");
+        const struct safetensors_tensor *found = NULL;
+        if (length < sizeof weight) {
+            memcpy(weight, name, length);
+            weight[length] = '\0';
+            found = smol_safetensors_find(all, weight);
+        }
+        *index = found ? (size_t)(found - all->tensors) : all->n_tensors;
+        return true;
+    }
+    return false;
+}
+
+/* Returns whether these are scales, or zero points, of what a layer takes or makes, which smol does
+ * not quantize with them. */
+static bool is_of_activations(const char *name)
+{
+    static const char *const ends[] = {
+        ".input_scale", ".activation_scale", ".output_scale",     ".q_scale",           ".k_scale",
+        ".v_scale",     ".input_scale_ub",   ".input_zero_point", ".output_zero_point",
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (ends_with(name, ends[i]))
+            return true;
+    return false;
+}
+
+/* Sets the rows and columns that share a scale. Returns false if the shapes do not fit. */
+static bool fit_blocks(const struct scale_rules *rules, const struct safetensors_tensor *weight,
+                       const struct safetensors_tensor *scale, struct tensor_scales *scales)
+{
+    uint64_t rows = weight->shape[0], cols = weight->shape[1], grid[2] = {1, 1};
+    if (scale->rank > 2)
+        return false;
+    for (unsigned i = 0; i < scale->rank; i++)
+        grid[i] = scale->shape[i];
+    *scales = (struct tensor_scales){
+        .dtype = scale->dtype, .rows = rows, .cols = cols, .per_row = grid[1], .width = cols};
+    if (grid[0] == 1 && grid[1] == 1)
+        return true;
+    if (grid[0] == rows && grid[1] == 1) {
+        scales->rows = 1;
+        return true;
+    }
+    if (rules->block[0]) {
+        scales->rows = rules->block[0];
+        scales->cols = rules->block[1];
+        return grid[0] == (rows - 1) / scales->rows + 1 && grid[1] == (cols - 1) / scales->cols + 1;
+    }
+    if (grid[0] == 0 || grid[1] == 0 || rows % grid[0] != 0 || cols % grid[1] != 0)
+        return false;
+    scales->rows = rows / grid[0];
+    scales->cols = cols / grid[1];
+    return true;
+}
+
+static bool is_float8(const struct safetensors_tensor *weight)
+{
+    return weight->dtype == ST_F8_E4M3 || weight->dtype == ST_F8_E5M2;
+}
+
+/* Gives a weight its scales. */
+static smol_status attach(const struct scale_rules *rules, const struct safetensors_tensor *scale,
+                          struct safetensors_tensor *weight, smol_error *error)
+{
+    bool is_scale = scale->dtype == ST_F32 || scale->dtype == ST_BF16 || scale->dtype == ST_F16;
+    bool is_integer = weight->dtype == ST_I8 && rules->has_integers;
+    if (weight->scales.data)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: tensor %.200s: a second one with scales",
+                         scale->path, scale->name);
+    if (!is_scale || (!is_float8(weight) && !is_integer))
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: tensor %.200s: scales of type %s of weights of type %s are not "
+                         "supported: convert the original checkpoint",
+                         scale->path, scale->name, smol_element_name(scale->dtype),
+                         smol_element_name(weight->dtype));
+    if (weight->rank != 2 || weight->size == 0 || scale->size == 0 ||
+        !fit_blocks(rules, weight, scale, &weight->scales))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: tensor %.200s: its shape does not fit the weights and the blocks of "
+                         "quantization_config",
+                         scale->path, scale->name);
+    weight->scales.data = scale->data;
+    return SMOL_OK;
+}
+
+static smol_status attach_all(const struct scale_rules *rules, struct safetensors *all,
+                              smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    size_t index = 0;
+    for (size_t i = 0; i < all->n_tensors && !status; i++)
+        if (find_weight(all, all->tensors[i].name, &index) && index < all->n_tensors)
+            status = attach(rules, &all->tensors[i], &all->tensors[index], error);
+    for (size_t i = 0; i < all->n_tensors && !status; i++) {
+        const struct safetensors_tensor *tensor = &all->tensors[i];
+        if (is_float8(tensor) && !tensor->scales.data) /* one of integers is refused later */
+            status = smol_fail(error, SMOL_ERROR_DAMAGED,
+                               "%s: tensor %.200s of type %s has no scales: download the "
+                               "checkpoint again",
+                               tensor->path, tensor->name, smol_element_name(tensor->dtype));
+    }
+    return status;
+}
+
+smol_status smol_scales_attach(const struct scale_rules *rules, struct safetensors *all,
+                               smol_error *error)
+{
+    size_t n = 0, index = 0;
+    smol_status status = rules->scaled ? attach_all(rules, all, error) : SMOL_OK;
+    if (status || !rules->scaled)
+        return status;
+    bool *is_kept = calloc(all->n_tensors + 1, sizeof *is_kept);
+    if (!is_kept)
+        return smol_fail_memory(error, "the table of tensors");
+    for (size_t i = 0; i < all->n_tensors; i++) /* a scale without a weight is refused later */
+        is_kept[i] = !is_of_activations(all->tensors[i].name) &&
+                     !(find_weight(all, all->tensors[i].name, &index) && index < all->n_tensors);
+    for (size_t i = 0; i < all->n_tensors; i++)
+        if (is_kept[i])
+            all->tensors[n++] = all->tensors[i];
+    free(is_kept);
+    all->n_tensors = n;
+    free(all->by_name);
+    all->by_name = NULL;
+    return smol_safetensors_index(all, error);
+}

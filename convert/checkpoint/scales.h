@@ -1,0 +1,26 @@
+/* Weights that a tool has quantized, as numbers of 8 bits and scales beside them: X.weight, and
+ * X.weight_scale or X.weight_scale_inv. A weight is the product of its number and its scale. */
+#ifndef SMOL_CONVERT_SCALES_H
+#define SMOL_CONVERT_SCALES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "convert/checkpoint/safetensors.h"
+
+/* What config.json's quantization_config states. */
+struct scale_rules {
+    bool scaled;       /* there is one */
+    bool has_integers; /* weights may be I8 */
+    uint32_t block[2]; /* rows and columns that share a scale; 0: as the shapes tell */
+};
+
+/* Gives each tensor of a joined table its scales, and removes these and those of activations and
+ * of keys and values, which smol does not use, from the table. Does nothing without
+ * quantization_config. Errors: SMOL_ERROR_DAMAGED (scales that are missing, or whose shape does not
+ * fit), SMOL_ERROR_UNSUPPORTED (a type), SMOL_ERROR_MEMORY. */
+smol_status smol_scales_attach(const struct scale_rules *rules, struct safetensors *all,
+                               smol_error *error);
+
+#endif

@@ -1,0 +1,279 @@
+/* Reasoning in answers, see smol.h. An answer is the reasoning between two markers, and the reply.
+ * The prompt may have the first marker already, or both. */
+#include "runtime/reasoning.h"
+
+#include <string.h>
+
+#include "common/file.h"
+#include "common/json_reader.h"
+#include "common/memory.h"
+#include "runtime/model.h"
+
+static const struct reasoning_markers known[] = {
+    {.open = "<think>", .close = "</think>"},
+    {.open = "[THINK]", .close = "[/THINK]"}, /* Mistral */
+};
+enum { N_KNOWN = sizeof known / sizeof known[0] };
+
+/* Markers of a reply: of Hunyuan, of Granite. */
+static const char *const wrappers[][2] = {{"<answer>", "</answer>"}, {"<response>", "</response>"}};
+enum { N_WRAPPERS = sizeof wrappers / sizeof wrappers[0] };
+
+static bool is_text(const struct token_text *token, const char *text)
+{
+    return token->length == strlen(text) && memcmp(token->bytes, text, token->length) == 0;
+}
+
+bool smol_reasoning_is_marker(const struct token_text *token)
+{
+    bool found = false;
+    for (size_t i = 0; i < N_KNOWN; i++)
+        found = found || is_text(token, known[i].open) || is_text(token, known[i].close);
+    return found;
+}
+
+/* --- the model's markers ---------------------------------------------------------------------- */
+
+/* Returns whether a text of the chat template contains `part`. */
+static bool template_names(const struct template_code *code, const char *part)
+{
+    for (uint32_t i = 0; i < code->header.n_constants; i++) {
+        const struct template_constant *c = &code->constants[i];
+        if (c->type == CONSTANT_STRING && c->length > 0 &&
+            memmem(code->text + c->value, c->length, part, strlen(part)))
+            return true;
+    }
+    return false;
+}
+
+/* Sets *one to whether a text is a single token. */
+static smol_status is_token(const smol_model *model, const char *text, bool *one, smol_error *error)
+{
+    const smol_tokenize_params params = {.parse_special = 1};
+    uint32_t *ids;
+    size_t n;
+    smol_status status = smol_tokenize(model, text, strlen(text), &params, &ids, &n, error);
+    *one = n == 1;
+    smol_free(ids);
+    return status;
+}
+
+/* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are
+ * none. `calls`: the answer may call tools. */
+static smol_status find_markers(const smol_model *model, bool calls,
+                                struct reasoning_markers *markers, smol_error *error)
+{
+    static const struct template_code none = {0};
+    const struct template_code *code = model->blob.template_section ? &model->blob.template : &none;
+    const struct tool_style_texts *style =
+        calls ? smol_tool_style_texts(code->header.tool_style) : NULL;
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < N_KNOWN && !status && !markers->open; i++) {
+        bool has = template_names(code, known[i].open) || template_names(code, known[i].close);
+        if (!has)
+            status = is_token(model, known[i].close, &has, error);
+        if (has)
+            *markers = known[i];
+    }
+    for (size_t i = 0; i < N_WRAPPERS && !markers->reply_open; i++) {
+        if (!template_names(code, wrappers[i][0]))
+            continue;
+        markers->reply_open = wrappers[i][0];
+        markers->reply_close = wrappers[i][1];
+    }
+    markers->call = style && !style->at_start ? style->marker : NULL;
+    return status;
+}
+
+/* --- the prompt ------------------------------------------------------------------------------- */
+
+enum { TAIL_SIZE = 64 };
+
+/* The last bytes of a prompt. */
+struct tail {
+    char text[TAIL_SIZE];
+    size_t size;
+};
+
+static struct tail tail_of(const struct tokenizer_tables *tables, const uint32_t *ids, size_t n)
+{
+    struct tail tail;
+    size_t room = TAIL_SIZE;
+    while (n > 0 && room > 0) {
+        struct token_text token = smol_tokenizer_text(tables, ids[--n]);
+        size_t size = token.length < room ? token.length : room;
+        room -= size;
+        memcpy(tail.text + room, token.bytes + token.length - size, size);
+    }
+    tail.size = TAIL_SIZE - room;
+    memmove(tail.text, tail.text + room, tail.size);
+    while (tail.size > 0 && json_is_space(tail.text[tail.size - 1]))
+        tail.size--;
+    return tail;
+}
+
+static bool ends_with(const struct tail *tail, const char *text)
+{
+    size_t n = strlen(text);
+    return tail->size >= n && memcmp(tail->text + tail->size - n, text, n) == 0;
+}
+
+/* Returns where the answer to a prompt begins. */
+static enum reasoning_place first_place(const struct reasoning_markers *markers,
+                                        const struct tail *tail)
+{
+    if (ends_with(tail, markers->open))
+        return IN_REASONING;
+    if (!ends_with(tail, markers->close))
+        return BEFORE_REASONING;
+    return markers->reply_open ? BEFORE_REPLY : IN_REPLY;
+}
+
+/* --- reading answers -------------------------------------------------------------------------- */
+
+/* Takes text: what is held, and text[0..size). */
+static void take(struct smol_reasoning_reader *r, const char *text, size_t size)
+{
+    struct buffer *to = r->place == IN_REASONING ? &r->reasoning : &r->reply;
+    smol_buffer_add(to, r->held.text, r->held.size);
+    smol_buffer_add(to, text, size);
+    buffer_clear(&r->held);
+    r->n_marker = 0;
+    r->begun = true;
+    if (r->place == BEFORE_REASONING || r->place == BEFORE_REPLY)
+        r->place = IN_REPLY;
+}
+
+/* Returns whether a byte continues, or begins, a marker, which may be NULL. */
+static bool continues(const struct smol_reasoning_reader *r, const char *marker, char c)
+{
+    size_t n = r->n_marker;
+    return marker && n < strlen(marker) && marker[n] == c &&
+           (n == 0 || memcmp(r->held.text + r->held.size - n, marker, n) == 0);
+}
+
+/* Goes on after a marker, whose last byte has just been held. */
+static void pass_marker(struct smol_reasoning_reader *r, bool is_call)
+{
+    static const enum reasoning_place next[] = {
+        [BEFORE_REASONING] = IN_REASONING,
+        [IN_REASONING] = BEFORE_REPLY,
+        [BEFORE_REPLY] = IN_WRAPPED_REPLY,
+        [IN_WRAPPED_REPLY] = IN_REPLY,
+    };
+    if (is_call) /* it belongs to the reply, the white space before it to nothing */
+        smol_buffer_add(&r->reply, r->held.text + r->held.size - r->n_marker, r->n_marker);
+    if (r->place == IN_REASONING)
+        r->n_reasoning_tokens = r->n_tokens;
+    r->place = is_call ? IN_REPLY : next[r->place];
+    buffer_clear(&r->held);
+    r->n_marker = 0;
+    r->begun = false;
+}
+
+/* Takes a byte of no marker. White space may be left out: that before the answer is not, if no
+ * reasoning follows. */
+static void text_byte(struct smol_reasoning_reader *r, char c)
+{
+    if (!json_is_space(c) || r->place == IN_REPLY)
+        take(r, &c, 1);
+    else if (r->begun || r->place == BEFORE_REASONING)
+        smol_buffer_add(&r->held, &c, 1);
+}
+
+static void read_byte(struct smol_reasoning_reader *r, char c)
+{
+    const struct reasoning_markers *m = &r->markers;
+    const char *const expected[] = {[BEFORE_REASONING] = m->open,
+                                    [IN_REASONING] = m->close,
+                                    [BEFORE_REPLY] = m->reply_open,
+                                    [IN_WRAPPED_REPLY] = m->reply_close,
+                                    [IN_REPLY] = NULL};
+    const char *marker = expected[r->place];
+    const char *call = r->place == IN_REASONING ? m->call : NULL;
+    bool in_marker = continues(r, marker, c), in_call = continues(r, call, c);
+    if (in_marker || in_call) {
+        smol_buffer_add(&r->held, &c, 1);
+        r->n_marker++;
+        bool is_call = in_call && r->n_marker == strlen(call);
+        if (is_call || (in_marker && r->n_marker == strlen(marker)))
+            pass_marker(r, is_call);
+        return;
+    }
+    if (r->n_marker == 0) {
+        text_byte(r, c);
+        return;
+    }
+    take(r, NULL, 0); /* it was no marker */
+    read_byte(r, c);  /* which may begin one */
+}
+
+smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t *prompt, size_t n,
+                                         int calls, smol_reasoning_reader **reader,
+                                         smol_error *error)
+{
+    const struct blob *blob = &model->blob;
+    struct reasoning_markers markers = {0};
+    error_clear(error);
+    *reader = NULL;
+    smol_status status = find_markers(model, calls != 0, &markers, error);
+    if (!status && markers.open) {
+        const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
+        *reader = smol_calloc(1, sizeof **reader);
+        if (!*reader)
+            return smol_fail_memory(error, "a reader of reasoning");
+        **reader = (struct smol_reasoning_reader){.markers = markers,
+                                                  .place = first_place(&markers, &tail)};
+    }
+    status = file_settle(&blob->file, blob->path, status, error);
+    if (status)
+        smol_reasoning_reader_free(*reader), *reader = NULL;
+    return status;
+}
+
+static smol_status tell(const struct smol_reasoning_reader *r, smol_reasoning_parts *parts,
+                        smol_error *error)
+{
+    *parts = (smol_reasoning_parts){.reasoning = r->reasoning.text,
+                                    .n_reasoning = r->reasoning.size,
+                                    .reply = r->reply.text,
+                                    .n_reply = r->reply.size,
+                                    .n_tokens = r->n_reasoning_tokens};
+    bool failed = r->held.failed || r->reasoning.failed || r->reply.failed;
+    return failed ? smol_fail_memory(error, "a reader of reasoning") : SMOL_OK;
+}
+
+smol_status smol_reasoning_reader_add(smol_reasoning_reader *reader, const char *text, size_t size,
+                                      uint32_t id, smol_reasoning_parts *parts, smol_error *error)
+{
+    error_clear(error);
+    buffer_clear(&reader->reasoning);
+    buffer_clear(&reader->reply);
+    reader->n_tokens += id != SMOL_NO_TOKEN;
+    for (size_t i = 0; i < size && !reader->held.failed; i++)
+        read_byte(reader, text[i]);
+    if (reader->place == IN_REASONING)
+        reader->n_reasoning_tokens = reader->n_tokens;
+    return tell(reader, parts, error);
+}
+
+smol_status smol_reasoning_reader_end(smol_reasoning_reader *reader, smol_reasoning_parts *parts,
+                                      smol_error *error)
+{
+    error_clear(error);
+    buffer_clear(&reader->reasoning);
+    buffer_clear(&reader->reply);
+    if (reader->n_marker > 0 || reader->place == BEFORE_REASONING)
+        take(reader, NULL, 0);
+    return tell(reader, parts, error);
+}
+
+void smol_reasoning_reader_free(smol_reasoning_reader *reader)
+{
+    if (!reader)
+        return;
+    smol_free(reader->held.text);
+    smol_free(reader->reasoning.text);
+    smol_free(reader->reply.text);
+    smol_free(reader);
+}

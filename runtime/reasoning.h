@@ -1,0 +1,41 @@
+/* Reasoning in answers: the part of it that is independent of the model. */
+#ifndef SMOL_RUNTIME_REASONING_H
+#define SMOL_RUNTIME_REASONING_H
+
+#include <stdbool.h>
+
+#include "common/buffer.h"
+#include "runtime/tokenizer/tokenizer.h"
+#include "smol.h"
+
+/* Texts around the reasoning and, where the template names them, around the reply after it. No
+ * marker contains its first byte again. */
+struct reasoning_markers {
+    const char *open, *close;
+    const char *reply_open, *reply_close; /* may be NULL */
+    const char *call; /* begins a call of a tool, which ends the reasoning too; may be NULL */
+};
+
+/* The place in an answer: what the next byte belongs to. */
+enum reasoning_place {
+    BEFORE_REASONING, /* nothing but white space so far */
+    IN_REASONING,
+    BEFORE_REPLY, /* after the closing marker */
+    IN_WRAPPED_REPLY,
+    IN_REPLY, /* to the end of the answer */
+};
+
+struct smol_reasoning_reader {
+    struct reasoning_markers markers;
+    enum reasoning_place place;
+    struct buffer held; /* white space that may be left out, and the start of a marker */
+    size_t n_marker;    /* bytes of the latter */
+    bool begun;         /* the reasoning, or the reply between markers, has text */
+    struct buffer reasoning, reply; /* found by the last call */
+    size_t n_tokens, n_reasoning_tokens;
+};
+
+/* Returns whether a token's text is a marker of reasoning. */
+bool smol_reasoning_is_marker(const struct token_text *token);
+
+#endif

@@ -1,0 +1,284 @@
+"""Reasoning, separated from replies: by smolserve, asked with the openai package, by --jsonl and by the Python package.
+
+The models are made to say a text: each token has an embedding of its own, nothing is added to it, and the head's row
+of the token that follows it in the text is that embedding."""
+
+import package  # noqa: F401
+import pytest
+import smolrun
+import torch
+from checkpoints import byte_tokenizer, make
+from internal import ROOT
+from programs import smolconv
+from serving import serving
+from smolrun._openai import message_of
+from test_jsonl import answers
+from tokenizers import AddedToken
+
+USER = {"role": "user", "content": "2+2?"}
+TOOLS = [{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}]
+QWEN3 = (ROOT / "tests/data/templates/qwen3.jinja").read_text()
+TAIL = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tail }}"
+END = 256
+
+
+def speaker(folder, template, *texts, special=()):
+    """A blob of a model that says texts, lists of tokens, each after a prompt whose last byte is its first element."""
+    tokens = [END, *dict.fromkeys(token for text in texts for token in text[1:])]
+    ids = {token: 256 + i for i, token in enumerate(tokens)}
+    vocab_size = 256 + len(tokens)
+    tokenizer = byte_tokenizer(256)
+    tokenizer.add_special_tokens(["<|end|>"])
+    for token in tokens[1:]:
+        (tokenizer.add_special_tokens if token in special else tokenizer.add_tokens)([AddedToken(token, special=token in special)])
+        assert tokenizer.token_to_id(token) == ids[token]
+    ids |= {text[0]: tokenizer.encode(text[0]).ids[0] for text in texts}
+
+    def speak(weights):
+        generator = torch.Generator().manual_seed(0)
+        embedding = (torch.randint(0, 2, (vocab_size, 128), generator=generator) * 2 - 1).bfloat16()
+        head = torch.zeros_like(embedding)
+        for text in texts:
+            for before, after in zip(text, [*text[1:], END]):
+                head[ids[after]] += embedding[ids[before]]
+        for name in weights:
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                weights[name].zero_()
+        weights["model.embed_tokens.weight"], weights["lm_head.weight"] = embedding, head
+        weights["model.norm.weight"].fill_(1)
+
+    make(folder / "model", edit=speak, vocab_size=vocab_size, hidden_size=128, eos_token_id=END, num_hidden_layers=1,
+         max_position_embeddings=1024)  # fmt: skip
+    tokenizer.save(str(folder / "model/tokenizer.json"))
+    (folder / "model/chat_template.jinja").write_text(template)
+    smolconv(folder / "model", folder / f"{folder.name}.smol", "--quiet", check=True)
+    return folder / f"{folder.name}.smol"
+
+
+# name of the model: its template, and what it says
+SPOKEN = {
+    "qwen": (QWEN3, ["\n", "<think>", "\nWell, ", "1 < 2", " and so on.\n", "</th", "ink>", "\n\n", "The answer", " is 4."]),
+    "caller": (QWEN3, ["\n", "<think>", "\nI ask.\n", "</think>", "\n\n", "Let me see.", "\n<tool_call>\n", '{"name": "now", ', '"arguments": {}}', "\n</tool_call>"]),
+    "hasty": (QWEN3, ["\n", "<think>", "\nI ask.", "\n<tool_call>\n", '{"name": "now", ', '"arguments": {}}', "\n</tool_call>"]),
+    "opened": (TAIL.replace("tail", "'<think>\\n'"), ["\n", "Well, ", "so it is.", "\n</think>", " \n", "Four."]),
+    "special": (TAIL + "{% if tail == '[THINK]' %}{% endif %}", ["x", "[THINK]", "Well.", "[/THINK]", "Four", "<|x|>", ", yes."]),
+    "wrapped": (TAIL + "{% if tail == '<answer>' %}{% endif %}<think>\n", ["\n", "Well.", "\n</think>\n", "<answer>", "\nFour", "\n</answer>"]),
+    "plain": (TAIL, ["x", "<think>", "Well.", "Four."]),
+}  # fmt: skip
+SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>")}
+VARIABLES = {"chat_template_kwargs": {"tail": "x"}}
+# name: reasoning, reply, calls of tools, tokens of reasoning, and what else a request has
+CASES = {
+    "qwen": ("Well, 1 < 2 and so on.", "The answer is 4.", [], 6, {}),
+    "caller": ("I ask.", "Let me see.", [("now", "{}")], 3, {"tools": TOOLS}),
+    "hasty": ("I ask.", "", [("now", "{}")], 3, {"tools": TOOLS}),
+    "opened": ("Well, so it is.", "Four.", [], 3, {}),
+    "special": ("Well.", "Four, yes.", [], 3, VARIABLES),
+    "wrapped": ("Well.", "Four", [], 2, {}),
+    "plain": ("", "<think>Well.Four.", [], 0, VARIABLES),
+}
+
+
+@pytest.fixture(scope="module")
+def blobs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spoken")
+    found = {}
+    for name, (template, text) in SPOKEN.items():
+        (folder / name).mkdir()
+        found[name] = speaker(folder / name, template, text, special=SPECIAL.get(name, ()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(blobs):
+    with serving(list(blobs.values())) as server:
+        yield server
+
+
+def raw(name):
+    """All that a model says, as a request without separation shows it."""
+    return "".join(token for token in SPOKEN[name][1][1:] if token not in SPECIAL.get(name, ()))
+
+
+def ask(server, name, stream=False, **members):
+    body = {"messages": [USER], "temperature": 0, "max_tokens": 50} | CASES[name][4] | members
+    known = {key: body.pop(key) for key in ("messages", "temperature", "max_tokens", "tools", "tool_choice", "response_format", "logprobs", "stop", "stream_options") if key in body}
+    return server.client.chat.completions.create(model=name, stream=stream, extra_body=body, **known)
+
+
+def plain(calls):
+    return [(call.function.name, call.function.arguments) for call in calls or []]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_answer_has_its_reasoning_apart(server, blobs, name):
+    reasoning, reply, calls, n_tokens, more = CASES[name]
+    answer = ask(server, name)
+    (choice,), usage = answer.choices, answer.usage
+    assert getattr(choice.message, "reasoning_content", "") == reasoning
+    assert (choice.message.content or "") == reply and plain(choice.message.tool_calls) == calls
+    assert choice.finish_reason == ("tool_calls" if calls else "stop")
+    assert (usage.completion_tokens_details.reasoning_tokens if n_tokens else usage.completion_tokens_details) == (n_tokens or None)
+    found = {"reasoning_content": "", "content": "", "arguments": ""}
+    order = []
+    for chunk in ask(server, name, stream=True, stream_options={"include_usage": True}):
+        for choice in chunk.choices:
+            pieces = {key: getattr(choice.delta, key, None) for key in ("reasoning_content", "content")}
+            pieces["arguments"] = "".join(call.function.arguments for call in choice.delta.tool_calls or [])
+            for key, piece in pieces.items():
+                found[key] += piece or ""
+                order += [key] if piece else []
+    assert found == {"reasoning_content": reasoning, "content": reply, "arguments": "".join(arguments for _, arguments in calls)}
+    assert order == sorted(order, key=["reasoning_content", "content", "arguments"].index)
+    assert chunk.usage.to_dict() | {"prompt_tokens_details": {}} == usage.to_dict() | {"prompt_tokens_details": {}}
+    (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more])
+    assert (line.get("reasoning", ""), line["text"], line["finish_reason"]) == (reasoning, reply, answer.choices[0].finish_reason)
+    assert message_of(line).get("reasoning_content", "") == reasoning  # of a file of results
+    assert line["usage"].get("completion_tokens_details") == ({"reasoning_tokens": n_tokens} if n_tokens else None)
+    with smolrun.Model(blobs[name]) as model:
+        python = model.chat([USER], max_tokens=50, **more)
+        assert python.to_dict() == {key: value for key, value in line.items() if key != "index"}
+        thoughts = []
+        stream = model.stream_chat([USER], max_tokens=50, on_reasoning=thoughts.append, **more)
+        assert "".join(stream) == reply and "".join(thoughts) == reasoning and stream.answer == python
+        with model.session() as session:
+            for _ in range(2):  # the second one evaluates the last token of the prompt only
+                again = session.chat([USER], max_tokens=50, **more)
+                assert (again.reasoning, again.text, again.ids) == (python.reasoning, python.text, python.ids)
+
+
+def test_reasoning_that_is_cut_off_is_all_of_the_answer(server):
+    for name, n, reasoning in (("qwen", 3, "Well, 1 < 2"), ("qwen", 1, ""), ("qwen", 5, "Well, 1 < 2 and so on.\n</th"), ("opened", 1, "Well,")):
+        (choice,) = ask(server, name, max_tokens=n).choices
+        assert (getattr(choice.message, "reasoning_content", ""), choice.message.content, choice.finish_reason) == (reasoning, "", "length")
+
+
+def test_a_prompt_that_ends_the_reasoning_leaves_the_answer_as_it_is(server):
+    (choice,) = ask(server, "qwen", chat_template_kwargs={"enable_thinking": False}).choices
+    assert choice.message.content == "The answer is 4." and not hasattr(choice.message, "reasoning_content")
+    (choice,) = ask(server, "special", chat_template_kwargs={"tail": "[/THINK] \nx"}).choices
+    assert choice.message.reasoning_content == "Well."  # x is no white space
+    (choice,) = ask(server, "plain", chat_template_kwargs={"tail": "</think>x"}).choices
+    assert choice.message.content == raw("plain")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_whole_text_can_be_had(server, blobs, name):
+    more = {key: value for key, value in CASES[name][4].items() if key != "tools"}
+    constraint = {"response_format": {"type": "regex", "pattern": "[^q]*"}}  # which allows no special token
+    for how in ({"reasoning_format": "none"}, *[constraint] * (name not in SPECIAL)):
+        (choice,) = ask(server, name, tools=[], **more | how).choices
+        assert choice.message.content == raw(name) and not hasattr(choice.message, "reasoning_content")
+    with smolrun.Model(blobs[name]) as model:
+        assert model.chat([USER], max_tokens=50, reasoning_format="none", **more).text == raw(name)
+    (line,) = answers(blobs[name], [{"messages": [USER], "reasoning_format": "none", "max_tokens": 50} | more])
+    assert line["text"] == raw(name) and "reasoning" not in line
+
+
+def test_the_server_may_leave_all_text_in_the_content(blobs):
+    with serving([blobs["qwen"]], "--reasoning-format", "none") as server:
+        assert ask(server, "qwen").choices[0].message.content == raw("qwen")
+        assert ask(server, "qwen", reasoning_format="deepseek").choices[0].message.content == CASES["qwen"][1]
+        status, answer = server.post("/v1/chat/completions", {"messages": [USER], "reasoning_format": "other"})
+        assert status == 400 and answer["error"]["param"] == "reasoning_format"
+
+
+def test_texts_are_not_conversations(server, blobs):
+    """A prompt is continued as it is."""
+    answer = server.client.completions.create(model="qwen", prompt="x\n", max_tokens=50, temperature=0)
+    assert answer.choices[0].text == raw("qwen")
+    with smolrun.Model(blobs["qwen"]) as model:
+        assert model.generate("x\n", max_tokens=50).text == raw("qwen")
+
+
+def test_stop_strings_count_in_the_reasoning_too(server):
+    (choice,) = ask(server, "qwen", stop=["1 <"]).choices
+    assert (choice.message.reasoning_content, choice.message.content, choice.finish_reason) == ("Well,", "", "stop")
+
+
+def test_log_probabilities_are_those_of_all_tokens(server):
+    (choice,) = ask(server, "qwen", logprobs=True).choices
+    assert [one.token for one in choice.logprobs.content] == SPOKEN["qwen"][1][1:]
+
+
+# --- responses ------------------------------------------------------------------------------------
+
+
+def flat(members):
+    return {key: [{"type": "function"} | tool["function"] for tool in value] if key == "tools" else value for key, value in members.items()}
+
+
+def shown(item):
+    """An item without what differs from answer to answer, or comes from the package."""
+    item = item.to_dict()
+    for part in item.get("content", []):
+        part.pop("parsed", None)
+    return {key: value for key, value in item.items() if key not in ("id", "parsed_arguments")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_responses_have_an_item_of_reasoning(server, name):
+    reasoning, reply, calls, n_tokens, more = CASES[name]
+    body = {"model": name, "input": [USER], "temperature": 0, "max_output_tokens": 50}
+    body |= {"tools": flat(more)["tools"]} if "tools" in more else {"extra_body": more}
+    whole = server.client.responses.create(**body)
+    kinds = ["reasoning"] * bool(reasoning) + ["message"] * bool(reply) + ["function_call"] * len(calls)
+    assert [item.type for item in whole.output] == kinds and whole.output_text == reply
+    assert whole.usage.output_tokens_details.reasoning_tokens == n_tokens
+    if reasoning:
+        assert [(part.type, part.text) for part in whole.output[0].content] == [("reasoning_text", reasoning)]
+        assert whole.output[0].summary == [] and whole.output[0].status == "completed"
+    with server.client.responses.stream(**body) as stream:
+        events = list(stream)
+    final = events[-1].response
+    assert [shown(item) for item in final.output] == [shown(item) for item in whole.output]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    items = [(event.type, event.output_index) for event in events if "output_item" in event.type]
+    assert items == [(f"response.output_item.{what}", i) for i in range(len(kinds)) for what in ("added", "done")]
+    for kind, text in (("reasoning_text", reasoning), ("output_text", reply)):
+        place = kinds.index("reasoning" if kind == "reasoning_text" else "message") if text else None
+        deltas = [event for event in events if event.type == f"response.{kind}.delta"]
+        done = [event for event in events if event.type == f"response.{kind}.done"]
+        assert "".join(event.delta for event in deltas) == text and [event.text for event in done] == [text] * bool(text)
+        assert {event.output_index for event in deltas + done} <= {place}
+
+
+def test_a_response_may_be_cut_within_its_reasoning(server):
+    whole = server.client.responses.create(model="qwen", input=[USER], temperature=0, max_output_tokens=3)
+    assert [(item.type, item.status) for item in whole.output] == [("reasoning", "incomplete")] and whole.status == "incomplete"
+
+
+# --- earlier turns --------------------------------------------------------------------------------
+
+
+def rendered(server, messages):
+    status, tokens = server.post("/tokenize", {"model": "caller", "messages": messages})
+    assert status == 200, tokens
+    return server.post("/detokenize", {"model": "caller", "tokens": tokens["tokens"]})[1]["prompt"]
+
+
+def test_reasoning_of_an_earlier_turn_reaches_the_template(server, blobs):
+    turn = ask(server, "caller").choices[0].message.model_dump(exclude_none=True)
+    result = {"role": "tool", "tool_call_id": turn["tool_calls"][0]["id"], "content": "noon"}
+    said = "".join(SPOKEN["caller"][1][1:])
+    assert said + "<|im_end|>" in rendered(server, [USER, turn, result])  # all of it, to the byte
+    with smolrun.Model(blobs["caller"]) as model:
+        assert model.chat([USER], tools=TOOLS, max_tokens=50).message == turn
+    # the same as items of a response
+    n, n_silent, n_hasty = (ask(server, "caller", messages=[USER, turn | less, result], max_tokens=1).usage.prompt_tokens
+                            for less in ({}, {"content": ""}, {"reasoning_content": None}))  # fmt: skip
+    assert len({n, n_silent, n_hasty}) == 3
+    body = {"model": "caller", "tools": flat({"tools": TOOLS})["tools"], "temperature": 0}
+
+    def count(*items):
+        return server.client.responses.create(input=[USER, *items], max_output_tokens=1, **body).usage.input_tokens
+
+    thought, message, call = server.client.responses.create(input=[USER], max_output_tokens=50, **body).output
+    noon = {"type": "function_call_output", "call_id": call.call_id, "output": "noon"}
+    summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "I ask."}]}
+    assert count(thought, message, call, noon) == count(summary, message, call, noon) == n
+    assert count(thought, call, noon) == n_silent and count(message, call, noon) == n_hasty
+    assert count(thought, USER) == count({"role": "assistant", "content": ""}, USER)  # the template drops it
+    for wrong in ({}, {"summary": 1}, {"content": [{"type": "text"}]}):
+        status, answer = server.post("/v1/responses", {"model": "caller", "input": [USER, {"type": "reasoning"} | wrong]})
+        assert status == 400 and answer["error"]["param"] == "input", answer
