@@ -90,9 +90,12 @@ void smol_json_member_value(struct json_out *json, const char *key, const char *
     size_t size = strlen(value), written = 0;
     smol_json_key(json, key);
     for (size_t i = 0, length; i < size; i += length) {
-        uint32_t code_point;
+        uint32_t code_point = (unsigned char)value[i];
+        length = 1;
+        if (code_point < 0x7f) /* below 0x20: white space */
+            continue;
         length = smol_utf8_decode((const uint8_t *)value + i, size - i, &code_point);
-        if (code_point < 0x20 || !utf8_is_control(code_point)) /* those may be white space */
+        if (!utf8_is_control(code_point))
             continue;
         fwrite(value + written, 1, i - written, json->file);
         fprintf(json->file, "\\u%04" PRIx32, code_point);
