@@ -26,130 +26,131 @@ static const char unigram_json[] =
         (void)h, (void)nodes, (void)steps, (void)clusters;                                         \
         __VA_ARGS__;                                                                               \
     }
-RULE(noSuchModel, h->model = 3)
-RULE(modelOfBytes, h->flags &= ~1u)
-RULE(modelWithoutUnknown, h->unknown_id = NO_TOKEN)
-RULE(modelWithWholeWords, h->flags |= TEXT_WHOLE_WORDS)
-RULE(mergesWithNodes, h->model = TEXT_MERGES)
-RULE(anotherModel, h->model = 3 - h->model)
-RULE(noNodes, h->n_nodes = 0)
-RULE(tooManyNodes, h->n_nodes = UINT32_MAX)
-RULE(nodeTooFew, h->n_nodes--)
-RULE(tooManyScores, h->n_scores = UINT32_MAX)
-RULE(tooManyMaps, h->n_maps = TEXT_MAX_MAPS + 1)
-RULE(rootWithAToken, nodes[0].id = 0)
-RULE(rootWithAByte, nodes[0].byte = 1)
-RULE(childrenElsewhere, nodes[1].children--)
-RULE(childrenOfTheRootElsewhere, nodes[0].children = 0)
-RULE(nodeReserved, nodes[1].reserved = 1)
-RULE(childrenOutOfOrder, nodes[2].byte = nodes[1].byte)
-RULE(childTooMany, nodes[h->n_nodes - 1].n_children = 1)
-RULE(childTooFew, nodes[0].n_children--)
-RULE(noSuchId, nodes[1].id = VOCAB_SIZE)
-RULE(prefixOutside, h->prefix = h->n_pool)
-RULE(prefixWrapsAround, h->prefix = UINT32_MAX)
-RULE(prefixTooLong, h->n_prefix = TEXT_MAX_PREFIX + 1)
-RULE(noLongestWord, h->max_word = 0)
-RULE(noSuchBlock, *(uint16_t *)table(c, MAP_INDEX) = (uint16_t)h->n_map_blocks)
-RULE(changeOutside, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(h->n_pool, 1))
-RULE(changeTooLong, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(0, TEXT_MAX_LENGTH + 1))
-RULE(changeWithoutASize, *(uint32_t *)table(c, MAP_BLOCKS) = 1)
-RULE(changeNotUtf8, *(uint8_t *)table(c, POOL) = 0x80)
-RULE(noSuchMap, steps[0].start = 2)
-RULE(mapOfAPattern, steps[0].pattern = 1)
-RULE(noSuchStep, steps[0].kind = STEP_CLUSTERS + 1)
-RULE(stepOfNoClusters, steps[0].kind = STEP_CLUSTERS)
-RULE(scoreOfTokensMissing, h->n_scores = 1)
-RULE(scoreNotANumber, ((uint64_t *)table(c, SCORES))[1] = 0x7ff8000000000000)
-RULE(scoreInfinite, ((uint64_t *)table(c, SCORES))[1] = 0xfff0000000000000)
-RULE(scoreTooLarge, ((double *)table(c, SCORES))[1] = -2e9)
-RULE(clustersOfNoStep, steps[0].kind = STEP_MAP)
-RULE(clustersOfAText, steps[0].text = 1)
-RULE(noClusterBlocks, h->n_cluster_blocks = 0)
-RULE(tooManyClusterBlocks, h->n_cluster_blocks = CLASS_INDEX_SIZE + 1)
-RULE(noClusterClasses, h->n_cluster_classes = 0)
-RULE(tooManyClusterClasses, h->n_cluster_classes = TEXT_MAX_CLUSTER_CLASSES + 1)
-RULE(noClusterStates, h->n_cluster_states = 0)
-RULE(tooManyClusterStates, h->n_cluster_states = TEXT_MAX_CLUSTER_STATES + 1)
-RULE(tooManyClusters, h->n_clusters = UINT32_MAX)
-RULE(reservedField, h->reserved[0] = 1)
-RULE(noSuchClusterBlock, *(uint16_t *)table(c, CLUSTER_INDEX) = (uint16_t)h->n_cluster_blocks)
-RULE(noSuchClass, *(uint8_t *)table(c, CLUSTER_BLOCKS) = (uint8_t)h->n_cluster_classes)
-RULE(noSuchState, *(uint8_t *)table(c, CLUSTER_TRANSITIONS) = (uint8_t)(2 * h->n_cluster_states))
-RULE(clusterTooLong, clusters[0].size = CLUSTER_TOO_LONG)
-RULE(clusterOfNothing, memset(clusters[0].text, 0, 7), clusters[0].size = 0)
-RULE(clusterOfOneCharacter, clusters[0].text[1] = 0, clusters[0].size = 1)
-RULE(clusterWithoutPadding, clusters[0].text[6] = 1)
-RULE(clusterWithAZero, clusters[0].text[0] = 0)
-RULE(clusterNotUtf8, clusters[1].text[1] = 0x80)
-RULE(clusterTwice, clusters[1] = clusters[0])
-RULE(clustersOutOfOrder, clusters[1].text[0] = '0')
-RULE(clusterStartsAnother, memcpy(clusters[1].text, "abc", 3), clusters[1].size = 3)
-RULE(clusterUnchanged, clusters[0].change = 0)
-RULE(clusterPadded, clusters[0].change = MAP_PADDED)
-RULE(clusterChangeOutside, clusters[0].change = map_change(h->n_pool, 1))
-RULE(clusterGrows, clusters[0].change = map_change(0, TEXT_MAX_LENGTH + 1))
+RULE(no_such_model, h->model = 3)
+RULE(model_of_bytes, h->flags &= ~1u)
+RULE(model_without_unknown, h->unknown_id = NO_TOKEN)
+RULE(model_with_whole_words, h->flags |= TEXT_WHOLE_WORDS)
+RULE(merges_with_nodes, h->model = TEXT_MERGES)
+RULE(another_model, h->model = 3 - h->model)
+RULE(no_nodes, h->n_nodes = 0)
+RULE(too_many_nodes, h->n_nodes = UINT32_MAX)
+RULE(node_too_few, h->n_nodes--)
+RULE(too_many_scores, h->n_scores = UINT32_MAX)
+RULE(too_many_maps, h->n_maps = TEXT_MAX_MAPS + 1)
+RULE(root_with_a_token, nodes[0].id = 0)
+RULE(root_with_a_byte, nodes[0].byte = 1)
+RULE(children_elsewhere, nodes[1].children--)
+RULE(children_of_the_root_elsewhere, nodes[0].children = 0)
+RULE(node_reserved, nodes[1].reserved = 1)
+RULE(children_out_of_order, nodes[2].byte = nodes[1].byte)
+RULE(child_too_many, nodes[h->n_nodes - 1].n_children = 1)
+RULE(child_too_few, nodes[0].n_children--)
+RULE(no_such_id, nodes[1].id = VOCAB_SIZE)
+RULE(prefix_outside, h->prefix = h->n_pool)
+RULE(prefix_wraps_around, h->prefix = UINT32_MAX)
+RULE(prefix_too_long, h->n_prefix = TEXT_MAX_PREFIX + 1)
+RULE(no_longest_word, h->max_word = 0)
+RULE(no_such_block, *(uint16_t *)table(c, MAP_INDEX) = (uint16_t)h->n_map_blocks)
+RULE(change_outside, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(h->n_pool, 1))
+RULE(change_too_long, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(0, TEXT_MAX_LENGTH + 1))
+RULE(change_without_a_size, *(uint32_t *)table(c, MAP_BLOCKS) = 1)
+RULE(change_not_utf8, *(uint8_t *)table(c, POOL) = 0x80)
+RULE(no_such_map, steps[0].start = 2)
+RULE(map_of_a_pattern, steps[0].pattern = 1)
+RULE(no_such_step, steps[0].kind = STEP_CLUSTERS + 1)
+RULE(step_of_no_clusters, steps[0].kind = STEP_CLUSTERS)
+RULE(score_of_tokens_missing, h->n_scores = 1)
+RULE(score_not_a_number, ((uint64_t *)table(c, SCORES))[1] = 0x7ff8000000000000)
+RULE(score_infinite, ((uint64_t *)table(c, SCORES))[1] = 0xfff0000000000000)
+RULE(score_too_large, ((double *)table(c, SCORES))[1] = -2e9)
+RULE(clusters_of_no_step, steps[0].kind = STEP_MAP)
+RULE(clusters_of_a_text, steps[0].text = 1)
+RULE(no_cluster_blocks, h->n_cluster_blocks = 0)
+RULE(too_many_cluster_blocks, h->n_cluster_blocks = CLASS_INDEX_SIZE + 1)
+RULE(no_cluster_classes, h->n_cluster_classes = 0)
+RULE(too_many_cluster_classes, h->n_cluster_classes = TEXT_MAX_CLUSTER_CLASSES + 1)
+RULE(no_cluster_states, h->n_cluster_states = 0)
+RULE(too_many_cluster_states, h->n_cluster_states = TEXT_MAX_CLUSTER_STATES + 1)
+RULE(too_many_clusters, h->n_clusters = UINT32_MAX)
+RULE(reserved_field, h->reserved[0] = 1)
+RULE(no_such_cluster_block, *(uint16_t *)table(c, CLUSTER_INDEX) = (uint16_t)h->n_cluster_blocks)
+RULE(no_such_class, *(uint8_t *)table(c, CLUSTER_BLOCKS) = (uint8_t)h->n_cluster_classes)
+RULE(no_such_state, *(uint8_t *)table(c, CLUSTER_TRANSITIONS) = (uint8_t)(2 * h->n_cluster_states))
+RULE(cluster_too_long, clusters[0].size = CLUSTER_TOO_LONG)
+RULE(cluster_of_nothing, memset(clusters[0].text, 0, 7), clusters[0].size = 0)
+RULE(cluster_of_one_character, clusters[0].text[1] = 0, clusters[0].size = 1)
+RULE(cluster_without_padding, clusters[0].text[6] = 1)
+RULE(cluster_with_a_zero, clusters[0].text[0] = 0)
+RULE(cluster_not_utf8, clusters[1].text[1] = 0x80)
+RULE(cluster_twice, clusters[1] = clusters[0])
+RULE(clusters_out_of_order, clusters[1].text[0] = '0')
+RULE(cluster_starts_another, memcpy(clusters[1].text, "abc", 3), clusters[1].size = 3)
+RULE(cluster_unchanged, clusters[0].change = 0)
+RULE(cluster_padded, clusters[0].change = MAP_PADDED)
+RULE(cluster_change_outside, clusters[0].change = map_change(h->n_pool, 1))
+RULE(cluster_grows, clusters[0].change = map_change(0, TEXT_MAX_LENGTH + 1))
 
 typedef void change(struct compiled *c);
 static change *const of_both[] = {
-    noSuchModel,
-    modelOfBytes,
-    modelWithoutUnknown,
-    modelWithWholeWords,
-    mergesWithNodes,
-    anotherModel,
-    noNodes,
-    tooManyNodes,
-    nodeTooFew,
-    tooManyScores,
-    tooManyMaps,
-    rootWithAToken,
-    rootWithAByte,
-    childrenElsewhere,
-    nodeReserved,
-    childrenOfTheRootElsewhere,
-    childTooMany,
-    childrenOutOfOrder,
-    childTooFew,
-    noSuchId,
+    no_such_model,
+    model_of_bytes,
+    model_without_unknown,
+    model_with_whole_words,
+    merges_with_nodes,
+    another_model,
+    no_nodes,
+    too_many_nodes,
+    node_too_few,
+    too_many_scores,
+    too_many_maps,
+    root_with_a_token,
+    root_with_a_byte,
+    children_elsewhere,
+    node_reserved,
+    children_of_the_root_elsewhere,
+    child_too_many,
+    children_out_of_order,
+    child_too_few,
+    no_such_id,
 };
 static change *const of_wordpiece[] = {
-    prefixOutside, prefixWrapsAround, prefixTooLong,    noLongestWord,      noSuchBlock,
-    changeOutside, changeTooLong,     changeNotUtf8,    changeWithoutASize, noSuchMap,
-    mapOfAPattern, noSuchStep,        stepOfNoClusters,
+    prefix_outside,        prefix_wraps_around, prefix_too_long,  no_longest_word,
+    no_such_block,         change_outside,      change_too_long,  change_not_utf8,
+    change_without_a_size, no_such_map,         map_of_a_pattern, no_such_step,
+    step_of_no_clusters,
 };
 static change *const of_clusters[] = {
-    noSuchMap,
-    clustersOfNoStep,
-    clustersOfAText,
-    noClusterBlocks,
-    tooManyClusterBlocks,
-    noClusterClasses,
-    tooManyClusterClasses,
-    noClusterStates,
-    tooManyClusterStates,
-    tooManyClusters,
-    reservedField,
-    noSuchClusterBlock,
-    noSuchClass,
-    noSuchState,
-    clusterTooLong,
-    clusterOfNothing,
-    clusterOfOneCharacter,
-    clusterWithoutPadding,
-    clusterWithAZero,
-    clusterNotUtf8,
-    clusterTwice,
-    clustersOutOfOrder,
-    clusterStartsAnother,
-    clusterUnchanged,
-    clusterPadded,
-    clusterChangeOutside,
-    clusterGrows,
+    no_such_map,
+    clusters_of_no_step,
+    clusters_of_a_text,
+    no_cluster_blocks,
+    too_many_cluster_blocks,
+    no_cluster_classes,
+    too_many_cluster_classes,
+    no_cluster_states,
+    too_many_cluster_states,
+    too_many_clusters,
+    reserved_field,
+    no_such_cluster_block,
+    no_such_class,
+    no_such_state,
+    cluster_too_long,
+    cluster_of_nothing,
+    cluster_of_one_character,
+    cluster_without_padding,
+    cluster_with_a_zero,
+    cluster_not_utf8,
+    cluster_twice,
+    clusters_out_of_order,
+    cluster_starts_another,
+    cluster_unchanged,
+    cluster_padded,
+    cluster_change_outside,
+    cluster_grows,
 };
 static change *const of_unigram[] = {
-    scoreOfTokensMissing, scoreNotANumber, scoreInfinite,
-    scoreTooLarge,        prefixTooLong,   prefixWrapsAround,
+    score_of_tokens_missing, score_not_a_number, score_infinite,
+    score_too_large,         prefix_too_long,    prefix_wraps_around,
 };
 
 static void refuse_all(const char *json, change *const *changes, size_t n)
@@ -201,7 +202,7 @@ static char *clusters_json(void)
     return json;
 }
 
-TEST(everyBrokenRuleIsRefused)
+TEST(every_broken_rule_is_refused)
 {
     char *clusters = clusters_json();
     refuse_all(clusters, of_clusters, sizeof of_clusters / sizeof of_clusters[0]);
@@ -213,7 +214,7 @@ TEST(everyBrokenRuleIsRefused)
     refuse_all(unigram_json, of_unigram, sizeof of_unigram / sizeof of_unigram[0]);
 }
 
-TEST(everyOtherSizeIsRefused)
+TEST(every_other_size_is_refused)
 {
     struct compiled c;
     assert_int_equal(compile(unigram_json, &c), SMOL_OK);
@@ -225,7 +226,7 @@ TEST(everyOtherSizeIsRefused)
 
 /* --- files ---------------------------------------------------------------------------------- */
 
-TEST(brokenFilesAreRefused)
+TEST(broken_files_are_refused)
 {
     static const struct {
         const char *model;
@@ -268,7 +269,7 @@ TEST(brokenFilesAreRefused)
 
 /* --- words ---------------------------------------------------------------------------------- */
 
-TEST(wordPieceTakesTheLongestName)
+TEST(word_piece_takes_the_longest_name)
 {
     struct compiled c;
     assert_int_equal(compile(wordpiece_json, &c), SMOL_OK);
@@ -285,7 +286,7 @@ TEST(wordPieceTakesTheLongestName)
     smol_tokenizer_section_free(&c.section);
 }
 
-TEST(unigramTakesTheBestSum)
+TEST(unigram_takes_the_best_sum)
 {
     struct compiled c;
     assert_int_equal(compile(unigram_json, &c), SMOL_OK);
