@@ -1,6 +1,7 @@
 /* Tests of models that look words up by name: their rules in a text section, and their words.
  * tests/oracle/test_tokenizer_families.py compares real ones with the reference. */
 #include "tests/unit/compiled_text.h"
+#include "tests/unit/rules.h"
 
 static const char wordpiece_json[] =
     "{\"normalizer\": {\"type\": \"BertNormalizer\", \"clean_text\": true,"
@@ -16,8 +17,11 @@ static const char unigram_json[] =
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
-#define RULE(name, ...)                                                                            \
-    static void name(struct compiled *c)                                                           \
+/* Each list is for tokenizers that have what its rules are about. */
+static struct rules of_both, of_wordpiece, of_clusters, of_unigram;
+
+#define RULE(list, name, ...)                                                                      \
+    static void name(void *c)                                                                      \
     {                                                                                              \
         struct blob_text *h = header(c);                                                           \
         struct name_node *nodes = table(c, NODES);                                                 \
@@ -25,143 +29,88 @@ static const char unigram_json[] =
         struct text_cluster *clusters = table(c, CLUSTERS);                                        \
         (void)h, (void)nodes, (void)steps, (void)clusters;                                         \
         __VA_ARGS__;                                                                               \
-    }
-RULE(no_such_model, h->model = 3)
-RULE(model_of_bytes, h->flags &= ~1u)
-RULE(model_without_unknown, h->unknown_id = NO_TOKEN)
-RULE(model_with_whole_words, h->flags |= TEXT_WHOLE_WORDS)
-RULE(merges_with_nodes, h->model = TEXT_MERGES)
-RULE(another_model, h->model = 3 - h->model)
-RULE(no_nodes, h->n_nodes = 0)
-RULE(too_many_nodes, h->n_nodes = UINT32_MAX)
-RULE(node_too_few, h->n_nodes--)
-RULE(too_many_scores, h->n_scores = UINT32_MAX)
-RULE(too_many_maps, h->n_maps = TEXT_MAX_MAPS + 1)
-RULE(root_with_a_token, nodes[0].id = 0)
-RULE(root_with_a_byte, nodes[0].byte = 1)
-RULE(children_elsewhere, nodes[1].children--)
-RULE(children_of_the_root_elsewhere, nodes[0].children = 0)
-RULE(node_reserved, nodes[1].reserved = 1)
-RULE(children_out_of_order, nodes[2].byte = nodes[1].byte)
-RULE(child_too_many, nodes[h->n_nodes - 1].n_children = 1)
-RULE(child_too_few, nodes[0].n_children--)
-RULE(no_such_id, nodes[1].id = VOCAB_SIZE)
-RULE(prefix_outside, h->prefix = h->n_pool)
-RULE(prefix_wraps_around, h->prefix = UINT32_MAX)
-RULE(prefix_too_long, h->n_prefix = TEXT_MAX_PREFIX + 1)
-RULE(no_longest_word, h->max_word = 0)
-RULE(no_such_block, *(uint16_t *)table(c, MAP_INDEX) = (uint16_t)h->n_map_blocks)
-RULE(change_outside, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(h->n_pool, 1))
-RULE(change_too_long, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(0, TEXT_MAX_LENGTH + 1))
-RULE(change_without_a_size, *(uint32_t *)table(c, MAP_BLOCKS) = 1)
-RULE(change_not_utf8, *(uint8_t *)table(c, POOL) = 0x80)
-RULE(no_such_map, steps[0].start = 2)
-RULE(map_of_a_pattern, steps[0].pattern = 1)
-RULE(no_such_step, steps[0].kind = STEP_CLUSTERS + 1)
-RULE(step_of_no_clusters, steps[0].kind = STEP_CLUSTERS)
-RULE(score_of_tokens_missing, h->n_scores = 1)
-RULE(score_not_a_number, ((uint64_t *)table(c, SCORES))[1] = 0x7ff8000000000000)
-RULE(score_infinite, ((uint64_t *)table(c, SCORES))[1] = 0xfff0000000000000)
-RULE(score_too_large, ((double *)table(c, SCORES))[1] = -2e9)
-RULE(clusters_of_no_step, steps[0].kind = STEP_MAP)
-RULE(clusters_of_a_text, steps[0].text = 1)
-RULE(no_cluster_blocks, h->n_cluster_blocks = 0)
-RULE(too_many_cluster_blocks, h->n_cluster_blocks = CLASS_INDEX_SIZE + 1)
-RULE(no_cluster_classes, h->n_cluster_classes = 0)
-RULE(too_many_cluster_classes, h->n_cluster_classes = TEXT_MAX_CLUSTER_CLASSES + 1)
-RULE(no_cluster_states, h->n_cluster_states = 0)
-RULE(too_many_cluster_states, h->n_cluster_states = TEXT_MAX_CLUSTER_STATES + 1)
-RULE(too_many_clusters, h->n_clusters = UINT32_MAX)
-RULE(reserved_field, h->reserved[0] = 1)
-RULE(no_such_cluster_block, *(uint16_t *)table(c, CLUSTER_INDEX) = (uint16_t)h->n_cluster_blocks)
-RULE(no_such_class, *(uint8_t *)table(c, CLUSTER_BLOCKS) = (uint8_t)h->n_cluster_classes)
-RULE(no_such_state, *(uint8_t *)table(c, CLUSTER_TRANSITIONS) = (uint8_t)(2 * h->n_cluster_states))
-RULE(cluster_too_long, clusters[0].size = CLUSTER_TOO_LONG)
-RULE(cluster_of_nothing, memset(clusters[0].text, 0, 7), clusters[0].size = 0)
-RULE(cluster_of_one_character, clusters[0].text[1] = 0, clusters[0].size = 1)
-RULE(cluster_without_padding, clusters[0].text[6] = 1)
-RULE(cluster_with_a_zero, clusters[0].text[0] = 0)
-RULE(cluster_not_utf8, clusters[1].text[1] = 0x80)
-RULE(cluster_twice, clusters[1] = clusters[0])
-RULE(clusters_out_of_order, clusters[1].text[0] = '0')
-RULE(cluster_starts_another, memcpy(clusters[1].text, "abc", 3), clusters[1].size = 3)
-RULE(cluster_unchanged, clusters[0].change = 0)
-RULE(cluster_padded, clusters[0].change = MAP_PADDED)
-RULE(cluster_change_outside, clusters[0].change = map_change(h->n_pool, 1))
-RULE(cluster_grows, clusters[0].change = map_change(0, TEXT_MAX_LENGTH + 1))
+    }                                                                                              \
+    ADD_RULE(list, name)
+RULE(of_both, no_such_model, h->model = 3)
+RULE(of_both, model_of_bytes, h->flags &= ~1u)
+RULE(of_both, model_without_unknown, h->unknown_id = NO_TOKEN)
+RULE(of_both, model_with_whole_words, h->flags |= TEXT_WHOLE_WORDS)
+RULE(of_both, merges_with_nodes, h->model = TEXT_MERGES)
+RULE(of_both, another_model, h->model = 3 - h->model)
+RULE(of_both, no_nodes, h->n_nodes = 0)
+RULE(of_both, too_many_nodes, h->n_nodes = UINT32_MAX)
+RULE(of_both, node_too_few, h->n_nodes--)
+RULE(of_both, too_many_scores, h->n_scores = UINT32_MAX)
+RULE(of_both, too_many_maps, h->n_maps = TEXT_MAX_MAPS + 1)
+RULE(of_both, root_with_a_token, nodes[0].id = 0)
+RULE(of_both, root_with_a_byte, nodes[0].byte = 1)
+RULE(of_both, children_elsewhere, nodes[1].children--)
+RULE(of_both, children_of_the_root_elsewhere, nodes[0].children = 0)
+RULE(of_both, node_reserved, nodes[1].reserved = 1)
+RULE(of_both, children_out_of_order, nodes[2].byte = nodes[1].byte)
+RULE(of_both, child_too_many, nodes[h->n_nodes - 1].n_children = 1)
+RULE(of_both, child_too_few, nodes[0].n_children--)
+RULE(of_both, no_such_id, nodes[1].id = VOCAB_SIZE)
+RULE(of_wordpiece, prefix_outside, h->prefix = h->n_pool)
+RULE(of_wordpiece, prefix_wraps_around, h->prefix = UINT32_MAX)
+RULE(of_wordpiece, prefix_too_long, h->n_prefix = TEXT_MAX_PREFIX + 1)
+RULE(of_wordpiece, no_longest_word, h->max_word = 0)
+RULE(of_wordpiece, no_such_block, *(uint16_t *)table(c, MAP_INDEX) = (uint16_t)h->n_map_blocks)
+RULE(of_wordpiece, change_outside, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(h->n_pool, 1))
+RULE(of_wordpiece, change_too_long,
+     *(uint32_t *)table(c, MAP_BLOCKS) = map_change(0, TEXT_MAX_LENGTH + 1))
+RULE(of_wordpiece, change_without_a_size, *(uint32_t *)table(c, MAP_BLOCKS) = 1)
+RULE(of_wordpiece, change_not_utf8, *(uint8_t *)table(c, POOL) = 0x80)
+RULE(of_wordpiece, no_such_map, steps[0].start = 2)
+RULE(of_wordpiece, map_of_a_pattern, steps[0].pattern = 1)
+RULE(of_wordpiece, no_such_step, steps[0].kind = STEP_CLUSTERS + 1)
+RULE(of_wordpiece, step_of_no_clusters, steps[0].kind = STEP_CLUSTERS)
+RULE(of_unigram, score_of_tokens_missing, h->n_scores = 1)
+RULE(of_unigram, score_not_a_number, ((uint64_t *)table(c, SCORES))[1] = 0x7ff8000000000000)
+RULE(of_unigram, score_infinite, ((uint64_t *)table(c, SCORES))[1] = 0xfff0000000000000)
+RULE(of_unigram, score_too_large, ((double *)table(c, SCORES))[1] = -2e9)
+RULE(of_clusters, clusters_of_no_step, steps[0].kind = STEP_MAP)
+RULE(of_clusters, clusters_of_a_text, steps[0].text = 1)
+RULE(of_clusters, no_cluster_blocks, h->n_cluster_blocks = 0)
+RULE(of_clusters, too_many_cluster_blocks, h->n_cluster_blocks = CLASS_INDEX_SIZE + 1)
+RULE(of_clusters, no_cluster_classes, h->n_cluster_classes = 0)
+RULE(of_clusters, too_many_cluster_classes, h->n_cluster_classes = TEXT_MAX_CLUSTER_CLASSES + 1)
+RULE(of_clusters, no_cluster_states, h->n_cluster_states = 0)
+RULE(of_clusters, too_many_cluster_states, h->n_cluster_states = TEXT_MAX_CLUSTER_STATES + 1)
+RULE(of_clusters, too_many_clusters, h->n_clusters = UINT32_MAX)
+RULE(of_clusters, reserved_field, h->reserved[0] = 1)
+RULE(of_clusters, no_such_cluster_block,
+     *(uint16_t *)table(c, CLUSTER_INDEX) = (uint16_t)h->n_cluster_blocks)
+RULE(of_clusters, no_such_class,
+     *(uint8_t *)table(c, CLUSTER_BLOCKS) = (uint8_t)h->n_cluster_classes)
+RULE(of_clusters, no_such_state,
+     *(uint8_t *)table(c, CLUSTER_TRANSITIONS) = (uint8_t)(2 * h->n_cluster_states))
+RULE(of_clusters, cluster_too_long, clusters[0].size = CLUSTER_TOO_LONG)
+RULE(of_clusters, cluster_of_nothing, memset(clusters[0].text, 0, 7), clusters[0].size = 0)
+RULE(of_clusters, cluster_of_one_character, clusters[0].text[1] = 0, clusters[0].size = 1)
+RULE(of_clusters, cluster_without_padding, clusters[0].text[6] = 1)
+RULE(of_clusters, cluster_with_a_zero, clusters[0].text[0] = 0)
+RULE(of_clusters, cluster_not_utf8, clusters[1].text[1] = 0x80)
+RULE(of_clusters, cluster_twice, clusters[1] = clusters[0])
+RULE(of_clusters, clusters_out_of_order, clusters[1].text[0] = '0')
+RULE(of_clusters, cluster_starts_another, memcpy(clusters[1].text, "abc", 3), clusters[1].size = 3)
+RULE(of_clusters, cluster_unchanged, clusters[0].change = 0)
+RULE(of_clusters, cluster_padded, clusters[0].change = MAP_PADDED)
+RULE(of_clusters, cluster_change_outside, clusters[0].change = map_change(h->n_pool, 1))
+RULE(of_clusters, cluster_grows, clusters[0].change = map_change(0, TEXT_MAX_LENGTH + 1))
+ADD_RULE(of_unigram, prefix_wraps_around)
+ADD_RULE(of_unigram, prefix_too_long)
+ADD_RULE(of_clusters, no_such_map)
 
-typedef void change(struct compiled *c);
-static change *const of_both[] = {
-    no_such_model,
-    model_of_bytes,
-    model_without_unknown,
-    model_with_whole_words,
-    merges_with_nodes,
-    another_model,
-    no_nodes,
-    too_many_nodes,
-    node_too_few,
-    too_many_scores,
-    too_many_maps,
-    root_with_a_token,
-    root_with_a_byte,
-    children_elsewhere,
-    node_reserved,
-    children_of_the_root_elsewhere,
-    child_too_many,
-    children_out_of_order,
-    child_too_few,
-    no_such_id,
-};
-static change *const of_wordpiece[] = {
-    prefix_outside,        prefix_wraps_around, prefix_too_long,  no_longest_word,
-    no_such_block,         change_outside,      change_too_long,  change_not_utf8,
-    change_without_a_size, no_such_map,         map_of_a_pattern, no_such_step,
-    step_of_no_clusters,
-};
-static change *const of_clusters[] = {
-    no_such_map,
-    clusters_of_no_step,
-    clusters_of_a_text,
-    no_cluster_blocks,
-    too_many_cluster_blocks,
-    no_cluster_classes,
-    too_many_cluster_classes,
-    no_cluster_states,
-    too_many_cluster_states,
-    too_many_clusters,
-    reserved_field,
-    no_such_cluster_block,
-    no_such_class,
-    no_such_state,
-    cluster_too_long,
-    cluster_of_nothing,
-    cluster_of_one_character,
-    cluster_without_padding,
-    cluster_with_a_zero,
-    cluster_not_utf8,
-    cluster_twice,
-    clusters_out_of_order,
-    cluster_starts_another,
-    cluster_unchanged,
-    cluster_padded,
-    cluster_change_outside,
-    cluster_grows,
-};
-static change *const of_unigram[] = {
-    score_of_tokens_missing, score_not_a_number, score_infinite,
-    score_too_large,         prefix_too_long,    prefix_wraps_around,
-};
-
-static void refuse_all(const char *json, change *const *changes, size_t n)
+static void refuse_all(const char *json, const struct rules *rules)
 {
     struct compiled c;
     assert_int_equal(compile(json, &c), SMOL_OK);
     uint8_t *intact = intact_text(&c);
-    for (size_t i = 0; i < n; i++) {
-        changes[i](&c);
+    for (size_t i = 0; i < rules->n; i++) {
+        rules->items[i].spoil(&c);
         if (open_all(&c) != SMOL_ERROR_DAMAGED)
-            fail_msg("rule %zu was not looked at", i);
+            fail_msg("%s is accepted", rules->items[i].name);
         memcpy(c.section.text.data, intact, c.section.text.size);
     }
     assert_int_equal(open_all(&c), SMOL_OK); /* the changes were to blame */
@@ -205,13 +154,13 @@ static char *clusters_json(void)
 TEST(every_broken_rule_is_refused)
 {
     char *clusters = clusters_json();
-    refuse_all(clusters, of_clusters, sizeof of_clusters / sizeof of_clusters[0]);
-    refuse_all(clusters, of_both, sizeof of_both / sizeof of_both[0]);
+    refuse_all(clusters, &of_clusters);
+    refuse_all(clusters, &of_both);
     free(clusters);
-    refuse_all(wordpiece_json, of_both, sizeof of_both / sizeof of_both[0]);
-    refuse_all(unigram_json, of_both, sizeof of_both / sizeof of_both[0]);
-    refuse_all(wordpiece_json, of_wordpiece, sizeof of_wordpiece / sizeof of_wordpiece[0]);
-    refuse_all(unigram_json, of_unigram, sizeof of_unigram / sizeof of_unigram[0]);
+    refuse_all(wordpiece_json, &of_both);
+    refuse_all(unigram_json, &of_both);
+    refuse_all(wordpiece_json, &of_wordpiece);
+    refuse_all(unigram_json, &of_unigram);
 }
 
 TEST(every_other_size_is_refused)

@@ -9,6 +9,7 @@
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/words.h"
 #include "tests/unit/guarded.h"
+#include "tests/unit/rules.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 
@@ -157,11 +158,15 @@ static struct token_merge *slot_of(struct section *s, uint32_t left)
     return slot;
 }
 
+static struct rules rules;
+
 #define RULE(name, ...)                                                                            \
-    static void name(struct section *s)                                                            \
+    static void name(void *subject)                                                                \
     {                                                                                              \
+        struct section *s = subject;                                                               \
         __VA_ARGS__;                                                                               \
-    }
+    }                                                                                              \
+    ADD_RULE(rules, name)
 RULE(more_tokens_than_rows, s->header.n_tokens = VOCAB_SIZE + 1)
 RULE(slots_not_a_power_of_two, s->header.n_merge_slots = N_SLOTS - 1)
 RULE(no_slots, s->header.n_merge_slots = 0)
@@ -218,69 +223,12 @@ RULE(space_is_no_space, s->class_blocks[0][' '] = 0)
 
 TEST(every_broken_rule_is_refused)
 {
-#define CASE(name)                                                                                 \
-    {                                                                                              \
-#name, name                                                                                \
-    }
-    static const struct {
-        const char *name;
-        void (*spoil)(struct section *s);
-    } cases[] = {
-        CASE(more_tokens_than_rows),
-        CASE(slots_not_a_power_of_two),
-        CASE(no_slots),
-        CASE(probe_too_far),
-        CASE(unknown_pretokenizer),
-        CASE(no_pretokenizer),
-        CASE(reserved_not_zero),
-        CASE(last_reserved_not_zero),
-        CASE(table_too_early),
-        CASE(table_too_late),
-        CASE(table_unaligned),
-        CASE(tables_swapped),
-        CASE(table_far_outside),
-        CASE(table_too_long),
-        CASE(too_many_added),
-        CASE(too_many_slots),
-        CASE(too_few_blocks),
-        CASE(padding_not_zero),
-        CASE(span_outside_text),
-        CASE(span_wraps_around),
-        CASE(span_too_long),
-        CASE(unknown_token_flag),
-        CASE(unused_with_text),
-        CASE(unused_with_start),
-        CASE(unused_and_special),
-        CASE(byte_token_too_high),
-        CASE(left_too_high),
-        CASE(right_too_high),
-        CASE(merged_too_high),
-        CASE(rank_too_high),
-        CASE(empty_slot_not_empty),
-        CASE(pair_twice),
-        CASE(pair_out_of_reach),
-        CASE(pair_after_an_empty_slot),
-        CASE(added_id_too_high),
-        CASE(added_flag_unknown),
-        CASE(added_without_text),
-        CASE(added_outside_text),
-        CASE(added_too_long),
-        CASE(added_not_utf8),
-        CASE(added_twice),
-        CASE(added_not_sorted),
-        CASE(added_kinds_not_sorted),
-        CASE(added_share_text),
-        CASE(class_index_too_high),
-        CASE(unknown_class),
-        CASE(two_classes_at_once),
-        CASE(space_is_no_space),
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < rules.n; i++) {
         struct section *s = make_section();
         struct tokenizer_tables tables;
-        cases[i].spoil(s);
+        rules.items[i].spoil(s);
         if (open_tables(s, sizeof *s, &tables) != SMOL_ERROR_DAMAGED)
-            fail_msg("%s is accepted", cases[i].name);
+            fail_msg("%s is accepted", rules.items[i].name);
         free(s);
     }
 }
