@@ -125,12 +125,9 @@ smol_status smol_context_reserve_ids(smol_context *c, size_t n, smol_error *erro
 smol_status smol_check_tokens(const smol_context *c, const uint32_t *ids, size_t n,
                               smol_error *error)
 {
-    uint32_t vocab_size = c->model->blob.model->vocab_size;
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] >= vocab_size)
-            return smol_fail(error, SMOL_ERROR_USAGE,
-                             "token id %u: the vocabulary has %u tokens, from 0", ids[i],
-                             vocab_size);
+    smol_status status = smol_check_ids(c->model, ids, n, error);
+    if (status)
+        return status;
     if (n > c->capacity - c->length)
         return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
                          "context is full (%zu of %zu tokens used, %zu more needed): use a longer "

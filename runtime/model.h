@@ -37,6 +37,10 @@ smol_status smol_check_reserved(const char *params, const uint64_t *reserved, si
     smol_check_reserved("smol_" #name, (params)->reserved,                                         \
                         sizeof(params)->reserved / sizeof *(params)->reserved, error)
 
+/* Refuses ids that are not in the vocabulary. */
+smol_status smol_check_ids(const smol_model *model, const uint32_t *ids, size_t n,
+                           smol_error *error);
+
 /* Passes a line to the model's on_log, if any, with the blob's name in front. */
 void smol_log(const smol_model *model, smol_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));

@@ -57,8 +57,8 @@ smol_status smol_tokenize(const smol_model *model, const char *text, size_t size
 
 /* --- ids to text -------------------------------------------------------------------------- */
 
-static smol_status check_ids(const smol_model *model, const uint32_t *ids, size_t n,
-                             smol_error *error)
+smol_status smol_check_ids(const smol_model *model, const uint32_t *ids, size_t n,
+                           smol_error *error)
 {
     uint32_t vocab_size = model->blob.model->vocab_size;
     for (size_t i = 0; i < n; i++)
@@ -103,7 +103,7 @@ smol_status smol_detokenize(const smol_model *model, const uint32_t *ids, size_t
     error_clear(error);
     *text = NULL;
     *size = 0;
-    smol_status status = check_ids(model, ids, n, error);
+    smol_status status = smol_check_ids(model, ids, n, error);
     if (status)
         return status;
     status = decode(&blob->tokenizer, ids, n, show_special != 0, &buffer, error);
@@ -128,7 +128,7 @@ smol_status smol_token_text(const smol_model *model, uint32_t id, const char **t
     *size = 0;
     if (special)
         *special = 0;
-    smol_status status = check_ids(model, &id, 1, error);
+    smol_status status = smol_check_ids(model, &id, 1, error);
     if (status)
         return status;
     struct token_text token = smol_tokenizer_text(&blob->tokenizer, id);

@@ -24,7 +24,7 @@ struct connections {
     size_t n, most;
 };
 
-/* At most `most` connections; with one more, the oldest is closed that is not busy. */
+/* Allows at most `most` connections. One more closes the oldest that is not busy. */
 void smol_connections_init(struct connections *connections, size_t most);
 void smol_connections_destroy(struct connections *connections);
 

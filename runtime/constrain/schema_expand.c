@@ -269,7 +269,7 @@ static const struct overlaps *find_overlaps(struct compiler *c, const struct jso
     return found;
 }
 
-/* One branch holds, and of the others those do not that could. */
+/* One branch holds, and the others that could hold with it do not. */
 static void rewrite_one_of(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
     const struct json_node *list = claim->value;
@@ -488,7 +488,7 @@ static void rewrite_not_items(struct compiler *c, const struct claim *claim, str
         append(c, add_choice(c, out), claim, WORD_SOME, claim->value, true);
 }
 
-/* Only after a list of items it says anything. */
+/* additionalItems means something only after a list of items. */
 static void rewrite_not_additional_items(struct compiler *c, const struct claim *claim,
                                          struct rewritten *out)
 {

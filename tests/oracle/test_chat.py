@@ -479,8 +479,18 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode() if isinstance(text, str) else text)
 
+    def ask(self, text):
+        """Types a line, and returns what is shown up to the next prompt."""
+        self.type(text + "\n")
+        return shown(self.until(PROMPT))
+
+    def end(self):
+        """Types Ctrl-D, which ends the chat."""
+        self.type(b"\x04")
+        assert self.wait() == OK
+
     def wait(self):
-        """Its exit status, once all that it writes was read."""
+        """Returns the exit status, after everything that it writes was read."""
         try:
             while select.select([self.master], [], [], 60)[0] and os.read(self.master, 4096):
                 pass
@@ -503,10 +513,8 @@ def test_a_terminal_chats(blob, tmp_path, environment):
     once = run(blob, "--chat", FIRST, "-n", 12).stdout
     with Terminal(blob, "-n", 12, XDG_STATE_HOME=str(tmp_path), **environment) as terminal:
         terminal.until(PROMPT)
-        terminal.type(FIRST + "\n")
-        assert once in shown(terminal.until(PROMPT))
-        terminal.type("/help\n")
-        text = shown(terminal.until(PROMPT))
+        assert once in terminal.ask(FIRST)
+        text = terminal.ask("/help")
         assert ("edited with libedit" if environment is EDITED else "libedit is not installed") in text
         terminal.type("/quit\n")
         assert terminal.wait() == OK
@@ -520,10 +528,8 @@ def test_ctrl_d_ends_it_and_ctrl_c_drops_a_line(blob, tmp_path, environment):
         terminal.until(rb"never sent")
         terminal.type(b"\x03")
         terminal.until(PROMPT)
-        terminal.type("/stats\n")
-        assert known_and_read(shown(terminal.until(PROMPT))) == (0, 0)
-        terminal.type(b"\x04")
-        assert terminal.wait() == OK
+        assert known_and_read(terminal.ask("/stats")) == (0, 0)
+        terminal.end()
 
 
 def traceable():
@@ -577,11 +583,9 @@ def test_ctrl_c_stops_an_answer_and_keeps_the_conversation(real_model_dir, tmp_p
         terminal.until(rb"long\.[^\n]*\n(?![^\n]*And)[^\n]*\w+ \w+")
         terminal.type(b"\x03")
         terminal.until(PROMPT)
-        terminal.type("/stats\n")
-        known, read = known_and_read(shown(terminal.until(PROMPT)))
+        known, read = known_and_read(terminal.ask("/stats"))
         assert known > 30 and read < known  # the first message, and what was answered to it
-        terminal.type(b"\x04")
-        assert terminal.wait() == OK
+        terminal.end()
 
 
 @pytest.mark.parametrize("environment", [EDITED, PLAIN], ids=["edited", "plain"])
@@ -590,8 +594,7 @@ def test_a_terminal_that_goes_away_leaves_the_session(blob, tmp_path, environmen
     words = ["-n", 5, "--session", tmp_path / "saved"]
     with Terminal(blob, *words, XDG_STATE_HOME=str(tmp_path), **environment) as terminal:
         terminal.until(PROMPT)
-        terminal.type(FIRST + "\n")
-        terminal.until(PROMPT)
+        terminal.ask(FIRST)
         terminal.type('"""never sent')
         terminal.until(b"sent")
         terminal.process.send_signal(number)
@@ -603,12 +606,9 @@ def test_a_terminal_that_goes_away_leaves_the_session(blob, tmp_path, environmen
 def test_a_full_context_is_said_and_the_chat_goes_on(blob, tmp_path):
     with Terminal(blob, "-n", 4, "--ctx", 60, XDG_STATE_HOME=str(tmp_path)) as terminal:
         terminal.until(PROMPT)
-        terminal.type(SECOND * 6 + "\n")
-        assert "the context is full (60 tokens" in shown(terminal.until(PROMPT))
-        terminal.type(FIRST + "\n")
-        assert run(blob, "--chat", FIRST, "-n", 4).stdout.strip() in shown(terminal.until(PROMPT))
-        terminal.type(b"\x04")
-        assert terminal.wait() == OK
+        assert "the context is full (60 tokens" in terminal.ask(SECOND * 6)
+        assert run(blob, "--chat", FIRST, "-n", 4).stdout.strip() in terminal.ask(FIRST)
+        terminal.end()
 
 
 def test_what_is_forgotten_is_said(blob, tmp_path):
@@ -627,8 +627,7 @@ def test_lines_are_edited_and_remembered(blob, tmp_path):
         terminal.until(PROMPT)
         terminal.type("there\x01Hello \n")  # Ctrl-A: to the start of the line
         assert once in shown(terminal.until(PROMPT))
-        terminal.type(b"\x04")
-        assert terminal.wait() == OK
+        terminal.end()
     assert history.read_text() == "Hello there\n"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
@@ -650,8 +649,7 @@ def test_a_history_that_is_too_long_keeps_its_last_entries_whole(blob, tmp_path)
         assert history.read_text() == "Hello there\n"
         terminal.type(b"\x1b[A\x1b[A\n")  # up to the first one
         assert run(blob, "--chat", "Hello there", "-n", 6).stdout.strip() in shown(terminal.until(PROMPT))
-        terminal.type(b"\x04")
-        assert terminal.wait() == OK
+        terminal.end()
     assert history.read_text() == "Hello there\nHello there\n"
 
 
@@ -670,8 +668,7 @@ def test_a_line_is_drawn_anew_in_another_width(blob, tmp_path):
             resize(terminal, columns)
             drawn = terminal.until(rb"\r\x1b\[J> x[\s\S]*?" + "語".encode())
             assert (b"\x1b[%dA\r\x1b[J" % rows) in drawn
-        terminal.type("\n")
-        assert once in shown(terminal.until(PROMPT))
+        assert once in terminal.ask("")
 
 
 def test_characters_beyond_ascii_are_edited(blob, tmp_path):
@@ -679,8 +676,7 @@ def test_characters_beyond_ascii_are_edited(blob, tmp_path):
         terminal.until(PROMPT)
         terminal.type("Zoëü\x7f\n")  # the last one is taken back
         terminal.until(PROMPT)
-        terminal.type(b"\x04")
-        assert terminal.wait() == OK
+        terminal.end()
     assert (tmp_path / "smol/chat_history").read_text() == "Zoë\n"
 
 
@@ -696,10 +692,8 @@ def test_there_is_colour_unless_it_is_not_wanted(blob, tmp_path, environment):
 def test_no_home_is_no_reason_to_fail(blob):
     with Terminal(blob, "-n", 1, HOME="/nonexistent") as terminal:
         terminal.until(PROMPT)
-        terminal.type("Hello\n")
-        terminal.until(PROMPT)
-        terminal.type(b"\x04")
-        assert terminal.wait() == OK
+        terminal.ask("Hello")
+        terminal.end()
 
 
 EVIL = "\x1b]0;owned\x07\x9b31m\f\x08\x7f."

@@ -284,9 +284,8 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("i", range(len(CHANGES)))
-def test_files_that_are_not_supported_are_refused(made, i, tmp_path):
-    name, change, status = CHANGES[i]
+@pytest.mark.parametrize(("name", "change", "status"), CHANGES)
+def test_files_that_are_not_supported_are_refused(made, name, change, status, tmp_path):
     path = made[0] / name
     before = path.read_text()
     path.write_text(json.dumps(json.loads(before) | change))

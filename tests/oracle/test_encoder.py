@@ -367,10 +367,9 @@ BAD_MODULES = [
 ]
 
 
-@pytest.mark.parametrize("i", range(len(BAD_MODULES)))
-def test_modules_that_are_not_supported_are_refused(made, i, tmp_path):
+@pytest.mark.parametrize(("modules", "status"), BAD_MODULES)
+def test_modules_that_are_not_supported_are_refused(made, modules, status, tmp_path):
     folder = made[0]
-    modules, status = BAD_MODULES[i]
     before = (folder / "modules.json").read_text()
     (folder / "modules.json").write_text(json.dumps(modules))
     try:

@@ -186,10 +186,10 @@ MODERN_CHANGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("i", range(len(MODERN_CHANGES)))
-def test_keys_that_modernbert_does_not_read_are_refused(i, tmp_path):
+@pytest.mark.parametrize(("change", "named"), MODERN_CHANGES)
+def test_keys_that_modernbert_does_not_read_are_refused(change, named, tmp_path):
     make(tmp_path / "c", "modernbert", 3, {"norm_bias": False})
-    path, (change, named) = tmp_path / "c/config.json", MODERN_CHANGES[i]
+    path = tmp_path / "c/config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(SmolError, match=named):
         convert(tmp_path / "c", tmp_path / "a.smol", "f32")

@@ -400,11 +400,10 @@ HEADS = [
 
 
 @pytest.mark.sample(5)
-@pytest.mark.parametrize("i", range(len(HEADS)))
-def test_heads_of_modernbert_that_are_not_supported_are_refused(i, tmp_path):
+@pytest.mark.parametrize(("change", "message"), HEADS)
+def test_heads_of_modernbert_that_are_not_supported_are_refused(change, message, tmp_path):
     folder = tmp_path / "c"
     make_modern(folder, 1)
-    change, message = HEADS[i]
     edit_json(folder / "config.json", **{k: v for k, v in change.items() if "." not in k})
     weights = load_file(folder / "model.safetensors") | {k: v for k, v in change.items() if "." in k}
     save_file({k: v for k, v in weights.items() if v is not None}, folder / "model.safetensors")

@@ -424,9 +424,8 @@ def small(tmp_path_factory):
     return folders
 
 
-@pytest.mark.parametrize("i", range(len(CHANGES)))
-def test_settings_that_are_not_supported_are_refused(i, small, tmp_path):
-    kind, change, message = CHANGES[i]
+@pytest.mark.parametrize(("kind", "change", "message"), CHANGES)
+def test_settings_that_are_not_supported_are_refused(kind, change, message, small, tmp_path):
     path = small[kind] / "config.json"
     before = path.read_text()
     edit_json(path, **change)
@@ -454,10 +453,9 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize("i", range(len(HEADS)))
-def test_heads_and_pairs_that_are_not_supported_are_refused(i, tmp_path):
+@pytest.mark.parametrize(("change", "message"), HEADS)
+def test_heads_and_pairs_that_are_not_supported_are_refused(change, message, tmp_path):
     make_ranker(tmp_path / "c", "roberta", 1, **small_of("roberta", type_vocab_size=2))
-    change, message = HEADS[i]
     if isinstance(change, dict):
         weights = load_file(tmp_path / "c/model.safetensors") | change
         save_file({k: v for k, v in weights.items() if v is not None}, tmp_path / "c/model.safetensors")

@@ -67,8 +67,7 @@ def test_ctrl_c_stops_the_answer_however_much_it_is(answering, tmp_path):
         terminal.until(b"end")
         terminal.type(b"\x03")
         terminal.until(NEXT)
-        terminal.type(b"\x04")
-        assert terminal.wait() == OK
+        terminal.end()
     assert said(tmp_path / "saved") == [STORY]
 
 

@@ -76,14 +76,21 @@ static smol_status generate(const char *prompt, size_t n_ctx, smol_generate_para
     return status;
 }
 
+/* Continues "Once upon a time" in a context of n_ctx tokens (0: the model's). */
+static struct recording continued(size_t n_ctx, smol_generate_params params)
+{
+    struct recording r = {0};
+    assert_int_equal(generate("Once upon a time", n_ctx, params, &r), SMOL_OK);
+    return r;
+}
+
 /* --- tests -------------------------------------------------------------------------------- */
 
 TEST(at_most_max_tokens_are_generated)
 {
     for (size_t most = 0; most < 4; most++) {
-        struct recording r = {0};
         smol_generate_params params = {.max_tokens = most, .prompt_only = most == 0};
-        assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+        struct recording r = continued(0, params);
         assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
         assert_int_equal(r.result.n_generated, most);
         assert_int_equal(r.n_ids, most);
@@ -93,9 +100,7 @@ TEST(at_most_max_tokens_are_generated)
 
 TEST(a_stop_token_ends_the_text_and_is_not_reported)
 {
-    struct recording r = {0};
-    smol_generate_params params = {.show_special = 1};
-    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    struct recording r = continued(0, (smol_generate_params){.show_special = 1});
     assert_int_equal(r.result.finish, SMOL_FINISH_STOP);
     assert_null(strstr(r.text, "<|endoftext|>"));
     assert_true(r.size > 0 && r.n_ids == r.result.n_generated);
@@ -116,9 +121,7 @@ TEST(stop_tokens_are_told_from_others)
 
 TEST(the_text_is_that_of_the_tokens)
 {
-    struct recording r = {0};
-    assert_int_equal(generate("Once upon a time", 0, (smol_generate_params){.max_tokens = 60}, &r),
-                     SMOL_OK);
+    struct recording r = continued(0, (smol_generate_params){.max_tokens = 60});
     char text[4096];
     size_t used = 0;
     for (size_t i = 0; i < r.n_ids; i++) {
@@ -134,15 +137,14 @@ TEST(the_text_is_that_of_the_tokens)
 
 TEST(a_stop_string_ends_the_text_before_it)
 {
-    struct recording whole = {0}, r = {0};
     smol_generate_params params = {.max_tokens = 60};
-    assert_int_equal(generate("Once upon a time", 0, params, &whole), SMOL_OK);
+    struct recording whole = continued(0, params);
     /* Some letters from the middle, which may span several tokens. */
     char stop[8] = "";
     memcpy(stop, whole.text + 30, 7);
     params.stop = (const char *const[]){"not in the text", stop};
     params.n_stop = 2;
-    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    struct recording r = continued(0, params);
     assert_int_equal(r.result.finish, SMOL_FINISH_STOP);
     assert_int_equal(r.size, strstr(whole.text, stop) - whole.text);
     assert_memory_equal(r.text, whole.text, r.size);
@@ -151,15 +153,14 @@ TEST(a_stop_string_ends_the_text_before_it)
 
 TEST(text_that_was_held_back_comes_at_the_end)
 {
-    struct recording whole = {0}, r = {0};
     smol_generate_params params = {.max_tokens = 20};
-    assert_int_equal(generate("Once upon a time", 0, params, &whole), SMOL_OK);
+    struct recording whole = continued(0, params);
     assert_int_equal(whole.n_last, 0);
     char stop[16] = "";
     snprintf(stop, sizeof stop, "%.5sX", whole.text + whole.size - 5);
     params.stop = (const char *const[]){stop};
     params.n_stop = 1;
-    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    struct recording r = continued(0, params);
     assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
     assert_int_equal(r.n_last, 1);
     assert_string_equal(r.text, whole.text);
@@ -177,16 +178,14 @@ TEST(the_callback_can_cancel)
 
 TEST(a_full_context_ends_the_text)
 {
-    struct recording r = {0};
     smol_generate_params params = {0};
-    assert_int_equal(generate("Once upon a time", 10, params, &r), SMOL_OK);
+    struct recording r = continued(10, params);
     assert_int_equal(r.result.finish, SMOL_FINISH_CONTEXT_FULL);
     assert_int_equal(r.length, 10);
     assert_int_equal(r.n_ids, 10 - r.result.n_prompt + 1);
     /* The last token that fits is not an error. */
     params.max_tokens = r.n_ids;
-    r = (struct recording){0};
-    assert_int_equal(generate("Once upon a time", 10, params, &r), SMOL_OK);
+    r = continued(10, params);
     assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
 }
 
@@ -202,9 +201,7 @@ TEST(a_prompt_that_does_not_fit_changes_nothing)
 
 TEST(times_add_up)
 {
-    struct recording r = {0};
-    smol_generate_params params = {.max_tokens = 5};
-    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    struct recording r = continued(0, (smol_generate_params){.max_tokens = 5});
     assert_true(r.result.prompt_seconds > 0);
     assert_true(r.result.first_token_seconds >= r.result.prompt_seconds);
     assert_true(r.result.decode_seconds > 0);

@@ -135,7 +135,7 @@ static void read_after_the_end(void)
     EXPECT(byte_at(&other, end) == 1 && is_well(&other));
 }
 
-TEST(aFileThatGivesWayIsZerosAndAnError)
+TEST(a_file_that_gives_way_is_zeros_and_an_error)
 {
     assert_int_equal(run_child(read_after_the_end), 0);
 }
@@ -153,7 +153,7 @@ static void shorten_within_the_last_page(void)
     }
 }
 
-TEST(aLostByteThatIsNeverReadIsAnErrorToo)
+TEST(a_lost_byte_that_is_never_read_is_an_error_too)
 {
     assert_int_equal(run_child(shorten_within_the_last_page), 0);
 }
@@ -172,7 +172,7 @@ static void change_files(void)
     EXPECT(unlink(removed.path) == 0 && chmod(grown.path, 0400) == 0 && is_well(&removed));
 }
 
-TEST(aFileThatIsWrittenToIsAnErrorButAReplacedOneIsNot)
+TEST(a_file_that_is_written_to_is_an_error_but_a_replaced_one_is_not)
 {
     assert_int_equal(run_child(change_files), 0);
 }
@@ -187,7 +187,7 @@ static void fail_by_disk(void)
     EXPECT(complains_of(&file, 5, failing));
 }
 
-TEST(aDiskThatFailsIsNamedAndTheFirstPlaceIsKept)
+TEST(a_disk_that_fails_is_named_and_the_first_place_is_kept)
 {
     assert_int_equal(run_child(fail_by_disk), 0);
 }
@@ -202,7 +202,7 @@ static void read_unguarded(void)
     byte_at(&file, page_size());
 }
 
-TEST(withoutTheGuardTheProcessDies)
+TEST(without_the_guard_the_process_dies)
 {
     assert_int_equal(run_child(read_unguarded), -SIGBUS);
 }
@@ -231,7 +231,7 @@ static void map_many(void)
         EXPECT(i % 7 ? is_well(&files[i]) : complains_of(&files[i], (size_t)i, shorter));
 }
 
-TEST(anyNumberOfFilesIsGuarded)
+TEST(any_number_of_files_is_guarded)
 {
     assert_int_equal(run_child(map_many), 0);
 }
@@ -244,7 +244,7 @@ static void close_one(void)
     fake_fault(BUS_ADRERR, &closed, 0);
 }
 
-TEST(aClosedFileIsGuardedNoMore)
+TEST(a_closed_file_is_guarded_no_more)
 {
     assert_int_equal(run_child(close_one), -SIGBUS);
 }
@@ -276,7 +276,7 @@ static void fault_in_threads(void)
     }
 }
 
-TEST(faultsMayComeOnAnyThread)
+TEST(faults_may_come_on_any_thread)
 {
     assert_int_equal(run_child(fault_in_threads), 0);
 }
@@ -313,7 +313,7 @@ static void fault_meanwhile(void)
     EXPECT(byte_at(&calm, 4321) == 1 && is_well(&calm));
 }
 
-TEST(filesMayComeAndGoMeanwhile)
+TEST(files_may_come_and_go_meanwhile)
 {
     assert_int_equal(run_child(fault_meanwhile), 0);
 }
@@ -356,7 +356,7 @@ static void fault_by_misalignment(void)
     fake_fault(BUS_ADRALN, &file, 1);
 }
 
-TEST(anyOtherSigbusEndsTheProcess)
+TEST(any_other_sigbus_ends_the_process)
 {
     assert_int_equal(run_child(fault_elsewhere), -SIGBUS);
     assert_int_equal(run_child(fault_elsewhere_when_ignored), -SIGBUS);
@@ -374,7 +374,7 @@ static void send_ignored(void)
     EXPECT(byte_at(&file, 0) == 0 && complains_of(&file, 0, shorter));
 }
 
-TEST(aSigbusThatWasIgnoredStaysIgnored)
+TEST(a_sigbus_that_was_ignored_stays_ignored)
 {
     assert_int_equal(run_child(send_ignored), 0);
 }
@@ -428,7 +428,7 @@ static void chain_to_plain(void)
     expect_chain(&(struct sigaction){.sa_handler = plain_handler}, false);
 }
 
-TEST(anEarlierHandlerGetsWhatIsNotOurs)
+TEST(an_earlier_handler_gets_what_is_not_ours)
 {
     assert_int_equal(run_child(chain_to_detailed), 0);
     assert_int_equal(run_child(chain_to_plain), 0);

@@ -1,6 +1,7 @@
 /* Tests of models that look words up by name: their rules in a text section, and their words.
  * tests/oracle/test_tokenizer_families.py compares real ones with the reference. */
 #include "tests/unit/compiled_text.h"
+#include "tests/unit/rules.h"
 
 static const char wordpiece_json[] =
     "{\"normalizer\": {\"type\": \"BertNormalizer\", \"clean_text\": true,"
@@ -16,8 +17,11 @@ static const char unigram_json[] =
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
-#define RULE(name, ...)                                                                            \
-    static void name(struct compiled *c)                                                           \
+/* Each list is for tokenizers that have what its rules are about. */
+static struct rules of_both, of_wordpiece, of_clusters, of_unigram;
+
+#define RULE(list, name, ...)                                                                      \
+    static void name(void *c)                                                                      \
     {                                                                                              \
         struct blob_text *h = header(c);                                                           \
         struct name_node *nodes = table(c, NODES);                                                 \
@@ -25,142 +29,88 @@ static const char unigram_json[] =
         struct text_cluster *clusters = table(c, CLUSTERS);                                        \
         (void)h, (void)nodes, (void)steps, (void)clusters;                                         \
         __VA_ARGS__;                                                                               \
-    }
-RULE(noSuchModel, h->model = 3)
-RULE(modelOfBytes, h->flags &= ~1u)
-RULE(modelWithoutUnknown, h->unknown_id = NO_TOKEN)
-RULE(modelWithWholeWords, h->flags |= TEXT_WHOLE_WORDS)
-RULE(mergesWithNodes, h->model = TEXT_MERGES)
-RULE(anotherModel, h->model = 3 - h->model)
-RULE(noNodes, h->n_nodes = 0)
-RULE(tooManyNodes, h->n_nodes = UINT32_MAX)
-RULE(nodeTooFew, h->n_nodes--)
-RULE(tooManyScores, h->n_scores = UINT32_MAX)
-RULE(tooManyMaps, h->n_maps = TEXT_MAX_MAPS + 1)
-RULE(rootWithAToken, nodes[0].id = 0)
-RULE(rootWithAByte, nodes[0].byte = 1)
-RULE(childrenElsewhere, nodes[1].children--)
-RULE(childrenOfTheRootElsewhere, nodes[0].children = 0)
-RULE(nodeReserved, nodes[1].reserved = 1)
-RULE(childrenOutOfOrder, nodes[2].byte = nodes[1].byte)
-RULE(childTooMany, nodes[h->n_nodes - 1].n_children = 1)
-RULE(childTooFew, nodes[0].n_children--)
-RULE(noSuchId, nodes[1].id = VOCAB_SIZE)
-RULE(prefixOutside, h->prefix = h->n_pool)
-RULE(prefixWrapsAround, h->prefix = UINT32_MAX)
-RULE(prefixTooLong, h->n_prefix = TEXT_MAX_PREFIX + 1)
-RULE(noLongestWord, h->max_word = 0)
-RULE(noSuchBlock, *(uint16_t *)table(c, MAP_INDEX) = (uint16_t)h->n_map_blocks)
-RULE(changeOutside, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(h->n_pool, 1))
-RULE(changeTooLong, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(0, TEXT_MAX_LENGTH + 1))
-RULE(changeWithoutASize, *(uint32_t *)table(c, MAP_BLOCKS) = 1)
-RULE(changeNotUtf8, *(uint8_t *)table(c, POOL) = 0x80)
-RULE(noSuchMap, steps[0].start = 2)
-RULE(mapOfAPattern, steps[0].pattern = 1)
-RULE(noSuchStep, steps[0].kind = STEP_CLUSTERS + 1)
-RULE(stepOfNoClusters, steps[0].kind = STEP_CLUSTERS)
-RULE(scoreOfTokensMissing, h->n_scores = 1)
-RULE(scoreNotANumber, ((uint64_t *)table(c, SCORES))[1] = 0x7ff8000000000000)
-RULE(scoreInfinite, ((uint64_t *)table(c, SCORES))[1] = 0xfff0000000000000)
-RULE(scoreTooLarge, ((double *)table(c, SCORES))[1] = -2e9)
-RULE(clustersOfNoStep, steps[0].kind = STEP_MAP)
-RULE(clustersOfAText, steps[0].text = 1)
-RULE(noClusterBlocks, h->n_cluster_blocks = 0)
-RULE(tooManyClusterBlocks, h->n_cluster_blocks = CLASS_INDEX_SIZE + 1)
-RULE(noClusterClasses, h->n_cluster_classes = 0)
-RULE(tooManyClusterClasses, h->n_cluster_classes = TEXT_MAX_CLUSTER_CLASSES + 1)
-RULE(noClusterStates, h->n_cluster_states = 0)
-RULE(tooManyClusterStates, h->n_cluster_states = TEXT_MAX_CLUSTER_STATES + 1)
-RULE(tooManyClusters, h->n_clusters = UINT32_MAX)
-RULE(reservedField, h->reserved[0] = 1)
-RULE(noSuchClusterBlock, *(uint16_t *)table(c, CLUSTER_INDEX) = (uint16_t)h->n_cluster_blocks)
-RULE(noSuchClass, *(uint8_t *)table(c, CLUSTER_BLOCKS) = (uint8_t)h->n_cluster_classes)
-RULE(noSuchState, *(uint8_t *)table(c, CLUSTER_TRANSITIONS) = (uint8_t)(2 * h->n_cluster_states))
-RULE(clusterTooLong, clusters[0].size = CLUSTER_TOO_LONG)
-RULE(clusterOfNothing, memset(clusters[0].text, 0, 7), clusters[0].size = 0)
-RULE(clusterOfOneCharacter, clusters[0].text[1] = 0, clusters[0].size = 1)
-RULE(clusterWithoutPadding, clusters[0].text[6] = 1)
-RULE(clusterWithAZero, clusters[0].text[0] = 0)
-RULE(clusterNotUtf8, clusters[1].text[1] = 0x80)
-RULE(clusterTwice, clusters[1] = clusters[0])
-RULE(clustersOutOfOrder, clusters[1].text[0] = '0')
-RULE(clusterStartsAnother, memcpy(clusters[1].text, "abc", 3), clusters[1].size = 3)
-RULE(clusterUnchanged, clusters[0].change = 0)
-RULE(clusterPadded, clusters[0].change = MAP_PADDED)
-RULE(clusterChangeOutside, clusters[0].change = map_change(h->n_pool, 1))
-RULE(clusterGrows, clusters[0].change = map_change(0, TEXT_MAX_LENGTH + 1))
+    }                                                                                              \
+    ADD_RULE(list, name)
+RULE(of_both, no_such_model, h->model = 3)
+RULE(of_both, model_of_bytes, h->flags &= ~1u)
+RULE(of_both, model_without_unknown, h->unknown_id = NO_TOKEN)
+RULE(of_both, model_with_whole_words, h->flags |= TEXT_WHOLE_WORDS)
+RULE(of_both, merges_with_nodes, h->model = TEXT_MERGES)
+RULE(of_both, another_model, h->model = 3 - h->model)
+RULE(of_both, no_nodes, h->n_nodes = 0)
+RULE(of_both, too_many_nodes, h->n_nodes = UINT32_MAX)
+RULE(of_both, node_too_few, h->n_nodes--)
+RULE(of_both, too_many_scores, h->n_scores = UINT32_MAX)
+RULE(of_both, too_many_maps, h->n_maps = TEXT_MAX_MAPS + 1)
+RULE(of_both, root_with_a_token, nodes[0].id = 0)
+RULE(of_both, root_with_a_byte, nodes[0].byte = 1)
+RULE(of_both, children_elsewhere, nodes[1].children--)
+RULE(of_both, children_of_the_root_elsewhere, nodes[0].children = 0)
+RULE(of_both, node_reserved, nodes[1].reserved = 1)
+RULE(of_both, children_out_of_order, nodes[2].byte = nodes[1].byte)
+RULE(of_both, child_too_many, nodes[h->n_nodes - 1].n_children = 1)
+RULE(of_both, child_too_few, nodes[0].n_children--)
+RULE(of_both, no_such_id, nodes[1].id = VOCAB_SIZE)
+RULE(of_wordpiece, prefix_outside, h->prefix = h->n_pool)
+RULE(of_wordpiece, prefix_wraps_around, h->prefix = UINT32_MAX)
+RULE(of_wordpiece, prefix_too_long, h->n_prefix = TEXT_MAX_PREFIX + 1)
+RULE(of_wordpiece, no_longest_word, h->max_word = 0)
+RULE(of_wordpiece, no_such_block, *(uint16_t *)table(c, MAP_INDEX) = (uint16_t)h->n_map_blocks)
+RULE(of_wordpiece, change_outside, *(uint32_t *)table(c, MAP_BLOCKS) = map_change(h->n_pool, 1))
+RULE(of_wordpiece, change_too_long,
+     *(uint32_t *)table(c, MAP_BLOCKS) = map_change(0, TEXT_MAX_LENGTH + 1))
+RULE(of_wordpiece, change_without_a_size, *(uint32_t *)table(c, MAP_BLOCKS) = 1)
+RULE(of_wordpiece, change_not_utf8, *(uint8_t *)table(c, POOL) = 0x80)
+RULE(of_wordpiece, no_such_map, steps[0].start = 2)
+RULE(of_wordpiece, map_of_a_pattern, steps[0].pattern = 1)
+RULE(of_wordpiece, no_such_step, steps[0].kind = STEP_CLUSTERS + 1)
+RULE(of_wordpiece, step_of_no_clusters, steps[0].kind = STEP_CLUSTERS)
+RULE(of_unigram, score_of_tokens_missing, h->n_scores = 1)
+RULE(of_unigram, score_not_a_number, ((uint64_t *)table(c, SCORES))[1] = 0x7ff8000000000000)
+RULE(of_unigram, score_infinite, ((uint64_t *)table(c, SCORES))[1] = 0xfff0000000000000)
+RULE(of_unigram, score_too_large, ((double *)table(c, SCORES))[1] = -2e9)
+RULE(of_clusters, clusters_of_no_step, steps[0].kind = STEP_MAP)
+RULE(of_clusters, clusters_of_a_text, steps[0].text = 1)
+RULE(of_clusters, no_cluster_blocks, h->n_cluster_blocks = 0)
+RULE(of_clusters, too_many_cluster_blocks, h->n_cluster_blocks = CLASS_INDEX_SIZE + 1)
+RULE(of_clusters, no_cluster_classes, h->n_cluster_classes = 0)
+RULE(of_clusters, too_many_cluster_classes, h->n_cluster_classes = TEXT_MAX_CLUSTER_CLASSES + 1)
+RULE(of_clusters, no_cluster_states, h->n_cluster_states = 0)
+RULE(of_clusters, too_many_cluster_states, h->n_cluster_states = TEXT_MAX_CLUSTER_STATES + 1)
+RULE(of_clusters, too_many_clusters, h->n_clusters = UINT32_MAX)
+RULE(of_clusters, reserved_field, h->reserved[0] = 1)
+RULE(of_clusters, no_such_cluster_block,
+     *(uint16_t *)table(c, CLUSTER_INDEX) = (uint16_t)h->n_cluster_blocks)
+RULE(of_clusters, no_such_class,
+     *(uint8_t *)table(c, CLUSTER_BLOCKS) = (uint8_t)h->n_cluster_classes)
+RULE(of_clusters, no_such_state,
+     *(uint8_t *)table(c, CLUSTER_TRANSITIONS) = (uint8_t)(2 * h->n_cluster_states))
+RULE(of_clusters, cluster_too_long, clusters[0].size = CLUSTER_TOO_LONG)
+RULE(of_clusters, cluster_of_nothing, memset(clusters[0].text, 0, 7), clusters[0].size = 0)
+RULE(of_clusters, cluster_of_one_character, clusters[0].text[1] = 0, clusters[0].size = 1)
+RULE(of_clusters, cluster_without_padding, clusters[0].text[6] = 1)
+RULE(of_clusters, cluster_with_a_zero, clusters[0].text[0] = 0)
+RULE(of_clusters, cluster_not_utf8, clusters[1].text[1] = 0x80)
+RULE(of_clusters, cluster_twice, clusters[1] = clusters[0])
+RULE(of_clusters, clusters_out_of_order, clusters[1].text[0] = '0')
+RULE(of_clusters, cluster_starts_another, memcpy(clusters[1].text, "abc", 3), clusters[1].size = 3)
+RULE(of_clusters, cluster_unchanged, clusters[0].change = 0)
+RULE(of_clusters, cluster_padded, clusters[0].change = MAP_PADDED)
+RULE(of_clusters, cluster_change_outside, clusters[0].change = map_change(h->n_pool, 1))
+RULE(of_clusters, cluster_grows, clusters[0].change = map_change(0, TEXT_MAX_LENGTH + 1))
+ADD_RULE(of_unigram, prefix_wraps_around)
+ADD_RULE(of_unigram, prefix_too_long)
+ADD_RULE(of_clusters, no_such_map)
 
-typedef void change(struct compiled *c);
-static change *const of_both[] = {
-    noSuchModel,
-    modelOfBytes,
-    modelWithoutUnknown,
-    modelWithWholeWords,
-    mergesWithNodes,
-    anotherModel,
-    noNodes,
-    tooManyNodes,
-    nodeTooFew,
-    tooManyScores,
-    tooManyMaps,
-    rootWithAToken,
-    rootWithAByte,
-    childrenElsewhere,
-    nodeReserved,
-    childrenOfTheRootElsewhere,
-    childTooMany,
-    childrenOutOfOrder,
-    childTooFew,
-    noSuchId,
-};
-static change *const of_wordpiece[] = {
-    prefixOutside, prefixWrapsAround, prefixTooLong,    noLongestWord,      noSuchBlock,
-    changeOutside, changeTooLong,     changeNotUtf8,    changeWithoutASize, noSuchMap,
-    mapOfAPattern, noSuchStep,        stepOfNoClusters,
-};
-static change *const of_clusters[] = {
-    noSuchMap,
-    clustersOfNoStep,
-    clustersOfAText,
-    noClusterBlocks,
-    tooManyClusterBlocks,
-    noClusterClasses,
-    tooManyClusterClasses,
-    noClusterStates,
-    tooManyClusterStates,
-    tooManyClusters,
-    reservedField,
-    noSuchClusterBlock,
-    noSuchClass,
-    noSuchState,
-    clusterTooLong,
-    clusterOfNothing,
-    clusterOfOneCharacter,
-    clusterWithoutPadding,
-    clusterWithAZero,
-    clusterNotUtf8,
-    clusterTwice,
-    clustersOutOfOrder,
-    clusterStartsAnother,
-    clusterUnchanged,
-    clusterPadded,
-    clusterChangeOutside,
-    clusterGrows,
-};
-static change *const of_unigram[] = {
-    scoreOfTokensMissing, scoreNotANumber, scoreInfinite,
-    scoreTooLarge,        prefixTooLong,   prefixWrapsAround,
-};
-
-static void refuse_all(const char *json, change *const *changes, size_t n)
+static void refuse_all(const char *json, const struct rules *rules)
 {
     struct compiled c;
     assert_int_equal(compile(json, &c), SMOL_OK);
     uint8_t *intact = intact_text(&c);
-    for (size_t i = 0; i < n; i++) {
-        changes[i](&c);
+    for (size_t i = 0; i < rules->n; i++) {
+        rules->items[i].spoil(&c);
         if (open_all(&c) != SMOL_ERROR_DAMAGED)
-            fail_msg("rule %zu was not looked at", i);
+            fail_msg("%s is accepted", rules->items[i].name);
         memcpy(c.section.text.data, intact, c.section.text.size);
     }
     assert_int_equal(open_all(&c), SMOL_OK); /* the changes were to blame */
@@ -201,19 +151,19 @@ static char *clusters_json(void)
     return json;
 }
 
-TEST(everyBrokenRuleIsRefused)
+TEST(every_broken_rule_is_refused)
 {
     char *clusters = clusters_json();
-    refuse_all(clusters, of_clusters, sizeof of_clusters / sizeof of_clusters[0]);
-    refuse_all(clusters, of_both, sizeof of_both / sizeof of_both[0]);
+    refuse_all(clusters, &of_clusters);
+    refuse_all(clusters, &of_both);
     free(clusters);
-    refuse_all(wordpiece_json, of_both, sizeof of_both / sizeof of_both[0]);
-    refuse_all(unigram_json, of_both, sizeof of_both / sizeof of_both[0]);
-    refuse_all(wordpiece_json, of_wordpiece, sizeof of_wordpiece / sizeof of_wordpiece[0]);
-    refuse_all(unigram_json, of_unigram, sizeof of_unigram / sizeof of_unigram[0]);
+    refuse_all(wordpiece_json, &of_both);
+    refuse_all(unigram_json, &of_both);
+    refuse_all(wordpiece_json, &of_wordpiece);
+    refuse_all(unigram_json, &of_unigram);
 }
 
-TEST(everyOtherSizeIsRefused)
+TEST(every_other_size_is_refused)
 {
     struct compiled c;
     assert_int_equal(compile(unigram_json, &c), SMOL_OK);
@@ -225,7 +175,7 @@ TEST(everyOtherSizeIsRefused)
 
 /* --- files ---------------------------------------------------------------------------------- */
 
-TEST(brokenFilesAreRefused)
+TEST(broken_files_are_refused)
 {
     static const struct {
         const char *model;
@@ -268,7 +218,7 @@ TEST(brokenFilesAreRefused)
 
 /* --- words ---------------------------------------------------------------------------------- */
 
-TEST(wordPieceTakesTheLongestName)
+TEST(word_piece_takes_the_longest_name)
 {
     struct compiled c;
     assert_int_equal(compile(wordpiece_json, &c), SMOL_OK);
@@ -285,7 +235,7 @@ TEST(wordPieceTakesTheLongestName)
     smol_tokenizer_section_free(&c.section);
 }
 
-TEST(unigramTakesTheBestSum)
+TEST(unigram_takes_the_best_sum)
 {
     struct compiled c;
     assert_int_equal(compile(unigram_json, &c), SMOL_OK);

@@ -9,6 +9,7 @@
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/words.h"
 #include "tests/unit/guarded.h"
+#include "tests/unit/rules.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/unit.h"
 
@@ -127,7 +128,7 @@ static smol_status open_tables(const struct section *s, size_t size,
 
 /* --- the rules ------------------------------------------------------------------------------ */
 
-TEST(wellFormedSectionOpens)
+TEST(well_formed_section_opens)
 {
     struct section *s = make_section();
     struct tokenizer_tables tables;
@@ -137,7 +138,7 @@ TEST(wellFormedSectionOpens)
     free(s);
 }
 
-TEST(limitsThemselvesAreAllowed)
+TEST(limits_themselves_are_allowed)
 {
     struct section *s = make_section();
     struct tokenizer_tables tables;
@@ -157,103 +158,82 @@ static struct token_merge *slot_of(struct section *s, uint32_t left)
     return slot;
 }
 
+static struct rules rules;
+
 #define RULE(name, ...)                                                                            \
-    static void name(struct section *s)                                                            \
+    static void name(void *subject)                                                                \
     {                                                                                              \
+        struct section *s = subject;                                                               \
         __VA_ARGS__;                                                                               \
-    }
-RULE(moreTokensThanRows, s->header.n_tokens = VOCAB_SIZE + 1)
-RULE(slotsNotAPowerOfTwo, s->header.n_merge_slots = N_SLOTS - 1)
-RULE(noSlots, s->header.n_merge_slots = 0)
-RULE(probeTooFar, s->header.max_probe = MERGE_MAX_PROBE + 1)
-RULE(unknownPretokenizer, s->header.pretokenizer |= 4)
-RULE(noPretokenizer, s->header.pretokenizer = PRETOKENIZE_DIGITS)
-RULE(reservedNotZero, s->header.reserved0 = 1)
-RULE(lastReservedNotZero, s->header.reserved1 = 1)
-RULE(tableTooEarly, s->header.text -= 64)
-RULE(tableTooLate, s->header.text += 64)
-RULE(tableUnaligned, s->header.token_spans += 4)
-RULE(tablesSwapped, s->header.merges = s->header.added)
-RULE(tableFarOutside, s->header.class_blocks = UINT32_MAX)
-RULE(tableTooLong, s->header.n_text_bytes = UINT32_MAX)
-RULE(tooManyAdded, s->header.n_added = UINT32_MAX)
-RULE(tooManySlots, s->header.n_merge_slots = 1u << 31)
-RULE(tooFewBlocks, s->header.n_class_blocks = 1)
-RULE(paddingNotZero, memset(&s->spans[N_TOKENS], 1, 1))
-RULE(spanOutsideText, s->spans[A].start = sizeof s->text)
-RULE(spanWrapsAround, s->spans[A].start = UINT32_MAX)
-RULE(spanTooLong, s->spans[A].length = UINT16_MAX)
-RULE(unknownTokenFlag, s->spans[A].flags = 4)
-RULE(unusedWithText, s->spans[UNUSED].length = 1)
-RULE(unusedWithStart, s->spans[UNUSED].start = 1)
-RULE(unusedAndSpecial, s->spans[UNUSED].flags |= TOKEN_SPECIAL)
-RULE(byteTokenTooHigh, s->byte_tokens['z'] = N_TOKENS)
-RULE(leftTooHigh, slot_of(s, AA)->left = N_TOKENS)
-RULE(rightTooHigh, slot_of(s, AA)->right = N_TOKENS)
-RULE(mergedTooHigh, slot_of(s, AA)->merged = N_TOKENS)
-RULE(rankTooHigh, slot_of(s, AA)->rank = N_SLOTS)
-RULE(emptySlotNotEmpty, slot_of(s, NO_TOKEN)->rank = 1)
-RULE(pairTwice, *slot_of(s, NO_TOKEN) = *slot_of(s, AA))
-RULE(pairOutOfReach, s->header.max_probe = 0)
-RULE(pairAfterAnEmptySlot, struct token_merge merge = *slot_of(s, AA);
+    }                                                                                              \
+    ADD_RULE(rules, name)
+RULE(more_tokens_than_rows, s->header.n_tokens = VOCAB_SIZE + 1)
+RULE(slots_not_a_power_of_two, s->header.n_merge_slots = N_SLOTS - 1)
+RULE(no_slots, s->header.n_merge_slots = 0)
+RULE(probe_too_far, s->header.max_probe = MERGE_MAX_PROBE + 1)
+RULE(unknown_pretokenizer, s->header.pretokenizer |= 4)
+RULE(no_pretokenizer, s->header.pretokenizer = PRETOKENIZE_DIGITS)
+RULE(reserved_not_zero, s->header.reserved0 = 1)
+RULE(last_reserved_not_zero, s->header.reserved1 = 1)
+RULE(table_too_early, s->header.text -= 64)
+RULE(table_too_late, s->header.text += 64)
+RULE(table_unaligned, s->header.token_spans += 4)
+RULE(tables_swapped, s->header.merges = s->header.added)
+RULE(table_far_outside, s->header.class_blocks = UINT32_MAX)
+RULE(table_too_long, s->header.n_text_bytes = UINT32_MAX)
+RULE(too_many_added, s->header.n_added = UINT32_MAX)
+RULE(too_many_slots, s->header.n_merge_slots = 1u << 31)
+RULE(too_few_blocks, s->header.n_class_blocks = 1)
+RULE(padding_not_zero, memset(&s->spans[N_TOKENS], 1, 1))
+RULE(span_outside_text, s->spans[A].start = sizeof s->text)
+RULE(span_wraps_around, s->spans[A].start = UINT32_MAX)
+RULE(span_too_long, s->spans[A].length = UINT16_MAX)
+RULE(unknown_token_flag, s->spans[A].flags = 4)
+RULE(unused_with_text, s->spans[UNUSED].length = 1)
+RULE(unused_with_start, s->spans[UNUSED].start = 1)
+RULE(unused_and_special, s->spans[UNUSED].flags |= TOKEN_SPECIAL)
+RULE(byte_token_too_high, s->byte_tokens['z'] = N_TOKENS)
+RULE(left_too_high, slot_of(s, AA)->left = N_TOKENS)
+RULE(right_too_high, slot_of(s, AA)->right = N_TOKENS)
+RULE(merged_too_high, slot_of(s, AA)->merged = N_TOKENS)
+RULE(rank_too_high, slot_of(s, AA)->rank = N_SLOTS)
+RULE(empty_slot_not_empty, slot_of(s, NO_TOKEN)->rank = 1)
+RULE(pair_twice, *slot_of(s, NO_TOKEN) = *slot_of(s, AA))
+RULE(pair_out_of_reach, s->header.max_probe = 0)
+RULE(pair_after_an_empty_slot, struct token_merge merge = *slot_of(s, AA);
      for (size_t i = 0; i < N_SLOTS; i++) s->merges[i] = *slot_of(s, NO_TOKEN);
      s->merges[(merge_hash(AA, AA) + 1) % N_SLOTS] = merge)
-RULE(addedIdTooHigh, s->added[0].id = N_TOKENS)
-RULE(addedFlagUnknown, s->added[2].flags = 2)
-RULE(addedWithoutText, s->added[0].length = 0)
-RULE(addedOutsideText, s->added[0].start = sizeof s->text - 1)
-RULE(addedTooLong, s->added[0].length = ADDED_TOKEN_MAX + 1)
-RULE(addedNotUtf8, s->added[0].start = s->spans[E_ACUTE].start; s->added[0].length = 1)
-RULE(addedTwice, s->added[1] = s->added[2])
-RULE(addedNotSorted, struct added_token first = s->added[1]; s->added[1] = s->added[2];
+RULE(added_id_too_high, s->added[0].id = N_TOKENS)
+RULE(added_flag_unknown, s->added[2].flags = 2)
+RULE(added_without_text, s->added[0].length = 0)
+RULE(added_outside_text, s->added[0].start = sizeof s->text - 1)
+RULE(added_too_long, s->added[0].length = ADDED_TOKEN_MAX + 1)
+RULE(added_not_utf8, s->added[0].start = s->spans[E_ACUTE].start; s->added[0].length = 1)
+RULE(added_twice, s->added[1] = s->added[2])
+RULE(added_not_sorted, struct added_token first = s->added[1]; s->added[1] = s->added[2];
      s->added[2] = first)
-RULE(addedKindsNotSorted, s->added[0].flags = ADDED_NORMALIZED; s->added[2].flags = 0)
+RULE(added_kinds_not_sorted, s->added[0].flags = ADDED_NORMALIZED; s->added[2].flags = 0)
 /* "abcababcaaaaaa 1<s><s>" is 22 of the pool's 32 bytes; other tokens share them. */
-RULE(addedShareText, s->added[0].length = 7; s->added[1] = s->added[2];
+RULE(added_share_text, s->added[0].length = 7; s->added[1] = s->added[2];
      s->added[2] = (struct added_token){ABC, 0, 22, ADDED_NORMALIZED})
-RULE(classIndexTooHigh, s->class_index[CLASS_INDEX_SIZE - 1] = 2)
-RULE(unknownClass, s->class_blocks[1][255] = 16)
-RULE(twoClassesAtOnce, s->class_blocks[0]['a'] |= CLASS_SPACE)
-RULE(spaceIsNoSpace, s->class_blocks[0][' '] = 0)
+RULE(class_index_too_high, s->class_index[CLASS_INDEX_SIZE - 1] = 2)
+RULE(unknown_class, s->class_blocks[1][255] = 16)
+RULE(two_classes_at_once, s->class_blocks[0]['a'] |= CLASS_SPACE)
+RULE(space_is_no_space, s->class_blocks[0][' '] = 0)
 
-TEST(everyBrokenRuleIsRefused)
+TEST(every_broken_rule_is_refused)
 {
-#define CASE(name)                                                                                 \
-    {                                                                                              \
-#name, name                                                                                \
-    }
-    static const struct {
-        const char *name;
-        void (*spoil)(struct section *s);
-    } cases[] = {
-        CASE(moreTokensThanRows),   CASE(slotsNotAPowerOfTwo), CASE(noSlots),
-        CASE(probeTooFar),          CASE(unknownPretokenizer), CASE(noPretokenizer),
-        CASE(reservedNotZero),      CASE(lastReservedNotZero), CASE(tableTooEarly),
-        CASE(tableTooLate),         CASE(tableUnaligned),      CASE(tablesSwapped),
-        CASE(tableFarOutside),      CASE(tableTooLong),        CASE(tooManyAdded),
-        CASE(tooManySlots),         CASE(tooFewBlocks),        CASE(paddingNotZero),
-        CASE(spanOutsideText),      CASE(spanWrapsAround),     CASE(spanTooLong),
-        CASE(unknownTokenFlag),     CASE(unusedWithText),      CASE(unusedWithStart),
-        CASE(unusedAndSpecial),     CASE(byteTokenTooHigh),    CASE(leftTooHigh),
-        CASE(rightTooHigh),         CASE(mergedTooHigh),       CASE(rankTooHigh),
-        CASE(emptySlotNotEmpty),    CASE(pairTwice),           CASE(pairOutOfReach),
-        CASE(pairAfterAnEmptySlot), CASE(addedIdTooHigh),      CASE(addedFlagUnknown),
-        CASE(addedWithoutText),     CASE(addedOutsideText),    CASE(addedTooLong),
-        CASE(addedNotUtf8),         CASE(addedTwice),          CASE(addedNotSorted),
-        CASE(addedKindsNotSorted),  CASE(addedShareText),      CASE(classIndexTooHigh),
-        CASE(unknownClass),         CASE(twoClassesAtOnce),    CASE(spaceIsNoSpace),
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < rules.n; i++) {
         struct section *s = make_section();
         struct tokenizer_tables tables;
-        cases[i].spoil(s);
+        rules.items[i].spoil(s);
         if (open_tables(s, sizeof *s, &tables) != SMOL_ERROR_DAMAGED)
-            fail_msg("%s is accepted", cases[i].name);
+            fail_msg("%s is accepted", rules.items[i].name);
         free(s);
     }
 }
 
-TEST(everyOtherSizeIsRefused)
+TEST(every_other_size_is_refused)
 {
     struct section *s = make_section();
     struct tokenizer_tables tables;
@@ -307,7 +287,7 @@ static void check_ids(const char *text, size_t size, unsigned flags, const uint3
     check_ids(text, sizeof text - 1, 0, (const uint32_t[]){__VA_ARGS__, 0})
 
 /* Damage in one place may produce another tokenizer, but never reads outside the tables. */
-TEST(spoiltSectionsNeverLeadAstray)
+TEST(spoilt_sections_never_lead_astray)
 {
     static const char text[] =
         "abc aab <s>x 11 a\n\n b\xc3\xa9\xff'll <s>aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -386,7 +366,7 @@ static uint32_t next_random(uint32_t *random)
 }
 
 /* The blob is mapped and some of its pages have changed to zeros or arbitrary bytes. */
-TEST(tablesThatTurnIntoZerosNeverLeadAstray)
+TEST(tables_that_turn_into_zeros_never_lead_astray)
 {
     struct live live = make_live();
     for (size_t begin = 0; begin < sizeof *live.section; begin += 64) {
@@ -401,7 +381,7 @@ TEST(tablesThatTurnIntoZerosNeverLeadAstray)
     guarded_free(&live.memory);
 }
 
-TEST(tablesScribbledOverNeverLeadAstray)
+TEST(tables_scribbled_over_never_lead_astray)
 {
     static const uint32_t values[] = {0, 1, NO_TOKEN, N_TOKENS, 0x7fffffff, 0x01010101, 0x00ff00ff};
     enum { N_WORDS = sizeof(struct section) / 4 };
@@ -441,7 +421,7 @@ __attribute__((no_sanitize("thread"))) static void *scribble(void *argument)
     return NULL;
 }
 
-TEST(tablesThatChangeMeanwhileNeverLeadAstray)
+TEST(tables_that_change_meanwhile_never_lead_astray)
 {
     struct live live = make_live();
     struct scribbler scribbler = {.words = (uint32_t *)live.section};
@@ -467,7 +447,7 @@ __attribute__((no_sanitize("thread"))) static void *toggle(void *argument)
 }
 
 /* Whatever Unigram sees, it falls back to bytes that all have a token, or to the unknown token. */
-TEST(byteTokensThatChangeMeanwhileGiveNoInvalidId)
+TEST(byte_tokens_that_change_meanwhile_give_no_invalid_id)
 {
     enum { SIZE = 2 };
     static uint32_t byte_tokens[256];
@@ -495,39 +475,39 @@ TEST(byteTokensThatChangeMeanwhileGiveNoInvalidId)
 
 /* --- encoding, in detail ---------------------------------------------------------------------- */
 
-TEST(lowestRankMergesFirst)
+TEST(lowest_rank_merges_first)
 {
     CHECK_IDS("abc", ABC);
     CHECK_IDS("aab", A, AB);
     CHECK_IDS("aabc", A, ABC);
 }
 
-TEST(leftmostOfEqualsMergesFirst)
+TEST(leftmost_of_equals_merges_first)
 {
     CHECK_IDS("aaa", AA, A);
     CHECK_IDS("aaaaa", AAAA, A);
     CHECK_IDS("aaaaaaa", AAAA, AA, A);
 }
 
-TEST(bytesWithoutTokenLeaveNoGap)
+TEST(bytes_without_token_leave_no_gap)
 {
     CHECK_IDS("azb", AB);
     check_ids("zzz", 3, ENCODE_SPECIAL, (const uint32_t[]){0});
 }
 
-TEST(wordsAreMergedByThemselves)
+TEST(words_are_merged_by_themselves)
 {
     CHECK_IDS("ab ab", AB, SPACE, AB);
     CHECK_IDS("a\nb", A, B);
     CHECK_IDS("a'sb", A, B);
 }
 
-TEST(digitsStandAlone)
+TEST(digits_stand_alone)
 {
     CHECK_IDS("a11a", A, ONE, ONE, A);
 }
 
-TEST(pieceEndsWhiteSpace)
+TEST(piece_ends_white_space)
 {
     struct section *s = make_section();
     struct token_list list = {0};
@@ -544,7 +524,7 @@ TEST(pieceEndsWhiteSpace)
     free(s);
 }
 
-TEST(addedTokensAreFoundLongestFirst)
+TEST(added_tokens_are_found_longest_first)
 {
     CHECK_IDS("a<s>b", A, START, B);
     CHECK_IDS("<s<s>", ABC, START); /* "<s" is ABC when it is not "<s>" */
@@ -553,7 +533,7 @@ TEST(addedTokensAreFoundLongestFirst)
     CHECK_IDS("<s><s><s>", START, START, START);
 }
 
-TEST(normalizedAddedTokensAreFoundLongestFirst)
+TEST(normalized_added_tokens_are_found_longest_first)
 {
     struct section *s = make_section();
     struct token_list list = {0};
@@ -568,13 +548,13 @@ TEST(normalizedAddedTokensAreFoundLongestFirst)
 }
 
 /* Added tokens that are not special are found too: "<s" is ABC. */
-TEST(specialTokensAreTextOnRequest)
+TEST(special_tokens_are_text_on_request)
 {
     CHECK_PLAIN_IDS("<s>", ABC);
     CHECK_PLAIN_IDS("a<s>b", A, ABC, B);
 }
 
-TEST(illFormedTextCountsAsReplacement)
+TEST(ill_formed_text_counts_as_replacement)
 {
     struct section *s = make_section();
     struct token_list list = {0};
@@ -590,7 +570,7 @@ TEST(illFormedTextCountsAsReplacement)
     free(s);
 }
 
-TEST(emptyTextAppendsNothing)
+TEST(empty_text_appends_nothing)
 {
     check_ids(NULL, 0, ENCODE_SPECIAL, (const uint32_t[]){0});
     check_ids("", 0, false, (const uint32_t[]){0});
@@ -607,7 +587,7 @@ TEST(emptyTextAppendsNothing)
     free(s);
 }
 
-TEST(idsAreAppended)
+TEST(ids_are_appended)
 {
     struct section *s = make_section();
     struct token_list list = {0};
@@ -641,7 +621,7 @@ static size_t merge_slowly(const struct tokenizer_tables *tables, uint32_t *ids,
     }
 }
 
-TEST(wordsOfAllLengthsMergeAlike)
+TEST(words_of_all_lengths_merge_alike)
 {
     enum { LONGEST = 200 };
     struct section *s = make_section();
@@ -669,7 +649,7 @@ TEST(wordsOfAllLengthsMergeAlike)
     free(s);
 }
 
-TEST(wordOfAMegabyteMerges)
+TEST(word_of_a_megabyte_merges)
 {
     enum { SIZE = 1 << 20 };
     struct section *s = make_section();
@@ -688,7 +668,7 @@ TEST(wordOfAMegabyteMerges)
 
 /* --- decoding ------------------------------------------------------------------------------- */
 
-TEST(tokensGiveTheirBytes)
+TEST(tokens_give_their_bytes)
 {
     struct section *s = make_section();
     struct tokenizer_tables tables;
@@ -701,7 +681,7 @@ TEST(tokensGiveTheirBytes)
     free(s);
 }
 
-TEST(idsWithoutATokenGiveNothing)
+TEST(ids_without_a_token_give_nothing)
 {
     struct section *s = make_section();
     struct tokenizer_tables tables;
