@@ -582,6 +582,7 @@ static void begin_text_item(struct job *job, FILE *out)
 /* Sends a piece of the reasoning. */
 static void write_thought(struct job *job, FILE *out)
 {
+    const struct buffer none = {0};
     struct reply *reply = &job->replies[0];
     bool begins = reply->sent_reasoning.size == 0;
     if (reply->thought.size == 0)
@@ -590,7 +591,7 @@ static void write_thought(struct job *job, FILE *out)
     if (begins && !reply->sent_reasoning.failed)
         begin_text_item(job, out);
     if (!reply->sent_reasoning.failed)
-        write_text_event(job, out, "delta", 0, &reply->thought, NULL);
+        write_text_event(job, out, "delta", 0, &reply->thought, &none);
 }
 
 /* Sends a call that begins, or more arguments of the last one. */

@@ -414,7 +414,7 @@ static smol_status fail_place(const struct safetensors *reader,
                      "%s: tensor \"%s\" %s (data offsets %llu to %llu): download the file again",
                      reader->path, short_name(tensor->name).text, what,
                      (unsigned long long)tensor->begin,
-                     (unsigned long long)(tensor->begin + tensor->size));
+                     (unsigned long long)tensor->begin + tensor->size);
 }
 
 /* Checks the place of a tensor. *filled is the end of the tensor before it. */

@@ -192,7 +192,7 @@ static struct gguf_text word_piece(struct gguf_text text, char marked[GGUF_MAX_P
 {
     if (text.size >= strlen(space) && memcmp(text.data, space, strlen(space)) == 0)
         return (struct gguf_text){text.data + strlen(space), text.size - strlen(space)};
-    memcpy(marked, "##", 2);
+    marked[0] = marked[1] = '#';
     memcpy(marked + 2, text.data, text.size);
     return (struct gguf_text){marked, text.size + 2};
 }
