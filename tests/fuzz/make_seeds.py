@@ -785,14 +785,15 @@ def gguf_files():
     sizes = {"block_count": 1, "context_length": 8, "embedding_length": 2, "attention.head_count": 1, "pooling_type": 2}
     model += [pair(f"bert.{key}", U32, struct.pack("<I", n)) for key, n in sizes.items()]
     names = ["token_embd.weight", "token_embd_norm.weight", "blk.0.layer_output_norm.weight", "dense_2.weight"]
-    table = [tensor(name, dims, 0, 64 * i) for i, (name, dims) in enumerate(zip(names, [(2, 5), (2,), (2,), (2, 3)], strict=True))]
-    yield "words", assemble(model, table, bytes(256))
+    places = zip(names, [(2, 5), (2,), (2,), (2, 3)], [0, 64, 96, 128], strict=True)
+    table = [tensor(name, dims, 0, place) for name, dims, place in places]
+    yield "words", assemble(model, table, bytes(152))
     model = [model[0], *model[4:]]
     model += [pair("tokenizer.ggml.model", STRING, text("t5")), tokens("<s>", "</s>", "<unk>", "\u2581a", "b", "[PAD]"),
               pair("tokenizer.ggml.token_type", ARRAY, numbers(5, "i", 3, 3, 2, 1, 1, 5)),
               pair("tokenizer.ggml.scores", ARRAY, numbers(F32, "f", 0, 0, 0, -1, -2, 0)),
               pair("tokenizer.ggml.precompiled_charsmap", ARRAY, items(0, 8, bytes([4, 0, 0, 0, 0, 0, 0, 0])))]  # fmt: skip
-    yield "scores", assemble(model, table, bytes(256))
+    yield "scores", assemble(model, table, bytes(152))
     sizes = {"block_count": 2, "embedding_length": 2, "attention.head_count": 1, "nextn_predict_layers": 1,
              "ssm.conv_kernel": 2, "ssm.state_size": 1, "ssm.group_count": 2, "ssm.time_step_rank": 4,
              "ssm.inner_size": 8}  # fmt: skip
