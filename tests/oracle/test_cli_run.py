@@ -581,7 +581,7 @@ def test_scores_are_those_of_a_reranker(blob, words, text):
 
 
 def test_ids_are_members_of_an_object(blob):
-    assert_fails(smolrun(blob, PROMPT, "--ids", "--json"), USAGE, "--ids with --json: leave it out")
+    assert_fails(smolrun(blob, PROMPT, "--ids", "--json"), USAGE, "--ids: leave it out")
 
 
 def test_tokenize_refuses_what_makes_no_sense(blob):
