@@ -46,6 +46,11 @@ def tool(k):
     return {"type": "function", "function": {"name": f"t{k}", "parameters": COLOR}}
 
 
+def thoughts(k):
+    """Reasoning of an earlier turn, in the form of a response."""
+    return [*user(0), {"type": "reasoning", "summary": [{"type": "summary_text", "text": "ab"}]}, {"role": "assistant", "content": "ba"}, *user(k)]
+
+
 def call(k):
     """Functions in the form of a response, and a call with its result."""
     made = {"type": "function_call", "call_id": f"c{k}", "name": f"t{k}", "arguments": "{}"}
@@ -55,6 +60,8 @@ def call(k):
 
 SETTINGS = {"max_tokens": 6, "temperature": 1, "seed": 5}
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
+LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+THINKS = {"thinks": True}
 SHARED = [{"role": "user", "content": "abc 12 ab " * 15}]  # in the cache of prefixes, from the second time on
 
 # name -> path and body, where the k-th is unlike the others if possible
@@ -68,8 +75,15 @@ REQUESTS = {
     "tools streamed": (CHAT, lambda k: {"messages": user(0), "tools": [tool(k)], "tool_choice": "required", "max_tokens": 60} | STREAM),
     "completions": ("/v1/completions", lambda k: {"prompt": [f"abc {k}", "ba"], "logprobs": 1}),
     "completions streamed": ("/v1/completions", lambda k: {"prompt": f"abc {k}", "n": 2} | STREAM),
+    "echo": ("/v1/completions", lambda k: {"prompt": [f"abc {k}", [5, 6]], "echo": True, "logprobs": 1}),
+    "echo streamed": ("/v1/completions", lambda k: {"prompt": f"abc {k}", "echo": True, "logprobs": 1} | STREAM),
+    "reasoning": (CHAT, lambda k: {"messages": user(k), "chat_template_kwargs": THINKS}),
+    "reasoning streamed": ("/v1/responses", lambda k: {"input": thoughts(k), "chat_template_kwargs": THINKS, "max_output_tokens": 6, "stream": True}),
     "responses": ("/v1/responses", lambda k: {"input": f"abc {k}", "instructions": "ab", "max_output_tokens": 6}),
     "responses streamed": ("/v1/responses", lambda k: {"input": user(k), "max_output_tokens": 6, "stream": True}),
+    "log-probabilities": ("/v1/responses", lambda k: {"input": user(k), "max_output_tokens": 6} | LOGPROBS),
+    "log-probabilities streamed": ("/v1/responses", lambda k: {"input": user(k), "max_output_tokens": 6, "stream": True} | LOGPROBS),
+    "shortened": ("/v1/responses", lambda k: {"input": [*user(k), {"role": "assistant", "content": "x" * 600}, *user(k)], "truncation": "auto"}),
     "response with calls": ("/v1/responses", call),
     "response with calls streamed": ("/v1/responses", lambda k: call(k) | {"stream": True}),
     "embeddings": ("/v1/embeddings", lambda k: {"input": [f"abc {k}", "ab"]}),
@@ -246,10 +260,11 @@ def parse():
 
 
 def make_blobs(build, folder):
-    """One with a template that renders calls as Hermes' models do, and a reranker."""
+    """Makes one with a template that renders calls as Hermes' models do, and can begin reasoning, and a reranker."""
     (folder / "template").write_text(
         "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ '<tool_call>\\n' }}{{ c.function | tojson }}"
         "{{ '\\n</tool_call>' }}{% endfor %}{% endfor %}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
+        "{% if thinks %}<think>{% endif %}"
     )
     source = tiny.make(folder / "tiny", 32, 0)
     chat, ranker = folder / "chat.smol", folder / "ranker.smol"
