@@ -18,7 +18,7 @@ from programs import assert_refuses, run
 from serving import ENDLESS, Server, post_bytes, read_all, serving
 from test_serve import ROUTE, user
 
-LONG = {"type": "regex", "pattern": "[a-z ]{2000}"}  # an answer that does not end by itself
+LONG = {"type": "regex", "pattern": "[a-z ]{9000}"}  # an answer that does not end by itself
 
 
 @pytest.fixture(scope="module")
