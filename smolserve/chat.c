@@ -76,20 +76,14 @@ static smol_status check_chat(struct job *job, const char **param, smol_error *e
 static void write_logprobs(const struct job *job, struct json_out *json,
                            const struct buffer *logprobs)
 {
-    const struct ranked *ranked = (const void *)logprobs->text;
     smol_json_key(json, "logprobs");
     if (job->request.logprobs < 0) {
         smol_json_literal(json, "null");
         return;
     }
-    size_t n_alternatives = (size_t)job->request.logprobs;
-    size_t n = logprobs->size / sizeof *ranked / (1 + n_alternatives);
     smol_json_open(json, '{');
     smol_json_key(json, "content");
-    smol_json_open(json, '[');
-    for (size_t i = 0; i < n; i++, ranked += 1 + n_alternatives)
-        smol_completion_logprob(json, job->generator->model, ranked, n_alternatives);
-    smol_json_close(json, ']');
+    smol_completion_logprobs(json, job, logprobs);
     smol_json_key(json, "refusal");
     smol_json_literal(json, "null");
     smol_json_close(json, '}');

@@ -131,8 +131,9 @@ static void write_token(struct json_out *json, const smol_model *model, const st
     smol_json_close(json, ']');
 }
 
-void smol_completion_logprob(struct json_out *json, const smol_model *model,
-                             const struct ranked *ranked, size_t n_alternatives)
+/* Writes a token and its alternatives: ranked (1 + n_alternatives). */
+static void write_ranked(struct json_out *json, const smol_model *model,
+                         const struct ranked *ranked, size_t n_alternatives)
 {
     smol_json_open(json, '{');
     write_token(json, model, &ranked[0]);
@@ -147,4 +148,16 @@ void smol_completion_logprob(struct json_out *json, const smol_model *model,
     }
     smol_json_close(json, ']');
     smol_json_close(json, '}');
+}
+
+void smol_completion_logprobs(struct json_out *json, const struct job *job,
+                              const struct buffer *logprobs)
+{
+    const struct ranked *ranked = (const void *)logprobs->text;
+    size_t n_alternatives = (size_t)job->request.logprobs;
+    size_t n = logprobs->size / sizeof *ranked / (1 + n_alternatives);
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < n; i++, ranked += 1 + n_alternatives)
+        write_ranked(json, job->generator->model, ranked, n_alternatives);
+    smol_json_close(json, ']');
 }

@@ -35,9 +35,9 @@ struct event {
 struct event smol_event_begin(FILE *out);
 void smol_event_end(struct event *event);
 
-/* Writes the text of a token, with "bytes", its log-probability and those of its alternatives, in
- * the form of chat completions. ranked (1 + n_alternatives). */
-void smol_completion_logprob(struct json_out *json, const smol_model *model,
-                             const struct ranked *ranked, size_t n_alternatives);
+/* Writes a list of tokens in the form of chat completions: the text of each, with "bytes", its
+ * log-probability, and those of its alternatives. `logprobs` is what smol_reply_take returns. */
+void smol_completion_logprobs(struct json_out *json, const struct job *job,
+                              const struct buffer *logprobs);
 
 #endif

@@ -203,17 +203,11 @@ static void write_empty(struct json_out *json, const char *key, char open, char 
 /* Makes a JSON list of log-probabilities. The caller frees list->text. */
 static bool list_logprobs(const struct job *job, const struct buffer *logprobs, struct buffer *list)
 {
-    const struct ranked *ranked = (const void *)logprobs->text;
-    size_t n_alternatives = (size_t)job->request.logprobs;
-    size_t n = logprobs->size / sizeof *ranked / (1 + n_alternatives);
     struct held_output held;
     if (smol_held_start(&held, NULL))
         return false;
     struct json_out json = {.file = held.file};
-    smol_json_open(&json, '[');
-    for (size_t i = 0; i < n; i++, ranked += 1 + n_alternatives)
-        smol_completion_logprob(&json, job->generator->model, ranked, n_alternatives);
-    smol_json_close(&json, ']');
+    smol_completion_logprobs(&json, job, logprobs);
     fputc(0, held.file);
     return smol_held_take(&held, list, NULL) == SMOL_OK;
 }
