@@ -114,8 +114,6 @@ smol_status smol_nested_strip(const struct family *family, const char *nest,
         n++;
     }
     all->n_tensors = n;
-    free(all->by_name);
-    all->by_name = NULL;
     return smol_safetensors_index(all, error);
 }
 

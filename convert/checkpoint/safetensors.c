@@ -380,6 +380,7 @@ static smol_status fail_twice(const struct safetensors *reader, const struct saf
 
 smol_status smol_safetensors_index(struct safetensors *reader, smol_error *error)
 {
+    free(reader->by_name);
     reader->by_name = malloc((reader->n_tensors + 1) * sizeof *reader->by_name);
     if (!reader->by_name)
         return smol_fail_memory(error, "the index of tensors");

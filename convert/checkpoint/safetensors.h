@@ -92,8 +92,8 @@ smol_status smol_safetensors_open_view(struct file_view *file, const char *path,
 smol_status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
                                   struct safetensors *joined, smol_error *error);
 
-/* Fills by_name from the tensors. Errors: SMOL_ERROR_DAMAGED (two tensors of one name),
- * SMOL_ERROR_MEMORY. */
+/* Fills by_name from the tensors, again if the table has changed. Errors: SMOL_ERROR_DAMAGED (two
+ * tensors of one name), SMOL_ERROR_MEMORY. */
 smol_status smol_safetensors_index(struct safetensors *reader, smol_error *error);
 
 void smol_safetensors_close(struct safetensors *reader);

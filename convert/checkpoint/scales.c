@@ -136,8 +136,10 @@ smol_status smol_scales_attach(const struct scale_rules *rules, struct safetenso
                                smol_error *error)
 {
     size_t n = 0, index = 0;
-    smol_status status = rules->scaled ? attach_all(rules, all, error) : SMOL_OK;
-    if (status || !rules->scaled)
+    if (!rules->scaled)
+        return SMOL_OK;
+    smol_status status = attach_all(rules, all, error);
+    if (status)
         return status;
     bool *is_kept = calloc(all->n_tensors + 1, sizeof *is_kept);
     if (!is_kept)
@@ -150,7 +152,5 @@ smol_status smol_scales_attach(const struct scale_rules *rules, struct safetenso
             all->tensors[n++] = all->tensors[i];
     free(is_kept);
     all->n_tensors = n;
-    free(all->by_name);
-    all->by_name = NULL;
     return smol_safetensors_index(all, error);
 }
