@@ -796,7 +796,7 @@ SMOL_API void smol_tool_reader_free(smol_tool_reader *reader);
 /* Reads an answer. For one thread at a time. */
 typedef struct smol_reasoning_reader smol_reasoning_reader;
 
-/* What is new of an answer: reasoning, and then reply. UTF-8, valid until the next call on the
+/* The new part of an answer: first reasoning, then reply. UTF-8, valid until the next call on the
  * reader. */
 typedef struct smol_reasoning_parts {
     const char *reasoning; /* (n_reasoning) */

@@ -5,9 +5,9 @@
 #include "smolserve/body.h"
 #include "smolserve/server.h"
 
-/* What may be dropped from the text of a list of messages: text[head..end). */
+/* The part of a list of messages that may be dropped: text[head..end) of its JSON. */
 struct turns {
-    size_t head; /* of what follows the system messages at the start */
+    size_t head; /* the first message after the system messages at the start */
     size_t end;  /* the start of a later message of a user, or head: nothing may be dropped */
 };
 

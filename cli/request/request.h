@@ -8,10 +8,10 @@
 #include "cli/request/likelihood.h"
 #include "cli/request/members.h"
 
-/* What is done with reasoning, in words of llama-server: the first two separate it, "none" leaves
- * it in the text. Ends with NULL. */
+/* The values of `reasoning_format`, as in llama-server: the first two separate reasoning from the
+ * reply, "none" leaves it in the text. Ends with NULL. */
 extern const char *const smol_reasoning_words[];
-enum { REASONING_NONE = 2 }; /* index of the latter */
+enum { REASONING_NONE = 2 }; /* index of "none" */
 
 struct request {
     char *prompt;   /* (n_prompt), or NULL */

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "convert/checkpoint/safetensors.h"
 
-/* What config.json's quantization_config states. */
+/* The rules in quantization_config of config.json. */
 struct scale_rules {
     bool scaled;       /* there is one */
     bool has_integers; /* weights may be I8 */

@@ -94,7 +94,7 @@ static void convert_fused(const struct safetensors *reader, enum blob_dtype dtyp
     smol_safetensors_close(&all);
 }
 
-/* The same after scales that are beside the matrices have been attached. */
+/* Converts the tensors after the scales have been attached to their matrices. */
 static void convert_scaled(const struct safetensors *reader, enum blob_dtype dtype)
 {
     const struct scale_rules rules = {.scaled = true, .has_integers = true, .block = {2, 1}};
