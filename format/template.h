@@ -46,6 +46,7 @@ enum tool_style {
     TOOLS_MISTRAL_ID,
     TOOLS_XLAM,
     TOOLS_PYTHONIC,
+    TOOLS_FUNCTOOLS,
     N_TOOL_STYLES,
 };
 

@@ -225,6 +225,9 @@ static const struct {
                          .list_next = ", ",
                          .end = "",
                          .at_start = true}},
+    [TOOLS_FUNCTOOLS] =
+        {"functools",
+         {.marker = "functools[", .arguments = "arguments", .list_next = ", ", .end = "]"}},
 };
 
 const char *smol_tool_style_name(enum tool_style style)

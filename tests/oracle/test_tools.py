@@ -100,13 +100,15 @@ RENDER = {
                   "{% endfor %}",
     "xlam": "{# [{\"name\": \"tool_call_name\", \"arguments\": {}}] #}{{ '[' }}{% for c in m.tool_calls %}{{ c.function | tojson }}"
             "{{ ', ' if not loop.last }}{% endfor %}{{ ']' }}",
+    "functools": "{# functools[{\"name\": ...}]{% for t in tools %} #}{% for c in m.tool_calls %}{{ 'functools[' if loop.first else ', ' }}"
+                 "{{ c.function | tojson }}{% endfor %}{{ ']' }}",
 }  # fmt: skip
 RENDER["pythonic"] = "{# [func_name1(a=b), func_name2(a)] #}" + RENDER["python"].replace("<|tool_call_start|>", "").replace("<|tool_call_end|>", "")
 SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]"], "mistral-args": ["[TOOL_CALLS]", "[ARGS]"],
            "granite": ["<|tool_call|>"], "function-gemma": ["<start_function_call>", "<end_function_call>", "<escape>"],
            "gemma": ["<|tool_call>", "<tool_call|>", '<|"|>'], "python": ["<|tool_call_start|>", "<|tool_call_end|>"],
            "python-lines": ["<function_calls>", "</function_calls>"],
-           "deepseek": [], "hunyuan": [], "phi4": [], "function": [], "nemotron": [], "mistral-id": [], "xlam": [], "pythonic": []}  # fmt: skip
+           "deepseek": [], "hunyuan": [], "phi4": [], "function": [], "nemotron": [], "mistral-id": [], "xlam": [], "pythonic": [], "functools": []}  # fmt: skip
 ONE_CALL = {"llama3"}
 NO_TEXT = {"llama3", "xlam", "pythonic"}
 
@@ -394,6 +396,7 @@ NO_CALLS = {
     "nemotron": (['<TOOLCALL>[{"x": 1}]', "<TOOLCALL> now"], ["a <TOOLCALL>", '<TOOLCALL>[{"name": "now']),
     "xlam": ([], ['[{"answer": 42}]', '[{"name": 1, "arguments": {}}] b', '[{"na', "[{", "[]", ' [{"a" !', "[1]"]),
     "pythonic": ([], ["[1]", "[]", "[", "[now", " [a, b] c", "[()]"]),
+    "functools": (['functools[{"x": 1}]', "functools[]", "functools[now", "import functools\n@functools.lru_cache"], ["a functools[", 'functools[{"name": "now']),
     "mistral-id": (["a [TOOL_CALLS][CALL_ID]a1B2c3D4e[ARGS]{}"], ["[TOOL_CALLS]now[CALL_ID]a", "a\n[TOOL_CALLS]now[CALL_ID]a1B2c3D4e[ARG"]),
 }  # fmt: skip
 
