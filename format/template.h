@@ -47,6 +47,7 @@ enum tool_style {
     TOOLS_XLAM,
     TOOLS_PYTHONIC,
     TOOLS_FUNCTOOLS,
+    TOOLS_PYTHON_BLOCK,
     N_TOOL_STYLES,
 };
 
@@ -294,6 +295,7 @@ struct tool_style_texts {
     const char *call_end; /* NULL: nothing ends a call */
     enum argument_syntax syntax;
     const char *quote; /* around strings of ARGUMENTS_GEMMA */
+    const char *comma; /* between arguments of ARGUMENTS_PYTHON; NULL: ", " */
     enum call_brackets brackets;
     const char *list_next; /* between calls of a group; NULL: it has one call */
     const char *end;       /* the model may leave out a line feed that it begins with */

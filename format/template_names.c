@@ -228,6 +228,15 @@ static const struct {
     [TOOLS_FUNCTOOLS] =
         {"functools",
          {.marker = "functools[", .arguments = "arguments", .list_next = ", ", .end = "]"}},
+    [TOOLS_PYTHON_BLOCK] = {"python-block",
+                            {.marker = "<|tool_call_start|>\n```python\n",
+                             .call = "",
+                             .name_end = "(",
+                             .syntax = ARGUMENTS_PYTHON,
+                             .quote = "\"",
+                             .comma = ",",
+                             .list_next = "\n",
+                             .end = "\n```\n<|tool_call_end|>"}},
 };
 
 const char *smol_tool_style_name(enum tool_style style)

@@ -22,6 +22,7 @@ static const struct {
     {TOOLS_HUNYUAN, {"<tool_calls>", "<tool_call>", "```json"}, {NULL}},
     {TOOLS_NEMOTRON, {"<TOOLCALL>[", "]</TOOLCALL>", "arguments"}, {NULL}},
     {TOOLS_PYTHON_LINES, {"<functions>", "<function_calls>", "tool_calls"}, {"<invoke"}},
+    {TOOLS_PYTHON_BLOCK, {"<|tool_call_start|>", "```python"}, {NULL}},
     {TOOLS_PYTHON, {"<|tool_call_start|>"}, {"```python"}},
     {TOOLS_PYTHON, {"<|tool_list_start|>"}, {NULL}}, /* only the tools are shown */
     {TOOLS_PYTHON, {"List of tools: [", "keep_past_thinking"}, {NULL}},

@@ -358,6 +358,8 @@ static void set_plain(const struct tools *t, struct argument_spelling *out)
     if (t->texts->syntax == ARGUMENTS_XML)
         set_xml(t, out);
     arguments->object.open = "";
+    if (t->texts->comma)
+        arguments->object.comma = t->texts->comma;
     arguments->object.close = t->texts->syntax == ARGUMENTS_XML ? "</function>" : gemma ? "}" : ")";
 }
 
