@@ -111,7 +111,7 @@ static const struct {
                        .end = "\n</tool_call>",
                        .next = "\n"}},
     [TOOLS_LLAMA3] = {"llama3",
-                      {.marker = "{\"", .arguments = "parameters", .end = "", .at_start = true}},
+                      {.marker = "{\"", .arguments = "parameters", .end = "", .at_start = ""}},
     [TOOLS_MISTRAL] = {"mistral",
                        {.marker = "[TOOL_CALLS]",
                         .space = " ",
@@ -214,7 +214,7 @@ static const struct {
                      .brackets = CALLS_LISTED,
                      .list_next = ", ",
                      .end = "",
-                     .at_start = true}},
+                     .at_start = ""}},
     [TOOLS_PYTHONIC] = {"pythonic",
                         {.marker = "[",
                          .call = "",
@@ -224,7 +224,7 @@ static const struct {
                          .brackets = CALLS_LISTED,
                          .list_next = ", ",
                          .end = "",
-                         .at_start = true}},
+                         .at_start = ""}},
     [TOOLS_FUNCTOOLS] =
         {"functools",
          {.marker = "functools[", .arguments = "arguments", .list_next = ", ", .end = "]"}},
@@ -237,6 +237,13 @@ static const struct {
                              .comma = ",",
                              .list_next = "\n",
                              .end = "\n```\n<|tool_call_end|>"}},
+    [TOOLS_HAMMER] = {"hammer",
+                      {.marker = "```\n[{\"",
+                       .arguments = "arguments",
+                       .brackets = CALLS_LISTED,
+                       .list_next = ", ",
+                       .end = "\n```",
+                       .at_start = "```\n"}},
 };
 
 const char *smol_tool_style_name(enum tool_style style)

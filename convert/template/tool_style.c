@@ -28,6 +28,7 @@ static const struct {
     {TOOLS_PYTHON, {"List of tools: [", "keep_past_thinking"}, {NULL}},
     {TOOLS_HERMES, {"<tool_call>", "arguments"}, {"<function=", "<arg_key>", "<tool_calls>"}},
     {TOOLS_XLAM, {"[{\"name\": \"tool_call_name\", \"arguments\": "}, {NULL}},
+    {TOOLS_HAMMER, {"```\n[\n    {\"name\": \"func_name1\", \"arguments\": "}, {NULL}},
     {TOOLS_PYTHONIC, {"[func_name1(", "func_name2(", "tool_calls"}, {NULL}},
     {TOOLS_FUNCTOOLS, {"functools[{\"name\"", " in tools "}, {NULL}},
     {TOOLS_LLAMA3, {"\"parameters\": ", "tool_calls", "ipython"}, {"<function=", "<tool_call>"}},
