@@ -49,6 +49,7 @@ enum tool_style {
     TOOLS_FUNCTOOLS,
     TOOLS_PYTHON_BLOCK,
     TOOLS_HAMMER,
+    TOOLS_APRIEL,
     N_TOOL_STYLES,
 };
 

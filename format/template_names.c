@@ -244,6 +244,11 @@ static const struct {
                        .list_next = ", ",
                        .end = "\n```",
                        .at_start = "```\n"}},
+    [TOOLS_APRIEL] = {"apriel",
+                      {.marker = "<tool_calls>[",
+                       .arguments = "arguments",
+                       .list_next = ", ",
+                       .end = "]</tool_calls>"}},
 };
 
 const char *smol_tool_style_name(enum tool_style style)

@@ -20,6 +20,7 @@ static const struct {
     {TOOLS_FUNCTION, {"<function=", "</function>"}, {"<tool_call>", "<parameter="}},
     {TOOLS_DEEPSEEK, {"<｜tool▁calls▁begin｜>", "```json", "tools"}, {NULL}},
     {TOOLS_HUNYUAN, {"<tool_calls>", "<tool_call>", "```json"}, {NULL}},
+    {TOOLS_APRIEL, {"<tool_calls>[", "]</tool_calls>", "arguments"}, {NULL}},
     {TOOLS_NEMOTRON, {"<TOOLCALL>[", "]</TOOLCALL>", "arguments"}, {NULL}},
     {TOOLS_PYTHON_LINES, {"<functions>", "<function_calls>", "tool_calls"}, {"<invoke"}},
     {TOOLS_PYTHON_BLOCK, {"<|tool_call_start|>", "```python"}, {NULL}},

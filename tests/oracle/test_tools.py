@@ -107,6 +107,8 @@ RENDER = {
                     "{{ ')\n' }}{% endfor %}{{ '```\n<|tool_call_end|>' }}",
     "hammer": "{# ```\n[\n    {\"name\": \"func_name1\", \"arguments\": {}} #}{{ '```\n[' }}{% for c in m.tool_calls %}{{ c.function | tojson }}"
               "{{ ', ' if not loop.last }}{% endfor %}{{ ']\n```' }}",
+    "apriel": "{{ '\n<tool_calls>[' if m.content else '<tool_calls>[' }}{% for c in m.tool_calls %}{{ '{\"name\": \"' + c.function.name + '\", \"arguments\": ' }}"
+              "{{ c.function.arguments | tojson }}{{ '}' + (', ' if not loop.last else '') }}{% endfor %}{{ ']</tool_calls>' }}",
 }  # fmt: skip
 RENDER["pythonic"] = "{# [func_name1(a=b), func_name2(a)] #}" + RENDER["python"].replace("<|tool_call_start|>", "").replace("<|tool_call_end|>", "")
 SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]"], "mistral-args": ["[TOOL_CALLS]", "[ARGS]"],
@@ -114,7 +116,7 @@ SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]
            "gemma": ["<|tool_call>", "<tool_call|>", '<|"|>'], "python": ["<|tool_call_start|>", "<|tool_call_end|>"],
            "python-lines": ["<function_calls>", "</function_calls>"],
            "deepseek": [], "hunyuan": [], "phi4": [], "function": [], "nemotron": [], "mistral-id": [], "xlam": [], "pythonic": [],
-           "functools": [], "python-block": ["<|tool_call_start|>", "<|tool_call_end|>"], "hammer": []}  # fmt: skip
+           "functools": [], "python-block": ["<|tool_call_start|>", "<|tool_call_end|>"], "hammer": [], "apriel": []}  # fmt: skip
 ONE_CALL = {"llama3"}
 NO_TEXT = {"llama3", "xlam", "pythonic", "hammer"}
 
@@ -405,6 +407,7 @@ NO_CALLS = {
     "functools": (['functools[{"x": 1}]', "functools[]", "functools[now", "import functools\n@functools.lru_cache"], ["a functools[", 'functools[{"name": "now']),
     "python-block": (["<|tool_call_start|>\n```python\n()", "a <|tool_call_start|>[now()]"], ["a <|tool_call_start|>\n```py", "<|tool_call_start|>\n```python\nnow"]),
     "hammer": ([], ['```\n[{"answer": 42}]\n```', '```\n[{"name": "no', "```\n[]\n```", "```\n[1]\n```", '[{"name": "now", "arguments": {}}]', '``']),
+    "apriel": (['<tool_calls>[{"x": 1}]</tool_calls>', "<tool_calls>[]</tool_calls>", "a <tool_calls>none"], ["a <tool_calls>[", '<tool_calls>[{"name": "now']),
     "mistral-id": (["a [TOOL_CALLS][CALL_ID]a1B2c3D4e[ARGS]{}"], ["[TOOL_CALLS]now[CALL_ID]a", "a\n[TOOL_CALLS]now[CALL_ID]a1B2c3D4e[ARG"]),
 }  # fmt: skip
 
