@@ -201,6 +201,7 @@ enum template_filter {
     FILTER_MAX,
     FILTER_SUM,
     FILTER_SAFE,
+    FILTER_FORMAT,
     N_TEMPLATE_FILTERS,
 };
 

@@ -44,6 +44,7 @@ static const struct name filters[] = {
     {"max", FILTER_MAX},
     {"sum", FILTER_SUM},
     {"safe", FILTER_SAFE},
+    {"format", FILTER_FORMAT},
 };
 
 static const struct name tests[] = {
