@@ -17,6 +17,7 @@ from jsonschema.validators import validator_for
 from programs import smolconv
 from test_jsonl import answers
 from smol_h import ON_TOOL_PART, ConstraintParams
+from smol_reader import N_TOOL_STYLES
 from tokenizers import AddedToken
 
 pytestmark = pytest.mark.quick
@@ -188,14 +189,21 @@ class Matcher:
 
 def read(model, text, rng, tools=TOOLS):
     """The text and the calls that the reader finds in a text that arrives in pieces."""
-    parts = []
-    note = ON_TOOL_PART(lambda _, part, at, size: parts.append((part, ctypes.string_at(at, size) if at else b"")) or 0)
-    reader, error, data = ctypes.c_void_p(), Error(), text.encode()
-    check(lib.smol_tool_reader_create(model.handle, json.dumps(tools).encode(), note, None, ctypes.byref(reader), ctypes.byref(error)), error)
+    data, pieces = text.encode(), []
     while data:
         n = rng.randint(1, 9)
-        check(lib.smol_tool_reader_add(reader, data[:n], len(data[:n]), ctypes.byref(error)), error)
+        pieces.append(data[:n])
         data = data[n:]
+    return read_pieces(model, pieces, tools)
+
+
+def read_pieces(model, pieces, tools=TOOLS):
+    parts = []
+    note = ON_TOOL_PART(lambda _, part, at, size: parts.append((part, ctypes.string_at(at, size) if at else b"")) or 0)
+    reader, error = ctypes.c_void_p(), Error()
+    check(lib.smol_tool_reader_create(model.handle, json.dumps(tools).encode(), note, None, ctypes.byref(reader), ctypes.byref(error)), error)
+    for piece in pieces:
+        check(lib.smol_tool_reader_add(reader, piece, len(piece), ctypes.byref(error)), error)
     check(lib.smol_tool_reader_end(reader, ctypes.byref(error)), error)
     lib.smol_tool_reader_free(reader)
     words, calls, open_call = b"", [], False
@@ -499,6 +507,70 @@ def test_a_cut_answer_is_read_as_far_as_it_goes(styled):
         assert len(found) <= 1 and content.startswith(words.rstrip("<[{|tolcaTOLCA_\"S\n")) or not found
         if found:
             assert found[0][0] == calls[0][0] and whole.startswith(found[0][1])
+
+
+# --- hostile answers --------------------------------------------------------------------------------
+
+lib.smol_tool_style_texts.restype = ctypes.POINTER(ctypes.c_char_p)
+lib.smol_tool_style_name.restype = ctypes.c_char_p
+MARKERS = {lib.smol_tool_style_name(i).decode(): lib.smol_tool_style_texts(i)[0].decode() for i in range(1, N_TOOL_STYLES)}
+
+
+def hostile_text(rng, n):
+    """Pieces of all markers, quotes, escapes, brackets and characters of several bytes."""
+    words = [*MARKERS.values(), "</tool_call>", "]</TOOLCALL>", "\n</parameter", "<escape", '<|"|', "</function>"]
+    texts = []
+    for _ in range(rng.randint(0, n)):
+        word = rng.choice(words)
+        start = rng.randrange(len(word))
+        texts.append(rng.choice([word[start : rng.randint(start, len(word))], *'"\\/{}[](),:=<>|`\n\t ', "é", "▁｜", "🙂", '\\"', "\\u0041", "None", "-1", "\u2028"]))
+    return "".join(texts)
+
+
+def hostile_call(rng, style):
+    limits = {"qwen-xml": "\n</parameter>", "gemma": '<|"|>', "function-gemma": "<escape>"}
+
+    def string():
+        text = hostile_text(rng, 12)
+        return text if limits.get(style, "\0") not in text else "x"
+
+    value = rng.choice([{"city": string()}, {"city": string(), "days": rng.randint(-3, 1 << 40)}, {}])
+    more = {"more": {"k": [string(), None, {"d": [True, -1.5e-07]}], "l": {}}, "tags": [string(), string()], "text": string()}
+    return rng.choice([("get_weather", value), ("now", {}), ("note", more)])
+
+
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("styled", [(style, False) for style in RENDER], indirect=True, ids=str)
+def test_hostile_answers_are_read_exactly(styled):
+    """However they are cut into pieces, and wherever they end. What they contain is known: they were put together here."""
+    style, model = styled
+    marker, rng = MARKERS[style], random.Random(style)
+    for _ in range(6):
+        before = "" if style in NO_TEXT else hostile_text(rng, 9).strip(" \n\t")
+        calls = [hostile_call(rng, style) for _ in range(1 if style in ONE_CALL else rng.randint(1, 3))]
+        after = rng.choice(["", "z" + hostile_text(rng, 9) + "."])
+        call = rendered(style, "", calls)
+        gap = rng.choice(["", " ", "\n\n"])
+        if (before + gap + call).find(marker) < len(before + gap) or (style not in NO_TEXT and marker in after):
+            continue
+        text = before + gap + call + after
+        data = text.encode()
+        words, found = read_pieces(model, [data])
+        assert words == before + after, text
+        assert [(name, json.loads(arguments)) for name, arguments in found] == calls, text
+        assert read_pieces(model, [data[i : i + 1] for i in range(len(data))]) == (words, found), text
+        for _ in range(20):
+            i = rng.randrange(len(data))
+            assert read_pieces(model, [data[:i], data[i:]]) == (words, found), text
+        n_found = 0
+        for end in sorted(rng.sample(range(len(text)), min(30, len(text)))):
+            said, some = read_pieces(model, [text[:end].encode()])
+            assert len(some) >= n_found and (some or said == text[:end]), text[:end]
+            n_found = len(some)
+            for i, (name, arguments) in enumerate(some):
+                assert name == found[i][0] and (found[i][1] == arguments or (i == n_found - 1 and found[i][1].startswith(arguments)))
+            if some:
+                assert said.startswith(before) and (before + text[len(before + gap + call) : end]).startswith(said), text[:end]
 
 
 # --- random answers ---------------------------------------------------------------------------------
