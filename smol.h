@@ -669,6 +669,13 @@ typedef enum smol_json_space {
     SMOL_JSON_INDENTED,    /* a member or element a line, two spaces a level */
 } smol_json_space;
 
+/* What an answer may begin with before the text that it is asked for: see "reasoning" below. */
+typedef enum smol_reasoning {
+    SMOL_REASONING_NONE = 0, /* no reasoning */
+    SMOL_REASONING_POSSIBLE, /* reasoning, after its first marker */
+    SMOL_REASONING_BEGUN,    /* reasoning, whose first marker the prompt has */
+} smol_reasoning;
+
 typedef struct smol_constraint_params {
     smol_constraint_kind kind;
     const char *text; /* (size): the schema, expression or grammar */
@@ -679,7 +686,10 @@ typedef struct smol_constraint_params {
      * "required": calls; or the name of the only tool that may be called, and must be */
     const char *tool_choice;
     int one_call; /* 1: at most one call */
-    uint64_t reserved[2];
+    /* A smol_reasoning: the answer may be, or is, any reasoning up to its last marker, a little
+     * white space, and then the text. Ignored if the model does not mark reasoning. */
+    uint64_t reasoning;
+    uint64_t reserved[1];
 } smol_constraint_params;
 
 /* Compiles a constraint for the model's tokenizer. The model must outlive it. Errors: USAGE (the
@@ -792,6 +802,11 @@ SMOL_API void smol_tool_reader_free(smol_tool_reader *reader);
 /* Some models reason before they reply, between markers: <think> and </think>, or [THINK] and
  * [/THINK]. A model has those that its chat template or its vocabulary has. A reader separates the
  * reasoning of an answer from the reply as the answer comes. */
+
+/* Sets *reasoning to how an answer to prompt[0..n) may begin, which the end of the prompt tells:
+ * NONE too if the model has no markers. */
+SMOL_API smol_status smol_reasoning_after(const smol_model *model, const uint32_t *prompt, size_t n,
+                                          smol_reasoning *reasoning, smol_error *error);
 
 /* Reads an answer. For one thread at a time. */
 typedef struct smol_reasoning_reader smol_reasoning_reader;

@@ -58,10 +58,8 @@ static smol_status is_token(const smol_model *model, const char *text, bool *one
     return status;
 }
 
-/* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are
- * none. `calls`: the answer may call tools. */
-static smol_status find_markers(const smol_model *model, bool calls,
-                                struct reasoning_markers *markers, smol_error *error)
+smol_status smol_reasoning_markers(const smol_model *model, bool calls,
+                                   struct reasoning_markers *markers, smol_error *error)
 {
     static const struct template_code none = {0};
     const struct template_code *code = model->blob.template_section ? &model->blob.template : &none;
@@ -127,6 +125,36 @@ static enum reasoning_place first_place(const struct reasoning_markers *markers,
     if (!ends_with(tail, markers->close))
         return BEFORE_REASONING;
     return markers->reply_open ? BEFORE_REPLY : IN_REPLY;
+}
+
+/* Finds the markers, and where the answer to a prompt begins. */
+static smol_status find_start(const smol_model *model, const uint32_t *prompt, size_t n, bool calls,
+                              struct reasoning_markers *markers, enum reasoning_place *place,
+                              smol_error *error)
+{
+    const struct blob *blob = &model->blob;
+    *markers = (struct reasoning_markers){0};
+    *place = IN_REPLY;
+    smol_status status = smol_reasoning_markers(model, calls, markers, error);
+    if (!status && markers->open) {
+        const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
+        *place = first_place(markers, &tail);
+    }
+    return file_settle(&blob->file, blob->path, status, error);
+}
+
+smol_status smol_reasoning_after(const smol_model *model, const uint32_t *prompt, size_t n,
+                                 smol_reasoning *reasoning, smol_error *error)
+{
+    struct reasoning_markers markers;
+    enum reasoning_place place;
+    error_clear(error);
+    smol_status status = find_start(model, prompt, n, false, &markers, &place, error);
+    *reasoning = status                      ? SMOL_REASONING_NONE
+                 : place == BEFORE_REASONING ? SMOL_REASONING_POSSIBLE
+                 : place == IN_REASONING     ? SMOL_REASONING_BEGUN
+                                             : SMOL_REASONING_NONE;
+    return status;
 }
 
 /* --- reading answers -------------------------------------------------------------------------- */
@@ -212,23 +240,18 @@ smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t
                                          int calls, smol_reasoning_reader **reader,
                                          smol_error *error)
 {
-    const struct blob *blob = &model->blob;
-    struct reasoning_markers markers = {0};
+    struct reasoning_markers markers;
+    enum reasoning_place place;
     error_clear(error);
     *reader = NULL;
-    smol_status status = find_markers(model, calls != 0, &markers, error);
-    if (!status && markers.open) {
-        const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
-        *reader = smol_calloc(1, sizeof **reader);
-        if (!*reader)
-            return smol_fail_memory(error, "a reader of reasoning");
-        **reader = (struct smol_reasoning_reader){.markers = markers,
-                                                  .place = first_place(&markers, &tail)};
-    }
-    status = file_settle(&blob->file, blob->path, status, error);
-    if (status)
-        smol_reasoning_reader_free(*reader), *reader = NULL;
-    return status;
+    smol_status status = find_start(model, prompt, n, calls != 0, &markers, &place, error);
+    if (status || !markers.open)
+        return status;
+    *reader = smol_calloc(1, sizeof **reader);
+    if (!*reader)
+        return smol_fail_memory(error, "a reader of reasoning");
+    **reader = (struct smol_reasoning_reader){.markers = markers, .place = place};
+    return SMOL_OK;
 }
 
 static smol_status tell(const struct smol_reasoning_reader *r, smol_reasoning_parts *parts,

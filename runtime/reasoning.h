@@ -35,6 +35,11 @@ struct smol_reasoning_reader {
     size_t n_tokens, n_reasoning_tokens;
 };
 
+/* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are
+ * none. `calls`: the answer may call tools. Errors: those of smol_tokenize. */
+smol_status smol_reasoning_markers(const smol_model *model, bool calls,
+                                   struct reasoning_markers *markers, smol_error *error);
+
 /* Returns whether a token's text is a marker of reasoning. */
 bool smol_reasoning_is_marker(const struct token_text *token);
 

@@ -55,8 +55,9 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     if (!status && job->constraint)
         status = smol_matcher_create(job->constraint->constraint, &reply->matcher, error);
     if (!status)
-        status = smol_parts_begin(&reply->parts, request, reply->matcher != NULL, g->model,
-                                  prompt->ids, prompt->n, error);
+        status =
+            smol_parts_begin(&reply->parts, request, job->constraint ? &job->constraint->of : NULL,
+                             g->model, prompt->ids, prompt->n, error);
     const smol_generate_params params = {
         .max_tokens = request->max_tokens,
         .prompt_only = request->max_tokens == 0,

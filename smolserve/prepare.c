@@ -50,12 +50,16 @@ static smol_status check_length(const struct job *job, smol_error *error)
 
 static smol_status prepare(struct job *job, smol_error *error)
 {
+    struct request *request = &job->request;
     smol_status status = job->endpoint->prepare(job, error);
     if (!status && job->endpoint->work != WORK_TOKENS)
         status = check_length(job, error);
     if (!status && job->endpoint->work == WORK_GENERATE && !smol_job_make_replies(job))
         status = smol_fail_memory(error, "the answer");
-    smol_request_drop_text(&job->request);
+    if (!status && request->format.text)
+        status = smol_request_reasoning(request, job->generator->model, job->prompts[0].ids,
+                                        job->prompts[0].n, &request->format.reasoning, error);
+    smol_request_drop_text(request);
     return status;
 }
 

@@ -11,22 +11,32 @@ static int add_part(void *user, smol_tool_part part, const char *text, size_t si
     return !smol_calls_add(&parts->calls, &parts->text, part, text, size);
 }
 
-smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
-                             bool constrained, const smol_model *model, const uint32_t *prompt,
-                             size_t n, smol_error *error)
+static bool separates(const struct request *request)
 {
-    const struct wanted_constraint *format = &request->format;
-    bool calls = format->kind == SMOL_CONSTRAINT_TOOLS;
-    bool free_text =
-        calls ? strcmp(format->tool_choice, "auto") == 0 || strcmp(format->tool_choice, "none") == 0
-              : !constrained;
+    return request->is_chat && !request->raw_reasoning;
+}
+
+smol_status smol_request_reasoning(const struct request *request, const smol_model *model,
+                                   const uint32_t *prompt, size_t n, smol_reasoning *reasoning,
+                                   smol_error *error)
+{
+    *reasoning = SMOL_REASONING_NONE;
+    return separates(request) ? smol_reasoning_after(model, prompt, n, reasoning, error) : SMOL_OK;
+}
+
+smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
+                             const struct wanted_constraint *constraint, const smol_model *model,
+                             const uint32_t *prompt, size_t n, smol_error *error)
+{
+    bool calls = constraint && constraint->kind == SMOL_CONSTRAINT_TOOLS;
+    bool exact = constraint && !calls && constraint->reasoning == SMOL_REASONING_NONE;
     smol_status status = SMOL_OK;
-    if (request->is_chat && !request->raw_reasoning && free_text)
+    if (separates(request) && !exact)
         status =
             smol_reasoning_reader_create(model, prompt, n, calls, &parts->reasoning_reader, error);
     if (!status && calls)
-        status = smol_tool_reader_create(model, format->text, add_part, parts, &parts->tool_reader,
-                                         error);
+        status = smol_tool_reader_create(model, constraint->text, add_part, parts,
+                                         &parts->tool_reader, error);
     return status;
 }
 

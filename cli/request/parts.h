@@ -13,13 +13,18 @@ struct answer_parts {
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
 };
 
-/* Prepares for the answer to a request, whose tools are its constraint already, with prompt (n).
- * Reasoning is separated in the answer to a conversation, unless the request asks for all text, or
- * `constrained`: another constraint determines the answer from its first token. `parts` must stay
- * where it is. Errors: MEMORY. */
+/* Sets *reasoning to what may come before the constraint of the answer to a request with prompt
+ * (n): reasoning is separated in the answer to a conversation, unless the request asks for all
+ * text. Errors: MEMORY. */
+smol_status smol_request_reasoning(const struct request *request, const smol_model *model,
+                                   const uint32_t *prompt, size_t n, smol_reasoning *reasoning,
+                                   smol_error *error);
+
+/* Prepares for the answer to a request with prompt (n) and its constraint, or NULL. `parts` must
+ * stay where it is. Errors: MEMORY. */
 smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
-                             bool constrained, const smol_model *model, const uint32_t *prompt,
-                             size_t n, smol_error *error);
+                             const struct wanted_constraint *constraint, const smol_model *model,
+                             const uint32_t *prompt, size_t n, smol_error *error);
 
 /* Returns the show_special that the generation needs. */
 int smol_parts_show_special(const struct answer_parts *parts);

@@ -165,7 +165,8 @@ class ConstraintParams(ctypes.Structure):
         ("any_order", ctypes.c_int),
         ("tool_choice", ctypes.c_char_p),
         ("one_call", ctypes.c_int),
-        ("reserved", ctypes.c_uint64 * 2),
+        ("reasoning", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 1),
     ]
 
 
@@ -363,6 +364,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_tool_reader_add": (INT, [POINTER, TEXT, SIZE, POINTER]),
     "smol_tool_reader_end": (INT, [POINTER, POINTER]),
     "smol_tool_reader_free": (None, [POINTER]),
+    "smol_reasoning_after": (INT, [POINTER, POINTER, SIZE, POINTER, POINTER]),
     "smol_reasoning_reader_create": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
     "smol_reasoning_reader_free": (None, [POINTER]),
 }

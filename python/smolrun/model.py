@@ -39,6 +39,7 @@ from .settings import (
     ChatOptions,
     Constraint,
     Options,
+    Settings,
     dump,
     each,
     encode,
@@ -198,6 +199,7 @@ class Model:
         params = ConstraintParams(
             kind=wanted.kind, text=wanted.text, size=len(wanted.text), json_space=wanted.json_space,
             any_order=wanted.any_order, tool_choice=wanted.tool_choice, one_call=wanted.one_call,
+            reasoning=wanted.reasoning,
         )  # fmt: skip
         pointer, error = ctypes.c_void_p(), Error()
         with self._handle as model:
@@ -405,8 +407,6 @@ class Model:
         separate = one_of("reasoning_format", given.pop("reasoning_format", None) or "auto", REASONING_FORMATS)
         settings = read_settings(given)
         ids = self._chat_ids(messages, tools, documents, variables)
-        if separate and settings.constraint is None and choice in ("auto", "none"):
-            settings = replace(settings, reasoning=ids)
         if not tools:
             if choice not in ("auto", "none"):
                 raise UsageError("tool_choice: there are no tools")
@@ -421,7 +421,19 @@ class Model:
             )
         else:
             settings = settings.with_tools(dump(list(tools), "tools"), encode(choice), one_call)
-        return Request(ids, settings)
+        return Request(ids, self._with_reasoning(settings, ids) if separate else settings)
+
+    def _with_reasoning(self, settings: Settings, ids: array[int]) -> Settings:
+        """Settings of an answer to the prompt `ids` whose reasoning is separated."""
+        if settings.constraint is not None:
+            found, error = ctypes.c_int(), Error()
+            with self._handle as model:
+                status = lib.smol_reasoning_after(model, ids.buffer_info()[0], len(ids), ctypes.byref(found), ctypes.byref(error))
+                check(status, error)
+            if settings.tools is None and not found.value:
+                return settings  # all of the answer follows the constraint
+            settings = replace(settings, constraint=replace(settings.constraint, reasoning=found.value))
+        return replace(settings, reasoning=ids)
 
     # --- generation ---
 

@@ -104,6 +104,7 @@ class Constraint:
     any_order: bool = False
     tool_choice: bytes | None = None
     one_call: bool = False
+    reasoning: int = 0  # what may come before it
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,10 @@
 The models are made to say a text: each token has an embedding of its own, nothing is added to it, and the head's row
 of the token that follows it in the text is that embedding."""
 
+import ctypes
+import random
+import re
+
 import package  # noqa: F401
 import pytest
 import smolrun
@@ -11,7 +15,9 @@ from checkpoints import byte_tokenizer, make
 from internal import ROOT
 from programs import smolconv
 from serving import serving
+from smolrun._library import lib
 from smolrun._openai import message_of
+from smolrun.settings import CONSTRAINT, Constraint
 from test_jsonl import answers
 from tokenizers import AddedToken
 
@@ -19,6 +25,7 @@ USER = {"role": "user", "content": "2+2?"}
 TOOLS = [{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}]
 QWEN3 = (ROOT / "tests/data/templates/qwen3.jinja").read_text()
 TAIL = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tail }}"
+MISTRAL = TAIL.replace("content }}", "content }}{% for c in m.tool_calls or [] %}{{ '[TOOL_CALLS]' + c.function.name + '[ARGS]' + (c.function.arguments | tojson) }}{% endfor %}")
 END = 256
 
 
@@ -63,9 +70,11 @@ SPOKEN = {
     "opened": (TAIL.replace("tail", "'<think>\\n'"), ["\n", "Well, ", "so it is.", "\n</think>", " \n", "Four."]),
     "special": (TAIL + "{% if tail == '[THINK]' %}{% endif %}", ["x", "[THINK]", "Well.", "[/THINK]", "Four", "<|x|>", ", yes."]),
     "wrapped": (TAIL + "{% if tail == '<answer>' %}{% endif %}<think>\n", ["\n", "Well.", "\n</think>\n", "<answer>", "\nFour", "\n</answer>"]),
+    "silent": (QWEN3, ["\n", "Well, ", "so it is."]),
+    "ministral": (MISTRAL, ["x", "[THINK]", "Well.", "[/THINK]", "[TOOL_CALLS]", "now", "[ARGS]", "{}"]),
     "plain": (TAIL, ["x", "<think>", "Well.", "Four."]),
 }  # fmt: skip
-SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>")}
+SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]")}
 VARIABLES = {"chat_template_kwargs": {"tail": "x"}}
 # name: reasoning, reply, calls of tools, tokens of reasoning, and what else a request has
 CASES = {
@@ -75,6 +84,8 @@ CASES = {
     "opened": ("Well, so it is.", "Four.", [], 3, {}),
     "special": ("Well.", "Four, yes.", [], 3, VARIABLES),
     "wrapped": ("Well.", "Four", [], 2, {}),
+    "silent": ("", "Well, so it is.", [], 0, {}),
+    "ministral": ("Well.", "", [("now", "{}")], 3, {"tools": TOOLS} | VARIABLES),
     "plain": ("", "<think>Well.Four.", [], 0, VARIABLES),
 }
 
@@ -166,8 +177,8 @@ def test_a_prompt_that_ends_the_reasoning_leaves_the_answer_as_it_is(server):
 def test_the_whole_text_can_be_had(server, blobs, name):
     more = {key: value for key, value in CASES[name][4].items() if key != "tools"}
     constraint = {"response_format": {"type": "regex", "pattern": "[^q]*"}}  # which allows no special token
-    for how in ({"reasoning_format": "none"}, *[constraint] * (name not in SPECIAL)):
-        (choice,) = ask(server, name, tools=[], **more | how).choices
+    for how in ({}, *[constraint] * (name not in SPECIAL)):
+        (choice,) = ask(server, name, tools=[], reasoning_format="none", **more | how).choices
         assert choice.message.content == raw(name) and not hasattr(choice.message, "reasoning_content")
     with smolrun.Model(blobs[name]) as model:
         assert model.chat([USER], max_tokens=50, reasoning_format="none", **more).text == raw(name)
@@ -201,6 +212,76 @@ def test_log_probabilities_are_those_of_all_tokens(server):
     assert [one.token for one in choice.logprobs.content] == SPOKEN["qwen"][1][1:]
 
 
+# --- constraints ----------------------------------------------------------------------------------
+
+CHOICES = ["The answer is 5.", "No."]
+CONSTRAINED = [(["qwen", "caller", "opened", "special", "wrapped"], {"response_format": {"type": "choices", "choices": CHOICES}}),
+               (["caller", "hasty", "ministral"], {"tools": TOOLS, "tool_choice": "required"})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "how"), [(name, how) for names, how in CONSTRAINED for name in names])
+def test_reasoning_comes_before_a_constraint(server, blobs, name, how):
+    """What follows it is what the constraint allows, though the model would say something else."""
+    reasoning, _, _, n_tokens, more = CASES[name]
+    more = {key: value for key, value in more.items() if key != "tools"}
+    answer = ask(server, name, **{"tools": []} | more | how)
+    (choice,) = answer.choices
+    assert choice.message.reasoning_content == reasoning
+    assert answer.usage.completion_tokens_details.reasoning_tokens == n_tokens
+    assert choice.message.content in CHOICES if "response_format" in how else plain(choice.message.tool_calls) == [("now", "{}")]
+    (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more | how])
+    assert (line["reasoning"], line["text"] or None) == (reasoning, choice.message.content)
+    with smolrun.Model(blobs[name]) as model:
+        python = model.chat([USER], max_tokens=50, **more | how)
+        assert (python.reasoning, python.ids) == (reasoning, line["ids"])
+        with model.session() as session:
+            assert session.chat([USER], max_tokens=50, **more | how).ids == line["ids"]
+    if "response_format" in how:
+        (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more], "--choices", ",".join(CHOICES))
+        assert (line["reasoning"], line["text"]) == (reasoning, choice.message.content)
+
+
+def test_a_prompt_that_ends_the_reasoning_leaves_the_answer_to_the_constraint(server):
+    for closed in ({"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_format": "none"}):
+        (choice,) = ask(server, "qwen", response_format={"type": "choices", "choices": CHOICES}, **closed).choices
+        assert choice.message.content in CHOICES and not hasattr(choice.message, "reasoning_content")
+
+
+def test_a_model_may_leave_reasoning_out(server):
+    """The answer of a model that does not reason is as without a possibility to."""
+    (choice,) = ask(server, "silent", response_format={"type": "regex", "pattern": "Well[, a-z.]*"}).choices
+    assert choice.message.content == "Well, so it is." and not hasattr(choice.message, "reasoning_content")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_texts_with_reasoning_are_those_of_an_expression(blobs, begun):
+    """Beside Python's regular expressions, on random texts of parts of markers."""
+    rng = random.Random(begun)
+    inside = r"((?!</think>)[^\xff])*</think>[ \t\r\n]{0,4}(ab?|<a)"
+    expected = re.compile(inside if begun else f"<think>{inside}|(ab?|<a)", re.DOTALL)
+    constraint = Constraint(CONSTRAINT["REGEX"], b"ab?|<a", reasoning=1 + begun)
+    parts = ["<think>", "</think>", "</th", "ink>", "<", "a", "b", " ", "\n"]
+    n_whole = 0
+    with smolrun.Model(blobs["qwen"]) as model:
+        handle = model._constraint(constraint)
+        ids = {character: model.tokenize(character)[0] for character in "".join(parts)}
+        for _ in range(400):
+            text = "<think>" * (not begun and rng.random() < 0.8) + "".join(rng.choices(parts, k=rng.randint(0, 7)))
+            text += rng.choice(["", "</think>", "</think>\na", "</think>ab"])
+            n_whole += expected.fullmatch(text) is not None
+            assert matches(handle, map(ids.get, text)) == (expected.fullmatch(text) is not None), text
+    assert 50 < n_whole < 350
+
+
+def matches(constraint, ids):
+    """Returns whether a constraint allows a text."""
+    pointer = ctypes.c_void_p()
+    assert lib.smol_matcher_create(constraint.pointer, ctypes.byref(pointer), None) == 0
+    good = all(lib.smol_matcher_accept(pointer, token, None) == 0 for token in ids) and lib.smol_matcher_complete(pointer) == 1
+    lib.smol_matcher_free(pointer)
+    return good
+
+
 # --- responses ------------------------------------------------------------------------------------
 
 
@@ -220,7 +301,7 @@ def shown(item):
 def test_responses_have_an_item_of_reasoning(server, name):
     reasoning, reply, calls, n_tokens, more = CASES[name]
     body = {"model": name, "input": [USER], "temperature": 0, "max_output_tokens": 50}
-    body |= {"tools": flat(more)["tools"]} if "tools" in more else {"extra_body": more}
+    body["extra_body"] = flat(more)
     whole = server.client.responses.create(**body)
     kinds = ["reasoning"] * bool(reasoning) + ["message"] * bool(reply) + ["function_call"] * len(calls)
     assert [item.type for item in whole.output] == kinds and whole.output_text == reply
