@@ -905,7 +905,11 @@ typedef struct smol_generate_params {
      * nothing of the prompt is taken from a cache of prefixes, and it is read in passes of at most
      * 16 tokens. Takes memory for 15 more rows of logits. */
     uint64_t all_tokens;
-    uint64_t reserved[4];
+    /* 1: reasoning ends after reasoning_budget tokens between its markers: then those of the last
+     * marker follow, as if nothing else could. 2: the same, and the answer may call tools
+     * (smol_reasoning_reader_create). A character or a marker that has begun is completed. */
+    uint64_t limit_reasoning, reasoning_budget;
+    uint64_t reserved[2];
 } smol_generate_params;
 
 typedef struct smol_generate_result {

@@ -193,6 +193,8 @@ static void pass_marker(struct smol_reasoning_reader *r, bool is_call)
         smol_buffer_add(&r->reply, r->held.text + r->held.size - r->n_marker, r->n_marker);
     if (r->place == IN_REASONING)
         r->n_reasoning_tokens = r->n_tokens;
+    else if (r->place == BEFORE_REASONING)
+        r->n_before = r->n_tokens;
     r->place = is_call ? IN_REPLY : next[r->place];
     buffer_clear(&r->held);
     r->n_marker = 0;
@@ -299,4 +301,47 @@ void smol_reasoning_reader_free(smol_reasoning_reader *reader)
     smol_free(reader->reasoning.text);
     smol_free(reader->reply.text);
     smol_free(reader);
+}
+
+/* --- a limit ---------------------------------------------------------------------------------- */
+
+enum { GRACE = 8 }; /* tokens, to complete a character or a marker */
+
+smol_status smol_reasoning_budget_take(struct reasoning_budget *budget,
+                                       const struct token_text *token, smol_error *error)
+{
+    smol_reasoning_parts parts;
+    bool shown = !token->special || smol_reasoning_is_marker(token);
+    size_t n = shown ? token->length : 0;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t byte = token->bytes[i];
+        if ((byte & 0xc0) != 0x80)
+            budget->n_missing = byte < 0xc0 ? 0 : byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+        else
+            budget->n_missing -= budget->n_missing > 0;
+    }
+    return smol_reasoning_reader_add(budget->reader, (const char *)token->bytes, n, 0, &parts,
+                                     error);
+}
+
+smol_status smol_reasoning_budget_end(const struct reasoning_budget *budget,
+                                      const smol_model *model, uint32_t *ids, size_t capacity,
+                                      size_t *n, smol_error *error)
+{
+    const struct smol_reasoning_reader *r = budget->reader;
+    const smol_tokenize_params params = {.parse_special = 1};
+    uint32_t *found;
+    *n = 0;
+    size_t used = r->n_tokens - r->n_before;
+    bool begun = r->n_marker > 0 || budget->n_missing > 0;
+    if (r->place != IN_REASONING || used < budget->most || (begun && used - budget->most < GRACE))
+        return SMOL_OK;
+    const char *close = r->markers.close;
+    smol_status status = smol_tokenize(model, close, strlen(close), &params, &found, n, error);
+    if (status)
+        return status;
+    *n = *n < capacity ? *n : capacity;
+    memcpy(ids, found, *n * sizeof *ids);
+    smol_free(found);
+    return SMOL_OK;
 }

@@ -33,7 +33,25 @@ struct smol_reasoning_reader {
     bool begun;         /* the reasoning, or the reply between markers, has text */
     struct buffer reasoning, reply; /* found by the last call */
     size_t n_tokens, n_reasoning_tokens;
+    size_t n_before; /* tokens before the reasoning, with those of its first marker */
 };
+
+/* Ends reasoning that takes too many tokens. */
+struct reasoning_budget {
+    smol_reasoning_reader *reader; /* of all tokens; NULL: there is no limit */
+    size_t most;                   /* tokens between the markers */
+    unsigned n_missing;            /* bytes of the last character */
+};
+
+/* Takes a token of the answer. Errors: MEMORY. */
+smol_status smol_reasoning_budget_take(struct reasoning_budget *budget,
+                                       const struct token_text *token, smol_error *error);
+
+/* Sets *n to the number of tokens that must follow now, ids (capacity), which end the reasoning; 0
+ * if it need not end here. Errors: those of smol_tokenize. */
+smol_status smol_reasoning_budget_end(const struct reasoning_budget *budget,
+                                      const smol_model *model, uint32_t *ids, size_t capacity,
+                                      size_t *n, smol_error *error);
 
 /* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are
  * none. `calls`: the answer may call tools. Errors: those of smol_tokenize. */

@@ -83,7 +83,7 @@ static smol_status start_generation(const struct batch *b, struct slot *slot, co
 {
     struct answer *answer = slot->answer;
     const struct request *request = &answer->request.common;
-    const smol_generate_params params = {
+    smol_generate_params params = {
         .max_tokens = request->max_tokens,
         .prompt_only = request->max_tokens == 0,
         .stop = request->stop.items,
@@ -92,9 +92,10 @@ static smol_status start_generation(const struct batch *b, struct slot *slot, co
         .on_token = smol_answer_token,
         .user = answer,
         .matcher = slot->matcher,
-        .show_special = smol_parts_show_special(&answer->parts),
         .lookup = (uint64_t)b->settings->lookup,
     };
+    smol_parts_set(&answer->parts, request, slot->constraint ? &slot->constraint->of : NULL,
+                   &params);
     smol_context_truncate(slot->context, 0);
     smol_status status = smol_sampler_create(&request->sampler, &slot->sampler, error);
     if (!status)

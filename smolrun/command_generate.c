@@ -26,6 +26,7 @@ static const struct option_rule rules[] = {
     RULE_THREADS,
     RULE_KV,
     RULES_PROMPT,
+    RULE_REASONING_BUDGET,
     {"session", 0, "FILE", "continue the session in FILE, if it exists, and save it there",
      OPTION_TEXT, FIELD(session), 0, 0, NULL},
     {"jsonl", 0, "", "answer requests from standard input, a JSON object a line (see below)",
@@ -207,7 +208,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     const struct settings *settings = run->settings;
     smol_generate_result *result = &run->answer.result;
     run->n_kept = smol_context_length(run->loaded.context);
-    const smol_generate_params params = {
+    smol_generate_params params = {
         .max_tokens = settings->max_tokens,
         .prompt_only = settings->max_tokens == 0,
         .stop = settings->stop.items,
@@ -220,6 +221,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .matcher = run->matcher,
         .lookup = (uint64_t)settings->lookup,
     };
+    smol_settings_limit_reasoning(settings, &params);
     smol_status status =
         smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
     smol_load_hide_progress(&run->loaded);
@@ -341,8 +343,10 @@ static smol_status check_words(const struct settings *settings, smol_error *erro
 
 smol_status smolrun_generate(int argc, char **argv, smol_error *error)
 {
-    struct settings settings = {
-        .max_tokens = 256, .keep = UINT32_MAX, .sampler = {.top_p = 1, .seed = 42}};
+    struct settings settings = {.max_tokens = 256,
+                                .reasoning_budget = SIZE_MAX,
+                                .keep = UINT32_MAX,
+                                .sampler = {.top_p = 1, .seed = 42}};
     bool shown;
     smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
     if (status || shown)

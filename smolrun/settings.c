@@ -91,6 +91,13 @@ smol_status smol_settings_resample(const struct settings *settings, const smol_m
     return status ? status : smol_sampler_set_params(sampler, &params, error);
 }
 
+void smol_settings_limit_reasoning(const struct settings *settings, smol_generate_params *params)
+{
+    params->limit_reasoning =
+        settings->chat && settings->reasoning_budget < SIZE_MAX && !params->matcher;
+    params->reasoning_budget = settings->reasoning_budget;
+}
+
 smol_json_space smol_settings_json_space(const struct settings *settings)
 {
     return settings->json_space ? (smol_json_space)(settings->json_space - 1) : SMOL_JSON_COMPACT;

@@ -45,7 +45,7 @@ static const struct request_member members[] = {
     BODY_INERT_MEMBERS,
     {"modalities", set_modalities},
     REQUEST_TOOL_MEMBERS,
-    {"reasoning_format", smol_set_reasoning_format},
+    REQUEST_REASONING_MEMBERS,
     {"functions", smol_body_unsupported},
     {"function_call", smol_body_unsupported},
     {"reasoning_effort", smol_body_unsupported},

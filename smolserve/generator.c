@@ -40,6 +40,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     context.prefix_group = g->server->settings->share_cache ? 0 : job->client;
     smol_sampler_params sampler = request->sampler;
     const struct prompt *prompt = &job->prompts[index / job->n];
+    const struct wanted_constraint *constraint = job->constraint ? &job->constraint->of : NULL;
     sampler.seed += index % job->n;
     bool all_tokens = job->echo && request->logprobs >= 0;
     if (g->cache && !all_tokens)
@@ -55,10 +56,9 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     if (!status && job->constraint)
         status = smol_matcher_create(job->constraint->constraint, &reply->matcher, error);
     if (!status)
-        status =
-            smol_parts_begin(&reply->parts, request, job->constraint ? &job->constraint->of : NULL,
-                             g->model, prompt->ids, prompt->n, error);
-    const smol_generate_params params = {
+        status = smol_parts_begin(&reply->parts, request, constraint, g->model, prompt->ids,
+                                  prompt->n, error);
+    smol_generate_params params = {
         .max_tokens = request->max_tokens,
         .prompt_only = request->max_tokens == 0,
         .stop = request->stop.items,
@@ -67,11 +67,11 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
         .on_token = smol_reply_token,
         .user = reply,
         .matcher = reply->matcher,
-        .show_special = smol_parts_show_special(&reply->parts),
         .slice_prompt = 1,
         .lookup = (uint64_t)g->server->settings->lookup,
         .all_tokens = all_tokens,
     };
+    smol_parts_set(&reply->parts, request, constraint, &params);
     if (!status)
         status = smol_generation_create(reply->context, reply->sampler, prompt->ids, prompt->n,
                                         &params, &reply->generation, error);

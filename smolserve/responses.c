@@ -126,7 +126,7 @@ static const struct request_member members[] = {
     {"moderation", smol_body_unsupported},
     {"include", set_include},
     {"reasoning", smol_body_unsupported},
-    {"reasoning_format", smol_set_reasoning_format},
+    REQUEST_REASONING_MEMBERS,
     {"top_logprobs", smol_set_logprobs},
 };
 

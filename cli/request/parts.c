@@ -40,9 +40,14 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
     return status;
 }
 
-int smol_parts_show_special(const struct answer_parts *parts)
+void smol_parts_set(const struct answer_parts *parts, const struct request *request,
+                    const struct wanted_constraint *constraint, smol_generate_params *params)
 {
-    return parts->tool_reader ? 1 : parts->reasoning_reader ? 2 : 0;
+    bool reasons = !constraint || constraint->reasoning != SMOL_REASONING_NONE;
+    params->show_special = parts->tool_reader ? 1 : parts->reasoning_reader ? 2 : 0;
+    if (request->is_chat && request->reasoning_budget < SIZE_MAX && reasons)
+        params->limit_reasoning = parts->tool_reader ? 2 : 1;
+    params->reasoning_budget = request->reasoning_budget;
 }
 
 static bool add_reply(struct answer_parts *parts, const char *text, size_t size)

@@ -26,8 +26,9 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
                              const struct wanted_constraint *constraint, const smol_model *model,
                              const uint32_t *prompt, size_t n, smol_error *error);
 
-/* Returns the show_special that the generation needs. */
-int smol_parts_show_special(const struct answer_parts *parts);
+/* Sets the parameters of the generation that concern the parts. */
+void smol_parts_set(const struct answer_parts *parts, const struct request *request,
+                    const struct wanted_constraint *constraint, smol_generate_params *params);
 
 /* Takes what smol_on_text receives. Returns false if memory ran out. */
 bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id);

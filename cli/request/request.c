@@ -40,6 +40,14 @@ smol_status smol_set_reasoning_format(struct request_reader *r)
     return status;
 }
 
+smol_status smol_set_reasoning_budget(struct request_reader *r)
+{
+    uint64_t n = 0;
+    smol_status status = smol_member_whole(r, UINT32_MAX, &n);
+    r->request->reasoning_budget = (size_t)n;
+    return status;
+}
+
 smol_status smol_set_max_tokens(struct request_reader *r)
 {
     uint64_t n = 0;

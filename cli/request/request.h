@@ -22,6 +22,7 @@ struct request {
     bool one_call;                   /* at most one call of a tool */
     bool is_chat;                    /* it has messages, or had them */
     bool raw_reasoning;              /* reasoning stays in the text, with its markers */
+    size_t reasoning_budget;         /* tokens; SIZE_MAX: no limit */
     struct wanted_constraint format; /* of the answer */
     size_t n_prompt;
     smol_sampler_params sampler;
@@ -47,12 +48,18 @@ struct request {
     {                                                                                              \
         "chat_template_kwargs", smol_set_variables                                                 \
     }
+#define REQUEST_REASONING_MEMBERS                                                                  \
+    {"reasoning_format", smol_set_reasoning_format},                                               \
+    {                                                                                              \
+        "thinking_budget_tokens", smol_set_reasoning_budget                                        \
+    }
 
 smol_status smol_set_prompt(struct request_reader *r);
 smol_status smol_set_messages(struct request_reader *r);
 smol_status smol_set_documents(struct request_reader *r);
 smol_status smol_set_variables(struct request_reader *r);
 smol_status smol_set_reasoning_format(struct request_reader *r);
+smol_status smol_set_reasoning_budget(struct request_reader *r);
 smol_status smol_set_max_tokens(struct request_reader *r);
 smol_status smol_set_temperature(struct request_reader *r);
 smol_status smol_set_top_k(struct request_reader *r);

@@ -274,6 +274,14 @@ class Sequence:
             check(status, error)
             return Handle(pointer.value, quick.smol_reasoning_reader_free, self._model._handle) if pointer.value else None
 
+    @staticmethod
+    def _limit_reasoning(settings: Settings) -> int:
+        """Does what smol_parts_set of cli/request/parts.c does."""
+        constraint = settings.constraint
+        if settings.reasoning_budget is None or (constraint is not None and not constraint.reasoning):
+            return 0
+        return 1 if settings.tools is None else 2
+
     def _create_generation(self, request: Request, sampler: Handle | None, matcher: Handle | None) -> Handle:
         settings, pointer, error = request.settings, ctypes.c_void_p(), Error()
         if sampler is None:
@@ -292,6 +300,8 @@ class Sequence:
             matcher=matcher.pointer if matcher is not None else None,
             slice_prompt=1,
             lookup=self._model._lookup,
+            limit_reasoning=self._limit_reasoning(settings),
+            reasoning_budget=settings.reasoning_budget or 0,
         )
         status = quick.smol_generation_create(
             self._context.pointer, sampler.pointer, request.ids.buffer_info()[0], len(request.ids), ctypes.byref(params),

@@ -225,7 +225,9 @@ class GenerateParams(ctypes.Structure):
         ("slice_prompt", ctypes.c_uint64),
         ("lookup", ctypes.c_uint64),
         ("all_tokens", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 4),
+        ("limit_reasoning", ctypes.c_uint64),
+        ("reasoning_budget", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 2),
     ]
 
 

@@ -405,7 +405,10 @@ class Model:
         variables, choice = given.pop("chat_template_kwargs", None), _tool_choice(given.pop("tool_choice", None))
         one_call = not flag("parallel_tool_calls", given.pop("parallel_tool_calls", None), True)
         separate = one_of("reasoning_format", given.pop("reasoning_format", None) or "auto", REASONING_FORMATS)
+        budget = given.pop("thinking_budget_tokens", None)
         settings = read_settings(given)
+        if budget is not None:
+            settings = replace(settings, reasoning_budget=whole("thinking_budget_tokens", budget))
         ids = self._chat_ids(messages, tools, documents, variables)
         if not tools:
             if choice not in ("auto", "none"):

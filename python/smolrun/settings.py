@@ -64,6 +64,7 @@ class ToolOptions(TypedDict, total=False):
     documents: Sequence[Mapping[str, Any]] | None
     chat_template_kwargs: Mapping[str, Any] | None
     reasoning_format: str  # "auto": reasoning is separated from the text; "none": it stays there, with its markers
+    thinking_budget_tokens: int | None  # reasoning ends after as many tokens; None: no limit
     on_reasoning: Callable[[str], object] | None  # stream_chat calls it with each piece of the reasoning
 
 
@@ -119,6 +120,7 @@ class Settings:
     constraint: Constraint | None = None
     parse: Callable[[str], Any] | None = None  # makes Answer.parsed
     tools: bytes | None = None  # the list, if calls are to be parsed
+    reasoning_budget: int | None = None  # tokens
     reasoning: array[int] | None = None  # the prompt, if reasoning is to be separated from the text
 
     def with_tools(self, tools: bytes, choice: bytes, one_call: bool) -> Settings:

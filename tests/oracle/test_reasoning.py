@@ -14,6 +14,7 @@ import torch
 from checkpoints import byte_tokenizer, make
 from internal import ROOT
 from programs import smolconv
+from programs import smolrun as run_smolrun
 from serving import serving
 from smolrun._library import lib
 from smolrun._openai import message_of
@@ -30,8 +31,8 @@ END = 256
 
 
 def speaker(folder, template, *texts, special=()):
-    """A blob of a model that says texts, lists of tokens, each after a prompt whose last byte is its first element."""
-    tokens = [END, *dict.fromkeys(token for text in texts for token in text[1:])]
+    """A blob of a model that says texts, lists of tokens or ids, each after a prompt whose last byte is its first element."""
+    tokens = [END, *dict.fromkeys(token for text in texts for token in text[1:] if isinstance(token, str))]
     ids = {token: 256 + i for i, token in enumerate(tokens)}
     vocab_size = 256 + len(tokens)
     tokenizer = byte_tokenizer(256)
@@ -47,7 +48,7 @@ def speaker(folder, template, *texts, special=()):
         head = torch.zeros_like(embedding)
         for text in texts:
             for before, after in zip(text, [*text[1:], END]):
-                head[ids[after]] += embedding[ids[before]]
+                head[ids.get(after, after)] += embedding[ids.get(before, before)]
         for name in weights:
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 weights[name].zero_()
@@ -280,6 +281,63 @@ def matches(constraint, ids):
     good = all(lib.smol_matcher_accept(pointer, token, None) == 0 for token in ids) and lib.smol_matcher_complete(pointer) == 1
     lib.smol_matcher_free(pointer)
     return good
+
+
+# --- a limit --------------------------------------------------------------------------------------
+
+# name of the model, most tokens, reasoning, reply (None: another; a list: any of these), tokens of reasoning with
+# those of the markers, which may be several, and what else a request has
+LIMITED = [
+    ("qwen", 0, "", "The answer is 4.", 3, {}),
+    ("qwen", 1, "Well,", "The answer is 4.", 4, {}),
+    ("qwen", 3, "Well, 1 < 2 and so on.", "The answer is 4.", 6, {}),
+    ("qwen", 4, "Well, 1 < 2 and so on.", "The answer is 4.", 6, {}),  # the marker that has begun is completed
+    ("caller", 0, "", "Let me see.", 2, {"tools": TOOLS}),
+    ("hasty", 1, "I ask.", None, 10, {"tools": TOOLS}),
+    ("opened", 0, "", None, 8, {}),
+    ("opened", 1, "Well,", None, 9, {}),
+    ("special", 0, "", "Four, yes.", 2, VARIABLES),
+    ("plain", 0, "", "<think>Well.Four.", 0, VARIABLES),
+    ("qwen", 1, "Well,", CHOICES, 4, {"response_format": {"type": "choices", "choices": CHOICES}}),
+    ("special", 0, "", CHOICES, 2, {"response_format": {"type": "choices", "choices": CHOICES}} | VARIABLES),
+    ("ministral", 0, "", "", 2, {"tools": TOOLS, "tool_choice": "required"} | VARIABLES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "most", "reasoning", "reply", "n_tokens", "more"), LIMITED)
+def test_reasoning_has_a_limit(server, blobs, name, most, reasoning, reply, n_tokens, more):
+    more = {"thinking_budget_tokens": most} | more
+    answer = ask(server, name, **{"tools": []} | more)
+    message, details = answer.choices[0].message, answer.usage.completion_tokens_details
+    assert getattr(message, "reasoning_content", "") == reasoning and (details.reasoning_tokens if details else 0) == n_tokens
+    assert reply is None or (message.content in reply if isinstance(reply, list) else (message.content or "") == reply)
+    (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more])
+    assert (line.get("reasoning", ""), line["text"]) == (reasoning, message.content or "")
+    guessed = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more] * 2, "--lookup", "--sequences", 2)
+    assert [one["ids"] for one in guessed] == [line["ids"]] * 2
+    with smolrun.Model(blobs[name]) as model:
+        assert model.chat([USER], max_tokens=50, **more).ids == line["ids"]
+
+
+def test_programs_have_a_limit(blobs):
+    with serving([blobs["qwen"]], "--reasoning-budget", 1) as server:
+        assert ask(server, "qwen").choices[0].message.reasoning_content == "Well,"
+        assert ask(server, "qwen", thinking_budget_tokens=2).choices[0].message.reasoning_content == "Well, 1 < 2"
+    said = run_smolrun(blobs["qwen"], "--chat", USER["content"], "--reasoning-budget", 1).stdout
+    assert said == b"<think>\nWell, </think>\n\nThe answer is 4.\n"
+    said = run_smolrun("chat", blobs["qwen"], "--reasoning-budget", 1, input=USER["content"].encode()).stdout
+    assert b"<think>\nWell, </think>\n\nThe answer is 4." in said
+    (line,) = answers(blobs["qwen"], [{"messages": [USER]}], "--reasoning-budget", 1)
+    assert line["reasoning"] == "Well,"
+
+
+def test_a_limit_leaves_characters_whole(tmp_path):
+    """The limit is in the middle of a character of three bytes, which is completed."""
+    euro = byte_tokenizer(256).encode("€").ids
+    blob = speaker(tmp_path, TAIL.replace("tail", "'<think>\\n'"), ["\n", *euro, " so", "</think>", "Four."])
+    for most, reasoning in ((1, "€"), (2, "€"), (3, "€"), (4, "€ so")):
+        (line,) = answers(blob, [{"messages": [USER], "max_tokens": 50, "thinking_budget_tokens": most}])
+        assert line["reasoning"] == reasoning
 
 
 # --- responses ------------------------------------------------------------------------------------
