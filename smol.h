@@ -847,6 +847,19 @@ SMOL_API smol_status smol_reasoning_reader_end(smol_reasoning_reader *reader,
 /* NULL is ignored. */
 SMOL_API void smol_reasoning_reader_free(smol_reasoning_reader *reader);
 
+/* Ends the reasoning of one answer after some tokens. For one generation. */
+typedef struct smol_reasoning_limit smol_reasoning_limit;
+
+/* Creates the limit of an answer to prompt[0..n), with `calls` as for a reader: after `most` tokens
+ * between the markers, those of the last marker follow as if nothing else could. A character or a
+ * marker that has begun is completed. *limit is NULL if the model has no markers. */
+SMOL_API smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t *prompt,
+                                                 size_t n, int calls, size_t most,
+                                                 smol_reasoning_limit **limit, smol_error *error);
+
+/* NULL is ignored. */
+SMOL_API void smol_reasoning_limit_free(smol_reasoning_limit *limit);
+
 /* --- generation --------------------------------------------------------------------------- */
 
 typedef enum smol_finish {
@@ -905,11 +918,8 @@ typedef struct smol_generate_params {
      * nothing of the prompt is taken from a cache of prefixes, and it is read in passes of at most
      * 16 tokens. Takes memory for 15 more rows of logits. */
     uint64_t all_tokens;
-    /* 1: reasoning ends after reasoning_budget tokens between its markers: then those of the last
-     * marker follow, as if nothing else could. 2: the same, and the answer may call tools
-     * (smol_reasoning_reader_create). A character or a marker that has begun is completed. */
-    uint64_t limit_reasoning, reasoning_budget;
-    uint64_t reserved[2];
+    smol_reasoning_limit *reasoning_limit; /* may be NULL; it must outlive the generation */
+    uint64_t reserved[3];
 } smol_generate_params;
 
 typedef struct smol_generate_result {

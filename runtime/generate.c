@@ -37,7 +37,6 @@ struct smol_generation {
     uint64_t *mask;                 /* (vocab_size bits), with a matcher */
     uint32_t forced[FORCED_TOKENS]; /* tokens that must follow the newest one */
     size_t n_forced, at_forced;     /* those before at_forced are in the history */
-    struct reasoning_budget budget;
     struct lookup lookup;
     /* tokens to evaluate together: the last n_again of the sequence, the newest, those that must
      * follow it, n_guessed guesses */
@@ -201,13 +200,13 @@ static size_t n_waiting(const smol_generation *g)
 static smol_status look_ahead(smol_generation *g, smol_error *error)
 {
     smol_matcher *matcher = g->params.matcher;
+    const smol_reasoning_limit *limit = g->params.reasoning_limit;
     smol_status status = SMOL_OK;
     if (n_waiting(g) > 0)
         return SMOL_OK;
     g->at_forced = g->n_forced = 0;
-    if (g->budget.reader)
-        status = smol_reasoning_budget_end(&g->budget, g->context->model, g->forced, FORCED_TOKENS,
-                                           &g->n_forced, error);
+    if (limit)
+        status = limit->end(limit, g->forced, FORCED_TOKENS, &g->n_forced, error);
     if (status || !matcher || g->n_forced > 0)
         return status;
     return matcher_calls(matcher)->forced(matcher, g->forced, FORCED_TOKENS, &g->n_forced, error);
@@ -264,13 +263,14 @@ static smol_status accept(smol_generation *g, uint32_t id, smol_error *error)
 static smol_status take_token(smol_generation *g, uint32_t id, const float *logits,
                               smol_error *error)
 {
+    smol_reasoning_limit *limit = g->params.reasoning_limit;
     g->history[g->n_history++] = id;
     g->result.n_generated++;
     tell_id(g, id, logits);
     smol_status status = tell_token(g, id, error);
-    if (!status && g->budget.reader) {
+    if (!status && limit) {
         struct token_text token = smol_tokenizer_text(&g->context->model->blob.tokenizer, id);
-        status = smol_reasoning_budget_take(&g->budget, &token, error);
+        status = limit->take(limit, &token, error);
     }
     if (!status && !g->finished && g->result.n_generated == g->params.max_tokens)
         finish(g, SMOL_FINISH_LENGTH);
@@ -698,14 +698,6 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
         if (!g->mask)
             return smol_fail_memory(error, "generation");
     }
-    if (g->params.limit_reasoning > 0) {
-        g->budget.most = g->params.reasoning_budget;
-        status =
-            smol_reasoning_reader_create(g->context->model, prompt, g->n_prompt,
-                                         g->params.limit_reasoning == 2, &g->budget.reader, error);
-        if (status)
-            return status;
-    }
     return smol_stream_create(g->params.stop, g->params.n_stop, &g->stream, error);
 }
 
@@ -747,7 +739,6 @@ void smol_generation_free(smol_generation *generation)
 {
     if (!generation)
         return;
-    smol_reasoning_reader_free(generation->budget.reader);
     smol_stream_free(generation->stream);
     smol_free(generation->prompt);
     smol_free(generation->history);

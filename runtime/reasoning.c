@@ -307,8 +307,8 @@ void smol_reasoning_reader_free(smol_reasoning_reader *reader)
 
 enum { GRACE = 8 }; /* tokens, to complete a character or a marker */
 
-smol_status smol_reasoning_budget_take(struct reasoning_budget *budget,
-                                       const struct token_text *token, smol_error *error)
+static smol_status take_token(smol_reasoning_limit *limit, const struct token_text *token,
+                              smol_error *error)
 {
     smol_reasoning_parts parts;
     bool shown = !token->special || smol_reasoning_is_marker(token);
@@ -316,32 +316,59 @@ smol_status smol_reasoning_budget_take(struct reasoning_budget *budget,
     for (size_t i = 0; i < n; i++) {
         uint8_t byte = token->bytes[i];
         if ((byte & 0xc0) != 0x80)
-            budget->n_missing = byte < 0xc0 ? 0 : byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+            limit->n_missing = byte < 0xc0 ? 0 : byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
         else
-            budget->n_missing -= budget->n_missing > 0;
+            limit->n_missing -= limit->n_missing > 0;
     }
-    return smol_reasoning_reader_add(budget->reader, (const char *)token->bytes, n, 0, &parts,
+    return smol_reasoning_reader_add(limit->reader, (const char *)token->bytes, n, 0, &parts,
                                      error);
 }
 
-smol_status smol_reasoning_budget_end(const struct reasoning_budget *budget,
-                                      const smol_model *model, uint32_t *ids, size_t capacity,
-                                      size_t *n, smol_error *error)
+static smol_status end_reasoning(const smol_reasoning_limit *limit, uint32_t *ids, size_t capacity,
+                                 size_t *n, smol_error *error)
 {
-    const struct smol_reasoning_reader *r = budget->reader;
+    const struct smol_reasoning_reader *r = limit->reader;
     const smol_tokenize_params params = {.parse_special = 1};
     uint32_t *found;
     *n = 0;
     size_t used = r->n_tokens - r->n_before;
-    bool begun = r->n_marker > 0 || budget->n_missing > 0;
-    if (r->place != IN_REASONING || used < budget->most || (begun && used - budget->most < GRACE))
+    bool begun = r->n_marker > 0 || limit->n_missing > 0;
+    if (r->place != IN_REASONING || used < limit->most || (begun && used - limit->most < GRACE))
         return SMOL_OK;
     const char *close = r->markers.close;
-    smol_status status = smol_tokenize(model, close, strlen(close), &params, &found, n, error);
+    smol_status status =
+        smol_tokenize(limit->model, close, strlen(close), &params, &found, n, error);
     if (status)
         return status;
     *n = *n < capacity ? *n : capacity;
     memcpy(ids, found, *n * sizeof *ids);
     smol_free(found);
     return SMOL_OK;
+}
+
+smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t *prompt, size_t n,
+                                        int calls, size_t most, smol_reasoning_limit **limit,
+                                        smol_error *error)
+{
+    smol_reasoning_reader *reader;
+    *limit = NULL;
+    smol_status status = smol_reasoning_reader_create(model, prompt, n, calls, &reader, error);
+    if (status || !reader)
+        return status;
+    *limit = smol_calloc(1, sizeof **limit);
+    if (!*limit) {
+        smol_reasoning_reader_free(reader);
+        return smol_fail_memory(error, "a limit of reasoning");
+    }
+    **limit = (struct smol_reasoning_limit){
+        .take = take_token, .end = end_reasoning, .model = model, .reader = reader, .most = most};
+    return SMOL_OK;
+}
+
+void smol_reasoning_limit_free(smol_reasoning_limit *limit)
+{
+    if (!limit)
+        return;
+    smol_reasoning_reader_free(limit->reader);
+    smol_free(limit);
 }

@@ -36,22 +36,21 @@ struct smol_reasoning_reader {
     size_t n_before; /* tokens before the reasoning, with those of its first marker */
 };
 
-/* Ends reasoning that takes too many tokens. */
-struct reasoning_budget {
-    smol_reasoning_reader *reader; /* of all tokens; NULL: there is no limit */
+/* A limit as generation sees it. Generation calls through this struct, so that a program which
+ * never creates one does not contain what reads reasoning. */
+struct smol_reasoning_limit {
+    /* Takes a token of the answer. Errors: MEMORY. */
+    smol_status (*take)(smol_reasoning_limit *limit, const struct token_text *token,
+                        smol_error *error);
+    /* Sets *n to the number of tokens that must follow now, ids (capacity), which end the
+     * reasoning; 0 if it need not end here. Errors: those of smol_tokenize. */
+    smol_status (*end)(const smol_reasoning_limit *limit, uint32_t *ids, size_t capacity, size_t *n,
+                       smol_error *error);
+    const smol_model *model;
+    smol_reasoning_reader *reader; /* of all tokens */
     size_t most;                   /* tokens between the markers */
     unsigned n_missing;            /* bytes of the last character */
 };
-
-/* Takes a token of the answer. Errors: MEMORY. */
-smol_status smol_reasoning_budget_take(struct reasoning_budget *budget,
-                                       const struct token_text *token, smol_error *error);
-
-/* Sets *n to the number of tokens that must follow now, ids (capacity), which end the reasoning; 0
- * if it need not end here. Errors: those of smol_tokenize. */
-smol_status smol_reasoning_budget_end(const struct reasoning_budget *budget,
-                                      const smol_model *model, uint32_t *ids, size_t capacity,
-                                      size_t *n, smol_error *error);
 
 /* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are
  * none. `calls`: the answer may call tools. Errors: those of smol_tokenize. */

@@ -94,8 +94,7 @@ static smol_status start_generation(const struct batch *b, struct slot *slot, co
         .matcher = slot->matcher,
         .lookup = (uint64_t)b->settings->lookup,
     };
-    smol_parts_set(&answer->parts, request, slot->constraint ? &slot->constraint->of : NULL,
-                   &params);
+    smol_parts_set(&answer->parts, &params);
     smol_context_truncate(slot->context, 0);
     smol_status status = smol_sampler_create(&request->sampler, &slot->sampler, error);
     if (!status)

@@ -221,9 +221,11 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .matcher = run->matcher,
         .lookup = (uint64_t)settings->lookup,
     };
-    smol_settings_limit_reasoning(settings, &params);
     smol_status status =
-        smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
+        smol_settings_limit_reasoning(settings, run->loaded.model, prompt, n, &params, error);
+    if (!status)
+        status = smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
+    smol_reasoning_limit_free(params.reasoning_limit);
     smol_load_hide_progress(&run->loaded);
     if (!status)
         status = finish_output(run, error);

@@ -207,8 +207,11 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
 /* Returns the white space of JSON that the options choose, or the default. */
 smol_json_space smol_settings_json_space(const struct settings *settings);
 
-/* Sets what limits the reasoning of an answer without a constraint, in a chat. */
-void smol_settings_limit_reasoning(const struct settings *settings, smol_generate_params *params);
+/* Sets params->reasoning_limit for the answer to prompt (n) of a chat, unless a constraint leaves
+ * no place for reasoning. The caller frees it. Errors: MEMORY. */
+smol_status smol_settings_limit_reasoning(const struct settings *settings, const smol_model *model,
+                                          const uint32_t *prompt, size_t n,
+                                          smol_generate_params *params, smol_error *error);
 
 /* Sets *params from the options, and with --model-defaults from the model where the options set
  * nothing. */

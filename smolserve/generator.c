@@ -71,7 +71,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
         .lookup = (uint64_t)g->server->settings->lookup,
         .all_tokens = all_tokens,
     };
-    smol_parts_set(&reply->parts, request, constraint, &params);
+    smol_parts_set(&reply->parts, &params);
     if (!status)
         status = smol_generation_create(reply->context, reply->sampler, prompt->ids, prompt->n,
                                         &params, &reply->generation, error);

@@ -29,25 +29,24 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
                              const uint32_t *prompt, size_t n, smol_error *error)
 {
     bool calls = constraint && constraint->kind == SMOL_CONSTRAINT_TOOLS;
-    bool exact = constraint && !calls && constraint->reasoning == SMOL_REASONING_NONE;
+    bool reasons = !constraint || constraint->reasoning != SMOL_REASONING_NONE;
     smol_status status = SMOL_OK;
-    if (separates(request) && !exact)
+    if (separates(request) && (reasons || calls))
         status =
             smol_reasoning_reader_create(model, prompt, n, calls, &parts->reasoning_reader, error);
+    if (!status && request->is_chat && request->reasoning_budget < SIZE_MAX && reasons)
+        status = smol_reasoning_limit_create(model, prompt, n, calls, request->reasoning_budget,
+                                             &parts->limit, error);
     if (!status && calls)
         status = smol_tool_reader_create(model, constraint->text, add_part, parts,
                                          &parts->tool_reader, error);
     return status;
 }
 
-void smol_parts_set(const struct answer_parts *parts, const struct request *request,
-                    const struct wanted_constraint *constraint, smol_generate_params *params)
+void smol_parts_set(const struct answer_parts *parts, smol_generate_params *params)
 {
-    bool reasons = !constraint || constraint->reasoning != SMOL_REASONING_NONE;
     params->show_special = parts->tool_reader ? 1 : parts->reasoning_reader ? 2 : 0;
-    if (request->is_chat && request->reasoning_budget < SIZE_MAX && reasons)
-        params->limit_reasoning = parts->tool_reader ? 2 : 1;
-    params->reasoning_budget = request->reasoning_budget;
+    params->reasoning_limit = parts->limit;
 }
 
 static bool add_reply(struct answer_parts *parts, const char *text, size_t size)
@@ -100,8 +99,10 @@ void smol_parts_print_details(size_t n_reasoning_tokens, struct json_out *json)
 void smol_parts_close(struct answer_parts *parts)
 {
     smol_reasoning_reader_free(parts->reasoning_reader);
+    smol_reasoning_limit_free(parts->limit);
     smol_tool_reader_free(parts->tool_reader);
     parts->reasoning_reader = NULL;
+    parts->limit = NULL;
     parts->tool_reader = NULL;
 }
 

@@ -6,6 +6,7 @@
 
 struct answer_parts {
     smol_reasoning_reader *reasoning_reader; /* or NULL: nothing is reasoning */
+    smol_reasoning_limit *limit;             /* or NULL */
     smol_tool_reader *tool_reader;           /* or NULL: nothing is a call */
     struct buffer reasoning, text;           /* UTF-8 */
     struct calls calls;
@@ -27,8 +28,7 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
                              const uint32_t *prompt, size_t n, smol_error *error);
 
 /* Sets the parameters of the generation that concern the parts. */
-void smol_parts_set(const struct answer_parts *parts, const struct request *request,
-                    const struct wanted_constraint *constraint, smol_generate_params *params);
+void smol_parts_set(const struct answer_parts *parts, smol_generate_params *params);
 
 /* Takes what smol_on_text receives. Returns false if memory ran out. */
 bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id);
@@ -39,7 +39,7 @@ bool smol_parts_end(struct answer_parts *parts);
 /* Writes the member "completion_tokens_details" of an open object, if n tokens were reasoning. */
 void smol_parts_print_details(size_t n_reasoning_tokens, struct json_out *json);
 
-/* Frees the readers; after that, only what they have found is left. */
+/* Frees the readers and the limit, after the generation; then only what they have found is left. */
 void smol_parts_close(struct answer_parts *parts);
 
 /* Frees everything, and sets it to zeros. */

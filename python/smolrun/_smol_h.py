@@ -225,9 +225,8 @@ class GenerateParams(ctypes.Structure):
         ("slice_prompt", ctypes.c_uint64),
         ("lookup", ctypes.c_uint64),
         ("all_tokens", ctypes.c_uint64),
-        ("limit_reasoning", ctypes.c_uint64),
-        ("reasoning_budget", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 2),
+        ("reasoning_limit", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 3),
     ]
 
 
@@ -369,6 +368,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_reasoning_after": (INT, [POINTER, POINTER, SIZE, POINTER, POINTER]),
     "smol_reasoning_reader_create": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
     "smol_reasoning_reader_free": (None, [POINTER]),
+    "smol_reasoning_limit_create": (INT, [POINTER, POINTER, SIZE, INT, SIZE, POINTER, POINTER]),
+    "smol_reasoning_limit_free": (None, [POINTER]),
 }
 
 

@@ -115,9 +115,11 @@ static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
                                    .user = chat,
                                    .matcher = chat->matcher,
                                    .lookup = (uint64_t)settings->lookup};
-    smol_settings_limit_reasoning(settings, &params);
     smol_status status =
-        smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
+        smol_settings_limit_reasoning(settings, chat->loaded.model, ids, n, &params, error);
+    if (!status)
+        status = smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
+    smol_reasoning_limit_free(params.reasoning_limit);
     smol_stats_add(&chat->stats, result);
     if (!status && chat->matcher)
         status = smol_place_store(&chat->place, chat->constraint, chat->matcher, error);
