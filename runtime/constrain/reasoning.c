@@ -1,6 +1,7 @@
 /* Reasoning before the text of a constraint, see front_ends.h. */
 #include "runtime/constrain/front_ends.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/constrain/trie.h"
@@ -18,12 +19,11 @@ static term text_term(struct term_table *table, const char *text)
 /* Returns a marker, as the special token that it may be. */
 static term marker_term(struct term_table *table, const struct trie *vocabulary, const char *marker)
 {
-    char special[MARKER_SIZE + 2] = {(char)TRIE_SPECIAL};
-    size_t n = strlen(marker);
-    memcpy(special + 1, marker, n);
-    special[n + 1] = (char)TRIE_SPECIAL;
-    bool is_special = smol_trie_find(vocabulary, (const uint8_t *)special, n + 2) != SMOL_NO_TOKEN;
-    return smol_term_literal(table, is_special ? special : marker, is_special ? n + 2 : n);
+    char special[MARKER_SIZE + 3];
+    int n = snprintf(special, sizeof special, "%c%s%c", TRIE_SPECIAL, marker, TRIE_SPECIAL);
+    bool is_special =
+        smol_trie_find(vocabulary, (const uint8_t *)special, (size_t)n) != SMOL_NO_TOKEN;
+    return is_special ? text_term(table, special) : text_term(table, marker);
 }
 
 /* Returns the texts that contain another. */

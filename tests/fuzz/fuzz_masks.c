@@ -196,8 +196,8 @@ static void add_reasoning(struct term_table *table, const struct vocabulary *v, 
     const struct reasoning_texts texts[] = {
         {special[0], special[1], NULL}, {NULL, "aab", special[2]}, {"<think>", "</think>", "\n["}};
     const size_t n = sizeof texts / sizeof *texts, which = options / 8 % (n + 1);
-    if (which < n)
-        answer->whole = smol_reasoning_term(table, &v->trie, &texts[which], answer);
+    if (which > 0)
+        answer->whole = smol_reasoning_term(table, &v->trie, &texts[which - 1], answer);
 }
 
 /* Returns what may follow a token. */
