@@ -34,7 +34,7 @@ PART = re.compile(r"part-(\d{9})-([0-9a-f]{32})\.jsonl")
 OPTIONS = {
     "max_tokens": "-n", "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p",
     "repetition_penalty": "--repeat-penalty", "seed": "--seed", "stop": "--stop", "n_ctx": "--ctx", "kv": "--kv",
-    "template_args": "--template-arg", "model_defaults": "--model-defaults",
+    "template_args": "--template-arg", "model_defaults": "--model-defaults", "thinking_budget_tokens": "--reasoning-budget",
 }  # fmt: skip
 
 # members of a request that a table may have as columns; those that are not texts or numbers may also be JSON texts

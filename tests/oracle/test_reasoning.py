@@ -4,6 +4,7 @@ The models are made to say a text: each token has an embedding of its own, nothi
 of the token that follows it in the text is that embedding."""
 
 import ctypes
+import json
 import random
 import re
 
@@ -16,6 +17,7 @@ from internal import ROOT
 from programs import smolconv
 from programs import smolrun as run_smolrun
 from serving import serving
+from smolrun import batch
 from smolrun._library import lib
 from smolrun._openai import message_of
 from smolrun.settings import CONSTRAINT, Constraint
@@ -319,7 +321,7 @@ def test_reasoning_has_a_limit(server, blobs, name, most, reasoning, reply, n_to
         assert model.chat([USER], max_tokens=50, **more).ids == line["ids"]
 
 
-def test_programs_have_a_limit(blobs):
+def test_programs_have_a_limit(blobs, tmp_path):
     with serving([blobs["qwen"]], "--reasoning-budget", 1) as server:
         assert ask(server, "qwen").choices[0].message.reasoning_content == "Well,"
         assert ask(server, "qwen", thinking_budget_tokens=2).choices[0].message.reasoning_content == "Well, 1 < 2"
@@ -329,6 +331,10 @@ def test_programs_have_a_limit(blobs):
     assert b"<think>\nWell, </think>\n\nThe answer is 4." in said
     (line,) = answers(blobs["qwen"], [{"messages": [USER]}], "--reasoning-budget", 1)
     assert line["reasoning"] == "Well,"
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": [USER]}))
+    batch.run(blobs["qwen"], [tmp_path / "rows.jsonl"], tmp_path / "answers", thinking_budget_tokens=1)
+    (part,) = (tmp_path / "answers").glob("part-*.jsonl")
+    assert json.loads(part.read_text())["reasoning"] == "Well,"
 
 
 def test_a_limit_leaves_characters_whole(tmp_path):
