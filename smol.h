@@ -571,6 +571,9 @@ typedef struct smol_chat_text {
 SMOL_API smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
                                       smol_chat_text *text, smol_error *error);
 
+/* Returns 1 if the chat template reads a variable, such as enable_thinking, otherwise 0. */
+SMOL_API int smol_chat_reads(const smol_model *model, const char *variable);
+
 /* Frees the members of *text. NULL and a struct of zeros are ignored. */
 SMOL_API void smol_chat_text_free(smol_chat_text *text);
 

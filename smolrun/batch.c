@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cli/print.h"
+#include "cli/request/reasoning.h"
 #include "cli/standard.h"
 #include "common/hash.h"
 #include "smolrun/constrain.h"
@@ -125,6 +126,8 @@ static smol_status begin(struct batch *b, struct slot *slot, const struct line *
         return smol_fail(error, SMOL_ERROR_USAGE, "request: a line of more than %d MiB: shorten it",
                          MAX_LINE >> 20);
     smol_status status = smol_line_read(line->text, line->size, b->settings, request, error);
+    if (!status)
+        status = smol_request_apply_effort(&request->common, b->model, error);
     if (!status)
         status =
             smol_line_ids(&request->common, b->settings, b->model, step_others, b, &ids, &n, error);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "cli/request/reasoning.h"
 #include "smolrun/prompt.h"
 
 static struct line_request *of(struct request_reader *r)
@@ -71,6 +72,7 @@ static const struct request_member members[] = {
     REQUEST_TOOL_MEMBERS,
     REQUEST_CHAT_MEMBERS,
     REQUEST_REASONING_MEMBERS,
+    {"reasoning_effort", smol_set_effort},
     {"max_tokens", smol_set_max_tokens},
     REQUEST_MEMBERS,
     {"logprobs", smol_set_logprobs},

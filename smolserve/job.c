@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "cli/request/reasoning.h"
 #include "cli/standard.h"
 #include "common/clock.h"
 #include "smolserve/generator.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/print.h"
-#include "cli/request/request.h"
+#include "cli/request/reasoning.h"
 #include "cli/sandbox.h"
 #include "cli/standard.h"
 #include "smolserve/http.h"

@@ -1,6 +1,7 @@
 /* Preparers, see prepare.h. */
 #include "smolserve/prepare.h"
 
+#include "cli/request/reasoning.h"
 #include "smolserve/body.h"
 #include "smolserve/server.h"
 

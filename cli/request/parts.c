@@ -4,24 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/request/reasoning.h"
+
 static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
 {
     struct answer_parts *parts = user;
     parts->in_call = part == SMOL_TOOL_CALL || part == SMOL_TOOL_ARGUMENTS;
     return !smol_calls_add(&parts->calls, &parts->text, part, text, size);
-}
-
-static bool separates(const struct request *request)
-{
-    return request->is_chat && !request->raw_reasoning;
-}
-
-smol_status smol_request_reasoning(const struct request *request, const smol_model *model,
-                                   const uint32_t *prompt, size_t n, smol_reasoning *reasoning,
-                                   smol_error *error)
-{
-    *reasoning = SMOL_REASONING_NONE;
-    return separates(request) ? smol_reasoning_after(model, prompt, n, reasoning, error) : SMOL_OK;
 }
 
 smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
@@ -31,7 +20,7 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
     bool calls = constraint && constraint->kind == SMOL_CONSTRAINT_TOOLS;
     bool reasons = !constraint || constraint->reasoning != SMOL_REASONING_NONE;
     smol_status status = SMOL_OK;
-    if (separates(request) && (reasons || calls))
+    if (smol_request_separates(request) && (reasons || calls))
         status =
             smol_reasoning_reader_create(model, prompt, n, calls, &parts->reasoning_reader, error);
     if (!status && request->is_chat && request->reasoning_budget < SIZE_MAX && reasons)

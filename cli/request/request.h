@@ -8,11 +8,6 @@
 #include "cli/request/likelihood.h"
 #include "cli/request/members.h"
 
-/* The values of `reasoning_format`, as in llama-server: the first two separate reasoning from the
- * reply, "none" leaves it in the text. Ends with NULL. */
-extern const char *const smol_reasoning_words[];
-enum { REASONING_NONE = 2 }; /* index of "none" */
-
 struct request {
     char *prompt;   /* (n_prompt), or NULL */
     char *messages; /* JSON text, or NULL */
@@ -23,6 +18,7 @@ struct request {
     bool is_chat;                    /* it has messages, or had them */
     bool raw_reasoning;              /* reasoning stays in the text, with its markers */
     size_t reasoning_budget;         /* tokens; SIZE_MAX: no limit */
+    const char *effort;              /* OpenAI's word for it, static, or NULL */
     struct wanted_constraint format; /* of the answer */
     size_t n_prompt;
     smol_sampler_params sampler;
@@ -48,18 +44,10 @@ struct request {
     {                                                                                              \
         "chat_template_kwargs", smol_set_variables                                                 \
     }
-#define REQUEST_REASONING_MEMBERS                                                                  \
-    {"reasoning_format", smol_set_reasoning_format},                                               \
-    {                                                                                              \
-        "thinking_budget_tokens", smol_set_reasoning_budget                                        \
-    }
-
 smol_status smol_set_prompt(struct request_reader *r);
 smol_status smol_set_messages(struct request_reader *r);
 smol_status smol_set_documents(struct request_reader *r);
 smol_status smol_set_variables(struct request_reader *r);
-smol_status smol_set_reasoning_format(struct request_reader *r);
-smol_status smol_set_reasoning_budget(struct request_reader *r);
 smol_status smol_set_max_tokens(struct request_reader *r);
 smol_status smol_set_temperature(struct request_reader *r);
 smol_status smol_set_top_k(struct request_reader *r);

@@ -347,6 +347,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_sampler_get_params": (SamplerParams, [POINTER]),
     "smol_chat_format": (INT, [POINTER] * 4),
     "smol_chat_text_free": (None, [POINTER]),
+    "smol_chat_reads": (INT, [POINTER, TEXT]),
     "smol_chat_tokenize": (INT, [POINTER] * 5),
     "smol_generation_create": (INT, [POINTER, POINTER, POINTER, SIZE, POINTER, POINTER, POINTER]),
     "smol_generation_free": (None, [POINTER]),

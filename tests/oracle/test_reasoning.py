@@ -75,6 +75,7 @@ SPOKEN = {
     "wrapped": (TAIL + "{% if tail == '<answer>' %}{% endif %}<think>\n", ["\n", "Well.", "\n</think>\n", "<answer>", "\nFour", "\n</answer>"]),
     "silent": (QWEN3, ["\n", "Well, ", "so it is."]),
     "ministral": (MISTRAL, ["x", "[THINK]", "Well.", "[/THINK]", "[TOOL_CALLS]", "now", "[ARGS]", "{}"]),
+    "levels": (TAIL + "{{ reasoning_effort }}{% if tail == '</think>' %}{% endif %}", ["w", "<think>", "Well."]),
     "plain": (TAIL, ["x", "<think>", "Well.", "Four."]),
 }  # fmt: skip
 SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]")}
@@ -89,6 +90,7 @@ CASES = {
     "wrapped": ("Well.", "Four", [], 2, {}),
     "silent": ("", "Well, so it is.", [], 0, {}),
     "ministral": ("Well.", "", [("now", "{}")], 3, {"tools": TOOLS} | VARIABLES),
+    "levels": ("Well.", "", [], 2, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
     "plain": ("", "<think>Well.Four.", [], 0, VARIABLES),
 }
 
@@ -346,6 +348,32 @@ def test_a_limit_leaves_characters_whole(tmp_path):
         assert line["reasoning"] == reasoning
 
 
+def test_effort_is_what_the_template_or_a_limit_makes_of_it(server, blobs):
+    """"none" is a template's own switch, or a limit of no tokens; further levels are a variable of the template."""
+    (choice,) = ask(server, "qwen", reasoning_effort="none").choices
+    closed = ask(server, "qwen", chat_template_kwargs={"enable_thinking": False})
+    assert choice.message.content == closed.choices[0].message.content and not hasattr(choice.message, "reasoning_content")
+    answer = ask(server, "special", reasoning_effort="none")  # whose template has no such switch
+    assert answer.choices[0].message.content == "Four, yes." and answer.usage.completion_tokens_details.reasoning_tokens == 2
+    assert ask(server, "qwen", reasoning_effort="medium").choices[0].message.reasoning_content == CASES["qwen"][0]
+    for level in ("low", "xhigh"):
+        sizes = [ask(server, "levels", reasoning_effort=level, chat_template_kwargs=own).usage.prompt_tokens
+                 for own in ({}, {"reasoning_effort": "!" * 9, "other": 1})]  # fmt: skip
+        assert sizes == [len("2+2?" + level), len("2+2?") + 9]  # the request's own variable wins
+    with smolrun.Model(blobs["levels"]) as model:
+        assert model.chat([USER], reasoning_effort="low", max_tokens=1).prompt_tokens == len("2+2?low")
+    for model, effort in (("qwen", "high"), ("qwen", "very")):
+        body = {"model": model, "messages": [USER], "reasoning_effort": effort}
+        status, answer = server.post("/v1/chat/completions", body)
+        assert status == 400 and "reasoning_effort" in answer["error"]["message"], answer
+    (line,) = answers(blobs["qwen"], [{"messages": [USER], "reasoning_effort": "none"}])
+    assert line["text"] == choice.message.content
+    with smolrun.Model(blobs["qwen"]) as model:
+        assert model.chat([USER], reasoning_effort="none").ids == line["ids"]
+        with pytest.raises(smolrun.UnsupportedError, match="reasoning_effort"):
+            model.chat([USER], reasoning_effort="high")
+
+
 # --- responses ------------------------------------------------------------------------------------
 
 
@@ -386,6 +414,14 @@ def test_responses_have_an_item_of_reasoning(server, name):
         done = [event for event in events if event.type == f"response.{kind}.done"]
         assert "".join(event.delta for event in deltas) == text and [event.text for event in done] == [text] * bool(text)
         assert {event.output_index for event in deltas + done} <= {place}
+
+
+def test_responses_have_an_effort_too(server):
+    whole = server.client.responses.create(model="qwen", input=[USER], temperature=0, reasoning={"effort": "none", "summary": "auto"})
+    assert [item.type for item in whole.output] == ["message"]
+    for wrong in ({"effort": "much"}, {"summary": "concise"}, {"other": 1}, "none"):
+        status, answer = server.post("/v1/responses", {"model": "qwen", "input": "a", "reasoning": wrong})
+        assert status == 400 and answer["error"]["param"] == "reasoning", answer
 
 
 def test_a_response_may_be_cut_within_its_reasoning(server):
