@@ -922,7 +922,10 @@ typedef struct smol_generate_params {
      * 16 tokens. Takes memory for 15 more rows of logits. */
     uint64_t all_tokens;
     smol_reasoning_limit *reasoning_limit; /* may be NULL; it must outlive the generation */
-    uint64_t reserved[3];
+    /* 1: the text begins anew, as an answer in a conversation does: a tokenizer that omits a blank
+     * at the start of a text omits it. 0: it continues that of the sequence, as always with n 0. */
+    uint64_t new_text;
+    uint64_t reserved[2];
 } smol_generate_params;
 
 typedef struct smol_generate_result {

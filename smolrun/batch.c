@@ -94,6 +94,7 @@ static smol_status start_generation(const struct batch *b, struct slot *slot, co
         .user = answer,
         .matcher = slot->matcher,
         .lookup = (uint64_t)b->settings->lookup,
+        .new_text = request->is_chat,
     };
     smol_parts_set(&answer->parts, &params);
     smol_context_truncate(slot->context, 0);

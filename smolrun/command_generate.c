@@ -220,6 +220,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .user = run,
         .matcher = run->matcher,
         .lookup = (uint64_t)settings->lookup,
+        .new_text = settings->chat != 0,
     };
     smol_status status =
         smol_settings_limit_reasoning(settings, run->loaded.model, prompt, n, &params, error);

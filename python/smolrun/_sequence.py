@@ -309,6 +309,7 @@ class Sequence:
             slice_prompt=1,
             lookup=self._model._lookup,
             reasoning_limit=self._limit.pointer if self._limit else None,
+            new_text=settings.is_chat,
         )
         status = quick.smol_generation_create(
             self._context.pointer, sampler.pointer, request.ids.buffer_info()[0], len(request.ids), ctypes.byref(params),

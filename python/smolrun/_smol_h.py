@@ -226,7 +226,8 @@ class GenerateParams(ctypes.Structure):
         ("lookup", ctypes.c_uint64),
         ("all_tokens", ctypes.c_uint64),
         ("reasoning_limit", ctypes.c_void_p),
-        ("reserved", ctypes.c_uint64 * 3),
+        ("new_text", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 2),
     ]
 
 

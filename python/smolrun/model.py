@@ -409,7 +409,7 @@ class Model:
         effort, budget = given.pop("reasoning_effort", None), given.pop("thinking_budget_tokens", None)
         if effort is not None:
             variables, budget = self._with_effort(effort, variables or {}, budget)
-        settings = read_settings(given)
+        settings = replace(read_settings(given), is_chat=True)
         if budget is not None:
             settings = replace(settings, reasoning_budget=whole("thinking_budget_tokens", budget))
         ids = self._chat_ids(messages, tools, documents, variables)
