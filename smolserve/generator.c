@@ -407,9 +407,7 @@ static smol_status start_thread(struct generator *g, smol_error *error)
 {
     const struct serve_settings *settings = g->server->settings;
     g->running = calloc(settings->n_sequences, sizeof(void *));
-    g->used = calloc(g->server->keys.n + 1, sizeof *g->used);
-    g->embedded = calloc(g->server->keys.n + 1, sizeof *g->embedded);
-    if (!g->running || !g->used || !g->embedded)
+    if (!g->running)
         return smol_fail_memory(error, "a model");
     if (pthread_create(&g->thread, NULL, run, g))
         return smol_fail_memory(error, "a thread");
@@ -500,8 +498,6 @@ void smol_generator_stop(struct generator *g)
     smol_prefix_cache_free(g->cache);
     smol_model_close(g->model);
     free(g->running);
-    free(g->used);
-    free(g->embedded);
     pthread_cond_destroy(&g->work);
     pthread_mutex_destroy(&g->lock);
     free(g);

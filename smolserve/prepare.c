@@ -67,7 +67,7 @@ static smol_status prepare(struct job *job, smol_error *error)
 /* --- queues ----------------------------------------------------------------------------------- */
 
 /* A job overtakes those with longer bodies, each of which lets at most as many bytes pass as it has
- * itself. Jobs without bodies keep their order. */
+ * itself. Jobs without bodies keep their order. Clients take turns: see take. */
 static void add(struct job_queue *queue, struct job *job)
 {
     size_t size = job->body.size;
@@ -85,16 +85,23 @@ static void add(struct job_queue *queue, struct job *job)
     pthread_mutex_unlock(&queue->preparers->lock);
 }
 
-/* Waits for a job. NULL: there will be none. */
+/* Waits for a job: the first one of the client whose last one is the longest ago. NULL: there will
+ * be none. */
 static struct job *take(struct job_queue *queue)
 {
     struct preparers *p = queue->preparers;
     pthread_mutex_lock(&p->lock);
     while (!queue->first && !p->stopping)
         pthread_cond_wait(&queue->work, &p->lock);
-    struct job *job = queue->first;
-    if (job)
-        queue->first = job->next;
+    struct job **next = &queue->first;
+    for (struct job **at = next; *at; at = &(*at)->next)
+        if (queue->turns[(*at)->client] < queue->turns[(*next)->client])
+            next = at;
+    struct job *job = *next;
+    if (job) {
+        *next = job->next;
+        queue->turns[job->client] = ++queue->n_taken;
+    }
     pthread_mutex_unlock(&p->lock);
     return job;
 }
