@@ -46,6 +46,10 @@ enum tool_style {
     TOOLS_MISTRAL_ID,
     TOOLS_XLAM,
     TOOLS_PYTHONIC,
+    TOOLS_FUNCTOOLS,
+    TOOLS_PYTHON_BLOCK,
+    TOOLS_HAMMER,
+    TOOLS_APRIEL,
     N_TOOL_STYLES,
 };
 
@@ -197,6 +201,7 @@ enum template_filter {
     FILTER_MAX,
     FILTER_SUM,
     FILTER_SAFE,
+    FILTER_FORMAT,
     N_TEMPLATE_FILTERS,
 };
 
@@ -283,7 +288,8 @@ enum call_brackets {
  *     marker space CALL (list_next CALL)* end
  * and a CALL `{"name": "NAME", "ARGUMENTS": {...}}`, or where `arguments` is NULL
  * call NAME (id ID)? name_end, the arguments, call_end; a name_end of one byte opens the arguments.
- * With `at_start` a group has no marker of its own. Texts are terminated. */
+ * `at_start` stands in place of the marker, which is what the two and a call begin with. Texts are
+ * terminated. */
 struct tool_style_texts {
     const char *marker;    /* begins a group, and is often one special token */
     char space[2];         /* after it; the model may leave it out */
@@ -293,11 +299,12 @@ struct tool_style_texts {
     const char *call_end; /* NULL: nothing ends a call */
     enum argument_syntax syntax;
     const char *quote; /* around strings of ARGUMENTS_GEMMA */
+    const char *comma; /* between arguments of ARGUMENTS_PYTHON; NULL: ", " */
     enum call_brackets brackets;
     const char *list_next; /* between calls of a group; NULL: it has one call */
     const char *end;       /* the model may leave out a line feed that it begins with */
     const char *next;      /* between groups; NULL: there is one group */
-    bool at_start;         /* nothing comes before the calls, which begin with the marker */
+    const char *at_start;  /* begins the answer before a group; NULL: text may come before */
 };
 
 /* Returns the name and the texts of a style; NULL for TOOLS_NONE. */

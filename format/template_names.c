@@ -44,6 +44,7 @@ static const struct name filters[] = {
     {"max", FILTER_MAX},
     {"sum", FILTER_SUM},
     {"safe", FILTER_SAFE},
+    {"format", FILTER_FORMAT},
 };
 
 static const struct name tests[] = {
@@ -111,7 +112,7 @@ static const struct {
                        .end = "\n</tool_call>",
                        .next = "\n"}},
     [TOOLS_LLAMA3] = {"llama3",
-                      {.marker = "{\"", .arguments = "parameters", .end = "", .at_start = true}},
+                      {.marker = "{\"", .arguments = "parameters", .end = "", .at_start = ""}},
     [TOOLS_MISTRAL] = {"mistral",
                        {.marker = "[TOOL_CALLS]",
                         .space = " ",
@@ -214,7 +215,7 @@ static const struct {
                      .brackets = CALLS_LISTED,
                      .list_next = ", ",
                      .end = "",
-                     .at_start = true}},
+                     .at_start = ""}},
     [TOOLS_PYTHONIC] = {"pythonic",
                         {.marker = "[",
                          .call = "",
@@ -224,7 +225,31 @@ static const struct {
                          .brackets = CALLS_LISTED,
                          .list_next = ", ",
                          .end = "",
-                         .at_start = true}},
+                         .at_start = ""}},
+    [TOOLS_FUNCTOOLS] =
+        {"functools",
+         {.marker = "functools[", .arguments = "arguments", .list_next = ", ", .end = "]"}},
+    [TOOLS_PYTHON_BLOCK] = {"python-block",
+                            {.marker = "<|tool_call_start|>\n```python\n",
+                             .call = "",
+                             .name_end = "(",
+                             .syntax = ARGUMENTS_PYTHON,
+                             .quote = "\"",
+                             .comma = ",",
+                             .list_next = "\n",
+                             .end = "\n```\n<|tool_call_end|>"}},
+    [TOOLS_HAMMER] = {"hammer",
+                      {.marker = "```\n[{\"",
+                       .arguments = "arguments",
+                       .brackets = CALLS_LISTED,
+                       .list_next = ", ",
+                       .end = "\n```",
+                       .at_start = "```\n"}},
+    [TOOLS_APRIEL] = {"apriel",
+                      {.marker = "<tool_calls>[",
+                       .arguments = "arguments",
+                       .list_next = ", ",
+                       .end = "]</tool_calls>"}},
 };
 
 const char *smol_tool_style_name(enum tool_style style)

@@ -126,11 +126,11 @@ static void read_byte(struct smol_tool_reader *r, char c);
 
 static void text_byte(struct smol_tool_reader *r, char c)
 {
-    const char *marker = r->texts->marker;
+    const char *marker = r->texts->marker, *start = r->texts->at_start;
     smol_buffer_add(&r->held, &c, 1);
     size_t overlap = smol_buffer_overlap(&r->held, marker);
     size_t possible = possible_marker(r, overlap);
-    if (r->texts->at_start && (r->anything || possible < r->held.size))
+    if (start && (r->anything || possible < r->held.size))
         possible = overlap = 0; /* too late for a call */
     r->anything |= possible < r->held.size;
     release(r, possible);
@@ -138,8 +138,8 @@ static void text_byte(struct smol_tool_reader *r, char c)
     if (overlap < strlen(marker))
         return;
     begin_calls(r);
-    if (r->texts->at_start)
-        for (r->place = BEFORE_CALL; *marker; marker++)
+    if (start)
+        for (r->place = BEFORE_CALL, marker += strlen(start); *marker; marker++)
             read_byte(r, *marker);
 }
 

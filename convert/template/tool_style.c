@@ -20,14 +20,18 @@ static const struct {
     {TOOLS_FUNCTION, {"<function=", "</function>"}, {"<tool_call>", "<parameter="}},
     {TOOLS_DEEPSEEK, {"<｜tool▁calls▁begin｜>", "```json", "tools"}, {NULL}},
     {TOOLS_HUNYUAN, {"<tool_calls>", "<tool_call>", "```json"}, {NULL}},
+    {TOOLS_APRIEL, {"<tool_calls>[", "]</tool_calls>", "arguments"}, {NULL}},
     {TOOLS_NEMOTRON, {"<TOOLCALL>[", "]</TOOLCALL>", "arguments"}, {NULL}},
     {TOOLS_PYTHON_LINES, {"<functions>", "<function_calls>", "tool_calls"}, {"<invoke"}},
+    {TOOLS_PYTHON_BLOCK, {"<|tool_call_start|>", "```python"}, {NULL}},
     {TOOLS_PYTHON, {"<|tool_call_start|>"}, {"```python"}},
     {TOOLS_PYTHON, {"<|tool_list_start|>"}, {NULL}}, /* only the tools are shown */
     {TOOLS_PYTHON, {"List of tools: [", "keep_past_thinking"}, {NULL}},
     {TOOLS_HERMES, {"<tool_call>", "arguments"}, {"<function=", "<arg_key>", "<tool_calls>"}},
     {TOOLS_XLAM, {"[{\"name\": \"tool_call_name\", \"arguments\": "}, {NULL}},
+    {TOOLS_HAMMER, {"```\n[\n    {\"name\": \"func_name1\", \"arguments\": "}, {NULL}},
     {TOOLS_PYTHONIC, {"[func_name1(", "func_name2(", "tool_calls"}, {NULL}},
+    {TOOLS_FUNCTOOLS, {"functools[{\"name\"", " in tools "}, {NULL}},
     {TOOLS_LLAMA3, {"\"parameters\": ", "tool_calls", "ipython"}, {"<function=", "<tool_call>"}},
 };
 

@@ -358,6 +358,8 @@ static void set_plain(const struct tools *t, struct argument_spelling *out)
     if (t->texts->syntax == ARGUMENTS_XML)
         set_xml(t, out);
     arguments->object.open = "";
+    if (t->texts->comma)
+        arguments->object.comma = t->texts->comma;
     arguments->object.close = t->texts->syntax == ARGUMENTS_XML ? "</function>" : gemma ? "}" : ")";
 }
 
@@ -474,7 +476,7 @@ static term groups_term(const struct tools *t, term call)
 {
     const struct tool_style_texts *s = t->texts;
     bool line = s->end[0] == '\n';
-    term group = text_term(t, s->at_start ? "" : s->marker);
+    term group = text_term(t, s->at_start ? s->at_start : s->marker);
     group = smol_term_then(t->table, group, optional_text(t, s->space));
     group = smol_term_then(t->table, group, calls_term(t, call));
     group = smol_term_then(t->table, group, optional_text(t, line ? "\n" : ""));

@@ -641,6 +641,60 @@ static bool sum(struct machine *machine, const struct value *self, const struct 
     return true;
 }
 
+/* --- the filter format ----------------------------------------------------------------------- */
+
+/* Appends an argument as %s or %d writes it. */
+static bool format_argument(struct machine *machine, struct text_builder *builder, char field,
+                            const struct value *argument)
+{
+    if (field == 's')
+        return smol_text_print(machine, builder, argument);
+    if (is_text(argument) || argument->type == VALUE_NONE)
+        return smol_template_fail_type(machine, "format: %d cannot take", argument);
+    if (!is_integral(argument))
+        return smol_template_fail_unsupported(machine, "%d of anything but an integer");
+    const struct value number = value_integer(integral(argument));
+    return smol_text_print(machine, builder, &number);
+}
+
+/* Replaces each %s and %d by the next argument; %% is a percent sign. */
+static bool format(struct machine *machine, const struct value *self, const struct call *call,
+                   struct value *out)
+{
+    struct text_builder builder = {0};
+    struct value text;
+    uint32_t next = 0;
+    if (call->n_named > 0)
+        return smol_template_fail_unsupported(machine, "named arguments of the filter format");
+    if (!smol_text_of(machine, self, &text))
+        return false;
+    for (size_t i = 0, start = 0; i <= text.n; start = i) {
+        while (i < text.n && text.bytes[i] != '%')
+            i++;
+        char field = i + 1 < text.n ? (char)text.bytes[i + 1] : '\0';
+        if (!smol_builder_add_part(machine, &builder, &text, start, i + (field == '%')))
+            return false;
+        if (i == text.n)
+            break;
+        i += 2;
+        if (field == '%')
+            continue;
+        if (i > text.n)
+            return smol_template_fail(machine, SMOL_ERROR_USAGE, "format: incomplete format");
+        if (field != 's' && field != 'd')
+            return smol_template_fail_unsupported(machine,
+                                                  "a field of the filter format but %s, %d and %%");
+        if (next == call->n)
+            return smol_template_fail(machine, SMOL_ERROR_USAGE, "format: too few arguments");
+        if (!format_argument(machine, &builder, field, &call->positional[next++]))
+            return false;
+    }
+    if (next < call->n)
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "format: too many arguments");
+    *out = smol_builder_text(&builder);
+    return smol_template_step(machine, text.n);
+}
+
 /* --- filters that take filters and tests ----------------------------------------------------- */
 
 /* Returns the arguments after the first n. */
@@ -811,6 +865,8 @@ static bool apply(struct machine *machine, enum template_filter filter, const st
     struct value argument[MAX_ARGUMENTS] = {{0}};
     if (is_text(self) && self->safe && !takes_safe(filter))
         return smol_template_fail_unsupported(machine, "this filter of a text marked safe");
+    if (filter == FILTER_FORMAT)
+        return format(machine, self, call, out);
     if (filter == FILTER_MAP)
         return map(machine, self, call, out);
     if (!filters[filter].function)

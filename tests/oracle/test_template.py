@@ -208,6 +208,7 @@ CORNERS = r"""
 {% macro f(a, b='d', c=none) %}<{{ a }}|{{ b }}|{{ c }}>{% endmacro %}{{ f(*[1, 2]) }}{{ f(1, *(2,)) }}{{ f(*[]) }}{{ f(*'xyz') }}{{ f(*{'k': 1}) }}{{ f(1, *[2], c=3) }}{{ f(c=1, *[2]) }}{{ f(*undefined_thing) }}{{ f(*[f(*[1])]) }}{{ f(*messages | map(attribute='role') | list)[:9] if 0 else '' }}
 {% macro f(a) %}({{ a }}){% endmacro %}{% macro g(a, b) %}[{{ a }}{{ b }}]{% endmacro %}{% for m in [f, g] %}{{ m(*[[1], [2, 3]][loop.index0]) }}{% endfor %} {{ range(*[1, 4]) | list }} {{ 'a-b'.split(*['-']) }} {{ dict(*[[('a', 1)]], b=2) }} {{ 'aab'.replace(*['a', 'c', 1]) }}
 {{ '{}'.format(1) }} {{ '<{}|{}>'.format('a', none) }} {{ '{{}}{}}}{{'.format('<') }} {{ ''.format() }} {{ 'x'.format(1, a=2) }} {{ '{}{}{}{}'.format([1, 'a'], {'k': 2.5}, true, undefined_thing) }} {{ 'é{}🙂'.format('ß') }} {{ '{}'.format(messages[1].content) }} {{ '{}'.format('{}') }} {{ '{}'.format('<' | safe) + '>' }} {{ '{}'.format(*['a', 'b']) }}
+{{ '%s' | format(1) }} {{ '<%s|%s%%>' | format('a', none) }} {{ '%%%d%%s' | format(-7) }} {{ '' | format }} {{ 5 | format }} {{ '%sr' | format(messages[1].content) }} {{ '%s%s%s%s' | format([1, 'a'], {'k': 2.5}, true, undefined_thing) }} {{ 'é%s🙂%d' | format('ß', true) }} {{ '%s' | format('%s') }} {{ '%s' | format('<' | safe) + '>' }} {{ ['%s!', '-'] | map('replace', '-', '%s') | map('format', 'x') | list }} {{ '%d' | format(12345678901) }} {% filter format('y') %}a%s{% endfilter %}
 {% macro m(a=0) %}<{{ a }}{{ caller() }}{{ caller() | upper }}>{% endmacro %}{% call m() %}x{% endcall %}{% set q = 7 %}{% call m(a=q) %}{{ q }}{% set q = 8 %}{{ q }}{% endcall %}{{ q }}{% for i in [1, 2] %}{% call m(*[i]) %}{{ i }}{{ loop.index }}{% endcall %}{% endfor %}{% filter upper %}{% call m() %}z{% endcall %}{% endfilter %}
 {% macro m() %}<{{ caller() }}>{% endmacro %}{% macro n(x) %}{% set y = x + 1 %}{% for z in [x, y] %}{% call m() %}{{ x }}{{ y }}{{ z }}{{ loop.index }}{{ late }}{{ w }}{% call m() %}{{ z }}{% set x = 'own' %}{{ x }}{% endcall %}{{ x }}{% endcall %}{% endfor %}{% set w = 3 %}{% endmacro %}{{ n(1) }}{% set late = 'l' %}{{ n(5) }}{{ caller is defined }}
 {% macro m() %}{% set ns.n = ns.n + 1 %}{{ caller() }}{% endmacro %}{% set ns = namespace(n=0) %}{% call m() %}{{ ns.n }}{% set ns.n = ns.n * 10 %}{% endcall %}{{ ns.n }} {% macro list(x) %}{% set ns = namespace(t=caller()) %}{% for k, v in x | items %}{% set ns.t = ns.t + k %}{% if v %}{% call list(v) %}({{ k }}{% endcall %}{% endif %}{% endfor %}{{ ns.t }}{% endmacro %}{% call list({'a': {'b': {'c': 0}, 'd': 0}, 'e': 0}) %}:{% endcall %}
@@ -304,6 +305,12 @@ REFUSALS = r"""
 {{ '}'.format(1) }}
 {{ '{}}'.format(1) }}
 {{ 'a{'.format() }}
+{{ '%s' | format }}
+{{ '%s%d' | format(1) }}
+{{ 'x' | format(1) }}
+{{ '%' | format(1) }}
+{{ '%d' | format('a') }}
+{{ '%d' | format(none) }}
 {{ 'abc'.index('x') }}
 {{ 'a'.split('') }}
 {{ ['a'] | join(attribute='b') + 1 }}
@@ -395,7 +402,8 @@ def test_what_escapes_in_a_text_marked_safe_is_refused(source):
 @pytest.mark.parametrize("source", [
     "{{ namespace(a=1) }}", "{{ [{'a': 1}.items()] }}", "{{ range(3) }}", "{{ 'a'.upper }}", "{{ messages | map('length') }}",
     "{% macro f() %}{% endmacro %}{{ f }}", "{% for m in messages %}{{ loop }}{% endfor %}",
-    "{{ {'a': 1}.keys() == {'a': 2}.keys() }}",
+    "{{ {'a': 1}.keys() == {'a': 2}.keys() }}", "{{ '%5s' | format(1) }}", "{{ '%r' | format(1) }}", "{{ '%d' | format(2.5) }}",
+    "{{ '%(a)s' | format(a=1) }}", "{{ 'x' | format(a=1) }}",
 ])  # fmt: skip
 def test_what_only_the_reference_can_print_or_compare_is_not_supported(source):
     """It is no mistake in the template."""

@@ -237,6 +237,7 @@ TEST(bytes_know_who_wrote_them)
     marked("{{ (' <' ~ messages[0].content ~ '> ') | trim }}", "<hi <s>>", "taaaaaat");
     marked("{{ ('&' | safe) + messages[0].content + '>' }}", "&hi &lt;s&gt;&gt;",
            "taaaaaaaaaaaatttt");
+    marked("{{ '<%s>%d' | format(messages[0].content, 7) }}", "<hi <s>>7", "taaaaaata");
     marked("{{ messages[0].content[::-1] }}", ">s< ih", "aaaaaa");
     marked("{{ messages[0].content | replace('hi', bos_token) }}", "<s> <s>", "tttaaaa");
     marked("{{ ('a' ~ messages[0].content).split(' ') | join('|') }}", "ahi|<s>", "taataaa");
