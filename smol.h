@@ -571,6 +571,9 @@ typedef struct smol_chat_text {
 SMOL_API smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
                                       smol_chat_text *text, smol_error *error);
 
+/* Returns 1 if the chat template reads a variable, such as enable_thinking, otherwise 0. */
+SMOL_API int smol_chat_reads(const smol_model *model, const char *variable);
+
 /* Frees the members of *text. NULL and a struct of zeros are ignored. */
 SMOL_API void smol_chat_text_free(smol_chat_text *text);
 
@@ -669,6 +672,13 @@ typedef enum smol_json_space {
     SMOL_JSON_INDENTED,    /* a member or element a line, two spaces a level */
 } smol_json_space;
 
+/* What an answer may begin with before the text that it is asked for: see "reasoning" below. */
+typedef enum smol_reasoning {
+    SMOL_REASONING_NONE = 0, /* no reasoning */
+    SMOL_REASONING_POSSIBLE, /* reasoning, after its first marker */
+    SMOL_REASONING_BEGUN,    /* reasoning, whose first marker the prompt has */
+} smol_reasoning;
+
 typedef struct smol_constraint_params {
     smol_constraint_kind kind;
     const char *text; /* (size): the schema, expression or grammar */
@@ -679,7 +689,10 @@ typedef struct smol_constraint_params {
      * "required": calls; or the name of the only tool that may be called, and must be */
     const char *tool_choice;
     int one_call; /* 1: at most one call */
-    uint64_t reserved[2];
+    /* A smol_reasoning: the answer may be, or is, any reasoning up to its last marker, a little
+     * white space, and then the text. Ignored if the model does not mark reasoning. */
+    uint64_t reasoning;
+    uint64_t reserved[1];
 } smol_constraint_params;
 
 /* Compiles a constraint for the model's tokenizer. The model must outlive it. Errors: USAGE (the
@@ -793,6 +806,11 @@ SMOL_API void smol_tool_reader_free(smol_tool_reader *reader);
  * [/THINK]. A model has those that its chat template or its vocabulary has. A reader separates the
  * reasoning of an answer from the reply as the answer comes. */
 
+/* Sets *reasoning to how an answer to prompt[0..n) may begin, which the end of the prompt tells:
+ * NONE too if the model has no markers. */
+SMOL_API smol_status smol_reasoning_after(const smol_model *model, const uint32_t *prompt, size_t n,
+                                          smol_reasoning *reasoning, smol_error *error);
+
 /* Reads an answer. For one thread at a time. */
 typedef struct smol_reasoning_reader smol_reasoning_reader;
 
@@ -831,6 +849,19 @@ SMOL_API smol_status smol_reasoning_reader_end(smol_reasoning_reader *reader,
 
 /* NULL is ignored. */
 SMOL_API void smol_reasoning_reader_free(smol_reasoning_reader *reader);
+
+/* Ends the reasoning of one answer after some tokens. For one generation. */
+typedef struct smol_reasoning_limit smol_reasoning_limit;
+
+/* Creates the limit of an answer to prompt[0..n), with `calls` as for a reader: after `most` tokens
+ * between the markers, those of the last marker follow as if nothing else could. A character or a
+ * marker that has begun is completed. *limit is NULL if the model has no markers. */
+SMOL_API smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t *prompt,
+                                                 size_t n, int calls, size_t most,
+                                                 smol_reasoning_limit **limit, smol_error *error);
+
+/* NULL is ignored. */
+SMOL_API void smol_reasoning_limit_free(smol_reasoning_limit *limit);
 
 /* --- generation --------------------------------------------------------------------------- */
 
@@ -890,7 +921,11 @@ typedef struct smol_generate_params {
      * nothing of the prompt is taken from a cache of prefixes, and it is read in passes of at most
      * 16 tokens. Takes memory for 15 more rows of logits. */
     uint64_t all_tokens;
-    uint64_t reserved[4];
+    smol_reasoning_limit *reasoning_limit; /* may be NULL; it must outlive the generation */
+    /* 1: the text begins anew, as an answer in a conversation does: a tokenizer that omits a blank
+     * at the start of a text omits it. 0: it continues that of the sequence, as always with n 0. */
+    uint64_t new_text;
+    uint64_t reserved[2];
 } smol_generate_params;
 
 typedef struct smol_generate_result {

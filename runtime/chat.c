@@ -317,6 +317,21 @@ static bool set_all(struct machine *machine, const smol_chat_params *params, uns
     return true;
 }
 
+int smol_chat_reads(const smol_model *model, const char *variable)
+{
+    const struct template_code *code = &model->blob.template;
+    size_t n = strlen(variable);
+    for (uint32_t i = 0; model->blob.template_section && i < code->header.n_operations; i++) {
+        const struct template_operation *operation = &code->operations[i];
+        if (operation->code != OP_RESOLVE)
+            continue;
+        const struct template_constant *name = &code->constants[operation->b];
+        if (name->length == n && memcmp(code->text + name->value, variable, n) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 /* --- the time --------------------------------------------------------------------------------- */
 
 static bool within(int value, int low, int high)

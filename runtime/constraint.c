@@ -11,6 +11,7 @@
 #include "runtime/constrain/mask.h"
 #include "runtime/matcher.h"
 #include "runtime/model.h"
+#include "runtime/reasoning.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 enum { FORCED_BYTES = 128 }; /* bytes that are looked at together */
@@ -99,20 +100,22 @@ static smol_status compile_regex(struct term_table *table, const smol_constraint
 }
 
 static smol_status compile_tools(const smol_model *model, struct term_table *table,
-                                 const smol_constraint_params *params, term *root,
+                                 const smol_constraint_params *params, struct answer_terms *answer,
                                  smol_error *error)
 {
     const struct tool_style_texts *texts;
     const struct blob *blob = &model->blob;
     smol_status status = smol_tool_texts(model, &texts, error);
     if (!status)
-        status = smol_tools_term(table, &blob->tokenizer, texts, params, root, error);
+        status = smol_tools_term(table, &blob->tokenizer, texts, params, answer, error);
     return file_settle(&blob->file, blob->path, status, error);
 }
 
 static smol_status compile(const smol_model *model, struct term_table *table,
-                           const smol_constraint_params *params, term *root, smol_error *error)
+                           const smol_constraint_params *params, struct answer_terms *answer,
+                           smol_error *error)
 {
+    term *root = &answer->whole;
     const struct schema_options options = {
         .white_space = params->json_space == SMOL_JSON_SPACED     ? JSON_SPACED
                        : params->json_space == SMOL_JSON_INDENTED ? JSON_INDENTED
@@ -129,12 +132,37 @@ static smol_status compile(const smol_model *model, struct term_table *table,
     case SMOL_CONSTRAINT_GRAMMAR:
         return smol_grammar_term(table, params->text, params->size, root, error);
     case SMOL_CONSTRAINT_TOOLS:
-        return compile_tools(model, table, params, root, error);
+        return compile_tools(model, table, params, answer, error);
     }
     return smol_fail(error, SMOL_ERROR_USAGE, "there is no constraint of kind %d",
                      (int)params->kind);
 }
 
+/* Puts the reasoning that params->reasoning allows before the answer. */
+static smol_status add_reasoning(const smol_constraint *c, const smol_constraint_params *params,
+                                 struct answer_terms *answer, smol_error *error)
+{
+    struct reasoning_markers markers = {0};
+    if (params->reasoning == SMOL_REASONING_NONE)
+        return SMOL_OK;
+    if (params->reasoning > SMOL_REASONING_BEGUN)
+        return smol_fail(error, SMOL_ERROR_USAGE, "reasoning: there is no value %d",
+                         (int)params->reasoning);
+    smol_status status =
+        smol_reasoning_markers(c->model, params->kind == SMOL_CONSTRAINT_TOOLS, &markers, error);
+    status = file_settle(&c->model->blob.file, c->model->blob.path, status, error);
+    if (status || !markers.open)
+        return status;
+    const struct reasoning_texts texts = {
+        .open = params->reasoning == SMOL_REASONING_BEGUN ? NULL : markers.open,
+        .close = markers.close,
+        .call = markers.call,
+    };
+    answer->whole = smol_reasoning_term(c->table, &c->vocabulary->trie, &texts, answer);
+    return SMOL_OK;
+}
+
+/* The reasoning counts only if there is any, so that the digests in older sessions remain true. */
 static uint64_t find_digest(const smol_constraint_params *params)
 {
     const char *choice = params->tool_choice ? params->tool_choice : "";
@@ -143,26 +171,29 @@ static uint64_t find_digest(const smol_constraint_params *params)
                               params->any_order != 0,
                               params->one_call != 0,
                               smol_digest(choice, strlen(choice)),
-                              smol_digest(params->text, params->size)};
-    return smol_digest(parts, sizeof parts);
+                              smol_digest(params->text, params->size),
+                              params->reasoning};
+    return smol_digest(parts, sizeof parts - (params->reasoning ? 0 : sizeof *parts));
 }
 
 static smol_status build(smol_constraint *c, const smol_constraint_params *params,
                          smol_error *error)
 {
-    term root;
+    struct answer_terms answer = {TERM_NOTHING, TERM_NOTHING, false};
     smol_status status = find_vocabulary(c->model, &c->vocabulary, error);
     if (!status)
         status = smol_terms_create(&c->table, error);
     if (!status)
-        status = compile(c->model, c->table, params, &root, error);
+        status = compile(c->model, c->table, params, &answer, error);
+    if (!status)
+        status = add_reasoning(c, params, &answer, error);
     if (status)
         return status;
     const bool json =
         params->kind == SMOL_CONSTRAINT_JSON_SCHEMA || params->kind == SMOL_CONSTRAINT_TOOLS;
     term any = json ? smol_json_any_character(c->table) : TERM_NOTHING;
     term inside = json ? smol_string_inside(c->table, any, 0, TERM_FOREVER) : TERM_NOTHING;
-    status = smol_terms_finish(c->table, root, error);
+    status = smol_terms_finish(c->table, answer.whole, error);
     if (!status)
         status = smol_masks_create(c->table, inside, &c->vocabulary->trie, &c->vocabulary->strings,
                                    &c->masks, error);
@@ -316,20 +347,32 @@ static smol_status find_mask(smol_matcher *matcher, uint64_t *mask, smol_error *
 
 /* --- forced text ------------------------------------------------------------------------------ */
 
-/* Returns the bytes that must come next, at most FORCED_BYTES: a special token, or text before
- * the next one. */
-static size_t forced_text(struct term_table *table, term state, uint8_t *bytes)
+/* Returns the number of bytes that must come next, at most FORCED_BYTES: a special token, or text
+ * before the next one. Sets *state to what may follow them. */
+static size_t forced_text(struct term_table *table, term *state, uint8_t *bytes)
 {
     size_t n = 0;
-    while (n < FORCED_BYTES && smol_term_forced(table, state, &bytes[n])) {
+    while (n < FORCED_BYTES && smol_term_forced(table, *state, &bytes[n])) {
         bool edge = bytes[n] == TRIE_SPECIAL;
         if (edge && n > 0 && bytes[0] != TRIE_SPECIAL)
             break;
-        state = smol_term_after(table, state, bytes[n++]);
+        *state = smol_term_after(table, *state, bytes[n++]);
         if (edge && n > 1)
             break;
     }
     return n;
+}
+
+/* Returns whether a single token covers bytes[0..n) and more, which `state` may allow after them.
+ */
+static bool may_cross(const smol_constraint *c, const uint8_t *bytes, size_t n, term state)
+{
+    const struct trie_node *nodes = c->vocabulary->trie.nodes;
+    uint32_t node = smol_trie_node(&c->vocabulary->trie, bytes, n);
+    bool crosses = false;
+    for (uint32_t i = node + 1; node != NO_NODE && i < nodes[node].end; i = nodes[i].end)
+        crosses = crosses || smol_term_after(c->table, state, nodes[i].byte) != TERM_NOTHING;
+    return crosses;
 }
 
 /* Returns whether the tokens cover bytes[0..n) exactly. A tokenizer may write a text with other
@@ -350,7 +393,8 @@ static bool covers(const smol_model *model, const struct token_list *list, const
 }
 
 /* Sets *id to the token that must come next, or to SMOL_NO_TOKEN: the first token of the text that
- * must come next, unless it is also the last, where another could cover it too. */
+ * must come next, unless it is also the last, or another could cover all of that text: <t may begin
+ * <think>, or <tool_call>. */
 static smol_status next_forced(smol_constraint *c, term state, uint32_t *id, smol_error *error)
 {
     const struct blob *blob = &c->model->blob;
@@ -358,7 +402,7 @@ static smol_status next_forced(smol_constraint *c, term state, uint32_t *id, smo
     struct token_list list = {0};
     uint8_t bytes[FORCED_BYTES];
     *id = SMOL_NO_TOKEN;
-    size_t n = forced_text(c->table, state, bytes);
+    size_t n = forced_text(c->table, &state, bytes);
     smol_status status = smol_terms_status(c->table, error);
     if (status || n == 0)
         return status;
@@ -366,6 +410,8 @@ static smol_status next_forced(smol_constraint *c, term state, uint32_t *id, smo
         *id = smol_trie_find(&c->vocabulary->trie, bytes, n);
         return SMOL_OK;
     }
+    if (may_cross(c, bytes, n, state))
+        return smol_terms_status(c->table, error);
     status = smol_tokenizer_encode(&blob->tokenizer, (const char *)bytes, n, &encode, &list, error);
     status = file_settle(&blob->file, blob->path, status, error);
     if (!status && list.n > 1 && covers(c->model, &list, bytes, n))

@@ -58,10 +58,8 @@ static smol_status is_token(const smol_model *model, const char *text, bool *one
     return status;
 }
 
-/* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are
- * none. `calls`: the answer may call tools. */
-static smol_status find_markers(const smol_model *model, bool calls,
-                                struct reasoning_markers *markers, smol_error *error)
+smol_status smol_reasoning_markers(const smol_model *model, bool calls,
+                                   struct reasoning_markers *markers, smol_error *error)
 {
     static const struct template_code none = {0};
     const struct template_code *code = model->blob.template_section ? &model->blob.template : &none;
@@ -129,6 +127,36 @@ static enum reasoning_place first_place(const struct reasoning_markers *markers,
     return markers->reply_open ? BEFORE_REPLY : IN_REPLY;
 }
 
+/* Finds the markers, and where the answer to a prompt begins. */
+static smol_status find_start(const smol_model *model, const uint32_t *prompt, size_t n, bool calls,
+                              struct reasoning_markers *markers, enum reasoning_place *place,
+                              smol_error *error)
+{
+    const struct blob *blob = &model->blob;
+    *markers = (struct reasoning_markers){0};
+    *place = IN_REPLY;
+    smol_status status = smol_reasoning_markers(model, calls, markers, error);
+    if (!status && markers->open) {
+        const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
+        *place = first_place(markers, &tail);
+    }
+    return file_settle(&blob->file, blob->path, status, error);
+}
+
+smol_status smol_reasoning_after(const smol_model *model, const uint32_t *prompt, size_t n,
+                                 smol_reasoning *reasoning, smol_error *error)
+{
+    struct reasoning_markers markers;
+    enum reasoning_place place;
+    error_clear(error);
+    smol_status status = find_start(model, prompt, n, false, &markers, &place, error);
+    *reasoning = status                      ? SMOL_REASONING_NONE
+                 : place == BEFORE_REASONING ? SMOL_REASONING_POSSIBLE
+                 : place == IN_REASONING     ? SMOL_REASONING_BEGUN
+                                             : SMOL_REASONING_NONE;
+    return status;
+}
+
 /* --- reading answers -------------------------------------------------------------------------- */
 
 /* Takes text: what is held, and text[0..size). */
@@ -165,6 +193,8 @@ static void pass_marker(struct smol_reasoning_reader *r, bool is_call)
         smol_buffer_add(&r->reply, r->held.text + r->held.size - r->n_marker, r->n_marker);
     if (r->place == IN_REASONING)
         r->n_reasoning_tokens = r->n_tokens;
+    else if (r->place == BEFORE_REASONING)
+        r->n_before = r->n_tokens;
     r->place = is_call ? IN_REPLY : next[r->place];
     buffer_clear(&r->held);
     r->n_marker = 0;
@@ -212,23 +242,18 @@ smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t
                                          int calls, smol_reasoning_reader **reader,
                                          smol_error *error)
 {
-    const struct blob *blob = &model->blob;
-    struct reasoning_markers markers = {0};
+    struct reasoning_markers markers;
+    enum reasoning_place place;
     error_clear(error);
     *reader = NULL;
-    smol_status status = find_markers(model, calls != 0, &markers, error);
-    if (!status && markers.open) {
-        const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
-        *reader = smol_calloc(1, sizeof **reader);
-        if (!*reader)
-            return smol_fail_memory(error, "a reader of reasoning");
-        **reader = (struct smol_reasoning_reader){.markers = markers,
-                                                  .place = first_place(&markers, &tail)};
-    }
-    status = file_settle(&blob->file, blob->path, status, error);
-    if (status)
-        smol_reasoning_reader_free(*reader), *reader = NULL;
-    return status;
+    smol_status status = find_start(model, prompt, n, calls != 0, &markers, &place, error);
+    if (status || !markers.open)
+        return status;
+    *reader = smol_calloc(1, sizeof **reader);
+    if (!*reader)
+        return smol_fail_memory(error, "a reader of reasoning");
+    **reader = (struct smol_reasoning_reader){.markers = markers, .place = place};
+    return SMOL_OK;
 }
 
 static smol_status tell(const struct smol_reasoning_reader *r, smol_reasoning_parts *parts,
@@ -276,4 +301,74 @@ void smol_reasoning_reader_free(smol_reasoning_reader *reader)
     smol_free(reader->reasoning.text);
     smol_free(reader->reply.text);
     smol_free(reader);
+}
+
+/* --- a limit ---------------------------------------------------------------------------------- */
+
+enum { GRACE = 8 }; /* tokens, to complete a character or a marker */
+
+static smol_status take_token(smol_reasoning_limit *limit, const struct token_text *token,
+                              smol_error *error)
+{
+    smol_reasoning_parts parts;
+    bool shown = !token->special || smol_reasoning_is_marker(token);
+    size_t n = shown ? token->length : 0;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t byte = token->bytes[i];
+        if ((byte & 0xc0) != 0x80)
+            limit->n_missing = byte < 0xc0 ? 0 : byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+        else
+            limit->n_missing -= limit->n_missing > 0;
+    }
+    return smol_reasoning_reader_add(limit->reader, (const char *)token->bytes, n, 0, &parts,
+                                     error);
+}
+
+static smol_status end_reasoning(const smol_reasoning_limit *limit, uint32_t *ids, size_t capacity,
+                                 size_t *n, smol_error *error)
+{
+    const struct smol_reasoning_reader *r = limit->reader;
+    const smol_tokenize_params params = {.parse_special = 1};
+    uint32_t *found;
+    *n = 0;
+    size_t used = r->n_tokens - r->n_before;
+    bool begun = r->n_marker > 0 || limit->n_missing > 0;
+    if (r->place != IN_REASONING || used < limit->most || (begun && used - limit->most < GRACE))
+        return SMOL_OK;
+    const char *close = r->markers.close;
+    smol_status status =
+        smol_tokenize(limit->model, close, strlen(close), &params, &found, n, error);
+    if (status)
+        return status;
+    *n = *n < capacity ? *n : capacity;
+    memcpy(ids, found, *n * sizeof *ids);
+    smol_free(found);
+    return SMOL_OK;
+}
+
+smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t *prompt, size_t n,
+                                        int calls, size_t most, smol_reasoning_limit **limit,
+                                        smol_error *error)
+{
+    smol_reasoning_reader *reader;
+    *limit = NULL;
+    smol_status status = smol_reasoning_reader_create(model, prompt, n, calls, &reader, error);
+    if (status || !reader)
+        return status;
+    *limit = smol_calloc(1, sizeof **limit);
+    if (!*limit) {
+        smol_reasoning_reader_free(reader);
+        return smol_fail_memory(error, "a limit of reasoning");
+    }
+    **limit = (struct smol_reasoning_limit){
+        .take = take_token, .end = end_reasoning, .model = model, .reader = reader, .most = most};
+    return SMOL_OK;
+}
+
+void smol_reasoning_limit_free(smol_reasoning_limit *limit)
+{
+    if (!limit)
+        return;
+    smol_reasoning_reader_free(limit->reader);
+    smol_free(limit);
 }

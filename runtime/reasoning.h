@@ -33,7 +33,29 @@ struct smol_reasoning_reader {
     bool begun;         /* the reasoning, or the reply between markers, has text */
     struct buffer reasoning, reply; /* found by the last call */
     size_t n_tokens, n_reasoning_tokens;
+    size_t n_before; /* tokens before the reasoning, with those of its first marker */
 };
+
+/* A limit as generation sees it. Generation calls through this struct, so that a program which
+ * never creates one does not contain what reads reasoning. */
+struct smol_reasoning_limit {
+    /* Takes a token of the answer. Errors: MEMORY. */
+    smol_status (*take)(smol_reasoning_limit *limit, const struct token_text *token,
+                        smol_error *error);
+    /* Sets *n to the number of tokens that must follow now, ids (capacity), which end the
+     * reasoning; 0 if it need not end here. Errors: those of smol_tokenize. */
+    smol_status (*end)(const smol_reasoning_limit *limit, uint32_t *ids, size_t capacity, size_t *n,
+                       smol_error *error);
+    const smol_model *model;
+    smol_reasoning_reader *reader; /* of all tokens */
+    size_t most;                   /* tokens between the markers */
+    unsigned n_missing;            /* bytes of the last character */
+};
+
+/* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are
+ * none. `calls`: the answer may call tools. Errors: those of smol_tokenize. */
+smol_status smol_reasoning_markers(const smol_model *model, bool calls,
+                                   struct reasoning_markers *markers, smol_error *error);
 
 /* Returns whether a token's text is a marker of reasoning. */
 bool smol_reasoning_is_marker(const struct token_text *token);

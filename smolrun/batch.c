@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cli/print.h"
+#include "cli/request/reasoning.h"
 #include "cli/standard.h"
 #include "common/hash.h"
 #include "smolrun/constrain.h"
@@ -36,7 +37,7 @@ struct batch {
     uint64_t n_answers;
     uint64_t first, next; /* requests [first, next) are not answered yet */
     struct lines lines;
-    smol_constraint *constraint; /* of the command line, or NULL */
+    struct compiled_constraint *constraint; /* of the command line, or NULL */
     struct constraints constraints;
     bool ended;
     smol_status step_status; /* of the last step while a request was tokenized */
@@ -60,17 +61,22 @@ static struct slot *free_slot(struct batch *b)
     return NULL;
 }
 
-/* Creates the matcher of a request that wants a constraint, or has that of the command line. */
-static smol_status constrain(struct batch *b, struct slot *slot, smol_error *error)
+/* Creates the matcher of a request with prompt (n) that wants a constraint, or has that of the
+ * command line. */
+static smol_status constrain(struct batch *b, struct slot *slot, const uint32_t *ids, size_t n,
+                             smol_error *error)
 {
-    const struct wanted_constraint *wanted = &slot->answer->request.common.format;
-    smol_constraint *constraint = wanted->given ? NULL : b->constraint;
-    smol_status status = SMOL_OK;
-    if (wanted->text) {
-        status = smol_constraints_get(&b->constraints, wanted, &slot->constraint, error);
-        constraint = status ? NULL : slot->constraint->constraint;
-    }
-    return status || !constraint ? status : smol_matcher_create(constraint, &slot->matcher, error);
+    const struct request *request = &slot->answer->request.common;
+    struct wanted_constraint wanted =
+        b->constraint && !request->format.given ? b->constraint->of : request->format;
+    if (!wanted.text)
+        return SMOL_OK;
+    smol_status status =
+        smol_request_reasoning(request, b->model, ids, n, &wanted.reasoning, error);
+    if (!status)
+        status = smol_constraints_get(&b->constraints, &wanted, &slot->constraint, error);
+    return status ? status
+                  : smol_matcher_create(slot->constraint->constraint, &slot->matcher, error);
 }
 
 static smol_status start_generation(const struct batch *b, struct slot *slot, const uint32_t *ids,
@@ -78,7 +84,7 @@ static smol_status start_generation(const struct batch *b, struct slot *slot, co
 {
     struct answer *answer = slot->answer;
     const struct request *request = &answer->request.common;
-    const smol_generate_params params = {
+    smol_generate_params params = {
         .max_tokens = request->max_tokens,
         .prompt_only = request->max_tokens == 0,
         .stop = request->stop.items,
@@ -87,9 +93,10 @@ static smol_status start_generation(const struct batch *b, struct slot *slot, co
         .on_token = smol_answer_token,
         .user = answer,
         .matcher = slot->matcher,
-        .show_special = smol_parts_show_special(&answer->parts),
         .lookup = (uint64_t)b->settings->lookup,
+        .new_text = request->is_chat,
     };
+    smol_parts_set(&answer->parts, &params);
     smol_context_truncate(slot->context, 0);
     smol_status status = smol_sampler_create(&request->sampler, &slot->sampler, error);
     if (!status)
@@ -121,15 +128,18 @@ static smol_status begin(struct batch *b, struct slot *slot, const struct line *
                          MAX_LINE >> 20);
     smol_status status = smol_line_read(line->text, line->size, b->settings, request, error);
     if (!status)
+        status = smol_request_apply_effort(&request->common, b->model, error);
+    if (!status)
         status =
             smol_line_ids(&request->common, b->settings, b->model, step_others, b, &ids, &n, error);
     if (!status)
         status = smol_request_constrain_calls(&request->common, b->model, error);
     if (!status)
-        status = constrain(b, slot, error);
+        status = constrain(b, slot, ids, n, error);
     if (!status)
-        status = smol_parts_begin(&slot->answer->parts, &request->common, slot->matcher != NULL,
-                                  b->model, ids, n, error);
+        status = smol_parts_begin(&slot->answer->parts, &request->common,
+                                  slot->constraint ? &slot->constraint->of : NULL, b->model, ids, n,
+                                  error);
     if (!status)
         status = start_generation(b, slot, ids, n, error);
     if (!status)
@@ -288,8 +298,8 @@ static void close_slots(struct batch *b)
         smol_answer_free(&b->answers[i]);
     free(b->answers);
     free(b->lines.buffer);
+    smol_constraints_release(&b->constraints, b->constraint);
     smol_constraints_free(&b->constraints);
-    smol_constraint_free(b->constraint);
 }
 
 smol_status smol_batch_run(const struct settings *settings, struct loaded *loaded,
@@ -300,7 +310,11 @@ smol_status smol_batch_run(const struct settings *settings, struct loaded *loade
                       .n_slots = settings->n_sequences ? settings->n_sequences : DEFAULT_SEQUENCES};
     smol_constraints_init(&b.constraints, b.model, smol_settings_json_space(settings),
                           settings->any_order);
-    smol_status status = smol_constrain(settings, b.model, &b.constraint, error);
+    struct wanted_constraint wanted;
+    smol_status status = smol_constrain_read(settings, &wanted, error);
+    if (!status && wanted.given)
+        status = smol_constraints_get(&b.constraints, &wanted, &b.constraint, error);
+    smol_free(wanted.text);
     if (!status)
         status = open_slots(&b, loaded, error);
     while (!status && (!b.ended || b.n_busy > 0)) {

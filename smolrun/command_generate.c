@@ -26,6 +26,7 @@ static const struct option_rule rules[] = {
     RULE_THREADS,
     RULE_KV,
     RULES_PROMPT,
+    RULE_REASONING_BUDGET,
     {"session", 0, "FILE", "continue the session in FILE, if it exists, and save it there",
      OPTION_TEXT, FIELD(session), 0, 0, NULL},
     {"jsonl", 0, "", "answer requests from standard input, a JSON object a line (see below)",
@@ -207,7 +208,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     const struct settings *settings = run->settings;
     smol_generate_result *result = &run->answer.result;
     run->n_kept = smol_context_length(run->loaded.context);
-    const smol_generate_params params = {
+    smol_generate_params params = {
         .max_tokens = settings->max_tokens,
         .prompt_only = settings->max_tokens == 0,
         .stop = settings->stop.items,
@@ -219,9 +220,13 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .user = run,
         .matcher = run->matcher,
         .lookup = (uint64_t)settings->lookup,
+        .new_text = settings->chat != 0,
     };
     smol_status status =
-        smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
+        smol_settings_limit_reasoning(settings, run->loaded.model, prompt, n, &params, error);
+    if (!status)
+        status = smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
+    smol_reasoning_limit_free(params.reasoning_limit);
     smol_load_hide_progress(&run->loaded);
     if (!status)
         status = finish_output(run, error);
@@ -341,8 +346,10 @@ static smol_status check_words(const struct settings *settings, smol_error *erro
 
 smol_status smolrun_generate(int argc, char **argv, smol_error *error)
 {
-    struct settings settings = {
-        .max_tokens = 256, .keep = UINT32_MAX, .sampler = {.top_p = 1, .seed = 42}};
+    struct settings settings = {.max_tokens = 256,
+                                .reasoning_budget = SIZE_MAX,
+                                .keep = UINT32_MAX,
+                                .sampler = {.top_p = 1, .seed = 42}};
     bool shown;
     smol_status status = smol_settings_parse(&command, argc, argv, &settings, &shown, error);
     if (status || shown)

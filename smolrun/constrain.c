@@ -49,50 +49,62 @@ static smol_status check_options(const struct settings *settings, smol_error *er
     return SMOL_OK;
 }
 
-static smol_status compile(const struct settings *settings, const smol_model *model,
-                           smol_constraint_kind kind, const char *text, size_t size,
-                           smol_constraint **constraint, smol_error *error)
+/* Sets the kind and the text of the constraint, if there is one. */
+static smol_status read_constraint(const struct settings *settings,
+                                   struct wanted_constraint *wanted, smol_error *error)
 {
-    const smol_constraint_params params = {
-        .kind = kind,
-        .text = text,
-        .size = size,
-        .json_space = smol_settings_json_space(settings),
-        .any_order = settings->any_order,
-    };
-    return smol_constraint_create(model, &params, constraint, error);
+    struct buffer text = {0};
+    struct text_in file;
+    struct input input = settings->constraint_file;
+    smol_status status = SMOL_OK;
+    wanted->kind = settings->regex     ? SMOL_CONSTRAINT_REGEX
+                   : settings->choices ? SMOL_CONSTRAINT_CHOICES
+                   : settings->grammar ? SMOL_CONSTRAINT_GRAMMAR
+                                       : SMOL_CONSTRAINT_JSON_SCHEMA;
+    if (settings->regex) {
+        smol_buffer_add(&text, settings->regex, strlen(settings->regex));
+    } else if (settings->choices) {
+        status = list_choices(settings->choices, &text, error);
+    } else if (settings->grammar || settings->json_schema) {
+        status = smol_text_read_input(&input, &file, error);
+        if (status)
+            return status;
+        smol_buffer_add(&text, file.text, file.size);
+        free(file.owned);
+    } else {
+        return SMOL_OK;
+    }
+    smol_buffer_add(&text, "", 1); /* an empty one is a text too */
+    wanted->given = true;
+    wanted->text = text.text;
+    wanted->size = text.size - 1;
+    return text.failed ? smol_fail_memory(error, "the constraint") : status;
+}
+
+smol_status smol_constrain_read(const struct settings *settings, struct wanted_constraint *wanted,
+                                smol_error *error)
+{
+    *wanted = (struct wanted_constraint){0};
+    smol_status status = check_options(settings, error);
+    return status ? status : read_constraint(settings, wanted, error);
 }
 
 smol_status smol_constrain(const struct settings *settings, const smol_model *model,
                            smol_constraint **constraint, smol_error *error)
 {
+    struct wanted_constraint wanted;
     *constraint = NULL;
-    smol_status status = check_options(settings, error);
-    if (status)
-        return status;
-    if (settings->regex)
-        return compile(settings, model, SMOL_CONSTRAINT_REGEX, settings->regex,
-                       strlen(settings->regex), constraint, error);
-    if (settings->choices) {
-        struct buffer list = {0};
-        status = list_choices(settings->choices, &list, error);
-        if (!status)
-            status = compile(settings, model, SMOL_CONSTRAINT_CHOICES, list.text, list.size,
-                             constraint, error);
-        smol_free(list.text);
-        return status;
-    }
-    if (!settings->json_schema && !settings->grammar)
-        return SMOL_OK;
-    struct text_in file;
-    struct input input = settings->constraint_file;
-    status = smol_text_read_input(&input, &file, error);
-    if (status)
-        return status;
-    status = compile(settings, model,
-                     settings->grammar ? SMOL_CONSTRAINT_GRAMMAR : SMOL_CONSTRAINT_JSON_SCHEMA,
-                     file.text, file.size, constraint, error);
-    free(file.owned);
+    smol_status status = smol_constrain_read(settings, &wanted, error);
+    const smol_constraint_params params = {
+        .kind = wanted.kind,
+        .text = wanted.text,
+        .size = wanted.size,
+        .json_space = smol_settings_json_space(settings),
+        .any_order = settings->any_order,
+    };
+    if (!status && wanted.given)
+        status = smol_constraint_create(model, &params, constraint, error);
+    smol_free(wanted.text);
     return status;
 }
 

@@ -2,12 +2,18 @@
 #ifndef SMOL_SMOLRUN_CONSTRAIN_H
 #define SMOL_SMOLRUN_CONSTRAIN_H
 
+#include "cli/request/constraints.h"
 #include "cli/text.h"
 #include "smolrun/settings.h"
 
-/* Compiles the constraint of the settings: of --json-schema, --regex, --grammar or --choices.
- * *constraint is NULL if there is none. Free it with smol_constraint_free. Errors: USAGE (several
- * options), FILE, those of smol_constraint_create. */
+/* Reads the constraint of the settings: of --json-schema, --regex, --grammar or --choices. Unless
+ * it is given, there is none. Free wanted->text with smol_free. Errors: USAGE (several options),
+ * FILE. */
+smol_status smol_constrain_read(const struct settings *settings, struct wanted_constraint *wanted,
+                                smol_error *error);
+
+/* Compiles the constraint of the settings. *constraint is NULL if there is none. Free it with
+ * smol_constraint_free. Errors: those of smol_constrain_read and smol_constraint_create. */
 smol_status smol_constrain(const struct settings *settings, const smol_model *model,
                            smol_constraint **constraint, smol_error *error);
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "cli/request/reasoning.h"
 #include "smolrun/prompt.h"
 
 static struct line_request *of(struct request_reader *r)
@@ -70,7 +71,8 @@ static const struct request_member members[] = {
     {"messages", smol_set_messages},
     REQUEST_TOOL_MEMBERS,
     REQUEST_CHAT_MEMBERS,
-    {"reasoning_format", smol_set_reasoning_format},
+    REQUEST_REASONING_MEMBERS,
+    {"reasoning_effort", smol_set_effort},
     {"max_tokens", smol_set_max_tokens},
     REQUEST_MEMBERS,
     {"logprobs", smol_set_logprobs},
@@ -121,6 +123,7 @@ smol_status smol_line_read(const char *line, size_t size, const struct settings 
     *request = (struct line_request){
         .common = {.sampler = settings->sampler,
                    .max_tokens = settings->max_tokens,
+                   .reasoning_budget = settings->reasoning_budget,
                    .stop = settings->stop,
                    .logprobs = -1},
     };

@@ -38,6 +38,7 @@ struct settings {
     smol_sampler_params sampler;
     int model_defaults;
     size_t max_tokens;
+    size_t reasoning_budget; /* tokens, of a chat; SIZE_MAX: no limit */
     struct option_texts stop;
     /* generate, chat: a constraint of the output, or NULL; `constraint_file`, open, is its text */
     const char *json_schema, *regex, *grammar, *choices;
@@ -99,6 +100,10 @@ extern const char *const smol_json_space_words[]; /* in the order of smol_json_s
 #define RULE_MAX_TOKENS                                                                            \
     OPTION_ROW("", 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,        \
                FIELD(max_tokens), 0, 0, NULL)
+#define RULE_REASONING_BUDGET                                                                      \
+    OPTION_ROW("reasoning-budget", 0, "N",                                                         \
+               "in chats, end reasoning after N tokens; -1: never (-1)", OPTION_LIMIT,             \
+               FIELD(reasoning_budget), 0, 0, NULL)
 #define RULE_STOP                                                                                  \
     OPTION_ROW("stop", 0, "STRING", "end before STRING; may be repeated", OPTION_TEXTS,            \
                FIELD(stop), 0, 0, NULL)
@@ -201,6 +206,12 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
 
 /* Returns the white space of JSON that the options choose, or the default. */
 smol_json_space smol_settings_json_space(const struct settings *settings);
+
+/* Sets params->reasoning_limit for the answer to prompt (n) of a chat, unless a constraint leaves
+ * no place for reasoning. The caller frees it. Errors: MEMORY. */
+smol_status smol_settings_limit_reasoning(const struct settings *settings, const smol_model *model,
+                                          const uint32_t *prompt, size_t n,
+                                          smol_generate_params *params, smol_error *error);
 
 /* Sets *params from the options, and with --model-defaults from the model where the options set
  * nothing. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/request/reasoning.h"
 #include "smolserve/body.h"
 #include "smolserve/completion.h"
 #include "smolserve/job.h"
@@ -45,10 +46,10 @@ static const struct request_member members[] = {
     BODY_INERT_MEMBERS,
     {"modalities", set_modalities},
     REQUEST_TOOL_MEMBERS,
-    {"reasoning_format", smol_set_reasoning_format},
+    REQUEST_REASONING_MEMBERS,
     {"functions", smol_body_unsupported},
     {"function_call", smol_body_unsupported},
-    {"reasoning_effort", smol_body_unsupported},
+    {"reasoning_effort", smol_set_effort},
     {"verbosity", smol_body_verbosity},
     {"audio", smol_body_unsupported},
     {"prediction", smol_body_unsupported},

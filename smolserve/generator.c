@@ -40,6 +40,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     context.prefix_group = g->server->settings->share_cache ? 0 : job->client;
     smol_sampler_params sampler = request->sampler;
     const struct prompt *prompt = &job->prompts[index / job->n];
+    const struct wanted_constraint *constraint = job->constraint ? &job->constraint->of : NULL;
     sampler.seed += index % job->n;
     bool all_tokens = job->echo && request->logprobs >= 0;
     if (g->cache && !all_tokens)
@@ -55,9 +56,9 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
     if (!status && job->constraint)
         status = smol_matcher_create(job->constraint->constraint, &reply->matcher, error);
     if (!status)
-        status = smol_parts_begin(&reply->parts, request, reply->matcher != NULL, g->model,
-                                  prompt->ids, prompt->n, error);
-    const smol_generate_params params = {
+        status = smol_parts_begin(&reply->parts, request, constraint, g->model, prompt->ids,
+                                  prompt->n, error);
+    smol_generate_params params = {
         .max_tokens = request->max_tokens,
         .prompt_only = request->max_tokens == 0,
         .stop = request->stop.items,
@@ -66,11 +67,12 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
         .on_token = smol_reply_token,
         .user = reply,
         .matcher = reply->matcher,
-        .show_special = smol_parts_show_special(&reply->parts),
         .slice_prompt = 1,
         .lookup = (uint64_t)g->server->settings->lookup,
         .all_tokens = all_tokens,
+        .new_text = request->is_chat,
     };
+    smol_parts_set(&reply->parts, &params);
     if (!status)
         status = smol_generation_create(reply->context, reply->sampler, prompt->ids, prompt->n,
                                         &params, &reply->generation, error);
@@ -405,9 +407,7 @@ static smol_status start_thread(struct generator *g, smol_error *error)
 {
     const struct serve_settings *settings = g->server->settings;
     g->running = calloc(settings->n_sequences, sizeof(void *));
-    g->used = calloc(g->server->keys.n + 1, sizeof *g->used);
-    g->embedded = calloc(g->server->keys.n + 1, sizeof *g->embedded);
-    if (!g->running || !g->used || !g->embedded)
+    if (!g->running)
         return smol_fail_memory(error, "a model");
     if (pthread_create(&g->thread, NULL, run, g))
         return smol_fail_memory(error, "a thread");
@@ -498,8 +498,6 @@ void smol_generator_stop(struct generator *g)
     smol_prefix_cache_free(g->cache);
     smol_model_close(g->model);
     free(g->running);
-    free(g->used);
-    free(g->embedded);
     pthread_cond_destroy(&g->work);
     pthread_mutex_destroy(&g->lock);
     free(g);

@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include "smolserve/access.h"
 #include "smolserve/job.h"
 
 enum { EMBED_GROUP = 32 }; /* texts */
@@ -54,10 +55,10 @@ struct generator {
     /* the thread's own */
     struct job **running;
     size_t n_running;
-    struct embedding embedding; /* in progress, or zeros */
-    uint64_t n_read;            /* tokens of prompts read so far, see step */
-    unsigned *used;             /* sequences in use by each client */
-    uint64_t *embedded;         /* number of the last embedding of each client, 0: none yet */
+    struct embedding embedding;      /* in progress, or zeros */
+    uint64_t n_read;                 /* tokens of prompts read so far, see step */
+    unsigned used[KEYS_MAX + 1];     /* sequences in use by each client */
+    uint64_t embedded[KEYS_MAX + 1]; /* number of the last embedding of each client, 0: none yet */
     uint64_t n_embedded;
     atomic_uint n_sequences;
     atomic_size_t kv_bytes;

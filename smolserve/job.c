@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "cli/request/reasoning.h"
 #include "cli/standard.h"
 #include "common/clock.h"
 #include "smolserve/generator.h"
@@ -39,7 +40,8 @@ struct job *smol_job_new(struct server *server, const struct endpoint *endpoint)
     job->fd = -1;
     job->request = (struct request){.max_tokens = SIZE_MAX,
                                     .logprobs = -1,
-                                    .raw_reasoning = server->settings->reasoning == REASONING_NONE};
+                                    .raw_reasoning = server->settings->reasoning == REASONING_NONE,
+                                    .reasoning_budget = server->settings->reasoning_budget};
     atomic_init(&job->references, 1);
     if (!draw(job) || pthread_mutex_init(&job->lock, NULL)) {
         free(job);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/print.h"
-#include "cli/request/request.h"
+#include "cli/request/reasoning.h"
 #include "cli/sandbox.h"
 #include "cli/standard.h"
 #include "smolserve/http.h"
@@ -51,6 +51,9 @@ static const struct option_rule rules[] = {
     {"reasoning-format", 0, "FORMAT",
      "separate reasoning from replies (`auto`), or leave it there (`none`) (auto)", OPTION_CHOICE,
      FIELD(reasoning), 0, 0, smol_reasoning_words},
+    {"reasoning-budget", 0, "N",
+     "end reasoning after N tokens, unless a request differs; -1: never (-1)", OPTION_LIMIT,
+     FIELD(reasoning_budget), 0, 0, NULL},
     {"log", 0, "", "print a line for each request, without its content", OPTION_FLAG, FIELD(log), 0,
      0, NULL},
     {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,
@@ -231,6 +234,7 @@ int main(int argc, char **argv)
 {
     struct serve_settings settings = {.host = "127.0.0.1",
                                       .port = 8080,
+                                      .reasoning_budget = SIZE_MAX,
                                       .n_sequences = 32,
                                       .n_queued = 256,
                                       .timeout = 600,

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "cli/request/calls.h"
+#include "cli/request/reasoning.h"
 #include "smolserve/body.h"
 #include "smolserve/server.h"
 
@@ -448,6 +449,9 @@ smol_status smol_chat_prepare(struct job *job, smol_error *error)
     struct prompt *prompt = smol_job_add_prompt(job);
     if (!prompt)
         return smol_fail_memory(error, "a request");
+    smol_status status = smol_request_apply_effort(&job->request, job->generator->model, error);
+    if (status)
+        return status;
     time_t seconds = time(NULL);
     localtime_r(&seconds, &now);
     const smol_chat_params chat = {.messages_json = job->request.messages,
@@ -456,8 +460,7 @@ smol_status smol_chat_prepare(struct job *job, smol_error *error)
                                    .documents_json = job->request.documents,
                                    .variables_json = job->request.variables,
                                    .now = &now};
-    smol_status status =
-        smol_prompt_messages(job->generator->model, chat, &prompt->ids, &prompt->n, error);
+    status = smol_prompt_messages(job->generator->model, chat, &prompt->ids, &prompt->n, error);
     if (!status && job->truncates)
         status = smol_chat_shorten(job, chat, prompt, error);
     if (!status)

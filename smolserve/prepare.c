@@ -1,6 +1,7 @@
 /* Preparers, see prepare.h. */
 #include "smolserve/prepare.h"
 
+#include "cli/request/reasoning.h"
 #include "smolserve/body.h"
 #include "smolserve/server.h"
 
@@ -50,19 +51,23 @@ static smol_status check_length(const struct job *job, smol_error *error)
 
 static smol_status prepare(struct job *job, smol_error *error)
 {
+    struct request *request = &job->request;
     smol_status status = job->endpoint->prepare(job, error);
     if (!status && job->endpoint->work != WORK_TOKENS)
         status = check_length(job, error);
     if (!status && job->endpoint->work == WORK_GENERATE && !smol_job_make_replies(job))
         status = smol_fail_memory(error, "the answer");
-    smol_request_drop_text(&job->request);
+    if (!status && request->format.text)
+        status = smol_request_reasoning(request, job->generator->model, job->prompts[0].ids,
+                                        job->prompts[0].n, &request->format.reasoning, error);
+    smol_request_drop_text(request);
     return status;
 }
 
 /* --- queues ----------------------------------------------------------------------------------- */
 
 /* A job overtakes those with longer bodies, each of which lets at most as many bytes pass as it has
- * itself. Jobs without bodies keep their order. */
+ * itself. Jobs without bodies keep their order. Clients take turns: see take. */
 static void add(struct job_queue *queue, struct job *job)
 {
     size_t size = job->body.size;
@@ -80,16 +85,23 @@ static void add(struct job_queue *queue, struct job *job)
     pthread_mutex_unlock(&queue->preparers->lock);
 }
 
-/* Waits for a job. NULL: there will be none. */
+/* Waits for a job: the first one of the client whose last one is the longest ago. NULL: there will
+ * be none. */
 static struct job *take(struct job_queue *queue)
 {
     struct preparers *p = queue->preparers;
     pthread_mutex_lock(&p->lock);
     while (!queue->first && !p->stopping)
         pthread_cond_wait(&queue->work, &p->lock);
-    struct job *job = queue->first;
-    if (job)
-        queue->first = job->next;
+    struct job **next = &queue->first;
+    for (struct job **at = next; *at; at = &(*at)->next)
+        if (queue->turns[(*at)->client] < queue->turns[(*next)->client])
+            next = at;
+    struct job *job = *next;
+    if (job) {
+        *next = job->next;
+        queue->turns[job->client] = ++queue->n_taken;
+    }
     pthread_mutex_unlock(&p->lock);
     return job;
 }

@@ -1,13 +1,14 @@
 /* Preparers: threads that read requests, make tokens, compile constraints and write answers, which
  * may take long, so that neither the HTTP thread nor a generator has to. Each of four queues has
  * threads of its own: requests without a new constraint never wait for one, and short requests
- * never for long ones. Among long ones, a request waits for at most as many bytes of later ones as
- * it has itself. */
+ * never for long ones. In each, clients take turns. Among long requests of a client, one waits for
+ * at most as many bytes of later ones as it has itself. */
 #ifndef SMOL_SMOLSERVE_PREPARE_H
 #define SMOL_SMOLSERVE_PREPARE_H
 
 #include <pthread.h>
 
+#include "smolserve/access.h"
 #include "smolserve/job.h"
 
 /* The queues, by what is next for their jobs: to be read and to get tokens, to get a constraint, to
@@ -23,6 +24,8 @@ struct job_queue {
     struct preparers *preparers;
     void (*handle)(struct job *job);
     struct job *first;
+    uint64_t n_taken;
+    uint64_t turns[KEYS_MAX + 1]; /* number of the last job of each client, 0: none yet */
     pthread_cond_t work;
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/request/reasoning.h"
 #include "cli/standard.h"
 #include "smolserve/body.h"
 #include "smolserve/completion.h"
@@ -62,6 +63,27 @@ static smol_status set_text(struct request_reader *r)
         status = read_inside(r, "format", smol_set_flat_format);
     if (!status)
         status = read_inside(r, "verbosity", smol_body_verbosity);
+    return status ? status : smol_json_skip(&r->json);
+}
+
+/* A summary is left out, as OpenAI may do: the reasoning itself is in the answer. */
+static smol_status set_summary(struct request_reader *r)
+{
+    static const char *const words[] = {"auto", NULL};
+    return smol_member_word(r, words, "expected auto in summary", &(size_t){0});
+}
+
+/* Reads {"effort": WORD, "summary": WORD}. */
+static smol_status set_reasoning(struct request_reader *r)
+{
+    static const char *const names[] = {"effort", "summary", NULL};
+    if (smol_json_peek(&r->json) != '{')
+        return smol_member_fail(r, "expected an object");
+    smol_status status = smol_member_only(r, r->json, names);
+    if (!status)
+        status = read_inside(r, "effort", smol_set_effort);
+    if (!status)
+        status = read_inside(r, "summary", set_summary);
     return status ? status : smol_json_skip(&r->json);
 }
 
@@ -125,8 +147,8 @@ static const struct request_member members[] = {
     {"image", smol_body_unsupported},
     {"moderation", smol_body_unsupported},
     {"include", set_include},
-    {"reasoning", smol_body_unsupported},
-    {"reasoning_format", smol_set_reasoning_format},
+    {"reasoning", set_reasoning},
+    REQUEST_REASONING_MEMBERS,
     {"top_logprobs", smol_set_logprobs},
 };
 

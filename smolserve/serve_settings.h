@@ -25,6 +25,7 @@ struct serve_settings {
     int share_cache;       /* between keys */
     int lookup;
     int model_defaults;
+    size_t reasoning_budget; /* tokens, SIZE_MAX: no limit; the same */
     int reasoning; /* index into smol_reasoning_words, for requests that do not specify it */
     int log;
     int sandbox_mode; /* enum sandbox_mode, counted from 1; 0: not specified */

@@ -33,6 +33,7 @@ static struct compiled_constraint *find_equal(const struct constraints *c,
         const struct wanted_constraint *of = &c->kept[i]->of;
         if (of->kind == wanted->kind && of->size == wanted->size &&
             memcmp(of->text, wanted->text, of->size) == 0 && of->one_call == wanted->one_call &&
+            of->reasoning == wanted->reasoning &&
             (!of->tool_choice || strcmp(of->tool_choice, wanted->tool_choice) == 0))
             return c->kept[i];
     }
@@ -69,6 +70,7 @@ static smol_status compile(const struct constraints *c, const struct wanted_cons
         .any_order = c->any_order,
         .tool_choice = wanted->tool_choice,
         .one_call = wanted->one_call,
+        .reasoning = wanted->reasoning,
     };
     struct compiled_constraint *compiled = calloc(1, sizeof *compiled);
     char *text = malloc(wanted->size + 1);

@@ -16,6 +16,7 @@ struct wanted_constraint {
     /* for tools, as in smol_constraint_params */
     char *tool_choice;
     bool one_call;
+    smol_reasoning reasoning; /* before the text */
 };
 
 struct compiled_constraint {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/request/reasoning.h"
+
 static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
 {
     struct answer_parts *parts = user;
@@ -12,27 +14,28 @@ static int add_part(void *user, smol_tool_part part, const char *text, size_t si
 }
 
 smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
-                             bool constrained, const smol_model *model, const uint32_t *prompt,
-                             size_t n, smol_error *error)
+                             const struct wanted_constraint *constraint, const smol_model *model,
+                             const uint32_t *prompt, size_t n, smol_error *error)
 {
-    const struct wanted_constraint *format = &request->format;
-    bool calls = format->kind == SMOL_CONSTRAINT_TOOLS;
-    bool free_text =
-        calls ? strcmp(format->tool_choice, "auto") == 0 || strcmp(format->tool_choice, "none") == 0
-              : !constrained;
+    bool calls = constraint && constraint->kind == SMOL_CONSTRAINT_TOOLS;
+    bool reasons = !constraint || constraint->reasoning != SMOL_REASONING_NONE;
     smol_status status = SMOL_OK;
-    if (request->is_chat && !request->raw_reasoning && free_text)
+    if (smol_request_separates(request) && (reasons || calls))
         status =
             smol_reasoning_reader_create(model, prompt, n, calls, &parts->reasoning_reader, error);
+    if (!status && request->is_chat && request->reasoning_budget < SIZE_MAX && reasons)
+        status = smol_reasoning_limit_create(model, prompt, n, calls, request->reasoning_budget,
+                                             &parts->limit, error);
     if (!status && calls)
-        status = smol_tool_reader_create(model, format->text, add_part, parts, &parts->tool_reader,
-                                         error);
+        status = smol_tool_reader_create(model, constraint->text, add_part, parts,
+                                         &parts->tool_reader, error);
     return status;
 }
 
-int smol_parts_show_special(const struct answer_parts *parts)
+void smol_parts_set(const struct answer_parts *parts, smol_generate_params *params)
 {
-    return parts->tool_reader ? 1 : parts->reasoning_reader ? 2 : 0;
+    params->show_special = parts->tool_reader ? 1 : parts->reasoning_reader ? 2 : 0;
+    params->reasoning_limit = parts->limit;
 }
 
 static bool add_reply(struct answer_parts *parts, const char *text, size_t size)
@@ -85,8 +88,10 @@ void smol_parts_print_details(size_t n_reasoning_tokens, struct json_out *json)
 void smol_parts_close(struct answer_parts *parts)
 {
     smol_reasoning_reader_free(parts->reasoning_reader);
+    smol_reasoning_limit_free(parts->limit);
     smol_tool_reader_free(parts->tool_reader);
     parts->reasoning_reader = NULL;
+    parts->limit = NULL;
     parts->tool_reader = NULL;
 }
 

@@ -6,6 +6,7 @@
 
 struct answer_parts {
     smol_reasoning_reader *reasoning_reader; /* or NULL: nothing is reasoning */
+    smol_reasoning_limit *limit;             /* or NULL */
     smol_tool_reader *tool_reader;           /* or NULL: nothing is a call */
     struct buffer reasoning, text;           /* UTF-8 */
     struct calls calls;
@@ -13,16 +14,14 @@ struct answer_parts {
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
 };
 
-/* Prepares for the answer to a request, whose tools are its constraint already, with prompt (n).
- * Reasoning is separated in the answer to a conversation, unless the request asks for all text, or
- * `constrained`: another constraint determines the answer from its first token. `parts` must stay
- * where it is. Errors: MEMORY. */
+/* Prepares for the answer to a request with prompt (n) and its constraint, or NULL. `parts` must
+ * stay where it is. Errors: MEMORY. */
 smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
-                             bool constrained, const smol_model *model, const uint32_t *prompt,
-                             size_t n, smol_error *error);
+                             const struct wanted_constraint *constraint, const smol_model *model,
+                             const uint32_t *prompt, size_t n, smol_error *error);
 
-/* Returns the show_special that the generation needs. */
-int smol_parts_show_special(const struct answer_parts *parts);
+/* Sets the parameters of the generation that concern the parts. */
+void smol_parts_set(const struct answer_parts *parts, smol_generate_params *params);
 
 /* Takes what smol_on_text receives. Returns false if memory ran out. */
 bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id);
@@ -33,7 +32,7 @@ bool smol_parts_end(struct answer_parts *parts);
 /* Writes the member "completion_tokens_details" of an open object, if n tokens were reasoning. */
 void smol_parts_print_details(size_t n_reasoning_tokens, struct json_out *json);
 
-/* Frees the readers; after that, only what they have found is left. */
+/* Frees the readers and the limit, after the generation; then only what they have found is left. */
 void smol_parts_close(struct answer_parts *parts);
 
 /* Frees everything, and sets it to zeros. */

@@ -28,18 +28,6 @@ smol_status smol_set_variables(struct request_reader *r)
     return smol_member_copy_json(r, '{', &r->request->variables);
 }
 
-const char *const smol_reasoning_words[] = {"auto", "deepseek", "none", NULL};
-
-smol_status smol_set_reasoning_format(struct request_reader *r)
-{
-    size_t i;
-    smol_status status = smol_member_word(
-        r, smol_reasoning_words, "expected auto, deepseek (which means the same) or none", &i);
-    if (!status)
-        r->request->raw_reasoning = i == REASONING_NONE;
-    return status;
-}
-
 smol_status smol_set_max_tokens(struct request_reader *r)
 {
     uint64_t n = 0;

@@ -8,11 +8,6 @@
 #include "cli/request/likelihood.h"
 #include "cli/request/members.h"
 
-/* The values of `reasoning_format`, as in llama-server: the first two separate reasoning from the
- * reply, "none" leaves it in the text. Ends with NULL. */
-extern const char *const smol_reasoning_words[];
-enum { REASONING_NONE = 2 }; /* index of "none" */
-
 struct request {
     char *prompt;   /* (n_prompt), or NULL */
     char *messages; /* JSON text, or NULL */
@@ -22,6 +17,8 @@ struct request {
     bool one_call;                   /* at most one call of a tool */
     bool is_chat;                    /* it has messages, or had them */
     bool raw_reasoning;              /* reasoning stays in the text, with its markers */
+    size_t reasoning_budget;         /* tokens; SIZE_MAX: no limit */
+    const char *effort;              /* OpenAI's word for it, static, or NULL */
     struct wanted_constraint format; /* of the answer */
     size_t n_prompt;
     smol_sampler_params sampler;
@@ -47,12 +44,10 @@ struct request {
     {                                                                                              \
         "chat_template_kwargs", smol_set_variables                                                 \
     }
-
 smol_status smol_set_prompt(struct request_reader *r);
 smol_status smol_set_messages(struct request_reader *r);
 smol_status smol_set_documents(struct request_reader *r);
 smol_status smol_set_variables(struct request_reader *r);
-smol_status smol_set_reasoning_format(struct request_reader *r);
 smol_status smol_set_max_tokens(struct request_reader *r);
 smol_status smol_set_temperature(struct request_reader *r);
 smol_status smol_set_top_k(struct request_reader *r);

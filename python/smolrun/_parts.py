@@ -34,13 +34,14 @@ PART = re.compile(r"part-(\d{9})-([0-9a-f]{32})\.jsonl")
 OPTIONS = {
     "max_tokens": "-n", "temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p",
     "repetition_penalty": "--repeat-penalty", "seed": "--seed", "stop": "--stop", "n_ctx": "--ctx", "kv": "--kv",
-    "template_args": "--template-arg", "model_defaults": "--model-defaults",
+    "template_args": "--template-arg", "model_defaults": "--model-defaults", "thinking_budget_tokens": "--reasoning-budget",
 }  # fmt: skip
 
 # members of a request that a table may have as columns; those that are not texts or numbers may also be JSON texts
 COLUMNS = (
     "prompt", "id", "model", "max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty",
     "frequency_penalty", "presence_penalty", "seed", "logprobs", "stream", "parallel_tool_calls", "reasoning_format",
+    "reasoning_effort", "thinking_budget_tokens",
 )  # fmt: skip
 JSON_COLUMNS = (
     "messages", "stop", "logit_bias", "response_format", "tools", "tool_choice", "documents", "chat_template_kwargs",

@@ -214,6 +214,7 @@ class Sequence:
         self._generation: Handle | None = None
         self._reader: Handle | None = None  # of calls
         self._reasoning_reader: Handle | None = None
+        self._limit: Handle | None = None
         self._reasoning: list[str] = []
         self._parts = PartCollector()
         self._text: list[str] = []
@@ -237,6 +238,7 @@ class Sequence:
         if settings.reasoning is not None:
             self._reasoning_reader = self._create_reasoning_reader(settings)
             self.collector.reader = self._reasoning_reader.pointer if self._reasoning_reader else None
+        self._limit = self._create_limit(request)
         attach(self._context, self._cancel)
         self._generation = self._create_generation(request, sampler, matcher)
         if sampler is not None:  # last, because what failed changes nothing
@@ -274,6 +276,20 @@ class Sequence:
             check(status, error)
             return Handle(pointer.value, quick.smol_reasoning_reader_free, self._model._handle) if pointer.value else None
 
+    def _create_limit(self, request: Request) -> Handle | None:
+        """Returns None if reasoning has no limit."""
+        settings, prompt, pointer, error = request.settings, request.ids, ctypes.c_void_p(), Error()
+        constraint = settings.constraint
+        if settings.reasoning_budget is None or (constraint is not None and not constraint.reasoning):
+            return None
+        with self._model._handle as model:
+            status = lib.smol_reasoning_limit_create(
+                model, prompt.buffer_info()[0], len(prompt), int(settings.tools is not None), settings.reasoning_budget,
+                ctypes.byref(pointer), ctypes.byref(error),
+            )  # fmt: skip
+            check(status, error)
+            return Handle(pointer.value, quick.smol_reasoning_limit_free, self._model._handle) if pointer.value else None
+
     def _create_generation(self, request: Request, sampler: Handle | None, matcher: Handle | None) -> Handle:
         settings, pointer, error = request.settings, ctypes.c_void_p(), Error()
         if sampler is None:
@@ -292,6 +308,8 @@ class Sequence:
             matcher=matcher.pointer if matcher is not None else None,
             slice_prompt=1,
             lookup=self._model._lookup,
+            reasoning_limit=self._limit.pointer if self._limit else None,
+            new_text=settings.is_chat,
         )
         status = quick.smol_generation_create(
             self._context.pointer, sampler.pointer, request.ids.buffer_info()[0], len(request.ids), ctypes.byref(params),
@@ -434,7 +452,7 @@ class Sequence:
             self._cancel._detach(self._context)
         if self._is_session:
             self._take_back()
-        for handle in (self._generation, self._reader, self._reasoning_reader):
+        for handle in (self._generation, self._reader, self._reasoning_reader, self._limit):
             if handle is not None:
                 handle.close()
         c = self.collector

@@ -165,7 +165,8 @@ class ConstraintParams(ctypes.Structure):
         ("any_order", ctypes.c_int),
         ("tool_choice", ctypes.c_char_p),
         ("one_call", ctypes.c_int),
-        ("reserved", ctypes.c_uint64 * 2),
+        ("reasoning", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 1),
     ]
 
 
@@ -224,7 +225,9 @@ class GenerateParams(ctypes.Structure):
         ("slice_prompt", ctypes.c_uint64),
         ("lookup", ctypes.c_uint64),
         ("all_tokens", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 4),
+        ("reasoning_limit", ctypes.c_void_p),
+        ("new_text", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 2),
     ]
 
 
@@ -345,6 +348,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_sampler_get_params": (SamplerParams, [POINTER]),
     "smol_chat_format": (INT, [POINTER] * 4),
     "smol_chat_text_free": (None, [POINTER]),
+    "smol_chat_reads": (INT, [POINTER, TEXT]),
     "smol_chat_tokenize": (INT, [POINTER] * 5),
     "smol_generation_create": (INT, [POINTER, POINTER, POINTER, SIZE, POINTER, POINTER, POINTER]),
     "smol_generation_free": (None, [POINTER]),
@@ -363,8 +367,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_tool_reader_add": (INT, [POINTER, TEXT, SIZE, POINTER]),
     "smol_tool_reader_end": (INT, [POINTER, POINTER]),
     "smol_tool_reader_free": (None, [POINTER]),
+    "smol_reasoning_after": (INT, [POINTER, POINTER, SIZE, POINTER, POINTER]),
     "smol_reasoning_reader_create": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
     "smol_reasoning_reader_free": (None, [POINTER]),
+    "smol_reasoning_limit_create": (INT, [POINTER, POINTER, SIZE, INT, SIZE, POINTER, POINTER]),
+    "smol_reasoning_limit_free": (None, [POINTER]),
 }
 
 

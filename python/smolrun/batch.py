@@ -146,7 +146,7 @@ def run(
     all. rows_per_part: rows of a file of answers; None: chosen. sequences: rows that a worker answers together. price: of
     the machine for an hour. progress: called with a Report now and then; True: shows it on standard error. settings: of
     rows that do not have their own: max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed, stop, n_ctx,
-    kv, template_args, model_defaults."""
+    kv, template_args, model_defaults, thinking_budget_tokens."""
     workers = len(os.sched_getaffinity(0)) if workers is None else workers
     job, paths = start(
         model, inputs, output, workers, row_format=row_format, columns=columns, rows_per_part=rows_per_part, sequences=sequences,

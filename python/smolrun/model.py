@@ -34,11 +34,13 @@ from ._smol_h import (
 from .answers import Answer, ModelInfo, Perplexity, Score
 from .errors import DamagedError, FileError, SmolError, UnsupportedError, UsageError, check
 from .settings import (
+    EFFORTS,
     REASONING_FORMATS,
     SAMPLING,
     ChatOptions,
     Constraint,
     Options,
+    Settings,
     dump,
     each,
     encode,
@@ -198,6 +200,7 @@ class Model:
         params = ConstraintParams(
             kind=wanted.kind, text=wanted.text, size=len(wanted.text), json_space=wanted.json_space,
             any_order=wanted.any_order, tool_choice=wanted.tool_choice, one_call=wanted.one_call,
+            reasoning=wanted.reasoning,
         )  # fmt: skip
         pointer, error = ctypes.c_void_p(), Error()
         with self._handle as model:
@@ -403,10 +406,13 @@ class Model:
         variables, choice = given.pop("chat_template_kwargs", None), _tool_choice(given.pop("tool_choice", None))
         one_call = not flag("parallel_tool_calls", given.pop("parallel_tool_calls", None), True)
         separate = one_of("reasoning_format", given.pop("reasoning_format", None) or "auto", REASONING_FORMATS)
-        settings = read_settings(given)
+        effort, budget = given.pop("reasoning_effort", None), given.pop("thinking_budget_tokens", None)
+        if effort is not None:
+            variables, budget = self._with_effort(effort, variables or {}, budget)
+        settings = replace(read_settings(given), is_chat=True)
+        if budget is not None:
+            settings = replace(settings, reasoning_budget=whole("thinking_budget_tokens", budget))
         ids = self._chat_ids(messages, tools, documents, variables)
-        if separate and settings.constraint is None and choice in ("auto", "none"):
-            settings = replace(settings, reasoning=ids)
         if not tools:
             if choice not in ("auto", "none"):
                 raise UsageError("tool_choice: there are no tools")
@@ -421,7 +427,36 @@ class Model:
             )
         else:
             settings = settings.with_tools(dump(list(tools), "tools"), encode(choice), one_call)
-        return Request(ids, settings)
+        return Request(ids, self._with_reasoning(settings, ids) if separate else settings)
+
+    def _with_effort(self, effort: str, variables: Mapping[str, Any], budget: int | None) -> tuple[Mapping[str, Any], int | None]:
+        """Does what cli/request/reasoning.c does: returns variables of the template, and a limit."""
+        level = one_of("reasoning_effort", effort, EFFORTS)
+        with self._handle as model:
+            known = ("enable_thinking", "thinking", "reasoning_effort")
+            reads = [name for name in known if lib.smol_chat_reads(model, encode(name))]
+        if level == EFFORTS["NONE"]:
+            return dict.fromkeys(set(reads) - {"reasoning_effort"}, False) | dict(variables), 0
+        if "reasoning_effort" in reads:
+            return {"reasoning_effort": effort} | dict(variables), budget
+        if level == EFFORTS["MEDIUM"]:
+            return variables, budget
+        raise UnsupportedError(
+            "reasoning_effort: the model's chat template has no levels: use 'none' or 'medium', or limit the reasoning with "
+            "thinking_budget_tokens"
+        )
+
+    def _with_reasoning(self, settings: Settings, ids: array[int]) -> Settings:
+        """Settings of an answer to the prompt `ids` whose reasoning is separated."""
+        if settings.constraint is not None:
+            found, error = ctypes.c_int(), Error()
+            with self._handle as model:
+                status = lib.smol_reasoning_after(model, ids.buffer_info()[0], len(ids), ctypes.byref(found), ctypes.byref(error))
+                check(status, error)
+            if settings.tools is None and not found.value:
+                return settings  # all of the answer follows the constraint
+            settings = replace(settings, constraint=replace(settings.constraint, reasoning=found.value))
+        return replace(settings, reasoning=ids)
 
     # --- generation ---
 

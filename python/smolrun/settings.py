@@ -64,6 +64,8 @@ class ToolOptions(TypedDict, total=False):
     documents: Sequence[Mapping[str, Any]] | None
     chat_template_kwargs: Mapping[str, Any] | None
     reasoning_format: str  # "auto": reasoning is separated from the text; "none": it stays there, with its markers
+    reasoning_effort: str | None  # "none", or as much as the chat template knows: "minimal" to "xhigh"
+    thinking_budget_tokens: int | None  # reasoning ends after as many tokens; None: no limit
     on_reasoning: Callable[[str], object] | None  # stream_chat calls it with each piece of the reasoning
 
 
@@ -86,6 +88,7 @@ ELSEWHERE = {
     "stop_strings": "stop", "top_logprobs": "logprobs", "guided_json": "schema", "guided_regex": "regex", "enable_thinking":
     "chat_template_kwargs", "n": "a list of prompts, or other seeds", "messages": "the method chat",
 }  # fmt: skip
+EFFORTS = {"NONE": 0, "MINIMAL": 1, "LOW": 2, "MEDIUM": 3, "HIGH": 4, "XHIGH": 5}
 REASONING_FORMATS = {"NONE": 0, "AUTO": 1, "DEEPSEEK": 1}
 CONSTRAINTS = ("schema", "regex", "choices", "grammar", "response_format")
 # types of response_format, and the member that has the constraint
@@ -104,6 +107,7 @@ class Constraint:
     any_order: bool = False
     tool_choice: bytes | None = None
     one_call: bool = False
+    reasoning: int = 0  # what may come before it
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,8 @@ class Settings:
     constraint: Constraint | None = None
     parse: Callable[[str], Any] | None = None  # makes Answer.parsed
     tools: bytes | None = None  # the list, if calls are to be parsed
+    reasoning_budget: int | None = None  # tokens
+    is_chat: bool = False  # the answer is a text of its own, not the rest of the prompt's
     reasoning: array[int] | None = None  # the prompt, if reasoning is to be separated from the text
 
     def with_tools(self, tools: bytes, choice: bytes, one_call: bool) -> Settings:

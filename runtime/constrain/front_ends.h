@@ -1,5 +1,5 @@
 /* The languages of constraints, read as terms: regular expressions, grammars, lists of choices,
- * JSON Schemas, and calls of tools. */
+ * JSON Schemas, calls of tools, and reasoning before any of them. */
 #ifndef SMOL_RUNTIME_FRONT_ENDS_H
 #define SMOL_RUNTIME_FRONT_ENDS_H
 
@@ -75,12 +75,36 @@ smol_status smol_schema_term(struct term_table *table, const char *text, size_t 
 
 enum { TOOLS_MAX = 1024 }; /* tools of a conversation */
 
-/* Sets *root to the answers with calls in the style `texts` of the tools in params->text, an
+/* An answer, and its parts that may end reasoning. */
+struct answer_terms {
+    term whole;
+    term calls;      /* calls of tools alone, or TERM_NOTHING */
+    bool may_be_cut; /* the answer may end anywhere */
+};
+
+/* Sets *answer to the answers with calls in the style `texts` of the tools in params->text, an
  * untrusted JSON list. Special tokens of the style stand for themselves (see trie.h). Errors:
  * SMOL_ERROR_USAGE (not such a list; params->tool_choice is not one of its tools) and those of
  * smol_schema_term, with the tool's name. */
 smol_status smol_tools_term(struct term_table *table, const struct tokenizer_tables *tokenizer,
                             const struct tool_style_texts *texts,
-                            const smol_constraint_params *params, term *root, smol_error *error);
+                            const smol_constraint_params *params, struct answer_terms *answer,
+                            smol_error *error);
+
+/* --- reasoning.c: reasoning before an answer ------------------------------------------------- */
+
+struct trie;
+
+/* The markers of a model, at most 32 bytes each. One that is a special token of the vocabulary
+ * stands for itself. */
+struct reasoning_texts {
+    const char *open;  /* NULL: the prompt has it, so the answer begins within the reasoning */
+    const char *close; /* only white space may come between it and the answer */
+    const char *call;  /* begins calls, which end the reasoning too; NULL: none does */
+};
+
+/* Returns the answers with reasoning before them; with texts->open, also those without. */
+term smol_reasoning_term(struct term_table *table, const struct trie *vocabulary,
+                         const struct reasoning_texts *texts, const struct answer_terms *answer);
 
 #endif

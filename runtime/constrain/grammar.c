@@ -3,7 +3,8 @@
  * The text is read once to find the rules and check their syntax, without following references.
  * Then the body of a rule is read again when the rule is first referred to, starting with `root`. A
  * rule that is referred to within itself becomes a rule of the table of terms; the others are
- * inserted where they are referred to.
+ * inserted where they are referred to. References in items that are repeated zero times are not
+ * followed.
  *
  * A part with a repetition but without a rule of the table or a unit becomes a unit as soon as it
  * is combined with a part that has one, and at the end of its rule. */
@@ -48,11 +49,13 @@ struct reader {
     size_t size, at;
     smol_error *error;
     uint8_t *literal;   /* room for the bytes of a literal, which are fewer than in the grammar */
+    bool *omitted;      /* (size + 1): at the start of items that are repeated zero times */
     struct rule *rules; /* (n_rules), sorted by name */
     size_t n_rules, rules_capacity;
     struct part *parts; /* (n_parts): of the sequences and choices that are being read */
     size_t n_parts, parts_capacity;
     bool follows;     /* references are followed, and classes become terms */
+    bool omits;       /* but not within an item that is repeated zero times */
     unsigned depth;   /* of groups and references */
     unsigned groups;  /* of the current rule */
     unsigned level;   /* of the current rule */
@@ -420,7 +423,7 @@ static smol_status read_reference(struct reader *r, struct part *part)
     smol_status status = SMOL_OK;
     if (r->follows && !find(r, name, length, &place))
         return refuse(r, r->at, "there is no rule ", name, length);
-    if (r->follows) {
+    if (r->follows && !r->omits) {
         struct rule *rule = &r->rules[place];
         if (rule->level >= r->leading && rule->level > 0)
             return refuse(r, r->at, "a rule can begin with itself: ", name, length);
@@ -523,7 +526,11 @@ static smol_status read_counts(struct reader *r, uint32_t *min, uint32_t *max)
 /* Reads an item with the repetitions after it. */
 static smol_status read_item(struct reader *r, struct part *part)
 {
+    const bool omits = r->omits;
+    bool *omitted = &r->omitted[r->at];
+    r->omits |= *omitted;
     smol_status status = read_atom(r, part);
+    r->omits = omits;
     for (skip_space(r); !status; skip_space(r)) {
         uint32_t min = 0, max = TERM_FOREVER;
         if (skip(r, "+"))
@@ -534,6 +541,7 @@ static smol_status read_item(struct reader *r, struct part *part)
             status = read_counts(r, &min, &max);
         else if (!skip(r, "*"))
             break;
+        *omitted |= max == 0;
         part->texts = smol_term_repeat(r->table, part->texts, min, max);
         part->nullable |= min == 0;
         part->repeats |= max > 1 && !part->mixed;
@@ -650,11 +658,13 @@ smol_status smol_grammar_term(struct term_table *table, const char *text, size_t
         status = refuse(&r, 0, "longer than 1 MiB", NULL, 0);
     else if (good < size)
         status = refuse(&r, good, "not UTF-8", NULL, 0);
-    else if (!(r.literal = smol_malloc(size + UTF8_MAX)))
+    else if (!(r.literal = smol_malloc(size + UTF8_MAX)) ||
+             !(r.omitted = smol_calloc(size + 1, sizeof *r.omitted)))
         status = smol_fail_memory(error, "a grammar");
     else
         status = read_grammar(&r, root);
     smol_free(r.literal);
+    smol_free(r.omitted);
     smol_free(r.rules);
     smol_free(r.parts);
     return status;

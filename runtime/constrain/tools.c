@@ -484,13 +484,13 @@ static term groups_term(const struct tools *t, term call)
     return s->next && !t->params->one_call ? chain(t->table, group, text_term(t, s->next)) : group;
 }
 
-static smol_status build(const struct tools *t, term *root)
+static smol_status build(const struct tools *t, struct answer_terms *answer)
 {
     const char *choice = t->params->tool_choice ? t->params->tool_choice : "auto";
     bool is_auto = strcmp(choice, "auto") == 0, none = strcmp(choice, "none") == 0;
     bool any = is_auto || strcmp(choice, "required") == 0;
     term call;
-    *root = free_text(t);
+    *answer = (struct answer_terms){free_text(t), TERM_NOTHING, none || is_auto};
     if (none || (is_auto && t->n == 0))
         return SMOL_OK;
     smol_status status = any_call(t, any ? NULL : choice, &call);
@@ -498,17 +498,21 @@ static smol_status build(const struct tools *t, term *root)
         return status;
     term groups = groups_term(t, call);
     if (!is_auto)
-        *root = groups;
+        answer->whole = groups;
     else if (t->texts->at_start)
-        *root = smol_term_either(t->table, *root, groups);
+        answer->whole = smol_term_either(t->table, answer->whole, groups);
     else
-        *root = smol_term_then(t->table, *root, smol_term_optional(t->table, groups));
+        answer->whole =
+            smol_term_then(t->table, answer->whole, smol_term_optional(t->table, groups));
+    if (!t->texts->at_start)
+        answer->calls = groups;
     return SMOL_OK;
 }
 
 smol_status smol_tools_term(struct term_table *table, const struct tokenizer_tables *tokenizer,
                             const struct tool_style_texts *texts,
-                            const smol_constraint_params *params, term *root, smol_error *error)
+                            const smol_constraint_params *params, struct answer_terms *answer,
+                            smol_error *error)
 {
     struct tools t = {.table = table,
                       .tokenizer = tokenizer,
@@ -520,7 +524,7 @@ smol_status smol_tools_term(struct term_table *table, const struct tokenizer_tab
     if (!status)
         status = list_special(&t);
     if (!status)
-        status = build(&t, root);
+        status = build(&t, answer);
     smol_free(t.items);
     smol_free(t.special);
     smol_free(t.scratch);

@@ -151,7 +151,7 @@ smol_status smol_trie_make(const struct tokenizer_tables *tables, uint32_t vocab
     return smol_fail_memory(error, "the vocabulary's trie");
 }
 
-uint32_t smol_trie_find(const struct trie *vocabulary, const uint8_t *bytes, size_t n)
+uint32_t smol_trie_node(const struct trie *vocabulary, const uint8_t *bytes, size_t n)
 {
     const struct trie_node *nodes = vocabulary->nodes;
     uint32_t i = 0, end = vocabulary->n_nodes;
@@ -159,13 +159,19 @@ uint32_t smol_trie_find(const struct trie *vocabulary, const uint8_t *bytes, siz
         if (nodes[i].byte != bytes[depth - 1]) {
             i = nodes[i].end;
         } else if (depth == n) {
-            return nodes[i].has_twin ? NO_TOKEN : nodes[i].token;
+            return i;
         } else {
             end = nodes[i++].end;
             depth++;
         }
     }
-    return NO_TOKEN;
+    return NO_NODE;
+}
+
+uint32_t smol_trie_find(const struct trie *vocabulary, const uint8_t *bytes, size_t n)
+{
+    uint32_t i = smol_trie_node(vocabulary, bytes, n);
+    return i == NO_NODE || vocabulary->nodes[i].has_twin ? NO_TOKEN : vocabulary->nodes[i].token;
 }
 
 void smol_trie_free(struct trie *vocabulary)

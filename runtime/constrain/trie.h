@@ -32,6 +32,11 @@ smol_status smol_trie_make(const struct tokenizer_tables *tables, uint32_t vocab
                            struct trie *vocabulary, smol_error *error);
 void smol_trie_free(struct trie *vocabulary);
 
+#define NO_NODE UINT32_MAX
+
+/* Returns the node of bytes[0..n), n > 0, with which tokens begin, or NO_NODE if none does. */
+uint32_t smol_trie_node(const struct trie *vocabulary, const uint8_t *bytes, size_t n);
+
 /* Returns the token whose text is bytes[0..n), or NO_TOKEN if there is none, or several. */
 uint32_t smol_trie_find(const struct trie *vocabulary, const uint8_t *bytes, size_t n);
 

@@ -34,6 +34,7 @@ static const struct option_rule rules[] = {
     RULE_THREADS,
     RULE_KV,
     RULE_TEMPLATE_ARG,
+    RULE_REASONING_BUDGET,
     {"system", 0, "TEXT", "the system message", OPTION_TEXT, FIELD(system), 0, 0, NULL},
     {"session", 0, "FILE", "resume the conversation in FILE if it exists, and save it there",
      OPTION_TEXT, FIELD(session), 0, 0, NULL},
@@ -298,6 +299,7 @@ static smol_status run(struct chat *chat, smol_error *error)
 smol_status smolrun_chat(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {.max_tokens = SIZE_MAX,
+                                .reasoning_budget = SIZE_MAX,
                                 .sampler = {.top_p = 1, .seed = 42},
                                 .chat = 1,
                                 .before_sandbox = smol_chat_input_open};

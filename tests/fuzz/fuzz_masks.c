@@ -1,6 +1,6 @@
-/* Masks of tokens. An input is the kind of constraint, a byte of options, and the constraint's
- * text; a random text is followed. The vocabulary has all bytes, and tokens that cross the
- * boundaries of characters, strings and members. */
+/* Masks of tokens. An input is the kind of constraint, a byte of options, among them reasoning
+ * before it, and the constraint's text; a random text is followed. The vocabulary has all bytes,
+ * and tokens that cross the boundaries of characters, strings and members. */
 #include "common/hash.h"
 #include "runtime/constrain/front_ends.h"
 #include "runtime/constrain/mask.h"
@@ -162,7 +162,8 @@ static struct vocabulary *find_vocabulary(void)
 }
 
 static smol_status build(struct term_table *table, const struct vocabulary *v, unsigned kind,
-                         unsigned options, const char *text, size_t size, term *root)
+                         unsigned options, const char *text, size_t size,
+                         struct answer_terms *answer)
 {
     static const char *const choices[] = {NULL, "none", "required", "f"};
     const struct schema_options schema = {(enum json_space)(options % 3), options / 3 % 2, NULL};
@@ -171,6 +172,7 @@ static smol_status build(struct term_table *table, const struct vocabulary *v, u
                                           .tool_choice = choices[options % 4],
                                           .one_call = options / 4 % 2 != 0};
     smol_error error;
+    term *root = &answer->whole;
     switch (kind) {
     case 0:
         return smol_schema_term(table, text, size, &schema, root, &error);
@@ -182,9 +184,20 @@ static smol_status build(struct term_table *table, const struct vocabulary *v, u
         return smol_choices_term(table, text, size, root, &error);
     default:
         return smol_tools_term(table, &v->tables,
-                               smol_tool_style_texts((enum tool_style)(kind - 3)), &tools, root,
+                               smol_tool_style_texts((enum tool_style)(kind - 3)), &tools, answer,
                                &error);
     }
+}
+
+/* Puts reasoning before the answer, or not. */
+static void add_reasoning(struct term_table *table, const struct vocabulary *v, unsigned options,
+                          struct answer_terms *answer)
+{
+    const struct reasoning_texts texts[] = {
+        {special[0], special[1], NULL}, {NULL, "aab", special[2]}, {"<think>", "</think>", "\n["}};
+    const size_t n = sizeof texts / sizeof *texts, which = options / 8 % (n + 1);
+    if (which > 0)
+        answer->whole = smol_reasoning_term(table, &v->trie, &texts[which - 1], answer);
 }
 
 /* Returns what may follow a token. */
@@ -242,14 +255,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const unsigned kind = fuzz_take_byte(&in) % (3 + N_TOOL_STYLES), options = fuzz_take_byte(&in);
     struct term_table *table;
     struct masks *masks;
-    term root;
+    struct answer_terms answer = {TERM_NOTHING, TERM_NOTHING, false};
     if (in.size > MAX_TEXT || smol_terms_create(&table, NULL))
         return 0;
     uint8_t *text = exact_copy(in.data, in.size);
-    bool fine = build(table, v, kind, options, (const char *)text, in.size, &root) == SMOL_OK;
+    bool fine = build(table, v, kind, options, (const char *)text, in.size, &answer) == SMOL_OK;
     free(text);
+    if (fine)
+        add_reasoning(table, v, options, &answer);
     term inside = smol_string_inside(table, smol_json_any_character(table), 0, TERM_FOREVER);
-    if (fine && !smol_terms_finish(table, root, NULL) &&
+    if (fine && !smol_terms_finish(table, answer.whole, NULL) &&
         !smol_masks_create(table, inside, &v->trie, &v->strings, &masks, NULL)) {
         follow_tokens(table, masks, smol_digest(data, size));
         smol_masks_free(masks);

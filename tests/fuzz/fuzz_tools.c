@@ -13,7 +13,7 @@ static void build_term(enum tool_style style, unsigned way, const uint8_t *list,
     const struct tokenizer_tables no_tokens = {0};
     struct term_table *table;
     smol_error error;
-    term root;
+    struct answer_terms answer;
     if (smol_terms_create(&table, &error))
         return;
     uint8_t *text = exact_copy(list, size);
@@ -23,10 +23,10 @@ static void build_term(enum tool_style style, unsigned way, const uint8_t *list,
         .tool_choice = choices[way % 4],
         .one_call = way / 4 % 2 != 0,
     };
-    if (smol_tools_term(table, &no_tokens, smol_tool_style_texts(style), &params, &root, &error))
+    if (smol_tools_term(table, &no_tokens, smol_tool_style_texts(style), &params, &answer, &error))
         smol_terms_free(table);
     else
-        follow_text(table, root, size > 0 ? list[size - 1] : 0);
+        follow_text(table, answer.whole, size > 0 ? list[size - 1] : 0);
     free(text);
 }
 

@@ -640,7 +640,7 @@ def clients():
     yield "functions", to(3, input=[{"role": "user", "content": "a"}, *turn], tools=flat, tool_choice={"type": "function", "name": "f"}, max_output_tokens=40, stream=True)
     thought = {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "b"}]}
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "c"}]}
-    yield "thoughts", to(3, input=[{"role": "user", "content": "a"}, thought, said, thought, *turn, thought], tools=flat, reasoning_format="none", max_output_tokens=2)
+    yield "thoughts", to(3, input=[{"role": "user", "content": "a"}, thought, said, thought, *turn, thought], tools=flat, reasoning_format="none", thinking_budget_tokens=1, max_output_tokens=2)
     yield "embeddings", to(4, input=["a", [5]], encoding_format="base64")
     yield "tokenize", to(5, messages=messages, chat_template_kwargs={"enable_thinking": False})
     yield "detokenize", to(6, tokens=[1, 2, 3])
@@ -752,6 +752,9 @@ def masks():
     listed = next(tools())[1].partition(b"\0[")[2].partition(b"\0")[0]
     for style in range(1, 23):
         yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
+    for reasoning in range(1, 4):
+        yield f"reasoning{reasoning}", bytes([0, 8 * reasoning]) + b'{"maxLength":3}'
+        yield f"reasoning_calls{reasoning}", bytes([4, 8 * reasoning]) + b"[" + listed
 
 
 # --- GGUF -------------------------------------------------------------------------------------

@@ -125,6 +125,8 @@ def allowed(grammar, texts):
     ("/\\d{2}\\/x|y?/", ["12/x", "y", ""], ["12", "x"]),
     ("other-rule under_score\nother-rule ::= \"o\"\nunder_score ::= \"u\"", ["ou"], ["o"]),
     ("b; b = 'x' ; c : 'y'", ["x"], ["y"]),
+    ('root{0} "a" (root "b"){0,0}{2}', ["a"], ["", "aa", "ab"]),
+    ('b ("c" | d){0} root?\nb ::= d{2}{0} "a"\nd ::= b', ["a", "aa"], ["", "ac"]),
     ('"a"* b\nb ::= "x" root | "y"', ["y", "aay", "axay", "xxxy"], ["a", "x"]),
 ])  # fmt: skip
 def test_what_gbnf_and_its_additions_mean(body, yes, no):
@@ -134,7 +136,7 @@ def test_what_gbnf_and_its_additions_mean(body, yes, no):
 REFUSED = [
     ("root := \nfoo", 'line 2, column 1: there is no rule "foo"'),
     ('é ::= "a"', 'line 1, column 1: expected the name of a rule, found "é"'),
-    ('root ::= "é" bar', 'line 1, column 14: there is no rule "bar"'),
+    ('root ::= "é" bar', 'line 1, column 14: there is no rule "bar"'), ('root ::= "a" bar{0}', 'there is no rule "bar"'),
     ('root "a"', 'line 1, column 6: expected "::=", found """'),
     ('root ::= "a" b ::= "c"', 'line 1, column 14: expected a new line or ";", found "b"'),
     ('a ::= "a"', 'there is no rule "root"'),
@@ -169,7 +171,7 @@ def test_errors_name_the_place(text, reason):
 
 NAMES = ["root", "x", "y-1", "z_"]
 CLASSES = {"[ab]": "ab", "[^a]": "bcé", ".": "abcé", "[a-c]": "abc"}
-COUNTS = {"*": (0, 9), "+": (1, 9), "?": (0, 1), "{2}": (2, 2), "{1,2}": (1, 2), "{2,}": (2, 9)}  # 9 is as good as any number
+COUNTS = {"*": (0, 9), "+": (1, 9), "?": (0, 1), "{0}": (0, 0), "{2}": (2, 2), "{1,2}": (1, 2), "{2,}": (2, 9)}  # 9 is as good as any number
 
 
 def drawn_item(draw, depth):

@@ -3,6 +3,11 @@
 The models are made to say a text: each token has an embedding of its own, nothing is added to it, and the head's row
 of the token that follows it in the text is that embedding."""
 
+import ctypes
+import json
+import random
+import re
+
 import package  # noqa: F401
 import pytest
 import smolrun
@@ -10,8 +15,12 @@ import torch
 from checkpoints import byte_tokenizer, make
 from internal import ROOT
 from programs import smolconv
+from programs import smolrun as run_smolrun
 from serving import serving
+from smolrun import batch
+from smolrun._library import lib
 from smolrun._openai import message_of
+from smolrun.settings import CONSTRAINT, Constraint
 from test_jsonl import answers
 from tokenizers import AddedToken
 
@@ -19,12 +28,13 @@ USER = {"role": "user", "content": "2+2?"}
 TOOLS = [{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}]
 QWEN3 = (ROOT / "tests/data/templates/qwen3.jinja").read_text()
 TAIL = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tail }}"
+MISTRAL = TAIL.replace("content }}", "content }}{% for c in m.tool_calls or [] %}{{ '[TOOL_CALLS]' + c.function.name + '[ARGS]' + (c.function.arguments | tojson) }}{% endfor %}")
 END = 256
 
 
 def speaker(folder, template, *texts, special=()):
-    """A blob of a model that says texts, lists of tokens, each after a prompt whose last byte is its first element."""
-    tokens = [END, *dict.fromkeys(token for text in texts for token in text[1:])]
+    """A blob of a model that says texts, lists of tokens or ids, each after a prompt whose last byte is its first element."""
+    tokens = [END, *dict.fromkeys(token for text in texts for token in text[1:] if isinstance(token, str))]
     ids = {token: 256 + i for i, token in enumerate(tokens)}
     vocab_size = 256 + len(tokens)
     tokenizer = byte_tokenizer(256)
@@ -40,7 +50,7 @@ def speaker(folder, template, *texts, special=()):
         head = torch.zeros_like(embedding)
         for text in texts:
             for before, after in zip(text, [*text[1:], END]):
-                head[ids[after]] += embedding[ids[before]]
+                head[ids.get(after, after)] += embedding[ids.get(before, before)]
         for name in weights:
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 weights[name].zero_()
@@ -63,9 +73,12 @@ SPOKEN = {
     "opened": (TAIL.replace("tail", "'<think>\\n'"), ["\n", "Well, ", "so it is.", "\n</think>", " \n", "Four."]),
     "special": (TAIL + "{% if tail == '[THINK]' %}{% endif %}", ["x", "[THINK]", "Well.", "[/THINK]", "Four", "<|x|>", ", yes."]),
     "wrapped": (TAIL + "{% if tail == '<answer>' %}{% endif %}<think>\n", ["\n", "Well.", "\n</think>\n", "<answer>", "\nFour", "\n</answer>"]),
+    "silent": (QWEN3, ["\n", "Well, ", "so it is."]),
+    "ministral": (MISTRAL, ["x", "[THINK]", "Well.", "[/THINK]", "[TOOL_CALLS]", "now", "[ARGS]", "{}"]),
+    "levels": (TAIL + "{{ reasoning_effort }}{% if tail == '</think>' %}{% endif %}", ["w", "<think>", "Well."]),
     "plain": (TAIL, ["x", "<think>", "Well.", "Four."]),
 }  # fmt: skip
-SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>")}
+SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]")}
 VARIABLES = {"chat_template_kwargs": {"tail": "x"}}
 # name: reasoning, reply, calls of tools, tokens of reasoning, and what else a request has
 CASES = {
@@ -75,6 +88,9 @@ CASES = {
     "opened": ("Well, so it is.", "Four.", [], 3, {}),
     "special": ("Well.", "Four, yes.", [], 3, VARIABLES),
     "wrapped": ("Well.", "Four", [], 2, {}),
+    "silent": ("", "Well, so it is.", [], 0, {}),
+    "ministral": ("Well.", "", [("now", "{}")], 3, {"tools": TOOLS} | VARIABLES),
+    "levels": ("Well.", "", [], 2, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
     "plain": ("", "<think>Well.Four.", [], 0, VARIABLES),
 }
 
@@ -166,8 +182,8 @@ def test_a_prompt_that_ends_the_reasoning_leaves_the_answer_as_it_is(server):
 def test_the_whole_text_can_be_had(server, blobs, name):
     more = {key: value for key, value in CASES[name][4].items() if key != "tools"}
     constraint = {"response_format": {"type": "regex", "pattern": "[^q]*"}}  # which allows no special token
-    for how in ({"reasoning_format": "none"}, *[constraint] * (name not in SPECIAL)):
-        (choice,) = ask(server, name, tools=[], **more | how).choices
+    for how in ({}, *[constraint] * (name not in SPECIAL)):
+        (choice,) = ask(server, name, tools=[], reasoning_format="none", **more | how).choices
         assert choice.message.content == raw(name) and not hasattr(choice.message, "reasoning_content")
     with smolrun.Model(blobs[name]) as model:
         assert model.chat([USER], max_tokens=50, reasoning_format="none", **more).text == raw(name)
@@ -201,6 +217,163 @@ def test_log_probabilities_are_those_of_all_tokens(server):
     assert [one.token for one in choice.logprobs.content] == SPOKEN["qwen"][1][1:]
 
 
+# --- constraints ----------------------------------------------------------------------------------
+
+CHOICES = ["The answer is 5.", "No."]
+CONSTRAINED = [(["qwen", "caller", "opened", "special", "wrapped"], {"response_format": {"type": "choices", "choices": CHOICES}}),
+               (["caller", "hasty", "ministral"], {"tools": TOOLS, "tool_choice": "required"})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "how"), [(name, how) for names, how in CONSTRAINED for name in names])
+def test_reasoning_comes_before_a_constraint(server, blobs, name, how):
+    """What follows it is what the constraint allows, though the model would say something else."""
+    reasoning, _, _, n_tokens, more = CASES[name]
+    more = {key: value for key, value in more.items() if key != "tools"}
+    answer = ask(server, name, **{"tools": []} | more | how)
+    (choice,) = answer.choices
+    assert choice.message.reasoning_content == reasoning
+    assert answer.usage.completion_tokens_details.reasoning_tokens == n_tokens
+    assert choice.message.content in CHOICES if "response_format" in how else plain(choice.message.tool_calls) == [("now", "{}")]
+    (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more | how])
+    assert (line["reasoning"], line["text"] or None) == (reasoning, choice.message.content)
+    with smolrun.Model(blobs[name]) as model:
+        python = model.chat([USER], max_tokens=50, **more | how)
+        assert (python.reasoning, python.ids) == (reasoning, line["ids"])
+        with model.session() as session:
+            assert session.chat([USER], max_tokens=50, **more | how).ids == line["ids"]
+    if "response_format" in how:
+        (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more], "--choices", ",".join(CHOICES))
+        assert (line["reasoning"], line["text"]) == (reasoning, choice.message.content)
+
+
+def test_a_prompt_that_ends_the_reasoning_leaves_the_answer_to_the_constraint(server):
+    for closed in ({"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_format": "none"}):
+        (choice,) = ask(server, "qwen", response_format={"type": "choices", "choices": CHOICES}, **closed).choices
+        assert choice.message.content in CHOICES and not hasattr(choice.message, "reasoning_content")
+
+
+def test_a_model_may_leave_reasoning_out(server):
+    """The answer of a model that does not reason is as without a possibility to."""
+    (choice,) = ask(server, "silent", response_format={"type": "regex", "pattern": "Well[, a-z.]*"}).choices
+    assert choice.message.content == "Well, so it is." and not hasattr(choice.message, "reasoning_content")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_texts_with_reasoning_are_those_of_an_expression(blobs, begun):
+    """Beside Python's regular expressions, on random texts of parts of markers."""
+    rng = random.Random(begun)
+    inside = r"((?!</think>)[^\xff])*</think>[ \t\r\n]{0,4}(ab?|<a)"
+    expected = re.compile(inside if begun else f"<think>{inside}|(ab?|<a)", re.DOTALL)
+    constraint = Constraint(CONSTRAINT["REGEX"], b"ab?|<a", reasoning=1 + begun)
+    parts = ["<think>", "</think>", "</th", "ink>", "<", "a", "b", " ", "\n"]
+    n_whole = 0
+    with smolrun.Model(blobs["qwen"]) as model:
+        handle = model._constraint(constraint)
+        ids = {character: model.tokenize(character)[0] for character in "".join(parts)}
+        for _ in range(400):
+            text = "<think>" * (not begun and rng.random() < 0.8) + "".join(rng.choices(parts, k=rng.randint(0, 7)))
+            text += rng.choice(["", "</think>", "</think>\na", "</think>ab"])
+            n_whole += expected.fullmatch(text) is not None
+            assert matches(handle, map(ids.get, text)) == (expected.fullmatch(text) is not None), text
+    assert 50 < n_whole < 350
+
+
+def matches(constraint, ids):
+    """Returns whether a constraint allows a text."""
+    pointer = ctypes.c_void_p()
+    assert lib.smol_matcher_create(constraint.pointer, ctypes.byref(pointer), None) == 0
+    good = all(lib.smol_matcher_accept(pointer, token, None) == 0 for token in ids) and lib.smol_matcher_complete(pointer) == 1
+    lib.smol_matcher_free(pointer)
+    return good
+
+
+# --- a limit --------------------------------------------------------------------------------------
+
+# name of the model, most tokens, reasoning, reply (None: another; a list: any of these), tokens of reasoning with
+# those of the markers, which may be several, and what else a request has
+LIMITED = [
+    ("qwen", 0, "", "The answer is 4.", 3, {}),
+    ("qwen", 1, "Well,", "The answer is 4.", 4, {}),
+    ("qwen", 3, "Well, 1 < 2 and so on.", "The answer is 4.", 6, {}),
+    ("qwen", 4, "Well, 1 < 2 and so on.", "The answer is 4.", 6, {}),  # the marker that has begun is completed
+    ("caller", 0, "", "Let me see.", 2, {"tools": TOOLS}),
+    ("hasty", 1, "I ask.", None, 10, {"tools": TOOLS}),
+    ("opened", 0, "", None, 8, {}),
+    ("opened", 1, "Well,", None, 9, {}),
+    ("special", 0, "", "Four, yes.", 2, VARIABLES),
+    ("plain", 0, "", "<think>Well.Four.", 0, VARIABLES),
+    ("qwen", 1, "Well,", CHOICES, 4, {"response_format": {"type": "choices", "choices": CHOICES}}),
+    ("special", 0, "", CHOICES, 2, {"response_format": {"type": "choices", "choices": CHOICES}} | VARIABLES),
+    ("ministral", 0, "", "", 2, {"tools": TOOLS, "tool_choice": "required"} | VARIABLES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "most", "reasoning", "reply", "n_tokens", "more"), LIMITED)
+def test_reasoning_has_a_limit(server, blobs, name, most, reasoning, reply, n_tokens, more):
+    more = {"thinking_budget_tokens": most} | more
+    answer = ask(server, name, **{"tools": []} | more)
+    message, details = answer.choices[0].message, answer.usage.completion_tokens_details
+    assert getattr(message, "reasoning_content", "") == reasoning and (details.reasoning_tokens if details else 0) == n_tokens
+    assert reply is None or (message.content in reply if isinstance(reply, list) else (message.content or "") == reply)
+    (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more])
+    assert (line.get("reasoning", ""), line["text"]) == (reasoning, message.content or "")
+    guessed = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more] * 2, "--lookup", "--sequences", 2)
+    assert [one["ids"] for one in guessed] == [line["ids"]] * 2
+    with smolrun.Model(blobs[name]) as model:
+        assert model.chat([USER], max_tokens=50, **more).ids == line["ids"]
+
+
+def test_programs_have_a_limit(blobs, tmp_path):
+    with serving([blobs["qwen"]], "--reasoning-budget", 1) as server:
+        assert ask(server, "qwen").choices[0].message.reasoning_content == "Well,"
+        assert ask(server, "qwen", thinking_budget_tokens=2).choices[0].message.reasoning_content == "Well, 1 < 2"
+    said = run_smolrun(blobs["qwen"], "--chat", USER["content"], "--reasoning-budget", 1).stdout
+    assert said == b"<think>\nWell, </think>\n\nThe answer is 4.\n"
+    said = run_smolrun("chat", blobs["qwen"], "--reasoning-budget", 1, input=USER["content"].encode()).stdout
+    assert b"<think>\nWell, </think>\n\nThe answer is 4." in said
+    (line,) = answers(blobs["qwen"], [{"messages": [USER]}], "--reasoning-budget", 1)
+    assert line["reasoning"] == "Well,"
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": [USER]}))
+    batch.run(blobs["qwen"], [tmp_path / "rows.jsonl"], tmp_path / "answers", thinking_budget_tokens=1)
+    (part,) = (tmp_path / "answers").glob("part-*.jsonl")
+    assert json.loads(part.read_text())["reasoning"] == "Well,"
+
+
+def test_a_limit_leaves_characters_whole(tmp_path):
+    """The limit is in the middle of a character of three bytes, which is completed."""
+    euro = byte_tokenizer(256).encode("€").ids
+    blob = speaker(tmp_path, TAIL.replace("tail", "'<think>\\n'"), ["\n", *euro, " so", "</think>", "Four."])
+    for most, reasoning in ((1, "€"), (2, "€"), (3, "€"), (4, "€ so")):
+        (line,) = answers(blob, [{"messages": [USER], "max_tokens": 50, "thinking_budget_tokens": most}])
+        assert line["reasoning"] == reasoning
+
+
+def test_effort_is_what_the_template_or_a_limit_makes_of_it(server, blobs):
+    """"none" is a template's own switch, or a limit of no tokens; further levels are a variable of the template."""
+    (choice,) = ask(server, "qwen", reasoning_effort="none").choices
+    closed = ask(server, "qwen", chat_template_kwargs={"enable_thinking": False})
+    assert choice.message.content == closed.choices[0].message.content and not hasattr(choice.message, "reasoning_content")
+    answer = ask(server, "special", reasoning_effort="none")  # whose template has no such switch
+    assert answer.choices[0].message.content == "Four, yes." and answer.usage.completion_tokens_details.reasoning_tokens == 2
+    assert ask(server, "qwen", reasoning_effort="medium").choices[0].message.reasoning_content == CASES["qwen"][0]
+    for level in ("low", "xhigh"):
+        sizes = [ask(server, "levels", reasoning_effort=level, chat_template_kwargs=own).usage.prompt_tokens
+                 for own in ({}, {"reasoning_effort": "!" * 9, "other": 1})]  # fmt: skip
+        assert sizes == [len("2+2?" + level), len("2+2?") + 9]  # the request's own variable wins
+    with smolrun.Model(blobs["levels"]) as model:
+        assert model.chat([USER], reasoning_effort="low", max_tokens=1).prompt_tokens == len("2+2?low")
+    for model, effort in (("qwen", "high"), ("qwen", "very")):
+        body = {"model": model, "messages": [USER], "reasoning_effort": effort}
+        status, answer = server.post("/v1/chat/completions", body)
+        assert status == 400 and "reasoning_effort" in answer["error"]["message"], answer
+    (line,) = answers(blobs["qwen"], [{"messages": [USER], "reasoning_effort": "none"}])
+    assert line["text"] == choice.message.content
+    with smolrun.Model(blobs["qwen"]) as model:
+        assert model.chat([USER], reasoning_effort="none").ids == line["ids"]
+        with pytest.raises(smolrun.UnsupportedError, match="reasoning_effort"):
+            model.chat([USER], reasoning_effort="high")
+
+
 # --- responses ------------------------------------------------------------------------------------
 
 
@@ -220,7 +393,7 @@ def shown(item):
 def test_responses_have_an_item_of_reasoning(server, name):
     reasoning, reply, calls, n_tokens, more = CASES[name]
     body = {"model": name, "input": [USER], "temperature": 0, "max_output_tokens": 50}
-    body |= {"tools": flat(more)["tools"]} if "tools" in more else {"extra_body": more}
+    body["extra_body"] = flat(more)
     whole = server.client.responses.create(**body)
     kinds = ["reasoning"] * bool(reasoning) + ["message"] * bool(reply) + ["function_call"] * len(calls)
     assert [item.type for item in whole.output] == kinds and whole.output_text == reply
@@ -241,6 +414,14 @@ def test_responses_have_an_item_of_reasoning(server, name):
         done = [event for event in events if event.type == f"response.{kind}.done"]
         assert "".join(event.delta for event in deltas) == text and [event.text for event in done] == [text] * bool(text)
         assert {event.output_index for event in deltas + done} <= {place}
+
+
+def test_responses_have_an_effort_too(server):
+    whole = server.client.responses.create(model="qwen", input=[USER], temperature=0, reasoning={"effort": "none", "summary": "auto"})
+    assert [item.type for item in whole.output] == ["message"]
+    for wrong in ({"effort": "much"}, {"summary": "concise"}, {"other": 1}, "none"):
+        status, answer = server.post("/v1/responses", {"model": "qwen", "input": "a", "reasoning": wrong})
+        assert status == 400 and answer["error"]["param"] == "reasoning", answer
 
 
 def test_a_response_may_be_cut_within_its_reasoning(server):

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -147,14 +148,15 @@ def test_requests_on_one_connection_are_answered_in_order(server):
     assert [part[:4] for part in data.split(b"HTTP/1.1 ")[1:]] == [b"200 ", b"400 ", b"200 "]
 
 
-def test_requests_do_not_wait_for_constraints_that_take_long_to_compile(server):
-    def slow(name):
-        """An intersection of languages whose automata are large."""
-        patterns = [{"type": "string", "pattern": f"[ab]*a[ab]{{{i}}}"} for i in range(1, 14)]
-        return {"type": "json_schema", "json_schema": {"name": "slow", "schema": {"title": name, "allOf": patterns}}}
+def slow_format(name):
+    """An intersection of languages whose automata are large."""
+    patterns = [{"type": "string", "pattern": f"[ab]*a[ab]{{{i}}}"} for i in range(1, 14)]
+    return {"type": "json_schema", "json_schema": {"name": "slow", "schema": {"title": name, "allOf": patterns}}}
 
+
+def test_requests_do_not_wait_for_constraints_that_take_long_to_compile(server):
     with ThreadPoolExecutor(8) as pool:
-        compiled = [pool.submit(server.http, "POST", ROUTE, request(server, response_format=slow(f"number {i}"))) for i in range(4)]
+        compiled = [pool.submit(server.http, "POST", ROUTE, request(server, response_format=slow_format(f"number {i}"))) for i in range(4)]
         time.sleep(0.1)
         for _ in range(5):
             assert server.chat("Hi", max_tokens=3)
@@ -379,6 +381,21 @@ def test_clients_get_their_turns_with_embeddings_too(slow_blob, keys):
         for connection in alice:
             connection.close()
         wait_with_key(server, "smolserve_cancelled_total", 4)
+
+
+def test_clients_get_their_turns_with_new_constraints_too(blob, keys):
+    with serving(blob, "--api-keys", keys) as server:
+        def ask(name, number):
+            body = request(server, max_tokens=1, response_format=slow_format(f"{name} {number}"))
+            return server.socket(post_bytes(ROUTE, body, Authorization=f"Bearer secret-of-{name}"))
+
+        alice = [ask("alice", i) for i in range(8)]
+        with ask("bob", 0) as bob:
+            assert bob.recv(4096).startswith(b"HTTP/1.1 200")  # bob came last, and was one of the next
+        metrics = server.http("GET", "/metrics", Authorization="Bearer secret-of-bob")[2].decode()
+        assert int(re.search(r"^smolserve_waiting (\d+)$", metrics, re.M)[1]) >= 3
+        for connection in alice:
+            connection.close()
 
 
 def test_a_key_may_have_a_limit_and_clients_get_their_turns(slow_blob, keys):

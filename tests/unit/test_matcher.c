@@ -2,6 +2,7 @@
  * bundled model. */
 #include <regex.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,6 +171,46 @@ TEST(forced_tokens_are_the_only_way_on)
     assert_memory_equal(accepted, ids, n * sizeof *ids);
     smol_matcher_free(matcher);
     smol_constraint_free(constraint);
+}
+
+/* Returns a token that begins with at least two others, and writes both to the texts. */
+static uint32_t find_longer(char *text, char *start)
+{
+    for (uint32_t id = 0; id < vocab_size; id++) {
+        const char *piece;
+        uint32_t *ids;
+        size_t size, n;
+        assert_int_equal(smol_token_text(model, id, &piece, &size, NULL, NULL), SMOL_OK);
+        if (size < 4 || size > 20 || strspn(piece, "abcdefghijklmnopqrstuvwxyz") < size)
+            continue;
+        memcpy(text, piece, size);
+        memcpy(start, piece, size - 1);
+        text[size] = start[size - 1] = '\0';
+        assert_int_equal(smol_tokenize(model, start, size - 1, NULL, &ids, &n, NULL), SMOL_OK);
+        smol_free(ids);
+        if (n > 1)
+            return id;
+    }
+    fail_msg("no token begins with two others");
+    return SMOL_NO_TOKEN;
+}
+
+TEST(no_token_is_forced_where_a_longer_one_could_come)
+{
+    char text[24], start[24], choices[64];
+    uint32_t longer = find_longer(text, start), forced;
+    uint64_t *mask = malloc((vocab_size + 63) / 64 * sizeof *mask);
+    size_t n;
+    snprintf(choices, sizeof choices, "[\"%s\", \"%s.\"]", text, start);
+    smol_constraint *constraint = compile(SMOL_CONSTRAINT_CHOICES, choices);
+    smol_matcher *matcher = match(constraint);
+    assert_int_equal(smol_matcher_forced(matcher, &forced, 1, &n, NULL), SMOL_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(smol_matcher_mask(matcher, mask, NULL), SMOL_OK);
+    assert_true(has(mask, longer));
+    smol_matcher_free(matcher);
+    smol_constraint_free(constraint);
+    free(mask);
 }
 
 /* --- refusals -----------------------------------------------------------------------------------

@@ -1,0 +1,42 @@
+/* Reasoning that requests ask for. */
+#ifndef SMOL_CLI_REQUEST_REASONING_H
+#define SMOL_CLI_REQUEST_REASONING_H
+
+#include "cli/request/request.h"
+
+/* The values of `reasoning_format`, as in llama-server: the first two separate reasoning from the
+ * reply, "none" leaves it in the text. Ends with NULL. */
+extern const char *const smol_reasoning_words[];
+enum { REASONING_NONE = 2 }; /* index of "none" */
+
+/* Rows of a table, beside REQUEST_CHAT_MEMBERS. */
+#define REQUEST_REASONING_MEMBERS                                                                  \
+    {"reasoning_format", smol_set_reasoning_format},                                               \
+    {                                                                                              \
+        "thinking_budget_tokens", smol_set_reasoning_budget                                        \
+    }
+
+smol_status smol_set_reasoning_format(struct request_reader *r);
+smol_status smol_set_reasoning_budget(struct request_reader *r);
+
+/* Reads OpenAI's word for the amount of reasoning. */
+smol_status smol_set_effort(struct request_reader *r);
+
+/* Turns the effort that a request with messages asks for into variables of the model's template
+ * and, for "none", into a limit of no tokens. Errors: UNSUPPORTED (the model has no such levels),
+ * MEMORY.
+ */
+smol_status smol_request_apply_effort(struct request *request, const smol_model *model,
+                                      smol_error *error);
+
+/* Returns whether reasoning is separated in the answer to a request: in one to a conversation,
+ * unless the request asks for all text. */
+bool smol_request_separates(const struct request *request);
+
+/* Sets *reasoning to what may come before the constraint of the answer to a request with prompt
+ * (n). Errors: MEMORY. */
+smol_status smol_request_reasoning(const struct request *request, const smol_model *model,
+                                   const uint32_t *prompt, size_t n, smol_reasoning *reasoning,
+                                   smol_error *error);
+
+#endif
