@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "common/utf8.h"
 
 static void separate(struct json_out *json)
@@ -128,18 +129,25 @@ static double read_float(const char *digits)
 }
 
 /* Finds the fewest digits that are read as the value, from the most that any needs, because
- * computed values need nearly as many. A few powers of two get more than the fewest. */
+ * computed values need nearly as many. */
 static const char *find_digits(double value, int most, double read(const char *digits),
                                char digits[NUMBER_DIGITS])
 {
     char fewer[NUMBER_DIGITS];
-    snprintf(digits, NUMBER_DIGITS, "%.*g", most, value);
-    while (--most >= 6) {
-        snprintf(fewer, NUMBER_DIGITS, "%.*g", most, value);
+    snprintf(digits, NUMBER_DIGITS, "%#.*g", most, value);
+    while (--most > 0) {
+        snprintf(fewer, NUMBER_DIGITS, "%#.*g", most, value);
+        if (read(fewer) != value && !decimal_step(fewer))
+            continue; /* the number above has fewer digits */
         if (read(fewer) != value)
             break;
         memcpy(digits, fewer, sizeof fewer);
     }
+    char *exponent = digits + strcspn(digits, "e"), *end = exponent;
+    while (end[-1] == '0') /* after the point, which is always there */
+        end--;
+    end -= end[-1] == '.';
+    memmove(end, exponent, strlen(exponent) + 1);
     return digits;
 }
 

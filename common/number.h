@@ -1,5 +1,6 @@
 /* Conversions between binary32 and the 16-bit and 8-bit floating-point formats. They are exact to
- * the bit and use only integer arithmetic and binary32 (IEEE 754-2019). */
+ * the bit and use only integer arithmetic and binary32 (IEEE 754-2019). And a step to the shortest
+ * decimal number. */
 #ifndef SMOL_COMMON_NUMBER_H
 #define SMOL_COMMON_NUMBER_H
 
@@ -109,6 +110,19 @@ static inline uint16_t f16_from_f32_up(float value)
 static inline float f32_round_even(float value)
 {
     return (value + 0x1.8p23f) - 0x1.8p23f;
+}
+
+/* Raises the last digit of a decimal number, unless it is 9: returns whether it did. The numbers
+ * above a power of two are farther from each other than those below it: the decimal number above it
+ * may read back as it although the nearest one, which is below, does not. */
+static inline bool decimal_step(char *text)
+{
+    char *last = text + strcspn(text, "e") - 1;
+    last -= *last == '.';
+    if (*last == '9')
+        return false;
+    ++*last;
+    return true;
 }
 
 #endif

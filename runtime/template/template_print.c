@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "common/utf8.h"
 #include "runtime/template/template_text.h"
 
@@ -19,6 +20,8 @@ static void shortest_digits(double value, char digits[MAX_DIGITS], int *point)
     char text[MAX_DIGITS];
     for (int n = 1; n <= 17; n++) {
         snprintf(text, sizeof text, "%.*e", n - 1, value);
+        if (strtod(text, NULL) != value)
+            decimal_step(text);
         if (strtod(text, NULL) == value)
             break;
     }

@@ -1,5 +1,6 @@
 /* Tests of the JSON writer: a strict parser reads back what was written, for arbitrary bytes. */
 #include <float.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -124,6 +125,57 @@ TEST(reals_read_back_as_the_same_double)
         assert_true(json_number_value(json_object_get(object, "x")) == values[i]);
         json_decref(object);
     }
+}
+
+/* Returns how many digits a number has, without zeros at its ends. */
+static int count_digits(const char *text)
+{
+    int n = 0, zeros = 0;
+    for (; *text && *text != 'e'; text++)
+        if (*text == '0')
+            zeros += n > 0;
+        else if (*text != '.')
+            n += 1 + zeros, zeros = 0;
+    return n;
+}
+
+static bool reads_as(const char *text, double value, bool single)
+{
+    return (single ? (double)strtof(text, NULL) : strtod(text, NULL)) == value;
+}
+
+/* Returns whether one of the numbers of n digits next to a value reads back as it. */
+static bool has_digits(double value, int n, bool single)
+{
+    char text[64], *at = text;
+    uint64_t whole = 0;
+    snprintf(text, sizeof text, "%.*e", n - 1, value);
+    for (; *at != 'e'; at++)
+        if (*at != '.')
+            whole = 10 * whole + (uint64_t)(*at - '0');
+    const long exponent = strtol(at + 1, NULL, 10) - n + 1;
+    for (uint64_t near = whole - 1; near <= whole + 1; near++) {
+        snprintf(text, sizeof text, "%" PRIu64 "e%ld", near, exponent);
+        if (reads_as(text, value, single))
+            return true;
+    }
+    return false;
+}
+
+TEST(powers_of_two_have_the_fewest_digits)
+{
+    char digits[NUMBER_DIGITS];
+    for (int i = -1074; i < 1024; i++)
+        for (int single = 0; single < 1 + (i >= -149 && i < 128); single++) {
+            const double value = ldexp(1, i);
+            if (single)
+                smol_float_digits((float)value, digits);
+            else
+                smol_real_digits(value, digits);
+            assert_true(reads_as(digits, value, single));
+            const int n = count_digits(digits);
+            assert_false(n > 1 && has_digits(value, n - 1, single));
+        }
 }
 
 TEST(reals_that_are_not_finite_are_null)
