@@ -890,7 +890,10 @@ typedef struct smol_generate_params {
      * nothing of the prompt is taken from a cache of prefixes, and it is read in passes of at most
      * 16 tokens. Takes memory for 15 more rows of logits. */
     uint64_t all_tokens;
-    uint64_t reserved[4];
+    /* 1: the text begins anew, as an answer in a conversation does: a tokenizer that omits a blank
+     * at the start of a text omits it. 0: it continues that of the sequence, as always with n 0. */
+    uint64_t new_text;
+    uint64_t reserved[3];
 } smol_generate_params;
 
 typedef struct smol_generate_result {

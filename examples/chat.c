@@ -49,7 +49,7 @@ static void reply(const smol_model *model, smol_context *context, smol_sampler *
         same++; /* at least one token must be evaluated */
     smol_context_truncate(context, same);
     params.max_tokens = MOST_TOKENS;
-    params.on_text = hear;
+    params.on_text = hear, params.new_text = 1;
     add("assistant", 0);
     smol_generate(context, sampler, ids + same, n - same, &params, &result, error);
     printf("\n");

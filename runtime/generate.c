@@ -113,6 +113,22 @@ static smol_status tell_rest(smol_generation *g, smol_error *error)
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
+/* Lets the text continue that of the sequence, if there is any: special tokens have none. */
+static smol_status join_text(smol_generation *g, smol_error *error)
+{
+    const smol_context *c = g->context;
+    const struct blob *blob = &c->model->blob;
+    bool any = false;
+    for (size_t i = 0; i < c->n_ids + g->n_prompt && !any; i++) {
+        uint32_t id = i < c->n_ids ? c->ids[i] : g->prompt[i - c->n_ids];
+        struct token_text token = smol_tokenizer_text(&blob->tokenizer, id);
+        any = token.exists && !token.special;
+    }
+    if (any)
+        smol_stream_continue(g->stream);
+    return file_settle(&blob->file, blob->path, SMOL_OK, error);
+}
+
 /* Runs before the first token of the prompt is read: records the context's state and checks that
  * the whole prompt fits. */
 static smol_status start(smol_generation *g, smol_error *error)
@@ -127,7 +143,8 @@ static smol_status start(smol_generation *g, smol_error *error)
     g->n_reused = c->n_reused;
     g->last = c->n_ids ? c->ids[c->n_ids - 1] : 0;
     g->started = true;
-    return smol_check_tokens(c, g->prompt, g->n_prompt, error);
+    status = smol_check_tokens(c, g->prompt, g->n_prompt, error);
+    return status || g->params.new_text ? status : join_text(g, error);
 }
 
 /* Restores the context to its state before the prompt. */
@@ -785,8 +802,10 @@ static smol_status resume(smol_context *c, smol_sampler *sampler,
     if (status)
         return status;
     uint32_t last = c->ids[end.n_ids - 1];
+    smol_generate_params continued = params ? *params : (smol_generate_params){0};
+    continued.new_text = 0;
     smol_context_truncate(c, end.n_ids - 1);
-    status = generate(c, sampler, &last, 1, params, result, error);
+    status = generate(c, sampler, &last, 1, &continued, result, error);
     bool unread = status || (result->finish == SMOL_FINISH_CANCELLED && result->n_prompt == 0);
     if (unread && c->length == end.n_ids - 1) /* nothing else was changed */
         put_back(c, &end);

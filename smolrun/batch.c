@@ -89,6 +89,7 @@ static smol_status start_generation(const struct batch *b, struct slot *slot, co
         .matcher = slot->matcher,
         .show_special = smol_parts_show_special(&answer->parts),
         .lookup = (uint64_t)b->settings->lookup,
+        .new_text = request->is_chat,
     };
     smol_context_truncate(slot->context, 0);
     smol_status status = smol_sampler_create(&request->sampler, &slot->sampler, error);

@@ -219,6 +219,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .user = run,
         .matcher = run->matcher,
         .lookup = (uint64_t)settings->lookup,
+        .new_text = settings->chat != 0,
     };
     smol_status status =
         smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);

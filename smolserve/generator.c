@@ -70,6 +70,7 @@ static smol_status start_reply(struct generator *g, struct reply *reply, uint32_
         .slice_prompt = 1,
         .lookup = (uint64_t)g->server->settings->lookup,
         .all_tokens = all_tokens,
+        .new_text = request->is_chat,
     };
     if (!status)
         status = smol_generation_create(reply->context, reply->sampler, prompt->ids, prompt->n,

@@ -292,6 +292,7 @@ class Sequence:
             matcher=matcher.pointer if matcher is not None else None,
             slice_prompt=1,
             lookup=self._model._lookup,
+            new_text=settings.is_chat,
         )
         status = quick.smol_generation_create(
             self._context.pointer, sampler.pointer, request.ids.buffer_info()[0], len(request.ids), ctypes.byref(params),

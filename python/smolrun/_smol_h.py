@@ -224,7 +224,8 @@ class GenerateParams(ctypes.Structure):
         ("slice_prompt", ctypes.c_uint64),
         ("lookup", ctypes.c_uint64),
         ("all_tokens", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 4),
+        ("new_text", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 3),
     ]
 
 

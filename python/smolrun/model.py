@@ -403,7 +403,7 @@ class Model:
         variables, choice = given.pop("chat_template_kwargs", None), _tool_choice(given.pop("tool_choice", None))
         one_call = not flag("parallel_tool_calls", given.pop("parallel_tool_calls", None), True)
         separate = one_of("reasoning_format", given.pop("reasoning_format", None) or "auto", REASONING_FORMATS)
-        settings = read_settings(given)
+        settings = replace(read_settings(given), is_chat=True)
         ids = self._chat_ids(messages, tools, documents, variables)
         if separate and settings.constraint is None and choice in ("auto", "none"):
             settings = replace(settings, reasoning=ids)

@@ -118,6 +118,7 @@ class Settings:
     constraint: Constraint | None = None
     parse: Callable[[str], Any] | None = None  # makes Answer.parsed
     tools: bytes | None = None  # the list, if calls are to be parsed
+    is_chat: bool = False  # the answer is a text of its own, not the rest of the prompt's
     reasoning: array[int] | None = None  # the prompt, if reasoning is to be separated from the text
 
     def with_tools(self, tools: bytes, choice: bytes, one_call: bool) -> Settings:

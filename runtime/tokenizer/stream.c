@@ -277,6 +277,11 @@ smol_status smol_stream_token(struct stream *stream, const struct tokenizer_tabl
     return status ? status : smol_stream_push(stream, NULL, 0, out, error);
 }
 
+void smol_stream_continue(struct stream *stream)
+{
+    stream->decoding.begun = true;
+}
+
 smol_status smol_stream_finish(struct stream *stream, struct stream_text *out, smol_error *error)
 {
     smol_status status = make_room(stream, stream->decoding.bytes.size, error);

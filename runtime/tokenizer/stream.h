@@ -34,11 +34,14 @@ smol_status smol_stream_push(struct stream *stream, const void *bytes, size_t si
 
 /* Appends the text of token `id`, decoded as the tokenizer's decoder specifies. Special tokens have
  * no text unless `show_special` is set. A run of byte tokens is decoded when it ends. The first
- * token may lose its space. An id without a token has no effect. Pass the same `tables` to every
- * call on a stream. Errors: SMOL_ERROR_MEMORY. */
+ * token of a text may lose its space. An id without a token has no effect. Pass the same `tables`
+ * to every call on a stream. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_stream_token(struct stream *stream, const struct tokenizer_tables *tables,
                               uint32_t id, bool show_special, struct stream_text *out,
                               smol_error *error);
+
+/* The tokens to come continue a text, so none of them is its first. */
+void smol_stream_continue(struct stream *stream);
 
 /* Ends the input: returns all text held back, with an unfinished character as U+FFFD. Errors:
  * SMOL_ERROR_MEMORY. */

@@ -114,7 +114,8 @@ static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
                                          .on_text = take_text,
                                          .user = chat,
                                          .matcher = chat->matcher,
-                                         .lookup = (uint64_t)settings->lookup};
+                                         .lookup = (uint64_t)settings->lookup,
+                                         .new_text = 1};
     smol_status status =
         smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
     smol_stats_add(&chat->stats, result);

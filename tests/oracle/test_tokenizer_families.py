@@ -9,11 +9,14 @@ import json
 import os
 import random
 
+import package  # noqa: F401 (smolrun is imported from it)
 import programs
 import pytest
 import real_tokenizers
+import smolrun
 from blobs import read_blob, xxh3
 from checkpoints import make
+from serving import serving
 from smol_reader import NO_TOKEN, Text
 from smol_tokenizer import PARSE_SPECIAL, WHOLE_TEXT, Smol
 from test_tokenizer import FRAGMENTS, FULL, code_points, make_texts, training_texts
@@ -630,8 +633,14 @@ def test_words_are_those_of_the_format(family, training, tmp_path):
 # --- a checkpoint, its blob, and the programs -----------------------------------------------------
 
 
-def run(program, *arguments):
-    return programs.run(program, arguments, check=True).stdout.decode()
+def run(program, *arguments, **options):
+    return programs.run(program, arguments, check=True, **options).stdout.decode()
+
+
+def rest_of_text(reference, ids):
+    """What ids add to a text that has begun."""
+    before = reference.encode("x").ids
+    return reference.decode(before + ids)[len(reference.decode(before)) :]
 
 
 @pytest.mark.parametrize("family", ["llama2", "gemma", "llama3", "bert", "unigram"])
@@ -662,7 +671,42 @@ def test_the_programs_do_as_the_tokenizer_says(family, training, tmp_path):
         assert run("smolrun", "tokenize", blob, "--decode", " ".join(map(str, ids))) == shown + "\n"
         out = json.loads(run("smolrun", blob, text, "-n", 40, "--temp", 5, "--json"))
         assert out["prompt_tokens"] == len(ids)
-        assert out["text"] == reference.decode(out["ids"])
+        assert out["text"] == (rest_of_text(reference, out["ids"]) if reference.decode(ids) else reference.decode(out["ids"]))
+
+
+def test_only_the_start_of_a_text_loses_its_blank(training, tmp_path):
+    """Llama 2's decoder omits it: from an answer in a conversation, but not from what continues a prompt, a session or an
+    answer that was cut off."""
+    content = llama2(training)
+    vocab, source, blob = content["model"]["vocab"], tmp_path / "checkpoint", tmp_path / "a.smol"
+    likely = [token_id for token, token_id in vocab.items() if token.startswith("▁") and len(token) > 2][:2]
+
+    def edit(weights):  # one of them is chosen, whatever the hidden state is
+        weights["lm_head.weight"].zero_()
+        weights["lm_head.weight"][likely, 0] = weights["lm_head.weight"].new_tensor([9, -9])
+
+    make(source, edit=edit, vocab_size=max(vocab.values()) + 1, eos_token_id=None, tie_word_embeddings=False)
+    _, reference = written(source, content)
+    template = "{% for m in messages %}{{ m.role }} {{ m.content }} {% endfor %}"
+    (source / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    run("smolconv", "--quiet", source, blob)
+    model, messages, session = smolrun.Model(blob), [{"role": "user", "content": "Hello"}], tmp_path / "session"
+    text = model.generate("Hello", max_tokens=6)
+    assert set(text.ids) <= set(likely) and text.text == rest_of_text(reference, text.ids) and text.text[0] == " "
+    parts = [run("smolrun", blob, part, "-n", 3, "--session", session) for part in ("Hello", "")]
+    assert parts[0][:-1] + parts[1] == text.text + "\n"
+
+    said = model.chat(messages, max_tokens=6)
+    assert set(said.ids) <= set(likely) and said.text == reference.decode(said.ids) and said.text[0] != " "
+    first, both = (run("smolrun", "chat", blob, "-n", 3, input=line) for line in (b"Hello", b"Hello\n/continue"))
+    assert first[:-1] + both[len(first) :] == said.text + "\n"
+    session = model.session()
+    assert session.chat(messages, max_tokens=3).text + session.generate(max_tokens=3).text == said.text
+
+    asked = {"prompt": "Hello", "echo": True, "max_tokens": 6, "temperature": 0}
+    with serving(blob) as server:
+        assert server.post("/v1/completions", asked)[1]["choices"][0]["text"] == "Hello" + text.text
+        assert server.chat("Hello", max_tokens=6, temperature=0)["choices"][0]["message"]["content"] == said.text
 
 
 def test_blobs_with_other_text_rules_differ(training, tmp_path):
