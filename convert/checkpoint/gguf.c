@@ -195,10 +195,8 @@ static smol_status take_pairs(struct input *in, uint64_t n, struct gguf *gguf)
     if (n > left(in) / LEAST_PAIR)
         return fail_at(in, "the file has fewer bytes than its number of keys needs");
     for (; gguf->n_values < n; gguf->n_values++) {
-        void *values = smol_grow(gguf->values, gguf->n_values, &room, sizeof *gguf->values);
-        if (!values)
+        if (!GROW(gguf->values, gguf->n_values, &room))
             return smol_fail_memory(in->error, "the keys of a GGUF file");
-        gguf->values = values;
         smol_status status = take_pair(in, &gguf->values[gguf->n_values]);
         if (status)
             return status;
@@ -292,11 +290,7 @@ static smol_status take_tensors(struct input *in, uint64_t n, struct safetensors
         return fail_at(in, "the file has fewer bytes than its number of tensors needs");
     for (; reader->n_tensors < n; reader->n_tensors++) {
         size_t i = reader->n_tensors;
-        void *tensors = smol_grow(reader->tensors, i, &room, sizeof *reader->tensors);
-        reader->tensors = tensors ? tensors : reader->tensors;
-        void *names = smol_grow(reader->names, i, &room_of_names, NAME);
-        reader->names = names ? names : reader->names;
-        if (!tensors || !names)
+        if (!GROW(reader->tensors, i, &room) || !smol_grow(&reader->names, i, &room_of_names, NAME))
             return smol_fail_memory(in->error, "the tensors of a GGUF file");
         reader->tensors[i] = (struct safetensors_tensor){0};
         smol_status status = take_tensor(in, &reader->tensors[i], reader->names + i * NAME);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/file.h"
+#include "common/memory.h"
 #include "convert/base/ending.h"
 #include "convert/base/settings.h"
 #include "convert/checkpoint/gguf_tensors.h"
@@ -328,13 +329,10 @@ static smol_status read_part(struct shards *shards, size_t stem, size_t i, size_
 /* Makes room for `count` files. */
 static bool make_room(struct shards *shards, size_t count)
 {
-    struct safetensors *files = realloc(shards->files, count * sizeof *files);
-    shards->files = files ? files : shards->files;
-    char **paths = realloc(shards->paths, count * sizeof *paths);
-    shards->paths = paths ? paths : shards->paths;
-    if (files)
-        memset(files + 1, 0, (count - 1) * sizeof *files);
-    return files && paths;
+    if (!RESIZE(shards->files, count) || !RESIZE(shards->paths, count))
+        return false;
+    memset(shards->files + 1, 0, (count - 1) * sizeof *shards->files);
+    return true;
 }
 
 /* Reads the other files of a model in several, of which the first has been read. */

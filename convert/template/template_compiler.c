@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "common/utf8.h"
 #include "convert/template/template_parser.h"
 #include "convert/template/template_scope.h"
@@ -88,12 +89,10 @@ static void emit(struct compiler *c, const struct node *node, enum template_opco
         return;
     if (f->n == f->capacity) {
         uint32_t capacity = f->capacity ? f->capacity * 2 : 256;
-        void *operations = realloc(f->operations, capacity * sizeof *f->operations);
-        if (!operations) {
+        if (!RESIZE(f->operations, capacity)) {
             fail_memory(c);
             return;
         }
-        f->operations = operations;
         f->capacity = capacity;
     }
     unsigned line = smol_template_line(&c->tree->source, node->at);

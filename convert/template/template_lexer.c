@@ -115,11 +115,8 @@ static size_t strip_end(const struct lexer *lexer, size_t start, size_t end)
 static smol_status add(struct lexer *lexer, struct token token)
 {
     struct template_source *source = lexer->source;
-    struct token *tokens =
-        smol_grow(source->tokens, source->n_tokens, &source->capacity, sizeof *tokens);
-    if (!tokens)
+    if (!GROW(source->tokens, source->n_tokens, &source->capacity))
         return smol_fail_memory(lexer->error, "the chat template");
-    source->tokens = tokens;
     source->tokens[source->n_tokens++] = token;
     return SMOL_OK;
 }

@@ -26,9 +26,7 @@ static smol_status add(struct template_list *list, const char *name, size_t size
                        const json_t *text, smol_error *error)
 {
     struct listed_template item = {strndup(name, size), path, text};
-    struct listed_template *items = smol_grow(list->items, list->n, &list->capacity, sizeof *items);
-    list->items = items ? items : list->items;
-    if (!item.name || !item.path || !items)
+    if (!item.name || !item.path || !GROW(list->items, list->n, &list->capacity))
         goto fail;
     const json_t *place = json_object_get(list->places, item.name);
     if (place) {

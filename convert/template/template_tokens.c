@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "convert/base/ending.h"
 
 /* Tokens that every tokenizer of the reference may have. */
@@ -26,10 +27,8 @@ static smol_status set(struct template_tokens *tokens, const char *name, const c
     if (!text)
         return SMOL_OK;
     if (at == tokens->n) {
-        void *items = realloc(tokens->items, (at + 1) * sizeof tokens->items[0]);
-        if (!items)
+        if (!RESIZE(tokens->items, at + 1))
             return smol_fail_memory(error, "the special tokens");
-        tokens->items = items;
         tokens->n++;
     }
     tokens->items[at] = (struct template_token){name, text};

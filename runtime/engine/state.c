@@ -155,10 +155,8 @@ static bool make_room(struct sequence_state *state, const size_t *kept, size_t n
     if (state->n_snapshots < state->room)
         return true;
     size_t room = 2 * state->room + LEAST_SNAPSHOTS;
-    void *snapshots = smol_realloc(state->snapshots, room * sizeof *state->snapshots);
-    if (!snapshots)
+    if (!RESIZE(state->snapshots, room))
         return false;
-    state->snapshots = snapshots;
     state->room = room;
     return true;
 }
