@@ -120,7 +120,7 @@ static smol_status list_key(const struct json_settings *config, struct template_
     if (json_is_array(value))
         return list_entries(config, value, list, error);
     if (!json_is_string(value))
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "chat_template", value,
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "chat_template",
                                  "expected a string or a list of templates");
     return add(list, "default", strlen("default"), strdup(config->path), value, error);
 }

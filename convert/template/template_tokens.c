@@ -42,7 +42,7 @@ static smol_status read_text(const struct json_settings *file, const char *key, 
     *text = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
     if (!token || *text)
         return SMOL_OK;
-    return smol_setting_fail(file, SMOL_ERROR_DAMAGED, key, token,
+    return smol_setting_fail(file, SMOL_ERROR_DAMAGED, key,
                              "expected a string, or an object with a string as its content");
 }
 
