@@ -7,6 +7,7 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
+#include "common/text.h"
 #include "common/utf8.h"
 
 /* The limits that the format or its tools set. */
@@ -177,16 +178,11 @@ static smol_status take_pair(struct input *in, struct gguf_value *value)
     return status ? status : take_items(in, value);
 }
 
-static int compare_texts(struct gguf_text a, struct gguf_text b)
-{
-    int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static int compare_keys(const void *a, const void *b)
 {
-    const struct gguf_value *left = a, *right = b;
-    return compare_texts(left->key, right->key);
+    const struct gguf_text *left = &((const struct gguf_value *)a)->key;
+    const struct gguf_text *right = &((const struct gguf_value *)b)->key;
+    return compare_texts(left->data, left->size, right->data, right->size);
 }
 
 static smol_status take_pairs(struct input *in, uint64_t n, struct gguf *gguf)

@@ -11,7 +11,7 @@
 
 #include "common/file.h"
 #include "common/memory.h"
-#include "convert/base/ending.h"
+#include "common/text.h"
 #include "convert/base/settings.h"
 #include "convert/checkpoint/gguf_tensors.h"
 
@@ -31,11 +31,6 @@ struct series_member {
     size_t stem; /* the length of STEM */
     unsigned long number, count;
 };
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static bool parse_member_of(const char *name, const char *ending, struct series_member *member)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/memory.h"
+#include "common/text.h"
 #include "common/utf8.h"
 #include "convert/template/template_parser.h"
 #include "convert/template/template_scope.h"
@@ -554,8 +555,7 @@ static int compare_members(const void *a, const void *b)
 {
     const struct node *x = (*(const struct node *const *)a)->a;
     const struct node *y = (*(const struct node *const *)b)->a;
-    int order = memcmp(x->text, y->text, x->size < y->size ? x->size : y->size);
-    return order ? order : (x->size > y->size) - (x->size < y->size);
+    return compare_texts(x->text, x->size, y->text, y->size);
 }
 
 /* Lists the assignments to members of namespaces, which check_condition looks up. */

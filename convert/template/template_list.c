@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 #include "common/memory.h"
-#include "convert/base/ending.h"
+#include "common/text.h"
 
 static const char folder_name[] = "additional_chat_templates", ending[] = ".jinja";
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/memory.h"
-#include "convert/base/ending.h"
+#include "common/text.h"
 
 /* Tokens that every tokenizer of the reference may have. */
 static const char *const known[] = {"bos_token", "eos_token", "unk_token", "sep_token",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "common/utf8.h"
 #include "runtime/template/template_text.h"
 
@@ -25,7 +26,7 @@ static void shortest_digits(double value, char digits[MAX_DIGITS], int *point)
     size_t n = 0;
     const char *c = text;
     for (; *c != 'e'; c++)
-        if (*c >= '0' && *c <= '9')
+        if (is_digit(*c))
             digits[n++] = *c;
     while (n > 1 && digits[n - 1] == '0')
         n--;
