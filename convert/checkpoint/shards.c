@@ -1,4 +1,4 @@
-/* Opens one file of weights or several, see shards.h. Of an index only the names of the files
+/* Opens one file of weights or several, see shards.h. Only the names of the files in an index
  * count, as in transformers: tools that drop or add tensors leave its other statements as they
  * were. The files themselves say which tensors they have, and the model which ones it needs. */
 #include "convert/checkpoint/shards.h"
@@ -183,7 +183,7 @@ static smol_status fail_left_over(const struct shard_index *index, const char *f
 }
 
 /* Refuses a shard in the folder that the index does not list: the index may be that of another
- * version. Of several, names the first. */
+ * version. Names the first if there are several. */
 static smol_status check_folder(const struct shard_index *index, const char *folder)
 {
     struct dirent **entries;

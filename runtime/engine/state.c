@@ -10,7 +10,7 @@
 #include "format/layout.h"
 #include "format/model.h"
 
-/* Snapshots take at most so many bytes, but there may always be so many of them. */
+/* The most bytes of all snapshots, and the number of them that is always allowed. */
 enum { MOST_BYTES = 64 << 20, LEAST_SNAPSHOTS = 6 };
 
 size_t smol_state_floats(const struct blob_model *m)
