@@ -19,10 +19,8 @@ static bool make_room(struct buffer *buffer, size_t size)
     }
     if (capacity == buffer->capacity)
         return true;
-    char *text = smol_realloc(buffer->text, capacity);
-    if (!text)
+    if (!RESIZE(buffer->text, capacity))
         return false;
-    buffer->text = text;
     buffer->capacity = capacity;
     return true;
 }

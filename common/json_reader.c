@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/memory.h"
+#include "common/text.h"
 #include "common/utf8.h"
 
 smol_status smol_json_fail(struct json_reader *reader, const char *what)
@@ -90,14 +91,10 @@ static smol_status read_hex(struct json_reader *reader, uint32_t *unit)
 {
     *unit = 0;
     for (int i = 0; i < 4; i++) {
-        uint8_t c = reader->at < reader->end ? *reader->at : 0;
-        uint8_t lower = c | 0x20;
-        if (c >= '0' && c <= '9')
-            *unit = *unit << 4 | (uint32_t)(c - '0');
-        else if (lower >= 'a' && lower <= 'f')
-            *unit = *unit << 4 | (uint32_t)(lower - 'a' + 10);
-        else
+        int digit = reader->at < reader->end ? hex_value(*reader->at) : -1;
+        if (digit < 0)
             return smol_json_fail(reader, "expected four hexadecimal digits");
+        *unit = *unit << 4 | (uint32_t)digit;
         reader->at++;
     }
     return SMOL_OK;
@@ -182,7 +179,7 @@ smol_status smol_json_name(struct json_reader *reader, char *out, size_t *length
 static bool take_digits(struct json_reader *reader)
 {
     const uint8_t *start = reader->at;
-    while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9')
+    while (reader->at < reader->end && is_digit(*reader->at))
         reader->at++;
     return reader->at > start;
 }

@@ -48,15 +48,25 @@ void *smol_reallocarray(void *memory, size_t n, size_t size)
     return __builtin_mul_overflow(n, size, &total) ? NULL : smol_realloc(memory, total);
 }
 
-void *smol_grow(void *items, size_t n, size_t *capacity, size_t size)
+bool smol_resize(void *items, size_t n, size_t size)
 {
-    if (n < *capacity)
-        return items;
+    void *array;
+    memcpy(&array, items, sizeof array); /* a pointer of any type */
+    array = smol_reallocarray(array, n, size);
+    if (array)
+        memcpy(items, &array, sizeof array);
+    return array;
+}
+
+bool smol_grow(void *items, size_t n, size_t *capacity, size_t size)
+{
     size_t larger = *capacity ? 2 * *capacity : 64;
-    void *moved = smol_reallocarray(items, larger, size);
-    if (moved)
-        *capacity = larger;
-    return moved;
+    if (n < *capacity)
+        return true;
+    if (!smol_resize(items, larger, size))
+        return false;
+    *capacity = larger;
+    return true;
 }
 
 void *smol_aligned_alloc(size_t alignment, size_t size)

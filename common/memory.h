@@ -8,6 +8,7 @@
 #ifndef SMOL_COMMON_MEMORY_H
 #define SMOL_COMMON_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The members of smol_allocator, documented there. */
@@ -48,10 +49,16 @@ FREED_WITH_SMOL_FREE char *smol_strndup(const char *text, size_t n);
 void *smol_realloc(void *memory, size_t size); /* not for memory of smol_aligned_alloc */
 void *smol_reallocarray(void *memory, size_t n, size_t size);
 
-/* Makes room for one more element in an array of n elements of `size` bytes, and doubles *capacity
- * if it is full. Returns the array, which may have moved, or NULL if memory runs out: then `items`
- * is still valid. */
-void *smol_grow(void *items, size_t n, size_t *capacity, size_t size);
+/* Gives an array room for n elements of `size` bytes. `items` points at the pointer to the array,
+ * which may be NULL; RESIZE takes the pointer itself. Returns false if memory runs out: then the
+ * array is as it was. */
+bool smol_resize(void *items, size_t n, size_t size);
+#define RESIZE(items, n) smol_resize(&(items), n, sizeof *(items))
+
+/* Gives an array of n elements room for one more, and doubles *capacity if it is full. Otherwise
+ * like smol_resize. */
+bool smol_grow(void *items, size_t n, size_t *capacity, size_t size);
+#define GROW(items, n, capacity) smol_grow(&(items), n, capacity, sizeof *(items))
 
 /* Allocate and free zeros, aligned to 64 bytes, of which most may never be written: with the C
  * library, the system provides pages at their first use. Freeing requires the size. */

@@ -112,8 +112,8 @@ static smol_status open_rest(struct conversion *c, const struct source_options *
     return status ? status : smol_pool_create(n_threads, &c->pool, error);
 }
 
-/* Returns the size of the blob with so many bytes of matrices and tables of levels. The name of the
- * dtype in the provenance always has the same length. */
+/* Returns the size of a blob with `bytes` of matrices and n_levels tables of levels. The name of
+ * the dtype in the provenance always has the same length. */
 static uint64_t size_with(void *user, uint64_t bytes, size_t n_levels)
 {
     const struct conversion *c = user;

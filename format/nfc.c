@@ -80,14 +80,8 @@ static bool reserve(struct nfc_segment *segment, size_t n_more)
     if (n_more <= segment->capacity - segment->n)
         return true;
     size_t capacity = 2 * (segment->n + n_more); /* no overflow: at most 8 times a text in memory */
-    uint32_t *marks = smol_reallocarray(segment->marks, capacity, sizeof *marks);
-    if (!marks)
+    if (!RESIZE(segment->marks, capacity) || !RESIZE(segment->scratch, capacity))
         return false;
-    segment->marks = marks;
-    uint32_t *scratch = smol_reallocarray(segment->scratch, capacity, sizeof *scratch);
-    if (!scratch)
-        return false;
-    segment->scratch = scratch;
     segment->capacity = capacity;
     return true;
 }

@@ -45,8 +45,8 @@ static inline struct text_tables text_tables_none(void)
 smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
                                   smol_error *error);
 
-/* Returns the factor by which a valid step can lengthen a text. Of the tables, only the maps and
- * clusters are read. */
+/* Returns the factor by which a valid step can lengthen a text. Reads only the maps and clusters of
+ * the tables. */
 uint32_t smol_text_growth(const struct text_tables *tables, const struct text_step *step);
 
 /* Returns the most by which all steps of the section together may multiply the length of a text. */

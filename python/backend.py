@@ -7,10 +7,10 @@ A wheel is the folder that `make python` leaves, zipped with names in order and 
 compiler give the same bytes. It is `py3-none-PLATFORM`: the library does not use Python's headers.
 
 Settings (pip's --config-settings): platform, the wheel's tag instead of linux_MACHINE; make, further words for make;
-folder, one that `make python` has made already. Of a source distribution: vendor, the folder that scripts/vendor prints,
+folder, one that `make python` has made already. For a source distribution: vendor, the folder that scripts/vendor prints,
 whose libraries the distribution then contains, so that it needs a C compiler and make only.
 
-There is no editable install: build/python, which `make python` makes, has links to the modules."""
+An editable install is not supported: build/python, which `make python` makes, has links to the modules."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ static smol_status write_at(const struct calibration *c, uint64_t offset, const 
     return SMOL_OK;
 }
 
-/* Reads exactly data[0..size); sets *whole to whether the file has so many bytes. */
+/* Reads exactly data[0..size); sets *whole to whether the file has that many bytes. */
 static smol_status read_at(const struct calibration *c, uint64_t offset, void *data, size_t size,
                            bool *whole)
 {

@@ -114,10 +114,8 @@ smol_status smol_context_reserve_ids(smol_context *c, size_t n, smol_error *erro
     if (n <= c->ids_room)
         return SMOL_OK;
     size_t room = n < c->capacity / 2 ? 2 * n : c->capacity + 1;
-    uint32_t *ids = smol_realloc(c->ids, room * sizeof *ids);
-    if (!ids)
+    if (!RESIZE(c->ids, room))
         return smol_fail_memory(error, "the token ids");
-    c->ids = ids;
     c->ids_room = room;
     return SMOL_OK;
 }

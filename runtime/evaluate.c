@@ -10,8 +10,8 @@
 #include "runtime/pooling.h"
 #include "runtime/prefix.h"
 
-/* Texts that are embedded in one call hold at most so many bytes of states, but always those of
- * one. */
+/* The most bytes of states that the texts embedded in one call hold, but they may always hold
+ * those of one. */
 enum { EMBEDDED_STATES = 256 << 20 };
 
 /* One call. Its rows are the tokens of all parts, one part after the other. */
@@ -220,7 +220,7 @@ static void add_ids(smol_context *c, const smol_eval_part *part)
     prefix_publish(c);
 }
 
-/* Drops the states of a text that is done. If its sequence goes on, they are computed again. */
+/* Drops the states of a text that is done. If its sequence continues, they are computed again. */
 static void drop_states(const smol_eval_part *part)
 {
     smol_context *c = part->context;
@@ -281,7 +281,7 @@ static void drop_passed(smol_context *c)
 }
 
 /* Takes a snapshot of the states at every interval and at the end of several tokens, but not of
- * guesses; of texts to embed, which are seldom cut back, only those that a cache of prefixes
+ * guesses. Texts to embed are rarely cut back, so they keep only those that a cache of prefixes
  * takes. */
 static void keep_state(const struct evaluation *call, const smol_eval_part *part)
 {
@@ -369,7 +369,7 @@ static smol_status end_parts(struct evaluation *call, const smol_error *whole, s
             part->error = *whole;
         if (failed(part) && !first)
             first = part;
-        c->guesses &= call->is_again; /* as the evaluation goes on */
+        c->guesses &= call->is_again; /* while the evaluation continues */
         if (c->part != part)
             continue; /* never begun */
         if (failed(part)) {

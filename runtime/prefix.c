@@ -142,7 +142,7 @@ static void evict(smol_prefix_cache *cache, struct prefix_block *block)
     smol_free(block);
 }
 
-/* Evicts blocks until there is room for so many bytes. Returns false if there cannot be. */
+/* Evicts blocks until there is room for `bytes` bytes. Returns false if that is impossible. */
 static bool make_room(smol_prefix_cache *cache, size_t bytes)
 {
     smol_prefix_cache_info *info = &cache->info;

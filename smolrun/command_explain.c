@@ -208,11 +208,9 @@ static void close_part(struct explanation *e)
 static smol_status keep_choice(struct explanation *e, const struct choice *choice,
                                smol_error *error)
 {
-    struct choice *choices = smol_grow(e->choices, e->n_choices, &e->room, sizeof *choices);
-    if (!choices)
+    if (!GROW(e->choices, e->n_choices, &e->room))
         return smol_fail_memory(error, "the tokens");
-    e->choices = choices;
-    choices[e->n_choices++] = *choice;
+    e->choices[e->n_choices++] = *choice;
     return SMOL_OK;
 }
 

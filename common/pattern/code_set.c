@@ -20,12 +20,10 @@ static bool reserve(struct code_set *set, size_t n_more)
     if (set->n + n_more <= set->capacity)
         return true;
     size_t capacity = 2 * (set->n + n_more);
-    struct code_range *ranges = smol_realloc(set->ranges, capacity * sizeof *ranges);
-    if (!ranges) {
+    if (!RESIZE(set->ranges, capacity)) {
         set->failed = set->no_memory = true;
         return false;
     }
-    set->ranges = ranges;
     set->capacity = capacity;
     return true;
 }

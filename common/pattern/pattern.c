@@ -55,15 +55,13 @@ bool smol_pattern_add(struct pattern *pattern, struct pattern_node node, uint32_
 {
     if (pattern->n_nodes == MAX_NODES)
         return false;
-    struct pattern_node *nodes =
-        smol_grow(pattern->nodes, pattern->n_nodes, &pattern->nodes_capacity, sizeof *nodes);
-    pattern->no_memory |= !nodes;
-    if (!nodes)
+    if (!GROW(pattern->nodes, pattern->n_nodes, &pattern->nodes_capacity)) {
+        pattern->no_memory = true;
         return false;
-    pattern->nodes = nodes;
+    }
     node.nullable = is_nullable(pattern, &node);
     node.looks = does_look(pattern, &node);
-    nodes[pattern->n_nodes] = node;
+    pattern->nodes[pattern->n_nodes] = node;
     *index = (uint32_t)pattern->n_nodes++;
     return true;
 }
@@ -75,18 +73,16 @@ bool smol_pattern_add_set(struct pattern *pattern, struct code_set *set, uint32_
         i++;
     *index = (uint32_t)i;
     pattern->no_memory |= set->no_memory;
-    struct code_set *sets = NULL;
-    if (i < MAX_SETS && !set->failed) {
-        sets = smol_grow(pattern->sets, pattern->n_sets, &pattern->sets_capacity, sizeof *sets);
-        pattern->no_memory |= !sets;
+    bool fits = i < MAX_SETS && !set->failed;
+    if (fits && !GROW(pattern->sets, pattern->n_sets, &pattern->sets_capacity)) {
+        pattern->no_memory = true;
+        fits = false;
     }
-    if (sets)
-        pattern->sets = sets;
-    if (!sets || i < pattern->n_sets) {
+    if (!fits || i < pattern->n_sets) {
         smol_set_free(set);
-        return sets != NULL;
+        return fits;
     }
-    sets[pattern->n_sets++] = *set;
+    pattern->sets[pattern->n_sets++] = *set;
     *set = (struct code_set){0};
     return true;
 }

@@ -3,24 +3,16 @@
 
 #include "common/pattern/code_set.h"
 #include "common/pattern/pattern_parser.h"
+#include "common/text.h"
 
 /* --- escapes -------------------------------------------------------------------------------- */
-
-static int hex_digit(uint32_t c)
-{
-    if (c >= '0' && c <= '9')
-        return (int)(c - '0');
-    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-        return (int)((c | 0x20) - 'a' + 10);
-    return -1;
-}
 
 unsigned smol_parser_hex(struct pattern_parser *p, unsigned max, uint32_t *value)
 {
     unsigned n = 0;
     *value = 0;
-    for (; n < max && p->at < p->size && hex_digit(p->text[p->at]) >= 0; n++)
-        *value = *value << 4 | (uint32_t)hex_digit(p->text[p->at++]);
+    for (; n < max && p->at < p->size && hex_value(p->text[p->at]) >= 0; n++)
+        *value = *value << 4 | (uint32_t)hex_value(p->text[p->at++]);
     return n;
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/pattern/code_set.h"
 #include "common/pattern/pattern_parser.h"
+#include "common/text.h"
 
 /* --- escapes -------------------------------------------------------------------------------- */
 
@@ -60,7 +61,7 @@ static smol_status read_special(struct pattern_parser *p, uint32_t c, uint32_t *
                    : smol_parser_refuse(p, "\\c without a letter");
     }
     *value = 0;
-    return p->at < p->size && p->text[p->at] >= '0' && p->text[p->at] <= '9'
+    return p->at < p->size && is_digit(p->text[p->at])
                ? smol_parser_refuse(p, "an octal escape: write \\x")
                : SMOL_OK;
 }
@@ -162,7 +163,7 @@ smol_status smol_ecma_class(struct pattern_parser *p, struct code_set *set)
 
 static size_t skip_digits(const struct pattern_parser *p, size_t at)
 {
-    while (at < p->size && p->text[at] >= '0' && p->text[at] <= '9')
+    while (at < p->size && is_digit(p->text[at]))
         at++;
     return at;
 }

@@ -4,6 +4,7 @@
 
 #include "common/pattern/code_set.h"
 #include "common/pattern/pattern_parser.h"
+#include "common/text.h"
 #include "common/utf8.h"
 
 /* --- the text ------------------------------------------------------------------------------- */
@@ -261,8 +262,8 @@ static bool skip_name(struct pattern_parser *p)
 {
     const size_t start = p->at;
     uint32_t c = smol_parser_next(p);
-    while (c == '_' || c == '$' || (c >= '0' && c <= '9') ||
-           ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= 0x80 && c != NO_CHARACTER))
+    while (c == '_' || c == '$' || is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+           (c >= 0x80 && c != NO_CHARACTER))
         c = smol_parser_next(p);
     return c == '>' && p->at > start + 1;
 }
@@ -394,7 +395,7 @@ static bool read_count(struct pattern_parser *p, uint32_t *count)
 {
     bool found = false;
     *count = 0;
-    while (p->at < p->size && p->text[p->at] >= '0' && p->text[p->at] <= '9') {
+    while (p->at < p->size && is_digit(p->text[p->at])) {
         if (*count <= largest_count(p))
             *count = *count * 10 + (uint32_t)(p->text[p->at] - '0');
         p->at++;

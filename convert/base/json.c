@@ -7,6 +7,7 @@
 
 #include "common/file.h"
 #include "common/hash.h"
+#include "common/text.h"
 #include "convert/base/foreign.h"
 
 /* jansson uses up to 200 bytes of memory for a value, which may be only two bytes of text. So both
@@ -60,7 +61,7 @@ static json_t *load_json(const struct file_view *file, size_t flags, json_error_
 
 static bool is_of_number(uint8_t c)
 {
-    return (c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-';
+    return is_digit(c) || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-';
 }
 
 /* Returns the length of the number at the start of text[0..size). Sets *is_large if it is an
@@ -72,7 +73,7 @@ static size_t measure_number(const uint8_t *text, size_t size, bool *is_large)
     const size_t n_most = strlen(most);
     size_t n = is_negative;
     for (; n < size && is_of_number(text[n]); n++)
-        is_integer &= text[n] >= '0' && text[n] <= '9';
+        is_integer &= is_digit(text[n]);
     size_t n_digits = n - is_negative;
     *is_large =
         is_integer && (n_digits > n_most ||

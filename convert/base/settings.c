@@ -58,18 +58,32 @@ static struct shown_value show_value(const json_t *value)
     return shown;
 }
 
-smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,
-                              const char *key, const json_t *value, const char *remedy)
+smol_status smol_setting_fail_item(const struct json_settings *settings, smol_status status,
+                                   const char *place, const json_t *value, const char *remedy)
 {
     return smol_fail(settings->error, status, "%s: %s%s is %s: %s", settings->path,
-                     settings->within, key, show_value(value).text, remedy);
+                     settings->within, place, show_value(value).text, remedy);
+}
+
+smol_status smol_setting_expect_item(const struct json_settings *settings, smol_status status,
+                                     const char *place, const json_t *value, const char *expected)
+{
+    return smol_fail(settings->error, status, "%s: %s%s must be %s, found %s", settings->path,
+                     settings->within, place, expected, show_value(value).text);
+}
+
+smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,
+                              const char *key, const char *remedy)
+{
+    return smol_setting_fail_item(settings, status, key, json_object_get(settings->object, key),
+                                  remedy);
 }
 
 smol_status smol_setting_expect(const struct json_settings *settings, smol_status status,
-                                const char *key, const json_t *value, const char *expected)
+                                const char *key, const char *expected)
 {
-    return smol_fail(settings->error, status, "%s: %s%s must be %s, found %s", settings->path,
-                     settings->within, key, expected, show_value(value).text);
+    return smol_setting_expect_item(settings, status, key, json_object_get(settings->object, key),
+                                    expected);
 }
 
 static bool may_be_null(const struct json_settings *settings, const char *key)
@@ -96,9 +110,9 @@ smol_status smol_setting_integer(const struct json_settings *settings, const cha
         return SMOL_OK;
     snprintf(expected, sizeof expected, "an integer from %u to %u", min, max);
     if (!json_is_integer(found) || json_integer_value(found) < (json_int_t)min)
-        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found, expected);
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, expected);
     if (json_integer_value(found) > (json_int_t)max)
-        return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key, found, expected);
+        return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key, expected);
     *value = (uint32_t)json_integer_value(found);
     return SMOL_OK;
 }
@@ -110,7 +124,7 @@ smol_status smol_setting_flag(const struct json_settings *settings, const char *
     if (!found)
         return SMOL_OK;
     if (!json_is_boolean(found))
-        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found, "true or false");
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, "true or false");
     *value = json_is_true(found);
     return SMOL_OK;
 }
@@ -122,8 +136,7 @@ smol_status smol_setting_demand(const struct json_settings *settings, const char
     smol_status status = smol_setting_flag(settings, key, &value);
     if (status || value == wanted)
         return status;
-    return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, smol_setting(settings, key),
-                             remedy);
+    return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, remedy);
 }
 
 smol_status smol_setting_real(const struct json_settings *settings, const char *key, double min,
@@ -136,7 +149,7 @@ smol_status smol_setting_real(const struct json_settings *settings, const char *
     double number = json_number_value(found);
     if (!json_is_number(found) || !(number >= min && number <= max)) {
         snprintf(expected, sizeof expected, "a number from %g to %g", min, max);
-        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found, expected);
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, expected);
     }
     *value = number;
     return SMOL_OK;
@@ -147,7 +160,7 @@ smol_status smol_setting_fraction(const struct json_settings *settings, const ch
 {
     json_t *found = given(settings, key);
     if (json_is_integer(found))
-        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found,
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key,
                                    "a number with a decimal point");
     return smol_setting_real(settings, key, min, max, value);
 }
@@ -159,7 +172,7 @@ smol_status smol_setting_string(const struct json_settings *settings, const char
     if (!found)
         return SMOL_OK;
     if (!json_is_string(found))
-        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found, "a string");
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, "a string");
     *value = json_string_value(found);
     return SMOL_OK;
 }

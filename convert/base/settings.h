@@ -34,13 +34,18 @@ json_t *smol_setting(const struct json_settings *settings, const char *key);
 /* Returns whether `key` is present and null, which excludes a default. */
 bool smol_setting_is_null(const struct json_settings *settings, const char *key);
 
-/* Reports an unacceptable value: "path: key is value: remedy". */
+/* Report that the value of `key` is unacceptable, "path: key is value: remedy", or what it must be:
+ * "path: key must be `expected`, found value". */
 smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,
-                              const char *key, const json_t *value, const char *remedy);
-
-/* Reports what a key must be: "path: key must be `expected`, found value". */
+                              const char *key, const char *remedy);
 smol_status smol_setting_expect(const struct json_settings *settings, smol_status status,
-                                const char *key, const json_t *value, const char *expected);
+                                const char *key, const char *expected);
+
+/* Report the same about `value`, which is at `place`. */
+smol_status smol_setting_fail_item(const struct json_settings *settings, smol_status status,
+                                   const char *place, const json_t *value, const char *remedy);
+smol_status smol_setting_expect_item(const struct json_settings *settings, smol_status status,
+                                     const char *place, const json_t *value, const char *expected);
 
 /* The functions below leave *value, the default, unchanged if the key is absent, or is null and may
  * be null. */

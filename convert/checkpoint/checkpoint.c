@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/base/ending.h"
+#include "common/text.h"
 #include "convert/checkpoint/tensor.h"
 
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
@@ -59,7 +59,7 @@ bool smol_checkpoint_matches(const char *pattern, const char *name, struct tenso
         }
         size_t n_digits = 0;
         uint32_t number = 0;
-        for (; *name >= '0' && *name <= '9' && n_digits <= MAX_DIGITS; name++, n_digits++)
+        for (; is_digit(*name) && n_digits <= MAX_DIGITS; name++, n_digits++)
             number = number * 10 + (uint32_t)(*name - '0');
         if (n_digits == 0 || n_digits > MAX_DIGITS)
             return false;

@@ -70,7 +70,7 @@ static smol_status fail_id(const struct json_settings *from, const char *key, co
 {
     char expected[64];
     snprintf(expected, sizeof expected, "a token id below vocab_size %u", vocab_size);
-    return smol_setting_expect(from, SMOL_ERROR_DAMAGED, key, id, expected);
+    return smol_setting_expect_item(from, SMOL_ERROR_DAMAGED, key, id, expected);
 }
 
 /* Inserts an id. The ids stay ascending and unique. */

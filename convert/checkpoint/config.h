@@ -68,7 +68,7 @@ smol_status smol_config_open(const char *folder, const char *name, uint32_t cont
                              struct json_settings *tokenizer, smol_error *error);
 
 /* Reads the same from settings that are open already: *config_json, *tokenizer_config and, to look
- * up ids, *tokenizer. There is no generation_config.json. */
+ * up ids, *tokenizer. Without generation_config.json. */
 smol_status smol_config_read(const struct json_settings *config_json,
                              const struct json_settings *tokenizer_config,
                              struct json_settings *tokenizer, uint32_t context,

@@ -100,7 +100,7 @@ static smol_status read_dense(const struct json_settings *config, uint32_t n_lay
     json_t *list = smol_setting(config, "mlp_only_layers");
     smol_status status = smol_setting_integer(config, "decoder_sparse_step", 1, UINT32_MAX, &step);
     if (!status && list && !json_is_array(list))
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers", list, "a list");
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers", "a list");
     for (uint32_t i = 0; i < n_layers && !status; i++)
         if ((i + 1) % step != 0)
             set_dense(experts, i);
@@ -108,7 +108,7 @@ static smol_status read_dense(const struct json_settings *config, uint32_t n_lay
         const json_t *entry = json_array_get(list, i);
         json_int_t layer = json_integer_value(entry);
         if (!json_is_integer(entry))
-            return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers", list,
+            return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers",
                                        "a list of numbers of layers");
         if (layer >= 0 && layer < (json_int_t)n_layers)
             set_dense(experts, (uint32_t)layer);

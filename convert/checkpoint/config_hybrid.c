@@ -24,12 +24,12 @@ static smol_status read_multipliers(const struct json_settings *config, const ch
     for (size_t i = 0; i < n; i++)
         *scales[i] = 1;
     if (list && json_array_size(list) != n)
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, expected);
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, expected);
     for (size_t i = 0; i < n && list; i++) {
         const json_t *entry = json_array_get(list, i);
         double value = json_real_value(entry);
         if (!json_is_real(entry) || !(value >= (double)FLT_MIN && value <= (double)FLT_MAX))
-            return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, expected);
+            return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, expected);
         *scales[i] = (float)value;
     }
     return SMOL_OK;

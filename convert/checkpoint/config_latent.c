@@ -59,7 +59,7 @@ static smol_status check_rope(const struct json_settings *config, const char *ke
     inside.within = within;
     inside.object = smol_setting(config, key);
     const json_t *value = inside.object ? smol_setting(&inside, "mscale_all_dim") : NULL;
-    return value ? smol_setting_fail(&inside, SMOL_ERROR_UNSUPPORTED, "mscale_all_dim", value,
+    return value ? smol_setting_fail(&inside, SMOL_ERROR_UNSUPPORTED, "mscale_all_dim",
                                      "not supported in this family")
                  : SMOL_OK;
 }

@@ -11,7 +11,7 @@ smol_status smol_config_check_list(const struct json_settings *config, const cha
                                    json_t *list, uint32_t n_layers, size_t most)
 {
     if (!json_is_array(list))
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, "a list");
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, "a list");
     if (json_array_size(list) < n_layers || json_array_size(list) > most)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: %s has %zu entries, but num_hidden_layers is %u: correct one of them",
@@ -25,7 +25,7 @@ smol_status smol_config_fail_entry(const struct json_settings *config, smol_stat
 {
     char place[64];
     snprintf(place, sizeof place, "%s[%zu]", key, i);
-    return smol_setting_expect(config, status, place, value, expected);
+    return smol_setting_expect_item(config, status, place, value, expected);
 }
 
 /* Reads no_rope_layers, which has 0 for a layer without rotation. The list may be longer than the
@@ -124,7 +124,7 @@ static smol_status read_n(const struct json_settings *config, const struct famil
     if (!key || (divides && has_types && json_is_string(smol_setting(config, key))))
         return SMOL_OK;
     if (smol_setting_is_null(config, key) && !has_types)
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, json_null(),
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key,
                                  "expected a number, or layer_types");
     return smol_setting_integer(config, family->windows_n.key, divides && !has_types, UINT32_MAX,
                                 n);
@@ -145,7 +145,7 @@ static smol_status read_sliding_window(const struct json_settings *config, struc
     *window = smol_setting_is_null(config, key) ? 0 : family->sliding_window;
     smol_status status = smol_setting_integer(config, key, 1, UINT32_MAX, window);
     if (!status && key != usual && smol_setting(config, usual))
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, usual, smol_setting(config, usual),
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, usual,
                                  "this family has another key for it: remove it");
     if (asks_for_use(family)) {
         used = 0;
@@ -219,7 +219,7 @@ static smol_status read_rotates(const struct json_settings *config, struct confi
     if (status || (kind && strcmp(kind, "rope") == 0))
         return status;
     if (kind && strcmp(kind, "nope") != 0)
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, smol_setting(config, key),
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
                                  "rope, nope or null are supported");
     for (uint32_t i = 0; i < result->model.n_layers; i++)
         if (!layer_has_state(&result->model, i))

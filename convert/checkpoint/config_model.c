@@ -47,12 +47,12 @@ static smol_status check_family(const struct json_settings *config, const struct
     const char *type = NULL;
     smol_family_list(remedy);
     if (list && !json_is_array(list))
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", list, "a list");
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", "a list");
     *family = find_architecture(list);
     *head = head_of(list, *family);
     if (json_array_size(list) > 0 && !*family)
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "architectures[0]",
-                                 json_array_get(list, 0), remedy);
+        return smol_setting_fail_item(config, SMOL_ERROR_UNSUPPORTED, "architectures[0]",
+                                      json_array_get(list, 0), remedy);
     smol_status status = smol_setting_string(config, "model_type", &type);
     if (status)
         return status;
@@ -62,8 +62,7 @@ static smol_status check_family(const struct json_settings *config, const struct
     if (!*family)
         *family = smol_family_by_model_type(type);
     if (!*family)
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "model_type",
-                                 smol_setting(config, "model_type"), remedy);
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "model_type", remedy);
     if (type && strcmp(type, (*family)->model_type) != 0)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: model_type is \"%.48s\", but architectures name %s: correct one of "
@@ -88,8 +87,7 @@ static smol_status check_choice(const struct json_settings *settings, const char
         if (strcmp(text, choices[i]) == 0)
             return SMOL_OK;
     }
-    return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key, smol_setting(settings, key),
-                               expected);
+    return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key, expected);
 }
 
 static smol_status check_absent(const struct json_settings *config, const char *key,
@@ -98,7 +96,7 @@ static smol_status check_absent(const struct json_settings *config, const char *
     json_t *value = smol_setting(config, key);
     if (!value)
         return SMOL_OK;
-    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, value, remedy);
+    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, remedy);
 }
 
 /* Checks dtype and torch_dtype, which only have to be valid: each tensor has its own type. */
@@ -121,7 +119,7 @@ static smol_status read_direction(const struct json_settings *config, struct con
     smol_status status = key ? smol_setting_flag(config, key, &encodes) : SMOL_OK;
     result->encodes = encodes;
     if (!status && key && encodes && result->head != HEAD_NONE)
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, smol_setting(config, key),
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
                                  "only causal attention is supported, except for a model of "
                                  "embeddings without an output layer");
     return status;
@@ -136,8 +134,7 @@ static smol_status check_positions(const struct json_settings *config, const str
     if (!family->encodes || !(family->blocks & BLOCK_POSITIONS))
         return SMOL_OK;
     if (smol_setting_is_null(config, key))
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
-                                 json_object_get(config->object, key), "must be absolute");
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, "must be absolute");
     return check_choice(config, key, types, "absolute", &ignored);
 }
 
@@ -151,8 +148,7 @@ static smol_status check_buckets(const struct json_settings *config, const struc
         return SMOL_OK;
     smol_status status = smol_setting_integer(config, key, 1, UINT32_MAX, &n);
     if (!status && n != RELATIVE_BUCKETS)
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
-                                 json_object_get(config->object, key), "must be 32");
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, "must be 32");
     return status;
 }
 
@@ -205,9 +201,7 @@ static smol_status read_null(const struct json_settings *config, const char *key
     if (!smol_setting_is_null(config, key))
         return SMOL_OK;
     if (is_refused)
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key,
-                                 json_object_get(config->object, key),
-                                 "this family needs a number");
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, "this family needs a number");
     *size = 0;
     return SMOL_OK;
 }
@@ -553,7 +547,6 @@ static smol_status check_nest(const struct json_settings *outer, const struct js
     const struct family *family = result->family;
     if (!family->nest || strcmp(family->nest, result->nest) != 0)
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, "model_type",
-                                 smol_setting(text, "model_type"),
                                  "not supported within a model of another kind");
     return check_dtypes(outer);
 }
@@ -565,7 +558,7 @@ static smol_status read_outer_flags(const struct json_settings *outer,
 {
     static const char key[] = "final_logit_softcapping";
     if (model->logit_softcap != 0)
-        return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key, smol_setting(text, key),
+        return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key,
                                  "transformers ignores it here: remove it");
     return smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
 }

@@ -53,7 +53,7 @@ static smol_status add_object(struct places *places, const struct json_settings 
 {
     json_t *object = smol_setting(from, key);
     if (object && !json_is_object(object))
-        return smol_setting_expect(from, SMOL_ERROR_DAMAGED, key, object, "an object");
+        return smol_setting_expect(from, SMOL_ERROR_DAMAGED, key, "an object");
     if (json_object_size(object) > 0) {
         struct json_settings *added = &places->objects[places->n_objects++];
         *added = *from;
@@ -87,7 +87,7 @@ static smol_status check_ignored(const struct json_settings *config, const char 
     json_t *found = smol_setting(config, key);
     if (!found || json_number_value(found) == value)
         return SMOL_OK;
-    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, found,
+    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
                              "this family has another key for it: remove it");
 }
 
@@ -98,7 +98,7 @@ static smol_status find_theta(struct places *places)
     for (size_t i = 0; i < places->n_objects && !status; i++)
         status = read_theta(&places->objects[i], "rope_theta", &place, &places->theta);
     if (!status && !place && smol_setting_is_null(places->config, places->theta_key))
-        return smol_setting_fail(places->config, SMOL_ERROR_DAMAGED, places->theta_key, json_null(),
+        return smol_setting_fail(places->config, SMOL_ERROR_DAMAGED, places->theta_key,
                                  "expected a number here or in the rotary embedding");
     return status;
 }
@@ -114,10 +114,9 @@ static smol_status read_rotary_factor(const struct json_settings *settings, cons
         return status;
     if (!(found >= least && found <= 1))
         return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key,
-                                   smol_setting(settings, key),
                                    family->rotates_parts ? "above 0 and at most 1" : "1");
     if (*factor > 0 && found != *factor)
-        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, smol_setting(settings, key),
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key,
                                  "another place has a different value: correct one of them");
     *factor = found;
     return SMOL_OK;
@@ -157,7 +156,7 @@ static smol_status read_type(const struct json_settings *object, const char **ty
     if (!status)
         status = smol_setting_string(object, "type", &old);
     if (!status && *type && old && strcmp(*type, old) != 0)
-        return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "type", smol_setting(object, "type"),
+        return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "type",
                                  "rope_type differs: correct one of them");
     *type = *type ? *type : old ? old : "default";
     return status;
@@ -211,7 +210,6 @@ static smol_status read_llama3(const struct json_settings *object, struct rope *
         status = require_real(object, "high_freq_factor", &rope->high_freq_factor);
     if (!status && rope->high_freq_factor <= rope->low_freq_factor)
         return smol_setting_expect(object, SMOL_ERROR_DAMAGED, "high_freq_factor",
-                                   smol_setting(object, "high_freq_factor"),
                                    "more than low_freq_factor");
     return status;
 }
@@ -277,7 +275,7 @@ static smol_status read_factors(const struct json_settings *object, const char *
         good = factor >= (double)FLT_MIN && factor <= (double)FLT_MAX;
         factors[i] = (float)factor;
     }
-    return good ? SMOL_OK : smol_setting_expect(object, SMOL_ERROR_DAMAGED, key, list, expected);
+    return good ? SMOL_OK : smol_setting_expect(object, SMOL_ERROR_DAMAGED, key, expected);
 }
 
 /* Reads both lists, so that a damaged list is found even if it is not used. */
@@ -318,8 +316,7 @@ static smol_status fail_type(const struct json_settings *object, const char *nam
     if (strcmp(name, "dynamic") == 0)
         remedy = "its rotation depends on the length of the prompt, so the same text would get "
                  "different answers";
-    return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, key, smol_setting(object, key),
-                             remedy);
+    return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, key, remedy);
 }
 
 /* Finds the rope_type. Phi-3 has two more names for longrope and supports no other scaling. */
@@ -357,7 +354,6 @@ static smol_status check_yarn(const struct places *places, const struct json_set
 {
     if (!places->takes_outer && !rope->truncate)
         return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "truncate",
-                                 json_object_get(object->object, "truncate"),
                                  "transformers ignores it here: remove it");
     if (rope->theta > 1)
         return SMOL_OK;
@@ -379,7 +375,7 @@ static smol_status read_alpha(const struct json_settings *object, const struct c
         return status;
     if (dim <= 2)
         return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "alpha",
-                                 smol_setting(object, "alpha"), "needs a head_dim above 2");
+                                 "needs a head_dim above 2");
     status = smol_setting_real(object, "alpha", FLT_MIN, FLT_MAX, &alpha);
     rope->theta *= pow(alpha, dim / (dim - 2));
     return status;
@@ -398,7 +394,7 @@ static smol_status check_sections(const struct json_settings *object)
     }
     return !list || valid
                ? SMOL_OK
-               : smol_setting_fail(object, SMOL_ERROR_DAMAGED, key, list, "three sizes are needed");
+               : smol_setting_fail(object, SMOL_ERROR_DAMAGED, key, "three sizes are needed");
 }
 
 /* Reads an object of rope_parameters or rope_scaling. rope->theta is already set. */
@@ -560,7 +556,7 @@ static smol_status check_nested(const struct json_settings *parameters)
     json_object_foreach(parameters->object, key, value)
     {
         if (!is_layer_type(key))
-            return smol_setting_fail(parameters, SMOL_ERROR_DAMAGED, key, value,
+            return smol_setting_fail(parameters, SMOL_ERROR_DAMAGED, key,
                                      "expected only full_attention and sliding_attention here");
     }
     return SMOL_OK;
@@ -573,9 +569,9 @@ static smol_status check_new_type(const struct json_settings *config)
     json_t *scaling = smol_setting(config, "rope_scaling");
     if (!json_object_get(scaling, "type") || json_object_get(scaling, "rope_type"))
         return SMOL_OK;
-    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "rope_scaling.type",
-                             json_object_get(scaling, "type"),
-                             "transformers ignores it: rename it to rope_type");
+    return smol_setting_fail_item(config, SMOL_ERROR_UNSUPPORTED, "rope_scaling.type",
+                                  json_object_get(scaling, "type"),
+                                  "transformers ignores it: rename it to rope_type");
 }
 
 static smol_status read_global(const struct json_settings *config,
@@ -609,7 +605,7 @@ static smol_status check_outer_theta(const struct places *places, double fallbac
     for (size_t i = 0; i < places->n_objects; i++)
         if (smol_setting(&places->objects[i], "rope_theta"))
             return SMOL_OK;
-    return smol_setting_fail(places->config, SMOL_ERROR_UNSUPPORTED, "rope_theta", outer,
+    return smol_setting_fail(places->config, SMOL_ERROR_UNSUPPORTED, "rope_theta",
                              "releases of transformers differ in whether it counts for windowed "
                              "layers: state it in rope_parameters.sliding_attention too");
 }
@@ -638,8 +634,7 @@ static smol_status read_mixed(const struct json_settings *config, struct config 
     parameters.object = smol_setting(config, "rope_parameters");
     parameters.within = "rope_parameters.";
     if (parameters.object && !json_is_object(parameters.object))
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "rope_parameters", parameters.object,
-                                   "an object");
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "rope_parameters", "an object");
     for (uint32_t i = 0; i < n_layers; i++)
         n_windowed += (result->layers[i] & LAYER_WINDOWED) != 0;
     smol_status status = check_nested(&parameters);

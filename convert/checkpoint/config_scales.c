@@ -27,9 +27,7 @@ static smol_status demand_text(const struct json_settings *from, const char *nam
     for (; !status && fallback && *allowed; allowed++)
         if (strcmp(fallback, *allowed) == 0)
             return SMOL_OK;
-    return status ? status
-                  : smol_setting_fail(from, SMOL_ERROR_UNSUPPORTED, name, smol_setting(from, name),
-                                      remedy);
+    return status ? status : smol_setting_fail(from, SMOL_ERROR_UNSUPPORTED, name, remedy);
 }
 
 /* Takes the size of blocks: those of all matrices must be alike. */
@@ -38,7 +36,7 @@ static smol_status set_block(const struct json_settings *from, const char *name,
 {
     const uint32_t block[2] = {rows, cols};
     if (rules->block[0] && memcmp(rules->block, block, sizeof block) != 0)
-        return smol_setting_fail(from, SMOL_ERROR_UNSUPPORTED, name, smol_setting(from, name),
+        return smol_setting_fail(from, SMOL_ERROR_UNSUPPORTED, name,
                                  "blocks of several sizes are not supported: convert the original "
                                  "checkpoint");
     memcpy(rules->block, block, sizeof block);
@@ -57,7 +55,7 @@ static smol_status read_block(const struct json_settings *from, const char *name
         return SMOL_OK;
     if (json_array_size(list) != 2 || sizes[0] < 1 || sizes[0] > INT32_MAX || sizes[1] < 1 ||
         sizes[1] > INT32_MAX)
-        return smol_setting_expect(from, SMOL_ERROR_DAMAGED, name, list,
+        return smol_setting_expect(from, SMOL_ERROR_DAMAGED, name,
                                    "a list of two positive integers");
     return set_block(from, name, (uint32_t)sizes[0], (uint32_t)sizes[1], rules);
 }
@@ -70,8 +68,7 @@ static smol_status read_weights(const struct json_settings *weights, struct scal
     const char *type = "int";
     smol_status status = smol_setting_integer(weights, "num_bits", 1, 64, &bits);
     if (!status && bits != 8)
-        return smol_setting_fail(weights, SMOL_ERROR_UNSUPPORTED, "num_bits",
-                                 smol_setting(weights, "num_bits"), remedy);
+        return smol_setting_fail(weights, SMOL_ERROR_UNSUPPORTED, "num_bits", remedy);
     if (!status)
         status = demand_text(weights, "type", types, type);
     if (!status)
@@ -79,8 +76,7 @@ static smol_status read_weights(const struct json_settings *weights, struct scal
     if (!status)
         status = smol_setting_flag(weights, "symmetric", &symmetric);
     if (!status && !symmetric)
-        return smol_setting_fail(weights, SMOL_ERROR_UNSUPPORTED, "symmetric",
-                                 smol_setting(weights, "symmetric"), remedy);
+        return smol_setting_fail(weights, SMOL_ERROR_UNSUPPORTED, "symmetric", remedy);
     if (!status)
         status = read_block(weights, "block_structure", rules);
     const json_t *size = smol_setting(weights, "group_size");
@@ -101,8 +97,7 @@ static smol_status check_changes(const struct json_settings *from)
     const json_t *transform = smol_setting(from, "transform_config");
     const json_t *groups = json_object_get(transform, "config_groups");
     if (json_object_size(groups) > 0 || (transform && !json_is_object(transform)))
-        return smol_setting_fail(from, SMOL_ERROR_UNSUPPORTED, "transform_config", transform,
-                                 remedy);
+        return smol_setting_fail(from, SMOL_ERROR_UNSUPPORTED, "transform_config", remedy);
     return demand_text(&sparsity, "format", dense, "dense");
 }
 
@@ -118,8 +113,7 @@ static smol_status read_compressed(const struct json_settings *from, struct scal
     if (!status)
         status = check_changes(from);
     if (!status && !json_is_object(groups.object))
-        status = smol_setting_expect(from, SMOL_ERROR_DAMAGED, "config_groups", groups.object,
-                                     "an object");
+        status = smol_setting_expect(from, SMOL_ERROR_DAMAGED, "config_groups", "an object");
     if (status)
         return status;
     json_object_foreach(groups.object, name, ignored)
@@ -128,7 +122,7 @@ static smol_status read_compressed(const struct json_settings *from, struct scal
         const struct json_settings weights =
             inside(&group, "weights", "quantization_config.group.weights.");
         if (!json_is_object(group.object))
-            return smol_setting_expect(&groups, SMOL_ERROR_DAMAGED, name, ignored, "an object");
+            return smol_setting_expect(&groups, SMOL_ERROR_DAMAGED, name, "an object");
         status = demand_text(&group, "format", formats, formats[0]);
         if (!status && weights.object)
             status = read_weights(&weights, rules);
@@ -150,7 +144,7 @@ smol_status smol_config_read_scales(const struct json_settings *config, struct s
     if (!from.object)
         return SMOL_OK;
     if (!json_is_object(from.object) || !smol_setting(&from, "quant_method"))
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, from.object, remedy);
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, remedy);
     rules->scaled = true;
     smol_status status = demand_text(&from, "quant_method", methods, NULL);
     if (!status)

@@ -63,7 +63,7 @@ static smol_status read_attending(const struct json_settings *config, struct con
     if (!list)
         return SMOL_OK;
     if (!json_is_array(list))
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, "a list");
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, "a list");
     for (uint32_t i = 0; i < n; i++)
         set_state(result, i, true);
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -149,7 +149,7 @@ static smol_status check_step_limit(const struct json_settings *config)
     const char *limit = json_string_value(word);
     if (list && (json_array_size(list) != 2 || !json_is_real(low) || json_real_value(low) != 0 ||
                  !limit || strcmp(limit, "Infinity") != 0))
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, list,
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
                                  "limits of time steps are not supported");
     return SMOL_OK;
 }
@@ -185,7 +185,7 @@ static smol_status read_head_dim(const struct json_settings *config, struct blob
     bool is_auto = json_is_string(value) && strcmp(json_string_value(value), "auto") == 0;
     if (value && !is_auto &&
         !(json_is_integer(value) && json_integer_value(value) == (json_int_t)states->head_dim))
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, value,
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key,
                                  "the width of states / mamba_n_heads is another number");
     return SMOL_OK;
 }

@@ -23,12 +23,12 @@ static smol_status check_prompts(const struct json_settings *settings, json_t *p
     json_object_foreach(prompts, name, text)
     {
         if (!json_is_string(text) && !json_is_null(text))
-            return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, "prompts", text,
-                                       "an object of texts");
+            return smol_setting_expect_item(settings, SMOL_ERROR_DAMAGED, "prompts", text,
+                                            "an object of texts");
         const char *content = json_is_string(text) ? json_string_value(text) : "";
         if (!*name)
-            return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, "prompts", text,
-                                     "an empty name is not supported");
+            return smol_setting_fail_item(settings, SMOL_ERROR_UNSUPPORTED, "prompts", text,
+                                          "an empty name is not supported");
         empty = empty && !*content;
         bytes += strlen(name) + strlen(content) + 2;
     }
@@ -43,8 +43,7 @@ smol_status smol_embedder_prompts(const struct json_settings *settings,
     const char *name = NULL;
     size_t n_bytes = 0;
     if (prompts && !json_is_object(prompts))
-        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, "prompts", prompts,
-                                   "an object of texts");
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, "prompts", "an object of texts");
     smol_status status = check_prompts(settings, prompts, &n_bytes);
     if (!status)
         status = smol_setting_string(settings, "default_prompt_name", &name);
@@ -52,7 +51,6 @@ smol_status smol_embedder_prompts(const struct json_settings *settings,
         return status;
     if (name && !json_object_get(prompts, name))
         return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, "default_prompt_name",
-                                   smol_setting(settings, "default_prompt_name"),
                                    "one of the prompts");
     if (json_object_size(prompts) > EMBEDDER_MAX_PROMPTS || n_bytes > EMBEDDER_MAX_STRINGS)
         return smol_fail(settings->error, SMOL_ERROR_UNSUPPORTED,
@@ -127,7 +125,7 @@ smol_status smol_embedder_activation(const struct json_settings *settings, const
     else if (is_torch && strcmp(class, ".Identity") == 0)
         *score = SCORE_PLAIN;
     else
-        return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, value,
+        return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key,
                                  "PyTorch's Sigmoid and Identity are supported");
     return SMOL_OK;
 }

@@ -140,7 +140,6 @@ static smol_status take_activation(const struct json_settings *dense, uint32_t *
             return SMOL_OK;
     return status ? status
                   : smol_setting_fail(dense, SMOL_ERROR_UNSUPPORTED, "activation_function",
-                                      smol_setting(dense, "activation_function"),
                                       "Identity and Tanh are supported");
 }
 
@@ -155,7 +154,6 @@ static smol_status check_dense(const struct json_settings *dense)
         status = smol_setting_string(dense, keys[i], &name);
         if (!status && strcmp(name, "sentence_embedding") != 0)
             status = smol_setting_fail(dense, SMOL_ERROR_UNSUPPORTED, keys[i],
-                                       smol_setting(dense, keys[i]),
                                        "only sentence_embedding is supported");
     }
     return status;
@@ -343,7 +341,7 @@ static smol_status check_sentence(const struct json_settings *sentence, bool ans
         size_t n_ignored = json_object_get(value, "trust_remote_code") != NULL;
         if (value && !(json_is_object(value) && json_object_size(value) == n_ignored) &&
             !(answers && begins_answer(value)))
-            return smol_setting_fail(sentence, SMOL_ERROR_UNSUPPORTED, keys[i], value,
+            return smol_setting_fail(sentence, SMOL_ERROR_UNSUPPORTED, keys[i],
                                      "it changes the model, which is not supported: put what it "
                                      "states into config.json or tokenizer_config.json");
     }
@@ -375,7 +373,6 @@ static smol_status check_type(const struct json_settings *settings)
     if (status || strcmp(type, "SentenceTransformer") == 0 || strcmp(type, "CrossEncoder") == 0)
         return status;
     return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, "model_type",
-                             smol_setting(settings, "model_type"),
                              "SentenceTransformer and CrossEncoder are supported");
 }
 

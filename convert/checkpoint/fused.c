@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/base/ending.h"
+#include "common/text.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "format/layout.h"
 

@@ -7,6 +7,7 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
+#include "common/text.h"
 #include "common/utf8.h"
 
 /* The limits that the format or its tools set. */
@@ -177,16 +178,11 @@ static smol_status take_pair(struct input *in, struct gguf_value *value)
     return status ? status : take_items(in, value);
 }
 
-static int compare_texts(struct gguf_text a, struct gguf_text b)
-{
-    int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static int compare_keys(const void *a, const void *b)
 {
-    const struct gguf_value *left = a, *right = b;
-    return compare_texts(left->key, right->key);
+    const struct gguf_text *left = &((const struct gguf_value *)a)->key;
+    const struct gguf_text *right = &((const struct gguf_value *)b)->key;
+    return compare_texts(left->data, left->size, right->data, right->size);
 }
 
 static smol_status take_pairs(struct input *in, uint64_t n, struct gguf *gguf)
@@ -195,10 +191,8 @@ static smol_status take_pairs(struct input *in, uint64_t n, struct gguf *gguf)
     if (n > left(in) / LEAST_PAIR)
         return fail_at(in, "the file has fewer bytes than its number of keys needs");
     for (; gguf->n_values < n; gguf->n_values++) {
-        void *values = smol_grow(gguf->values, gguf->n_values, &room, sizeof *gguf->values);
-        if (!values)
+        if (!GROW(gguf->values, gguf->n_values, &room))
             return smol_fail_memory(in->error, "the keys of a GGUF file");
-        gguf->values = values;
         smol_status status = take_pair(in, &gguf->values[gguf->n_values]);
         if (status)
             return status;
@@ -292,11 +286,7 @@ static smol_status take_tensors(struct input *in, uint64_t n, struct safetensors
         return fail_at(in, "the file has fewer bytes than its number of tensors needs");
     for (; reader->n_tensors < n; reader->n_tensors++) {
         size_t i = reader->n_tensors;
-        void *tensors = smol_grow(reader->tensors, i, &room, sizeof *reader->tensors);
-        reader->tensors = tensors ? tensors : reader->tensors;
-        void *names = smol_grow(reader->names, i, &room_of_names, NAME);
-        reader->names = names ? names : reader->names;
-        if (!tensors || !names)
+        if (!GROW(reader->tensors, i, &room) || !smol_grow(&reader->names, i, &room_of_names, NAME))
             return smol_fail_memory(in->error, "the tensors of a GGUF file");
         reader->tensors[i] = (struct safetensors_tensor){0};
         smol_status status = take_tensor(in, &reader->tensors[i], reader->names + i * NAME);

@@ -15,170 +15,142 @@ struct gguf_name {
     bool fused;
 };
 
+/* clang-format off */
 #define BLOCK(name) ("blk.%u." name)
+#define WEIGHT(name, role) {BLOCK(name ".weight"), ROLE_##role, false}
+#define BIAS(name, role) {BLOCK(name ".bias"), ROLE_##role##_BIAS, false}
+#define PAIR(name, role) WEIGHT(name, role), BIAS(name, role)
+#define FUSED(name, role) {BLOCK(name), ROLE_##role, true}
+#define END {NULL, ROLE_COUNT, false}
 
 /* The names that all architectures share. */
 static const struct gguf_name common[] = {
     {"token_embd.weight", ROLE_EMBED, false},
-    {"output_norm.weight", ROLE_FINAL_NORM, false},
-    {"output.weight", ROLE_OUTPUT, false},
-    {BLOCK("attn_norm.weight"), ROLE_ATTN_NORM, false},
-    {BLOCK("attn_q.weight"), ROLE_ATTN_Q, false},
-    {BLOCK("attn_k.weight"), ROLE_ATTN_K, false},
-    {BLOCK("attn_v.weight"), ROLE_ATTN_V, false},
-    {BLOCK("attn_output.weight"), ROLE_ATTN_O, false},
-    {BLOCK("attn_q.bias"), ROLE_ATTN_Q_BIAS, false},
-    {BLOCK("attn_k.bias"), ROLE_ATTN_K_BIAS, false},
-    {BLOCK("attn_v.bias"), ROLE_ATTN_V_BIAS, false},
-    {BLOCK("attn_qkv.weight"), ROLE_ATTN_Q, true},
-    {BLOCK("attn_qkv.bias"), ROLE_ATTN_Q_BIAS, true},
-    {BLOCK("attn_output.bias"), ROLE_ATTN_O_BIAS, false},
-    {BLOCK("attn_q_norm.weight"), ROLE_ATTN_Q_NORM, false},
-    {BLOCK("attn_k_norm.weight"), ROLE_ATTN_K_NORM, false},
-    {BLOCK("post_attention_norm.weight"), ROLE_ATTN_OUT_NORM, false},
-    {BLOCK("ffn_norm.weight"), ROLE_MLP_NORM, false},
-    {BLOCK("ffn_gate.weight"), ROLE_MLP_GATE, false},
-    {BLOCK("ffn_up.weight"), ROLE_MLP_UP, false},
-    {BLOCK("ffn_down.weight"), ROLE_MLP_DOWN, false},
-    {BLOCK("ffn_gate.bias"), ROLE_MLP_GATE_BIAS, false},
-    {BLOCK("ffn_up.bias"), ROLE_MLP_UP_BIAS, false},
-    {BLOCK("ffn_down.bias"), ROLE_MLP_DOWN_BIAS, false},
-    {BLOCK("post_ffw_norm.weight"), ROLE_MLP_OUT_NORM, false},
-    {BLOCK("ffn_gate_inp.weight"), ROLE_ROUTER, false},
-    {BLOCK("exp_probs_b.bias"), ROLE_ROUTER_BIAS, false},
-    {BLOCK("attn_norm.bias"), ROLE_ATTN_NORM_BIAS, false},
-    {BLOCK("ffn_norm.bias"), ROLE_MLP_NORM_BIAS, false},
-    {"output_norm.bias", ROLE_FINAL_NORM_BIAS, false},
-    {"output.bias", ROLE_OUTPUT_BIAS, false},
     {"position_embd.weight", ROLE_POSITIONS, false},
-    {NULL, ROLE_COUNT, false},
+    {"output_norm.weight", ROLE_FINAL_NORM, false},
+    {"output_norm.bias", ROLE_FINAL_NORM_BIAS, false},
+    {"output.weight", ROLE_OUTPUT, false},
+    {"output.bias", ROLE_OUTPUT_BIAS, false},
+    PAIR("attn_norm", ATTN_NORM),
+    PAIR("attn_q", ATTN_Q),
+    PAIR("attn_k", ATTN_K),
+    PAIR("attn_v", ATTN_V),
+    FUSED("attn_qkv.weight", ATTN_Q),
+    FUSED("attn_qkv.bias", ATTN_Q_BIAS),
+    PAIR("attn_output", ATTN_O),
+    WEIGHT("attn_q_norm", ATTN_Q_NORM),
+    WEIGHT("attn_k_norm", ATTN_K_NORM),
+    WEIGHT("post_attention_norm", ATTN_OUT_NORM),
+    PAIR("ffn_norm", MLP_NORM),
+    PAIR("ffn_gate", MLP_GATE),
+    PAIR("ffn_up", MLP_UP),
+    PAIR("ffn_down", MLP_DOWN),
+    WEIGHT("post_ffw_norm", MLP_OUT_NORM),
+    WEIGHT("ffn_gate_inp", ROUTER),
+    BIAS("exp_probs_b", ROUTER),
+    END,
 };
 
 /* The names that an architecture has before these. */
 static const struct gguf_name phi3[] = {
-    {BLOCK("attn_qkv.weight"), ROLE_ATTN_Q, true},
-    {BLOCK("ffn_up.weight"), ROLE_MLP_GATE, true},
-    {NULL, ROLE_COUNT, false},
+    FUSED("attn_qkv.weight", ATTN_Q), FUSED("ffn_up.weight", MLP_GATE), END,
 };
 static const struct gguf_name lfm2[] = {
     {"token_embd_norm.weight", ROLE_FINAL_NORM, false},
-    {BLOCK("shortconv.in_proj.weight"), ROLE_MIXER_IN, false},
-    {BLOCK("shortconv.in_proj.bias"), ROLE_MIXER_IN_BIAS, false},
-    {BLOCK("shortconv.conv.weight"), ROLE_MIXER_CONV, true},
-    {BLOCK("shortconv.conv.bias"), ROLE_MIXER_CONV_BIAS, false},
-    {BLOCK("shortconv.out_proj.weight"), ROLE_MIXER_OUT, false},
-    {BLOCK("shortconv.out_proj.bias"), ROLE_MIXER_OUT_BIAS, false},
-    {NULL, ROLE_COUNT, false},
+    PAIR("shortconv.in_proj", MIXER_IN),
+    FUSED("shortconv.conv.weight", MIXER_CONV),
+    BIAS("shortconv.conv", MIXER_CONV),
+    PAIR("shortconv.out_proj", MIXER_OUT),
+    END,
 };
 #define SHARED_MLP                                                                                 \
-    {BLOCK("ffn_gate_shexp.weight"), ROLE_MLP_GATE, false},                                        \
-        {BLOCK("ffn_up_shexp.weight"), ROLE_MLP_UP, false},                                        \
-    {                                                                                              \
-        BLOCK("ffn_down_shexp.weight"), ROLE_MLP_DOWN, false                                       \
-    }
+    WEIGHT("ffn_gate_shexp", MLP_GATE), WEIGHT("ffn_up_shexp", MLP_UP),                            \
+    WEIGHT("ffn_down_shexp", MLP_DOWN)
 #define RECURRENCE                                                                                 \
-    {BLOCK("ssm_conv1d.weight"), ROLE_MIXER_CONV, true},                                           \
-        {BLOCK("ssm_dt.bias"), ROLE_MIXER_STEP_BIAS, false},                                       \
-        {BLOCK("ssm_a"), ROLE_MIXER_DECAY, false},                                                 \
-        {BLOCK("ssm_norm.weight"), ROLE_MIXER_NORM, false},                                        \
-    {                                                                                              \
-        BLOCK("ssm_out.weight"), ROLE_MIXER_OUT, false                                             \
-    }
-static const struct gguf_name granite_moe[] = {SHARED_MLP, {NULL, ROLE_COUNT, false}};
+    FUSED("ssm_conv1d.weight", MIXER_CONV), BIAS("ssm_dt", MIXER_STEP),                            \
+    {BLOCK("ssm_a"), ROLE_MIXER_DECAY, false}, WEIGHT("ssm_norm", MIXER_NORM),                     \
+    WEIGHT("ssm_out", MIXER_OUT)
 #define MAMBA2                                                                                     \
-    RECURRENCE, {BLOCK("ssm_in.weight"), ROLE_MIXER_GATE, true},                                   \
-        {BLOCK("ssm_conv1d.bias"), ROLE_MIXER_CONV_BIAS, false},                                   \
-    {                                                                                              \
-        BLOCK("ssm_d"), ROLE_MIXER_SKIP, false                                                     \
-    }
-static const struct gguf_name granite_hybrid[] = {SHARED_MLP, MAMBA2, {NULL, ROLE_COUNT, false}};
+    RECURRENCE, FUSED("ssm_in.weight", MIXER_GATE), BIAS("ssm_conv1d", MIXER_CONV),                \
+    {BLOCK("ssm_d"), ROLE_MIXER_SKIP, false}
+static const struct gguf_name granite_moe[] = {SHARED_MLP, END};
+static const struct gguf_name granite_hybrid[] = {SHARED_MLP, MAMBA2, END};
 
 /* Qwen's layers of gated DeltaNet, and gated attention. */
 #define DELTA                                                                                      \
-    {BLOCK("post_attention_norm.weight"), ROLE_MLP_NORM, false},                                   \
-        {BLOCK("attn_q.weight"), ROLE_ATTN_Q, true},                                               \
-        {BLOCK("attn_q.bias"), ROLE_ATTN_Q_BIAS, true},                                            \
-        {BLOCK("attn_qkv.weight"), ROLE_MIXER_IN, false},                                          \
-        {BLOCK("attn_gate.weight"), ROLE_MIXER_GATE, false}, RECURRENCE
-#define RATES_AND_STEPS                                                                            \
-    {BLOCK("ssm_beta.weight"), ROLE_MIXER_RATE, false},                                            \
-    {                                                                                              \
-        BLOCK("ssm_alpha.weight"), ROLE_MIXER_STEP, false                                          \
-    }
-#define GATED_MLP {BLOCK("ffn_gate_inp_shexp.weight"), ROLE_SHARED_GATE, false}, SHARED_MLP
-static const struct gguf_name qwen35[] = {DELTA, RATES_AND_STEPS, {NULL, ROLE_COUNT, false}};
-static const struct gguf_name qwen35_moe[] = {
-    DELTA, RATES_AND_STEPS, GATED_MLP, {NULL, ROLE_COUNT, false}};
+    WEIGHT("post_attention_norm", MLP_NORM), FUSED("attn_q.weight", ATTN_Q),                       \
+    FUSED("attn_q.bias", ATTN_Q_BIAS), WEIGHT("attn_qkv", MIXER_IN),                               \
+    WEIGHT("attn_gate", MIXER_GATE), RECURRENCE
+#define RATES_AND_STEPS WEIGHT("ssm_beta", MIXER_RATE), WEIGHT("ssm_alpha", MIXER_STEP)
+#define GATED_MLP WEIGHT("ffn_gate_inp_shexp", SHARED_GATE), SHARED_MLP
+static const struct gguf_name qwen35[] = {DELTA, RATES_AND_STEPS, END};
+static const struct gguf_name qwen35_moe[] = {DELTA, RATES_AND_STEPS, GATED_MLP, END};
 static const struct gguf_name qwen3_next[] = {
-    DELTA,
-    GATED_MLP,
-    {BLOCK("ssm_in.weight"), ROLE_MIXER_IN, true}, /* of old files: with the gate */
-    {BLOCK("ssm_ba.weight"), ROLE_MIXER_RATE, true},
-    {NULL, ROLE_COUNT, false},
+    DELTA, GATED_MLP,
+    FUSED("ssm_in.weight", MIXER_IN), /* of old files: with the gate */
+    FUSED("ssm_ba.weight", MIXER_RATE),
+    END,
 };
 
 static const struct gguf_name falcon_h1[] = {
     {BLOCK("ffn_norm"), ROLE_MLP_NORM, false}, /* without ".weight" */
-    MAMBA2,
-    {NULL, ROLE_COUNT, false},
+    MAMBA2, END,
 };
 
-static const struct gguf_name bert[] = {
-    {BLOCK("attn_output_norm.weight"), ROLE_MLP_NORM, false},
-    {BLOCK("attn_output_norm.bias"), ROLE_MLP_NORM_BIAS, false},
-    {NULL, ROLE_COUNT, false},
-};
+static const struct gguf_name bert[] = {PAIR("attn_output_norm", MLP_NORM), END};
 static const struct gguf_name modern_bert[] = {
-    {BLOCK("ffn_up.weight"), ROLE_MLP_GATE, true},
-    {BLOCK("ffn_up.bias"), ROLE_MLP_GATE_BIAS, true},
-    {NULL, ROLE_COUNT, false},
+    FUSED("ffn_up.weight", MLP_GATE), FUSED("ffn_up.bias", MLP_GATE_BIAS), END,
 };
+/* clang-format on */
 
 /* Tensors of encoders that have no role of their own, see family.h. */
 static const struct {
-    const char *arch, *name, *pattern;
+    enum gguf_kind kind;
+    const char *name, *pattern;
 } without_role[] = {
-    {"bert", "token_types.weight", "bert.embeddings.token_type_embeddings.weight"},
-    {"bert", "token_embd_norm.weight", "bert.embeddings.LayerNorm.weight"},
-    {"bert", "token_embd_norm.bias", "bert.embeddings.LayerNorm.bias"},
-    {"bert", BLOCK("layer_output_norm.weight"), "bert.encoder.layer.%u.output.LayerNorm.weight"},
-    {"bert", BLOCK("layer_output_norm.bias"), "bert.encoder.layer.%u.output.LayerNorm.bias"},
-    {"modern-bert", "token_embd_norm.weight", "model.embeddings.norm.weight"},
-    {"modern-bert", "token_embd_norm.bias", "model.embeddings.norm.bias"},
+    {OF_BERT, "token_types.weight", "bert.embeddings.token_type_embeddings.weight"},
+    {OF_BERT, "token_embd_norm.weight", "bert.embeddings.LayerNorm.weight"},
+    {OF_BERT, "token_embd_norm.bias", "bert.embeddings.LayerNorm.bias"},
+    {OF_BERT, BLOCK("layer_output_norm.weight"), "bert.encoder.layer.%u.output.LayerNorm.weight"},
+    {OF_BERT, BLOCK("layer_output_norm.bias"), "bert.encoder.layer.%u.output.LayerNorm.bias"},
+    {OF_MODERNBERT, "token_embd_norm.weight", "model.embeddings.norm.weight"},
+    {OF_MODERNBERT, "token_embd_norm.bias", "model.embeddings.norm.bias"},
 };
 
 static const struct gguf_arch archs[] = {
-    {"llama", "LlamaForCausalLM", ORDER_PAIRED, false, common},
-    {"qwen2", "Qwen2ForCausalLM", ORDER_KEPT, false, common},
-    {"qwen3", "Qwen3ForCausalLM", ORDER_KEPT, false, common},
-    {"smollm3", "SmolLM3ForCausalLM", ORDER_PAIRED, false, common},
-    {"granite", "GraniteForCausalLM", ORDER_PAIRED, false, common},
-    {"phi3", "Phi3ForCausalLM", ORDER_KEPT, false, phi3},
-    {"olmo2", "Olmo2ForCausalLM", ORDER_KEPT, false, common},
-    {"gemma2", "Gemma2ForCausalLM", ORDER_KEPT, true, common},
-    {"gemma3", "Gemma3ForCausalLM", ORDER_KEPT, true, common},
-    {"lfm2", "Lfm2ForCausalLM", ORDER_KEPT, false, lfm2},
-    {"lfm2moe", "Lfm2MoeForCausalLM", ORDER_KEPT, false, lfm2},
-    {"granitehybrid", "GraniteMoeHybridForCausalLM", ORDER_PAIRED, false, granite_hybrid},
-    {"olmoe", "OlmoeForCausalLM", ORDER_KEPT, false, common},
-    {"qwen3moe", "Qwen3MoeForCausalLM", ORDER_KEPT, false, common},
-    {"granitemoe", "GraniteMoeForCausalLM", ORDER_PAIRED, false, common},
-    {"qwen35", "Qwen3_5ForCausalLM", ORDER_TILED, true, qwen35},
-    {"qwen35moe", "Qwen3_5MoeForCausalLM", ORDER_TILED, true, qwen35_moe},
-    {"qwen3next", "Qwen3NextForCausalLM", ORDER_KEPT, true, qwen3_next},
-    {"mistral3", "LlamaForCausalLM", ORDER_PAIRED, false, common}, /* Mistral Small */
-    {"ernie4_5", "Ernie4_5ForCausalLM", ORDER_KEPT, false, common},
-    {"exaone4", "Exaone4ForCausalLM", ORDER_KEPT, false, common},
-    {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", ORDER_KEPT, false, common},
-    {"minicpm", "GraniteForCausalLM", ORDER_PAIRED, false, common}, /* the same with its scales */
-    {"stablelm", "StableLmForCausalLM", ORDER_KEPT, false, common},
-    {"phi2", "PhiForCausalLM", ORDER_KEPT, false, common},
-    {"falcon-h1", "FalconH1ForCausalLM", ORDER_KEPT, false, falcon_h1},
-    {"gptneox", "GPTNeoXForCausalLM", ORDER_STACKED, false, common},
-    {"gpt2", "GPT2LMHeadModel", ORDER_STACKED, false, common},
-    {"bert", "BertModel", ORDER_KEPT, false, bert},
-    {"modern-bert", "ModernBertModel", ORDER_KEPT, false, modern_bert},
-    {"gemma-embedding", "Gemma3TextModel", ORDER_KEPT, true, common},
+    {"llama", "LlamaForCausalLM", ORDER_PAIRED, false, common, OF_OTHERS},
+    {"qwen2", "Qwen2ForCausalLM", ORDER_KEPT, false, common, OF_OTHERS},
+    {"qwen3", "Qwen3ForCausalLM", ORDER_KEPT, false, common, OF_QWEN3},
+    {"smollm3", "SmolLM3ForCausalLM", ORDER_PAIRED, false, common, OF_OTHERS},
+    {"granite", "GraniteForCausalLM", ORDER_PAIRED, false, common, OF_GRANITE},
+    {"phi3", "Phi3ForCausalLM", ORDER_KEPT, false, phi3, OF_PHI3},
+    {"olmo2", "Olmo2ForCausalLM", ORDER_KEPT, false, common, OF_OLMO2},
+    {"gemma2", "Gemma2ForCausalLM", ORDER_KEPT, true, common, OF_GEMMA2},
+    {"gemma3", "Gemma3ForCausalLM", ORDER_KEPT, true, common, OF_GEMMA3},
+    {"lfm2", "Lfm2ForCausalLM", ORDER_KEPT, false, lfm2, OF_LFM2},
+    {"lfm2moe", "Lfm2MoeForCausalLM", ORDER_KEPT, false, lfm2, OF_LFM2MOE},
+    {"granitehybrid", "GraniteMoeHybridForCausalLM", ORDER_PAIRED, false, granite_hybrid,
+     OF_HYBRID},
+    {"olmoe", "OlmoeForCausalLM", ORDER_KEPT, false, common, OF_OLMOE},
+    {"qwen3moe", "Qwen3MoeForCausalLM", ORDER_KEPT, false, common, OF_QWEN3MOE},
+    {"granitemoe", "GraniteMoeForCausalLM", ORDER_PAIRED, false, common, OF_GRANITEMOE},
+    {"qwen35", "Qwen3_5ForCausalLM", ORDER_TILED, true, qwen35, OF_QWEN35},
+    {"qwen35moe", "Qwen3_5MoeForCausalLM", ORDER_TILED, true, qwen35_moe, OF_QWEN35MOE},
+    {"qwen3next", "Qwen3NextForCausalLM", ORDER_KEPT, true, qwen3_next, OF_QWEN3NEXT},
+    {"mistral3", "LlamaForCausalLM", ORDER_PAIRED, false, common, OF_MISTRAL3}, /* Mistral Small */
+    {"ernie4_5", "Ernie4_5ForCausalLM", ORDER_KEPT, false, common, OF_OTHERS},
+    {"exaone4", "Exaone4ForCausalLM", ORDER_KEPT, false, common, OF_EXAONE4},
+    {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", ORDER_KEPT, false, common, OF_OTHERS},
+    {"minicpm", "GraniteForCausalLM", ORDER_PAIRED, false, common,
+     OF_MINICPM}, /* the same with its scales */
+    {"stablelm", "StableLmForCausalLM", ORDER_KEPT, false, common, OF_STABLELM},
+    {"phi2", "PhiForCausalLM", ORDER_KEPT, false, common, OF_PHI2},
+    {"falcon-h1", "FalconH1ForCausalLM", ORDER_KEPT, false, falcon_h1, OF_FALCONH1},
+    {"gptneox", "GPTNeoXForCausalLM", ORDER_STACKED, false, common, OF_GPTNEOX},
+    {"gpt2", "GPT2LMHeadModel", ORDER_STACKED, false, common, OF_GPT2},
+    {"bert", "BertModel", ORDER_KEPT, false, bert, OF_BERT},
+    {"modern-bert", "ModernBertModel", ORDER_KEPT, false, modern_bert, OF_MODERNBERT},
+    {"gemma-embedding", "Gemma3TextModel", ORDER_KEPT, true, common, OF_GEMMA3},
 };
 
 /* The other families of architectures: of files with a key whose number is above 0. */
@@ -187,42 +159,36 @@ static const struct {
     struct gguf_arch arch;
 } variants[] = {
     {"expert_shared_feed_forward_length",
-     {"granitemoe", "GraniteMoeSharedForCausalLM", ORDER_PAIRED, false, granite_moe}},
-    {"attention.sliding_window", {"olmo2", "Olmo3ForCausalLM", ORDER_KEPT, false, common}},
+     {"granitemoe", "GraniteMoeSharedForCausalLM", ORDER_PAIRED, false, granite_moe,
+      OF_GRANITEMOE}},
+    {"attention.sliding_window",
+     {"olmo2", "Olmo3ForCausalLM", ORDER_KEPT, false, common, OF_OLMO2}},
     {"attention.temperature_scale",
-     {"mistral3", "Ministral3ForCausalLM", ORDER_PAIRED, false, common}},
+     {"mistral3", "Ministral3ForCausalLM", ORDER_PAIRED, false, common, OF_MISTRAL3}},
 };
+
+/* clang-format off */
+#define STACKED(name, n, of_experts, ...)                                                          \
+    {(name), {__VA_ARGS__}, n, FUSION_STACKED, of_experts, true}
 
 /* The experts of a layer, which have one tensor for each of their matrices. Names stay as they are,
  * those of the parts are the family's. */
 static const struct family_fused experts[] = {
-    {BLOCK("ffn_gate_exps.weight"), {ROLE_EXPERT_GATE}, 1, FUSION_STACKED, true, true},
-    {BLOCK("ffn_up_exps.weight"), {ROLE_EXPERT_UP}, 1, FUSION_STACKED, true, true},
-    {BLOCK("ffn_down_exps.weight"), {ROLE_EXPERT_DOWN}, 1, FUSION_STACKED, true, true},
-    {BLOCK("ffn_gate_up_exps.weight"),
-     {ROLE_EXPERT_GATE, ROLE_EXPERT_UP},
-     2,
-     FUSION_STACKED,
-     true,
-     true},
+    STACKED(BLOCK("ffn_gate_exps.weight"), 1, true, ROLE_EXPERT_GATE),
+    STACKED(BLOCK("ffn_up_exps.weight"), 1, true, ROLE_EXPERT_UP),
+    STACKED(BLOCK("ffn_down_exps.weight"), 1, true, ROLE_EXPERT_DOWN),
+    STACKED(BLOCK("ffn_gate_up_exps.weight"), 2, true, ROLE_EXPERT_GATE, ROLE_EXPERT_UP),
 };
 
 /* q, k and v in one tensor, where the family has none, as llama.cpp's converter writes them with
  * --fuse-qkv. */
 static const struct family_fused joined[] = {
-    {"model.layers.%u.self_attn.qkv_proj.weight",
-     {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V},
-     3,
-     FUSION_STACKED,
-     false,
-     true},
-    {"model.layers.%u.self_attn.qkv_proj.bias",
-     {ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS},
-     3,
-     FUSION_STACKED,
-     false,
-     true},
+    STACKED("model.layers.%u.self_attn.qkv_proj.weight", 3, false,
+            ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_V),
+    STACKED("model.layers.%u.self_attn.qkv_proj.bias", 3, false,
+            ROLE_ATTN_Q_BIAS, ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS),
 };
+/* clang-format on */
 
 /* Returns the value of a key of an architecture, or NULL. */
 static const struct gguf_value *find_key(const struct gguf *gguf, const char *arch,
@@ -333,7 +299,7 @@ static const char *find_pattern(const struct gguf_arch *arch, const struct famil
                                 const char *name, struct tensor_key *key, bool *is_fused)
 {
     for (size_t i = 0; i < sizeof without_role / sizeof without_role[0]; i++)
-        if (strcmp(without_role[i].arch, arch->name) == 0 &&
+        if (without_role[i].kind == arch->kind &&
             smol_checkpoint_matches(without_role[i].name, name, key)) {
             key->role = ROLE_COUNT;
             return without_role[i].pattern;

@@ -13,6 +13,46 @@ enum gguf_order {
     ORDER_STACKED /* q, k and v one below the other, which checkpoints have in another way */
 };
 
+/* The architectures that differ in their keys, as bits, and groups of them. */
+enum gguf_kind {
+    OF_OTHERS = 1 << 0,
+    OF_GRANITE = 1 << 1,
+    OF_GEMMA2 = 1 << 2,
+    OF_GEMMA3 = 1 << 3,
+    OF_PHI3 = 1 << 4,
+    OF_LFM2 = 1 << 5,
+    OF_LFM2MOE = 1 << 6,
+    OF_HYBRID = 1 << 7,
+    OF_GRANITEMOE = 1 << 8,
+    OF_QWEN3MOE = 1 << 9,
+    OF_OLMOE = 1 << 10,
+    OF_QWEN35 = 1 << 11,
+    OF_QWEN35MOE = 1 << 12,
+    OF_QWEN3NEXT = 1 << 13,
+    OF_OLMO2 = 1 << 14,
+    OF_MISTRAL3 = 1 << 15,
+    OF_EXAONE4 = 1 << 16,
+    OF_MINICPM = 1 << 17,
+    OF_FALCONH1 = 1 << 18,
+    OF_STABLELM = 1 << 19,
+    OF_PHI2 = 1 << 20,
+    OF_GPTNEOX = 1 << 21,
+    OF_GPT2 = 1 << 22,
+    OF_BERT = 1 << 23,
+    OF_MODERNBERT = 1 << 24,
+    OF_QWEN3 = 1 << 25,
+    OF_ALL = 2 * OF_QWEN3 - 1,
+    OF_LAYER_NORMS = OF_STABLELM | OF_PHI2 | OF_GPTNEOX | OF_GPT2 | OF_BERT | OF_MODERNBERT,
+    OF_POOLED = OF_BERT | OF_MODERNBERT | OF_GEMMA3 | OF_QWEN3, /* may be models of embeddings */
+    OF_GRANITES = OF_GRANITE | OF_HYBRID | OF_GRANITEMOE,
+    OF_GATED = OF_QWEN35MOE | OF_QWEN3NEXT, /* an MLP with a gate, beside experts */
+    OF_DELTA = OF_QWEN35 | OF_GATED,
+    OF_MAMBA2 = OF_HYBRID | OF_FALCONH1,
+    OF_SCALED = OF_GRANITES | OF_MINICPM,
+    OF_PATTERNS = OF_OLMO2 | OF_EXAONE4, /* windows in some of the layers */
+    OF_EXPERTS = OF_LFM2MOE | OF_HYBRID | OF_GRANITEMOE | OF_QWEN3MOE | OF_OLMOE | OF_GATED,
+};
+
 /* An architecture of GGUF files that has a family here. */
 struct gguf_arch {
     const char *name;         /* in general.architecture */
@@ -20,6 +60,7 @@ struct gguf_arch {
     enum gguf_order order;
     bool adds_offset;              /* it adds the family's norm_offset to the weights of norms */
     const struct gguf_name *names; /* of tensors, which it has before those of all */
+    enum gguf_kind kind;
 };
 
 /* Returns the architecture that general.architecture names, or NULL if it is not supported. */

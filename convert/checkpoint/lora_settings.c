@@ -55,7 +55,7 @@ static smol_status check_keys(const struct json_settings *file)
     json_object_foreach(file->object, key, value)
     {
         if (!is_nothing(value) && !is_one_of(key, ignored) && !is_one_of(key, known))
-            return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, key, value, LORA_INSTEAD);
+            return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, key, LORA_INSTEAD);
     }
     return SMOL_OK;
 }
@@ -68,8 +68,7 @@ static smol_status check_harmless(const struct json_settings *file, const char *
     smol_status status = smol_setting_string(file, key, &text);
     if (status || is_one_of(text, choices))
         return status;
-    return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, key, smol_setting(file, key),
-                             LORA_INSTEAD);
+    return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, key, LORA_INSTEAD);
 }
 
 /* Checks init_lora_weights. Some initializations change the base model's weights, even on
@@ -86,7 +85,7 @@ static smol_status read_object(const struct json_settings *file, const char *key
 {
     *object = smol_setting(file, key);
     if (*object && !json_is_object(*object))
-        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, key, *object, "an object");
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, key, "an object");
     return SMOL_OK;
 }
 
@@ -110,8 +109,7 @@ static smol_status read_parameters(struct lora_settings *s)
     const char *version = NULL;
     s->parameters = smol_setting(file, "target_parameters");
     if (s->parameters && !json_is_array(s->parameters))
-        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "target_parameters", s->parameters,
-                                   "a list");
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "target_parameters", "a list");
     smol_status status = smol_setting_string(file, "peft_version", &version);
     s->has_version = version;
     s->is_old = is_old_version(version);
@@ -127,13 +125,12 @@ static smol_status read_modules(struct lora_settings *s)
     s->excluded = smol_setting(file, "exclude_modules");
     s->layers = smol_setting(file, "layers_to_transform");
     if (s->targets && !json_is_array(s->targets) && !json_is_string(s->targets))
-        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "target_modules", s->targets,
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "target_modules",
                                    "a list or a pattern");
     if (s->excluded && !json_is_array(s->excluded))
-        return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, "exclude_modules", s->excluded,
-                                 LORA_INSTEAD);
+        return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, "exclude_modules", LORA_INSTEAD);
     if (s->layers && !json_is_array(s->layers) && !json_is_integer(s->layers))
-        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "layers_to_transform", s->layers,
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "layers_to_transform",
                                    "a layer or a list of layers");
     return SMOL_OK;
 }
@@ -236,12 +233,12 @@ smol_status smol_lora_scale(const struct lora_settings *s, const char *module, d
     if (status)
         return status;
     if (own_alpha && !json_is_number(own_alpha))
-        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "each value of alpha_pattern",
-                                   own_alpha, "a number");
+        return smol_setting_expect_item(file, SMOL_ERROR_DAMAGED, "each value of alpha_pattern",
+                                        own_alpha, "a number");
     double alpha = own_alpha ? json_number_value(own_alpha) : s->alpha;
     if (own_rank && !json_is_integer(own_rank))
-        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "each value of rank_pattern", own_rank,
-                                   "an integer");
+        return smol_setting_expect_item(file, SMOL_ERROR_DAMAGED, "each value of rank_pattern",
+                                        own_rank, "an integer");
     json_int_t expected = own_rank ? json_integer_value(own_rank) : (json_int_t)s->rank;
     if (expected <= 0 || (uint64_t)expected != rank)
         return smol_fail(file->error, SMOL_ERROR_DAMAGED,

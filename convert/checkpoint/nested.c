@@ -45,7 +45,7 @@ smol_status smol_nested_find(const struct json_settings *config, struct json_set
     json_t *type = smol_setting(config, "model_type"), *object = smol_setting(config, key);
     *nest = nests[found].model_type;
     if (type && (!json_is_string(type) || strcmp(json_string_value(type), *nest) != 0))
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "model_type", type, *nest);
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "model_type", *nest);
     if (!json_is_object(object))
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: %s must be an object, the language model's keys", config->path, key);

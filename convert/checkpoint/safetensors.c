@@ -280,11 +280,8 @@ static smol_status parse_metadata(struct header_parser *parser)
 static struct safetensors_tensor *add_tensor(struct header_parser *parser, const char *name)
 {
     struct safetensors *reader = parser->reader;
-    void *tensors =
-        smol_grow(reader->tensors, reader->n_tensors, &parser->capacity, sizeof *reader->tensors);
-    if (!tensors)
+    if (!GROW(reader->tensors, reader->n_tensors, &parser->capacity))
         return NULL;
-    reader->tensors = tensors;
     struct safetensors_tensor *tensor = &reader->tensors[reader->n_tensors++];
     *tensor = (struct safetensors_tensor){.name = name, .path = reader->path};
     return tensor;

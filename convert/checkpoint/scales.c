@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/base/ending.h"
+#include "common/text.h"
 
 enum { SCALED_NAME_SIZE = 256 }; /* no tensor of a family has a longer name */
 

@@ -1,4 +1,4 @@
-/* Opens one file of weights or several, see shards.h. Of an index only the names of the files
+/* Opens one file of weights or several, see shards.h. Only the names of the files in an index
  * count, as in transformers: tools that drop or add tensors leave its other statements as they
  * were. The files themselves say which tensors they have, and the model which ones it needs. */
 #include "convert/checkpoint/shards.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "common/file.h"
-#include "convert/base/ending.h"
+#include "common/memory.h"
+#include "common/text.h"
 #include "convert/base/settings.h"
 #include "convert/checkpoint/gguf_tensors.h"
 
@@ -30,11 +31,6 @@ struct series_member {
     size_t stem; /* the length of STEM */
     unsigned long number, count;
 };
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static bool parse_member_of(const char *name, const char *ending, struct series_member *member)
 {
@@ -187,7 +183,7 @@ static smol_status fail_left_over(const struct shard_index *index, const char *f
 }
 
 /* Refuses a shard in the folder that the index does not list: the index may be that of another
- * version. Of several, names the first. */
+ * version. Names the first if there are several. */
 static smol_status check_folder(const struct shard_index *index, const char *folder)
 {
     struct dirent **entries;
@@ -328,13 +324,10 @@ static smol_status read_part(struct shards *shards, size_t stem, size_t i, size_
 /* Makes room for `count` files. */
 static bool make_room(struct shards *shards, size_t count)
 {
-    struct safetensors *files = realloc(shards->files, count * sizeof *files);
-    shards->files = files ? files : shards->files;
-    char **paths = realloc(shards->paths, count * sizeof *paths);
-    shards->paths = paths ? paths : shards->paths;
-    if (files)
-        memset(files + 1, 0, (count - 1) * sizeof *files);
-    return files && paths;
+    if (!RESIZE(shards->files, count) || !RESIZE(shards->paths, count))
+        return false;
+    memset(shards->files + 1, 0, (count - 1) * sizeof *shards->files);
+    return true;
 }
 
 /* Reads the other files of a model in several, of which the first has been read. */

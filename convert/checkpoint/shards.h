@@ -36,10 +36,10 @@ bool smol_shards_is_index(const char *path);
  * SMOL_ERROR_MEMORY. */
 smol_status smol_shards_open(const char *path, struct shards *shards, smol_error *error);
 
-/* Opens the GGUF file `path`, and gives its tensors the names of a checkpoint. Of a model in
- * several files, which llama-gguf-split has made, `path` is the first, and the others are beside
- * it. Errors: see smol_gguf_read, and SMOL_ERROR_FILE, SMOL_ERROR_UNSUPPORTED (another file than
- * the first, or more than MAX_SHARDS). */
+/* Opens the GGUF file `path`, and gives its tensors the names of a checkpoint. If
+ * llama-gguf-split has made several files of a model, `path` is the first, and the others are
+ * beside it. Errors: see smol_gguf_read, and SMOL_ERROR_FILE, SMOL_ERROR_UNSUPPORTED (another file
+ * than the first, or more than MAX_SHARDS). */
 smol_status smol_shards_open_gguf(const char *path, struct shards *shards, smol_error *error);
 
 /* Returns the total size of all files in bytes, without the index. */

@@ -1,31 +1,24 @@
 /* Layers with states or experts in a GGUF file, see maker.h. */
 #include "convert/gguf/maker.h"
 
-#include <string.h>
-
 #include "format/model.h"
 
 /* The architectures whose layers may have states, with the names of such a layer, and of one that
  * attends, in config.json's layer_types. */
 static const struct mixed_arch {
-    const char *name, *state, *attention;
+    enum gguf_kind kinds;
+    const char *state, *attention;
 } mixed_archs[] = {
-    {"lfm2", "conv", "full_attention"},
-    {"lfm2moe", "conv", "full_attention"},
-    {"granitehybrid", "mamba", "attention"},
+    {OF_LFM2 | OF_LFM2MOE, "conv", "full_attention"},
+    {OF_HYBRID, "mamba", "attention"},
 };
-
-static bool arch_is(const struct maker *m, const char *name)
-{
-    return strcmp(m->arch->name, name) == 0;
-}
 
 /* --- layers that attend ------------------------------------------------------------------- */
 
 static const struct mixed_arch *find_mixed(const struct maker *m)
 {
     for (size_t i = 0; i < sizeof mixed_archs / sizeof mixed_archs[0]; i++)
-        if (arch_is(m, mixed_archs[i].name))
+        if (m->arch->kind & mixed_archs[i].kinds)
             return &mixed_archs[i];
     return NULL;
 }
@@ -162,13 +155,13 @@ static smol_status take_rotation(struct maker *m)
     bool rotates = true;
     if (value && !smol_gguf_flag(value, &rotates))
         return smol_maker_fail_value(m, value, "a flag");
-    if (!rotates && !arch_is(m, "granitehybrid"))
+    if (!rotates && m->arch->kind != OF_HYBRID)
         return smol_fail(
             m->error, SMOL_ERROR_UNSUPPORTED,
             "%s: %s.rope.scaling.finetuned is false: attention without rotation is not "
             "supported in %s",
             m->gguf->path, m->arch->name, m->arch->name);
-    if (arch_is(m, "granitehybrid"))
+    if (m->arch->kind == OF_HYBRID)
         smol_maker_put(m, m->object, "position_embedding_type",
                        json_string(rotates ? "rope" : "nope"));
     return SMOL_OK;
@@ -183,7 +176,7 @@ static smol_status take_shared(struct maker *m)
     if (width == 0)
         width = smol_maker_setting(m, "intermediate_size");
     smol_maker_put_integer(
-        m, arch_is(m, "granite") ? "intermediate_size" : "shared_intermediate_size", width);
+        m, m->arch->kind == OF_GRANITE ? "intermediate_size" : "shared_intermediate_size", width);
     return status;
 }
 
@@ -193,7 +186,7 @@ static smol_status take_shared(struct maker *m)
 static smol_status take_gating(const struct maker *m)
 {
     const struct gguf_value *value = smol_maker_find(m, "expert_gating_func");
-    bool sigmoid = arch_is(m, "lfm2moe");
+    bool sigmoid = m->arch->kind == OF_LFM2MOE;
     uint64_t found = 0;
     if (!value || (smol_gguf_integer(value, &found) && found == (sigmoid ? 2 : 1)))
         return SMOL_OK;
@@ -204,7 +197,7 @@ static smol_status take_gating(const struct maker *m)
 static void put_norm(struct maker *m)
 {
     if (!json_object_get(m->object, "norm_topk_prob"))
-        smol_maker_put(m, m->object, "norm_topk_prob", json_boolean(!arch_is(m, "olmoe")));
+        smol_maker_put(m, m->object, "norm_topk_prob", json_boolean(m->arch->kind != OF_OLMOE));
 }
 
 smol_status smol_gguf_take_layers(struct maker *m)
@@ -215,15 +208,15 @@ smol_status smol_gguf_take_layers(struct maker *m)
         status = take_attending(m);
     if (!status)
         status = take_windows(m);
-    if (!status && arch_is(m, "lfm2"))
+    if (!status && m->arch->kind == OF_LFM2)
         smol_maker_put(m, m->object, "block_auto_adjust_ff_dim", json_false());
-    if (!status && arch_is(m, "granitehybrid"))
+    if (!status && m->arch->kind == OF_HYBRID)
         status = take_mamba(m);
     if (!status && json_object_get(m->object, "linear_num_value_heads"))
         status = take_delta(m, further);
-    if (!status && strncmp(m->arch->name, "granite", strlen("granite")) == 0)
+    if (!status && m->arch->kind & OF_GRANITES)
         status = take_rotation(m);
-    if (!status && (arch_is(m, "granitehybrid") || arch_is(m, "granite")))
+    if (!status && m->arch->kind & (OF_GRANITE | OF_HYBRID))
         status = take_shared(m);
     if (!status)
         status = take_gating(m);

@@ -65,6 +65,10 @@ smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value
  * contradict each other), SMOL_ERROR_UNSUPPORTED (a value that smolconv cannot state). */
 smol_status smol_gguf_take_layers(struct maker *m);
 
+/* rope.c: adds the rotary embedding, which keys and, in files of some models, tensors of factors
+ * describe. Errors: as above. */
+smol_status smol_gguf_take_rope(struct maker *m, const struct safetensors *tensors);
+
 /* The longest piece in bytes: trying all cuts of a piece takes time in proportion to the square of
  * its length. Published pieces have at most 93 bytes. */
 enum { GGUF_MAX_PIECE = 256 };

@@ -22,10 +22,8 @@ struct cuts {
 
 static bool add(struct cuts *cuts, struct cut cut)
 {
-    void *items = smol_grow(cuts->items, cuts->n, &cuts->capacity, sizeof *cuts->items);
-    if (!items)
+    if (!GROW(cuts->items, cuts->n, &cuts->capacity))
         return false;
-    cuts->items = items;
     cuts->items[cuts->n++] = cut;
     return true;
 }

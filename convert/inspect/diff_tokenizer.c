@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/quote.h"
+#include "common/text.h"
 #include "convert/inspect/diff.h"
 
 enum { QUOTE = 100 }; /* bytes of a token's text in a cell */
@@ -99,9 +100,7 @@ static int compare_added(const struct tokenizer_tables *of_a, const struct added
     unsigned kind_a = a->flags & ADDED_NORMALIZED, kind_b = b->flags & ADDED_NORMALIZED;
     if (kind_a != kind_b)
         return kind_a < kind_b ? -1 : 1;
-    uint32_t common = a->length < b->length ? a->length : b->length;
-    int order = memcmp(of_a->text + a->start, of_b->text + b->start, common);
-    return order ? order : (a->length > b->length) - (a->length < b->length);
+    return compare_texts(of_a->text + a->start, a->length, of_b->text + b->start, b->length);
 }
 
 /* Adds a row about `token` of table `t` with its values in A and B; NULL if one has no such

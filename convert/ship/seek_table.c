@@ -9,10 +9,8 @@
 
 smol_status smol_seek_table_add(struct seek_table *table, uint32_t size, smol_error *error)
 {
-    uint32_t *sizes = smol_grow(table->sizes, table->n, &table->capacity, sizeof *sizes);
-    if (!sizes)
+    if (!GROW(table->sizes, table->n, &table->capacity))
         return smol_fail_memory(error, "the seek table");
-    table->sizes = sizes;
     table->sizes[table->n++] = size;
     table->end += size;
     return SMOL_OK;

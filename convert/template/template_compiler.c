@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
+#include "common/text.h"
 #include "common/utf8.h"
 #include "convert/template/template_parser.h"
 #include "convert/template/template_scope.h"
@@ -88,12 +90,10 @@ static void emit(struct compiler *c, const struct node *node, enum template_opco
         return;
     if (f->n == f->capacity) {
         uint32_t capacity = f->capacity ? f->capacity * 2 : 256;
-        void *operations = realloc(f->operations, capacity * sizeof *f->operations);
-        if (!operations) {
+        if (!RESIZE(f->operations, capacity)) {
             fail_memory(c);
             return;
         }
-        f->operations = operations;
         f->capacity = capacity;
     }
     unsigned line = smol_template_line(&c->tree->source, node->at);
@@ -555,8 +555,7 @@ static int compare_members(const void *a, const void *b)
 {
     const struct node *x = (*(const struct node *const *)a)->a;
     const struct node *y = (*(const struct node *const *)b)->a;
-    int order = memcmp(x->text, y->text, x->size < y->size ? x->size : y->size);
-    return order ? order : (x->size > y->size) - (x->size < y->size);
+    return compare_texts(x->text, x->size, y->text, y->size);
 }
 
 /* Lists the assignments to members of namespaces, which check_condition looks up. */

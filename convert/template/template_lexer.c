@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/memory.h"
+#include "common/text.h"
 #include "common/utf8.h"
 #include "format/template.h"
 
@@ -115,11 +116,8 @@ static size_t strip_end(const struct lexer *lexer, size_t start, size_t end)
 static smol_status add(struct lexer *lexer, struct token token)
 {
     struct template_source *source = lexer->source;
-    struct token *tokens =
-        smol_grow(source->tokens, source->n_tokens, &source->capacity, sizeof *tokens);
-    if (!tokens)
+    if (!GROW(source->tokens, source->n_tokens, &source->capacity))
         return smol_fail_memory(lexer->error, "the chat template");
-    source->tokens = tokens;
     source->tokens[source->n_tokens++] = token;
     return SMOL_OK;
 }
@@ -229,11 +227,6 @@ static smol_status lex_raw(struct lexer *lexer, size_t begin)
 
 /* --- tokens within tags ------------------------------------------------------------------- */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -294,10 +287,10 @@ static int64_t read_hex(const struct lexer *lexer, size_t at, size_t n, size_t l
 {
     int64_t value = 0;
     for (size_t i = at; i < at + n; i++) {
-        char c = byte_at(lexer, i), low = (char)(c | 0x20);
-        if (i >= limit || !(is_digit(c) || (low >= 'a' && low <= 'f')))
+        int digit = i < limit ? hex_value(byte_at(lexer, i)) : -1;
+        if (digit < 0)
             return -1;
-        value = value << 4 | (is_digit(c) ? c - '0' : low - 'a' + 10);
+        value = value << 4 | digit;
     }
     return value;
 }

@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 #include "common/memory.h"
-#include "convert/base/ending.h"
+#include "common/text.h"
 
 static const char folder_name[] = "additional_chat_templates", ending[] = ".jinja";
 
@@ -26,9 +26,7 @@ static smol_status add(struct template_list *list, const char *name, size_t size
                        const json_t *text, smol_error *error)
 {
     struct listed_template item = {strndup(name, size), path, text};
-    struct listed_template *items = smol_grow(list->items, list->n, &list->capacity, sizeof *items);
-    list->items = items ? items : list->items;
-    if (!item.name || !item.path || !items)
+    if (!item.name || !item.path || !GROW(list->items, list->n, &list->capacity))
         goto fail;
     const json_t *place = json_object_get(list->places, item.name);
     if (place) {
@@ -122,7 +120,7 @@ static smol_status list_key(const struct json_settings *config, struct template_
     if (json_is_array(value))
         return list_entries(config, value, list, error);
     if (!json_is_string(value))
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "chat_template", value,
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "chat_template",
                                  "expected a string or a list of templates");
     return add(list, "default", strlen("default"), strdup(config->path), value, error);
 }

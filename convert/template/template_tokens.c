@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/base/ending.h"
+#include "common/memory.h"
+#include "common/text.h"
 
 /* Tokens that every tokenizer of the reference may have. */
 static const char *const known[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -26,10 +27,8 @@ static smol_status set(struct template_tokens *tokens, const char *name, const c
     if (!text)
         return SMOL_OK;
     if (at == tokens->n) {
-        void *items = realloc(tokens->items, (at + 1) * sizeof tokens->items[0]);
-        if (!items)
+        if (!RESIZE(tokens->items, at + 1))
             return smol_fail_memory(error, "the special tokens");
-        tokens->items = items;
         tokens->n++;
     }
     tokens->items[at] = (struct template_token){name, text};
@@ -43,7 +42,7 @@ static smol_status read_text(const struct json_settings *file, const char *key, 
     *text = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
     if (!token || *text)
         return SMOL_OK;
-    return smol_setting_fail(file, SMOL_ERROR_DAMAGED, key, token,
+    return smol_setting_fail(file, SMOL_ERROR_DAMAGED, key,
                              "expected a string, or an object with a string as its content");
 }
 

@@ -19,10 +19,8 @@ static smol_status add_step(struct builder *b, struct step step, uint32_t *index
     struct steps *steps = b->steps;
     if (steps->n == MAX_STEPS)
         return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED, "has too many repetitions");
-    struct step *grown = smol_grow(steps->steps, steps->n, &steps->capacity, sizeof *grown);
-    if (!grown)
+    if (!GROW(steps->steps, steps->n, &steps->capacity))
         return smol_fail_memory(b->error, "a pattern");
-    steps->steps = grown;
     step.look = b->look;
     steps->steps[steps->n] = step;
     *index = (uint32_t)steps->n++;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "common/utf8.h"
 #include "convert/tokenizer/text_rules.h"
 #include "convert/tokenizer/unicode_maps.h"
@@ -93,15 +94,10 @@ static void set_changes(struct changes *changes, uint32_t rules)
 
 static smol_status make_room(struct map_arrays *maps, smol_error *error)
 {
-    uint16_t *index =
-        realloc(maps->index, ((size_t)maps->n_maps + 1) * CLASS_INDEX_SIZE * sizeof *index);
-    if (index)
-        maps->index = index;
-    uint32_t(*blocks)[256] =
-        realloc(maps->blocks, ((size_t)maps->n_blocks + CLASS_INDEX_SIZE) * sizeof *blocks);
-    if (blocks)
-        maps->blocks = blocks;
-    return index && blocks ? SMOL_OK : smol_fail_memory(error, "the normalizer");
+    return RESIZE(maps->index, ((size_t)maps->n_maps + 1) * CLASS_INDEX_SIZE) &&
+                   RESIZE(maps->blocks, (size_t)maps->n_blocks + CLASS_INDEX_SIZE)
+               ? SMOL_OK
+               : smol_fail_memory(error, "the normalizer");
 }
 
 smol_status smol_map_arrays_add_changes(struct map_arrays *maps, const uint32_t *changes,

@@ -1,6 +1,7 @@
 /* Reads the model of a tokenizer.json: its kind, its options and its vocabulary. */
 #include <inttypes.h>
 
+#include "common/text.h"
 #include "convert/tokenizer/text_rules.h"
 
 static const json_t *model_of(const json_t *root)
@@ -112,7 +113,7 @@ static double reference_number(double number)
     uint64_t digits = 0;
     int exponent = 0;
     for (const char *c = text; *c && *c != 'e'; c++)
-        if (*c >= '0' && *c <= '9')
+        if (is_digit(*c))
             digits = digits * 10 + (uint64_t)(*c - '0');
     exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10) - (precision - 1);
     double power = 1; /* exact up to 10^22, which is more than digits have */

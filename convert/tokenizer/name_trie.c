@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/buffer.h"
+#include "common/text.h"
 #include "convert/tokenizer/json_part.h"
 
 enum { MAX_NAME_NODES = 5 << 20 }; /* of 12 bytes: they fit into the front of a blob */
@@ -19,8 +20,7 @@ static int compare_names(const void *left, const void *right)
 {
     const struct json_text *a = &((const struct name *)left)->text;
     const struct json_text *b = &((const struct name *)right)->text;
-    int order = memcmp(a->data, b->data, a->size < b->size ? a->size : b->size);
-    return order ? order : (a->size > b->size) - (a->size < b->size);
+    return compare_texts(a->data, a->size, b->data, b->size);
 }
 
 /* Lists the names in order. Returns NULL if out of memory. */

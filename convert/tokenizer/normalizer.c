@@ -100,9 +100,9 @@ static bool flag_of(const json_t *value, bool otherwise)
     return json_is_boolean(value) ? json_is_true(value) : otherwise;
 }
 
-/* transformers makes BERT's normalizer anew, of the settings of its classes for it; others take it
- * from the file. A class that is not named follows from the model, so only what is stated is
- * compared. */
+/* Compares BERT's normalizer with the settings in tokenizer_config.json, from which transformers'
+ * classes for BERT make their own; other classes take it from the file. A class that is not named
+ * follows from the model, so only what is stated is compared. */
 smol_status smol_normalizer_check_settings(const json_t *root, const char *path,
                                            const struct json_settings *settings)
 {

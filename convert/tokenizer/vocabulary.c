@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/buffer.h"
+#include "common/text.h"
 #include "common/utf8.h"
 #include "convert/tokenizer/byte_level.h"
 #include "convert/tokenizer/tokenizer.h"
@@ -303,8 +304,7 @@ static int compare_additions(const void *left, const void *right)
     if (kind_a != kind_b)
         return kind_a - kind_b;
     const struct json_text *x = &a->pattern, *y = &b->pattern;
-    int order = memcmp(x->data, y->data, x->size < y->size ? x->size : y->size);
-    return order ? order : (x->size > y->size) - (x->size < y->size);
+    return compare_texts(x->data, x->size, y->data, y->size);
 }
 
 /* Sorts the added tokens. Refuses two tokens with the same normalized text. */

@@ -18,7 +18,7 @@ struct goal {
     double value;
 };
 
-/* Returns the size of the blob with so many bytes of matrices and tables of levels. It grows with
+/* Returns the size of a blob with `bytes` of matrices and n_levels tables of levels. It grows with
  * either. */
 typedef uint64_t plan_size(void *user, uint64_t bytes, size_t n_levels);
 

@@ -685,7 +685,7 @@ class Model:
 
     def score(self, text: Any, *, prompt: Prompt | None = None, cancel: Cancel | None = None) -> Score | list[Score]:
         """Returns the log-probabilities of the tokens of `text`: after those of `prompt`, or, without one, of all but the
-        first of the text. In a notebook, the result shows as coloured text. Of several texts, the prompt is read once."""
+        first of the text. In a notebook, the result shows as coloured text. The prompt of several texts is read once."""
         from . import _likelihood
 
         before = ids_array([]) if prompt is None else self._prompt_ids(prompt)

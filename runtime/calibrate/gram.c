@@ -62,7 +62,7 @@ static float median(const float *values, size_t n)
     return 0; /* there is a NaN, which the sums show */
 }
 
-/* Sets how much each row counts, at most 1. Every part of the work computes this anew: it takes a
+/* Sets how much each row counts, at most 1. Every part of the work computes this again: it takes a
  * small share of the time of the part's products. */
 static void weigh_rows(const float *energies, size_t n, float weights[GRAM_RUN])
 {

@@ -167,10 +167,8 @@ static bool starts_line(const struct reader *r)
 
 static smol_status push(struct reader *r, struct part part)
 {
-    struct part *parts = smol_grow(r->parts, r->n_parts, &r->parts_capacity, sizeof *parts);
-    if (!parts)
+    if (!GROW(r->parts, r->n_parts, &r->parts_capacity))
         return smol_fail_memory(r->error, "a grammar");
-    r->parts = parts;
     r->parts[r->n_parts++] = part;
     return SMOL_OK;
 }
@@ -594,10 +592,8 @@ static smol_status add_rule(struct reader *r, struct rule rule, size_t at)
         return refuse(r, at, "a second rule ", rule.name, rule.length);
     if (r->n_rules == GRAMMAR_MAX_RULES)
         return refuse(r, at, "too many rules", NULL, 0);
-    struct rule *rules = smol_grow(r->rules, r->n_rules, &r->rules_capacity, sizeof *rules);
-    if (!rules)
+    if (!GROW(r->rules, r->n_rules, &r->rules_capacity))
         return smol_fail_memory(r->error, "a grammar");
-    r->rules = rules;
     memmove(r->rules + place + 1, r->rules + place, (r->n_rules - place) * sizeof *r->rules);
     r->rules[place] = rule;
     r->n_rules++;

@@ -18,12 +18,8 @@ term smol_term_fail(struct term_table *table, smol_status status, const char *re
 
 bool smol_term_grow(struct term_table *table, void *items, size_t *capacity, size_t n, size_t size)
 {
-    void *old, *grown;
-    memcpy(&old, items, sizeof old);
-    grown = smol_grow(old, n, capacity, size);
-    if (grown)
-        memcpy(items, &grown, sizeof grown);
-    else
+    bool grown = smol_grow(items, n, capacity, size);
+    if (!grown)
         smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
     return grown;
 }

@@ -63,8 +63,8 @@ smol_status smol_kv_reserve(struct kv_cache *cache, size_t begin, size_t end, sm
 size_t smol_kv_bytes(const struct kv_cache *cache);
 size_t smol_kv_block_bytes(const struct kv_cache *cache);
 
-/* Returns the first block that windowed layers need for a sequence of n positions, or of one less,
- * to go on; and whether such a sequence needs this block of a layer. */
+/* Returns the first block that windowed layers need so that a sequence of n positions, or of one
+ * less, can continue; and whether such a sequence needs this block of a layer. */
 size_t smol_kv_first(const struct kv_cache *cache, size_t n);
 bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, size_t n);
 
@@ -77,7 +77,7 @@ void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_
 size_t smol_kv_known(const struct kv_cache *cache, size_t n);
 
 /* Returns the largest length, at most n, to which a sequence of n positions can be cut so that it
- * has all the blocks that it needs to go on: smol_kv_known may be less. If that is 0, the caller
+ * has all the blocks that it needs to continue: smol_kv_known may be less. If that is 0, the caller
  * writes all positions again. */
 size_t smol_kv_cut(struct kv_cache *cache, size_t n);
 

@@ -1,10 +1,10 @@
-/* Gated short convolutions, see mixer.h. Of a token's input, one product makes B, C and x. The
+/* Gated short convolutions, see mixer.h. One product turns a token's input into B, C and x. The
  * gated input u = B * x of the token and those of the taps - 1 tokens before it are convolved,
  * channel by channel, and gated again: y = C * (w[0] u[oldest] + ... + w[taps - 1] u[newest] +
  * bias), added in this order. The state is the gated inputs of the last taps - 1 tokens, the oldest
  * first.
  *
- * A stage computes the tokens in any order: each computes the gated inputs that it needs anew,
+ * A stage computes the tokens in any order: each computes the gated inputs that it needs itself,
  * which takes less time than to wait for another thread. */
 #include "runtime/engine/mixer.h"
 

@@ -10,7 +10,7 @@
 #include "format/layout.h"
 #include "format/model.h"
 
-/* Snapshots take at most so many bytes, but there may always be so many of them. */
+/* The most bytes of all snapshots, and the number of them that is always allowed. */
 enum { MOST_BYTES = 64 << 20, LEAST_SNAPSHOTS = 6 };
 
 size_t smol_state_floats(const struct blob_model *m)
@@ -155,10 +155,8 @@ static bool make_room(struct sequence_state *state, const size_t *kept, size_t n
     if (state->n_snapshots < state->room)
         return true;
     size_t room = 2 * state->room + LEAST_SNAPSHOTS;
-    void *snapshots = smol_realloc(state->snapshots, room * sizeof *state->snapshots);
-    if (!snapshots)
+    if (!RESIZE(state->snapshots, room))
         return false;
-    state->snapshots = snapshots;
     state->room = room;
     return true;
 }

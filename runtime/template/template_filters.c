@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/json_reader.h"
+#include "common/text.h"
 #include "common/utf8.h"
 #include "runtime/template/template_call.h"
 #include "runtime/template/template_text.h"
@@ -231,7 +232,7 @@ static bool parse_integer(struct machine *machine, const struct value *text, str
         uint8_t c = digits.bytes[i];
         if (c >= 0x80 || c == '_')
             return smol_template_fail_unsupported(machine, "int of these digits");
-        *good = c >= '0' && c <= '9';
+        *good = is_digit(c);
         if (*good && (__builtin_mul_overflow(number, 10, &number) ||
                       __builtin_sub_overflow(number, c - '0', &number)))
             return smol_template_fail_unsupported(machine, "an integer beyond 64 bits");
@@ -380,7 +381,7 @@ static bool get_part(struct machine *machine, struct value key, const struct val
     struct value number;
     bool digits = is_text(&key) && key.n > 0;
     for (uint32_t i = 0; digits && i < key.n; i++)
-        digits = key.bytes[i] >= '0' && key.bytes[i] <= '9';
+        digits = is_digit(key.bytes[i]);
     if (digits && !parse_integer(machine, &key, &number, &digits))
         return false;
     return smol_template_item(machine, value, digits ? &number : &key, out);

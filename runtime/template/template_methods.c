@@ -129,6 +129,18 @@ static bool loop_attribute(const struct value_loop *loop, const struct value *na
     return false;
 }
 
+static bool find_key(struct machine *machine, const struct value *dict, const struct value *key,
+                     struct value *out, bool *found)
+{
+    const struct value *item;
+    if (!smol_dict_find(machine, dict, key, &item))
+        return false;
+    *found = item != NULL;
+    if (item)
+        *out = *item;
+    return true;
+}
+
 /* Finds an attribute as Python's getattr does, without the items of dicts. Sets *found to false if
  * there is none. */
 static bool find_attribute(struct machine *machine, const struct value *value,
@@ -139,12 +151,8 @@ static bool find_attribute(struct machine *machine, const struct value *value,
     *found = value->type == VALUE_LOOP && loop_attribute(value->loop, name, out);
     if (value->type == VALUE_NAMESPACE) {
         const struct value pairs = value_items(VALUE_DICT, value->names->pairs, value->names->n);
-        const struct value *item;
-        if (!smol_dict_find(machine, &pairs, name, &item))
+        if (!find_key(machine, &pairs, name, out, found))
             return false;
-        *found = item != NULL;
-        if (item)
-            *out = *item;
     }
     for (size_t i = 0; i < sizeof methods / sizeof methods[0] && !*found; i++) {
         if (methods[i].type != value->type || !text_is(name, methods[i].name))
@@ -163,18 +171,6 @@ static bool find_attribute(struct machine *machine, const struct value *value,
 static bool is_hidden(const struct value *name)
 {
     return name->n >= 2 && memcmp(name->bytes, "__", 2) == 0;
-}
-
-static bool find_key(struct machine *machine, const struct value *dict, const struct value *key,
-                     struct value *out, bool *found)
-{
-    const struct value *item;
-    if (!smol_dict_find(machine, dict, key, &item))
-        return false;
-    *found = item != NULL;
-    if (item)
-        *out = *item;
-    return true;
 }
 
 bool smol_template_attribute(struct machine *machine, const struct value *value,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/text.h"
 #include "common/utf8.h"
 #include "runtime/template/template_text.h"
 
@@ -28,7 +29,7 @@ static void shortest_digits(double value, char digits[MAX_DIGITS], int *point)
     size_t n = 0;
     const char *c = text;
     for (; *c != 'e'; c++)
-        if (*c >= '0' && *c <= '9')
+        if (is_digit(*c))
             digits[n++] = *c;
     while (n > 1 && digits[n - 1] == '0')
         n--;

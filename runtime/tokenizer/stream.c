@@ -139,10 +139,8 @@ static smol_status make_room(struct stream *stream, size_t n_bytes, smol_error *
     size_t wanted = held + 3 * n_bytes;
     if (wanted <= stream->capacity)
         return SMOL_OK;
-    char *text = smol_realloc(stream->text, wanted);
-    if (!text)
+    if (!RESIZE(stream->text, wanted))
         return smol_fail_memory(error, "text");
-    stream->text = text;
     stream->capacity = wanted;
     return SMOL_OK;
 }

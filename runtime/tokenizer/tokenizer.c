@@ -37,10 +37,8 @@ static smol_status reserve(struct encoder *encoder, size_t n_more)
         return SMOL_OK;
     size_t capacity = list->n + n_more; /* no overflow: ids and bytes that are in memory */
     capacity += capacity / 2;
-    uint32_t *ids = smol_reallocarray(list->ids, capacity, sizeof *ids);
-    if (!ids)
+    if (!RESIZE(list->ids, capacity))
         return smol_fail_memory(encoder->error, "token ids");
-    list->ids = ids;
     list->capacity = capacity;
     return SMOL_OK;
 }

@@ -14,15 +14,11 @@ enum { MAGIC_SIZE = 4 };
 
 static bool add(struct conversation *c, enum role role, const char *text, size_t size)
 {
-    struct message *messages = smol_grow(c->messages, c->n, &c->room, sizeof *messages);
-    if (!messages)
-        return false;
-    c->messages = messages;
-    char *copy = malloc(size + 1);
+    char *copy = GROW(c->messages, c->n, &c->room) ? malloc(size + 1) : NULL;
     if (!copy)
         return false;
     memcpy(copy, text, size);
-    messages[c->n++] = (struct message){role, copy, size};
+    c->messages[c->n++] = (struct message){role, copy, size};
     return true;
 }
 
