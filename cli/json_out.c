@@ -143,6 +143,9 @@ static const char *find_digits(double value, int most, double read(const char *d
             break;
         memcpy(digits, fewer, sizeof fewer);
     }
+    snprintf(fewer, NUMBER_DIGITS, "%#.6g", value);
+    if (!strchr(fewer, 'e') && read(fewer) == value)
+        memcpy(digits, fewer, sizeof fewer); /* 10000 rather than 1e+04 */
     char *exponent = digits + strcspn(digits, "e"), *end = exponent;
     while (end[-1] == '0') /* after the point, which is always there */
         end--;
