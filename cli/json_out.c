@@ -129,23 +129,23 @@ static double read_float(const char *digits)
 }
 
 /* Finds the fewest digits that are read as the value, from the most that any needs, because
- * computed values need nearly as many. */
+ * computed values need nearly as many. Fewer than six are sought only beside an exponent: otherwise
+ * the rest is zeros, which are left out, and 10000 does not become 1e+04. */
 static const char *find_digits(double value, int most, double read(const char *digits),
                                char digits[NUMBER_DIGITS])
 {
     char fewer[NUMBER_DIGITS];
+    const bool is_power = fabs(frexp(value, &(int){0})) == 0.5;
     snprintf(digits, NUMBER_DIGITS, "%#.*g", most, value);
-    while (--most > 0) {
+    while (--most > 0 && (most >= 6 || strchr(digits, 'e'))) {
         snprintf(fewer, NUMBER_DIGITS, "%#.*g", most, value);
-        if (read(fewer) != value && !decimal_step(fewer))
+        bool same = read(fewer) == value;
+        if (!same && is_power && !decimal_step(fewer))
             continue; /* the number above has fewer digits */
-        if (read(fewer) != value)
+        if (!same && (!is_power || read(fewer) != value))
             break;
         memcpy(digits, fewer, sizeof fewer);
     }
-    snprintf(fewer, NUMBER_DIGITS, "%#.6g", value);
-    if (!strchr(fewer, 'e') && read(fewer) == value)
-        memcpy(digits, fewer, sizeof fewer); /* 10000 rather than 1e+04 */
     char *exponent = digits + strcspn(digits, "e"), *end = exponent;
     while (end[-1] == '0') /* after the point, which is always there */
         end--;
