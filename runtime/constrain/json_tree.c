@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/json_reader.h"
 #include "common/memory.h"
 #include "runtime/constrain/decimal.h"
@@ -140,6 +141,7 @@ static smol_status read_scalar(struct tree_reader *reader, struct json_node *nod
 {
     static const char words[][6] = {"null", "false", "true"};
     struct json_number number = {0};
+    struct decimal value;
     int c = smol_json_peek(&reader->json);
     if (c == '"') {
         node->kind = JSON_STRING;
@@ -154,7 +156,11 @@ static smol_status read_scalar(struct tree_reader *reader, struct json_node *nod
     node->kind = JSON_NUMBER;
     smol_status status = smol_json_number(&reader->json, &number);
     node->text = (struct json_text){(const char *)number.text, number.size};
-    return status;
+    if (status)
+        return status;
+    smol_decimal_read(node->text, &value);
+    node->digest = (uint16_t)(smol_digest(value.digits, value.n) + (uint32_t)value.point);
+    return SMOL_OK;
 }
 
 /* Reads a value and what is in it. Recursion ends at JSON_MAX_NESTING. */
@@ -216,7 +222,7 @@ smol_status smol_json_tree(struct arena *arena, const char *name, const char *te
 bool smol_json_equal(const struct json_node *a, const struct json_node *b, size_t *steps)
 {
     *steps += 1 + a->text.size / 64;
-    if (a->kind != b->kind || a->n != b->n)
+    if (a->kind != b->kind || a->n != b->n || a->digest != b->digest)
         return false;
     if (a->kind == JSON_STRING)
         return json_text_equal(a->text, b->text);

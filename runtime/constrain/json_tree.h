@@ -40,6 +40,7 @@ struct json_text {
 
 struct json_node {
     uint8_t kind, word;    /* word: for the user of the tree, 0 at first */
+    uint16_t digest;       /* of a number's value */
     uint32_t n;            /* elements or members */
     struct json_text text; /* a number as written, a string decoded */
     struct json_text key;  /* of a member of an object, decoded */

@@ -190,14 +190,6 @@ void smol_term_define(struct term_table *table, term rule, term body)
 
 /* --- compositions ------------------------------------------------------------------------- */
 
-bool smol_term_push(struct term_table *table, term a)
-{
-    if (table->status || !TERM_ROOM(table, stack))
-        return false;
-    table->stack[table->n_stack++] = a;
-    return true;
-}
-
 /* Sequences nest on the right, so that what is left of one is always its second part. */
 term smol_term_then(struct term_table *table, term first, term second)
 {
@@ -234,10 +226,12 @@ static int compare(const void *a, const void *b)
 /* Sorts terms, mostly in order already, and removes repeated ones. Returns how many remain. */
 static size_t sort_unique(term *terms, size_t n)
 {
-    size_t kept = 0;
-    if (n > 32)
+    size_t kept = 0, sorted = 1;
+    while (sorted < n && terms[sorted - 1] <= terms[sorted])
+        sorted++;
+    if (n > 32 && sorted < n)
         qsort(terms, n, sizeof *terms, compare);
-    for (size_t i = 1; n <= 32 && i < n; i++)
+    for (size_t i = sorted; n <= 32 && i < n; i++)
         for (size_t k = i; k > 0 && terms[k - 1] > terms[k]; k--) {
             term swap = terms[k];
             terms[k] = terms[k - 1];

@@ -4,7 +4,15 @@
 #include "common/memory.h"
 #include "runtime/constrain/term_table.h"
 
-static term after(struct term_table *table, term a, unsigned class);
+static term find_after(struct term_table *table, term a, unsigned class);
+
+/* Returns the derivative by the bytes of a class. */
+static term after(struct term_table *table, term a, unsigned class)
+{
+    size_t row = table->row_of[a];
+    term known = row ? table->rows[row * table->n_classes + class] : NOT_YET;
+    return known == NOT_YET || table->status ? find_after(table, a, class) : known & ~ALIVE;
+}
 
 /* --- derivatives of each kind ---------------------------------------------------------------- */
 
@@ -32,9 +40,13 @@ static term after_then(struct term_table *table, struct term_node node, unsigned
 static term after_list(struct term_table *table, struct term_node node, unsigned class)
 {
     size_t base = table->n_stack;
-    for (uint32_t i = 0; i < node.b; i++)
-        if (!smol_term_push(table, after(table, table->lists[node.a + i], class)))
+    for (uint32_t i = 0; i < node.b; i++) {
+        term next = after(table, table->lists[node.a + i], class);
+        if (next == TERM_NOTHING && node.kind == KIND_ANY_OF)
+            continue;
+        if (!smol_term_push(table, next))
             return TERM_NOTHING;
+    }
     return smol_term_combine(table, node.kind, base);
 }
 
@@ -108,8 +120,8 @@ static size_t row_of(struct term_table *table, term a)
     return table->n_rows++;
 }
 
-/* Returns the derivative by the bytes of a class. */
-static term after(struct term_table *table, term a, unsigned class)
+/* Does what `after` does for a term that has not been asked before. */
+static term find_after(struct term_table *table, term a, unsigned class)
 {
     if (table->status || a <= TERM_EMPTY)
         return TERM_NOTHING;
@@ -117,8 +129,8 @@ static term after(struct term_table *table, term a, unsigned class)
     if (kind == KIND_BYTES || kind == KIND_LITERAL)
         return after_leaf(table, table->nodes[a], table->of_class[class]);
     size_t row = row_of(table, a), n = table->n_classes;
-    if (row == 0 || table->rows[row * n + class] != NOT_YET)
-        return row ? table->rows[row * n + class] & ~ALIVE : TERM_NOTHING;
+    if (row == 0)
+        return TERM_NOTHING;
     if (table->depth >= TERM_MAX_DEPTH)
         return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it is nested too deeply");
     table->depth++;

@@ -91,13 +91,20 @@ term smol_term_fail(struct term_table *table, smol_status status, const char *re
 /* Makes room for one more element of an array of the table. Returns false after an error. */
 bool smol_term_grow(struct term_table *table, void *items, size_t *capacity, size_t n, size_t size);
 #define TERM_ROOM(table, array)                                                                    \
-    smol_term_grow(table, &(table)->array, &(table)->array##_capacity, (table)->n_##array,         \
-                   sizeof *(table)->array)
+    ((table)->n_##array < (table)->array##_capacity ||                                             \
+     smol_term_grow(table, &(table)->array, &(table)->array##_capacity, (table)->n_##array,        \
+                    sizeof *(table)->array))
 
 /* Like smol_term_both for the terms on the table's scratch stack from `base` on, which are
  * removed; KIND_ANY_OF or KIND_ALL_OF. */
 term smol_term_combine(struct term_table *table, enum term_kind kind, size_t base);
-bool smol_term_push(struct term_table *table, term a);
+static inline bool smol_term_push(struct term_table *table, term a)
+{
+    if (table->status || !TERM_ROOM(table, stack))
+        return false;
+    table->stack[table->n_stack++] = a;
+    return true;
+}
 
 /* Returns what is left of a literal after its first byte. */
 term smol_term_rest(struct term_table *table, struct term_node literal);
