@@ -14,12 +14,12 @@ struct answer_parts {
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
 };
 
-/* Sets *reasoning to what may come before the constraint of the answer to a request with prompt
- * (n): reasoning is separated in the answer to a conversation, unless the request asks for all
- * text. Errors: MEMORY. */
+/* Sets constraint->reasoning for the answer to a request with prompt (n): reasoning is separated in
+ * the answer to a conversation, unless the request asks for all text. Then it may only come before
+ * what allows any text. Errors: MEMORY. */
 smol_status smol_request_reasoning(const struct request *request, const smol_model *model,
-                                   const uint32_t *prompt, size_t n, smol_reasoning *reasoning,
-                                   smol_error *error);
+                                   const uint32_t *prompt, size_t n,
+                                   struct wanted_constraint *constraint, smol_error *error);
 
 /* Prepares for the answer to a request with prompt (n) and its constraint, or NULL. `parts` must
  * stay where it is. Errors: MEMORY. */
