@@ -850,7 +850,8 @@ SMOL_API smol_status smol_reasoning_reader_end(smol_reasoning_reader *reader,
 /* NULL is ignored. */
 SMOL_API void smol_reasoning_reader_free(smol_reasoning_reader *reader);
 
-/* Ends the reasoning of one answer after some tokens. For one generation. */
+/* Ends the reasoning of one answer after some tokens. For one generation, and those that go on with
+ * the same answer. */
 typedef struct smol_reasoning_limit smol_reasoning_limit;
 
 /* Creates the limit of an answer to prompt[0..n), with `calls` as for a reader: after `most` tokens

@@ -217,7 +217,7 @@ static size_t n_waiting(const smol_generation *g)
 static smol_status look_ahead(smol_generation *g, smol_error *error)
 {
     smol_matcher *matcher = g->params.matcher;
-    const smol_reasoning_limit *limit = g->params.reasoning_limit;
+    smol_reasoning_limit *limit = g->params.reasoning_limit;
     smol_status status = SMOL_OK;
     if (n_waiting(g) > 0)
         return SMOL_OK;

@@ -311,8 +311,9 @@ static smol_status take_token(smol_reasoning_limit *limit, const struct token_te
                               smol_error *error)
 {
     smol_reasoning_parts parts;
-    bool shown = !token->special || smol_reasoning_is_marker(token);
+    bool shown = !token->special || limit->reader->markers.call || smol_reasoning_is_marker(token);
     size_t n = shown ? token->length : 0;
+    limit->n_closing += limit->closes;
     for (size_t i = 0; i < n; i++) {
         uint8_t byte = token->bytes[i];
         if ((byte & 0xc0) != 0x80)
@@ -324,24 +325,30 @@ static smol_status take_token(smol_reasoning_limit *limit, const struct token_te
                                      error);
 }
 
-static smol_status end_reasoning(const smol_reasoning_limit *limit, uint32_t *ids, size_t capacity,
+static smol_status end_reasoning(smol_reasoning_limit *limit, uint32_t *ids, size_t capacity,
                                  size_t *n, smol_error *error)
 {
     const struct smol_reasoning_reader *r = limit->reader;
     const smol_tokenize_params params = {.parse_special = 1};
-    uint32_t *found;
-    *n = 0;
-    size_t used = r->n_tokens - r->n_before;
-    bool begun = r->n_marker > 0 || limit->n_missing > 0;
-    if (r->place != IN_REASONING || used < limit->most || (begun && used - limit->most < GRACE))
-        return SMOL_OK;
     const char *close = r->markers.close;
+    uint32_t *found;
+    size_t n_found, used = r->n_tokens - r->n_before;
+    bool begun = r->n_marker > 0 || limit->n_missing > 0;
+    *n = 0;
+    if (r->place != IN_REASONING)
+        return SMOL_OK;
+    if (used >= limit->most && (!begun || used - limit->most >= GRACE))
+        limit->closes = true;
+    if (!limit->closes)
+        return SMOL_OK;
     smol_status status =
-        smol_tokenize(limit->model, close, strlen(close), &params, &found, n, error);
+        smol_tokenize(limit->model, close, strlen(close), &params, &found, &n_found, error);
     if (status)
         return status;
-    *n = *n < capacity ? *n : capacity;
-    memcpy(ids, found, *n * sizeof *ids);
+    while (*n < capacity && limit->n_closing + *n < n_found) {
+        ids[*n] = found[limit->n_closing + *n];
+        ++*n;
+    }
     smol_free(found);
     return SMOL_OK;
 }

@@ -44,12 +44,14 @@ struct smol_reasoning_limit {
                         smol_error *error);
     /* Sets *n to the number of tokens that must follow now, ids (capacity), which end the
      * reasoning; 0 if it need not end here. Errors: those of smol_tokenize. */
-    smol_status (*end)(const smol_reasoning_limit *limit, uint32_t *ids, size_t capacity, size_t *n,
+    smol_status (*end)(smol_reasoning_limit *limit, uint32_t *ids, size_t capacity, size_t *n,
                        smol_error *error);
     const smol_model *model;
     smol_reasoning_reader *reader; /* of all tokens */
     size_t most;                   /* tokens between the markers */
     unsigned n_missing;            /* bytes of the last character */
+    bool closes;                   /* the last marker must follow */
+    size_t n_closing;              /* tokens of it that have been taken */
 };
 
 /* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are

@@ -71,8 +71,7 @@ static smol_status constrain(struct batch *b, struct slot *slot, const uint32_t 
         b->constraint && !request->format.given ? b->constraint->of : request->format;
     if (!wanted.text)
         return SMOL_OK;
-    smol_status status =
-        smol_request_reasoning(request, b->model, ids, n, &wanted.reasoning, error);
+    smol_status status = smol_request_reasoning(request, b->model, ids, n, &wanted, error);
     if (!status)
         status = smol_constraints_get(&b->constraints, &wanted, &slot->constraint, error);
     return status ? status

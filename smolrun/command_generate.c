@@ -95,6 +95,7 @@ struct run {
     size_t n_kept;               /* tokens of the session before the prompt */
     smol_constraint *constraint; /* or NULL */
     smol_matcher *matcher;       /* of the constraint */
+    smol_reasoning_limit *limit; /* or NULL */
     struct buffer place;         /* of the session's answer in its constraint */
     struct answer answer;        /* text and ids are only for --json */
     bool any_id;                 /* an id was printed */
@@ -208,7 +209,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     const struct settings *settings = run->settings;
     smol_generate_result *result = &run->answer.result;
     run->n_kept = smol_context_length(run->loaded.context);
-    smol_generate_params params = {
+    const smol_generate_params params = {
         .max_tokens = settings->max_tokens,
         .prompt_only = settings->max_tokens == 0,
         .stop = settings->stop.items,
@@ -221,12 +222,10 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .matcher = run->matcher,
         .lookup = (uint64_t)settings->lookup,
         .new_text = settings->chat != 0,
+        .reasoning_limit = run->limit,
     };
     smol_status status =
-        smol_settings_limit_reasoning(settings, run->loaded.model, prompt, n, &params, error);
-    if (!status)
-        status = smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
-    smol_reasoning_limit_free(params.reasoning_limit);
+        smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
     smol_load_hide_progress(&run->loaded);
     if (!status)
         status = finish_output(run, error);
@@ -250,7 +249,7 @@ static bool is_resumed(const struct run *run)
     return run->file.path && run->file.fd >= 0;
 }
 
-static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n, smol_error *error)
+static smol_status read_prompt(struct run *run, uint32_t **ids, size_t *n, smol_error *error)
 {
     const struct settings *settings = run->settings;
     const smol_model *model = run->loaded.model;
@@ -260,6 +259,9 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     if (is_resumed(run) && !settings->chat && !settings->system && !settings->template_args.n)
         return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
+    if (!status)
+        status = smol_settings_limit_reasoning(settings, model, *ids, *n, run->constraint != NULL,
+                                               &run->limit, error);
     if (!status && settings->chat) /* tokens that the session holds are not evaluated again */
         smol_session_drop_kept(run->loaded.context, *ids, n);
     return status;
@@ -366,6 +368,7 @@ smol_status smolrun_generate(int argc, char **argv, smol_error *error)
                                 : run_prompt(&run, error);
     smol_answer_free(&run.answer);
     smol_matcher_free(run.matcher);
+    smol_reasoning_limit_free(run.limit);
     smol_constraint_free(run.constraint);
     smol_free(run.place.text);
     smol_session_close(&run.file);

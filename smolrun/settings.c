@@ -92,13 +92,15 @@ smol_status smol_settings_resample(const struct settings *settings, const smol_m
 }
 
 smol_status smol_settings_limit_reasoning(const struct settings *settings, const smol_model *model,
-                                          const uint32_t *prompt, size_t n,
-                                          smol_generate_params *params, smol_error *error)
+                                          const uint32_t *prompt, size_t n, bool constrained,
+                                          smol_reasoning_limit **limit, smol_error *error)
 {
-    if (!settings->chat || settings->reasoning_budget == SIZE_MAX || params->matcher)
+    smol_reasoning_limit_free(*limit);
+    *limit = NULL;
+    if (!settings->chat || settings->reasoning_budget == SIZE_MAX || constrained)
         return SMOL_OK;
-    return smol_reasoning_limit_create(model, prompt, n, 0, settings->reasoning_budget,
-                                       &params->reasoning_limit, error);
+    return smol_reasoning_limit_create(model, prompt, n, 0, settings->reasoning_budget, limit,
+                                       error);
 }
 
 smol_json_space smol_settings_json_space(const struct settings *settings)

@@ -59,7 +59,7 @@ static smol_status prepare(struct job *job, smol_error *error)
         status = smol_fail_memory(error, "the answer");
     if (!status && request->format.text)
         status = smol_request_reasoning(request, job->generator->model, job->prompts[0].ids,
-                                        job->prompts[0].n, &request->format.reasoning, error);
+                                        job->prompts[0].n, &request->format, error);
     smol_request_drop_text(request);
     return status;
 }

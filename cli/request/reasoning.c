@@ -93,11 +93,13 @@ bool smol_request_separates(const struct request *request)
 }
 
 smol_status smol_request_reasoning(const struct request *request, const smol_model *model,
-                                   const uint32_t *prompt, size_t n, smol_reasoning *reasoning,
-                                   smol_error *error)
+                                   const uint32_t *prompt, size_t n,
+                                   struct wanted_constraint *constraint, smol_error *error)
 {
-    *reasoning = SMOL_REASONING_NONE;
-    return smol_request_separates(request)
-               ? smol_reasoning_after(model, prompt, n, reasoning, error)
+    const char *choice = constraint->tool_choice;
+    bool any_text = choice && (strcmp(choice, "auto") == 0 || strcmp(choice, "none") == 0);
+    constraint->reasoning = SMOL_REASONING_NONE;
+    return smol_request_separates(request) || any_text
+               ? smol_reasoning_after(model, prompt, n, &constraint->reasoning, error)
                : SMOL_OK;
 }

@@ -235,10 +235,11 @@ class Sequence:
         matcher = self._create_matcher(settings.constraint) if settings.constraint is not None else None
         if settings.tools is not None:
             self._reader = self._create_reader(settings.tools)
-        if settings.reasoning is not None:
-            self._reasoning_reader = self._create_reasoning_reader(settings)
+        if settings.separates:
+            self._reasoning_reader = self._create_reasoning("reader")
             self.collector.reader = self._reasoning_reader.pointer if self._reasoning_reader else None
-        self._limit = self._create_limit(request)
+        if settings.reasoning_budget is not None and (settings.constraint is None or settings.constraint.reasoning):
+            self._limit = self._create_reasoning("limit", settings.reasoning_budget)
         attach(self._context, self._cancel)
         self._generation = self._create_generation(request, sampler, matcher)
         if sampler is not None:  # last, because what failed changes nothing
@@ -265,30 +266,18 @@ class Sequence:
             check(status, error)
             return Handle(pointer.value or 0, quick.smol_tool_reader_free, self._model._handle)
 
-    def _create_reasoning_reader(self, settings: Settings) -> Handle | None:
-        """Returns None if the model does not mark reasoning."""
-        pointer, error, prompt = ctypes.c_void_p(), Error(), settings.reasoning or array("I")
+    def _create_reasoning(self, what: str, *limit: int) -> Handle | None:
+        """Creates a "reader" or a "limit" of reasoning. Returns None if the model does not mark it."""
+        settings, pointer, error = self._request.settings, ctypes.c_void_p(), Error()
+        prompt = settings.prompt or array("I")
+        create, free = getattr(lib, f"smol_reasoning_{what}_create"), getattr(quick, f"smol_reasoning_{what}_free")
         with self._model._handle as model:
-            status = lib.smol_reasoning_reader_create(
-                model, prompt.buffer_info()[0], len(prompt), int(settings.tools is not None), ctypes.byref(pointer),
-                ctypes.byref(error),
-            )  # fmt: skip
-            check(status, error)
-            return Handle(pointer.value, quick.smol_reasoning_reader_free, self._model._handle) if pointer.value else None
-
-    def _create_limit(self, request: Request) -> Handle | None:
-        """Returns None if reasoning has no limit."""
-        settings, prompt, pointer, error = request.settings, request.ids, ctypes.c_void_p(), Error()
-        constraint = settings.constraint
-        if settings.reasoning_budget is None or (constraint is not None and not constraint.reasoning):
-            return None
-        with self._model._handle as model:
-            status = lib.smol_reasoning_limit_create(
-                model, prompt.buffer_info()[0], len(prompt), int(settings.tools is not None), settings.reasoning_budget,
+            status = create(
+                model, prompt.buffer_info()[0], len(prompt), int(settings.tools is not None), *limit,
                 ctypes.byref(pointer), ctypes.byref(error),
             )  # fmt: skip
             check(status, error)
-            return Handle(pointer.value, quick.smol_reasoning_limit_free, self._model._handle) if pointer.value else None
+            return Handle(pointer.value, free, self._model._handle) if pointer.value else None
 
     def _create_generation(self, request: Request, sampler: Handle | None, matcher: Handle | None) -> Handle:
         settings, pointer, error = request.settings, ctypes.c_void_p(), Error()

@@ -405,7 +405,7 @@ class Model:
         tools, documents = given.pop("tools", None), given.pop("documents", None)
         variables, choice = given.pop("chat_template_kwargs", None), _tool_choice(given.pop("tool_choice", None))
         one_call = not flag("parallel_tool_calls", given.pop("parallel_tool_calls", None), True)
-        separate = one_of("reasoning_format", given.pop("reasoning_format", None) or "auto", REASONING_FORMATS)
+        separate = bool(one_of("reasoning_format", given.pop("reasoning_format", None) or "auto", REASONING_FORMATS))
         effort, budget = given.pop("reasoning_effort", None), given.pop("thinking_budget_tokens", None)
         if effort is not None:
             variables, budget = self._with_effort(effort, variables or {}, budget)
@@ -427,7 +427,7 @@ class Model:
             )
         else:
             settings = settings.with_tools(dump(list(tools), "tools"), encode(choice), one_call)
-        return Request(ids, self._with_reasoning(settings, ids) if separate else settings)
+        return Request(ids, self._with_reasoning(settings, ids, separate))
 
     def _with_effort(self, effort: str, variables: Mapping[str, Any], budget: int | None) -> tuple[Mapping[str, Any], int | None]:
         """Does what cli/request/reasoning.c does: returns variables of the template, and a limit."""
@@ -446,9 +446,9 @@ class Model:
             "thinking_budget_tokens"
         )
 
-    def _with_reasoning(self, settings: Settings, ids: array[int]) -> Settings:
-        """Settings of an answer to the prompt `ids` whose reasoning is separated."""
-        if settings.constraint is not None:
+    def _with_reasoning(self, settings: Settings, ids: array[int], separate: bool) -> Settings:
+        """Settings of an answer to the prompt `ids`, as cli/request/parts.c makes them."""
+        if settings.constraint is not None and (separate or settings.constraint.tool_choice in (b"auto", b"none")):
             found, error = ctypes.c_int(), Error()
             with self._handle as model:
                 status = lib.smol_reasoning_after(model, ids.buffer_info()[0], len(ids), ctypes.byref(found), ctypes.byref(error))
@@ -456,7 +456,7 @@ class Model:
             if settings.tools is None and not found.value:
                 return settings  # all of the answer follows the constraint
             settings = replace(settings, constraint=replace(settings.constraint, reasoning=found.value))
-        return replace(settings, reasoning=ids)
+        return replace(settings, prompt=ids, separates=separate)
 
     # --- generation ---
 

@@ -124,7 +124,8 @@ class Settings:
     tools: bytes | None = None  # the list, if calls are to be parsed
     reasoning_budget: int | None = None  # tokens
     is_chat: bool = False  # the answer is a text of its own, not the rest of the prompt's
-    reasoning: array[int] | None = None  # the prompt, if reasoning is to be separated from the text
+    prompt: array[int] | None = None  # of a conversation: all of it, though a session may evaluate a part only
+    separates: bool = False  # reasoning is separated from the text
 
     def with_tools(self, tools: bytes, choice: bytes, one_call: bool) -> Settings:
         constraint = Constraint(CONSTRAINT["TOOLS"], tools, tool_choice=choice, one_call=one_call)

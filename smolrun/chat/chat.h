@@ -15,6 +15,7 @@ struct chat {
     smol_constraint *constraint; /* of every answer, or NULL */
     smol_matcher *matcher;       /* of the last answer, or NULL */
     struct buffer place;         /* of the last answer in its constraint */
+    smol_reasoning_limit *limit; /* of the last answer, unless a session had it; or NULL */
     struct conversation conversation;
     struct buffer answer; /* the text of the current answer */
     struct stats stats;

@@ -104,23 +104,21 @@ static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
                             smol_generate_result *result, smol_error *error)
 {
     const struct settings *settings = chat->settings;
-    smol_generate_params params = {.max_tokens = chat->max_tokens,
-                                   .prompt_only = chat->max_tokens == 0,
-                                   .stop = settings->stop.items,
-                                   .n_stop = settings->stop.n,
-                                   .slide = settings->slide,
-                                   .n_keep = chat->n_keep,
-                                   .penalize_context = 1,
-                                   .on_text = take_text,
-                                   .user = chat,
-                                   .matcher = chat->matcher,
-                                   .lookup = (uint64_t)settings->lookup,
-                                   .new_text = 1};
+    const smol_generate_params params = {.max_tokens = chat->max_tokens,
+                                         .prompt_only = chat->max_tokens == 0,
+                                         .stop = settings->stop.items,
+                                         .n_stop = settings->stop.n,
+                                         .slide = settings->slide,
+                                         .n_keep = chat->n_keep,
+                                         .penalize_context = 1,
+                                         .on_text = take_text,
+                                         .user = chat,
+                                         .matcher = chat->matcher,
+                                         .lookup = (uint64_t)settings->lookup,
+                                         .reasoning_limit = chat->limit,
+                                         .new_text = 1};
     smol_status status =
-        smol_settings_limit_reasoning(settings, chat->loaded.model, ids, n, &params, error);
-    if (!status)
-        status = smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
-    smol_reasoning_limit_free(params.reasoning_limit);
+        smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
     smol_stats_add(&chat->stats, result);
     if (!status && chat->matcher)
         status = smol_place_store(&chat->place, chat->constraint, chat->matcher, error);
@@ -139,7 +137,11 @@ static smol_status answer_prompt(struct chat *chat, const struct prompt *prompt,
     chat->n_read = done;
     if (status || smol_chat_interrupted())
         return status;
-    status = generate(chat, ids + done, n - done, result, error);
+    status =
+        smol_settings_limit_reasoning(chat->settings, chat->loaded.model, prompt->ids, prompt->n,
+                                      chat->constraint != NULL, &chat->limit, error);
+    if (!status)
+        status = generate(chat, ids + done, n - done, result, error);
     chat->n_read += result->n_prompt;
     return status;
 }

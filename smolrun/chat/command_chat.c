@@ -316,6 +316,7 @@ smol_status smolrun_chat(int argc, char **argv, smol_error *error)
     smol_free(chat.place.text);
     smol_sampler_free(chat.sampler);
     smol_matcher_free(chat.matcher);
+    smol_reasoning_limit_free(chat.limit);
     smol_constraint_free(chat.constraint);
     smol_chat_cancel(NULL);
     smol_session_close(&chat.file);

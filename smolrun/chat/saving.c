@@ -61,6 +61,8 @@ static void forget_cut(struct chat *chat)
 {
     chat->is_cut = false;
     chat->place.size = 0;
+    smol_reasoning_limit_free(chat->limit);
+    chat->limit = NULL;
 }
 
 /* Adopts a restored session, and frees its data. *is_chat: it has a conversation. Another is useful

@@ -339,6 +339,47 @@ def test_programs_have_a_limit(blobs, tmp_path):
     assert json.loads(part.read_text())["reasoning"] == "Well,"
 
 
+def test_programs_limit_answers_to_prompts_that_they_have_read_in_part(blobs, tmp_path):
+    """The beginning of the reasoning is in the prompt, of which only the last token is evaluated with the answer."""
+    for _ in range(2):
+        words = ("--chat", "hi", "--reasoning-budget", 0, "-n", 9, "--session", tmp_path / "session")
+        assert run_smolrun(blobs["opened"], *words).stdout == b"</think>Well, \n"
+    for n in (121, 122, 249):
+        said = run_smolrun("chat", blobs["opened"], "--reasoning-budget", 0, "-n", 9, input=b"h" * n + b"\n").stdout
+        assert said == b"</think>Well, \n", n
+    with smolrun.Model(blobs["opened"]) as model, model.session() as session:
+        for _ in range(2):
+            assert session.chat([USER], max_tokens=9, thinking_budget_tokens=0).text == "Well, "
+
+
+def test_a_continued_answer_has_the_limit_of_its_beginning(blobs):
+    """It is cut before the limit, and within the marker, which takes eight tokens."""
+    for name, budget, begins in (("qwen", 2, b"<think>\nWell, 1 < 2</think>\n\nThe answer"), ("opened", 0, b"</think>Well, ")):
+        said = [run_smolrun("chat", blobs[name], "--reasoning-budget", budget, "-n", n, input=b"hi\n" + b"/continue\n" * (12 // n)).stdout
+                for n in (24, 1, 3)]  # fmt: skip
+        shown = [text.partition(b"the last answer is complete")[0].replace(b"\n", b"") for text in said]
+        assert all(text.startswith(begins.replace(b"\n", b"")) and shown[0].startswith(text) for text in shown), said
+
+
+def test_a_call_ends_limited_reasoning(tmp_path):
+    """Its first marker is a special token, which is no text."""
+    said = ["x", "[THINK]", "Well.", "[TOOL_CALLS]", "now", "[ARGS]", "{}"]
+    blob = speaker(tmp_path, MISTRAL, said, ["y", "[/THINK]"], special=SPECIAL["ministral"])
+    request = {"messages": [USER], "tools": TOOLS, "thinking_budget_tokens": 2} | VARIABLES
+    for line in answers(blob, [request | {"tool_choice": choice} for choice in ("auto", "required")]):
+        assert (line["reasoning"], line["text"], line["tool_calls"][0]["function"]["name"]) == ("Well.", "", "now")
+
+
+def test_reasoning_that_stays_in_the_text_has_a_limit(server, blobs):
+    more = {"reasoning_format": "none", "thinking_budget_tokens": 1}
+    for tools in ({}, {"tools": TOOLS}, {"tools": TOOLS, "tool_choice": "none"}):
+        text = ask(server, "qwen", **more | tools).choices[0].message.content
+        assert text == "<think>\nWell, </think>\n\nThe answer is 4."
+        (line,) = answers(blobs["qwen"], [{"messages": [USER], "max_tokens": 50} | more | tools])
+        with smolrun.Model(blobs["qwen"]) as model:
+            assert model.chat([USER], max_tokens=50, **more | tools).text == line["text"] == text
+
+
 def test_a_limit_leaves_characters_whole(tmp_path):
     """The limit is in the middle of a character of three bytes, which is completed."""
     euro = byte_tokenizer(256).encode("€").ids
