@@ -135,7 +135,7 @@ static const char *find_digits(double value, int most, double read(const char *d
 {
     char fewer[NUMBER_DIGITS];
     snprintf(digits, NUMBER_DIGITS, "%#.*g", most, value);
-    while (--most > 0) {
+    while (--most >= 6) { /* so that 10000 is not 1e+04 */
         snprintf(fewer, NUMBER_DIGITS, "%#.*g", most, value);
         if (read(fewer) != value && !decimal_step(fewer))
             continue; /* the number above has fewer digits */

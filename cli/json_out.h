@@ -19,8 +19,8 @@ void smol_json_close(struct json_out *json, char bracket);
 
 void smol_json_key(struct json_out *json, const char *key);
 
-/* Write a finite number with the fewest digits that read back as the same double or float. Return
- * `digits`. */
+/* Write a number with as many digits, at least six, as it takes to read back the same double or
+ * float. Return `digits`. */
 enum { NUMBER_DIGITS = 32 };
 const char *smol_real_digits(double value, char digits[NUMBER_DIGITS]);
 const char *smol_float_digits(float value, char digits[NUMBER_DIGITS]);

