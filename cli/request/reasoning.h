@@ -33,8 +33,8 @@ smol_status smol_request_apply_effort(struct request *request, const smol_model 
  * unless the request asks for all text. */
 bool smol_request_separates(const struct request *request);
 
-/* Sets constraint->reasoning for the answer to a request with prompt (n): none if it is not separated,
- * unless the constraint allows any text. Errors: MEMORY. */
+/* Sets constraint->reasoning for the answer to a request with prompt (n): none if it is not
+ * separated, unless the constraint allows any text. Errors: MEMORY. */
 smol_status smol_request_reasoning(const struct request *request, const smol_model *model,
                                    const uint32_t *prompt, size_t n,
                                    struct wanted_constraint *constraint, smol_error *error);
