@@ -127,6 +127,10 @@ static smol_status check_value(struct request_reader *r, size_t length, struct f
                    ? SMOL_OK
                    : smol_member_fail(r, "`content` must be a string, a list of texts or null");
     }
+    if (smol_member_is(r->scratch, length, "reasoning_content"))
+        return c == '"' || smol_json_word(&at, "null")
+                   ? SMOL_OK
+                   : smol_member_fail(r, "`reasoning_content` must be a string or null");
     if (!smol_member_is(r->scratch, length, "role"))
         return SMOL_OK;
     found->role = true;
@@ -265,14 +269,20 @@ static smol_status copy_reasoning(struct request_reader *r, struct buffer *out)
 {
     static const char *const names[] = {"content", "summary"};
     struct request_reader inner = *r;
-    bool found = false;
+    bool has_text = false;
     smol_status status = SMOL_OK;
-    for (size_t i = 0; i < 2 && !status && !found; i++) {
-        inner.json = r->json;
-        status = smol_member_seek(&inner.json, r->scratch, names[i], &found);
-        found = found && smol_json_peek(&inner.json) == '[';
+    for (size_t i = 0; i < 2 && !status; i++) {
+        struct json_reader at = r->json;
+        bool found;
+        status = smol_member_seek(&at, r->scratch, names[i], &found);
+        bool is_list = found && smol_json_peek(&at) == '[';
+        if (!status && found && !is_list && !smol_json_word(&at, "null"))
+            return smol_member_fail(r, "`content` and `summary` of an item must be lists");
+        if (is_list && !has_text)
+            inner.json = at;
+        has_text |= is_list;
     }
-    if (status || !found)
+    if (status || !has_text)
         return status ? status
                       : smol_member_fail(r, "an item of type reasoning must have a list `content` "
                                             "or `summary`");

@@ -8,7 +8,8 @@ import schemathesis
 CODES = {"context_length_exceeded", "unsupported"}
 RULES = [
     "stream_options: only with stream",
-    "top_logprobs: only with logprobs",
+    "top_logprobs: only with ",
+    "best_of: expected the value of n",
     "tool_choice: ",
     "response_format: cannot be combined with tools",
     r"prompt: \d+ texts, but at most",

@@ -501,6 +501,9 @@ def test_reasoning_of_an_earlier_turn_reaches_the_template(server, blobs):
     assert count(thought, message, call, noon) == count(summary, message, call, noon) == n
     assert count(thought, call, noon) == n_silent and count(message, call, noon) == n_hasty
     assert count(thought, USER) == count({"role": "assistant", "content": ""}, USER)  # the template drops it
-    for wrong in ({}, {"summary": 1}, {"content": [{"type": "text"}]}):
+    wrong = {"role": "assistant", "content": "a", "reasoning_content": {}}
+    status, answer = server.post("/v1/chat/completions", {"model": "caller", "messages": [USER, wrong]})
+    assert status == 400 and "`reasoning_content`" in answer["error"]["message"]
+    for wrong in ({}, {"summary": 1}, {"content": {}, "summary": []}, {"content": [], "summary": 1}, {"content": [{"type": "text"}]}):
         status, answer = server.post("/v1/responses", {"model": "caller", "input": [USER, {"type": "reasoning"} | wrong]})
         assert status == 400 and answer["error"]["param"] == "input", answer
