@@ -80,6 +80,12 @@ void smol_json_key(struct json_out *json, const char *key)
     smol_json_make_key(json);
 }
 
+void smol_json_member_open(struct json_out *json, const char *key, char bracket)
+{
+    smol_json_key(json, key);
+    smol_json_open(json, bracket);
+}
+
 void smol_json_whole(struct json_out *json, uint64_t value)
 {
     separate(json);

@@ -19,6 +19,9 @@ void smol_json_close(struct json_out *json, char bracket);
 
 void smol_json_key(struct json_out *json, const char *key);
 
+/* Writes a key and begins its value, an object or array. */
+void smol_json_member_open(struct json_out *json, const char *key, char bracket);
+
 /* Write a finite number with the fewest digits, but up to six if they need no exponent, that read
  * back as the same double or float. Return `digits`. */
 enum { NUMBER_DIGITS = 32 };

@@ -58,8 +58,7 @@ void smol_answer_free(struct answer *answer)
 static void print_ids(struct json_out *json, const struct buffer *ids)
 {
     const uint32_t *id = (const void *)ids->text;
-    smol_json_key(json, "ids");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "ids", '[');
     for (size_t i = 0; i < ids->size / sizeof *id; i++)
         smol_json_whole(json, id[i]);
     smol_json_close(json, ']');
@@ -90,13 +89,11 @@ static smol_status print_logprobs(struct json_out *json, const smol_model *model
     size_t n_all = answer->logprobs.size / sizeof *next;
     if (answer->request.common.logprobs < 0)
         return status;
-    smol_json_key(json, "logprobs");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "logprobs", '[');
     for (size_t i = 0; !status && i < n_tokens; i++) {
         smol_json_open(json, '{');
         status = print_logprob(json, model, next++, error);
-        smol_json_key(json, "top");
-        smol_json_open(json, '[');
+        smol_json_member_open(json, "top", '[');
         for (size_t j = 1; !status && j < n_all / n_tokens; j++, next++) {
             if (next->id == SMOL_NO_TOKEN)
                 continue;
@@ -114,8 +111,7 @@ static smol_status print_logprobs(struct json_out *json, const smol_model *model
 static void print_usage(struct json_out *json, const struct answer *answer)
 {
     const smol_generate_result *result = &answer->result;
-    smol_json_key(json, "usage");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "usage", '{');
     smol_json_member_whole(json, "prompt_tokens", result->n_prompt);
     smol_json_member_whole(json, "completion_tokens", result->n_generated);
     smol_json_member_whole(json, "total_tokens", result->n_prompt + result->n_generated);
@@ -134,8 +130,7 @@ static void print_error(struct json_out *json, const smol_error *error)
         [SMOL_ERROR_NUMERIC] = "numeric",
         [SMOL_ERROR_CONTEXT_FULL] = "context_full",
     };
-    smol_json_key(json, "error");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "error", '{');
     smol_json_member_text(json, "code", codes[error->status]);
     smol_json_member_text(json, "message", error->message);
     smol_json_close(json, '}');

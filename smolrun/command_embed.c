@@ -118,8 +118,7 @@ static void print_json(const struct embedding *e, size_t index, const float *row
         fputc('\n', e->out);
         return;
     }
-    smol_json_key(&json, "embedding");
-    smol_json_open(&json, '[');
+    smol_json_member_open(&json, "embedding", '[');
     for (size_t i = 0; i < e->width; i++)
         smol_json_float(&json, row[i]);
     smol_json_close(&json, ']');

@@ -178,8 +178,7 @@ static void print_json_choice(struct explanation *e, const struct choice *choice
     smol_json_open(&e->json, '{');
     print_json_token(e, &choice->token);
     smol_json_member_whole(&e->json, "rank", choice->rank);
-    smol_json_key(&e->json, "top");
-    smol_json_open(&e->json, '[');
+    smol_json_member_open(&e->json, "top", '[');
     for (size_t i = 0; i < choice->n_top; i++) {
         smol_json_open(&e->json, '{');
         print_json_token(e, &choice->top[i]);
@@ -195,8 +194,7 @@ static void open_part(struct explanation *e, const char *name)
 {
     if (!e->settings->json)
         return;
-    smol_json_key(&e->json, name);
-    smol_json_open(&e->json, '[');
+    smol_json_member_open(&e->json, name, '[');
 }
 
 static void close_part(struct explanation *e)

@@ -128,8 +128,7 @@ static void print_timings(struct json_out *json, const struct run *run)
 {
     const smol_generate_result *result = &run->answer.result;
     double decoded = (double)result->n_generated - 1;
-    smol_json_key(json, "timings");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "timings", '{');
     smol_json_member_real(json, "load_ms", run->loaded.load_seconds * 1e3);
     smol_json_member_real(json, "first_token_ms", result->first_token_seconds * 1e3);
     smol_json_member_real(json, "prefill_tokens_per_second",

@@ -106,8 +106,7 @@ static void write_reply(struct job *job, struct json_out *json, uint32_t index)
     smol_reply_take(reply, &text, &logprobs);
     smol_json_open(json, '{');
     smol_json_member_whole(json, "index", index);
-    smol_json_key(json, "message");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "message", '{');
     smol_json_member_text(json, "role", "assistant");
     write_reasoning(reply, json);
     smol_json_key(json, "content");
@@ -130,8 +129,7 @@ static void write_reply(struct job *job, struct json_out *json, uint32_t index)
 static void write_chat(struct job *job, struct json_out *json)
 {
     smol_completion_begin(job, json, "chat.completion");
-    smol_json_key(json, "choices");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "choices", '[');
     for (uint32_t i = 0; i < job->n_replies; i++)
         write_reply(job, json, i);
     smol_json_close(json, ']');
@@ -149,8 +147,7 @@ static void write_call_deltas(const struct job *job, uint32_t reply, struct json
     for (size_t i = 0; i < news->n; i++)
         index -= news->items[i].name.size > 0;
     uint64_t seed = smol_completion_call_seed(job, reply);
-    smol_json_key(json, "tool_calls");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "tool_calls", '[');
     for (size_t i = 0; i < news->n; i++) {
         const struct call *call = &news->items[i];
         size_t at = call->name.size > 0 ? index++ : index - 1;
@@ -169,12 +166,10 @@ static void write_chunk(struct job *job, FILE *out, uint32_t index, const struct
     struct event event = smol_event_begin(out);
     struct json_out *json = &event.json;
     smol_completion_begin(job, json, "chat.completion.chunk");
-    smol_json_key(json, "choices");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "choices", '[');
     smol_json_open(json, '{');
     smol_json_member_whole(json, "index", index);
-    smol_json_key(json, "delta");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "delta", '{');
     if (!reply->began)
         smol_json_member_text(json, "role", "assistant");
     write_reasoning(reply, json);

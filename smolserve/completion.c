@@ -27,13 +27,11 @@ void smol_completion_usage(struct job *job, struct json_out *json)
         n_reasoning += job->replies[i].parts.n_reasoning_tokens;
     }
     pthread_mutex_unlock(&job->lock);
-    smol_json_key(json, "usage");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "usage", '{');
     smol_json_member_whole(json, "prompt_tokens", smol_job_count(job));
     smol_json_member_whole(json, "completion_tokens", n);
     smol_json_member_whole(json, "total_tokens", smol_job_count(job) + n);
-    smol_json_key(json, "prompt_tokens_details");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "prompt_tokens_details", '{');
     smol_json_member_whole(json, "cached_tokens", smol_job_count_cached(job));
     smol_json_close(json, '}');
     smol_parts_print_details(n_reasoning, json);
@@ -100,8 +98,7 @@ static void write_usage_event(struct job *job, FILE *out)
 {
     struct event event = smol_event_begin(out);
     smol_completion_begin(job, &event.json, job->endpoint->object);
-    smol_json_key(&event.json, "choices");
-    smol_json_open(&event.json, '[');
+    smol_json_member_open(&event.json, "choices", '[');
     smol_json_close(&event.json, ']');
     smol_completion_usage(job, &event.json);
     smol_json_close(&event.json, '}');
@@ -124,8 +121,7 @@ static void write_token(struct json_out *json, const smol_model *model, const st
     smol_json_key(json, "token");
     smol_json_text(json, text, size);
     smol_json_member_real(json, "logprob", one->log_probability);
-    smol_json_key(json, "bytes");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "bytes", '[');
     for (size_t i = 0; i < size; i++)
         smol_json_whole(json, (unsigned char)text[i]);
     smol_json_close(json, ']');
@@ -137,8 +133,7 @@ static void write_ranked(struct json_out *json, const smol_model *model,
 {
     smol_json_open(json, '{');
     write_token(json, model, &ranked[0]);
-    smol_json_key(json, "top_logprobs");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "top_logprobs", '[');
     for (size_t i = 1; i <= n_alternatives; i++) {
         if (ranked[i].id == SMOL_NO_TOKEN)
             continue;

@@ -123,26 +123,22 @@ static void write_logprobs(const struct job *job, struct json_out *json, struct 
     size_t each = 1 + (size_t)job->request.logprobs;
     size_t n = logprobs->size / sizeof *ranked / each;
     smol_json_open(json, '{');
-    smol_json_key(json, "tokens");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "tokens", '[');
     for (size_t i = 0; i < n; i++)
         write_token(json, model, ranked[i * each].id);
     smol_json_close(json, ']');
-    smol_json_key(json, "token_logprobs");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "token_logprobs", '[');
     for (size_t i = 0; i < n; i++)
         write_real(json, begins && i == 0, ranked[i * each].log_probability);
     smol_json_close(json, ']');
-    smol_json_key(json, "top_logprobs");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "top_logprobs", '[');
     for (size_t i = 0; i < n; i++)
         if (begins && i == 0)
             smol_json_literal(json, "null");
         else
             write_top(json, model, ranked + i * each, each - 1);
     smol_json_close(json, ']');
-    smol_json_key(json, "text_offset");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "text_offset", '[');
     for (size_t i = 0; i < n; i++) {
         smol_json_whole(json, reply->text_offset);
         reply->text_offset += count_characters(model, ranked[i * each].id);
@@ -169,8 +165,7 @@ static void write_choice(struct job *job, struct json_out *json, uint32_t index,
 static void write_completion(struct job *job, struct json_out *json)
 {
     smol_completion_begin(job, json, job->endpoint->object);
-    smol_json_key(json, "choices");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "choices", '[');
     for (uint32_t i = 0; i < job->n_replies; i++) {
         struct buffer text, logprobs;
         smol_reply_take(&job->replies[i], &text, &logprobs);
@@ -189,8 +184,7 @@ static void write_event(struct job *job, FILE *out, uint32_t index, const struct
 {
     struct event event = smol_event_begin(out);
     smol_completion_begin(job, &event.json, job->endpoint->object);
-    smol_json_key(&event.json, "choices");
-    smol_json_open(&event.json, '[');
+    smol_json_member_open(&event.json, "choices", '[');
     write_choice(job, &event.json, index, text, logprobs, ended);
     smol_json_close(&event.json, ']');
     smol_completion_no_usage(job, &event.json);

@@ -102,8 +102,7 @@ static void write_embeddings(struct job *job, struct json_out *json)
     size_t n = job->dimensions ? job->dimensions : width;
     smol_json_open(json, '{');
     smol_json_member_text(json, "object", "list");
-    smol_json_key(json, "data");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "data", '[');
     for (size_t i = 0; i < job->n_prompts; i++) {
         smol_json_open(json, '{');
         smol_json_member_text(json, "object", "embedding");

@@ -84,8 +84,7 @@ static unsigned write_models(struct server *server, const char *url, FILE *out,
     } else {
         smol_json_open(&json, '{');
         smol_json_member_text(&json, "object", "list");
-        smol_json_key(&json, "data");
-        smol_json_open(&json, '[');
+        smol_json_member_open(&json, "data", '[');
         pthread_mutex_lock(&server->models.lock);
         for (size_t i = 0; i < server->models.n; i++)
             write_model(&json, server->models.items[i]);

@@ -123,8 +123,7 @@ smol_status smol_prompts_tokenize(struct job *job, smol_error *error)
 
 void smol_prompts_write_usage(const struct job *job, struct json_out *json)
 {
-    smol_json_key(json, "usage");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "usage", '{');
     smol_json_member_whole(json, "prompt_tokens", smol_job_count(job));
     smol_json_member_whole(json, "total_tokens", smol_job_count(job));
     smol_json_close(json, '}');

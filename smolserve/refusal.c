@@ -71,8 +71,7 @@ void smol_refusal_write_members(const struct refusal *refusal, struct json_out *
 void smol_refusal_write(const struct refusal *refusal, struct json_out *json)
 {
     smol_json_open(json, '{');
-    smol_json_key(json, "error");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "error", '{');
     smol_json_member_text(json, "type", type_of(refusal->http));
     smol_refusal_write_members(refusal, json);
     smol_json_close(json, '}');

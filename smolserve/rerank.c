@@ -135,8 +135,7 @@ static void write_result(const struct job *job, struct json_out *json,
     smol_json_key(json, "relevance_score");
     smol_json_float(json, ranked->score);
     if (job->return_texts) {
-        smol_json_key(json, "document");
-        smol_json_open(json, '{');
+        smol_json_member_open(json, "document", '{');
         smol_json_key(json, "text");
         smol_json_text(json, prompt->text, prompt->size);
         smol_json_close(json, '}');
@@ -153,8 +152,7 @@ static void write_rerank(struct job *job, struct json_out *json)
     smol_json_open(json, '{');
     smol_json_member_text(json, "id", job->id);
     smol_json_member_text(json, "model", job->generator->name);
-    smol_json_key(json, "results");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "results", '[');
     for (size_t i = 0; i < most; i++)
         write_result(job, json, &job->ranking[i]);
     smol_json_close(json, ']');

@@ -217,8 +217,7 @@ static void write_null(struct json_out *json, const char *key)
 
 static void write_empty(struct json_out *json, const char *key, char open, char close)
 {
-    smol_json_key(json, key);
-    smol_json_open(json, open);
+    smol_json_member_open(json, key, open);
     smol_json_close(json, close);
 }
 
@@ -333,8 +332,7 @@ static void write_text_item(struct job *job, struct json_out *json, size_t i, bo
         write_empty(json, "summary", '[', ']');
     else
         smol_json_member_text(json, "role", "assistant");
-    smol_json_key(json, "content");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "content", '[');
     if (ended)
         write_part(json, reasons, reasons ? &reply->sent_reasoning : &reply->sent,
                    &reply->sent_logprobs);
@@ -376,17 +374,14 @@ static void write_item(struct job *job, struct json_out *json, size_t i, bool en
 static void write_usage(struct job *job, struct json_out *json)
 {
     size_t n_input = smol_job_count(job), n_output = job->replies[0].n_tokens;
-    smol_json_key(json, "usage");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "usage", '{');
     smol_json_member_whole(json, "input_tokens", n_input);
-    smol_json_key(json, "input_tokens_details");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "input_tokens_details", '{');
     smol_json_member_whole(json, "cached_tokens", smol_job_count_cached(job));
     smol_json_member_whole(json, "cache_write_tokens", 0); /* as they are counted for a bill */
     smol_json_close(json, '}');
     smol_json_member_whole(json, "output_tokens", n_output);
-    smol_json_key(json, "output_tokens_details");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "output_tokens_details", '{');
     smol_json_member_whole(json, "reasoning_tokens", job->replies[0].parts.n_reasoning_tokens);
     smol_json_close(json, '}');
     smol_json_member_whole(json, "total_tokens", n_input + n_output);
@@ -403,8 +398,7 @@ static void write_tools(struct job *job, struct json_out *json)
     if (smol_is_choice_word(choice)) {
         smol_json_member_text(json, "tool_choice", choice);
     } else {
-        smol_json_key(json, "tool_choice");
-        smol_json_open(json, '{');
+        smol_json_member_open(json, "tool_choice", '{');
         smol_json_member_text(json, "type", "function");
         smol_json_member_text(json, "name", choice);
         smol_json_close(json, '}');
@@ -455,8 +449,7 @@ static void write_object(struct job *job, struct json_out *json, bool ended)
     }
     smol_json_member_text(json, "model", job->generator->name);
     write_request(job, json);
-    smol_json_key(json, "output");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "output", '[');
     for (size_t i = 0; ended && i < count_items(&job->replies[0]); i++)
         write_item(job, json, i, true);
     smol_json_close(json, ']');

@@ -41,8 +41,7 @@ static void write_tokens(struct job *job, struct json_out *json)
     smol_json_open(json, '{');
     smol_json_member_whole(json, "count", prompt->n);
     smol_json_member_whole(json, "max_model_len", job->generator->capacity);
-    smol_json_key(json, "tokens");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "tokens", '[');
     for (size_t i = 0; i < prompt->n; i++)
         smol_json_whole(json, prompt->ids[i]);
     smol_json_close(json, ']');

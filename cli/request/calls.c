@@ -154,8 +154,7 @@ void smol_call_print(const struct call *call, uint64_t prompt_digest, size_t ind
         smol_json_member_text(json, "id", id);
         smol_json_member_text(json, "type", "function");
     }
-    smol_json_key(json, "function");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "function", '{');
     if (call->name.size > 0)
         print_text(json, "name", &call->name);
     print_text(json, "arguments", &call->arguments);
@@ -166,8 +165,7 @@ void smol_calls_print(const struct calls *calls, uint64_t prompt_digest, struct 
 {
     if (calls->n == 0)
         return;
-    smol_json_key(json, "tool_calls");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "tool_calls", '[');
     for (size_t i = 0; i < calls->n; i++) {
         smol_json_open(json, '{');
         smol_call_print(&calls->items[i], prompt_digest, i, json);

@@ -79,8 +79,7 @@ void smol_parts_print_details(size_t n_reasoning_tokens, struct json_out *json)
 {
     if (n_reasoning_tokens == 0)
         return;
-    smol_json_key(json, "completion_tokens_details");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "completion_tokens_details", '{');
     smol_json_member_whole(json, "reasoning_tokens", n_reasoning_tokens);
     smol_json_close(json, '}');
 }

@@ -34,8 +34,7 @@ static void member_id(struct json_out *json, const char *key, uint32_t id)
 static void write_bits(struct json_out *json, const char *key, uint32_t bits,
                        const char *const names[], size_t n)
 {
-    smol_json_key(json, key);
-    smol_json_open(json, '[');
+    smol_json_member_open(json, key, '[');
     for (size_t i = 0; i < n; i++)
         if (bits >> i & 1)
             smol_json_text(json, names[i], strlen(names[i]));
@@ -45,8 +44,7 @@ static void write_bits(struct json_out *json, const char *key, uint32_t bits,
 static void write_layers(struct json_out *json, const char *key, const struct blob *blob,
                          enum layer_bit bit)
 {
-    smol_json_key(json, key);
-    smol_json_open(json, '[');
+    smol_json_member_open(json, key, '[');
     for (uint32_t i = 0; blob->layers && i < blob->model->n_layers; i++)
         if (blob->layers[i] & bit)
             smol_json_whole(json, i);
@@ -97,8 +95,7 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
 static void write_layers_that(struct json_out *json, const char *key, const struct blob_model *m,
                               bool has(const struct blob_model *, uint32_t))
 {
-    smol_json_key(json, key);
-    smol_json_open(json, '[');
+    smol_json_member_open(json, key, '[');
     for (uint32_t i = 0; i < m->n_layers; i++)
         if (has(m, i))
             smol_json_whole(json, i);
@@ -166,8 +163,7 @@ static void write_model(struct json_out *json, const struct blob *blob)
     struct blob_model model = *blob->model;
     if (smol_model_is_plain(&model))
         smol_model_fill(&model);
-    smol_json_key(json, "model");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "model", '{');
     write_sizes(json, &model);
     write_blocks(json, &model);
     write_layers(json, "windowed_layers", blob, LAYER_WINDOWED);
@@ -194,15 +190,13 @@ static void write_tokenizer(struct json_out *json, const struct blob *blob)
     const char *kind = rules->model != TEXT_MERGES      ? models[rules->model]
                        : rules->flags & TEXT_CHARACTERS ? "character-level"
                                                         : "byte-level";
-    smol_json_key(json, "tokenizer");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "tokenizer", '{');
     smol_json_member_text(json, "kind", kind);
     smol_json_member_whole(json, "tokens", t->n_tokens);
     smol_json_member_whole(json, "added", t->n_added);
     smol_json_close(json, '}');
     member_id(json, "bos", blob->model->bos_id);
-    smol_json_key(json, "stop");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "stop", '[');
     for (size_t i = 0; i < blob->n_stop; i++)
         smol_json_whole(json, blob->stop[i]);
     smol_json_close(json, ']');
@@ -233,8 +227,7 @@ static void write_prompts(struct json_out *json, const struct embedder *embedder
 {
     const struct blob_embedder *header = embedder->header;
     size_t n = header ? header->n_prompts : 0;
-    smol_json_key(json, "prompts");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "prompts", '{');
     for (size_t i = 0; i < n; i++)
         smol_json_member_text(json, embedder_prompt_name(embedder, i),
                               embedder_prompt_text(embedder, i));
@@ -253,8 +246,7 @@ static void write_embeddings(struct json_out *json, const struct blob *blob)
     const struct blob_embedder *header = blob->embedder.header;
     if (!encoder)
         return;
-    smol_json_key(json, "embeddings");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "embeddings", '{');
     smol_json_member_text(json, "pooling", poolings[encoder->pooling]);
     smol_json_member_whole(json, "dimensions",
                            smol_embedder_width(&blob->embedder, blob->model->hidden_size));
@@ -268,8 +260,7 @@ static void write_embeddings(struct json_out *json, const struct blob *blob)
 
 static void write_generation(struct json_out *json, const struct blob_generation *g)
 {
-    smol_json_key(json, "generation");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "generation", '{');
     if (g->present & GENERATION_DO_SAMPLE)
         smol_json_member_flag(json, "do_sample", g->do_sample);
     if (g->present & GENERATION_TEMPERATURE)
@@ -334,8 +325,7 @@ static void write_tensor(struct json_out *json, const struct model_tensor *tenso
     smol_json_open(json, '{');
     smol_json_member_text(json, "name", tensor->name);
     smol_json_member_text(json, "dtype", smol_tensor_dtype(tensor));
-    smol_json_key(json, "shape");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "shape", '[');
     for (unsigned i = 0; i < tensor->rank; i++)
         smol_json_whole(json, tensor->shape[i]);
     smol_json_close(json, ']');
@@ -356,8 +346,7 @@ static void write_tensor(struct json_out *json, const struct model_tensor *tenso
 
 static void write_parts(struct json_out *json, const struct subject *subject)
 {
-    smol_json_key(json, "parts");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "parts", '[');
     for (int i = 0; i < PART_COUNT; i++) {
         const struct part_sum *part = &subject->parts[i];
         if (part->bytes == 0)
@@ -374,8 +363,7 @@ static void write_parts(struct json_out *json, const struct subject *subject)
 
 static void write_memory(struct json_out *json, const struct subject *subject)
 {
-    smol_json_key(json, "memory");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "memory", '[');
     for (size_t n = 0; n < subject->n_needs; n++)
         for (size_t i = 0; i < subject->n_contexts; i++) {
             const struct memory_need *need = &subject->needs[n];
@@ -398,8 +386,7 @@ static void write_quantization(struct json_out *json, const struct blob *blob)
     struct quantization found = smol_provenance_quantization(blob->provenance, blob->n_provenance);
     if (!is_grouped(smol_blob_dtype(blob)))
         return;
-    smol_json_key(json, "quantization");
-    smol_json_open(json, '{');
+    smol_json_member_open(json, "quantization", '{');
     smol_json_member_text(json, "method", found.method);
     if (found.statistics)
         member_size_text(json, "statistics", found.statistics, found.n_statistics);
@@ -417,8 +404,7 @@ static void write_blob(struct json_out *json, const struct blob *blob)
     smol_json_member_whole(json, "optional_features", blob->header->optional_features);
     smol_json_member_text(json, "dtype", smol_dtype_name(smol_blob_dtype(blob)));
     write_quantization(json, blob);
-    smol_json_key(json, "provenance");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "provenance", '[');
     while ((line = smol_provenance_line(&text, &size, &length)))
         smol_json_text(json, line, length);
     smol_json_close(json, ']');
@@ -427,8 +413,7 @@ static void write_blob(struct json_out *json, const struct blob *blob)
 /* Writes the names of the chat templates. */
 static void write_templates(struct json_out *json, const struct template_list *list)
 {
-    smol_json_key(json, "templates");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "templates", '[');
     for (size_t i = 0; i < list->n; i++)
         smol_json_text(json, list->items[i].name, strlen(list->items[i].name));
     smol_json_close(json, ']');
@@ -461,8 +446,7 @@ static void write_checkpoint(struct json_out *json, const struct subject *subjec
 static void write_tensors(struct json_out *json, const struct subject *subject,
                           const struct statistics *all)
 {
-    smol_json_key(json, "tensors");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "tensors", '[');
     for (size_t i = 0; i < subject->n_tensors && !ferror(json->file); i++)
         write_tensor(json, &subject->tensors[i], all ? &all[i] : NULL);
     smol_json_close(json, ']');

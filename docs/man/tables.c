@@ -29,8 +29,7 @@ static void print_rule(struct json_out *json, const struct option_rule *rule)
     smol_json_member_text(json, "kind", kind_of(rule));
     smol_json_member_real(json, "low", rule->low);
     smol_json_member_real(json, "high", rule->high);
-    smol_json_key(json, "choices");
-    smol_json_open(json, '[');
+    smol_json_member_open(json, "choices", '[');
     for (size_t i = 0; rule->choices && rule->choices[i]; i++)
         smol_json_text(json, rule->choices[i], strlen(rule->choices[i]));
     smol_json_close(json, ']');
@@ -49,8 +48,7 @@ smol_status __wrap_smol_options_parse(const struct command_line *command, int ar
     smol_json_member_text(&json, "about", command->about);
     smol_json_member_text(&json, "commands", command->commands ? command->commands : "");
     smol_json_member_text(&json, "notes", command->notes);
-    smol_json_key(&json, "options");
-    smol_json_open(&json, '[');
+    smol_json_member_open(&json, "options", '[');
     for (size_t i = 0; i < command->n_rules; i++)
         print_rule(&json, &command->rules[i]);
     smol_json_close(&json, ']');

@@ -342,7 +342,7 @@ def test_without_arguments_and_with_help_the_commands_are_listed():
 def test_help_names_every_option_and_no_other():
     options = """-n --model-defaults --temp --top-k --top-p --min-p --repeat-penalty --seed --stop
         --json-schema --regex --grammar --choices --json-space --any-order --ctx --slide
-        --keep --lookup --threads --kv --chat --system --template-arg --session --jsonl --sequences --ids --json --stats --verify
+        --keep --lookup --threads --kv --chat --system --template-arg --reasoning-budget --session --jsonl --sequences --ids --json --stats --verify
         --no-mmap --require-digest --sandbox -h --version""".split()
     assert re.findall(r"^  (--?[a-z-]+)", output("--help"), re.M) == options
 

@@ -95,13 +95,11 @@ TEST(commas_stand_between_members_and_elements)
     start(&w);
     smol_json_open(&w.json, '{');
     smol_json_member_text(&w.json, "a", "x");
-    smol_json_key(&w.json, "b");
-    smol_json_open(&w.json, '[');
+    smol_json_member_open(&w.json, "b", '[');
     smol_json_whole(&w.json, 1);
     smol_json_whole(&w.json, UINT64_MAX);
     smol_json_close(&w.json, ']');
-    smol_json_key(&w.json, "c");
-    smol_json_open(&w.json, '{');
+    smol_json_member_open(&w.json, "c", '{');
     smol_json_close(&w.json, '}');
     smol_json_member_whole(&w.json, "d", 0);
     smol_json_close(&w.json, '}');
