@@ -78,6 +78,8 @@ REQUESTS = {
     "echo": ("/v1/completions", lambda k: {"prompt": [f"abc {k}", [5, 6]], "echo": True, "logprobs": 1}),
     "echo streamed": ("/v1/completions", lambda k: {"prompt": f"abc {k}", "echo": True, "logprobs": 1} | STREAM),
     "reasoning": (CHAT, lambda k: {"messages": user(k), "chat_template_kwargs": THINKS}),
+    "reasoning limited": (CHAT, lambda k: {"messages": user(k), "chat_template_kwargs": THINKS, "reasoning_effort": "none", "max_tokens": 12,
+                                            "response_format": {"type": "regex", "pattern": "[a-f]{3}"}}),
     "reasoning streamed": ("/v1/responses", lambda k: {"input": thoughts(k), "chat_template_kwargs": THINKS, "max_output_tokens": 6, "stream": True}),
     "responses": ("/v1/responses", lambda k: {"input": f"abc {k}", "instructions": "ab", "max_output_tokens": 6}),
     "responses streamed": ("/v1/responses", lambda k: {"input": user(k), "max_output_tokens": 6, "stream": True}),
