@@ -672,7 +672,7 @@ typedef enum smol_json_space {
     SMOL_JSON_INDENTED,    /* a member or element a line, two spaces a level */
 } smol_json_space;
 
-/* What an answer may begin with before the text that it is asked for: see "reasoning" below. */
+/* The reasoning that may come before the text of an answer: see "reasoning" below. */
 typedef enum smol_reasoning {
     SMOL_REASONING_NONE = 0, /* no reasoning */
     SMOL_REASONING_POSSIBLE, /* reasoning, after its first marker */

@@ -41,29 +41,34 @@ static smol_status set_instructions(struct request_reader *r)
     return smol_member_copy_json(r, 0, &smol_body_job(r)->instructions);
 }
 
-/* Reads a member of the object at the reader, unless it is null. */
-static smol_status read_inside(struct request_reader *r, const char *name,
-                               smol_status set(struct request_reader *r))
+/* Reads an object whose members are among the rows (n, at most 2). A member that is null counts as
+ * absent. */
+static smol_status read_object(struct request_reader *r, const struct request_member *rows,
+                               size_t n)
 {
-    bool found = false;
-    struct request_reader inner = *r;
-    smol_status status = smol_member_seek(&inner.json, r->scratch, name, &found);
-    return status || !found || smol_json_word(&inner.json, "null") ? status : set(&inner);
+    const char *names[3] = {NULL};
+    if (smol_json_peek(&r->json) != '{')
+        return smol_member_fail(r, "expected an object");
+    for (size_t i = 0; i < n; i++)
+        names[i] = rows[i].name;
+    smol_status status = smol_member_only(r, r->json, names);
+    for (size_t i = 0; i < n && !status; i++) {
+        bool found = false;
+        struct request_reader inner = *r;
+        status = smol_member_seek(&inner.json, r->scratch, names[i], &found);
+        if (!status && found && !smol_json_word(&inner.json, "null"))
+            status = rows[i].set(&inner);
+    }
+    return status ? status : smol_json_skip(&r->json);
 }
 
 /* Reads {"format": FORMAT, "verbosity": WORD}. The members of a JSON schema are those of FORMAT
  * itself. */
 static smol_status set_text(struct request_reader *r)
 {
-    static const char *const names[] = {"format", "verbosity", NULL};
-    if (smol_json_peek(&r->json) != '{')
-        return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_only(r, r->json, names);
-    if (!status)
-        status = read_inside(r, "format", smol_set_flat_format);
-    if (!status)
-        status = read_inside(r, "verbosity", smol_body_verbosity);
-    return status ? status : smol_json_skip(&r->json);
+    static const struct request_member rows[] = {{"format", smol_set_flat_format},
+                                                 {"verbosity", smol_body_verbosity}};
+    return read_object(r, rows, 2);
 }
 
 /* A summary is left out, as OpenAI may do: the reasoning itself is in the answer. */
@@ -76,15 +81,9 @@ static smol_status set_summary(struct request_reader *r)
 /* Reads {"effort": WORD, "summary": WORD}. */
 static smol_status set_reasoning(struct request_reader *r)
 {
-    static const char *const names[] = {"effort", "summary", NULL};
-    if (smol_json_peek(&r->json) != '{')
-        return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_only(r, r->json, names);
-    if (!status)
-        status = read_inside(r, "effort", smol_set_effort);
-    if (!status)
-        status = read_inside(r, "summary", set_summary);
-    return status ? status : smol_json_skip(&r->json);
+    static const struct request_member rows[] = {{"effort", smol_set_effort},
+                                                 {"summary", set_summary}};
+    return read_object(r, rows, 2);
 }
 
 static smol_status set_truncation(struct request_reader *r)
