@@ -667,9 +667,9 @@ typedef enum smol_constraint_kind {
 } smol_constraint_kind;
 
 typedef enum smol_json_space {
-    SMOL_JSON_COMPACT = 0, /* {"a":1,"b":[2,3]} */
-    SMOL_JSON_SPACED,      /* {"a": 1, "b": [2, 3]} */
-    SMOL_JSON_INDENTED,    /* a member or element a line, two spaces a level */
+    SMOL_JSON_SPACED = 0, /* {"a": 1, "b": [2, 3]}, as most JSON that models have read */
+    SMOL_JSON_COMPACT,    /* {"a":1,"b":[2,3]} */
+    SMOL_JSON_INDENTED,   /* a member or element a line, two spaces a level */
 } smol_json_space;
 
 /* The reasoning that may come before the text of an answer: see "reasoning" below. */

@@ -117,9 +117,9 @@ static smol_status compile(const smol_model *model, struct term_table *table,
 {
     term *root = &answer->whole;
     const struct schema_options options = {
-        .white_space = params->json_space == SMOL_JSON_SPACED     ? JSON_SPACED
+        .white_space = params->json_space == SMOL_JSON_COMPACT    ? JSON_COMPACT
                        : params->json_space == SMOL_JSON_INDENTED ? JSON_INDENTED
-                                                                  : JSON_COMPACT,
+                                                                  : JSON_SPACED,
         .any_order = params->any_order != 0,
     };
     switch (params->kind) {

@@ -11,7 +11,7 @@
 #include "cli/print.h"
 #include "cli/standard.h"
 
-const char *const smol_json_space_words[] = {"compact", "spaced", "indented", NULL};
+const char *const smol_json_space_words[] = {"spaced", "compact", "indented", NULL};
 
 /* Replaces a top_p of 0, which means "not given" to the library. On the command line, as in
  * transformers, 0 leaves only the best token. */
@@ -105,7 +105,7 @@ smol_status smol_settings_limit_reasoning(const struct settings *settings, const
 
 smol_json_space smol_settings_json_space(const struct settings *settings)
 {
-    return settings->json_space ? (smol_json_space)(settings->json_space - 1) : SMOL_JSON_COMPACT;
+    return settings->json_space ? (smol_json_space)(settings->json_space - 1) : SMOL_JSON_SPACED;
 }
 
 /* Replaces a link by its target. A session is read and then replaced, so a link means its target,

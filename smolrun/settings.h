@@ -166,7 +166,7 @@ extern const char *const smol_json_space_words[]; /* in the order of smol_json_s
         OPTION_ROW("choices", 0, "A,B", "answer with one of these texts", OPTION_TEXT,             \
                    FIELD(choices), 0, 0, NULL),                                                    \
         OPTION_ROW("json-space", 0, "STYLE",                                                       \
-                   "with --json-schema: `compact`, `spaced` or `indented` (compact)",              \
+                   "with --json-schema: `spaced`, `compact` or `indented` (spaced)",               \
                    OPTION_CHOICE, FIELD(json_space), 1, 0, smol_json_space_words),                 \
         OPTION_ROW("any-order", 0, "",                                                             \
                    "with --json-schema: properties in any order, not the schema's", OPTION_FLAG,   \

@@ -60,7 +60,7 @@ def test_json_follows_the_schema_whatever_is_sampled(blob, form, temperature, se
     text = output(blob, PROMPT, "--json-schema", form, "--temp", temperature, "--seed", seed, "-n", 400)
     value = json.loads(text)
     assert is_form(value)
-    assert text == json.dumps(value, separators=(",", ":"), ensure_ascii=False) or "\\" in text
+    assert text == json.dumps(value, ensure_ascii=False) or "\\" in text
 
 
 @pytest.mark.parametrize("style, layout", [
