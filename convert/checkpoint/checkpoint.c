@@ -146,6 +146,17 @@ static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MA
     return text;
 }
 
+const struct safetensors_tensor *smol_checkpoint_types(const struct safetensors *reader,
+                                                       const struct family *family,
+                                                       const struct blob_model *model)
+{
+    const struct safetensors_tensor *types =
+        family->types ? smol_safetensors_find(reader, family->types) : NULL;
+    bool fits = types && types->rank == 2 && types->shape[0] > 0 &&
+                types->shape[1] == model->hidden_size && smol_element_is_weight(types->dtype);
+    return fits ? types : NULL;
+}
+
 smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
                                         const uint64_t *wanted, unsigned rank, smol_error *error)
 {
