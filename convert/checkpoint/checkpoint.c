@@ -229,9 +229,8 @@ static bool is_scale(const char *name)
 /* Returns whether `name` is the weight or the bias of that layer. */
 static bool is_of_layer(const char *layer, const char *name)
 {
-    size_t n = layer ? strlen(layer) : 0;
-    return layer && strncmp(name, layer, n) == 0 &&
-           (strcmp(name + n, ".weight") == 0 || strcmp(name + n, ".bias") == 0);
+    const char *end = layer && starts_with(name, layer) ? name + strlen(layer) : "";
+    return strcmp(end, ".weight") == 0 || strcmp(end, ".bias") == 0;
 }
 
 bool smol_checkpoint_is_head(const struct family *family, const char *name)
@@ -241,7 +240,7 @@ bool smol_checkpoint_is_head(const struct family *family, const char *name)
          is_of_layer(family->score_layers[1], name)))
         return true;
     for (size_t i = 0; i < 2 && family->heads[i]; i++)
-        if (strncmp(name, family->heads[i], strlen(family->heads[i])) == 0)
+        if (starts_with(name, family->heads[i]))
             return true;
     return false;
 }

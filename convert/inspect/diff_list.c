@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
 #include "convert/checkpoint/nested.h"
@@ -137,7 +138,7 @@ static uint64_t count_fitting(const struct safetensors *reader, const struct fam
 
 static bool has_name(const struct safetensors *reader, const char *name, const char *prefix)
 {
-    size_t before = prefix && strncmp(name, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
+    size_t before = prefix && starts_with(name, prefix) ? strlen(prefix) : 0;
     return smol_safetensors_find(reader, name) || smol_safetensors_find(reader, name + before);
 }
 
@@ -172,7 +173,7 @@ static const char *nest_of(const struct safetensors *reader)
     static const char *const before[] = {"model.language_model.", "language_model."};
     for (size_t i = 0; i < reader->n_tensors; i++)
         for (size_t k = 0; k < 2; k++)
-            if (strncmp(reader->tensors[i].name, before[k], strlen(before[k])) == 0)
+            if (starts_with(reader->tensors[i].name, before[k]))
                 return before[k];
     return NULL;
 }
