@@ -277,13 +277,7 @@ static smol_status reserve(smol_matcher *matcher, smol_error *error)
     if (matcher->n + 2 <= matcher->capacity)
         return SMOL_OK;
     size_t wanted = 2 * matcher->capacity + 64;
-    term *states = smol_reallocarray(matcher->states, wanted, sizeof *states);
-    if (states)
-        matcher->states = states;
-    uint32_t *ids = smol_reallocarray(matcher->ids, wanted, sizeof *ids);
-    if (ids)
-        matcher->ids = ids;
-    if (!states || !ids)
+    if (!RESIZE(matcher->states, wanted) || !RESIZE(matcher->ids, wanted))
         return smol_fail_memory(error, "a matcher");
     matcher->capacity = wanted;
     return SMOL_OK;

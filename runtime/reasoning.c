@@ -7,6 +7,7 @@
 #include "common/file.h"
 #include "common/json_reader.h"
 #include "common/memory.h"
+#include "common/text.h"
 #include "runtime/model.h"
 
 static const struct reasoning_markers known[] = {
@@ -110,19 +111,13 @@ static struct tail tail_of(const struct tokenizer_tables *tables, const uint32_t
     return tail;
 }
 
-static bool ends_with(const struct tail *tail, const char *text)
-{
-    size_t n = strlen(text);
-    return tail->size >= n && memcmp(tail->text + tail->size - n, text, n) == 0;
-}
-
 /* Returns where the answer to a prompt begins. */
 static enum reasoning_place first_place(const struct reasoning_markers *markers,
                                         const struct tail *tail)
 {
-    if (ends_with(tail, markers->open))
+    if (bytes_end_with(tail->text, tail->size, markers->open))
         return IN_REASONING;
-    if (!ends_with(tail, markers->close))
+    if (!bytes_end_with(tail->text, tail->size, markers->close))
         return BEFORE_REASONING;
     return markers->reply_open ? BEFORE_REPLY : IN_REPLY;
 }

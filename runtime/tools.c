@@ -6,6 +6,7 @@
 #include "common/buffer.h"
 #include "common/json_reader.h"
 #include "common/memory.h"
+#include "common/text.h"
 #include "runtime/arguments.h"
 #include "runtime/model.h"
 
@@ -95,12 +96,6 @@ static size_t possible_marker(const struct smol_tool_reader *r, size_t overlap)
     while (n < rest && json_is_space(held->text[held->size - n - 1]))
         n++;
     return n < rest ? n : held->size;
-}
-
-static bool ends_with(const struct buffer *held, const char *text)
-{
-    size_t n = strlen(text);
-    return held->size >= n && memcmp(held->text + held->size - n, text, n) == 0;
 }
 
 /* Begins a group of calls with the marker and the white space before it, but for the last byte,
@@ -288,7 +283,7 @@ static void name_byte(struct smol_tool_reader *r, char c)
         return;
     }
     smol_buffer_add(&r->held, &c, 1);
-    if (r->held.size <= n_call || !ends_with(&r->held, end))
+    if (r->held.size <= n_call || !bytes_end_with(r->held.text, r->held.size, end))
         return;
     buffer_clear(&r->name);
     smol_buffer_add(&r->name, r->held.text + n_call, r->held.size - n_call - n_end);

@@ -10,6 +10,7 @@
 #include "cli/request/reasoning.h"
 #include "cli/standard.h"
 #include "common/clock.h"
+#include "common/memory.h"
 #include "smolserve/generator.h"
 #include "smolserve/server.h"
 
@@ -56,12 +57,10 @@ struct job *smol_job_new(struct server *server, const struct endpoint *endpoint)
 
 struct prompt *smol_job_add_prompt(struct job *job)
 {
-    struct prompt *prompts = realloc(job->prompts, (job->n_prompts + 1) * sizeof *prompts);
-    if (!prompts)
+    if (!RESIZE(job->prompts, job->n_prompts + 1))
         return NULL;
-    job->prompts = prompts;
-    prompts[job->n_prompts] = (struct prompt){0};
-    return &prompts[job->n_prompts++];
+    job->prompts[job->n_prompts] = (struct prompt){0};
+    return &job->prompts[job->n_prompts++];
 }
 
 size_t smol_job_count(const struct job *job)

@@ -76,18 +76,13 @@ static void put_in_slot(struct term_table *table, uint32_t number)
 static bool grow_nodes(struct term_table *table)
 {
     size_t before = table->nodes_capacity, wanted = before ? 2 * before : 64;
-    uint32_t *rows = smol_reallocarray(table->row_of, wanted, sizeof *rows);
-    if (rows)
-        table->row_of = rows;
-    struct term_node *nodes = rows ? smol_reallocarray(table->nodes, wanted, sizeof *nodes) : NULL;
-    if (nodes)
-        table->nodes = nodes;
-    uint32_t *slots = nodes ? smol_calloc(2 * wanted, sizeof *slots) : NULL;
+    bool grown = RESIZE(table->row_of, wanted) && RESIZE(table->nodes, wanted);
+    uint32_t *slots = grown ? smol_calloc(2 * wanted, sizeof *slots) : NULL;
     if (!slots) {
         smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
         return false;
     }
-    memset(rows + before, 0, (wanted - before) * sizeof *rows);
+    memset(table->row_of + before, 0, (wanted - before) * sizeof *table->row_of);
     smol_free(table->slots);
     table->slots = slots;
     table->n_slots = 2 * wanted;

@@ -109,10 +109,8 @@ static size_t row_of(struct term_table *table, term a)
         size_t wanted = table->rows_capacity ? 2 * table->rows_capacity : 64;
         if (wanted * n * sizeof *table->rows > TERM_MAX_BYTES)
             return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "its states need too much memory");
-        term *rows = smol_reallocarray(table->rows, wanted, n * sizeof *rows);
-        if (!rows)
+        if (!smol_resize(&table->rows, wanted, n * sizeof *table->rows))
             return smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
-        table->rows = rows;
         table->rows_capacity = wanted;
     }
     memset(table->rows + table->n_rows * n, 0xff, n * sizeof *table->rows);
