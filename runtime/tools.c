@@ -67,6 +67,7 @@ struct smol_tool_reader {
     bool begun;              /* the call was reported */
     bool called;             /* there was a call */
     bool anything;           /* the answer is not empty */
+    bool after_group;        /* only white space has followed a group of calls */
     smol_status status;
 };
 
@@ -122,6 +123,9 @@ static void read_byte(struct smol_tool_reader *r, char c);
 static void text_byte(struct smol_tool_reader *r, char c)
 {
     const char *marker = r->texts->marker, *start = r->texts->at_start;
+    r->after_group = r->after_group && json_is_space(c);
+    if (r->after_group)
+        return;
     smol_buffer_add(&r->held, &c, 1);
     size_t overlap = smol_buffer_overlap(&r->held, marker);
     size_t possible = possible_marker(r, overlap);
@@ -361,7 +365,8 @@ static void after_call(struct smol_tool_reader *r, char c)
         if (r->held.size < strlen(rest))
             return;
         buffer_clear(&r->held);
-        if (r->rest == r->texts->end || !*r->texts->end)
+        r->after_group = r->rest == r->texts->end || !*r->texts->end;
+        if (r->after_group)
             r->place = IN_TEXT;
         r->rest = r->texts->end;
         return;
