@@ -5,11 +5,15 @@ Take token ids from `tokenizers.Tokenizer.from_file(model / "tokenizer.json")`, 
 AutoTokenizer: transformers 5 rebuilds the class named in tokenizer_config.json (GPT2Tokenizer)
 with GPT-2's own pre-tokenizer and loses the rule that splits digits.
 """
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import zlib
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -27,6 +31,16 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "quick: part of `make check`")
     config.addinivalue_line("markers", "slow: only part of `scripts/check --all`")
     config.addinivalue_line("markers", "sample(n): outside of `scripts/check --all` only n of the test's cases")
+
+
+def pytest_collection():
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays, so the collector of garbage never looks at it: each time would take a second."""
+    gc.freeze()
+    gc.enable()
 
 
 def sampled_out(items):
@@ -65,22 +79,31 @@ def training():
     return (*(file.read_text(encoding="utf-8") for file in sources), words * 20)
 
 
-def build_test_model(*arguments):
-    command = [sys.executable, ROOT / "scripts/build-test-model", *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+@cache
+def load_script(name):
+    """Returns a Python script of scripts/ as a module."""
+    loader = SourceFileLoader(name.replace("-", "_"), str(ROOT / "scripts" / name))
+    module = module_from_spec(spec_from_loader(loader.name, loader))
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = before
+    return module
 
 
 @pytest.fixture(scope="session")
 def rebuilt_model_dir():
-    """SmolLM2-135M-Instruct rebuilt from 4-bit weights; made on first use."""
-    build_test_model()
-    return ROOT / "models/SmolLM2-135M-Instruct"
+    """SmolLM2-135M-Instruct rebuilt from 4-bit weights; made on first use. A process of its own would import torch again."""
+    folder = ROOT / "models/SmolLM2-135M-Instruct"
+    load_script("build-test-model").build(folder, force=False)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def gguf_file():
     """The 4-bit file that it was rebuilt from."""
-    return Path(build_test_model("--gguf"))
+    return load_script("build-test-model").fetch_gguf()
 
 
 @pytest.fixture(scope="session")

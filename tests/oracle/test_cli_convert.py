@@ -207,7 +207,7 @@ def test_a_summary_tells_the_rate_and_the_sync_apart(tmp_path):
     assert rate <= (megabytes + 0.05) / max(seconds - 0.001, 1e-9) + 0.1
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", ["int8", "bf16", "f32"])
 def test_conversion_of_the_real_model_needs_64_megabytes(tmp_path, real_model_dir, dtype):
     """RLIMIT_DATA bounds private writable memory, so anonymous memory is below it at any time,

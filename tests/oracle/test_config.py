@@ -456,7 +456,7 @@ def without(keys, dropped):
     return {key: value for key, value in keys.items() if key not in dropped}
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("style", ["as written", "keys missing"])
 @pytest.mark.parametrize("family", CONFIGS)
 def test_every_family_is_read_as_transformers_reads_it(family, style, tmp_path):

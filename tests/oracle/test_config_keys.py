@@ -130,7 +130,7 @@ def complaint(folder, ids, read):
     return ""
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_no_key_makes_an_answer_that_is_not_the_references(family, tmp_path):
     make_of(featured(family), tmp_path, seed=3)

@@ -152,7 +152,7 @@ def test_numbers_are_decided_as_jsonschema_decides():
 # --- texts that models write --------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["bundled", "real"])
+@pytest.fixture(scope="module", params=["bundled", pytest.param("real", marks=pytest.mark.slow)])
 def model(request):
     folder = ROOT / "demo/model" if request.param == "bundled" else request.getfixturevalue("real_model_dir")
     with Model(blob_of(folder, "int8")) as model:

@@ -106,7 +106,7 @@ def test_logits_are_the_same_token_by_token(case):
         assert same_bits(eval_in_parts(context, TOKENS, [1] * len(TOKENS)), expected)
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", range(6))
 def test_logits_are_the_same_for_random_splits(seed, case):
     model, kv, expected = case
@@ -358,7 +358,7 @@ def logits_in_state(state, model, ids, threads, kv):
     return logits, held_between and held_after
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("state", STATES)
 def test_callers_rounding_and_flushing_change_nothing_and_stay(state, threads, case, faint):

@@ -64,7 +64,9 @@ BEFORE = {
 INSTEAD = {
     "https://example.org/": "file://$PWD/",
     "digest HEX": "digest $(sha256sum FILE.smol | cut -d' ' -f1)",
-    "/usr/share/smol/": f"{ROOT}/demo/",
+    "/usr/share/smol/calibration.txt": "calibration.txt",
+    "demo/calibration.txt": "calibration.txt",
+    "-p 512 -n 128 --depth 1024": "-p 8 -n 4 --depth 9",
 }
 # commands with an exit status other than 0
 STATUS = {
@@ -165,7 +167,8 @@ def shelf(tmp_path_factory):
     subprocess.run([ROOT / "build/smolconv", "delta", "--quiet", "old.smol", "new.smol", "update.smoldelta"], check=True, cwd=folder)
     text = (ROOT / "README.md").read_text()[:2000]
     requests = [line for line in (ROOT / "docs/running.md").read_text().splitlines() if line.startswith(('{"prompt', '{"messages'))]
-    files = {"text.txt": text, "prompt.txt": text[:200], "requests": "\n".join(requests), "input": "Hello\n",
+    calibration = (ROOT / "demo/calibration.txt").read_text()[:3000]  # all of it takes seconds for each command
+    files = {"text.txt": text, "calibration.txt": calibration, "prompt.txt": text[:200], "requests": "\n".join(requests), "input": "Hello\n",
              "program.c": (ROOT / "examples/generate.c").read_text()}  # fmt: skip
     for name, content in files.items():
         (folder / name).write_text(content)

@@ -56,6 +56,7 @@ def test_states_are_those_of_transformers(family, tmp_path, record_property):
     print(f"{family}: {difference:.1e}")
 
 
+@pytest.mark.slow
 def test_states_of_a_real_model_are_those_of_transformers(real_model_dir, record_property):
     ids = Tokenizer.from_file(str(real_model_dir / "tokenizer.json")).encode(prose()).ids[: 300 if os.environ.get("SMOL_TEST_ALL") else 100]
     with Model(blob_of(real_model_dir, "f32")) as model:

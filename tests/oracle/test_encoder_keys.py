@@ -78,7 +78,7 @@ def theirs(folder, kind, ids):
         return None
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", KINDS)
 def test_no_key_makes_states_that_are_not_the_references(name, tmp_path):
     settings = {"vocab_size": 400, "max_position_embeddings": 140, "pad_token_id": 1} | KINDS[name]

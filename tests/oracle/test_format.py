@@ -194,7 +194,7 @@ def demo(request, demo_blob):
     return blob
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 def test_the_bundled_models_tensors_are_the_checkpoints_by_the_documented_rule(demo):
     check_tensors(demo, read_safetensors(DEMO / "model.safetensors"))
     demo.check_padding()
@@ -345,7 +345,7 @@ def random_checkpoint(folder, rng):
     return widened, config
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_checkpoints_of_odd_shapes_become_what_the_document_says(tmp_path, seed):
     source, config = random_checkpoint(tmp_path, np.random.default_rng(seed))

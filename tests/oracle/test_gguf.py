@@ -329,7 +329,7 @@ def rope_tensors(name, config):
     return edit
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(name, tmp_path):
     config = family_config(name)

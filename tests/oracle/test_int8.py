@@ -75,5 +75,6 @@ def test_int8_mostly_agrees_on_the_most_likely_token(measured):
     assert measured["top1_agreement"] >= LEAST_AGREEMENT
 
 
+@pytest.mark.slow
 def test_int8_predicts_the_text_as_well(measured):
     assert measured["perplexity_int8"] <= 1.01 * measured["perplexity_f32"]

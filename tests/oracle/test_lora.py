@@ -652,7 +652,7 @@ def refuses(tmp_path, base, adapter, status, *parts):
     assert not out.exists()
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("settings", "status", "part"),
     [

@@ -4,16 +4,12 @@ import pty
 import re
 import select
 import subprocess
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, load_script
 
 DOCS = ROOT / "build/docs"
-loader = SourceFileLoader("gen_docs", str(ROOT / "scripts/gen-docs"))
-gen_docs = module_from_spec(spec_from_loader("gen_docs", loader))
-loader.exec_module(gen_docs)
+gen_docs = load_script("gen-docs")
 COMMANDS = [(program, name) for program in gen_docs.PROGRAMS for name in gen_docs.command_names(program)]
 PAGES = ["-".join(filter(None, command)) for command in COMMANDS]
 

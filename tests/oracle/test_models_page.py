@@ -1,27 +1,18 @@
 """docs/models.md: every model whose settings the tests hold is in it, with the sizes that smolconv states."""
 
-import importlib.machinery
-import importlib.util
 import subprocess
 import sys
 
 import pytest
+from conftest import load_script
 from internal import BUILD, ROOT
 
-SCRIPT = ROOT / "scripts/gen-models"
 ROWS = [line for line in (ROOT / "docs/models.md").read_text().splitlines() if line.startswith("| ")][2:]
 
 
 @pytest.fixture(scope="module")
 def script():
-    loader = importlib.machinery.SourceFileLoader("gen_models", str(SCRIPT))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gen_models", loader))
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return module
+    return load_script("gen-models")
 
 
 def test_every_model_of_the_tests_has_its_row(script):
@@ -37,4 +28,4 @@ def test_rows_are_what_smolconv_states(script, name):
 
 @pytest.mark.slow
 def test_the_page_is_up_to_date():
-    subprocess.run([sys.executable, SCRIPT, "--check", "--build", BUILD], check=True)
+    subprocess.run([sys.executable, ROOT / "scripts/gen-models", "--check", "--build", BUILD], check=True)

@@ -155,6 +155,7 @@ def test_metadata_does_not_need_a_build(tmp_path):
     assert (tmp_path / info / "METADATA").read_text() == backend.metadata()
 
 
+@pytest.mark.slow
 def test_an_editable_install_is_refused(tmp_path):
     python = make_environment(tmp_path / "venv")
     result = run(*PIP, "--python", python, "install", "--no-deps", "--no-index", "-e", ROOT, check=False)

@@ -41,6 +41,7 @@ def continued(ids, n_keep, best_after):
     return new, n_slides
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("keep", [None, 5, CTX - 2])
 def test_the_text_goes_on_as_transformers_continues_what_was_kept(
     demo_blob, prompt_ids, reference, keep

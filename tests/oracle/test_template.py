@@ -753,15 +753,13 @@ def test_what_is_not_supported_is_told_and_the_blob_completes_text(tmp_path):
     assert chat.returncode == 5 and reason in chat.stderr
 
 
-def test_a_chat_is_what_the_reference_would_have_asked(real_model_dir, tmp_path):
+def test_a_chat_is_what_the_reference_would_have_asked(real_model_dir):
     """The ids of conversations on the real model, and that no message can forge a turn."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(real_model_dir / "tokenizer.json"))
     source = json.loads((real_model_dir / "tokenizer_config.json").read_text())["chat_template"]
-    out = tmp_path / "real.smol"
-    engine.convert(real_model_dir, out)
-    with engine.Model(out) as model:
+    with engine.Model(engine.blob_of(real_model_dir, "int8")) as model:
         for content in ["What is 2+2?", "\n\nHi  there\n", "", "日本 🙂", "a b\tc 123", "\n"]:
             messages = [{"role": "user", "content": content}]
             text = reference(source, {}, messages, add_generation_prompt=True)

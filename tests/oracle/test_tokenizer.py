@@ -17,7 +17,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from unicode_tables import assert_written
 
 ALL = bool(os.environ.get("SMOL_TEST_ALL"))
-N_STRINGS = 20_000 if ALL else 3_000  # per tokenizer
+N_STRINGS = 20_000 if ALL else 1_500  # per tokenizer
 EXAMPLES = 400 if ALL else 100
 
 

@@ -460,13 +460,13 @@ def check_decoding(smol, reference, lists):
             assert smol.decode(ids, skip) == text, ids
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 def test_ids_are_those_of_the_reference(pair):
     smol, reference = pair
     check(smol, reference, ["", *make_texts(reference, seed=6, n=N_TEXTS)])
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 def test_text_is_that_of_the_reference(pair):
     smol, reference = pair
     r = random.Random(7)
@@ -480,7 +480,7 @@ def test_text_is_that_of_the_reference(pair):
     check_decoding(smol, reference, [[i] for i in range(smol.n_tokens)])
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 def test_every_code_point_is_treated_as_in_the_reference(pair):
     smol, reference = pair
     step = 1 if N_TEXTS >= 20_000 else 61
@@ -490,7 +490,7 @@ def test_every_code_point_is_treated_as_in_the_reference(pair):
     check(smol, reference, contexts)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 def test_a_text_is_one_long_word(pair):
     """n log n, and equal to the reference, also where nothing cuts."""
     smol, reference = pair
