@@ -13,7 +13,7 @@ from structs import c_struct
 from tokenizers import Tokenizer
 
 ALL = os.environ.get("SMOL_TEST_ALL")
-N_NEW = 64 if ALL else 24
+N_NEW = 64 if ALL else 16
 CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 PROMPTS = [
     "Hello",

@@ -60,44 +60,6 @@ def test_the_code_of_the_tutorial_runs(tmp_path):
     assert (tmp_path / "probabilities.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-USE = """
-import contextlib
-
-import numpy as np
-import numpy.typing as npt
-import smolrun
-
-model = smolrun.Model("x", n_ctx=5, progress=True)
-chat = [{"role": "user", "content": "x"}]
-answers: list[smolrun.Answer] = [model.generate("x", max_tokens=5, stop=["a"]), model.generate([1, 2]), model.generate(np.array([1]))]
-answers += model.generate(["x", b"y", [1], np.array([1])], seed=1) + model.chat([chat, chat]) + [model.chat(chat, tools=[{"type": "function"}])]
-scores: list[smolrun.Score] = [model.score("x", prompt="y"), *model.score(["x", "y"])]
-arrays: list[npt.NDArray[np.float32]] = [model.logits("x", last=1), model.embed(["x"]), model.embed("x"), model.embed(np.array([1]))]
-texts: list[str] = [*model.stream("x"), *(piece for piece in model.stream_chat(chat))]
-
-async def ask() -> list[str]:
-    awaited = [await model.agenerate("x"), await model.agenerate([1, 2]), *await model.agenerate(["x", "y"])]
-    await model.achat(chat, max_token=5)  # type: ignore[call-overload]
-    awaited += [await model.achat(chat), *await model.achat([chat, chat], tools=[])]
-    async with model.astream_chat(chat) as pieces, contextlib.aclosing(model.astream("x")):
-        texts = [piece.upper() async for piece in pieces] + [answer.text for answer in [*awaited, pieces.answer]]
-    return texts + [piece async for piece in model.astream("x", max_tokens=3)]
-
-with model.session() as session:
-    saved: bytes = session.to_bytes()
-smolrun.convert("a", "b", dtype="int4")
-model.generate("x", max_token=5)  # type: ignore[call-overload]
-"""
-
-
-def test_the_types_are_those_that_a_checker_sees(tmp_path):
-    """mypy --strict accepts a program that uses the package. It reports an ignored error that there is none of, too."""
-    (tmp_path / "use.py").write_text(USE)
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", tmp_path / "cache", "use.py"]
-    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "MYPYPATH": str(package.FOLDER)}, text=True, capture_output=True)
-    assert done.returncode == 0, done.stdout
-
-
 def test_every_public_name_is_in_the_guide():
     text = (ROOT / "docs/python.md").read_text()
     assert [name for name in smolrun.errors.CLASSES.values() if name.__name__ not in text] == []
