@@ -16,7 +16,7 @@ import smolrun
 import torch
 from checkpoints import byte_tokenizer, make
 from internal import ROOT
-from programs import smolconv
+from programs import on_terminal, smolconv
 from programs import smolrun as run_smolrun
 from serving import serving
 from smolrun import batch
@@ -396,10 +396,14 @@ def test_programs_have_a_limit(blobs, tmp_path):
     with serving([blobs["qwen"]], "--reasoning-budget", 1) as server:
         assert ask(server, "qwen").choices[0].message.reasoning_content == "Well,"
         assert ask(server, "qwen", thinking_budget_tokens=2).choices[0].message.reasoning_content == "Well, 1 < 2"
-    said = run_smolrun(blobs["qwen"], "--chat", USER["content"], "--reasoning-budget", 1).stdout
-    assert said == b"<think>\nWell, </think>\n\nThe answer is 4.\n"
-    said = run_smolrun("chat", blobs["qwen"], "--reasoning-budget", 1, input=USER["content"].encode()).stdout
-    assert b"<think>\nWell, </think>\n\nThe answer is 4." in said
+        assert ask(server, "qwen", thinking_budget_tokens=-1).choices[0].message.reasoning_content == CASES["qwen"][0]  # lifted
+        for wrong in (-2, -1.5, "-1"):
+            status, answer = server.post("/v1/chat/completions", {"model": "qwen", "messages": [USER], "thinking_budget_tokens": wrong})
+            assert status == 400 and answer["error"]["param"] == "thinking_budget_tokens"
+    with smolrun.Model(blobs["qwen"]) as model:
+        assert model.chat([USER], max_tokens=50, thinking_budget_tokens=-1).reasoning == CASES["qwen"][0]
+    said = json.loads(run_smolrun(blobs["qwen"], "--chat", USER["content"], "--reasoning-budget", 1, "--json").stdout)
+    assert (said["reasoning"], said["text"]) == ("Well,", "The answer is 4.")
     (line,) = answers(blobs["qwen"], [{"messages": [USER]}], "--reasoning-budget", 1)
     assert line["reasoning"] == "Well,"
     (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": [USER]}))
@@ -412,10 +416,10 @@ def test_programs_limit_answers_to_prompts_that_they_have_read_in_part(blobs, tm
     """The beginning of the reasoning is in the prompt, of which only the last token is evaluated with the answer."""
     for _ in range(2):
         words = ("--chat", "hi", "--reasoning-budget", 0, "-n", 9, "--session", tmp_path / "session")
-        assert run_smolrun(blobs["opened"], *words).stdout == b"</think>Well, \n"
+        assert run_smolrun(blobs["opened"], *words).stdout == b"Well, \n"
     for n in (121, 122, 249):
         said = run_smolrun("chat", blobs["opened"], "--reasoning-budget", 0, "-n", 9, input=b"h" * n + b"\n").stdout
-        assert said == b"</think>Well, \n", n
+        assert said == b"Well, \n", n
     with smolrun.Model(blobs["opened"]) as model, model.session() as session:
         for _ in range(2):
             assert session.chat([USER], max_tokens=9, thinking_budget_tokens=0).text == "Well, "
@@ -423,11 +427,41 @@ def test_programs_limit_answers_to_prompts_that_they_have_read_in_part(blobs, tm
 
 def test_a_continued_answer_has_the_limit_of_its_beginning(blobs):
     """It is cut before the limit, and within the marker, which takes eight tokens."""
-    for name, budget, begins in (("qwen", 2, b"<think>\nWell, 1 < 2</think>\n\nThe answer"), ("opened", 0, b"</think>Well, ")):
+    for name, budget, begins in (("qwen", 2, b"The answer"), ("opened", 0, b"Well, ")):
         said = [run_smolrun("chat", blobs[name], "--reasoning-budget", budget, "-n", n, input=b"hi\n" + b"/continue\n" * (12 // n)).stdout
                 for n in (24, 1, 3)]  # fmt: skip
         shown = [text.partition(b"the last answer is complete")[0].replace(b"\n", b"") for text in said]
         assert all(text.startswith(begins.replace(b"\n", b"")) and shown[0].startswith(text) for text in shown), said
+
+
+def test_programs_show_reasoning_on_a_terminal_only(blobs):
+    reasoning, reply = CASES["qwen"][:2]
+    words = (blobs["qwen"], "--chat", USER["content"])
+    assert run_smolrun(*words).stdout.decode() == reply + "\n"
+    shown = on_terminal(words)
+    dimmed = "".join(re.findall("\x1b\\[2m(.*?)\x1b\\[0m", shown, re.DOTALL))
+    assert dimmed == reasoning + "\n\n" and shown.endswith("\x1b[0m" + reply + "\n")
+    assert on_terminal(words, NO_COLOR="1").endswith(f"[reasoning]\n{reasoning}\n\n{reply}\n")
+    said = run_smolrun("chat", blobs["qwen"], input=USER["content"].encode()).stdout.decode()
+    assert said == reply + "\n"
+    cut = run_smolrun(*words, "-n", 3)
+    assert (cut.stdout, cut.returncode) == (b"\n", 0) and b"cut off within its reasoning" in cut.stderr
+
+
+@pytest.mark.parametrize("name", ["qwen", "opened"])
+def test_programs_reason_before_a_constraint(blobs, name, tmp_path):
+    (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50}], "--choices", ",".join(CHOICES))
+    words = (blobs[name], "--chat", USER["content"], "--choices", ",".join(CHOICES))
+    found = json.loads(run_smolrun(*words, "--json").stdout)
+    assert (found["reasoning"], found["text"], found["ids"]) == (CASES[name][0], line["text"], line["ids"]) and line["text"] in CHOICES
+    assert run_smolrun(*words).stdout.decode() == line["text"] + "\n"
+    chat = ("chat", blobs[name], "--choices", ",".join(CHOICES))
+    assert run_smolrun(*chat, input=b"2+2?\n2+2?\n").stdout.decode() == 2 * (line["text"] + "\n")
+    # a saved answer goes on in its constraint, whose reasoning is not in the file
+    for n in (2, 4):
+        file = tmp_path / f"{n}.session"
+        run_smolrun(*chat, "-n", n, "--session", file, input=b"2+2?\n")
+        assert run_smolrun(*chat, "--session", file, input=b"/continue\n").stdout.decode().endswith(line["text"] + "\n")
 
 
 def test_a_call_ends_limited_reasoning(tmp_path):
