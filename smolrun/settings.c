@@ -91,18 +91,6 @@ smol_status smol_settings_resample(const struct settings *settings, const smol_m
     return status ? status : smol_sampler_set_params(sampler, &params, error);
 }
 
-smol_status smol_settings_limit_reasoning(const struct settings *settings, const smol_model *model,
-                                          const uint32_t *prompt, size_t n, bool constrained,
-                                          smol_reasoning_limit **limit, smol_error *error)
-{
-    smol_reasoning_limit_free(*limit);
-    *limit = NULL;
-    if (!settings->chat || settings->reasoning_budget == SIZE_MAX || constrained)
-        return SMOL_OK;
-    return smol_reasoning_limit_create(model, prompt, n, 0, settings->reasoning_budget, limit,
-                                       error);
-}
-
 smol_json_space smol_settings_json_space(const struct settings *settings)
 {
     return settings->json_space ? (smol_json_space)(settings->json_space - 1) : SMOL_JSON_SPACED;

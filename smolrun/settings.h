@@ -207,12 +207,6 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
 /* Returns the white space of JSON that the options choose, or the default. */
 smol_json_space smol_settings_json_space(const struct settings *settings);
 
-/* Frees *limit and sets it to that of the answer to the whole prompt (n) of a chat, or to NULL if
- * there is none: a constraint leaves no place for reasoning. Errors: MEMORY. */
-smol_status smol_settings_limit_reasoning(const struct settings *settings, const smol_model *model,
-                                          const uint32_t *prompt, size_t n, bool constrained,
-                                          smol_reasoning_limit **limit, smol_error *error);
-
 /* Sets *params from the options, and with --model-defaults from the model where the options set
  * nothing. */
 smol_status smol_settings_sampling(const struct settings *settings, const smol_model *model,

@@ -65,7 +65,7 @@ class ToolOptions(TypedDict, total=False):
     chat_template_kwargs: Mapping[str, Any] | None
     reasoning_format: str  # "auto": reasoning is separated from the text; "none": it stays there, with its markers
     reasoning_effort: str | None  # "none", or as much as the chat template knows: "minimal" to "xhigh"
-    thinking_budget_tokens: int | None  # reasoning ends after as many tokens; None: no limit
+    thinking_budget_tokens: int | None  # reasoning ends after as many tokens; None, -1: no limit
     on_reasoning: Callable[[str], object] | None  # stream_chat calls it with each piece of the reasoning
 
 
