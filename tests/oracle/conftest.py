@@ -74,9 +74,9 @@ def repo_root():
 @pytest.fixture(scope="session")
 def training():
     """Texts to train tokenizers from."""
-    sources = [*sorted(ROOT.glob("*/*.h")), *sorted((ROOT / "tests/oracle").glob("*.py"))]
-    words = "naïve café Zürich  Привет мир こんにちは 世界 مرحبا १२३ 한국어 \U0001f600\u200d\U0001f44d "
-    return (*(file.read_text(encoding="utf-8") for file in sources), words * 20)
+    from texts import training_texts
+
+    return training_texts()
 
 
 @cache
