@@ -92,18 +92,25 @@ def load_script(name):
     return module
 
 
+def model_builder():
+    """scripts/build-test-model, in this process, which has imported torch already."""
+    if not (Path(sys.prefix) / ".complete").exists():  # the script would replace this process
+        pytest.fail("start pytest with the Python of scripts/venv")
+    return load_script("build-test-model")
+
+
 @pytest.fixture(scope="session")
 def rebuilt_model_dir():
-    """SmolLM2-135M-Instruct rebuilt from 4-bit weights; made on first use. A process of its own would import torch again."""
+    """SmolLM2-135M-Instruct rebuilt from 4-bit weights; made on first use."""
     folder = ROOT / "models/SmolLM2-135M-Instruct"
-    load_script("build-test-model").build(folder, force=False)
+    model_builder().build(folder, force=False)
     return folder
 
 
 @pytest.fixture(scope="session")
 def gguf_file():
     """The 4-bit file that it was rebuilt from."""
-    return load_script("build-test-model").fetch_gguf()
+    return model_builder().fetch_gguf()
 
 
 @pytest.fixture(scope="session")

@@ -107,6 +107,7 @@ def test_layers_trained_anew_cost_no_more_than_themselves(tmp_path, base, dtype)
     assert round_trip(tmp_path, old, new) < layer_size(new, 1) + layer_size(new, 3) + 1500
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("dtype", "share"), [("int8", 0.2), ("bf16", 0.55), ("f32", 0.3)])
 def test_weights_that_moved_a_little_cost_a_part_of_themselves(tmp_path, base, dtype, share):
     """The source is bf16, so that half of f32 is zeros."""

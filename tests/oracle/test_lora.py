@@ -114,6 +114,7 @@ def test_a_merge_is_that_of_peft(tmp_path, base, case):
     assert len(changed) == sum("lora_A" in name for name in load_file(adapter / "adapter_model.safetensors"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("factor", [0.1, -1.5, 1e-3, 3])
 def test_a_factor_multiplies_the_adapter(tmp_path, base, factor):
     adapter = adapt(base, tmp_path / "adapter:1", r=4, target_modules=LINEAR)

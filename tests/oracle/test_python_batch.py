@@ -250,7 +250,7 @@ def wait_until(condition, seconds=60):
 
 
 def test_killed_workers_lose_nothing(blob, tmp_path, monkeypatch):
-    lines = requests(200)
+    lines = requests(100)
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
     started_workers, start = [], _worker.Worker._start
 

@@ -109,7 +109,7 @@ def check_scores(folder, scores, activation, seed, most):
     return blob
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_bert_scores_as_transformers_does(seed, training, tmp_path):
     r = random.Random(seed)
@@ -266,7 +266,7 @@ def qwen_ids(tokenizer, query, text, most):
     return ids[: most - len(after)] + after
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_qwen3_scores_as_transformers_does(seed, tmp_path):
     r = random.Random(seed)
