@@ -667,9 +667,9 @@ typedef enum smol_constraint_kind {
 } smol_constraint_kind;
 
 typedef enum smol_json_space {
-    SMOL_JSON_COMPACT = 0, /* {"a":1,"b":[2,3]} */
-    SMOL_JSON_SPACED,      /* {"a": 1, "b": [2, 3]} */
-    SMOL_JSON_INDENTED,    /* a member or element a line, two spaces a level */
+    SMOL_JSON_SPACED = 0, /* {"a": 1, "b": [2, 3]}, as most JSON that models have read */
+    SMOL_JSON_COMPACT,    /* {"a":1,"b":[2,3]} */
+    SMOL_JSON_INDENTED,   /* a member or element a line, two spaces a level */
 } smol_json_space;
 
 /* The reasoning that may come before the text of an answer: see "reasoning" below. */
@@ -822,22 +822,25 @@ typedef struct smol_reasoning_parts {
     const char *reply; /* (n_reply) */
     size_t n_reply;
     size_t n_tokens; /* tokens of all the reasoning so far, with those of its markers */
-    uint64_t reserved[3];
+    size_t n_held;   /* bytes at the end that may begin a marker or be left out: not known yet */
+    uint64_t reserved[2];
 } smol_reasoning_parts;
 
 /* Creates a reader of the answer to prompt[0..n), whose end tells whether the reasoning has begun
  * there, or has ended there: then all of the answer is reply. If it has done neither, there is
- * reasoning only if the answer begins with its marker. `calls` 1: the answer may call tools
- * (SMOL_CONSTRAINT_TOOLS), and a call ends the reasoning too. *reader is NULL if the model has no
- * markers. */
+ * reasoning only if the answer begins with its marker. `constraint` 1: the answer may call tools
+ * (SMOL_CONSTRAINT_TOOLS), and a call ends the reasoning too; 2: it has another constraint, so the
+ * reply is what that allows, with <answer> or <response>; 0: it has none. *reader is NULL if the
+ * model has no markers. */
 SMOL_API smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t *prompt,
-                                                  size_t n, int calls,
+                                                  size_t n, int constraint,
                                                   smol_reasoning_reader **reader,
                                                   smol_error *error);
 
 /* Reads the next text[0..size) of the answer and the token that it came with, as smol_on_text
  * receives them, generated with show_special 2 (or 1). Markers are left out, and the white space
- * around the reasoning; so are <answer> or <response> around the reply, if the template has them.
+ * around the reasoning; so are <answer> or <response> around the reply, if the template has them
+ * (constraint 2: not these, and reasoning follows no white space).
  * Reasoning whose end is missing is reasoning to the end of the answer. */
 SMOL_API smol_status smol_reasoning_reader_add(smol_reasoning_reader *reader, const char *text,
                                                size_t size, uint32_t id,
@@ -854,11 +857,11 @@ SMOL_API void smol_reasoning_reader_free(smol_reasoning_reader *reader);
  * the same answer. */
 typedef struct smol_reasoning_limit smol_reasoning_limit;
 
-/* Creates the limit of an answer to prompt[0..n), with `calls` as for a reader: after `most` tokens
- * between the markers, those of the last marker follow as if nothing else could. A character or a
- * marker that has begun is completed. *limit is NULL if the model has no markers. */
+/* Creates the limit of an answer to prompt[0..n), with `constraint` as for a reader: after `most`
+ * tokens between the markers, those of the last marker follow as if nothing else could. A character
+ * or a marker that has begun is completed. *limit is NULL if the model has no markers. */
 SMOL_API smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t *prompt,
-                                                 size_t n, int calls, size_t most,
+                                                 size_t n, int constraint, size_t most,
                                                  smol_reasoning_limit **limit, smol_error *error);
 
 /* NULL is ignored. */
@@ -982,7 +985,9 @@ SMOL_API smol_status smol_generation_create(smol_context *context, smol_sampler 
 SMOL_API void smol_generation_free(smol_generation *generation);
 
 /* Runs one step of generations[0..n), whose contexts share and differ: each one that is generating
- * gets its next token, and as many tokens of prompts are evaluated as fit into the same pass.
+ * gets its next token, and as many tokens of prompts are evaluated as fit into the same pass. With
+ * others, or slice_prompt, one whose matcher needs long to find what may follow gets none: the work
+ * goes on in the next steps, a few milliseconds in each.
  * A sampler may be shared: it chooses for one after the other, those that decode first. A matcher
  * is for one generation. With a cache of prefixes, a prompt waits while one before it reads a block
  * that both begin with. Finished ones are skipped. One that fails has finished; the others

@@ -192,6 +192,73 @@ static const struct option_rule *find_rule(const struct command_line *command, i
     return NULL;
 }
 
+/* What is written here, an option or a word, and the options of llama.cpp for it. */
+static const char *const others[][2] = {
+    {"-n", " predict n-predict max-tokens "},
+    {"--ctx", " c ctx-size "},
+    {"--temp", " temperature "},
+    {"--threads", " t "},
+    {"--seed", " s "},
+    {"--stop", " r reverse-prompt "},
+    {"--system", " sys system-prompt "},
+    {"--chat", " cnv "},
+    {"--slide", " context-shift "},
+    {"--sequences", " np parallel "},
+    {"--grammar", " grammar-file "},
+    {"--json-schema", " j jf json-schema-file "},
+    {"--template-arg", " chat-template-kwargs "},
+    {"--kv", " ctk cache-type-k "},
+    {"--session", " prompt-cache "},
+    {"--stats", " perf show-timings "},
+    {"FILE.smol", " m model "},
+    {"PROMPT", " p prompt "},
+};
+enum { N_OTHERS = sizeof others / sizeof others[0] };
+
+/* Returns how many characters must be replaced, added or removed to turn a name (n) into `to`. */
+static size_t distance(const char *from, size_t n, const char *to)
+{
+    size_t row[NAME_SIZE], size = strlen(to);
+    for (size_t j = 0; j <= size; j++)
+        row[j] = j;
+    for (size_t i = 0; i < n; i++) {
+        size_t corner = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < size; j++) {
+            size_t replaced = corner + (from[i] != to[j]);
+            corner = row[j + 1];
+            size_t other = 1 + (corner < row[j] ? corner : row[j]);
+            row[j + 1] = replaced < other ? replaced : other;
+        }
+    }
+    return row[size];
+}
+
+/* Finds what the user of an unknown option (n), without its hyphens, may mean. */
+static bool guess(const struct command_line *command, const char *option, size_t n, char *meant)
+{
+    char name[NAME_SIZE];
+    const char *known = NULL;
+    size_t least = n / 3 + 1; /* more changes make another word */
+    snprintf(name, sizeof name, " %.*s ", (int)(n < NAME_SIZE ? n : NAME_SIZE), option);
+    for (size_t i = 0; i < N_OTHERS && !known; i++)
+        known = strstr(others[i][1], name) ? others[i][0] : NULL;
+    if (known && strstr(command->words, known)) {
+        snprintf(meant, NAME_SIZE, "%s alone", known);
+        return true;
+    }
+    for (size_t i = 0; i < command->n_rules; i++) {
+        name_rule(&command->rules[i], name);
+        size_t changes =
+            known && strcmp(known, name) == 0 ? 0 : distance(option, n, command->rules[i].name);
+        if (changes < least) {
+            least = changes;
+            memcpy(meant, name, sizeof name);
+        }
+    }
+    return least <= n / 3;
+}
+
 #define HINT ": see --help, or put -- before a text that begins with -"
 
 /* Reports an option that getopt_long refused in `word`. optopt is its code, which of a letter
@@ -200,6 +267,7 @@ static smol_status refuse(const struct command_line *command, int code, const ch
                           smol_error *error)
 {
     const struct option_rule *rule = find_rule(command, optopt);
+    size_t hyphens = strspn(word, "-"), length = strcspn(word, "=");
     char name[NAME_SIZE];
     if (rule) {
         name_rule(rule, name);
@@ -208,6 +276,9 @@ static smol_status refuse(const struct command_line *command, int code, const ch
     }
     if (optopt == HELP || optopt == VERSION) /* known, so a value was given */
         return smol_fail(error, SMOL_ERROR_USAGE, "%s: takes no value", word);
+    if (length > hyphens && guess(command, word + hyphens, length - hyphens, name))
+        return smol_fail(error, SMOL_ERROR_USAGE, "%.*s: unknown option: write %s", (int)length,
+                         word, name);
     if (optopt > 0 && optopt < 0x80)
         return smol_fail(error, SMOL_ERROR_USAGE, "-%c: unknown option" HINT, optopt);
     return smol_fail(error, SMOL_ERROR_USAGE, "%s: unknown option" HINT, word);

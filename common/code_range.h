@@ -10,8 +10,10 @@ struct code_range {
     uint32_t first, last; /* inclusive */
 };
 
-/* Returns whether one of ranges (n), ascending and disjoint, contains a code point. */
-static inline bool code_ranges_have(const struct code_range *ranges, size_t n, uint32_t code_point)
+/* Returns the first of ranges (n), ascending and disjoint, that does not end before a code point,
+ * or n. */
+static inline size_t code_ranges_find(const struct code_range *ranges, size_t n,
+                                      uint32_t code_point)
 {
     size_t low = 0, high = n;
     while (low < high) {
@@ -21,7 +23,14 @@ static inline bool code_ranges_have(const struct code_range *ranges, size_t n, u
         else
             high = middle;
     }
-    return low < n && ranges[low].first <= code_point;
+    return low;
+}
+
+/* Returns whether one of the ranges contains a code point. */
+static inline bool code_ranges_have(const struct code_range *ranges, size_t n, uint32_t code_point)
+{
+    size_t found = code_ranges_find(ranges, n, code_point);
+    return found < n && ranges[found].first <= code_point;
 }
 
 /* Reads a number of a packed table and moves *at after it: seven bits in each byte, the lowest

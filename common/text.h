@@ -21,10 +21,20 @@ static inline int hex_value(uint32_t c)
                                           : -1;
 }
 
+static inline bool bytes_end_with(const char *bytes, size_t n, const char *end)
+{
+    size_t n_end = strlen(end);
+    return n >= n_end && memcmp(bytes + n - n_end, end, n_end) == 0;
+}
+
 static inline bool ends_with(const char *text, const char *end)
 {
-    size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
+    return bytes_end_with(text, strlen(text), end);
+}
+
+static inline bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
 }
 
 /* Orders texts by their bytes; the beginning of another one comes before it. */

@@ -40,8 +40,6 @@ static inline bool names_stats(const char *calibration)
     return calibration && strcmp(calibration, "none") != 0;
 }
 
-enum { QUANTIZED_TEXT = 512 }; /* room for all types, whatever their counts */
-
 struct source {
     char *folder;      /* of config.json and the other JSON files */
     char *config_name; /* "config.json", or the file name in --config */

@@ -5,6 +5,7 @@
 
 #include "common/json_reader.h"
 #include "common/memory.h"
+#include "common/text.h"
 #include "runtime/constrain/spelling.h"
 
 /* Appends text within a string of JSON. */
@@ -220,11 +221,10 @@ static void begin_value(struct argument_reader *r, struct buffer *out)
 static void text_byte(struct argument_reader *r, char c, struct buffer *out)
 {
     struct buffer *held = &r->held;
-    size_t n = strlen(r->texts->quote);
     smol_buffer_add(held, &c, 1);
-    if (held->size < n || memcmp(held->text + held->size - n, r->texts->quote, n) != 0)
+    if (!bytes_end_with(held->text, held->size, r->texts->quote))
         return;
-    held->size -= n;
+    held->size -= strlen(r->texts->quote);
     add_word(held, out);
     buffer_clear(held);
     r->place = ARGUMENT_TAG;

@@ -38,6 +38,7 @@ struct smol_matcher {
     struct matcher_head head;
     smol_constraint *constraint;
     uint64_t n_forgotten; /* of the constraint, when the states were found */
+    bool restarted;       /* the question that is being worked on reached a limit before */
     term *states;  /* (n + 1): what may follow after each token; TERM_NOTHING after a stop token */
     uint32_t *ids; /* (n): the tokens */
     size_t n, capacity;
@@ -117,9 +118,9 @@ static smol_status compile(const smol_model *model, struct term_table *table,
 {
     term *root = &answer->whole;
     const struct schema_options options = {
-        .white_space = params->json_space == SMOL_JSON_SPACED     ? JSON_SPACED
+        .white_space = params->json_space == SMOL_JSON_COMPACT    ? JSON_COMPACT
                        : params->json_space == SMOL_JSON_INDENTED ? JSON_INDENTED
-                                                                  : JSON_COMPACT,
+                                                                  : JSON_SPACED,
         .any_order = params->any_order != 0,
     };
     switch (params->kind) {
@@ -277,13 +278,7 @@ static smol_status reserve(smol_matcher *matcher, smol_error *error)
     if (matcher->n + 2 <= matcher->capacity)
         return SMOL_OK;
     size_t wanted = 2 * matcher->capacity + 64;
-    term *states = smol_reallocarray(matcher->states, wanted, sizeof *states);
-    if (states)
-        matcher->states = states;
-    uint32_t *ids = smol_reallocarray(matcher->ids, wanted, sizeof *ids);
-    if (ids)
-        matcher->ids = ids;
-    if (!states || !ids)
+    if (!RESIZE(matcher->states, wanted) || !RESIZE(matcher->ids, wanted))
         return smol_fail_memory(error, "a matcher");
     matcher->capacity = wanted;
     return SMOL_OK;
@@ -463,6 +458,7 @@ struct question {
     uint64_t *mask;
     uint32_t id, *ids;
     size_t capacity, *n;
+    struct matcher_next *next;
 };
 
 static smol_status ask_once(smol_matcher *matcher, const struct question *question,
@@ -483,19 +479,37 @@ static bool forget(smol_constraint *c)
     return true;
 }
 
-/* Asks a matcher, with the constraint for itself. When a limit of the constraint's memory is
- * reached, all states are forgotten, and the question is asked once more. */
-static smol_status ask(smol_matcher *matcher, struct question question, smol_error *error)
+/* Works on a question, with the constraint for itself, as matcher_calls.next does. When a limit of
+ * the constraint's memory is reached, all states are forgotten, and the question is asked once
+ * more. */
+static smol_status work_on(smol_matcher *matcher, const struct question *question, uint64_t *work,
+                           bool *found, smol_error *error)
 {
     smol_constraint *c = matcher->constraint;
     error_clear(error);
     threads_mutex_lock(&c->mutex);
-    smol_status status = ask_once(matcher, &question, error);
-    if (forget(c)) {
-        status = ask_once(matcher, &question, error);
-        forget(c);
-    }
+    uint64_t before = smol_masks_steps(c->masks);
+    smol_terms_limit(c->table, *work);
+    smol_status status = ask_once(matcher, question, error);
+    bool interrupted = smol_terms_resume(c->table);
+    bool restarts = !interrupted && forget(c) && !matcher->restarted;
+    *found = !interrupted && !restarts;
+    matcher->restarted = restarts || (interrupted && matcher->restarted);
+    *work = smol_masks_steps(c->masks) - before;
     threads_mutex_unlock(&c->mutex);
+    if (!*found)
+        error_clear(error);
+    return *found ? status : SMOL_OK;
+}
+
+static smol_status ask(smol_matcher *matcher, struct question question, smol_error *error)
+{
+    smol_status status;
+    bool found;
+    do {
+        uint64_t work = UINT64_MAX;
+        status = work_on(matcher, &question, &work, &found, error);
+    } while (!found);
     return status;
 }
 
@@ -551,6 +565,24 @@ int smol_matcher_complete(smol_matcher *matcher)
     return !status && complete;
 }
 
+static smol_status answer_next(smol_matcher *matcher, const struct question *question,
+                               smol_error *error)
+{
+    struct matcher_next *next = question->next;
+    smol_status status = find_forced(matcher, next->forced, next->capacity, &next->n_forced, error);
+    if (status || next->n_forced > 0)
+        return status;
+    next->complete = smol_term_may_end(matcher->constraint->table, current(matcher));
+    return find_mask(matcher, next->mask, error);
+}
+
+static smol_status find_next(smol_matcher *matcher, uint64_t *work, bool *found,
+                             struct matcher_next *next, smol_error *error)
+{
+    return work_on(matcher, &(struct question){.answer = answer_next, .next = next}, work, found,
+                   error);
+}
+
 const uint32_t *smol_matcher_ids(const smol_matcher *matcher, size_t *n)
 {
     *n = matcher->n;
@@ -564,8 +596,7 @@ void smol_matcher_rollback(smol_matcher *matcher, size_t n)
 
 smol_status smol_matcher_create(smol_constraint *constraint, smol_matcher **out, smol_error *error)
 {
-    static const struct matcher_calls calls = {smol_matcher_mask, smol_matcher_accept,
-                                               smol_matcher_forced, smol_matcher_complete};
+    static const struct matcher_calls calls = {find_next, smol_matcher_accept};
     error_clear(error);
     *out = NULL;
     smol_matcher *matcher = smol_calloc(1, sizeof *matcher);

@@ -19,6 +19,10 @@ enum { FORCED_TOKENS = BATCH / 4 }; /* tokens, so that several generations share
 enum { PROMPT_SHARE = 2 };          /* a step's least tokens of prompts for each that decodes */
 enum { MOST_LOGITS = 1 + LOOKUP_TOKENS };
 
+/* Steps of a matcher's work on what may follow, within one step of several generations: a few
+ * milliseconds. One that needs more gets no token in this step. */
+enum { STEP_WORK = 1 << 16, EXTRA_WORK = STEP_WORK / 8 };
+
 struct smol_generation {
     smol_context *context;
     smol_sampler *sampler;
@@ -34,9 +38,14 @@ struct smol_generation {
     size_t n_prompt, n_read;
     size_t n_reused;                /* by the context, before the prompt */
     uint32_t newest;                /* token to evaluate next, once the prompt is read */
-    uint64_t *mask;                 /* (vocab_size bits), with a matcher */
     uint32_t forced[FORCED_TOKENS]; /* tokens that must follow the newest one */
     size_t n_forced, at_forced;     /* those before at_forced are in the history */
+    /* what may follow, if has_next, or why it could not be found */
+    bool has_next, may_end;
+    uint64_t *mask; /* (vocab_size bits), with a matcher */
+    smol_error next_error;
+    uint64_t extra_work; /* for what may follow a further token of the step */
+    int64_t rank; /* falls to 0; one more after work that was not enough, one less after none */
     struct lookup lookup;
     /* tokens to evaluate together: the last n_again of the sequence, the newest, those that must
      * follow it, n_guessed guesses */
@@ -213,20 +222,36 @@ static size_t n_waiting(const smol_generation *g)
     return g->n_forced - g->at_forced;
 }
 
-/* Finds the tokens that must follow, if all found before have been taken. */
-static smol_status look_ahead(smol_generation *g, smol_error *error)
+static bool knows_next(const smol_generation *g)
+{
+    return g->has_next || n_waiting(g) > 0;
+}
+
+/* Finds what may follow the newest token, with about *work steps of work, unless it is known. Sets
+ * *work to those it took. Returns whether they were enough. */
+static bool look_ahead(smol_generation *g, uint64_t *work)
 {
     smol_matcher *matcher = g->params.matcher;
     smol_reasoning_limit *limit = g->params.reasoning_limit;
     smol_status status = SMOL_OK;
-    if (n_waiting(g) > 0)
-        return SMOL_OK;
+    const uint64_t most = *work;
+    *work = 0;
+    if (knows_next(g))
+        return true;
     g->at_forced = g->n_forced = 0;
+    g->next_error.status = SMOL_OK;
+    g->has_next = true;
     if (limit)
-        status = limit->end(limit, g->forced, FORCED_TOKENS, &g->n_forced, error);
+        status = limit->end(limit, g->forced, FORCED_TOKENS, &g->n_forced, &g->next_error);
     if (status || !matcher || g->n_forced > 0)
-        return status;
-    return matcher_calls(matcher)->forced(matcher, g->forced, FORCED_TOKENS, &g->n_forced, error);
+        return true;
+    struct matcher_next next = {.forced = g->forced, .capacity = FORCED_TOKENS, .mask = g->mask};
+    *work = most;
+    matcher_calls(matcher)->next(matcher, work, &g->has_next, &next, &g->next_error);
+    g->n_forced = g->has_next ? next.n_forced : 0;
+    g->may_end = next.complete;
+    g->rank += g->has_next ? (g->rank < 0) - (g->rank > 0) : 1;
+    return g->has_next;
 }
 
 /* Returns whether the matcher's text is complete, and the mask has no token that could follow: a
@@ -234,10 +259,9 @@ static smol_status look_ahead(smol_generation *g, smol_error *error)
 static bool is_over(const smol_generation *g)
 {
     uint64_t any = 0;
-    smol_matcher *matcher = g->params.matcher;
     for (size_t i = 0; i < (g->context->model->blob.model->vocab_size + 63) / 64; i++)
         any |= g->mask[i];
-    return any == 0 && matcher_calls(matcher)->complete(matcher);
+    return any == 0 && g->may_end;
 }
 
 /* Returns how many tokens at the end of the history have been generated. */
@@ -248,21 +272,21 @@ static size_t n_output(const smol_generation *g)
     return g->result.n_generated < most ? g->result.n_generated : most;
 }
 
-/* Sets *id to the token that must follow, or to a sampled one, or to SMOL_NO_TOKEN at the end. */
+/* Sets *id to the token that must follow, or to a sampled one, or to SMOL_NO_TOKEN at the end, once
+ * it is known what may follow. */
 static smol_status choose(smol_generation *g, float *logits, uint32_t *id, smol_error *error)
 {
     size_t vocab_size = g->context->model->blob.model->vocab_size;
-    smol_matcher *matcher = g->params.matcher;
-    smol_status status = SMOL_OK;
+    g->has_next = false;
+    if (g->next_error.status) {
+        *error = g->next_error;
+        return error->status;
+    }
     if (n_waiting(g) > 0) {
         *id = g->forced[g->at_forced++];
         return SMOL_OK;
     }
-    if (matcher)
-        status = matcher_calls(matcher)->mask(matcher, g->mask, error);
-    if (status)
-        return status;
-    if (matcher && is_over(g)) {
+    if (g->params.matcher && is_over(g)) {
         *id = SMOL_NO_TOKEN;
         return SMOL_OK;
     }
@@ -333,7 +357,7 @@ static smol_status take_next(smol_generation *g, float *logits, smol_error *erro
         finish(g, SMOL_FINISH_CONTEXT_FULL);
     else if (full)
         status = slide(g, error);
-    return status ? status : look_ahead(g, error);
+    return status;
 }
 
 /* Takes the token that follows the evaluated ones. `logits` are those after them, and are not read
@@ -347,8 +371,8 @@ static smol_status next_token(smol_generation *g, float *logits, smol_error *err
 
 /* Takes what follows the n tokens in g->next, which have been evaluated, as far as they are what
  * really follows; nothing is new before the newest one. While a token is reported, the context ends
- * with it, as if the others were still to come; there it stays at the first wrong guess, or if the
- * generation ends. */
+ * with it, as if the others were still to come; there it stays at the first wrong guess, at a token
+ * after which it takes long to find what may follow, or if the generation ends. */
 static smol_status next_tokens(smol_generation *g, size_t n, smol_error *error)
 {
     smol_context *c = g->context;
@@ -358,8 +382,10 @@ static smol_status next_tokens(smol_generation *g, size_t n, smol_error *error)
         size_t row = i < first_guess ? 0 : i - first_guess;
         c->length = c->n_ids = begin + i;
         status = next_token(g, g->logits + row * c->model->blob.model->vocab_size, error);
+        uint64_t work = g->extra_work;
         bool right = i < n && g->newest == g->next[i];
-        if (status || g->finished || !right || smol_context_is_cancelled(c))
+        if (status || g->finished || !right || smol_context_is_cancelled(c) ||
+            !look_ahead(g, &work))
             break;
         n_right += i >= first_guess;
     }
@@ -413,10 +439,9 @@ static void advance(smol_generation *g, size_t n)
         if (reads_prompt(g))
             return;
         end_prompt(g);
-        status = g->finished ? SMOL_OK : look_ahead(g, &error);
         n = 1; /* logits of the last token */
     }
-    if (!status && !g->finished)
+    if (!g->finished)
         status = next_tokens(g, n, &error);
     if (!status && g->finished && g->result.finish != SMOL_FINISH_CANCELLED)
         status = tell_rest(g, &error);
@@ -563,29 +588,41 @@ static smol_eval_part next_part(smol_generation *g, size_t room, size_t n_guesse
                             .logits = g->logits};
 }
 
-/* Fills `parts` with the next tokens of all unfinished generations, and which[i] with the
- * generation of part i. Each decoding generation contributes one token. Prompts fill the rest of
- * the last pass, and another one if that is less than their share, so that new requests do not wait
- * for those that decode; a single remaining generation gets its whole prompt, unless it asks for
- * slices. Returns the number of parts. */
+static size_t count_left(smol_generation *const *generations, size_t n)
+{
+    size_t n_left = 0;
+    for (size_t i = 0; i < n; i++)
+        n_left += !generations[i]->finished;
+    return n_left;
+}
+
+/* Returns whether nobody waits for a step: a single generation remains, and others need not join
+ * soon. */
+static bool is_alone(smol_generation *const *generations, size_t n)
+{
+    bool slices = false;
+    for (size_t i = 0; i < n; i++)
+        slices |= !generations[i]->finished && generations[i]->params.slice_prompt;
+    return count_left(generations, n) == 1 && !slices;
+}
+
+/* Fills `parts` with the next tokens of all unfinished generations that know what may follow, and
+ * which[i] with the generation of part i. Each decoding generation contributes one token. Prompts
+ * fill the rest of the last pass, and another one if that is less than their share, so that new
+ * requests do not wait for those that decode; a single remaining generation gets its whole prompt,
+ * unless it asks for slices. Returns the number of parts. */
 static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part *parts,
                    smol_generation **which)
 {
-    size_t n_parts = 0, n_left = 0;
-    bool slices = false;
-    for (size_t i = 0; i < n; i++)
-        if (!generations[i]->finished) {
-            n_left++;
-            slices |= generations[i]->params.slice_prompt != 0;
-        }
-    size_t room = n_left == 1 && !slices ? SIZE_MAX : BATCH;
+    size_t n_parts = 0, n_left = count_left(generations, n);
+    size_t room = is_alone(generations, n) ? SIZE_MAX : BATCH;
     size_t n_guesses = n_left ? (LOOKUP_TOKENS + 1) / n_left : 0; /* and newest tokens */
     for (int prompts = 0; prompts < 2; prompts++) {
         while (prompts && room < PROMPT_SHARE * n_parts)
             room += BATCH; /* a whole pass: each takes long, however few tokens it has */
         for (size_t i = 0; i < n; i++) {
             smol_generation *g = generations[i];
-            if (g->finished || reads_prompt(g) != prompts || room == 0)
+            if (g->finished || !knows_next(g) || reads_prompt(g) != prompts || room == 0)
                 continue;
             bool shares = prompts && !g->params.all_tokens;
             if (shares && should_wait(g, which, n_parts))
@@ -620,17 +657,13 @@ struct step {
     size_t n;
 };
 
-/* Returns whether another generation of the step has the same sampler or matcher, which are for one
- * thread at a time and then choose in order. */
+/* Returns whether another generation of the step has the same sampler, which is for one thread at a
+ * time and then chooses in order. */
 static bool shares_choice(const struct step *step, const smol_generation *g)
 {
-    const smol_matcher *matcher = g->params.matcher;
     bool shares = false;
-    for (size_t i = 0; i < step->n; i++) {
-        const smol_generation *other = step->which[i];
-        shares |= other != g &&
-                  (other->sampler == g->sampler || (matcher && other->params.matcher == matcher));
-    }
+    for (size_t i = 0; i < step->n; i++)
+        shares |= step->which[i] != g && step->which[i]->sampler == g->sampler;
     return shares;
 }
 
@@ -660,12 +693,66 @@ static void take_step(struct step step)
         settle(step.which[i], &step.parts[i]);
 }
 
+/* Generations that look ahead. */
+struct view {
+    smol_generation **which; /* (n), by rank */
+    size_t n;
+    atomic_uint work; /* that is left for them */
+};
+
+static void look_each(void *argument, struct pool_thread *thread)
+{
+    struct view *view = argument;
+    struct pool_stage stage = pool_stage(thread, (uint32_t)view->n);
+    while (smol_pool_claim(&stage)) {
+        smol_generation *g = view->which[stage.item];
+        unsigned left = atomic_load(&view->work);
+        uint64_t work = left;
+        if (left > 0)
+            look_ahead(g, &work);
+        else
+            g->rank--;
+        while (!atomic_compare_exchange_weak(&view->work, &left, left > work ? left - work : 0))
+            continue;
+    }
+}
+
+/* Puts a generation among which[0..n), after those of the same rank. */
+static void insert(smol_generation **which, size_t n, smol_generation *g)
+{
+    for (; n > 0 && which[n - 1]->rank > g->rank; n--)
+        which[n] = which[n - 1];
+    which[n] = g;
+}
+
+/* Lets all generations find what may follow. If others must not wait for that, they share an amount
+ * of work, which is given first to those that needed the least so far. */
+static void look_all(smol_generation *const *generations, size_t n, smol_generation **which)
+{
+    struct view view = {.which = which, .work = STEP_WORK};
+    bool hurries = !is_alone(generations, n);
+    for (size_t i = 0; i < n; i++) {
+        smol_generation *g = generations[i];
+        uint64_t work = UINT64_MAX;
+        g->extra_work = hurries ? EXTRA_WORK : UINT64_MAX;
+        if (g->finished || knows_next(g))
+            continue;
+        if (hurries && g->params.matcher)
+            insert(which, view.n++, g);
+        else
+            look_ahead(g, &work);
+    }
+    if (view.n > 0)
+        smol_pool_run(which[0]->context->engine->pool, look_each, &view);
+}
+
 void smol_generation_step(smol_generation *const *generations, size_t n)
 {
     start_all(generations, n);
     smol_eval_part *parts = smol_reallocarray(NULL, n, sizeof *parts);
     smol_generation **which = smol_reallocarray(NULL, n, sizeof(void *));
     if (parts && which) {
+        look_all(generations, n, which);
         take_step((struct step){parts, which, plan(generations, n, parts, which)});
     } else {
         smol_error error;

@@ -3,15 +3,25 @@
 #ifndef SMOL_RUNTIME_MATCHER_H
 #define SMOL_RUNTIME_MATCHER_H
 
+#include <stdbool.h>
+
 #include "smol.h"
 
-/* The functions of smol.h with these names. */
+/* What may follow a text. */
+struct matcher_next {
+    uint32_t *forced; /* (capacity): the tokens that must follow, or if there are none, */
+    size_t capacity, n_forced;
+    uint64_t *mask; /* those that may follow, */
+    bool complete;  /* and whether the text may end */
+};
+
 struct matcher_calls {
-    smol_status (*mask)(smol_matcher *matcher, uint64_t *mask, smol_error *error);
-    smol_status (*accept)(smol_matcher *matcher, uint32_t id, smol_error *error);
-    smol_status (*forced)(smol_matcher *matcher, uint32_t *ids, size_t capacity, size_t *n,
-                          smol_error *error);
-    int (*complete)(smol_matcher *matcher);
+    /* Finds what may follow, with about *work steps of work; UINT64_MAX: as many as it takes. Sets
+     * *work to those it took, and *found to whether they were enough. The next call goes on from
+     * what this one has found. Errors: those of smol_matcher_mask. */
+    smol_status (*next)(smol_matcher *matcher, uint64_t *work, bool *found,
+                        struct matcher_next *next, smol_error *error);
+    smol_status (*accept)(smol_matcher *matcher, uint32_t id, smol_error *error); /* as in smol.h */
 };
 
 /* The start of a matcher. */

@@ -7,6 +7,7 @@
 #include "common/file.h"
 #include "common/json_reader.h"
 #include "common/memory.h"
+#include "common/text.h"
 #include "runtime/model.h"
 
 static const struct reasoning_markers known[] = {
@@ -110,32 +111,28 @@ static struct tail tail_of(const struct tokenizer_tables *tables, const uint32_t
     return tail;
 }
 
-static bool ends_with(const struct tail *tail, const char *text)
-{
-    size_t n = strlen(text);
-    return tail->size >= n && memcmp(tail->text + tail->size - n, text, n) == 0;
-}
-
 /* Returns where the answer to a prompt begins. */
 static enum reasoning_place first_place(const struct reasoning_markers *markers,
                                         const struct tail *tail)
 {
-    if (ends_with(tail, markers->open))
+    if (bytes_end_with(tail->text, tail->size, markers->open))
         return IN_REASONING;
-    if (!ends_with(tail, markers->close))
+    if (!bytes_end_with(tail->text, tail->size, markers->close))
         return BEFORE_REASONING;
     return markers->reply_open ? BEFORE_REPLY : IN_REPLY;
 }
 
 /* Finds the markers, and where the answer to a prompt begins. */
-static smol_status find_start(const smol_model *model, const uint32_t *prompt, size_t n, bool calls,
-                              struct reasoning_markers *markers, enum reasoning_place *place,
-                              smol_error *error)
+static smol_status find_start(const smol_model *model, const uint32_t *prompt, size_t n,
+                              int constraint, struct reasoning_markers *markers,
+                              enum reasoning_place *place, smol_error *error)
 {
     const struct blob *blob = &model->blob;
     *markers = (struct reasoning_markers){0};
     *place = IN_REPLY;
-    smol_status status = smol_reasoning_markers(model, calls, markers, error);
+    smol_status status = smol_reasoning_markers(model, constraint == 1, markers, error);
+    if (constraint == 2)
+        markers->reply_open = markers->reply_close = NULL;
     if (!status && markers->open) {
         const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
         *place = first_place(markers, &tail);
@@ -149,7 +146,7 @@ smol_status smol_reasoning_after(const smol_model *model, const uint32_t *prompt
     struct reasoning_markers markers;
     enum reasoning_place place;
     error_clear(error);
-    smol_status status = find_start(model, prompt, n, false, &markers, &place, error);
+    smol_status status = find_start(model, prompt, n, 0, &markers, &place, error);
     *reasoning = status                      ? SMOL_REASONING_NONE
                  : place == BEFORE_REASONING ? SMOL_REASONING_POSSIBLE
                  : place == IN_REASONING     ? SMOL_REASONING_BEGUN
@@ -202,10 +199,10 @@ static void pass_marker(struct smol_reasoning_reader *r, bool is_call)
 }
 
 /* Takes a byte of no marker. White space may be left out: that before the answer is not, if no
- * reasoning follows. */
+ * reasoning follows, nor is that which a constraint allows there. */
 static void text_byte(struct smol_reasoning_reader *r, char c)
 {
-    if (!json_is_space(c) || r->place == IN_REPLY)
+    if (!json_is_space(c) || r->place == IN_REPLY || (r->exact && r->place == BEFORE_REASONING))
         take(r, &c, 1);
     else if (r->begun || r->place == BEFORE_REASONING)
         smol_buffer_add(&r->held, &c, 1);
@@ -239,20 +236,21 @@ static void read_byte(struct smol_reasoning_reader *r, char c)
 }
 
 smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t *prompt, size_t n,
-                                         int calls, smol_reasoning_reader **reader,
+                                         int constraint, smol_reasoning_reader **reader,
                                          smol_error *error)
 {
     struct reasoning_markers markers;
     enum reasoning_place place;
     error_clear(error);
     *reader = NULL;
-    smol_status status = find_start(model, prompt, n, calls != 0, &markers, &place, error);
+    smol_status status = find_start(model, prompt, n, constraint, &markers, &place, error);
     if (status || !markers.open)
         return status;
     *reader = smol_calloc(1, sizeof **reader);
     if (!*reader)
         return smol_fail_memory(error, "a reader of reasoning");
-    **reader = (struct smol_reasoning_reader){.markers = markers, .place = place};
+    **reader = (struct smol_reasoning_reader){
+        .markers = markers, .place = place, .exact = constraint == 2};
     return SMOL_OK;
 }
 
@@ -263,7 +261,8 @@ static smol_status tell(const struct smol_reasoning_reader *r, smol_reasoning_pa
                                     .n_reasoning = r->reasoning.size,
                                     .reply = r->reply.text,
                                     .n_reply = r->reply.size,
-                                    .n_tokens = r->n_reasoning_tokens};
+                                    .n_tokens = r->n_reasoning_tokens,
+                                    .n_held = r->held.size};
     bool failed = r->held.failed || r->reasoning.failed || r->reply.failed;
     return failed ? smol_fail_memory(error, "a reader of reasoning") : SMOL_OK;
 }
@@ -354,12 +353,12 @@ static smol_status end_reasoning(smol_reasoning_limit *limit, uint32_t *ids, siz
 }
 
 smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t *prompt, size_t n,
-                                        int calls, size_t most, smol_reasoning_limit **limit,
+                                        int constraint, size_t most, smol_reasoning_limit **limit,
                                         smol_error *error)
 {
     smol_reasoning_reader *reader;
     *limit = NULL;
-    smol_status status = smol_reasoning_reader_create(model, prompt, n, calls, &reader, error);
+    smol_status status = smol_reasoning_reader_create(model, prompt, n, constraint, &reader, error);
     if (status || !reader)
         return status;
     *limit = smol_calloc(1, sizeof **limit);

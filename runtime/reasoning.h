@@ -31,6 +31,7 @@ struct smol_reasoning_reader {
     struct buffer held; /* white space that may be left out, and the start of a marker */
     size_t n_marker;    /* bytes of the latter */
     bool begun;         /* the reasoning, or the reply between markers, has text */
+    bool exact;         /* the reply is all that a constraint allows */
     struct buffer reasoning, reply; /* found by the last call */
     size_t n_tokens, n_reasoning_tokens;
     size_t n_before; /* tokens before the reasoning, with those of its first marker */

@@ -6,6 +6,7 @@
 #include "common/buffer.h"
 #include "common/json_reader.h"
 #include "common/memory.h"
+#include "common/text.h"
 #include "runtime/arguments.h"
 #include "runtime/model.h"
 
@@ -66,6 +67,7 @@ struct smol_tool_reader {
     bool begun;              /* the call was reported */
     bool called;             /* there was a call */
     bool anything;           /* the answer is not empty */
+    bool after_group;        /* only white space has followed a group of calls */
     smol_status status;
 };
 
@@ -97,12 +99,6 @@ static size_t possible_marker(const struct smol_tool_reader *r, size_t overlap)
     return n < rest ? n : held->size;
 }
 
-static bool ends_with(const struct buffer *held, const char *text)
-{
-    size_t n = strlen(text);
-    return held->size >= n && memcmp(held->text + held->size - n, text, n) == 0;
-}
-
 /* Begins a group of calls with the marker and the white space before it, but for the last byte,
  * which read_byte's caller keeps. */
 static void begin_calls(struct smol_tool_reader *r)
@@ -127,6 +123,9 @@ static void read_byte(struct smol_tool_reader *r, char c);
 static void text_byte(struct smol_tool_reader *r, char c)
 {
     const char *marker = r->texts->marker, *start = r->texts->at_start;
+    r->after_group = r->after_group && json_is_space(c);
+    if (r->after_group)
+        return;
     smol_buffer_add(&r->held, &c, 1);
     size_t overlap = smol_buffer_overlap(&r->held, marker);
     size_t possible = possible_marker(r, overlap);
@@ -288,7 +287,7 @@ static void name_byte(struct smol_tool_reader *r, char c)
         return;
     }
     smol_buffer_add(&r->held, &c, 1);
-    if (r->held.size <= n_call || !ends_with(&r->held, end))
+    if (r->held.size <= n_call || !bytes_end_with(r->held.text, r->held.size, end))
         return;
     buffer_clear(&r->name);
     smol_buffer_add(&r->name, r->held.text + n_call, r->held.size - n_call - n_end);
@@ -366,7 +365,8 @@ static void after_call(struct smol_tool_reader *r, char c)
         if (r->held.size < strlen(rest))
             return;
         buffer_clear(&r->held);
-        if (r->rest == r->texts->end || !*r->texts->end)
+        r->after_group = r->rest == r->texts->end || !*r->texts->end;
+        if (r->after_group)
             r->place = IN_TEXT;
         r->rest = r->texts->end;
         return;

@@ -2,9 +2,12 @@
 #include "smolrun/batch.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/request/likelihood.h"
+#include "cli/request/reasoning.h"
 #include "cli/standard.h"
+#include "cli/terminal.h"
 
 const char *const smol_finish_words[] = {
     [SMOL_FINISH_STOP] = "stop",
@@ -51,6 +54,51 @@ void smol_answer_free(struct answer *answer)
     free(answer->ids.text);
     free(answer->logprobs.text);
     *answer = (struct answer){0};
+}
+
+/* --- chats of the command line ------------------------------------------------------------ */
+
+smol_status smol_answer_begin(const struct settings *settings, const smol_model *model,
+                              const uint32_t *prompt, size_t n, struct wanted_constraint *wanted,
+                              struct answer_parts *parts, smol_error *error)
+{
+    const struct request request = {.is_chat = true,
+                                    .reasoning_budget = settings->reasoning_budget};
+    smol_parts_free(parts);
+    smol_status status = smol_request_reasoning(&request, model, prompt, n, wanted, error);
+    return status ? status
+                  : smol_parts_begin(parts, &request, wanted->given ? wanted : NULL, model, prompt,
+                                     n, error);
+}
+
+/* The text is dimmed only while it is printed, so that no signal leaves the terminal so. */
+static void show_reasoning(const char *text, size_t size,
+                           void (*print)(const char *text, size_t size))
+{
+    bool colors = smol_terminal_colors();
+    fputs(colors ? "\033[2m" : "", stdout);
+    print(text, size);
+    fputs(colors ? "\033[0m" : "", stdout);
+}
+
+void smol_answer_show(struct answer_parts *parts, bool *reasons,
+                      void (*print)(const char *text, size_t size))
+{
+    static const char title[] = "[reasoning]\n";
+    if (parts->reasoning.size > 0 && isatty(STDOUT_FILENO)) {
+        if (!*reasons && !smol_terminal_colors())
+            print(title, sizeof title - 1);
+        show_reasoning(parts->reasoning.text, parts->reasoning.size, print);
+        *reasons = true;
+    }
+    if (parts->text.size > 0) {
+        if (*reasons)
+            show_reasoning("\n\n", 2, print);
+        *reasons = false;
+        print(parts->text.text, parts->text.size);
+    }
+    buffer_clear(&parts->reasoning);
+    buffer_clear(&parts->text);
 }
 
 /* --- printing ----------------------------------------------------------------------------- */

@@ -46,6 +46,18 @@ struct answer {
     bool done;
 };
 
+/* Prepares `parts` for the answer to the whole prompt (n) of a chat of the command line, and sets
+ * wanted->reasoning. Errors: MEMORY. */
+smol_status smol_answer_begin(const struct settings *settings, const smol_model *model,
+                              const uint32_t *prompt, size_t n, struct wanted_constraint *wanted,
+                              struct answer_parts *parts, smol_error *error);
+
+/* Prints the text and the reasoning in `parts` with `print`, and empties them. Reasoning is only
+ * for a terminal: dimmed, or without colours under a title, and a blank line follows it. *reasons,
+ * at first false, is true from its first piece to the text. */
+void smol_answer_show(struct answer_parts *parts, bool *reasons,
+                      void (*print)(const char *text, size_t size));
+
 /* The callbacks on_text and on_token of a generation; `user` is the struct answer. */
 int smol_answer_text(void *user, const char *text, size_t size, uint32_t id);
 void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n);

@@ -46,7 +46,7 @@ static const struct command_line command = {
         "Continues PROMPT and prints the continuation, followed by a newline. If PROMPT is -, it\n"
         "is read from standard input; an empty PROMPT is the bos token. The tokenizer's own\n"
         "tokens around a text, such as bos, are added. With --chat, PROMPT is a user's message,\n"
-        "and the answer is printed.\n"
+        "and the answer is printed: on a terminal with the reasoning of a model that reasons.\n"
         "With --session, the text continues that of the session. A PROMPT (with --chat: a\n"
         "conversation) that begins with the session's text replaces it, and only the rest is\n"
         "evaluated; an empty PROMPT adds nothing.\n",
@@ -91,19 +91,27 @@ enum { EMPTY_CHAT = 4 };
 struct run {
     const struct settings *settings;
     struct loaded loaded;
-    struct session_file file;    /* of --session */
-    size_t n_kept;               /* tokens of the session before the prompt */
+    struct session_file file; /* of --session */
+    size_t n_kept;            /* tokens of the session before the prompt */
+    struct wanted_constraint wanted;
     smol_constraint *constraint; /* or NULL */
     smol_matcher *matcher;       /* of the constraint */
-    smol_reasoning_limit *limit; /* or NULL */
     struct buffer place;         /* of the session's answer in its constraint */
-    struct answer answer;        /* text and ids are only for --json */
-    bool any_id;                 /* an id was printed */
+    struct answer answer;        /* collected for --json, otherwise what is yet to be printed */
+    bool any_id, any_text;       /* an id, or text, was printed */
+    bool reasons;                /* reasoning was, and no text after it */
     smol_status output_status;   /* an error of standard output, which cancelled the generation */
     smol_error output_error;
 };
 
 /* --- output ------------------------------------------------------------------------------- */
+
+/* Prints the parts of the answer that are new. */
+static void print_text(struct run *run)
+{
+    run->any_text |= run->answer.parts.text.size > 0;
+    smol_answer_show(&run->answer.parts, &run->reasons, smol_terminal_print);
+}
 
 static int take_text(void *user, const char *text, size_t size, uint32_t id)
 {
@@ -113,13 +121,15 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
     if (settings->json)
         return smol_answer_text(&run->answer, text, size, id);
     if (!settings->ids) {
-        smol_terminal_print(text, size);
+        if (!smol_parts_add(&run->answer.parts, text, size, id))
+            run->answer.parts.text.failed = true;
+        print_text(run);
     } else if (id != SMOL_NO_TOKEN) {
         printf(run->any_id ? " %u" : "%u", id);
         run->any_id = true;
     }
     run->output_status = smol_standard_flush(&run->output_error);
-    return run->output_status != SMOL_OK;
+    return run->output_status || run->answer.parts.text.failed;
 }
 
 /* Prints the timings. Prefill produces the first token, decode the others. A rate that was not
@@ -165,11 +175,19 @@ static smol_status finish_output(struct run *run, smol_error *error)
         *error = run->output_error;
         return run->output_status;
     }
-    if (run->answer.parts.text.failed || run->answer.ids.failed)
+    if (run->answer.parts.text.failed || run->answer.ids.failed ||
+        smol_answer_end(&run->answer, NULL))
         return smol_fail_memory(error, "the text");
     if (run->settings->json)
         print_json(run);
+    else if (!run->settings->ids)
+        print_text(run);
     putchar('\n');
+    if (run->answer.parts.n_reasoning_tokens > 0 && !run->any_text && !run->settings->json &&
+        !run->settings->ids && run->answer.result.finish == SMOL_FINISH_LENGTH)
+        fputs("smolrun: the answer was cut off within its reasoning: raise -n, or limit the "
+              "reasoning with --reasoning-budget\n",
+              stderr);
     return smol_standard_flush(error);
 }
 
@@ -208,7 +226,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     const struct settings *settings = run->settings;
     smol_generate_result *result = &run->answer.result;
     run->n_kept = smol_context_length(run->loaded.context);
-    const smol_generate_params params = {
+    smol_generate_params params = {
         .max_tokens = settings->max_tokens,
         .prompt_only = settings->max_tokens == 0,
         .stop = settings->stop.items,
@@ -221,8 +239,8 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .matcher = run->matcher,
         .lookup = (uint64_t)settings->lookup,
         .new_text = settings->chat != 0,
-        .reasoning_limit = run->limit,
     };
+    smol_parts_set(&run->answer.parts, &params);
     smol_status status =
         smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
     smol_load_hide_progress(&run->loaded);
@@ -258,9 +276,9 @@ static smol_status read_prompt(struct run *run, uint32_t **ids, size_t *n, smol_
     if (is_resumed(run) && !settings->chat && !settings->system && !settings->template_args.n)
         return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
-    if (!status)
-        status = smol_settings_limit_reasoning(settings, model, *ids, *n, run->constraint != NULL,
-                                               &run->limit, error);
+    if (!status && settings->chat)
+        status =
+            smol_answer_begin(settings, model, *ids, *n, &run->wanted, &run->answer.parts, error);
     if (!status && settings->chat) /* tokens that the session holds are not evaluated again */
         smol_session_drop_kept(run->loaded.context, *ids, n);
     return status;
@@ -290,9 +308,15 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
 /* Starts the constraint of an answer to a prompt of n tokens, or continues the session's. */
 static smol_status constrain(struct run *run, size_t n, smol_error *error)
 {
+    const smol_model *model = run->loaded.model;
     if (n > 0)
         run->place.size = 0;
-    return smol_place_find(&run->place, run->constraint, &run->matcher, error);
+    smol_status status =
+        smol_constrain(run->settings, model, &run->wanted, &run->constraint, error);
+    if (!status)
+        status = smol_place_constrain(&run->place, run->settings, model, &run->wanted,
+                                      &run->constraint, error);
+    return status ? status : smol_place_find(&run->place, run->constraint, &run->matcher, error);
 }
 
 static smol_status run_prompt(struct run *run, smol_error *error)
@@ -304,7 +328,7 @@ static smol_status run_prompt(struct run *run, smol_error *error)
     if (!status && run->settings->session)
         status = resume(run, sampler, error);
     if (!status)
-        status = smol_constrain(run->settings, run->loaded.model, &run->constraint, error);
+        status = smol_constrain_read(run->settings, &run->wanted, error);
     if (!status)
         status = read_prompt(run, &prompt, &n, error);
     if (!status)
@@ -367,8 +391,8 @@ smol_status smolrun_generate(int argc, char **argv, smol_error *error)
                                 : run_prompt(&run, error);
     smol_answer_free(&run.answer);
     smol_matcher_free(run.matcher);
-    smol_reasoning_limit_free(run.limit);
     smol_constraint_free(run.constraint);
+    smol_free(run.wanted.text);
     smol_free(run.place.text);
     smol_session_close(&run.file);
     smol_unload(&run.loaded);

@@ -90,22 +90,20 @@ smol_status smol_constrain_read(const struct settings *settings, struct wanted_c
 }
 
 smol_status smol_constrain(const struct settings *settings, const smol_model *model,
-                           smol_constraint **constraint, smol_error *error)
+                           const struct wanted_constraint *wanted, smol_constraint **constraint,
+                           smol_error *error)
 {
-    struct wanted_constraint wanted;
-    *constraint = NULL;
-    smol_status status = smol_constrain_read(settings, &wanted, error);
     const smol_constraint_params params = {
-        .kind = wanted.kind,
-        .text = wanted.text,
-        .size = wanted.size,
+        .kind = wanted->kind,
+        .text = wanted->text,
+        .size = wanted->size,
         .json_space = smol_settings_json_space(settings),
         .any_order = settings->any_order,
+        .reasoning = wanted->reasoning,
     };
-    if (!status && wanted.given)
-        status = smol_constraint_create(model, &params, constraint, error);
-    smol_free(wanted.text);
-    return status;
+    smol_constraint_free(*constraint);
+    *constraint = NULL;
+    return wanted->given ? smol_constraint_create(model, &params, constraint, error) : SMOL_OK;
 }
 
 /* --- of sessions ------------------------------------------------------------------------------ */
@@ -143,14 +141,41 @@ smol_status smol_place_store(struct buffer *place, const smol_constraint *constr
     return place->failed ? smol_fail_memory(error, "the session") : SMOL_OK;
 }
 
+static struct place_head head_of(const struct buffer *place)
+{
+    struct place_head head = {.n = 0};
+    if (place->size > 0)
+        memcpy(&head, place->text, sizeof head);
+    return head;
+}
+
+/* Returns whether a place is one in a constraint. An empty one is in any. */
+static bool fits(const struct buffer *place, const smol_constraint *constraint)
+{
+    return place->size == 0 ||
+           (constraint && head_of(place).digest == smol_constraint_digest(constraint));
+}
+
+smol_status smol_place_constrain(const struct buffer *place, const struct settings *settings,
+                                 const smol_model *model, struct wanted_constraint *wanted,
+                                 smol_constraint **constraint, smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    for (int i = SMOL_REASONING_NONE; i <= SMOL_REASONING_BEGUN; i++) {
+        if (status || !wanted->given || fits(place, *constraint))
+            break;
+        wanted->reasoning = (smol_reasoning)i;
+        status = smol_constrain(settings, model, wanted, constraint, error);
+    }
+    return status;
+}
+
 smol_status smol_place_find(const struct buffer *place, smol_constraint *constraint,
                             smol_matcher **matcher, smol_error *error)
 {
-    struct place_head head = {.n = 0};
+    struct place_head head = head_of(place);
     *matcher = NULL;
-    if (place->size > 0)
-        memcpy(&head, place->text, sizeof head);
-    if (place->size > 0 && (!constraint || head.digest != smol_constraint_digest(constraint)))
+    if (!fits(place, constraint))
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "the last answer was cut off inside a constraint, which is %s: continue "
                          "it with the same one",

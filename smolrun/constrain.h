@@ -12,10 +12,12 @@
 smol_status smol_constrain_read(const struct settings *settings, struct wanted_constraint *wanted,
                                 smol_error *error);
 
-/* Compiles the constraint of the settings. *constraint is NULL if there is none. Free it with
- * smol_constraint_free. Errors: those of smol_constrain_read and smol_constraint_create. */
+/* Compiles the constraint that smol_constrain_read has found, in place of *constraint, which is
+ * NULL if there is none. Free it with smol_constraint_free. Errors: those of
+ * smol_constraint_create. */
 smol_status smol_constrain(const struct settings *settings, const smol_model *model,
-                           smol_constraint **constraint, smol_error *error);
+                           const struct wanted_constraint *wanted, smol_constraint **constraint,
+                           smol_error *error);
 
 /* The place of an answer in its constraint, as bytes of a session's data (format/SESSION.md, 5):
  * its tokens, and which constraint it is. Empty: the answer has none, or is complete. */
@@ -26,6 +28,12 @@ size_t smol_place_size(const void *data, size_t size);
 /* Stores the place of a matcher. Errors: MEMORY. */
 smol_status smol_place_store(struct buffer *place, const smol_constraint *constraint,
                              const smol_matcher *matcher, smol_error *error);
+
+/* Compiles the constraint again with the reasoning that the answer had, if a place is of another
+ * one: wanted->reasoning is then what fits, if any does. Errors: as smol_constrain. */
+smol_status smol_place_constrain(const struct buffer *place, const struct settings *settings,
+                                 const smol_model *model, struct wanted_constraint *wanted,
+                                 smol_constraint **constraint, smol_error *error);
 
 /* Creates a matcher at that place. *matcher is NULL if there is no constraint. Errors: USAGE
  * (another constraint), those of smol_matcher_accept. */

@@ -8,13 +8,9 @@
 #include "cli/request/request.h"
 #include "cli/text.h"
 #include "common/json_reader.h"
+#include "common/text.h"
 
 /* --- lists of ids ------------------------------------------------------------------------- */
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* Returns the number in the digits text[0..size), or UINT32_MAX, which is never an id, if it is too
  * large. */

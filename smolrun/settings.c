@@ -11,7 +11,7 @@
 #include "cli/print.h"
 #include "cli/standard.h"
 
-const char *const smol_json_space_words[] = {"compact", "spaced", "indented", NULL};
+const char *const smol_json_space_words[] = {"spaced", "compact", "indented", NULL};
 
 /* Replaces a top_p of 0, which means "not given" to the library. On the command line, as in
  * transformers, 0 leaves only the best token. */
@@ -91,21 +91,9 @@ smol_status smol_settings_resample(const struct settings *settings, const smol_m
     return status ? status : smol_sampler_set_params(sampler, &params, error);
 }
 
-smol_status smol_settings_limit_reasoning(const struct settings *settings, const smol_model *model,
-                                          const uint32_t *prompt, size_t n, bool constrained,
-                                          smol_reasoning_limit **limit, smol_error *error)
-{
-    smol_reasoning_limit_free(*limit);
-    *limit = NULL;
-    if (!settings->chat || settings->reasoning_budget == SIZE_MAX || constrained)
-        return SMOL_OK;
-    return smol_reasoning_limit_create(model, prompt, n, 0, settings->reasoning_budget, limit,
-                                       error);
-}
-
 smol_json_space smol_settings_json_space(const struct settings *settings)
 {
-    return settings->json_space ? (smol_json_space)(settings->json_space - 1) : SMOL_JSON_COMPACT;
+    return settings->json_space ? (smol_json_space)(settings->json_space - 1) : SMOL_JSON_SPACED;
 }
 
 /* Replaces a link by its target. A session is read and then replaced, so a link means its target,

@@ -166,7 +166,7 @@ extern const char *const smol_json_space_words[]; /* in the order of smol_json_s
         OPTION_ROW("choices", 0, "A,B", "answer with one of these texts", OPTION_TEXT,             \
                    FIELD(choices), 0, 0, NULL),                                                    \
         OPTION_ROW("json-space", 0, "STYLE",                                                       \
-                   "with --json-schema: `compact`, `spaced` or `indented` (compact)",              \
+                   "with --json-schema: `spaced`, `compact` or `indented` (spaced)",               \
                    OPTION_CHOICE, FIELD(json_space), 1, 0, smol_json_space_words),                 \
         OPTION_ROW("any-order", 0, "",                                                             \
                    "with --json-schema: properties in any order, not the schema's", OPTION_FLAG,   \
@@ -206,12 +206,6 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
 
 /* Returns the white space of JSON that the options choose, or the default. */
 smol_json_space smol_settings_json_space(const struct settings *settings);
-
-/* Frees *limit and sets it to that of the answer to the whole prompt (n) of a chat, or to NULL if
- * there is none: a constraint leaves no place for reasoning. Errors: MEMORY. */
-smol_status smol_settings_limit_reasoning(const struct settings *settings, const smol_model *model,
-                                          const uint32_t *prompt, size_t n, bool constrained,
-                                          smol_reasoning_limit **limit, smol_error *error);
 
 /* Sets *params from the options, and with --model-defaults from the model where the options set
  * nothing. */

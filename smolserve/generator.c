@@ -426,7 +426,7 @@ static smol_status open_model(struct generator *g, const smol_model_params *para
     g->sampler = (smol_sampler_params){.temperature = 1}; /* OpenAI's defaults */
     if (settings->model_defaults)
         g->sampler = smol_model_default_sampler(g->model);
-    smol_constraints_init(&g->constraints, g->model, SMOL_JSON_COMPACT, 0);
+    smol_constraints_init(&g->constraints, g->model, SMOL_JSON_SPACED, 0);
     status = smol_context_create(g->model, &settings->context, &g->base, error);
     if (status)
         return status;

@@ -10,6 +10,7 @@
 #include "cli/request/reasoning.h"
 #include "cli/standard.h"
 #include "common/clock.h"
+#include "common/memory.h"
 #include "smolserve/generator.h"
 #include "smolserve/server.h"
 
@@ -56,12 +57,10 @@ struct job *smol_job_new(struct server *server, const struct endpoint *endpoint)
 
 struct prompt *smol_job_add_prompt(struct job *job)
 {
-    struct prompt *prompts = realloc(job->prompts, (job->n_prompts + 1) * sizeof *prompts);
-    if (!prompts)
+    if (!RESIZE(job->prompts, job->n_prompts + 1))
         return NULL;
-    job->prompts = prompts;
-    prompts[job->n_prompts] = (struct prompt){0};
-    return &prompts[job->n_prompts++];
+    job->prompts[job->n_prompts] = (struct prompt){0};
+    return &job->prompts[job->n_prompts++];
 }
 
 size_t smol_job_count(const struct job *job)
@@ -113,7 +112,6 @@ void smol_job_release(struct job *job)
         return;
     for (uint32_t i = 0; i < job->n_replies; i++) {
         smol_parts_free(&job->replies[i].parts);
-        free(job->replies[i].logprobs.text);
         free(job->replies[i].sent_reasoning.text);
         free(job->replies[i].sent.text);
         free(job->replies[i].sent_logprobs.text);
@@ -255,18 +253,19 @@ static void take_logprobs(struct reply *reply, struct buffer *logprobs)
     const struct job *job = reply->job;
     size_t each = sizeof(struct ranked) * (size_t)(1 + job->request.logprobs);
     size_t most = (1 + PIECE / job->n_replies) * each;
-    size_t n = reply->logprobs.size - reply->n_taken;
+    struct buffer *found = &reply->parts.logprobs;
+    size_t n = found->size - reply->n_taken;
     if (!job->stream || (n <= most && reply->n_taken == 0)) {
-        *logprobs = reply->logprobs;
-        reply->logprobs = (struct buffer){0};
+        *logprobs = *found;
+        *found = (struct buffer){0};
         return;
     }
     n = n < most ? n : most;
     *logprobs = (struct buffer){0};
-    smol_buffer_add(logprobs, reply->logprobs.text + reply->n_taken, n);
+    smol_buffer_add(logprobs, found->text + reply->n_taken, n);
     reply->n_taken += n;
-    if (reply->n_taken == reply->logprobs.size) {
-        buffer_clear(&reply->logprobs);
+    if (reply->n_taken == found->size) {
+        buffer_clear(found);
         reply->n_taken = 0;
     }
 }
@@ -276,12 +275,14 @@ bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *lo
     struct job *job = reply->job;
     pthread_mutex_lock(&job->lock);
     take_logprobs(reply, logprobs);
-    bool more = reply->logprobs.size > 0;
+    bool more = reply->parts.logprobs.size > 0;
     *text = reply->parts.text;
     reply->thought = reply->parts.reasoning;
-    reply->news = reply->parts.calls;
     reply->parts.text = reply->parts.reasoning = (struct buffer){0};
-    reply->parts.calls = (struct calls){0};
+    if (!more) {
+        reply->news = reply->parts.calls;
+        reply->parts.calls = (struct calls){0};
+    }
     job->news |= more;
     bool ended = reply->ended && !more;
     pthread_mutex_unlock(&job->lock);
@@ -316,8 +317,10 @@ void smol_reply_token(void *user, uint32_t id, const float *logits, size_t n)
     struct buffer found = {0};
     smol_logprobs_add(&found, (size_t)n_alternatives, id, logits, n);
     pthread_mutex_lock(&reply->job->lock);
-    smol_buffer_add(&reply->logprobs, found.text, found.size);
-    reply->failed |= found.failed || reply->logprobs.failed;
+    struct answer_parts *parts = &reply->parts;
+    smol_buffer_add(reply->job->request.is_chat ? &parts->waiting : &parts->logprobs, found.text,
+                    found.size);
+    reply->failed |= found.failed || parts->waiting.failed || parts->logprobs.failed;
     pthread_mutex_unlock(&reply->job->lock);
     free(found.text);
 }

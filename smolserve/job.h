@@ -28,8 +28,7 @@ struct reply {
     size_t n_read; /* tokens of its prompt that were known, or have been read */
     /* guarded by the job's lock */
     struct answer_parts parts; /* not sent yet */
-    struct buffer logprobs;    /* not sent yet; struct ranked */
-    size_t n_taken;            /* bytes of them that are on their way */
+    size_t n_taken;            /* bytes of parts.logprobs that are on their way */
     size_t n_tokens;
     smol_generate_result result;
     bool ended;
@@ -178,7 +177,8 @@ bool smol_job_is_over(struct job *job, struct refusal *refusal);
 
 /* Moves what has not been sent yet out of a reply, the reasoning to reply->thought and the calls to
  * reply->news, and counts the calls. For a stream, takes at most as many log-probabilities as can
- * be written at once without delaying others; job->news then says that there are more. The caller
+ * be written at once without delaying others; job->news then says that there are more, and calls
+ * wait until those of the text before them have been taken. The caller
  * frees text->text and logprobs->text, and calls smol_reply_drop_news. Returns whether the reply
  * has ended and nothing of it is left. */
 bool smol_reply_take(struct reply *reply, struct buffer *text, struct buffer *logprobs);

@@ -171,22 +171,14 @@ static smol_status add_instructions(struct job *job, smol_error *error)
     return SMOL_OK;
 }
 
-/* Log-probabilities are a part of the message, to which tokens of calls do not belong, and those of
- * the reasoning only if it stays in the text. */
 static smol_status check_logprobs(struct job *job, const char **param, smol_error *error)
 {
     int *logprobs = &job->request.logprobs;
-    bool has_tools = job->request.tools && strcmp(job->request.tools, "[]") != 0;
-    if (job->logprobs_given && has_tools) {
-        *param = "include";
-        return smol_fail(error, SMOL_ERROR_USAGE, "include: log-probabilities only without tools");
-    }
     if (*logprobs > 0 && !job->logprobs_given) {
         *param = "top_logprobs";
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "top_logprobs: only with message.output_text.logprobs in include");
     }
-    job->request.raw_reasoning |= job->logprobs_given;
     if (!job->logprobs_given)
         *logprobs = -1;
     else if (*logprobs < 0)

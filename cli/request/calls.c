@@ -114,24 +114,16 @@ void smol_call_id(uint64_t prompt_digest, size_t index, char id[CALL_ID_SIZE])
     id[CALL_ID_SIZE - 1] = '\0';
 }
 
-static bool add_call(struct calls *calls)
-{
-    struct call *items = realloc(calls->items, (calls->n + 1) * sizeof *items);
-    if (!items)
-        return false;
-    calls->items = items;
-    items[calls->n++] = (struct call){0};
-    return true;
-}
-
 bool smol_calls_add(struct calls *calls, struct buffer *text, smol_tool_part part,
                     const char *piece, size_t size)
 {
     bool begins = part == SMOL_TOOL_CALL || (part == SMOL_TOOL_ARGUMENTS && calls->n == 0);
     if (part == SMOL_TOOL_CALL_END)
         return true;
-    if (begins && !add_call(calls))
+    if (begins && !RESIZE(calls->items, calls->n + 1))
         return false;
+    if (begins)
+        calls->items[calls->n++] = (struct call){0};
     struct buffer *to = part == SMOL_TOOL_TEXT   ? text
                         : part == SMOL_TOOL_CALL ? &calls->items[calls->n - 1].name
                                                  : &calls->items[calls->n - 1].arguments;

@@ -6,11 +6,22 @@
 
 #include "cli/request/reasoning.h"
 
+/* The newest tokens are of the text: a piece of it has just been found. */
+static void take_waiting(struct answer_parts *parts)
+{
+    smol_buffer_add(&parts->logprobs, parts->waiting.text, parts->waiting.size);
+    buffer_clear(&parts->waiting);
+}
+
 static int add_part(void *user, smol_tool_part part, const char *text, size_t size)
 {
     struct answer_parts *parts = user;
     parts->in_call = part == SMOL_TOOL_CALL || part == SMOL_TOOL_ARGUMENTS;
-    return !smol_calls_add(&parts->calls, &parts->text, part, text, size);
+    if (part == SMOL_TOOL_TEXT)
+        take_waiting(parts);
+    else
+        buffer_clear(&parts->waiting);
+    return !smol_calls_add(&parts->calls, &parts->text, part, text, size) || parts->logprobs.failed;
 }
 
 smol_status smol_parts_begin(struct answer_parts *parts, const struct request *request,
@@ -19,12 +30,13 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
 {
     bool calls = constraint && constraint->kind == SMOL_CONSTRAINT_TOOLS;
     bool reasons = !constraint || constraint->reasoning != SMOL_REASONING_NONE;
+    int kind = calls ? 1 : constraint ? 2 : 0;
     smol_status status = SMOL_OK;
     if (smol_request_separates(request) && (reasons || calls))
         status =
-            smol_reasoning_reader_create(model, prompt, n, calls, &parts->reasoning_reader, error);
+            smol_reasoning_reader_create(model, prompt, n, kind, &parts->reasoning_reader, error);
     if (!status && request->is_chat && request->reasoning_budget < SIZE_MAX && reasons)
-        status = smol_reasoning_limit_create(model, prompt, n, calls, request->reasoning_budget,
+        status = smol_reasoning_limit_create(model, prompt, n, kind, request->reasoning_budget,
                                              &parts->limit, error);
     if (!status && calls)
         status = smol_tool_reader_create(model, constraint->text, add_part, parts,
@@ -43,7 +55,9 @@ static bool add_reply(struct answer_parts *parts, const char *text, size_t size)
     if (parts->tool_reader)
         return smol_tool_reader_add(parts->tool_reader, text, size, NULL) == SMOL_OK;
     smol_buffer_add(&parts->text, text, size);
-    return !parts->text.failed;
+    if (size > 0)
+        take_waiting(parts);
+    return !parts->text.failed && !parts->logprobs.failed;
 }
 
 /* Takes what the reader of reasoning has found. */
@@ -59,8 +73,11 @@ bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, u
     smol_reasoning_parts found;
     if (!parts->reasoning_reader)
         return add_reply(parts, text, size);
-    return !smol_reasoning_reader_add(parts->reasoning_reader, text, size, id, &found, NULL) &&
-           take(parts, &found);
+    if (smol_reasoning_reader_add(parts->reasoning_reader, text, size, id, &found, NULL))
+        return false;
+    if (size > 0 && found.n_reply == 0 && found.n_held == 0)
+        buffer_clear(&parts->waiting); /* reasoning, a marker, or white space that is left out */
+    return take(parts, &found);
 }
 
 bool smol_parts_end(struct answer_parts *parts)
@@ -99,6 +116,8 @@ void smol_parts_free(struct answer_parts *parts)
     smol_parts_close(parts);
     free(parts->reasoning.text);
     free(parts->text.text);
+    free(parts->logprobs.text);
+    free(parts->waiting.text);
     smol_calls_free(&parts->calls);
     *parts = (struct answer_parts){0};
 }

@@ -10,6 +10,9 @@ struct answer_parts {
     smol_tool_reader *tool_reader;           /* or NULL: nothing is a call */
     struct buffer reasoning, text;           /* UTF-8 */
     struct calls calls;
+    /* struct ranked: log-probabilities of the tokens of `text`, and of the newest ones, which may
+     * turn out to be of it. The program adds a token to `waiting` before its text. */
+    struct buffer logprobs, waiting;
     size_t n_reasoning_tokens;
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
 };

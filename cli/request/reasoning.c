@@ -21,8 +21,17 @@ smol_status smol_set_reasoning_format(struct request_reader *r)
 
 smol_status smol_set_reasoning_budget(struct request_reader *r)
 {
-    uint64_t n = 0;
-    smol_status status = smol_member_whole(r, UINT32_MAX, &n);
+    struct json_number number;
+    uint64_t n = SIZE_MAX;
+    int64_t negative = 0;
+    smol_status status = SMOL_OK;
+    if (smol_json_peek(&r->json) != '-') {
+        status = smol_member_whole(r, UINT32_MAX, &n);
+    } else {
+        status = smol_json_number(&r->json, &number);
+        if (!status && (!smol_json_to_i64(&number, &negative) || negative != -1))
+            return smol_member_fail(r, "expected a whole number, or -1: no limit");
+    }
     r->request->reasoning_budget = (size_t)n;
     return status;
 }

@@ -39,15 +39,17 @@ bool smol_setting_is_null(const struct json_settings *settings, const char *key)
     return json_is_null(json_object_get(settings->object, key));
 }
 
-/* A value for a message: scalars as in JSON, long strings truncated. */
+/* A value for a message: scalars as in JSON, long strings truncated, nothing as `absent`. */
 struct shown_value {
     char text[64];
 };
 
-static struct shown_value show_value(const json_t *value)
+static struct shown_value show_value(const json_t *value, const char *absent)
 {
     struct shown_value shown = {{0}};
-    if (json_is_object(value) || json_is_array(value))
+    if (!value)
+        snprintf(shown.text, sizeof shown.text, "%s", absent);
+    else if (json_is_object(value) || json_is_array(value))
         snprintf(shown.text, sizeof shown.text, json_is_object(value) ? "an object" : "a list");
     else if (json_is_string(value))
         snprintf(shown.text, sizeof shown.text, "\"%.48s%s\"", json_string_value(value),
@@ -62,14 +64,14 @@ smol_status smol_setting_fail_item(const struct json_settings *settings, smol_st
                                    const char *place, const json_t *value, const char *remedy)
 {
     return smol_fail(settings->error, status, "%s: %s%s is %s: %s", settings->path,
-                     settings->within, place, show_value(value).text, remedy);
+                     settings->within, place, show_value(value, "missing").text, remedy);
 }
 
 smol_status smol_setting_expect_item(const struct json_settings *settings, smol_status status,
                                      const char *place, const json_t *value, const char *expected)
 {
     return smol_fail(settings->error, status, "%s: %s%s must be %s, found %s", settings->path,
-                     settings->within, place, expected, show_value(value).text);
+                     settings->within, place, expected, show_value(value, "nothing").text);
 }
 
 smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,

@@ -146,6 +146,17 @@ static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MA
     return text;
 }
 
+const struct safetensors_tensor *smol_checkpoint_types(const struct safetensors *reader,
+                                                       const struct family *family,
+                                                       const struct blob_model *model)
+{
+    const struct safetensors_tensor *types =
+        family->types ? smol_safetensors_find(reader, family->types) : NULL;
+    bool fits = types && types->rank == 2 && types->shape[0] > 0 &&
+                types->shape[1] == model->hidden_size && smol_element_is_weight(types->dtype);
+    return fits ? types : NULL;
+}
+
 smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
                                         const uint64_t *wanted, unsigned rank, smol_error *error)
 {
@@ -218,9 +229,8 @@ static bool is_scale(const char *name)
 /* Returns whether `name` is the weight or the bias of that layer. */
 static bool is_of_layer(const char *layer, const char *name)
 {
-    size_t n = layer ? strlen(layer) : 0;
-    return layer && strncmp(name, layer, n) == 0 &&
-           (strcmp(name + n, ".weight") == 0 || strcmp(name + n, ".bias") == 0);
+    const char *end = layer && starts_with(name, layer) ? name + strlen(layer) : "";
+    return strcmp(end, ".weight") == 0 || strcmp(end, ".bias") == 0;
 }
 
 bool smol_checkpoint_is_head(const struct family *family, const char *name)
@@ -230,7 +240,7 @@ bool smol_checkpoint_is_head(const struct family *family, const char *name)
          is_of_layer(family->score_layers[1], name)))
         return true;
     for (size_t i = 0; i < 2 && family->heads[i]; i++)
-        if (strncmp(name, family->heads[i], strlen(family->heads[i])) == 0)
+        if (starts_with(name, family->heads[i]))
             return true;
     return false;
 }

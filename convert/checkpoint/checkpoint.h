@@ -45,6 +45,12 @@ bool smol_checkpoint_ignores(const char *name);
 /* Returns whether `name` is a tensor of a reranker's score, or of another use of an encoder. */
 bool smol_checkpoint_is_head(const struct family *family, const char *name);
 
+/* Returns the embedding of types of tokens, where the family has one, or NULL if it is missing or
+ * not of the model's width. Its first row is added to every position. */
+const struct safetensors_tensor *smol_checkpoint_types(const struct safetensors *reader,
+                                                       const struct family *family,
+                                                       const struct blob_model *model);
+
 /* Checks the shape of a tensor. Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
                                         const uint64_t *wanted, unsigned rank, smol_error *error);

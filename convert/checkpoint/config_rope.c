@@ -509,6 +509,19 @@ static smol_status add_table(struct places *places, struct config *result)
     return check_table(places, inv_freq, n, *scale);
 }
 
+/* Appends the table that all layers have, or those without a window. */
+static smol_status add_main_table(struct places *places, struct config *result)
+{
+    const char *own = result->family->theta_key;
+    places->theta_key = own ? own : "rope_theta";
+    places->theta = result->family->rope_theta;
+    smol_status status = add_table(places, result);
+    if (!status && own)
+        status = check_ignored(places->config, "rope_theta", places->theta);
+    result->model.rope_theta = places->theta;
+    return status;
+}
+
 /* ---- one table for all layers ---- */
 
 /* Checks `key` if both objects are present. transformers replaces rope_parameters by rope_scaling,
@@ -527,11 +540,7 @@ static smol_status check_whole(const struct places *places, const char *key)
 
 static smol_status read_shared(const struct json_settings *config, struct config *result)
 {
-    const char *own = result->family->theta_key;
-    struct places places = {.config = config,
-                            .theta_key = own ? own : "rope_theta",
-                            .theta = result->family->rope_theta,
-                            .takes_outer = true};
+    struct places places = {.config = config, .takes_outer = true};
     smol_status status = add_object(&places, config, "rope_parameters", "rope_parameters.");
     if (!status)
         status = add_object(&places, config, "rope_scaling", "rope_scaling.");
@@ -539,12 +548,7 @@ static smol_status read_shared(const struct json_settings *config, struct config
         status = check_whole(&places, "rope_theta");
     if (!status)
         status = check_whole(&places, "partial_rotary_factor");
-    if (!status)
-        status = add_table(&places, result);
-    if (!status && own)
-        status = check_ignored(config, "rope_theta", places.theta);
-    result->model.rope_theta = places.theta;
-    return status;
+    return status ? status : add_main_table(&places, result);
 }
 
 /* ---- one table for windowed layers, one for the others ---- */
@@ -577,22 +581,14 @@ static smol_status check_new_type(const struct json_settings *config)
 static smol_status read_global(const struct json_settings *config,
                                const struct json_settings *parameters, struct config *result)
 {
-    const char *own = result->family->theta_key;
-    struct places places = {.config = config,
-                            .theta_key = own ? own : "rope_theta",
-                            .theta = result->family->rope_theta};
+    struct places places = {.config = config};
     smol_status status = check_new_type(config);
     if (!status)
         status =
             add_object(&places, parameters, "full_attention", "rope_parameters.full_attention.");
     if (!status)
         status = add_object(&places, config, "rope_scaling", "rope_scaling.");
-    if (!status)
-        status = add_table(&places, result);
-    if (!status && own)
-        status = check_ignored(config, "rope_theta", places.theta);
-    result->model.rope_theta = places.theta;
-    return status;
+    return status ? status : add_main_table(&places, result);
 }
 
 /* Checks a rope_theta that would count for all layers, where the family has one key for both

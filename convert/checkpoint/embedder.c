@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/text.h"
 #include "convert/checkpoint/tensor.h"
 #include "format/embedder.h"
 #include "format/layout.h"
@@ -118,7 +119,7 @@ smol_status smol_embedder_activation(const struct json_settings *settings, const
     smol_status status = value ? smol_setting_string(settings, key, &name) : SMOL_OK;
     if (status || !name)
         return status;
-    bool is_torch = strncmp(name, "torch.", strlen("torch.")) == 0; /* others are not loaded */
+    bool is_torch = starts_with(name, "torch."); /* others are not loaded */
     const char *class = strrchr(name, '.');
     if (is_torch && strcmp(class, ".Sigmoid") == 0)
         *score = SCORE_LOGISTIC;

@@ -196,7 +196,7 @@ static smol_status split_one(struct split *split, const struct family_fused *par
 static bool lacks_prefix(const struct family *family, const struct safetensors *all)
 {
     for (size_t i = 0; family->prefix && i < all->n_tensors; i++)
-        if (strncmp(all->tensors[i].name, family->prefix, strlen(family->prefix)) == 0)
+        if (starts_with(all->tensors[i].name, family->prefix))
             return false;
     return family->prefix;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "convert/checkpoint/checkpoint.h"
 
 /* A tensor's name, with %u for the layer, and its role. If it is fused, the role is that of its
@@ -431,7 +432,7 @@ static bool name_further(const struct further_layers *further, char *name)
 {
     static const char before[] = "blk.", instead[] = "mtp";
     const char *digits = name + strlen(before);
-    if (strncmp(name, before, strlen(before)) != 0 || *digits < '0' || *digits > '9')
+    if (!starts_with(name, before) || !is_digit(*digits))
         return false;
     uint64_t layer = strtoull(digits, NULL, 10);
     if (layer < further->first || layer >= further->end)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/file.h"
+#include "common/text.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/hub.h"
 #include "convert/checkpoint/lora_settings.h"
@@ -81,7 +82,7 @@ static bool is_nested(const struct safetensors *weights)
     size_t n = sizeof before - 1;
     for (size_t i = 0; i < weights->n_tensors; i++) {
         const char *name = weights->tensors[i].name;
-        if (strncmp(name, before, n) == 0 && strncmp(name + n, inner, sizeof inner - 1) == 0)
+        if (starts_with(name, before) && starts_with(name + n, inner))
             return true;
     }
     return false;

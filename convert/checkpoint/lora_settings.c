@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
+
 static bool is_one_of(const char *text, const char *const *list)
 {
     for (; *list; list++)
@@ -172,7 +174,7 @@ smol_status smol_lora_settings_read(const char *folder, struct lora_settings *s,
 static size_t count_before(const char *pattern)
 {
     static const char any[] = ".*\\.";
-    return *pattern == '^' ? 1 : strncmp(pattern, any, sizeof any - 1) == 0 ? sizeof any - 1 : 0;
+    return *pattern == '^' ? 1 : starts_with(pattern, any) ? sizeof any - 1 : 0;
 }
 
 /* Returns whether `pattern` matches all of `module` or its end after a dot. A dot in the pattern

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
+
 /* The models that contain one. Families name theirs, by its model_type. */
 static const struct {
     const char *architecture, *model_type;
@@ -60,7 +62,7 @@ smol_status smol_nested_find(const struct json_settings *config, struct json_set
 static size_t prefix_of(const char *name, const char *const *prefixes)
 {
     for (; *prefixes; prefixes++)
-        if (strncmp(name, *prefixes, strlen(*prefixes)) == 0)
+        if (starts_with(name, *prefixes))
             return strlen(*prefixes);
     return 0;
 }

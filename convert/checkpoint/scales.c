@@ -1,6 +1,7 @@
 /* Attaches scales of quantized weights, see scales.h. */
 #include "convert/checkpoint/scales.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,4 +154,26 @@ smol_status smol_scales_attach(const struct scale_rules *rules, struct safetenso
     free(is_kept);
     all->n_tensors = n;
     return smol_safetensors_index(all, error);
+}
+
+void smol_scales_describe(const struct safetensors *all, char text[QUANTIZED_TEXT])
+{
+    size_t counts[N_ELEMENT_DTYPES] = {0}, n = 0, length;
+    for (size_t i = 0; i < all->n_tensors; i++) {
+        const struct safetensors_tensor *tensor = &all->tensors[i];
+        bool is_quantized = smol_element_block(tensor->dtype).elements > 1 || tensor->scales;
+        counts[tensor->dtype] += is_quantized;
+        n += is_quantized;
+    }
+    if (n == 0)
+        return;
+    length = (size_t)snprintf(text, QUANTIZED_TEXT, "%zu of %zu tensors", n, all->n_tensors);
+    const char *before = ": ";
+    for (unsigned i = 0; i < N_ELEMENT_DTYPES; i++) {
+        if (counts[i] == 0)
+            continue;
+        length += (size_t)snprintf(text + length, QUANTIZED_TEXT - length, "%s%zu %s", before,
+                                   counts[i], smol_element_name((enum safetensors_dtype)i));
+        before = ", ";
+    }
 }

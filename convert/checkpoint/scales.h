@@ -23,4 +23,10 @@ struct scale_rules {
 smol_status smol_scales_attach(const struct scale_rules *rules, struct safetensors *all,
                                smol_error *error);
 
+enum { QUANTIZED_TEXT = 512 }; /* room for all types, whatever their counts */
+
+/* Writes "211 of 272 tensors: 166 Q5_0, 45 Q4_K": the tensors that were quantized already, in
+ * blocks or with scales. Writes nothing if there are none. */
+void smol_scales_describe(const struct safetensors *all, char text[QUANTIZED_TEXT]);
+
 #endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
 #include "convert/checkpoint/nested.h"
@@ -60,19 +61,6 @@ static const struct family *family_of(const struct subject *subject)
                : smol_family_of(subject->blob->model, smol_subject_sees_ahead(subject));
 }
 
-/* Returns the types of tokens that the family adds to positions, see find_types in source.c, or
- * NULL. */
-static const struct safetensors_tensor *find_types(const struct safetensors *reader,
-                                                   const struct family *family,
-                                                   const struct blob_model *model)
-{
-    const struct safetensors_tensor *types =
-        family->types ? smol_safetensors_find(reader, family->types) : NULL;
-    bool fits = types && types->rank == 2 && types->shape[0] > 0 &&
-                types->shape[1] == model->hidden_size && smol_element_is_weight(types->dtype);
-    return fits ? types : NULL;
-}
-
 /* Lists the tensors of safetensors that have roles in the model of `like`, and sets used[i] for
  * each. A model of embeddings has no output. */
 static void list_roles(struct subject *side, const struct safetensors *reader,
@@ -80,7 +68,7 @@ static void list_roles(struct subject *side, const struct safetensors *reader,
 {
     struct tensor_key key = {.role = ROLE_EMBED};
     const struct blob_model *model = like->blob->model;
-    const struct safetensors_tensor *types = find_types(reader, family, model);
+    const struct safetensors_tensor *types = smol_checkpoint_types(reader, family, model);
     const struct safetensors_tensor *embed = find_raw(reader, family, model, key);
     bool has_output = !like->blob->encoder;
     do {
@@ -150,7 +138,7 @@ static uint64_t count_fitting(const struct safetensors *reader, const struct fam
 
 static bool has_name(const struct safetensors *reader, const char *name, const char *prefix)
 {
-    size_t before = prefix && strncmp(name, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
+    size_t before = prefix && starts_with(name, prefix) ? strlen(prefix) : 0;
     return smol_safetensors_find(reader, name) || smol_safetensors_find(reader, name + before);
 }
 
@@ -185,7 +173,7 @@ static const char *nest_of(const struct safetensors *reader)
     static const char *const before[] = {"model.language_model.", "language_model."};
     for (size_t i = 0; i < reader->n_tensors; i++)
         for (size_t k = 0; k < 2; k++)
-            if (strncmp(reader->tensors[i].name, before[k], strlen(before[k])) == 0)
+            if (starts_with(reader->tensors[i].name, before[k]))
                 return before[k];
     return NULL;
 }

@@ -32,7 +32,8 @@ struct function {
     uint32_t number;
     uint32_t n_slots;
     struct template_operation *operations; /* (n), owned */
-    uint32_t n, capacity;
+    uint32_t n;
+    size_t capacity;
     int64_t height, max_height; /* of the stack */
     unsigned captures;          /* number of open captures */
     bool dead;                  /* the next operation is unreachable */
@@ -88,13 +89,9 @@ static void emit(struct compiler *c, const struct node *node, enum template_opco
     struct function *f = c->function;
     if (f->dead || c->status)
         return;
-    if (f->n == f->capacity) {
-        uint32_t capacity = f->capacity ? f->capacity * 2 : 256;
-        if (!RESIZE(f->operations, capacity)) {
-            fail_memory(c);
-            return;
-        }
-        f->capacity = capacity;
+    if (!GROW(f->operations, f->n, &f->capacity)) {
+        fail_memory(c);
+        return;
     }
     unsigned line = smol_template_line(&c->tree->source, node->at);
     struct template_operation op = {(uint8_t)code, (uint8_t)a,

@@ -76,7 +76,7 @@ smol_status smol_template_refuse(const struct template_source *source, size_t at
 
 /* --- helpers ------------------------------------------------------------------------------ */
 
-static bool starts_with(const struct lexer *lexer, size_t at, const char *text)
+static bool is_at(const struct lexer *lexer, size_t at, const char *text)
 {
     size_t n = strlen(text);
     return lexer->source->size - at >= n && memcmp(lexer->source->text + at, text, n) == 0;
@@ -160,7 +160,7 @@ static smol_status add_data(struct lexer *lexer, size_t start, size_t end, char 
 static size_t tag_end(const struct lexer *lexer, size_t at, const char *mark)
 {
     char sign = sign_at(lexer, at);
-    if (!starts_with(lexer, at + (sign != '\0'), mark))
+    if (!is_at(lexer, at + (sign != '\0'), mark))
         return 0;
     size_t end = at + (sign != '\0') + 2;
     if (sign == '-')
@@ -190,21 +190,21 @@ static smol_status lex_comment(struct lexer *lexer)
 static size_t raw_begin(const struct lexer *lexer, size_t at)
 {
     at = skip_space(lexer, at + 2 + (sign_at(lexer, at + 2) != '\0'));
-    if (!starts_with(lexer, at, "raw"))
+    if (!is_at(lexer, at, "raw"))
         return 0;
     at = skip_space(lexer, at + 3);
-    if (starts_with(lexer, at, "-%}"))
+    if (is_at(lexer, at, "-%}"))
         return skip_space(lexer, at + 3);
-    return starts_with(lexer, at, "%}") ? at + 2 : 0;
+    return is_at(lexer, at, "%}") ? at + 2 : 0;
 }
 
 /* Returns the position after "{% endraw %}", or 0 if `at` is the start of another tag. */
 static size_t raw_end(const struct lexer *lexer, size_t at)
 {
-    if (!starts_with(lexer, at, "{%"))
+    if (!is_at(lexer, at, "{%"))
         return 0;
     at = skip_space(lexer, at + 2 + (sign_at(lexer, at + 2) != '\0'));
-    if (!starts_with(lexer, at, "endraw"))
+    if (!is_at(lexer, at, "endraw"))
         return 0;
     return tag_end(lexer, skip_space(lexer, at + 6), "%}");
 }
@@ -381,7 +381,7 @@ static smol_status lex_operator(struct lexer *lexer)
                                             "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                             ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
-        if (!starts_with(lexer, lexer->at, operators[i]))
+        if (!is_at(lexer, lexer->at, operators[i]))
             continue;
         size_t n = strlen(operators[i]);
         smol_status status = n == 1 ? balance(lexer, operators[i][0]) : SMOL_OK;
@@ -420,9 +420,9 @@ static size_t end_of_tag(const struct lexer *lexer, bool variable)
         return 0;
     if (!variable)
         return tag_end(lexer, lexer->at, "%}");
-    if (starts_with(lexer, lexer->at, "-}}"))
+    if (is_at(lexer, lexer->at, "-}}"))
         return skip_space(lexer, lexer->at + 3);
-    return starts_with(lexer, lexer->at, "}}") ? lexer->at + 2 : 0;
+    return is_at(lexer, lexer->at, "}}") ? lexer->at + 2 : 0;
 }
 
 static smol_status lex_tag(struct lexer *lexer, bool variable)

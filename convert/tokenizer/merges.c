@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "convert/tokenizer/json_part.h"
 
 enum { MAX_SLOTS = 1 << 27 }; /* 2 GiB: tables after it keep 32-bit offsets */
@@ -80,9 +81,8 @@ static smol_status read_merge(const struct merge_reader *r, const json_t *entry,
  * counts as an entry but has no meaning. */
 static bool is_comment(const json_t *entry)
 {
-    static const char mark[] = "#version";
     const char *line = json_string_value(entry);
-    return line && strncmp(line, mark, sizeof mark - 1) == 0;
+    return line && starts_with(line, "#version");
 }
 
 /* Reads all merges in order, and sets *n to their number. */

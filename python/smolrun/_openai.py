@@ -3,6 +3,7 @@ answer what OpenAI writes into the file of results. The bodies are those of smol
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ class Form:
         reason = found["finish_reason"]
         choice: dict[str, Any] = {"index": 0}
         choice |= {"message": message_of(found)} if chat else {"text": found["text"]}
-        choice["logprobs"] = (self._chat_logprobs if chat else self._text_logprobs)(found.get("logprobs"))
+        choice["logprobs"] = self._chat_logprobs(found) if chat else self._text_logprobs(found.get("logprobs"))
         choice["finish_reason"] = "length" if reason == "context_full" else reason
         from . import __version__
 
@@ -104,14 +105,32 @@ class Form:
             self._model = reopen(self._job.model, self._job.digest, {"n_threads": 1, "n_ctx": 1})
         return self._model.token_bytes(token)
 
-    def _chat_logprobs(self, tokens: list[dict[str, Any]] | None) -> dict[str, Any] | None:
-        if tokens is None:
+    def _tokens_of_text(self, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Returns the tokens of the text: not those of reasoning, of calls, and of a stop string."""
+        n_reasoning = found["usage"].get("completion_tokens_details", {}).get("reasoning_tokens", 0)
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a token may end within a character
+        tokens: list[dict[str, Any]] = []
+        waiting: list[dict[str, Any]] = []
+        rest = found["text"]
+        for token in (*found["logprobs"][n_reasoning:], None):
+            waiting += [token] if token else []
+            whole = decoder.decode(self._bytes(token["id"]) if token else b"", final=token is None)
+            piece = whole if tokens or rest.startswith(whole) else whole.lstrip()
+            if piece and rest and (rest.startswith(piece) or piece.startswith(rest)):
+                tokens, waiting, rest = tokens + waiting, [], rest[len(piece) :]
+            elif whole and n_reasoning and not tokens:
+                waiting = []  # a marker, or white space after the reasoning
+        return tokens
+
+    def _chat_logprobs(self, found: Mapping[str, Any]) -> dict[str, Any] | None:
+        if "logprobs" not in found:
             return None
 
         def one(token: Mapping[str, Any]) -> dict[str, Any]:
             return {"token": token["text"], "logprob": token["logprob"], "bytes": list(self._bytes(token["id"]))}
 
-        content = [one(token) | {"top_logprobs": [one(other) for other in token["top"]]} for token in tokens]
+        content = [one(token) | {"top_logprobs": [one(other) for other in token["top"]]}
+                   for token in self._tokens_of_text(found)]  # fmt: skip
         return {"content": content, "refusal": None}
 
     def _text_logprobs(self, tokens: list[dict[str, Any]] | None) -> dict[str, Any] | None:

@@ -270,10 +270,11 @@ class Sequence:
         """Creates a "reader" or a "limit" of reasoning. Returns None if the model does not mark it."""
         settings, pointer, error = self._request.settings, ctypes.c_void_p(), Error()
         prompt = settings.prompt or array("I")
+        constraint = 1 if settings.tools is not None else 2 if settings.constraint is not None else 0
         create, free = getattr(lib, f"smol_reasoning_{what}_create"), getattr(quick, f"smol_reasoning_{what}_free")
         with self._model._handle as model:
             status = create(
-                model, prompt.buffer_info()[0], len(prompt), int(settings.tools is not None), *limit,
+                model, prompt.buffer_info()[0], len(prompt), constraint, *limit,
                 ctypes.byref(pointer), ctypes.byref(error),
             )  # fmt: skip
             check(status, error)

@@ -411,7 +411,8 @@ class Model:
             variables, budget = self._with_effort(effort, variables or {}, budget)
         settings = replace(read_settings(given), is_chat=True)
         if budget is not None:
-            settings = replace(settings, reasoning_budget=whole("thinking_budget_tokens", budget))
+            limit = whole("thinking_budget_tokens", budget, -1)
+            settings = replace(settings, reasoning_budget=None if limit < 0 else limit)
         ids = self._chat_ids(messages, tools, documents, variables)
         if not tools:
             if choice not in ("auto", "none"):

@@ -48,7 +48,7 @@ class Options(TypedDict, total=False):
     choices: Sequence[Any]  # texts
     grammar: str  # EBNF or GBNF
     response_format: Any  # a dict as in OpenAI's interface and smolrun's requests, or a pydantic model
-    json_space: str  # "compact", "spaced" or "indented", with schema
+    json_space: str  # "spaced", "compact" or "indented", with schema
     any_order: bool  # properties in any order, with schema
     # of the call itself:
     cancel: Cancel | None
@@ -65,7 +65,7 @@ class ToolOptions(TypedDict, total=False):
     chat_template_kwargs: Mapping[str, Any] | None
     reasoning_format: str  # "auto": reasoning is separated from the text; "none": it stays there, with its markers
     reasoning_effort: str | None  # "none", or as much as the chat template knows: "minimal" to "xhigh"
-    thinking_budget_tokens: int | None  # reasoning ends after as many tokens; None: no limit
+    thinking_budget_tokens: int | None  # reasoning ends after as many tokens; None, -1: no limit
     on_reasoning: Callable[[str], object] | None  # stream_chat calls it with each piece of the reasoning
 
 
@@ -274,7 +274,7 @@ def _constraint(options: dict[str, Any]) -> tuple[Constraint | None, Callable[[s
     given = {name: options.pop(name) for name in CONSTRAINTS if options.get(name) is not None}
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)}: give only one of them")
-    json_space = one_of("json_space", "compact" if space is None else space, JSON)
+    json_space = one_of("json_space", "spaced" if space is None else space, JSON)
     if "response_format" in given:
         given = _response_format(given["response_format"])
     if "schema" in given:

@@ -46,14 +46,7 @@ static term utf8_tail(struct term_table *table, const struct characters *set, ui
                       unsigned n_bytes)
 {
     const uint32_t last = first + (1u << 6 * n_bytes) - 1;
-    size_t low = 0, high = set->n;
-    while (low < high) { /* finds the first range that does not end before `first` */
-        size_t middle = low + (high - low) / 2;
-        if (set->ranges[middle].last < first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = code_ranges_find(set->ranges, set->n, first);
     const bool surrogates = last >= 0xd800 && first < 0xe000;
     if (low == set->n || set->ranges[low].first > last || last < set->min ||
         (surrogates && first >= 0xd800 && last < 0xe000))

@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+#include "common/text.h"
 
 /* Reads the exponent's digits. Returns DECIMAL_EXPONENT_MAX for larger ones. */
 static int32_t read_exponent(const char *at, const char *end)

@@ -16,6 +16,7 @@
 #include "common/json_reader.h"
 #include "common/memory.h"
 #include "common/pattern/code_set.h"
+#include "common/text.h"
 #include "common/utf8.h"
 
 enum {
@@ -370,10 +371,7 @@ static bool find(const struct reader *r, const char *name, size_t length, size_t
     while (low < high && order != 0) {
         size_t middle = low + (high - low) / 2;
         const struct rule *rule = &r->rules[middle];
-        size_t common = length < rule->length ? length : rule->length;
-        order = memcmp(rule->name, name, common);
-        if (order == 0)
-            order = (rule->length > length) - (rule->length < length);
+        order = compare_texts(rule->name, rule->length, name, length);
         if (order < 0)
             low = middle + 1;
         else

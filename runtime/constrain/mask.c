@@ -17,6 +17,8 @@ enum {
     KEPT_MASKS = 64, /* masks of whole states */
     FITS = 64,       /* units */
     OWN_STRINGS = 8, /* kinds of characters */
+    WALKS = 4,       /* through the trie for the units of a mask */
+    NODE_STEPS = 8,  /* nodes that are a step of work */
     DEPTH = 64,      /* nested terms that are looked into for units, */
     PARTS = 1024,    /* and terms in all */
 };
@@ -27,6 +29,7 @@ struct fit {
     uint64_t *bits;  /* (n_words): tokens that stay within it; they may complete it */
     uint32_t *exits; /* (n_exits): nodes with descendants after which it may end */
     size_t n_exits, capacity;
+    size_t n_below; /* descendants of all exits */
 };
 
 /* The mask of a state. */
@@ -52,6 +55,7 @@ struct masks {
     size_t n_kept, next_kept;
     uint64_t *bits; /* (n_words): of the current state */
     size_t n_visited, depth, n_parts;
+    uint64_t n_visited_before; /* nodes, for other states */
 };
 
 /* Sets whether a mask has the tokens of a node. */
@@ -66,11 +70,13 @@ static void mark_tokens(const struct trie *v, uint32_t node, bool has, uint64_t 
 
 static bool add_exit(struct masks *m, struct fit *fit, uint32_t node)
 {
-    if (m->vocabulary->nodes[node].end == node + 1)
+    size_t n_below = m->vocabulary->nodes[node].end - (node + 1);
+    if (n_below == 0)
         return true; /* no token continues from here */
     if (!smol_term_grow(m->table, &fit->exits, &fit->capacity, fit->n_exits, sizeof *fit->exits))
         return false;
     fit->exits[fit->n_exits++] = node;
+    fit->n_below += n_below;
     return true;
 }
 
@@ -292,7 +298,7 @@ static const struct fit *find_fit(struct masks *m, term unit)
         smol_term_fail(m->table, SMOL_ERROR_MEMORY, "out of memory");
         return NULL;
     }
-    fit->n_exits = 0;
+    fit->n_exits = fit->n_below = 0;
     size_t before = m->n_visited;
     if (!fit_unit(m, fit, unit))
         return NULL;
@@ -306,12 +312,18 @@ static const struct fit *find_fit(struct masks *m, term unit)
     return place;
 }
 
+/* Returns whether more walks through the trie would be too many, with n more nodes. */
+static bool is_enough(const struct masks *m, size_t n)
+{
+    return m->n_visited + n > WALKS * (size_t)m->vocabulary->n_nodes;
+}
+
 /* Adds the tokens that may follow `unit` and then `rest`. */
 static bool add_unit(struct masks *m, term unit, term rest)
 {
-    const struct fit *fit = find_fit(m, unit);
-    if (!fit)
-        return false;
+    const struct fit *fit = is_enough(m, 0) ? NULL : find_fit(m, unit);
+    if (!fit || is_enough(m, fit->n_below))
+        return smol_term_push(m->table, smol_term_then(m->table, unit, rest));
     for (uint32_t i = 0; i < m->vocabulary->n_words; i++)
         m->bits[i] |= fit->bits[i];
     for (size_t i = 0; i < fit->n_exits; i++) {
@@ -371,6 +383,7 @@ static bool find(struct masks *m, term state)
     struct term_table *table = m->table;
     size_t base = table->n_stack;
     memset(m->bits, 0, m->vocabulary->n_words * sizeof *m->bits);
+    m->n_visited_before += m->n_visited;
     m->n_visited = m->depth = m->n_parts = 0;
     bool fine = add(m, state, TERM_EMPTY);
     term others = smol_term_combine(table, KIND_ANY_OF, base);
@@ -421,6 +434,11 @@ smol_status smol_masks_create(struct term_table *table, term inside, const struc
     smol_masks_free(m);
     *masks = NULL;
     return smol_fail_memory(error, "masks of tokens");
+}
+
+uint64_t smol_masks_steps(const struct masks *m)
+{
+    return smol_terms_steps(m->table) + (m->n_visited_before + m->n_visited) / NODE_STEPS;
 }
 
 void smol_masks_forget(struct masks *m)

@@ -22,6 +22,9 @@ size_t smol_masks_bytes(const struct masks *masks);
  * Returns NULL after an error, see smol_terms_status. */
 const uint64_t *smol_masks_find(struct masks *masks, term state);
 
+/* Returns the number of steps of work so far, those of the table included. */
+uint64_t smol_masks_steps(const struct masks *masks);
+
 /* Forgets what was found so far, before smol_terms_forget. */
 void smol_masks_forget(struct masks *masks);
 

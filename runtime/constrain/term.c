@@ -76,18 +76,13 @@ static void put_in_slot(struct term_table *table, uint32_t number)
 static bool grow_nodes(struct term_table *table)
 {
     size_t before = table->nodes_capacity, wanted = before ? 2 * before : 64;
-    uint32_t *rows = smol_reallocarray(table->row_of, wanted, sizeof *rows);
-    if (rows)
-        table->row_of = rows;
-    struct term_node *nodes = rows ? smol_reallocarray(table->nodes, wanted, sizeof *nodes) : NULL;
-    if (nodes)
-        table->nodes = nodes;
-    uint32_t *slots = nodes ? smol_calloc(2 * wanted, sizeof *slots) : NULL;
+    bool grown = RESIZE(table->row_of, wanted) && RESIZE(table->nodes, wanted);
+    uint32_t *slots = grown ? smol_calloc(2 * wanted, sizeof *slots) : NULL;
     if (!slots) {
         smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
         return false;
     }
-    memset(rows + before, 0, (wanted - before) * sizeof *rows);
+    memset(table->row_of + before, 0, (wanted - before) * sizeof *table->row_of);
     smol_free(table->slots);
     table->slots = slots;
     table->n_slots = 2 * wanted;
@@ -108,6 +103,16 @@ static bool make_room(struct term_table *table)
     return grow_nodes(table);
 }
 
+/* Returns YES if a term surely contains a text. */
+static uint8_t has_text(const struct term_table *table, const struct term_node *node)
+{
+    bool literal = node->kind == KIND_LITERAL;
+    if (node->kind == KIND_THEN)
+        literal = table->nodes[node->a].known[HAS_TEXT] == YES &&
+                  table->nodes[node->b].known[HAS_TEXT] == YES;
+    return literal ? YES : UNKNOWN;
+}
+
 /* Returns the number of an equal node, or adds this one. */
 static term intern(struct term_table *table, struct term_node node)
 {
@@ -119,8 +124,10 @@ static term intern(struct term_table *table, struct term_node node)
         if (equal(table, &table->nodes[table->slots[i]], &node))
             return table->slots[i];
     node.known[MAY_END] = (uint8_t)smol_term_end_of(table, &node);
+    node.known[HAS_TEXT] = has_text(table, &node);
     table->slots[i] = (uint32_t)table->n_nodes;
     table->nodes[table->n_nodes] = node;
+    table->n_steps++;
     return (term)table->n_nodes++;
 }
 
@@ -145,12 +152,10 @@ term smol_term_bytes(struct term_table *table, const struct byte_set *set)
     return result;
 }
 
-term smol_term_literal(struct term_table *table, const void *bytes, size_t n)
+/* Returns a literal of at most TERM_LITERAL_SIZE bytes. */
+static term short_literal(struct term_table *table, const uint8_t *from, size_t n)
 {
     size_t start = table->n_bytes;
-    const uint8_t *from = bytes;
-    if (n == 0)
-        return TERM_EMPTY;
     for (size_t i = 0; i < n; i++) {
         if (!TERM_ROOM(table, bytes))
             return TERM_NOTHING;
@@ -164,6 +169,18 @@ term smol_term_literal(struct term_table *table, const void *bytes, size_t n)
     term result = intern(table, node);
     if (table->n_nodes == before)
         table->n_bytes = start; /* it was there already */
+    return result;
+}
+
+term smol_term_literal(struct term_table *table, const void *bytes, size_t n)
+{
+    const uint8_t *from = bytes;
+    term result = TERM_EMPTY;
+    for (size_t left = n; left > 0;) {
+        size_t size = left < TERM_LITERAL_SIZE ? left : TERM_LITERAL_SIZE;
+        left -= size;
+        result = smol_term_then(table, short_literal(table, from + left, size), result);
+    }
     return result;
 }
 
@@ -285,6 +302,7 @@ static term add_list(struct term_table *table, enum term_kind kind, const term *
     struct term_node node = {
         .kind = (uint8_t)kind, .a = (uint32_t)table->n_lists, .b = (uint32_t)n, .regular = true};
     size_t before = table->n_nodes;
+    table->n_steps += n;
     if (n > TERM_MAX_LISTS - table->n_lists)
         return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it has too many alternatives");
     for (size_t i = 0; i < n; i++) {
@@ -396,6 +414,7 @@ smol_status smol_terms_create(struct term_table **table, smol_error *error)
     struct term_table *t = *table = smol_calloc(1, sizeof *t);
     if (!t)
         return smol_fail_memory(error, "a constraint");
+    t->most_steps = UINT64_MAX;
     for (int kind = KIND_NOTHING; kind <= KIND_EMPTY && make_room(t); kind++)
         t->nodes[t->n_nodes++] = (struct term_node){
             .kind = (uint8_t)kind,
@@ -449,6 +468,25 @@ void smol_terms_forget(struct term_table *table)
     for (size_t i = 1; i < table->n_nodes; i++)
         put_in_slot(table, (uint32_t)i);
     table->status = SMOL_OK;
+}
+
+void smol_terms_limit(struct term_table *table, uint64_t n)
+{
+    table->most_steps = n < UINT64_MAX - table->n_steps ? table->n_steps + n : UINT64_MAX;
+}
+
+uint64_t smol_terms_steps(const struct term_table *table)
+{
+    return table->n_steps;
+}
+
+bool smol_terms_resume(struct term_table *table)
+{
+    if (table->status != SMOL_ERROR_CANCELLED)
+        return false;
+    table->status = SMOL_OK;
+    table->n_stack = table->depth = 0;
+    return true;
 }
 
 smol_status smol_terms_status(const struct term_table *table, smol_error *error)

@@ -107,6 +107,16 @@ bool smol_term_forced(struct term_table *table, term a, uint8_t *byte);
 /* Returns the error that ended the work of smol_term_after, or SMOL_OK: memory, or a limit. */
 smol_status smol_terms_status(const struct term_table *table, smol_error *error);
 
+/* Lets the work end with SMOL_ERROR_CANCELLED after n more steps; UINT64_MAX: never. It may be
+ * resumed, and goes on from what has been found. */
+void smol_terms_limit(struct term_table *table, uint64_t n);
+
+/* Returns the number of steps so far. */
+uint64_t smol_terms_steps(const struct term_table *table);
+
+/* Clears the error SMOL_ERROR_CANCELLED. Returns whether it was that. */
+bool smol_terms_resume(struct term_table *table);
+
 /* Forgets the error, and all terms that were added after smol_terms_finish: their numbers have no
  * meaning any more. The same texts lead to the same sets again. */
 void smol_terms_forget(struct term_table *table);

@@ -40,6 +40,7 @@ static term after_then(struct term_table *table, struct term_node node, unsigned
 static term after_list(struct term_table *table, struct term_node node, unsigned class)
 {
     size_t base = table->n_stack;
+    table->n_steps += node.b;
     for (uint32_t i = 0; i < node.b; i++) {
         term next = after(table, table->lists[node.a + i], class);
         if (next == TERM_NOTHING && node.kind == KIND_ANY_OF)
@@ -109,10 +110,8 @@ static size_t row_of(struct term_table *table, term a)
         size_t wanted = table->rows_capacity ? 2 * table->rows_capacity : 64;
         if (wanted * n * sizeof *table->rows > TERM_MAX_BYTES)
             return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "its states need too much memory");
-        term *rows = smol_reallocarray(table->rows, wanted, n * sizeof *rows);
-        if (!rows)
+        if (!smol_resize(&table->rows, wanted, n * sizeof *table->rows))
             return smol_term_fail(table, SMOL_ERROR_MEMORY, "out of memory");
-        table->rows = rows;
         table->rows_capacity = wanted;
     }
     memset(table->rows + table->n_rows * n, 0xff, n * sizeof *table->rows);
@@ -128,6 +127,8 @@ static term find_after(struct term_table *table, term a, unsigned class)
     uint8_t kind = table->nodes[a].kind;
     if (kind == KIND_BYTES || kind == KIND_LITERAL)
         return after_leaf(table, table->nodes[a], table->of_class[class]);
+    if (table->n_steps++ >= table->most_steps)
+        return smol_term_fail(table, SMOL_ERROR_CANCELLED, "its work was interrupted");
     size_t row = row_of(table, a), n = table->n_classes;
     if (row == 0)
         return TERM_NOTHING;
@@ -143,6 +144,8 @@ static term find_after(struct term_table *table, term a, unsigned class)
 
 /* --- which terms contain any text --------------------------------------------------------------
  */
+
+enum { SEARCHED_STEPS = 8 }; /* terms that are a step of work */
 
 /* A term that a search has found, and the place of the one it follows. */
 struct found {
@@ -194,6 +197,8 @@ static bool search(struct term_table *table, term a)
     for (size_t i = 0; i < n; i++)
         table->nodes[list[i].number].known[HAS_TEXT] =
             hit == UINT32_MAX && !table->status ? NO : UNKNOWN;
+    if (!table->status) /* else it is searched again */
+        table->n_steps += table->n_searched / SEARCHED_STEPS;
     for (uint32_t i = hit; i != UINT32_MAX; i = list[i].from)
         table->nodes[list[i].number].known[HAS_TEXT] = YES;
     smol_free(list);

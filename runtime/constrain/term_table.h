@@ -8,7 +8,7 @@ enum term_kind {
     KIND_NOTHING,
     KIND_EMPTY,
     KIND_BYTES,   /* a: number of the set */
-    KIND_LITERAL, /* a: place of the bytes, b: their number, at least 1 */
+    KIND_LITERAL, /* a: place of the bytes, b: their number, 1 to TERM_LITERAL_SIZE */
     KIND_THEN,    /* a, which is no KIND_THEN, then b */
     KIND_REPEAT,  /* a, b to c times */
     KIND_ANY_OF,  /* a: place of the terms, ascending, b: their number, at least 2 */
@@ -46,6 +46,7 @@ enum {
     TERM_MAX_NODES = 1 << 20,
     TERM_MAX_LISTS = 1 << 24,  /* alternatives in all nodes */
     TERM_MAX_BYTES = 64 << 20, /* of rows */
+    TERM_LITERAL_SIZE = 256,   /* bytes of a node: each one that is passed makes a new node */
     TERM_MAX_DEPTH = 1000,     /* of nested terms, in recursive functions */
     TERM_MAX_SEARCH = 1 << 18, /* terms visited to find out whether intersections are empty */
 };
@@ -78,6 +79,7 @@ struct term_table {
     term *rows;       /* (n_rows, n_classes): what follows a byte of each class, or NOT_YET */
     size_t n_rows, rows_capacity;
     size_t depth, n_searched;
+    uint64_t n_steps, most_steps; /* of work: terms that are made or looked at */
 
     smol_status status; /* the first error */
     const char *reason;

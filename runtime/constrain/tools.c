@@ -140,13 +140,11 @@ static smol_status read_tools(struct tools *t)
     while (!status && more) {
         if (t->n == TOOLS_MAX)
             return smol_fail(t->error, SMOL_ERROR_UNSUPPORTED, "tools: more than %d", TOOLS_MAX);
-        struct tool *items = smol_reallocarray(t->items, t->n + 1, sizeof *items);
-        if (!items)
+        if (!RESIZE(t->items, t->n + 1))
             return smol_fail_memory(t->error, "tools");
-        t->items = items;
-        items[t->n] = (struct tool){0};
-        status = read_tool(t, &json, false, &items[t->n]);
-        if (!status && !items[t->n].name[0])
+        t->items[t->n] = (struct tool){0};
+        status = read_tool(t, &json, false, &t->items[t->n]);
+        if (!status && !t->items[t->n].name[0])
             status = fail(t, "it has no name");
         t->n++;
         if (!status)

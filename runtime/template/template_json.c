@@ -1,8 +1,6 @@
 /* Reads JSON as values. See template_value.h. */
 #include "runtime/template/template_value.h"
 
-#include <string.h>
-
 #include "common/json_reader.h"
 
 /* The state of the reader. */
@@ -72,41 +70,17 @@ static bool read_number(struct json_source *source, struct value *value)
     return true;
 }
 
-/* A growing list of values, added `each` at a time. */
-struct gathered {
-    struct value *items;
-    uint32_t n, capacity;
-};
-
-static bool gather(struct machine *machine, struct gathered *list, const struct value *values,
-                   uint32_t each)
-{
-    if (list->capacity - list->n < each) {
-        uint32_t capacity = list->capacity ? list->capacity * 2 : 8;
-        struct value *items = smol_template_alloc(machine, capacity, sizeof *items);
-        if (!items)
-            return false;
-        if (list->n > 0)
-            memcpy(items, list->items, list->n * sizeof *items);
-        list->items = items;
-        list->capacity = capacity;
-    }
-    memcpy(list->items + list->n, values, each * sizeof *values);
-    list->n += each;
-    return true;
-}
-
 static bool read_value(struct json_source *source, struct value *value);
 
 static bool read_list(struct json_source *source, struct value *value)
 {
-    struct gathered list = {0};
+    struct value_list list = {0};
     bool more;
     if (!good(source, smol_json_begin(&source->json, '[', &more)))
         return false;
     while (more) {
         struct value item;
-        if (!read_value(source, &item) || !gather(source->machine, &list, &item, 1) ||
+        if (!read_value(source, &item) || !smol_value_list_add(source->machine, &list, &item, 1) ||
             !good(source, smol_json_more(&source->json, ']', &more)))
             return false;
     }
@@ -114,7 +88,7 @@ static bool read_list(struct json_source *source, struct value *value)
     return true;
 }
 
-static bool read_member(struct json_source *source, struct gathered *list)
+static bool read_member(struct json_source *source, struct value_list *list)
 {
     struct value pair[2];
     const struct value *found;
@@ -132,12 +106,12 @@ static bool read_member(struct json_source *source, struct gathered *list)
         return smol_template_fail(source->machine, SMOL_ERROR_UNSUPPORTED,
                                   "%s: an object of more than %d members", source->json.name,
                                   TEMPLATE_MAX_MEMBERS);
-    return gather(source->machine, list, pair, 2);
+    return smol_value_list_add(source->machine, list, pair, 2);
 }
 
 static bool read_object(struct json_source *source, struct value *value)
 {
-    struct gathered list = {0};
+    struct value_list list = {0};
     bool more;
     if (!good(source, smol_json_begin(&source->json, '{', &more)))
         return false;

@@ -51,36 +51,17 @@ struct value smol_text_strip(const struct value *text, const struct value *of, i
 
 /* --- split -------------------------------------------------------------------------------- */
 
-/* A growing list of parts. */
-struct parts {
-    struct value *items;
-    uint32_t n, capacity;
-};
-
-static bool add_part(struct machine *machine, struct parts *parts, struct value part)
+static bool add_part(struct machine *machine, struct value_list *parts, struct value part)
 {
-    if (!smol_template_step(machine, part.n))
-        return false;
-    if (parts->n == parts->capacity) {
-        uint32_t capacity = parts->capacity ? parts->capacity * 2 : 8;
-        struct value *items = smol_template_alloc(machine, capacity, sizeof *items);
-        if (!items)
-            return false;
-        if (parts->n > 0)
-            memcpy(items, parts->items, parts->n * sizeof *items);
-        parts->items = items;
-        parts->capacity = capacity;
-    }
-    parts->items[parts->n++] = part;
-    return true;
+    return smol_template_step(machine, part.n) && smol_value_list_add(machine, parts, &part, 1);
 }
 
-static struct value list_of(const struct parts *parts)
+static struct value list_of(const struct value_list *parts)
 {
     return value_items(VALUE_LIST, parts->items, parts->n);
 }
 
-static void reverse(struct parts *parts)
+static void reverse(struct value_list *parts)
 {
     for (uint32_t i = 0; i < parts->n / 2; i++) {
         struct value item = parts->items[i];
@@ -90,7 +71,7 @@ static void reverse(struct parts *parts)
 }
 
 static bool split_forward(struct machine *machine, const struct value *text,
-                          const struct value *separator, int64_t limit, struct parts *parts)
+                          const struct value *separator, int64_t limit, struct value_list *parts)
 {
     size_t start = 0, found;
     while (limit-- != 0 && (found = smol_text_find(text, separator, start)) != SIZE_MAX) {
@@ -102,7 +83,7 @@ static bool split_forward(struct machine *machine, const struct value *text,
 }
 
 static bool split_backward(struct machine *machine, const struct value *text,
-                           const struct value *separator, int64_t limit, struct parts *parts)
+                           const struct value *separator, int64_t limit, struct value_list *parts)
 {
     size_t end = text->n, at = end;
     while (limit != 0 && at >= separator->n) {
@@ -135,7 +116,7 @@ static struct value next_word(const struct value *text, size_t *i)
 }
 
 static bool words_forward(struct machine *machine, struct value text, int64_t limit,
-                          struct parts *parts)
+                          struct value_list *parts)
 {
     for (text = smol_text_strip(&text, NULL, STRIP_LEFT); text.n > 0;) {
         size_t i = 0;
@@ -150,7 +131,7 @@ static bool words_forward(struct machine *machine, struct value text, int64_t li
 }
 
 static bool words_backward(struct machine *machine, struct value text, int64_t limit,
-                           struct parts *parts)
+                           struct value_list *parts)
 {
     for (text = smol_text_strip(&text, NULL, STRIP_RIGHT); text.n > 0;) {
         size_t start = text.n, next;
@@ -170,7 +151,7 @@ bool smol_text_split(struct machine *machine, const struct value *text,
                      const struct value *separator, int64_t limit, bool from_end,
                      struct value *list)
 {
-    struct parts parts = {0};
+    struct value_list parts = {0};
     if (separator && separator->n == 0)
         return smol_template_fail(machine, SMOL_ERROR_USAGE, "split: an empty separator");
     bool good = !smol_template_step(machine, text->n) ? false
@@ -200,7 +181,7 @@ static size_t line_end(const struct value *text, size_t i)
 bool smol_text_split_lines(struct machine *machine, const struct value *text, bool keep_ends,
                            struct value *list)
 {
-    struct parts parts = {0};
+    struct value_list parts = {0};
     size_t start = 0, i = 0;
     while (i < text->n) {
         size_t length = line_end(text, i);

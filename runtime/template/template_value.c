@@ -103,6 +103,24 @@ void smol_template_free(struct machine *machine)
     }
 }
 
+bool smol_value_list_add(struct machine *machine, struct value_list *list,
+                         const struct value *values, uint32_t n)
+{
+    if (list->capacity - list->n < n) {
+        uint32_t capacity = list->capacity ? list->capacity * 2 : 8;
+        struct value *items = smol_template_alloc(machine, capacity, sizeof *items);
+        if (!items)
+            return false;
+        if (list->n > 0)
+            memcpy(items, list->items, list->n * sizeof *items);
+        list->items = items;
+        list->capacity = capacity;
+    }
+    memcpy(list->items + list->n, values, n * sizeof *values);
+    list->n += n;
+    return true;
+}
+
 static bool builder_reserve(struct machine *machine, struct text_builder *builder, size_t n)
 {
     if (n <= builder->capacity - builder->n)

@@ -150,6 +150,12 @@ struct text_builder {
     size_t n, capacity;
 };
 
+/* A growing list of values in the machine's memory. */
+struct value_list {
+    struct value *items;
+    uint32_t n, capacity;
+};
+
 /* A piece of a machine's memory, in a linked list. */
 struct template_block {
     struct template_block *next;
@@ -201,6 +207,10 @@ bool smol_template_step(struct machine *machine, uint64_t bytes);
  * frees all memory at once. */
 void *smol_template_alloc(struct machine *machine, uint64_t n, size_t each);
 void smol_template_free(struct machine *machine);
+
+/* Appends at most 8 values. */
+bool smol_value_list_add(struct machine *machine, struct value_list *list,
+                         const struct value *values, uint32_t n);
 
 bool smol_builder_add(struct machine *machine, struct text_builder *builder, const uint8_t *bytes,
                       size_t n, bool argument);

@@ -20,6 +20,7 @@ from benchmark.paths import BUILD, ROOT
 
 
 JSON_SCHEMA, GRAMMAR = 0, 3  # smol_constraint_kind
+JSON_COMPACT = 1  # smol_json_space
 
 
 class Refused(Exception):
@@ -64,7 +65,7 @@ class Smol:
         self.lib.smol_constraint_free(self.constraint)
         self.matcher.value = self.constraint.value = None
         text = schema.encode()
-        params = ctypes.byref(self.smol_h.ConstraintParams(self.kind, text, len(text)))
+        params = ctypes.byref(self.smol_h.ConstraintParams(self.kind, text, len(text), JSON_COMPACT))
         out = ctypes.byref(self.constraint)
         self.check(self.lib.smol_constraint_create(self.model, params, out, self.failed))
 

@@ -2,6 +2,7 @@
 #ifndef SMOL_SMOLRUN_CHAT_H
 #define SMOL_SMOLRUN_CHAT_H
 
+#include "smolrun/batch.h"
 #include "smolrun/chat/conversation.h"
 #include "smolrun/load.h"
 #include "smolrun/session_file.h"
@@ -12,12 +13,14 @@ struct chat {
     const struct settings *settings;
     struct loaded loaded;
     smol_sampler *sampler;
+    struct wanted_constraint wanted;
     smol_constraint *constraint; /* of every answer, or NULL */
     smol_matcher *matcher;       /* of the last answer, or NULL */
     struct buffer place;         /* of the last answer in its constraint */
-    smol_reasoning_limit *limit; /* of the last answer, unless a session had it; or NULL */
+    struct answer_parts parts;   /* of the last answer, unless a session had it; not shown yet */
+    bool reasons;                /* reasoning was shown, and no text after it */
     struct conversation conversation;
-    struct buffer answer; /* the text of the current answer */
+    struct buffer answer; /* the text of the current answer, without reasoning */
     struct stats stats;
     size_t max_tokens;      /* limit for an answer: -n or /set n */
     size_t n_keep;          /* tokens of the last prompt to keep when its answer slides */

@@ -60,12 +60,19 @@ static smol_status make_prompt(const struct chat *chat, struct prompt *prompt, s
 
 /* --- the answer --------------------------------------------------------------------------- */
 
+/* Takes and shows the parts of the answer that are new. */
+static void show(struct chat *chat)
+{
+    smol_buffer_add(&chat->answer, chat->parts.text.text, chat->parts.text.size);
+    smol_answer_show(&chat->parts, &chat->reasons, smol_screen_print);
+}
+
 static int take_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct chat *chat = user;
-    (void)id;
-    smol_buffer_add(&chat->answer, text, size);
-    smol_screen_print(text, size);
+    if (!smol_parts_add(&chat->parts, text, size, id))
+        chat->answer.failed = true;
+    show(chat);
     chat->output_status = smol_standard_flush(&chat->output_error);
     smol_chat_read_ahead();
     return chat->output_status || chat->answer.failed || smol_chat_interrupted();
@@ -91,32 +98,45 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
     return status;
 }
 
-/* Starts the constraint of a new answer, or continues that of the last one. */
-static smol_status constrain(struct chat *chat, bool resumes, smol_error *error)
+/* Begins the answer to a prompt, or resumes the last one if it is NULL, in its constraint. */
+static smol_status constrain(struct chat *chat, const struct prompt *prompt, smol_error *error)
 {
-    if (!resumes)
-        chat->place.size = 0;
+    const smol_model *model = chat->loaded.model;
+    smol_reasoning had = chat->wanted.reasoning;
+    smol_status status = SMOL_OK;
     smol_matcher_free(chat->matcher);
-    return smol_place_find(&chat->place, chat->constraint, &chat->matcher, error);
+    chat->matcher = NULL;
+    if (prompt) {
+        chat->place.size = 0;
+        chat->reasons = false;
+        status = smol_answer_begin(chat->settings, model, prompt->ids, prompt->n, &chat->wanted,
+                                   &chat->parts, error);
+    }
+    if (!status && (chat->wanted.reasoning != had || !chat->constraint))
+        status = smol_constrain(chat->settings, model, &chat->wanted, &chat->constraint, error);
+    if (!status)
+        status = smol_place_constrain(&chat->place, chat->settings, model, &chat->wanted,
+                                      &chat->constraint, error);
+    return status ? status : smol_place_find(&chat->place, chat->constraint, &chat->matcher, error);
 }
 
 static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
                             smol_generate_result *result, smol_error *error)
 {
     const struct settings *settings = chat->settings;
-    const smol_generate_params params = {.max_tokens = chat->max_tokens,
-                                         .prompt_only = chat->max_tokens == 0,
-                                         .stop = settings->stop.items,
-                                         .n_stop = settings->stop.n,
-                                         .slide = settings->slide,
-                                         .n_keep = chat->n_keep,
-                                         .penalize_context = 1,
-                                         .on_text = take_text,
-                                         .user = chat,
-                                         .matcher = chat->matcher,
-                                         .lookup = (uint64_t)settings->lookup,
-                                         .reasoning_limit = chat->limit,
-                                         .new_text = 1};
+    smol_generate_params params = {.max_tokens = chat->max_tokens,
+                                   .prompt_only = chat->max_tokens == 0,
+                                   .stop = settings->stop.items,
+                                   .n_stop = settings->stop.n,
+                                   .slide = settings->slide,
+                                   .n_keep = chat->n_keep,
+                                   .penalize_context = 1,
+                                   .on_text = take_text,
+                                   .user = chat,
+                                   .matcher = chat->matcher,
+                                   .lookup = (uint64_t)settings->lookup,
+                                   .new_text = 1};
+    smol_parts_set(&chat->parts, &params);
     smol_status status =
         smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
     smol_stats_add(&chat->stats, result);
@@ -137,11 +157,7 @@ static smol_status answer_prompt(struct chat *chat, const struct prompt *prompt,
     chat->n_read = done;
     if (status || smol_chat_interrupted())
         return status;
-    status =
-        smol_settings_limit_reasoning(chat->settings, chat->loaded.model, prompt->ids, prompt->n,
-                                      chat->constraint != NULL, &chat->limit, error);
-    if (!status)
-        status = generate(chat, ids + done, n - done, result, error);
+    status = generate(chat, ids + done, n - done, result, error);
     chat->n_read += result->n_prompt;
     return status;
 }
@@ -188,6 +204,11 @@ static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_e
     status = settle(chat, status, error);
     chat->is_cut = !status && result.finish != SMOL_FINISH_STOP &&
                    smol_context_pending(chat->loaded.context) != SMOL_NO_TOKEN;
+    if (!status && !chat->is_cut) { /* a cut one may be resumed within a marker */
+        chat->answer.failed |= !smol_parts_end(&chat->parts);
+        show(chat);
+        status = settle(chat, SMOL_OK, error);
+    }
     if (!status)
         print_end(chat, &result);
     else if (smol_chat_is_interactive())
@@ -203,7 +224,7 @@ bool smol_chat_can_continue(const struct chat *chat)
 smol_status smol_chat_continue(struct chat *chat, smol_error *error)
 {
     smol_chat_forget_interrupt();
-    smol_status status = constrain(chat, true, error);
+    smol_status status = constrain(chat, NULL, error);
     if (status)
         return status;
     status = answer(chat, NULL, error);
@@ -220,7 +241,7 @@ smol_status smol_chat_answer(struct chat *chat, smol_error *error)
     smol_chat_forget_interrupt();
     smol_status status = make_prompt(chat, &prompt, error);
     if (!status)
-        status = constrain(chat, false, error);
+        status = constrain(chat, &prompt, error);
     if (!status)
         status = answer(chat, &prompt, error);
     else if (status == SMOL_ERROR_CANCELLED) { /* Ctrl-C came while the prompt was tokenized */

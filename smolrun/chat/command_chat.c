@@ -162,7 +162,10 @@ static smol_status prepare(struct chat *chat, smol_error *error)
     if (!status)
         status = smol_settings_sampling(settings, chat->loaded.model, &sampling, error);
     if (!status)
-        status = smol_constrain(settings, chat->loaded.model, &chat->constraint, error);
+        status = smol_constrain_read(settings, &chat->wanted, error);
+    if (!status)
+        status =
+            smol_constrain(settings, chat->loaded.model, &chat->wanted, &chat->constraint, error);
     if (!status)
         status = smol_sampler_create(&sampling, &chat->sampler, error);
     smol_chat_cancel(chat->loaded.context);
@@ -316,8 +319,9 @@ smol_status smolrun_chat(int argc, char **argv, smol_error *error)
     smol_free(chat.place.text);
     smol_sampler_free(chat.sampler);
     smol_matcher_free(chat.matcher);
-    smol_reasoning_limit_free(chat.limit);
+    smol_parts_free(&chat.parts);
     smol_constraint_free(chat.constraint);
+    smol_free(chat.wanted.text);
     smol_chat_cancel(NULL);
     smol_session_close(&chat.file);
     smol_unload(&chat.loaded);

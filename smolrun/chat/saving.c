@@ -61,8 +61,7 @@ static void forget_cut(struct chat *chat)
 {
     chat->is_cut = false;
     chat->place.size = 0;
-    smol_reasoning_limit_free(chat->limit);
-    chat->limit = NULL;
+    smol_parts_free(&chat->parts);
 }
 
 /* Adopts a restored session, and frees its data. *is_chat: it has a conversation. Another is useful

@@ -383,7 +383,7 @@ def parse():
     parser.add_argument("--first", type=int, default=1 << 30)
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--only", default="", help="sweeps whose name holds this")
-    parser.add_argument("--sanitized", action="store_true")
+    parser.add_argument("--sanitized", action="store_true", help="the shim is linked in")
     return parser.parse_args()
 
 

@@ -9,7 +9,6 @@ closed; the next request gets the right answer, and the server counts nothing as
 before, and ends in order. The same requests to a server without faults tell what is right. The options are those of
 sweep.py."""
 
-import argparse
 import errno
 import http.client
 import json
@@ -25,7 +24,7 @@ import time
 from pathlib import Path
 
 import tiny
-from sweep import sample
+from sweep import parse, sample
 
 LIMIT = 30  # seconds for an answer
 SLACK = 4 << 20  # bytes
@@ -249,16 +248,6 @@ def sweep_all(server, clean, options):
     if problem := server.stop():
         wrong.append(problem)
     return passed, wrong
-
-
-def parse():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--first", type=int, default=1 << 30)
-    parser.add_argument("--stride", type=int, default=1)
-    parser.add_argument("--only", default="", help="sweeps whose name holds this")
-    parser.add_argument("--sanitized", action="store_true", help="the shim is linked in")
-    return parser.parse_args()
 
 
 def make_blobs(build, folder):

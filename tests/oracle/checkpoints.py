@@ -120,6 +120,10 @@ def deepen(source, folder, n, **settings):
     return folder
 
 
+def edit_json(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
 def edit_config(folder, change):
     path = folder / "config.json"
     content = json.loads(path.read_text())

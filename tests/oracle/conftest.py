@@ -71,6 +71,14 @@ def repo_root():
     return ROOT
 
 
+@pytest.fixture(scope="session")
+def training():
+    """Texts to train tokenizers from."""
+    from texts import training_texts
+
+    return training_texts()
+
+
 @cache
 def load_script(name):
     """Returns a Python script of scripts/ as a module."""

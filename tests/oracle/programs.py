@@ -1,6 +1,7 @@
 """The programs as a user runs them, and what their failures look like."""
 import os
 import pty
+import resource
 import subprocess
 import termios
 from pathlib import Path
@@ -14,6 +15,11 @@ def run(program, words, **options):
         options.setdefault("stdin", subprocess.DEVNULL)
     options.setdefault("timeout", 300)
     return subprocess.run([BUILD / program, *map(str, words)], capture_output=True, **options)
+
+
+def limited(what, most):
+    """Returns a preexec_fn that limits a program: "DATA" is its private writable memory, "FSIZE" the size of a file."""
+    return lambda: resource.setrlimit(getattr(resource, f"RLIMIT_{what}"), (most, most))
 
 
 def smolconv(*words, **options):

@@ -74,6 +74,13 @@ CONFIGS = {
         num_hidden_layers=24, num_key_value_heads=2, rms_norm_eps=1e-6, rope_theta=1000000.0,
         sliding_window=32768, tie_word_embeddings=True, use_sliding_window=False, vocab_size=151936,
     ),
+    "Qwen 2.5 Coder 1.5B Instruct": dict(
+        architectures=["Qwen2ForCausalLM"], model_type="qwen2", bos_token_id=151643,
+        eos_token_id=151645, hidden_act="silu", hidden_size=1536, intermediate_size=8960,
+        max_position_embeddings=32768, max_window_layers=28, num_attention_heads=12,
+        num_hidden_layers=28, num_key_value_heads=2, rms_norm_eps=1e-6, rope_theta=1000000.0,
+        sliding_window=32768, tie_word_embeddings=True, use_sliding_window=False, vocab_size=151936,
+    ),
     "Qwen 3 0.6B": dict(
         architectures=["Qwen3ForCausalLM"], model_type="qwen3", attention_bias=False,
         bos_token_id=151643, eos_token_id=151645, head_dim=128, hidden_act="silu", hidden_size=1024,

@@ -19,10 +19,10 @@ def call(function, *arguments):
 class Constraint:
     """A JSON Schema, compiled for a model."""
 
-    def __init__(self, model, schema):
+    def __init__(self, model, schema, json_space=0):
         self.model, self.handle = model, ctypes.c_void_p()
         text = json.dumps(schema, ensure_ascii=False).encode()
-        params = ConstraintParams(text=text, size=len(text))
+        params = ConstraintParams(text=text, size=len(text), json_space=json_space)
         call(lib.smol_constraint_create, model.handle, ctypes.byref(params), ctypes.byref(self.handle))
 
     def __del__(self):

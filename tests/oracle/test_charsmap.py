@@ -16,7 +16,7 @@ from charsmaps import charsmap, packed, precompiled
 from checkpoints import make
 from smol_reader import CLUSTERS, Text
 from smol_tokenizer import Smol
-from test_tokenizer import code_points, make_texts, training_texts
+from test_tokenizer import code_points, make_texts
 from test_tokenizer_families import (
     N_TEXTS, added, check, check_decoding, metaspace, of_bytes, replace, sequence, template, unigram, written,
 )  # fmt: skip
@@ -96,11 +96,6 @@ OF_PACKAGE = {
         }.items()
     },
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def training(repo_root):
-    return tuple(training_texts(repo_root))
 
 
 @pytest.fixture(scope="module", params=[*LAYOUTS, *(OF_PACKAGE if ALL else ())])

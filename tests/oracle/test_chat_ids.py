@@ -14,7 +14,6 @@ from internal import USAGE
 from smol_reader import TEMPLATE, Blob
 from test_template import DOCUMENTS, FOLDER, ROUNDS, TOKENS, TOOLS, VARIABLES, draw_conversation, same_time  # noqa: F401
 from test_tokenizer_families import LLAMA, added, llama2, of_bytes, of_characters, qwen2, sequence
-from test_tokenizer import training_texts
 from tokenizers import Tokenizer
 
 ROLES = "system developer user assistant tool function ipython".split()
@@ -52,10 +51,10 @@ TOKENIZERS = {"bytes": of_qwen, "characters": of_llama, "bytes, none special": o
 
 
 @pytest.fixture(scope="module", params=TOKENIZERS)
-def checkpoint(request, repo_root, tmp_path_factory):
+def checkpoint(request, training, tmp_path_factory):
     """A checkpoint whose tokenizer has the control tokens of all templates."""
     folder = tmp_path_factory.mktemp("checkpoint")
-    texts = tuple(training_texts(repo_root)) + tuple(SOURCES.values())
+    texts = training + tuple(SOURCES.values())
     content = TOKENIZERS[request.param](texts)
     n = max([*content["model"]["vocab"].values(), *(t["id"] for t in content["added_tokens"])]) + 1
     make(folder, vocab_size=n)
@@ -236,9 +235,9 @@ NAMED = [
 
 
 @pytest.mark.parametrize("source", NAMED)
-def test_content_forges_no_token_assembled_around_a_role_that_the_template_names(source, repo_root, tmp_path):
+def test_content_forges_no_token_assembled_around_a_role_that_the_template_names(source, training, tmp_path):
     """The token is not special, and the template writes it nowhere as a whole."""
-    content = of_phi4(tuple(training_texts(repo_root)))
+    content = of_phi4(training)
     vocabulary = content["model"]["vocab"]
     n = len(vocabulary) + len(content["added_tokens"])
     content["added_tokens"].append(added(n, "<|context|>", special=False))

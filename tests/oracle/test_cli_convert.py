@@ -4,15 +4,15 @@ import json
 import os
 import pty
 import re
-import resource
 import struct
 import subprocess
 
 import numpy as np
 import pytest
 from blobs import edited, section, spoiled, xxh3
+from checkpoints import edit_json, make
 from internal import BUILD, ROOT
-from programs import assert_fails, smolconv, smolrun
+from programs import assert_fails, limited, smolconv, smolrun
 from safetensors.numpy import load_file, save_file
 from smol_reader import PROVENANCE, Blob
 from test_embedder import write_modules
@@ -25,10 +25,6 @@ def blob(tmp_path_factory):
     out = tmp_path_factory.mktemp("blob") / "demo.smol"
     assert smolconv(DEMO, out).returncode == 0
     return out
-
-
-def edit_json(path, **changes):
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def edit_tensors(checkpoint, edit):
@@ -181,8 +177,6 @@ def test_a_failed_conversion_leaves_nothing_behind(tmp_path, checkpoint):
 @pytest.mark.parametrize("dtype", ["int8", "bf16", "f32"])
 def test_a_row_block_larger_than_a_batch_is_converted(tmp_path, dtype):
     """16 rows of 40,000 floats are 2.5 MB."""
-    from checkpoints import make
-
     sizes = dict(hidden_size=8, intermediate_size=40000, num_hidden_layers=1, vocab_size=40)
     make(tmp_path, dtype="F32", num_attention_heads=2, num_key_value_heads=2, **sizes)
     out = tmp_path / "out.smol"
@@ -218,13 +212,8 @@ def test_a_summary_tells_the_rate_and_the_sync_apart(tmp_path):
 def test_conversion_of_the_real_model_needs_64_megabytes(tmp_path, real_model_dir, dtype):
     """RLIMIT_DATA bounds private writable memory, so anonymous memory is below it at any time,
     the import of the tokenizer included."""
-    limit = 64_000_000
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-
     out = tmp_path / "out.smol"
-    result = smolconv("--dtype", dtype, "--threads", 2, real_model_dir, out, preexec_fn=limited)
+    result = smolconv("--dtype", dtype, "--threads", 2, real_model_dir, out, preexec_fn=limited("DATA", 64_000_000))
     assert result.returncode == 0, result.stderr
     assert smolconv("verify", out).returncode == 0
 
@@ -288,13 +277,7 @@ def test_missing_and_unwritable_files_are_status_3(tmp_path, checkpoint):
 
 
 def test_a_full_disk_is_status_3_and_leaves_nothing(tmp_path):
-    def limited():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        import signal
-
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    result = smolconv(DEMO, tmp_path / "out.smol", preexec_fn=limited)
+    result = smolconv(DEMO, tmp_path / "out.smol", preexec_fn=limited("FSIZE", 1 << 20))
     assert_fails(result, 3, "out.smol", "write")
     assert list(tmp_path.iterdir()) == []
 
@@ -347,11 +330,7 @@ def test_no_file_of_an_option_is_written_over(tmp_path, checkpoint):
 
 def test_json_of_too_many_values_is_refused_before_it_takes_memory(tmp_path, checkpoint):
     (checkpoint / "tokenizer.json").write_text('{"x":[' + "{}," * 10_000_000 + "0]}")
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
-
-    result = smolconv("--threads", 1, checkpoint, tmp_path / "o", preexec_fn=limited)
+    result = smolconv("--threads", 1, checkpoint, tmp_path / "o", preexec_fn=limited("DATA", 64 << 20))
     assert_fails(result, 4, "tokenizer.json", "values")
 
 
@@ -359,11 +338,7 @@ def test_a_decoder_that_multiplies_text_is_refused_before_it_takes_memory(tmp_pa
     grow = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 64}
     decoder = {"type": "Sequence", "decoders": [grow] * 8 + [{"type": "Fuse"}]}
     edit_json(checkpoint / "tokenizer.json", pre_tokenizer=None, decoder=decoder)
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
-
-    result = smolconv("--threads", 1, checkpoint, tmp_path / "o", preexec_fn=limited)
+    result = smolconv("--threads", 1, checkpoint, tmp_path / "o", preexec_fn=limited("DATA", 64 << 20))
     assert_fails(result, 5, "tokenizer.json", "the decoder makes more than 65535 bytes of token")
 
 
@@ -463,10 +438,7 @@ def test_int8_refuses_weights_beyond_its_scales_and_f32_takes_them(tmp_path, che
 
 @pytest.mark.parametrize("mebibytes", [1, 2, 4, 8, 16])
 def test_out_of_memory_is_status_6(tmp_path, real_model_dir, mebibytes):
-    def limited():
-        resource.setrlimit(resource.RLIMIT_DATA, (mebibytes << 20, mebibytes << 20))
-
-    result = smolconv("--threads", 1, real_model_dir, tmp_path / "o", preexec_fn=limited)
+    result = smolconv("--threads", 1, real_model_dir, tmp_path / "o", preexec_fn=limited("DATA", mebibytes << 20))
     assert_fails(result, 6, "out of memory")
     assert list(tmp_path.iterdir()) == []
 

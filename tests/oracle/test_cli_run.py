@@ -3,9 +3,7 @@
 import json
 import os
 import re
-import resource
 import shutil
-import signal
 import socket
 import subprocess
 
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 from blobs import spoiled
 from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, MEMORY, OK, ROOT, UNSUPPORTED, USAGE
-from programs import assert_fails, assert_refuses, on_terminal, smolrun, wiped
+from programs import assert_fails, assert_refuses, limited, on_terminal, smolrun, wiped
 
 pytestmark = pytest.mark.quick
 
@@ -376,7 +374,12 @@ def test_help_names_every_option_and_no_other():
         (["--n", "3"], ["--n: unknown option: write -n"]),
         (["--see=3"], ["--see: unknown option: write --seed"]),
         (["--vers"], ["--vers: unknown option: write --version"]),
-        (["-x"], ["-x: unknown option"]),
+        (["-x"], ["-x: unknown option: see --help"]),
+        (["--temperature", "1"], ["--temperature: unknown option: write --temp"]),
+        (["--max-tokens=3"], ["--max-tokens: unknown option: write -n"]),
+        (["-sys", "x"], ["-sys: unknown option: write --system"]),
+        (["-m", "x"], ["-m: unknown option: write FILE.smol alone"]),
+        (["--sead", "3"], ["--sead: unknown option: write --seed"]),
         (["-n", "3", "-é"], ["smolrun: -é: unknown option"]),
         (["-n", "3", "-ix"], ["-i: unknown option"]),
         (["--system", "x"], ["--system is for a chat"]),
@@ -468,8 +471,7 @@ def test_a_damaged_blob_is_status_4(blob, tmp_path, option):
 
 def test_the_stack_that_is_needed_is_checked_and_suffices(blob):
     def with_stack(kib, *words, **options):
-        limit = kib << 10
-        return smolrun(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (limit, limit)), **options)
+        return smolrun(*words, preexec_fn=limited("STACK", kib << 10), **options)
 
     said = "the stack is limited to 64 KiB, but 128 KiB are needed: raise the limit (ulimit -s 8192)"
     assert_fails(with_stack(64, blob, "Once"), MEMORY, said)
@@ -667,11 +669,7 @@ def test_logits_refuse_what_makes_no_sense(blob, tmp_path):
 
 
 def test_logits_on_a_full_disk_leave_nothing(blob, tmp_path):
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    result = smolrun("logits", blob, PROMPT, "-o", tmp_path / "rows", preexec_fn=limit)
+    result = smolrun("logits", blob, PROMPT, "-o", tmp_path / "rows", preexec_fn=limited("FSIZE", 10000))
     assert_fails(result, FILE, "rows")
     assert os.listdir(tmp_path) == []
 

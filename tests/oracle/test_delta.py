@@ -1,7 +1,6 @@
 """Updates: what `smolconv delta` makes and `smolconv patch` applies, against a second reader."""
 
 import os
-import resource
 import shutil
 import struct
 from pathlib import Path
@@ -27,7 +26,7 @@ from engine import blob_of
 from features import featured
 from internal import ROOT
 from packed import frame
-from programs import assert_fails, smolconv
+from programs import assert_fails, limited, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import GENERATION, STOP, WEIGHTS, Damaged, Unsupported
 from test_format import example_blob
@@ -156,12 +155,6 @@ def test_the_same_blob_costs_a_header_and_a_part(tmp_path, demo_blob):
     assert round_trip(tmp_path, old, old) == 80 + 40
 
 
-def limited_to(megabytes):
-    """RLIMIT_DATA bounds private writable memory."""
-    limit = megabytes * 1_000_000
-    return lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-
-
 @pytest.mark.slow
 def test_the_real_model_s_updates_cost_little(tmp_path, real_model_dir):
     old, real = Path(blob_of(real_model_dir, "int8")), Path(real_model_dir)
@@ -178,9 +171,9 @@ def test_a_layer_of_the_real_model_needs_40_megabytes_to_make_and_8_to_apply(
     old = Path(blob_of(real_model_dir, "int8"))
     layer = changed(Path(real_model_dir), tmp_path / "layer", trained_anew([7]))
     new, path = convert(layer, tmp_path / "new.smol"), tmp_path / "d"
-    succeeds("delta", "--threads", 1, old, new, path, preexec_fn=limited_to(40))
+    succeeds("delta", "--threads", 1, old, new, path, preexec_fn=limited("DATA", 40_000_000))
     assert path.stat().st_size < layer_size(new, 7)
-    succeeds("patch", old, path, tmp_path / "result.smol", preexec_fn=limited_to(8))
+    succeeds("patch", old, path, tmp_path / "result.smol", preexec_fn=limited("DATA", 8_000_000))
     assert (tmp_path / "result.smol").read_bytes() == new.read_bytes()
 
 
@@ -345,14 +338,7 @@ def test_what_is_no_file_and_what_cannot_be_written(tmp_path, update):
     refuses(tmp_path, old, path, 3, "no/such", "No such file", out="no/such/x.smol")
     copy = shutil.copy(path, tmp_path / "d")
     assert_fails(smolconv("patch", "--force", old, copy, copy), 2, "is the delta")
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 17, 1 << 17))
-        import signal
-
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    refuses(tmp_path, old, path, 3, "result.smol", "write", preexec_fn=limited)
+    refuses(tmp_path, old, path, 3, "result.smol", "write", preexec_fn=limited("FSIZE", 1 << 17))
 
 
 # --- delta --------------------------------------------------------------------------------------

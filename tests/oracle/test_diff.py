@@ -4,7 +4,6 @@ import json
 import math
 import os
 import re
-import resource
 import shutil
 import struct
 import subprocess
@@ -20,7 +19,7 @@ from features import featured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internal import BUILD
-from programs import assert_refuses, smolconv
+from programs import assert_refuses, limited, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import CHUNK
 from test_format import source_name
@@ -349,11 +348,8 @@ def test_a_closed_standard_output_is_status_3(demo_blob):
 @pytest.mark.slow
 def test_the_real_model_in_memory_that_does_not_grow_with_it(tmp_path, real_model_dir):
     blob = {dtype: convert(real_model_dir, tmp_path / dtype, dtype) for dtype in ("int8", "bf16")}
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_DATA, (24_000_000, 24_000_000))
-
-    found = diff(blob["int8"], blob["bf16"], preexec_fn=limited)
+    memory = limited("DATA", 24_000_000)
+    found = diff(blob["int8"], blob["bf16"], preexec_fn=memory)
     source = load_file(real_model_dir / "model.safetensors")
     tensors = read_blob(blob["int8"]).tensors
     assert len(found.tensors) == sum(not t.is_vector for t in tensors.values()) - 1
@@ -361,12 +357,12 @@ def test_the_real_model_in_memory_that_does_not_grow_with_it(tmp_path, real_mode
         values = tensors[name].values().astype(np.float64)
         check_values(found.tensors[name], values, wide(source[source_name(name)]))
     path = real_model_dir / "model.safetensors"  # in BF16
-    assert diff(path, blob["bf16"], preexec_fn=limited).status == 0
+    assert diff(path, blob["bf16"], preexec_fn=memory).status == 0
     assert diff(real_model_dir, blob["bf16"]).status == 0
     at = tensors["layers.9.mlp_up"].offset + 64
 
     def flip(data):
         data[at] ^= 1
 
-    found = diff(blob["int8"], edited(blob["int8"], tmp_path / "edited", flip), preexec_fn=limited)
+    found = diff(blob["int8"], edited(blob["int8"], tmp_path / "edited", flip), preexec_fn=memory)
     assert list(found.tensors) == ["layers.9.mlp_up"] and "chunks 1 of 2227" in found.summary

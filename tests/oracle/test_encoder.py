@@ -22,7 +22,6 @@ from serving import serving
 from safetensors.torch import load_file, save_file
 from smol_reader import ENCODER_SECTION
 from test_logits import TOLERANCE, largest_difference
-from test_tokenizer import training_texts
 from test_tokenizer_families import N_TEXTS, bert, template
 from texts import prose
 from tokenizers import Tokenizer
@@ -64,11 +63,6 @@ def make(folder, texts, seed=0, **settings):
 def states_of(model, ids):
     with torch.inference_mode():
         return model(torch.tensor([[int(i) for i in ids]])).last_hidden_state[0].numpy()
-
-
-@pytest.fixture(scope="module")
-def training(repo_root):
-    return tuple(training_texts(repo_root))
 
 
 @pytest.fixture(scope="module")

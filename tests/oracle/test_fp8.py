@@ -254,7 +254,11 @@ REFUSED = {
     "a packed group": (
         compressed() | {"config_groups": {"a": {"format": "nvfp4-pack-quantized"}}}, UNSUPPORTED, 'is "nvfp4-pack-quantized"',
     ),
-    "no groups": (compressed() | {"config_groups": None}, DAMAGED, "config_groups must be an object"),
+    "no groups": (compressed() | {"config_groups": None}, DAMAGED, "config_groups must be an object, found null"),
+    "no format": ({"quant_method": "compressed-tensors"}, UNSUPPORTED, "quantization_config.format is missing: weights"),
+    "no groups at all": (
+        {"quant_method": "compressed-tensors", "format": "int-quantized"}, DAMAGED, "config_groups must be an object, found nothing",
+    ),
     "a preset": (compressed() | {"config_groups": {"FP8": ["Linear"]}}, DAMAGED, "config_groups.FP8 must be an object"),
     "two sizes": (
         compressed() | {"config_groups": {"a": {"weights": {"group_size": 32}}, "b": {"weights": {"group_size": 16}}}}, UNSUPPORTED,

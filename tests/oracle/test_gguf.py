@@ -33,7 +33,6 @@ from internal import DAMAGED, FILE, ROOT, UNSUPPORTED, USAGE, lib
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import Blob
-from test_tokenizer import training_texts
 from test_tokenizer_families import BYTE_LEVEL, BYTES, LLAMA3, QWEN2, llama2, of_bytes, replace, sequence, split_by
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
@@ -782,10 +781,9 @@ PRES = {
 
 @pytest.mark.sample(10)
 @pytest.mark.parametrize("pre", PRES)
-def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, repo_root):
-    texts = tuple(training_texts(repo_root))
+def test_each_pre_tokenizer_cuts_as_the_published_one(pre, tmp_path, training):
     folder = make(tmp_path / "made", vocab_size=1200)
-    content = of_bytes(texts, ["<|im_start|>", "<|im_end|>"]) | PRES[pre]
+    content = of_bytes(training, ["<|im_start|>", "<|im_end|>"]) | PRES[pre]
     content["model"]["vocab"] |= {token["content"]: token["id"] for token in content["added_tokens"]}
     if pre in ("llama-bpe", "llama3", "llama-v3", "lfm2", "falcon3", "falcon-h1", "tekken"):
         content["model"]["ignore_merges"] = True
@@ -808,8 +806,8 @@ def of_pieces(content):
 
 
 @pytest.mark.parametrize("prefix", [True, False])
-def test_sentencepiece_s_bpe_is_the_tokenizer_that_transformers_makes(prefix, tmp_path, repo_root):
-    content = of_pieces(llama2(tuple(training_texts(repo_root))))
+def test_sentencepiece_s_bpe_is_the_tokenizer_that_transformers_makes(prefix, tmp_path, training):
+    content = of_pieces(llama2(training))
     if not prefix:  # as Gemma's
         content["normalizer"] = replace(" ", "▁")
         content["decoder"]["decoders"].pop()
@@ -836,7 +834,7 @@ def test_sentencepiece_s_bpe_is_the_tokenizer_that_transformers_makes(prefix, tm
     path = gguf_files.write(tmp_path / "x.gguf", folder, tokenizer=add)
     tokenizer = Tokenizer.from_str(json.dumps(content))
     with engine.Model(engine.convert(path, tmp_path / "x.smol")) as model:
-        for text in TEXTS + training_texts(repo_root)[:3]:
+        for text in [*TEXTS, *training[:3]]:
             assert list(model.tokenize(text)) == tokenizer.encode(text).ids[1:], text
     assert len(content["model"]["merges"]) > 500
 

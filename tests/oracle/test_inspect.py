@@ -14,7 +14,7 @@ from blobs import edited, spoiled
 from checkpoints import make, make_of
 from features import featured
 from internal import ROOT, USAGE
-from programs import assert_fails, smolconv
+from programs import assert_fails, limited, smolconv
 from safetensors.torch import load_file, save_file
 from test_embedder import write_modules
 from test_format import quantize
@@ -360,18 +360,12 @@ def test_statistics_are_of_files(tmp_path, demo_blob):
 
 def test_memory_does_not_grow_with_the_tensors(tmp_path):
     """A matrix of two rows, sparse on the disk."""
-    import resource
-
     path, cols = tmp_path / "x.safetensors", 40_000_000
     size = 2 * cols * 2
     header = json.dumps({"x": {"dtype": "BF16", "shape": [2, cols], "data_offsets": [0, size]}})
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header.encode())
         file.truncate(8 + len(header) + size)
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_DATA, (32 << 20, 32 << 20))
-
-    result = smolconv("inspect", "--stats", "--threads", 2, path, preexec_fn=limited)
+    result = smolconv("inspect", "--stats", "--threads", 2, path, preexec_fn=limited("DATA", 32 << 20))
     assert result.returncode == 0, result.stderr
     assert re.search(r" 80000000 +0 +0 +0 +exact +x\n", result.stdout)

@@ -5,7 +5,7 @@ import re
 
 import engine
 import pytest
-from checkpoints import make, make_of
+from checkpoints import edit_json, make, make_of
 from families import CONFIGS
 from features import featured
 from internal import ROOT
@@ -166,9 +166,9 @@ def test_shards_are_counted(variants):
         (lambda c: None, ["tokenizer_config.json"]),
         (lambda c: (c / "chat_template.jinja").write_text("{{ x }}"), ["chat_template.jinja"]),
         (lambda c: (c / "tokenizer_config.json").unlink(), []),
-        (lambda c: change(c / "tokenizer_config.json", chat_template=None), []),
+        (lambda c: edit_json(c / "tokenizer_config.json", chat_template=None), []),
         (
-            lambda c: change(
+            lambda c: edit_json(
                 c / "tokenizer_config.json",
                 chat_template=[{"name": n, "template": ""} for n in ("default", "\x1btools")],
             ),
@@ -183,10 +183,6 @@ def test_the_template_is_found_where_the_reference_looks(checkpoint, edit, shown
     assert len(re.findall("^chat template ", text, re.M)) == len(shown)
 
 
-def change(path, **changes):
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
 @pytest.mark.parametrize(
     ("file", "changes", "reason"),
     [
@@ -197,7 +193,7 @@ def change(path, **changes):
     ],
 )
 def test_what_is_not_supported_is_no_error_and_says_why(checkpoint, file, changes, reason):
-    change(checkpoint / file, **changes)
+    edit_json(checkpoint / file, **changes)
     text = inspect(checkpoint)
     verdict = row(text, "supported")
     assert verdict.startswith(f"no: {checkpoint}/{file}: ") and reason in verdict
@@ -212,7 +208,7 @@ def test_weights_of_another_kind_are_named(checkpoint):
 
 
 def test_words_of_a_checkpoint_cannot_steer_the_terminal(checkpoint):
-    change(checkpoint / "config.json", model_type="ll\x1b[31mama\u202e", architectures=["\x1b]0;x"])
+    edit_json(checkpoint / "config.json", model_type="ll\x1b[31mama\u202e", architectures=["\x1b]0;x"])
     text = inspect(checkpoint)
     assert row(text, "model_type") == "ll?[31mama?" and row(text, "architecture") == "?]0;x"
     assert "\x1b" not in text and "\u202e" not in text

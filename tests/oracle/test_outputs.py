@@ -7,7 +7,6 @@ import hashlib
 import mmap
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from internal import BUILD, ROOT
+from programs import limited
 
 sys.path.append(str(ROOT / "tests/fault"))
 import tiny  # noqa: E402
@@ -152,11 +152,7 @@ def test_a_limit_on_the_size_of_files_is_status_3_and_changes_nothing(tmp_path, 
     """The signal for it would end a program that does not mind it."""
     out = tmp_path / "out"
     out.write_bytes(OLD)
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-    result = run(command(name, out, blob, True), preexec_fn=limited)
+    result = run(command(name, out, blob, True), preexec_fn=limited("FSIZE", 4096))
     assert_fails(result, 3, "out: cannot write (File too large)")
     assert names(tmp_path) == ["out"] and out.read_bytes() == OLD
 
@@ -437,8 +433,7 @@ def make_odd(path, kind, blob):
             os.truncate(path, SPARSE[0] if kind == "sparse" else SPARSE[1])
 
 
-def little_memory():
-    resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20))
+little_memory = limited("DATA", 256 << 20)
 
 
 KINDS = ["fifo", "folder", "loop", "link to nothing", "device", "empty", "sparse", "sparse blob"]

@@ -6,7 +6,6 @@ import functools
 import gzip
 import os
 import random
-import resource
 import shutil
 import signal
 import struct
@@ -18,7 +17,7 @@ import pytest
 from blobs import edited, repaired, section, spoiled
 from internal import BUILD, OK, Error, lib, open_writer
 from packed import PIECE, frame, packed, read_table, seek_table, zstd_restores
-from programs import assert_fails
+from programs import assert_fails, limited
 from smol_reader import CHUNK
 from test_format import Contents, example_blob, example_tokenizer
 
@@ -232,10 +231,6 @@ def test_the_other_commands_say_that_it_has_to_be_unpacked(demo_blob, pack):
     assert result.returncode == 5 and b"smolconv unpack" in result.stderr
 
 
-def limit_memory():
-    resource.setrlimit(resource.RLIMIT_DATA, (32 << 20, 32 << 20))
-
-
 def test_memory_does_not_grow_with_the_file(tmp_path, demo_blob, pack):
     """128 MiB of blob: its weights are zero, and zeros pack well."""
     blob = sized_blob(tmp_path, 2, extra_tokens=1 << 21)
@@ -243,7 +238,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, demo_blob, pack):
     data, out = pack_file(blob, tmp_path / "packed", "--level", 1), tmp_path / "out"
     with open(data, "rb") as pipe:
         command = [BUILD / "smolconv", "unpack", "--threads", "2", "-", out]
-        subprocess.run(command, stdin=pipe, check=True, preexec_fn=limit_memory)
+        subprocess.run(command, stdin=pipe, check=True, preexec_fn=limited("DATA", 32 << 20))
     assert subprocess.run(["cmp", blob, out]).returncode == 0
 
 

@@ -7,6 +7,8 @@ import ctypes
 import json
 import random
 import re
+import socket
+from http.client import HTTPConnection
 
 import package  # noqa: F401
 import pytest
@@ -14,7 +16,7 @@ import smolrun
 import torch
 from checkpoints import byte_tokenizer, make
 from internal import ROOT
-from programs import smolconv
+from programs import on_terminal, smolconv
 from programs import smolrun as run_smolrun
 from serving import serving
 from smolrun import batch
@@ -77,6 +79,7 @@ SPOKEN = {
     "ministral": (MISTRAL, ["x", "[THINK]", "Well.", "[/THINK]", "[TOOL_CALLS]", "now", "[ARGS]", "{}"]),
     "levels": (TAIL + "{{ reasoning_effort }}{% if tail == '</think>' %}{% endif %}", ["w", "<think>", "Well."]),
     "plain": (TAIL, ["x", "<think>", "Well.", "Four."]),
+    "spaced": (QWEN3, ["\n", "\n<think>", "</think>", "Well."]),
 }  # fmt: skip
 SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]")}
 VARIABLES = {"chat_template_kwargs": {"tail": "x"}}
@@ -92,6 +95,7 @@ CASES = {
     "ministral": ("Well.", "", [("now", "{}")], 3, {"tools": TOOLS} | VARIABLES),
     "levels": ("Well.", "", [], 2, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
     "plain": ("", "<think>Well.Four.", [], 0, VARIABLES),
+    "spaced": ("", "Well.", [], 2, {}),
 }
 
 
@@ -212,9 +216,60 @@ def test_stop_strings_count_in_the_reasoning_too(server):
     assert (choice.message.reasoning_content, choice.message.content, choice.finish_reason) == ("Well,", "", "stop")
 
 
-def test_log_probabilities_are_those_of_all_tokens(server):
-    (choice,) = ask(server, "qwen", logprobs=True).choices
-    assert [one.token for one in choice.logprobs.content] == SPOKEN["qwen"][1][1:]
+# name: the tokens of the text, and what else a request has
+LISTED = [("qwen", ["The answer", " is 4."], {}), ("caller", ["Let me see."], {}), ("hasty", [], {}), ("wrapped", ["\nFour"], {}),
+          ("special", ["Four", "<|x|>", ", yes."], {}), ("silent", ["Well, ", "so it is."], {"tools": TOOLS}), ("levels", [], {}),
+          ("qwen", SPOKEN["qwen"][1][1:], {"reasoning_format": "none"}), ("qwen", [], {"stop": ["1 <"]}),
+          ("qwen", ["The answer"], {"stop": [" is"]}), ("caller", SPOKEN["caller"][1][1:6], {"reasoning_format": "none"})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "tokens", "more"), LISTED)
+def test_log_probabilities_are_those_of_the_text(server, blobs, name, tokens, more, tmp_path):
+    """Not of reasoning, calls and stop strings, in chats, responses and files of a batch."""
+    more = CASES[name][4] | {"logprobs": True} | more
+    whole = ask(server, name, **more).choices[0]
+    expected = [one.to_dict() for one in whole.logprobs.content]
+    assert [one["token"] for one in expected] == tokens
+    chunks = [chunk.choices[0] for chunk in ask(server, name, stream=True, **more)]
+    assert [one.to_dict() for chunk in chunks for one in chunk.logprobs.content] == expected
+    assert all(chunk.delta.content for chunk in chunks if chunk.logprobs.content)
+    body = {"messages": [USER], "temperature": 0, "max_tokens": 50} | more
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}))
+    batch.run(blobs[name], [tmp_path / "rows.jsonl"], tmp_path / "answers", row_format="openai")
+    (part,) = (tmp_path / "answers").glob("part-*.jsonl")
+    assert json.loads(part.read_text())["response"]["body"]["choices"][0]["logprobs"]["content"] == expected
+    body = {"model": name, "input": [USER], "temperature": 0, "max_output_tokens": 50, "include": ["message.output_text.logprobs"]}
+    body["extra_body"] = {key: value for key, value in flat(more).items() if key != "logprobs"}
+    response = server.client.responses.create(**body)
+    messages = [item for item in response.output if item.type == "message"]
+    assert [one.to_dict() for item in messages for one in item.content[0].logprobs] == expected
+    assert [item.type for item in response.output if item.type == "function_call"] == ["function_call"] * len(CASES[name][2])
+    for kind in ("delta", "done"):
+        events = server.client.responses.create(stream=True, **body)
+        listed = [event.logprobs for event in events if event.type == f"response.output_text.{kind}"]
+        assert [one.to_dict() for one in sum(listed, [])] == expected
+
+
+def test_calls_wait_for_the_log_probabilities_of_the_text_before_them(tmp_path):
+    """A client that reads late gets these in pieces, and nothing of a message after its end."""
+    said = ["x", *(f"w{i} " for i in range(700)), "[TOOL_CALLS]", "now", "[ARGS]", "{}"]
+    blob = speaker(tmp_path, MISTRAL, said, special=SPECIAL["ministral"])
+    body = {"input": [USER], "tools": flat({"tools": TOOLS})["tools"], "temperature": 0, "stream": True,
+            "include": ["message.output_text.logprobs"], "top_logprobs": 20}  # fmt: skip
+    with serving(blob) as server:
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection.sock = socket.socket()
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        connection.sock.connect(("127.0.0.1", server.port))
+        connection.request("POST", "/v1/responses", json.dumps(body | {"model": server.model} | VARIABLES), {"Content-Type": "application/json"})
+        server.wait_for("smolserve_completion_tokens_total", len(said) - 1, 120)
+        lines = connection.getresponse().read().splitlines()
+        connection.close()
+    events = [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
+    assert events[-1]["type"] == "response.completed" and [item["type"] for item in events[-1]["response"]["output"]] == ["message", "function_call"]
+    (done,) = (event for event in events if event["type"] == "response.output_text.done")
+    deltas = [event["logprobs"] for event in events if event["type"] == "response.output_text.delta"]
+    assert sum(deltas, []) == done["logprobs"] and "".join(one["token"] for one in done["logprobs"]).strip() == done["text"]
 
 
 # --- constraints ----------------------------------------------------------------------------------
@@ -250,6 +305,20 @@ def test_a_prompt_that_ends_the_reasoning_leaves_the_answer_to_the_constraint(se
     for closed in ({"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_format": "none"}):
         (choice,) = ask(server, "qwen", response_format={"type": "choices", "choices": CHOICES}, **closed).choices
         assert choice.message.content in CHOICES and not hasattr(choice.message, "reasoning_content")
+
+
+# The answer begins with white space, or within what the template calls a reply: a constraint that allows these has them.
+EXACT = [("spaced", "\n<think>[a-z]{3}</think>W"), ("wrapped", "<answer>\n(Four|Five)\n</answer>")]
+
+
+@pytest.mark.parametrize(("name", "pattern"), EXACT)
+def test_nothing_of_a_constrained_reply_is_left_out(server, blobs, name, pattern):
+    more = CASES[name][4] | {"thinking_budget_tokens": 0, "response_format": {"type": "regex", "pattern": pattern}}
+    text = ask(server, name, **more).choices[0].message.content
+    assert re.fullmatch(pattern, text)
+    (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more])
+    with smolrun.Model(blobs[name]) as model:
+        assert model.chat([USER], max_tokens=50, **more).text == line["text"] == text
 
 
 def test_a_model_may_leave_reasoning_out(server):
@@ -327,10 +396,14 @@ def test_programs_have_a_limit(blobs, tmp_path):
     with serving([blobs["qwen"]], "--reasoning-budget", 1) as server:
         assert ask(server, "qwen").choices[0].message.reasoning_content == "Well,"
         assert ask(server, "qwen", thinking_budget_tokens=2).choices[0].message.reasoning_content == "Well, 1 < 2"
-    said = run_smolrun(blobs["qwen"], "--chat", USER["content"], "--reasoning-budget", 1).stdout
-    assert said == b"<think>\nWell, </think>\n\nThe answer is 4.\n"
-    said = run_smolrun("chat", blobs["qwen"], "--reasoning-budget", 1, input=USER["content"].encode()).stdout
-    assert b"<think>\nWell, </think>\n\nThe answer is 4." in said
+        assert ask(server, "qwen", thinking_budget_tokens=-1).choices[0].message.reasoning_content == CASES["qwen"][0]  # lifted
+        for wrong in (-2, -1.5, "-1"):
+            status, answer = server.post("/v1/chat/completions", {"model": "qwen", "messages": [USER], "thinking_budget_tokens": wrong})
+            assert status == 400 and answer["error"]["param"] == "thinking_budget_tokens"
+    with smolrun.Model(blobs["qwen"]) as model:
+        assert model.chat([USER], max_tokens=50, thinking_budget_tokens=-1).reasoning == CASES["qwen"][0]
+    said = json.loads(run_smolrun(blobs["qwen"], "--chat", USER["content"], "--reasoning-budget", 1, "--json").stdout)
+    assert (said["reasoning"], said["text"]) == ("Well,", "The answer is 4.")
     (line,) = answers(blobs["qwen"], [{"messages": [USER]}], "--reasoning-budget", 1)
     assert line["reasoning"] == "Well,"
     (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": [USER]}))
@@ -343,10 +416,10 @@ def test_programs_limit_answers_to_prompts_that_they_have_read_in_part(blobs, tm
     """The beginning of the reasoning is in the prompt, of which only the last token is evaluated with the answer."""
     for _ in range(2):
         words = ("--chat", "hi", "--reasoning-budget", 0, "-n", 9, "--session", tmp_path / "session")
-        assert run_smolrun(blobs["opened"], *words).stdout == b"</think>Well, \n"
+        assert run_smolrun(blobs["opened"], *words).stdout == b"Well, \n"
     for n in (121, 122, 249):
         said = run_smolrun("chat", blobs["opened"], "--reasoning-budget", 0, "-n", 9, input=b"h" * n + b"\n").stdout
-        assert said == b"</think>Well, \n", n
+        assert said == b"Well, \n", n
     with smolrun.Model(blobs["opened"]) as model, model.session() as session:
         for _ in range(2):
             assert session.chat([USER], max_tokens=9, thinking_budget_tokens=0).text == "Well, "
@@ -354,11 +427,41 @@ def test_programs_limit_answers_to_prompts_that_they_have_read_in_part(blobs, tm
 
 def test_a_continued_answer_has_the_limit_of_its_beginning(blobs):
     """It is cut before the limit, and within the marker, which takes eight tokens."""
-    for name, budget, begins in (("qwen", 2, b"<think>\nWell, 1 < 2</think>\n\nThe answer"), ("opened", 0, b"</think>Well, ")):
+    for name, budget, begins in (("qwen", 2, b"The answer"), ("opened", 0, b"Well, ")):
         said = [run_smolrun("chat", blobs[name], "--reasoning-budget", budget, "-n", n, input=b"hi\n" + b"/continue\n" * (12 // n)).stdout
                 for n in (24, 1, 3)]  # fmt: skip
         shown = [text.partition(b"the last answer is complete")[0].replace(b"\n", b"") for text in said]
         assert all(text.startswith(begins.replace(b"\n", b"")) and shown[0].startswith(text) for text in shown), said
+
+
+def test_programs_show_reasoning_on_a_terminal_only(blobs):
+    reasoning, reply = CASES["qwen"][:2]
+    words = (blobs["qwen"], "--chat", USER["content"])
+    assert run_smolrun(*words).stdout.decode() == reply + "\n"
+    shown = on_terminal(words)
+    dimmed = "".join(re.findall("\x1b\\[2m(.*?)\x1b\\[0m", shown, re.DOTALL))
+    assert dimmed == reasoning + "\n\n" and shown.endswith("\x1b[0m" + reply + "\n")
+    assert on_terminal(words, NO_COLOR="1").endswith(f"[reasoning]\n{reasoning}\n\n{reply}\n")
+    said = run_smolrun("chat", blobs["qwen"], input=USER["content"].encode()).stdout.decode()
+    assert said == reply + "\n"
+    cut = run_smolrun(*words, "-n", 3)
+    assert (cut.stdout, cut.returncode) == (b"\n", 0) and b"cut off within its reasoning" in cut.stderr
+
+
+@pytest.mark.parametrize("name", ["qwen", "opened"])
+def test_programs_reason_before_a_constraint(blobs, name, tmp_path):
+    (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50}], "--choices", ",".join(CHOICES))
+    words = (blobs[name], "--chat", USER["content"], "--choices", ",".join(CHOICES))
+    found = json.loads(run_smolrun(*words, "--json").stdout)
+    assert (found["reasoning"], found["text"], found["ids"]) == (CASES[name][0], line["text"], line["ids"]) and line["text"] in CHOICES
+    assert run_smolrun(*words).stdout.decode() == line["text"] + "\n"
+    chat = ("chat", blobs[name], "--choices", ",".join(CHOICES))
+    assert run_smolrun(*chat, input=b"2+2?\n2+2?\n").stdout.decode() == 2 * (line["text"] + "\n")
+    # a saved answer goes on in its constraint, whose reasoning is not in the file
+    for n in (2, 4):
+        file = tmp_path / f"{n}.session"
+        run_smolrun(*chat, "-n", n, "--session", file, input=b"2+2?\n")
+        assert run_smolrun(*chat, "--session", file, input=b"/continue\n").stdout.decode().endswith(line["text"] + "\n")
 
 
 def test_a_call_ends_limited_reasoning(tmp_path):

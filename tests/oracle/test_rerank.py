@@ -1,5 +1,6 @@
 """Rerankers against transformers: BERT and ModernBERT with a score, and Qwen3 with a score or with yes and no."""
 
+import functools
 import json
 import random
 
@@ -9,7 +10,7 @@ import published
 import pytest
 import torch
 from blobs import accepted_bits, both_refuse, flip_features, read_blob, section
-from checkpoints import randomize
+from checkpoints import edit_json, randomize
 from engine import SmolError, convert
 from internal import DAMAGED, UNSUPPORTED, USAGE
 from package import smolrun
@@ -17,7 +18,6 @@ from safetensors.torch import load_file, save_file
 from smol_reader import EMBEDDER_SECTION, NORMED
 from test_embedder import embed, tokenizer_of
 from test_encoder import lines
-from test_tokenizer import training_texts
 from test_tokenizer_families import bert
 from tokenizers import Tokenizer
 from transformers import (
@@ -62,10 +62,6 @@ def pair_template(content, typed=True):
     }  # fmt: skip
 
 
-def edit_json(path, **change):
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-
-
 def finish(folder, model, activation):
     """Names the activation of the score in config.json. Returns the tokenizer, which cuts the longer text of a pair."""
     if activation:
@@ -98,9 +94,19 @@ def bert_score(model, tokenizer, query, text):
         return float(model(**inputs).logits[0, 0])
 
 
-@pytest.fixture(scope="module")
-def training(repo_root):
-    return tuple(training_texts(repo_root))
+def check_scores(folder, scores, activation, seed, most):
+    """Compares a checkpoint's scores in float32 and int8 with scores(query, text), the logits of transformers. Returns a blob."""
+    query, *texts = lines(6, seed)
+    expected = np.array([scores(query, text) for text in texts])
+    if activation != "linear.Identity":
+        expected = 1 / (1 + np.exp(-expected))
+    for dtype, bound in (("f32", 2e-5), ("int8", most)):
+        blob = convert(folder, folder.with_name(f"{dtype}.smol"), dtype)
+        difference = np.abs(rank(blob, query, texts) - expected).max() / max(1, np.abs(expected).max())
+        print(f"{dtype}: {difference:.1e}")
+        assert difference <= bound
+    assert programs.smolconv("verify", blob, "--source", folder).returncode == 0
+    return blob
 
 
 @pytest.mark.sample(3)
@@ -113,15 +119,7 @@ def test_bert_scores_as_transformers_does(seed, training, tmp_path):
         tmp_path / "c", training, seed, activation, num_attention_heads=heads, hidden_size=heads * r.choice([8, 12, 30]),
         num_hidden_layers=r.randint(1, 3), intermediate_size=r.randint(5, 130), type_vocab_size=r.randint(2, 3),
     )  # fmt: skip
-    query, *texts = lines(6, seed)
-    expected = np.array([bert_score(model, tokenizer, query, text) for text in texts])
-    if activation != "linear.Identity":
-        expected = 1 / (1 + np.exp(-expected))
-    scores = rank(convert(tmp_path / "c", tmp_path / "a.smol", "f32"), query, texts)
-    assert np.abs(scores - expected).max() <= 2e-5 * max(1, np.abs(expected).max())
-    blob = convert(tmp_path / "c", tmp_path / "b.smol", "int8")
-    assert np.abs(rank(blob, query, texts) - expected).max() <= 0.03 * max(1, np.abs(expected).max())
-    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+    check_scores(tmp_path / "c", functools.partial(bert_score, model, tokenizer), activation, seed, 0.03)
 
 
 def make_modern(folder, seed, activation=None, keys=None, **settings):
@@ -149,7 +147,7 @@ def make_modern(folder, seed, activation=None, keys=None, **settings):
     return model, finish(folder, model, activation)
 
 
-def modern_score(model, tokenizer, query, text):
+def score(model, tokenizer, query, text):
     with torch.inference_mode():
         return float(model(input_ids=torch.tensor([tokenizer.encode(query, text).ids])).logits[0, 0])
 
@@ -166,16 +164,7 @@ def test_modernbert_scores_as_transformers_does(seed, tmp_path):
         max_position_embeddings=r.choice([60, 200, 900]), classifier_pooling=r.choice(["cls", "mean"]),
         classifier_bias=r.random() < 0.5, norm_bias=r.random() < 0.5, norm_eps=r.choice([1e-5, 1e-2]),
     )  # fmt: skip
-    query, *texts = lines(6, seed)
-    expected = np.array([modern_score(model, tokenizer, query, text) for text in texts])
-    if activation != "linear.Identity":
-        expected = 1 / (1 + np.exp(-expected))
-    for dtype, most in (("f32", 2e-5), ("int8", 0.05)):
-        blob = convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype)
-        difference = np.abs(rank(blob, query, texts) - expected).max() / max(1, np.abs(expected).max())
-        print(f"{dtype}: {difference:.1e}")
-        assert difference <= most
-    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+    check_scores(tmp_path / "c", functools.partial(score, model, tokenizer), activation, seed, 0.05)
 
 
 def test_published_settings_score_as_transformers_does(tmp_path):
@@ -184,7 +173,7 @@ def test_published_settings_score_as_transformers_does(tmp_path):
     model, tokenizer = make_modern(tmp_path / "c", 1, keys=keys)
     assert model.config.classifier_pooling == "mean" and model.config.num_labels == 1
     query, *texts = lines(6, 1)
-    expected = 1 / (1 + np.exp([-modern_score(model, tokenizer, query, text) for text in texts]))
+    expected = 1 / (1 + np.exp([-score(model, tokenizer, query, text) for text in texts]))
     assert np.abs(rank(convert(tmp_path / "c", tmp_path / "a.smol", "f32"), query, texts) - expected).max() <= 2e-5
 
 

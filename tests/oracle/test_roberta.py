@@ -15,7 +15,7 @@ import pytest
 import torch
 import transformers
 from blobs import accepted_bits, both_refuse, flip_features, read_blob, section
-from checkpoints import randomize
+from checkpoints import edit_json, randomize
 from engine import Model, SmolError, convert
 from internal import DAMAGED, UNSUPPORTED
 from package import smolrun
@@ -24,7 +24,7 @@ from smol_reader import DOUBLED, EMBEDDER_SECTION
 from test_embedder import check_embeddings, check_states, cosine, draw_modules, embed, write_modules
 from test_encoder import lines, states_of
 from test_logits import TOLERANCE, largest_difference
-from test_rerank import edit_json, rank
+from test_rerank import check_scores, rank, score
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import CamembertConfig, DistilBertConfig, MPNetConfig, RobertaConfig, XLMRobertaConfig
 
@@ -277,11 +277,6 @@ def make_ranker(folder, kind, seed, function=None, **settings):
     return model, tokenizer_of(kind, positions_of(model))
 
 
-def score(model, tokenizer, query, text):
-    with torch.inference_mode():
-        return float(model(input_ids=torch.tensor([tokenizer.encode(query, text).ids])).logits[0, 0])
-
-
 def written_pair(kind, folder, r):
     """Puts the other way to write the pair of RoBERTa into tokenizer.json, or types that no model of this kind has."""
     tokenizer = tokenizer_of(kind)
@@ -302,16 +297,7 @@ def test_scores_are_those_of_transformers(kind, seed, tmp_path):
     model, tokenizer = make_ranker(tmp_path / "c", kind, seed, function, **draw(kind, r))
     if seed % 2:
         written_pair(kind, tmp_path / "c", r)
-    query, *texts = lines(6, seed)
-    expected = np.array([score(model, tokenizer, query, text) for text in texts])
-    if function != "linear.Identity":
-        expected = 1 / (1 + np.exp(-expected))
-    for dtype, most in (("f32", 2e-5), ("int8", 0.03)):
-        blob = convert(tmp_path / "c", tmp_path / f"{dtype}.smol", dtype)
-        difference = np.abs(rank(blob, query, texts) - expected).max() / max(1, np.abs(expected).max())
-        print(f"{dtype}: {difference:.1e}")
-        assert difference <= most
-    assert programs.smolconv("verify", blob, "--source", tmp_path / "c").returncode == 0
+    blob = check_scores(tmp_path / "c", functools.partial(score, model, tokenizer), function, seed, 0.03)
     assert bool(read_blob(blob).features & DOUBLED)
 
 

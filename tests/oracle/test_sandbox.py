@@ -5,7 +5,6 @@ import hashlib
 import os
 import platform
 import re
-import resource
 import shutil
 import subprocess
 import threading
@@ -13,6 +12,7 @@ import time
 
 import pytest
 from internal import BUILD
+from programs import limited
 
 OK, USAGE, FILE, DAMAGED, UNSUPPORTED = 0, 2, 3, 4, 5
 # Calls that C libraries try and can do without, and calls to terminals, which these tests do not have.
@@ -204,16 +204,12 @@ def test_what_is_missing_is_told_and_may_be_required(blob):
     assert f"\nsandbox   {state}\n".encode() in told
 
 
-def with_descriptors(n):
-    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
-
-
 def test_too_few_descriptors_are_not_called_a_missing_file(blob):
     for n in (4, 5):
-        done = smolrun(blob, "Once", "-n", "1", preexec_fn=with_descriptors(n))
+        done = smolrun(blob, "Once", "-n", "1", preexec_fn=limited("NOFILE", n))
         if done.returncode != OK:
             assert done.returncode == FILE and b"Too many open files" in done.stderr.splitlines()[-1], done.stderr
-    assert smolrun(blob, "Once", "-n", "1", preexec_fn=with_descriptors(8)).returncode == OK
+    assert smolrun(blob, "Once", "-n", "1", preexec_fn=limited("NOFILE", 8)).returncode == OK
 
 
 # --- the names that files have --------------------------------------------------------------------

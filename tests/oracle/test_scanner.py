@@ -390,9 +390,8 @@ def trained(family, texts):
 
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_trained_tokenizers_give_the_same_ids(family, repo_root, tmp_path):
-    texts = test_tokenizer.training_texts(repo_root)
-    short = [line for text in texts[:8] for line in text.split("\n")]
+def test_trained_tokenizers_give_the_same_ids(family, training, tmp_path):
+    short = [line for text in training[:8] for line in text.split("\n")]
     file = tmp_path / "tokenizer.json"
     file.write_text(trained(family, short), encoding="utf-8")
     theirs, ours = Tokenizer.from_file(str(file)), smol_tokenizer.Smol(file)

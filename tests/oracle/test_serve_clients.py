@@ -15,7 +15,6 @@ from package import smolrun
 from serving import serving
 from test_jsonl import answers
 from test_rerank import make_bert
-from test_tokenizer import training_texts
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +39,9 @@ def real(real_model_dir, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def reranker(repo_root, tmp_path_factory):
+def reranker(training, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reranker")
-    make_bert(folder / "c", training_texts(repo_root), seed=1)
+    make_bert(folder / "c", training, seed=1)
     return convert(folder / "c", folder / "reranker.smol", "int8")
 
 

@@ -487,7 +487,6 @@ def test_responses_may_have_a_format(server):
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input", "item_reference: only message"), ({"input": "x", "n": 2}, "n", "no such member"),
         ({"input": "x", "text": {"verbosity": "low"}}, "text", "expected medium"), ({"input": "x", "text": {"format": {"type": "text", "x": 1}}}, "text", "x: no such member"),
         ({"input": "x", "include": ["message.output_text.probs"]}, "include", "names of parts"), ({"input": "x", "top_logprobs": 2}, "top_logprobs", "in include"), ({"input": "x", "include": [], "context_management": [{}]}, "context_management", "not supported"),
-        ({"input": "x", "include": ["message.output_text.logprobs"], "tools": [{"type": "function", "name": "f"}]}, "include", "without tools"),
         ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text", "missing"), ({"input": "x", "max_output_tokens": -1}, "max_output_tokens", "whole number"),
     ],
 )  # fmt: skip

@@ -15,7 +15,6 @@ from conftest import ROOT
 from engine import convert
 from serving import post_bytes, read_all, serving
 from test_rerank import make_bert
-from test_tokenizer import training_texts
 from test_tools import painter  # noqa: F401 (a fixture)
 
 DESCRIPTION = json.loads((ROOT / "smolserve/openapi.json").read_text())
@@ -23,12 +22,12 @@ KEY = "key-of-the-tests-0123456789"
 
 
 @pytest.fixture(scope="module")
-def server(painter, repo_root, tmp_path_factory):  # noqa: F811
+def server(painter, training, tmp_path_factory):  # noqa: F811
     """It has as many sequences as the description allows choices, a reranker too, and asks for a key."""
     folder = tmp_path_factory.mktemp("keys")
     keys = folder / "keys"
     keys.write_text(f"tester {KEY}\n")
-    make_bert(folder / "reranker", training_texts(repo_root), seed=1)
+    make_bert(folder / "reranker", training, seed=1)
     reranker = convert(folder / "reranker", folder / "reranker.smol", "int8")
     with serving([painter, reranker], "--sequences", 64, "--api-keys", keys, api_key=KEY) as server:
         yield server

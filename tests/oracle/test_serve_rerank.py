@@ -13,7 +13,6 @@ from package import smolrun
 from serving import post_bytes, serving
 from test_encoder import lines
 from test_rerank import QUERY, bert_score, make_bert, make_modern, make_qwen
-from test_tokenizer import training_texts
 from transformers import Qwen3ForSequenceClassification
 
 ROUTE = "/v1/rerank"
@@ -21,10 +20,10 @@ TEXTS = [*lines(30, seed=5), "same", "a [SEP] b", "", "same", "\u00e9\U0001f600 
 
 
 @pytest.fixture(scope="module")
-def made(repo_root, tmp_path_factory):
+def made(training, tmp_path_factory):
     """Three rerankers, and what makes the reference's scores of the first."""
     folder = tmp_path_factory.mktemp("rerank")
-    model, tokenizer = make_bert(folder / "b", training_texts(repo_root), seed=3, activation="linear.Identity")
+    model, tokenizer = make_bert(folder / "b", training, seed=3, activation="linear.Identity")
     make_qwen(folder / "q", 1, Qwen3ForSequenceClassification)
     make_modern(folder / "m", 1)
     kinds = {"bert": "f32", "qwen": "int8", "modern": "int8"}
@@ -145,10 +144,10 @@ def test_a_pair_that_is_longer_than_the_context_is_refused(made):
         assert (status, answer["error"]["code"], answer["error"]["param"]) == (400, "context_length_exceeded", "documents")
 
 
-def test_a_request_ends_when_its_client_goes_away_or_its_time_is_over(repo_root, tmp_path):
+def test_a_request_ends_when_its_client_goes_away_or_its_time_is_over(training, tmp_path):
     """Texts enough for many seconds."""
     sizes = {"hidden_size": 256, "num_hidden_layers": 6, "intermediate_size": 1024}
-    make_bert(tmp_path / "c", training_texts(repo_root), seed=1, **sizes)
+    make_bert(tmp_path / "c", training, seed=1, **sizes)
     blob = convert(tmp_path / "c", tmp_path / "slow.smol", "f32")
     body = {"model": "slow", "query": "a query", "documents": ["a long text " * 60] * 500}
     with serving(blob, "--threads", 1) as server:

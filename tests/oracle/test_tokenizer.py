@@ -44,12 +44,6 @@ def train(folder, texts, digits, alphabet, added=(), edit=None):
     return file
 
 
-def training_texts(root):
-    sources = [*sorted(root.glob("*/*.h")), *sorted((root / "tests/oracle").glob("*.py"))]
-    words = "naïve café Zürich  Привет мир こんにちは 世界 مرحبا १२३ 한국어 \U0001f600\u200d\U0001f44d "
-    return [f.read_text(encoding="utf-8") for f in sources] + [words * 20]
-
-
 def merges_as_strings(content):
     content["model"]["merges"] = ["#version: 0.2"] + [" ".join(m) for m in content["model"]["merges"]]
 
@@ -95,13 +89,13 @@ SMALL = {
 
 
 @pytest.fixture(scope="module", params=["demo", "real", *SMALL])
-def file(request, repo_root, tmp_path_factory):
+def file(request, repo_root, training, tmp_path_factory):
     if request.param == "demo":
         return repo_root / "demo/model/tokenizer.json"
     if request.param == "real":
         return request.getfixturevalue("real_model_dir") / "tokenizer.json"
     folder = tmp_path_factory.mktemp("tokenizer")
-    return train(folder, training_texts(repo_root), **SMALL[request.param])
+    return train(folder, training, **SMALL[request.param])
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from checkpoints import make
 from serving import serving
 from smol_reader import NO_TOKEN, Text
 from smol_tokenizer import PARSE_SPECIAL, WHOLE_TEXT, Smol
-from test_tokenizer import FRAGMENTS, FULL, code_points, make_texts, training_texts
+from test_tokenizer import FRAGMENTS, FULL, code_points, make_texts
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 from unicode_tables import assert_written
@@ -431,11 +431,6 @@ def written(folder, content):
     reference.no_truncation()
     reference.no_padding()
     return Smol(file), reference
-
-
-@pytest.fixture(scope="module")
-def training(repo_root):
-    return tuple(training_texts(repo_root))
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

@@ -67,6 +67,10 @@ static const char *const schemas[] = {
     "{\"type\":\"string\",\"pattern\":\"^(a|aa|b)*$\",\"maxLength\":9}",
     "{\"type\":\"string\",\"minLength\":3,\"maxLength\":30}",
     "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[^/]+$\"},\"maxItems\":3}",
+    /* more strings of different characters than are told apart one by one */
+    "{\"anyOf\":[{\"pattern\":\"^[^0]*$\"},{\"pattern\":\"^[^1]*$\"},{\"pattern\":\"^[^2]*$\"},"
+    "{\"pattern\":\"^[^3]*$\"},{\"pattern\":\"^[^4]*a$\"},{\"pattern\":\"^[^5]*b$\"},"
+    "{\"pattern\":\"^[^6]*c$\"},{\"pattern\":\"^[^7]*d$\"}],\"type\":\"string\"}",
     "{}",
 };
 
@@ -353,6 +357,88 @@ TEST(guesses_change_no_constrained_answer)
         n_right += two.n_guessed_right;
     }
     assert_true(n_right > 50);
+}
+
+/* --- generations beside each other --------------------------------------------------------------
+ */
+
+enum { N_BESIDE = 3 };
+
+/* A generation among others. */
+struct beside {
+    const char *expression;
+    smol_constraint *constraint;
+    smol_matcher *matcher;
+    smol_context *context;
+    smol_sampler *sampler;
+    smol_generation *generation;
+    struct output out;
+    size_t n_tokens, n_idle; /* n_idle: steps without a token */
+};
+
+static void begin_beside(struct beside *b, smol_context *share)
+{
+    const smol_context_params context_params = {.n_threads = share ? 0 : 1, .share = share};
+    const smol_sampler_params sampling = {.temperature = 2, .seed = 7};
+    const uint32_t prompt = 1;
+    b->constraint = compile(SMOL_CONSTRAINT_REGEX, b->expression);
+    b->matcher = match(b->constraint);
+    const smol_generate_params params = {
+        .max_tokens = 20, .on_text = take, .user = &b->out, .matcher = b->matcher};
+    assert_int_equal(smol_context_create(model, &context_params, &b->context, NULL), SMOL_OK);
+    assert_int_equal(smol_sampler_create(&sampling, &b->sampler, NULL), SMOL_OK);
+    assert_int_equal(
+        smol_generation_create(b->context, b->sampler, &prompt, 1, &params, &b->generation, NULL),
+        SMOL_OK);
+}
+
+/* Takes note of a step. Returns whether the generation continues. */
+static bool count_step(struct beside *b)
+{
+    smol_generate_result result;
+    smol_error error;
+    bool finished = smol_generation_finished(b->generation, &result, &error);
+    assert_int_equal(error.status, SMOL_OK);
+    b->n_idle += !finished && result.n_generated == b->n_tokens;
+    b->n_tokens = result.n_generated;
+    return !finished;
+}
+
+static void end_beside(struct beside *b)
+{
+    smol_generation_free(b->generation);
+    smol_sampler_free(b->sampler);
+    smol_context_free(b->context);
+    smol_matcher_free(b->matcher);
+    smol_constraint_free(b->constraint);
+}
+
+TEST(a_constraint_that_takes_long_delays_no_other_sequence)
+{
+    struct beside all[N_BESIDE] = {{.expression = "(((((.?){9}.?){9}.?){9}.?){9}.?){9}x"},
+                                   {.expression = "[a-z ]*"},
+                                   {.expression = "(((((.?){9}.?){9}.?){8}.?){9}.?){9}y"}};
+    smol_generation *generations[N_BESIDE];
+    struct output alone;
+    bool more = true;
+    for (size_t i = 0; i < N_BESIDE; i++) {
+        begin_beside(&all[i], i > 0 ? all[0].context : NULL);
+        generations[i] = all[i].generation;
+    }
+    while (more) {
+        smol_generation_step(generations, N_BESIDE);
+        more = false;
+        for (size_t i = 0; i < N_BESIDE; i++)
+            more |= count_step(&all[i]);
+    }
+    for (size_t i = N_BESIDE; i-- > 0;)
+        end_beside(&all[i]);
+    for (size_t i = 0; i < N_BESIDE; i++) {
+        generate(all[i].expression, 7, 20, 1, 0, &alone);
+        assert_string_equal(all[i].out.text, alone.text);
+    }
+    assert_true(all[0].n_idle > 10 && all[2].n_idle > 10);
+    assert_true(all[1].n_idle <= 1); /* at first, none is known to take long */
 }
 
 int main(void)

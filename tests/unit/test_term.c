@@ -323,6 +323,29 @@ TEST(forced_bytes_are_those_without_another)
     smol_terms_free(table);
 }
 
+/* Each byte takes as long as in a short literal: with the whole rest, this would take minutes. */
+TEST(a_long_literal_is_the_same_as_its_parts)
+{
+    enum { SIZE = 600000, PART = 1000 };
+    struct term_table *table;
+    uint8_t *bytes = malloc(SIZE);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < SIZE; i++)
+        bytes[i] = (uint8_t)('a' + i % 7);
+    assert_int_equal(smol_terms_create(&table, NULL), SMOL_OK);
+    term whole = smol_term_literal(table, bytes, SIZE), rest = whole;
+    term last = smol_term_literal(table, bytes + SIZE - PART, PART);
+    assert_int_equal(smol_terms_finish(table, smol_term_either(table, whole, last), NULL), SMOL_OK);
+    for (size_t i = 0; i < SIZE; i++) {
+        assert_false(smol_term_may_end(table, rest));
+        assert_int_equal(rest == last, i == SIZE - PART);
+        rest = smol_term_after(table, rest, bytes[i]);
+    }
+    assert_true(smol_term_may_end(table, rest));
+    smol_terms_free(table);
+    free(bytes);
+}
+
 int main(void)
 {
     return run_all_tests("term", NULL, NULL);
