@@ -437,7 +437,7 @@ static bool name_further(const struct further_layers *further, char *name)
     uint64_t layer = strtoull(digits, NULL, 10);
     if (layer < further->first || layer >= further->end)
         return false;
-    memcpy(name, instead, strlen(instead)); /* as long as "blk" */
+    memcpy(name, instead, sizeof instead - 1); /* as long as "blk" */
     return true;
 }
 
