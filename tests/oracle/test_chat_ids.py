@@ -105,7 +105,7 @@ def drawn(rng):
     }
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", sorted(TOKENS))
 def test_ids_are_those_of_the_reference(name, checkpoint, tmp_path, same_time):  # noqa: F811
     """All of them where the conversation spells out no control token; where it does, those that the

@@ -805,6 +805,7 @@ def of_pieces(content):
     return content
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("prefix", [True, False])
 def test_sentencepiece_s_bpe_is_the_tokenizer_that_transformers_makes(prefix, tmp_path, training):
     content = of_pieces(llama2(training))

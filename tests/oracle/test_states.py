@@ -60,6 +60,7 @@ def test_long_texts_are_those_of_transformers(checkpoint, model):
     check_long_text(model, checkpoint, 1500, [1, 2, 4, 700, 701, 1400])
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
     check_splits(model, 600, isa, monkeypatch)

@@ -243,7 +243,7 @@ def test_calls_in_another_form_have_no_style():
         assert reason is None and section[32:36] == bytes(4)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_what_templates_render_is_allowed_and_read_back(styled):
     style, model = styled
     rng = random.Random(1)
