@@ -192,7 +192,7 @@ static const struct option_rule *find_rule(const struct command_line *command, i
     return NULL;
 }
 
-/* What is written here, an option or a word, and the options of llama.cpp for it. */
+/* An option or argument of smol, and the names that llama.cpp has for it. */
 static const char *const others[][2] = {
     {"-n", " predict n-predict max-tokens "},
     {"--ctx", " c ctx-size "},

@@ -7,12 +7,13 @@
 
 #include "smol.h"
 
-/* What may follow a text. */
+/* The tokens that can come next: either those that must, or a mask of those that may. */
 struct matcher_next {
-    uint32_t *forced; /* (capacity): the tokens that must follow, or if there are none, */
+    uint32_t *forced; /* (capacity): the tokens that must follow */
     size_t capacity, n_forced;
-    uint64_t *mask; /* those that may follow, */
-    bool complete;  /* and whether the text may end */
+    /* only if n_forced is 0 */
+    uint64_t *mask; /* (vocab_size bits): the tokens that may follow */
+    bool complete;  /* the text may end here */
 };
 
 struct matcher_calls {
