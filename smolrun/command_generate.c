@@ -313,10 +313,9 @@ static smol_status constrain(struct run *run, size_t n, smol_error *error)
         run->place.size = 0;
     smol_status status =
         smol_constrain(run->settings, model, &run->wanted, &run->constraint, error);
-    if (!status)
-        status = smol_place_constrain(&run->place, run->settings, model, &run->wanted,
-                                      &run->constraint, error);
-    return status ? status : smol_place_find(&run->place, run->constraint, &run->matcher, error);
+    return status ? status
+                  : smol_place_find(&run->place, run->settings, model, &run->wanted,
+                                    &run->constraint, &run->matcher, error);
 }
 
 static smol_status run_prompt(struct run *run, smol_error *error)

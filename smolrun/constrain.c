@@ -156,9 +156,11 @@ static bool fits(const struct buffer *place, const smol_constraint *constraint)
            (constraint && head_of(place).digest == smol_constraint_digest(constraint));
 }
 
-smol_status smol_place_constrain(const struct buffer *place, const struct settings *settings,
-                                 const smol_model *model, struct wanted_constraint *wanted,
-                                 smol_constraint **constraint, smol_error *error)
+/* Compiles the constraint again with the reasoning that the answer had, if the place is in another
+ * one: wanted->reasoning is then what fits, if any does. */
+static smol_status refit(const struct buffer *place, const struct settings *settings,
+                         const smol_model *model, struct wanted_constraint *wanted,
+                         smol_constraint **constraint, smol_error *error)
 {
     smol_status status = SMOL_OK;
     for (int i = SMOL_REASONING_NONE; i <= SMOL_REASONING_BEGUN; i++) {
@@ -170,17 +172,22 @@ smol_status smol_place_constrain(const struct buffer *place, const struct settin
     return status;
 }
 
-smol_status smol_place_find(const struct buffer *place, smol_constraint *constraint,
-                            smol_matcher **matcher, smol_error *error)
+smol_status smol_place_find(const struct buffer *place, const struct settings *settings,
+                            const smol_model *model, struct wanted_constraint *wanted,
+                            smol_constraint **constraint, smol_matcher **matcher, smol_error *error)
 {
     struct place_head head = head_of(place);
     *matcher = NULL;
-    if (!fits(place, constraint))
+    smol_status status = refit(place, settings, model, wanted, constraint, error);
+    if (status)
+        return status;
+    if (!fits(place, *constraint))
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "the last answer was cut off inside a constraint, which is %s: continue "
                          "it with the same one",
-                         constraint ? "not this one" : "missing");
-    smol_status status = constraint ? smol_matcher_create(constraint, matcher, error) : SMOL_OK;
+                         *constraint ? "not this one" : "missing");
+    if (*constraint)
+        status = smol_matcher_create(*constraint, matcher, error);
     for (uint32_t i = 0; !status && i < head.n; i++) {
         uint32_t id;
         memcpy(&id, place->text + sizeof head + i * sizeof id, sizeof id);

@@ -29,15 +29,13 @@ size_t smol_place_size(const void *data, size_t size);
 smol_status smol_place_store(struct buffer *place, const smol_constraint *constraint,
                              const smol_matcher *matcher, smol_error *error);
 
-/* Compiles the constraint again with the reasoning that the answer had, if a place is of another
- * one: wanted->reasoning is then what fits, if any does. Errors: as smol_constrain. */
-smol_status smol_place_constrain(const struct buffer *place, const struct settings *settings,
-                                 const smol_model *model, struct wanted_constraint *wanted,
-                                 smol_constraint **constraint, smol_error *error);
-
-/* Creates a matcher at that place. *matcher is NULL if there is no constraint. Errors: USAGE
- * (another constraint), those of smol_matcher_accept. */
-smol_status smol_place_find(const struct buffer *place, smol_constraint *constraint,
-                            smol_matcher **matcher, smol_error *error);
+/* Creates a matcher at that place. If the answer began with other reasoning before the same
+ * constraint, compiles that one in place of *constraint, and sets wanted->reasoning. *matcher is
+ * NULL if there is no constraint. Errors: USAGE (another constraint), those of smol_constrain and
+ * smol_matcher_accept. */
+smol_status smol_place_find(const struct buffer *place, const struct settings *settings,
+                            const smol_model *model, struct wanted_constraint *wanted,
+                            smol_constraint **constraint, smol_matcher **matcher,
+                            smol_error *error);
 
 #endif

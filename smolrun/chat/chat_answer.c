@@ -114,10 +114,9 @@ static smol_status constrain(struct chat *chat, const struct prompt *prompt, smo
     }
     if (!status && (chat->wanted.reasoning != had || !chat->constraint))
         status = smol_constrain(chat->settings, model, &chat->wanted, &chat->constraint, error);
-    if (!status)
-        status = smol_place_constrain(&chat->place, chat->settings, model, &chat->wanted,
-                                      &chat->constraint, error);
-    return status ? status : smol_place_find(&chat->place, chat->constraint, &chat->matcher, error);
+    return status ? status
+                  : smol_place_find(&chat->place, chat->settings, model, &chat->wanted,
+                                    &chat->constraint, &chat->matcher, error);
 }
 
 static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
