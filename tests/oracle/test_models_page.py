@@ -16,14 +16,14 @@ def script():
 
 
 def test_every_model_of_the_tests_has_its_row(script):
-    assert [row.split(" | ")[0].removeprefix("| ") for row in ROWS] == list(script.models())
-    assert set(script.PUBLISHED) | {script.MEASURED} <= set(script.models())
+    assert [row.split(" | ")[0].removeprefix("| ") for row in ROWS] == list(script.shapes.models())
+    assert set(script.PUBLISHED) | set(script.speeds()) <= set(script.shapes.models())
 
 
 @pytest.mark.parametrize("name", ["SmolLM2 135M Instruct", "Gemma 3 270M", "LFM2 350M", "GPT-2", "all-MiniLM-L6-v2", "EmbeddingGemma 300M"])
 def test_rows_are_what_smolconv_states(script, name):
     (row,) = [row for row in ROWS if row.startswith(f"| {name} | ")]
-    assert script.row(name, script.models()[name], BUILD) == row
+    assert script.row(name, script.shapes.models()[name], BUILD) == row
 
 
 @pytest.mark.slow
