@@ -24,10 +24,10 @@
  *
  * OWNERSHIP
  *
- * Each type of object has one function that frees it: smol_model_close for models, smol_context_free
- * for contexts, and so on. Plain memory (token ids, texts, bytes) is freed with smol_free. All of
- * them accept NULL. Functions copy what they are given, unless their description says that it must
- * outlive the object.
+ * Each type of object has one function that frees it: smol_model_close for models,
+ * smol_context_free for contexts, and so on. Plain memory (token ids, texts, bytes) is freed with
+ * smol_free. All of them accept NULL. Functions copy what they are given, unless their description
+ * says that it must outlive the object.
  *
  * After an error, outputs that the caller would have to free are NULL, and objects are as they were
  * before the call, unless the description says otherwise.
