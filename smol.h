@@ -24,10 +24,10 @@
  *
  * OWNERSHIP
  *
- * Each type of object has one function that frees it: smol_model_close, smol_context_free,
- * smol_sampler_free, smol_generation_free, smol_prefix_cache_free, smol_chat_text_free. Plain
- * memory (token ids, texts, bytes) is freed with smol_free. All of them accept NULL. Functions copy
- * what they are given, unless their description says that it must outlive the object.
+ * Each type of object has one function that frees it: smol_model_close for models,
+ * smol_context_free for contexts, and so on. Plain memory (token ids, texts, bytes) is freed with
+ * smol_free. All of them accept NULL. Functions copy what they are given, unless their description
+ * says that it must outlive the object.
  *
  * After an error, outputs that the caller would have to free are NULL, and objects are as they were
  * before the call, unless the description says otherwise.
@@ -44,8 +44,8 @@
  *
  * THREADS
  *
- * Any number of threads may use a smol_model or a smol_prefix_cache at once. A smol_context,
- * smol_sampler or smol_generation is for one thread at a time; contexts that share count as one.
+ * Any number of threads may use a smol_model, smol_prefix_cache or smol_constraint at once. Any
+ * other object is for one thread at a time; contexts that share count as one.
  * Only smol_context_cancel may be called by any thread at any time. The only global state is a list
  * of mapped files, for smol_guard_mappings, and the functions set by smol_set_allocator.
  *
