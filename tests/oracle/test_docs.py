@@ -215,24 +215,22 @@ def environment(tmp_path):
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory, request):
-    """A folder with SmolLM2 itself, made on first use."""
+    """SmolLM2's own blob, made on first use."""
 
     def make():
-        folder = Path(tmp_path_factory.getbasetemp()) / "real"
-        if not folder.exists():
-            folder.mkdir()
-            convert(request.getfixturevalue("rebuilt_model_dir"), folder / "smollm2.smol")
-            (folder / "build").symlink_to(ROOT / "build")
-        return folder
+        blob = Path(tmp_path_factory.getbasetemp()) / "real.smol"
+        if not blob.exists():
+            convert(request.getfixturevalue("rebuilt_model_dir"), blob)
+        return blob
 
     return make
 
 
 def run_all(folder, environment, listed):
-    """[exit status, output] of each [command, folder], run in one shell, one after the other."""
+    """[exit status, output] of each command, run in one shell, one after the other."""
     script = ["set -o pipefail"]
-    for command, place in listed:
-        script += [f"cd {place}", *(what for pattern, what in BEFORE.items() if re.search(pattern, command))]
+    for command in listed:
+        script += [f"cd {folder}", *(what for pattern, what in BEFORE.items() if re.search(pattern, command))]
         for written, meant in INSTEAD.items():
             command = command.replace(written, meant)
         script += ["{", command, f"}} <{folder}/input 2>&1", f"printf '{MARK}%d{MARK}' $?"]
@@ -250,7 +248,7 @@ def test_every_command_does_what_the_page_says(page, clone, shelf, environment, 
     else:
         fill(clone, shelf)
     run = [(command, shown) for command, shown in commands(page) if not reason_not_to_run(command)]
-    listed = [(command, real() if shown and " smollm2.smol" in command else clone) for command, shown in run]
+    listed = [command.replace(" smollm2.smol", f" {real()}") if shown and " smollm2.smol" in command else command for command, shown in run]
     results = run_all(clone, environment, listed)
     assert len(results) == len(run)
     for (command, shown), (status, output) in zip(run, results):
@@ -282,7 +280,7 @@ def test_the_program_of_the_readme_writes_what_smolrun_writes(tmp_path, shelf):
 @pytest.mark.slow
 def test_the_pictures_show_what_the_commands_show(real, tmp_path):
     """If not: make pictures."""
-    subprocess.run([ROOT / "scripts/record", ROOT / "build", real() / "smollm2.smol", tmp_path], check=True)
+    subprocess.run([ROOT / "scripts/record", ROOT / "build", real(), tmp_path], check=True)
     drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert drawn == {path.name: path.read_text() for path in ROOT.glob("docs/terminal-*.svg")}
     texts = "".join((ROOT / page).read_text() for page in TEXTS)
