@@ -826,21 +826,26 @@ typedef struct smol_reasoning_parts {
     uint64_t reserved[2];
 } smol_reasoning_parts;
 
+/* What a reply may be. */
+typedef enum smol_reply {
+    SMOL_REPLY_FREE = 0,    /* any text */
+    SMOL_REPLY_TOOLS,       /* SMOL_CONSTRAINT_TOOLS: a call of a tool ends the reasoning too */
+    SMOL_REPLY_CONSTRAINED, /* another constraint: all that it allows, <answer> included */
+} smol_reply;
+
 /* Creates a reader of the answer to prompt[0..n), whose end tells whether the reasoning has begun
  * there, or has ended there: then all of the answer is reply. If it has done neither, there is
- * reasoning only if the answer begins with its marker. `constraint` 1: the answer may call tools
- * (SMOL_CONSTRAINT_TOOLS), and a call ends the reasoning too; 2: it has another constraint, so the
- * reply is what that allows, with <answer> or <response>; 0: it has none. *reader is NULL if the
- * model has no markers. */
+ * reasoning only if the answer begins with its marker. *reader is NULL if the model has no markers.
+ */
 SMOL_API smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t *prompt,
-                                                  size_t n, int constraint,
+                                                  size_t n, smol_reply reply,
                                                   smol_reasoning_reader **reader,
                                                   smol_error *error);
 
 /* Reads the next text[0..size) of the answer and the token that it came with, as smol_on_text
  * receives them, generated with show_special 2 (or 1). Markers are left out, and the white space
  * around the reasoning; so are <answer> or <response> around the reply, if the template has them
- * (constraint 2: not these, and reasoning follows no white space).
+ * (SMOL_REPLY_CONSTRAINED: not these, and reasoning follows no white space).
  * Reasoning whose end is missing is reasoning to the end of the answer. */
 SMOL_API smol_status smol_reasoning_reader_add(smol_reasoning_reader *reader, const char *text,
                                                size_t size, uint32_t id,
@@ -857,11 +862,11 @@ SMOL_API void smol_reasoning_reader_free(smol_reasoning_reader *reader);
  * the same answer. */
 typedef struct smol_reasoning_limit smol_reasoning_limit;
 
-/* Creates the limit of an answer to prompt[0..n), with `constraint` as for a reader: after `most`
+/* Creates the limit of an answer to prompt[0..n), with `reply` as for a reader: after `most`
  * tokens between the markers, those of the last marker follow as if nothing else could. A character
  * or a marker that has begun is completed. *limit is NULL if the model has no markers. */
 SMOL_API smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t *prompt,
-                                                 size_t n, int constraint, size_t most,
+                                                 size_t n, smol_reply reply, size_t most,
                                                  smol_reasoning_limit **limit, smol_error *error);
 
 /* NULL is ignored. */

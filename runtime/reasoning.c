@@ -124,14 +124,14 @@ static enum reasoning_place first_place(const struct reasoning_markers *markers,
 
 /* Finds the markers, and where the answer to a prompt begins. */
 static smol_status find_start(const smol_model *model, const uint32_t *prompt, size_t n,
-                              int constraint, struct reasoning_markers *markers,
+                              smol_reply reply, struct reasoning_markers *markers,
                               enum reasoning_place *place, smol_error *error)
 {
     const struct blob *blob = &model->blob;
     *markers = (struct reasoning_markers){0};
     *place = IN_REPLY;
-    smol_status status = smol_reasoning_markers(model, constraint == 1, markers, error);
-    if (constraint == 2)
+    smol_status status = smol_reasoning_markers(model, reply == SMOL_REPLY_TOOLS, markers, error);
+    if (reply == SMOL_REPLY_CONSTRAINED)
         markers->reply_open = markers->reply_close = NULL;
     if (!status && markers->open) {
         const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
@@ -146,7 +146,7 @@ smol_status smol_reasoning_after(const smol_model *model, const uint32_t *prompt
     struct reasoning_markers markers;
     enum reasoning_place place;
     error_clear(error);
-    smol_status status = find_start(model, prompt, n, 0, &markers, &place, error);
+    smol_status status = find_start(model, prompt, n, SMOL_REPLY_FREE, &markers, &place, error);
     *reasoning = status                      ? SMOL_REASONING_NONE
                  : place == BEFORE_REASONING ? SMOL_REASONING_POSSIBLE
                  : place == IN_REASONING     ? SMOL_REASONING_BEGUN
@@ -236,21 +236,21 @@ static void read_byte(struct smol_reasoning_reader *r, char c)
 }
 
 smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t *prompt, size_t n,
-                                         int constraint, smol_reasoning_reader **reader,
+                                         smol_reply reply, smol_reasoning_reader **reader,
                                          smol_error *error)
 {
     struct reasoning_markers markers;
     enum reasoning_place place;
     error_clear(error);
     *reader = NULL;
-    smol_status status = find_start(model, prompt, n, constraint, &markers, &place, error);
+    smol_status status = find_start(model, prompt, n, reply, &markers, &place, error);
     if (status || !markers.open)
         return status;
     *reader = smol_calloc(1, sizeof **reader);
     if (!*reader)
         return smol_fail_memory(error, "a reader of reasoning");
     **reader = (struct smol_reasoning_reader){
-        .markers = markers, .place = place, .exact = constraint == 2};
+        .markers = markers, .place = place, .exact = reply == SMOL_REPLY_CONSTRAINED};
     return SMOL_OK;
 }
 
@@ -353,12 +353,12 @@ static smol_status end_reasoning(smol_reasoning_limit *limit, uint32_t *ids, siz
 }
 
 smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t *prompt, size_t n,
-                                        int constraint, size_t most, smol_reasoning_limit **limit,
+                                        smol_reply reply, size_t most, smol_reasoning_limit **limit,
                                         smol_error *error)
 {
     smol_reasoning_reader *reader;
     *limit = NULL;
-    smol_status status = smol_reasoning_reader_create(model, prompt, n, constraint, &reader, error);
+    smol_status status = smol_reasoning_reader_create(model, prompt, n, reply, &reader, error);
     if (status || !reader)
         return status;
     *limit = smol_calloc(1, sizeof **limit);

@@ -86,6 +86,7 @@ static smol_status compile(const struct constraints *c, const struct wanted_cons
         return status;
     }
     memcpy(text, wanted->text, wanted->size);
+    text[wanted->size] = '\0'; /* readers of calls take tools as a terminated text */
     compiled->of = *wanted;
     compiled->of.text = text;
     compiled->of.tool_choice = choice;

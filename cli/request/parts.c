@@ -30,13 +30,15 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
 {
     bool calls = constraint && constraint->kind == SMOL_CONSTRAINT_TOOLS;
     bool reasons = !constraint || constraint->reasoning != SMOL_REASONING_NONE;
-    int kind = calls ? 1 : constraint ? 2 : 0;
+    smol_reply reply = calls        ? SMOL_REPLY_TOOLS
+                       : constraint ? SMOL_REPLY_CONSTRAINED
+                                    : SMOL_REPLY_FREE;
     smol_status status = SMOL_OK;
     if (smol_request_separates(request) && (reasons || calls))
         status =
-            smol_reasoning_reader_create(model, prompt, n, kind, &parts->reasoning_reader, error);
+            smol_reasoning_reader_create(model, prompt, n, reply, &parts->reasoning_reader, error);
     if (!status && request->is_chat && request->reasoning_budget < SIZE_MAX && reasons)
-        status = smol_reasoning_limit_create(model, prompt, n, kind, request->reasoning_budget,
+        status = smol_reasoning_limit_create(model, prompt, n, reply, request->reasoning_budget,
                                              &parts->limit, error);
     if (!status && calls)
         status = smol_tool_reader_create(model, constraint->text, add_part, parts,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._handles import Handle, Local, Turn, process
 from ._library import Collector, PartCollector, address, lib, quick
-from ._smol_h import FINISH, ON_TOOL_PART, TOOL, ContextParams, Error, GenerateParams, GenerateResult, SamplerParams
+from ._smol_h import FINISH, ON_TOOL_PART, REPLY, TOOL, ContextParams, Error, GenerateParams, GenerateResult, SamplerParams
 from .answers import Answer, TokenLogprob, ToolCall
 from .errors import OutOfMemoryError, SmolError, UsageError, check
 from .settings import Constraint, Settings, each
@@ -270,11 +270,11 @@ class Sequence:
         """Creates a "reader" or a "limit" of reasoning. Returns None if the model does not mark it."""
         settings, pointer, error = self._request.settings, ctypes.c_void_p(), Error()
         prompt = settings.prompt or array("I")
-        constraint = 1 if settings.tools is not None else 2 if settings.constraint is not None else 0
+        reply = REPLY["TOOLS" if settings.tools is not None else "CONSTRAINED" if settings.constraint is not None else "FREE"]
         create, free = getattr(lib, f"smol_reasoning_{what}_create"), getattr(quick, f"smol_reasoning_{what}_free")
         with self._model._handle as model:
             status = create(
-                model, prompt.buffer_info()[0], len(prompt), constraint, *limit,
+                model, prompt.buffer_info()[0], len(prompt), reply, *limit,
                 ctypes.byref(pointer), ctypes.byref(error),
             )  # fmt: skip
             check(status, error)

@@ -35,7 +35,7 @@ def same(c_type, python_type):
         return python_type is PLAIN[c_type]
     if c_type in _smol_h.STRUCTS:
         return python_type is _smol_h.STRUCTS[c_type]
-    return python_type is (ctypes.c_int if c_type in ("smol_status", "smol_pooling", "smol_tool_part") else _smol_h.ON_TOOL_PART)
+    return python_type is (ctypes.c_int if c_type in ("smol_status", "smol_pooling", "smol_reply", "smol_tool_part") else _smol_h.ON_TOOL_PART)
 
 
 @pytest.mark.parametrize("module, header", [(_smol_h, "smol.h"), (_library, "python/collector.h")], ids=["smol.h", "collector.h"])

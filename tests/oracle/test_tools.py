@@ -703,6 +703,15 @@ def test_a_call_that_a_stop_string_cuts_is_not_a_call_to_make(painter):
                 check_calls(answer)
 
 
+def test_arguments_in_xml_are_read_by_the_schemas_of_the_request(tmp_path, monkeypatch):
+    """The reader gets the list of tools, to its end: fresh memory is not zero."""
+    monkeypatch.setenv("MALLOC_PERTURB_", "165")
+    (tmp_path / "chat.jinja").write_text(source("qwen-xml"))
+    smolconv(DEMO, tmp_path / "demo.smol", "--chat-template", tmp_path / "chat.jinja", "--quiet", check=True)
+    for answer in answers(tmp_path / "demo.smol", [request(seed, tool_choice="now", parallel_tool_calls=False) for seed in range(2)]):
+        check_calls(answer, one=True)
+
+
 def test_no_call_is_made_without_leave(painter):
     (answer,) = answers(painter, [request(tool_choice="none")])
     assert "tool_calls" not in answer and "<tool_call>" not in answer["text"]
