@@ -202,7 +202,6 @@ def test_ids_of_any_text(smol, reference, text):
     check_encoding(smol, reference, [text])
 
 
-@pytest.mark.sample(2)
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.binary(max_size=60))
 def test_ill_formed_text_is_replaced_as_python_does(smol, reference, data):
