@@ -45,7 +45,7 @@ static smol_status check_family(const struct json_settings *config, const struct
     char remedy[FAMILY_LIST];
     json_t *list = smol_setting(config, "architectures");
     const char *type = NULL;
-    smol_family_list(remedy);
+    smol_family_list(json_string_value(json_array_get(list, 0)), remedy);
     if (list && !json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", "a list");
     *family = find_architecture(list);

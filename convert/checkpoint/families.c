@@ -743,11 +743,14 @@ static const struct family families[] = {
                   FUSED(GPT2 "mlp.c_proj.weight", FUSION_TURNED, 1, ROLE_MLP_DOWN)},
     },
     {
-        .architecture = "BertModel",
+        .architecture = "BertForMaskedLM",
+        .body = "BertModel",
+        .pretrained = "BertForPreTraining",
         .scorer = "BertForSequenceClassification",
         .model_type = "bert",
         .sizes = {768, 3072, 12, 12, 0, 0, 30522, 512},
         BERT_BLOCKS(0),
+        .heads = {"cls."},
         .score_layers = {"bert.pooler.dense", "classifier"},
         .types_pairs = true,
         BERT_TENSORS("bert."),
@@ -959,13 +962,29 @@ const struct family *smol_family_at(size_t i)
     return i < N_FAMILIES ? &families[i] : NULL;
 }
 
+enum { N_NAMES = 4 };
+
+/* Writes the architectures of a family. Returns their number. */
+static size_t names_of(const struct family *family, const char *names[N_NAMES])
+{
+    const char *const all[N_NAMES] = {family->architecture, family->body, family->pretrained,
+                                      family->scorer};
+    size_t n = 0;
+    for (size_t i = 0; i < N_NAMES; i++)
+        if (all[i])
+            names[n++] = all[i];
+    return n;
+}
+
 const struct family *smol_family_by_architecture(const char *name)
 {
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        if (strcmp(families[i].architecture, name) == 0 ||
-            (families[i].body && strcmp(families[i].body, name) == 0) ||
-            (families[i].scorer && strcmp(families[i].scorer, name) == 0))
-            return &families[i];
+    for (size_t i = 0; i < N_FAMILIES; i++) {
+        const char *names[N_NAMES];
+        size_t n = names_of(&families[i], names);
+        for (size_t j = 0; j < n; j++)
+            if (strcmp(names[j], name) == 0)
+                return &families[i];
+    }
     return NULL;
 }
 
@@ -1006,13 +1025,31 @@ static size_t short_length(const char *name)
     return strlen(name);
 }
 
-const char *smol_family_list(char text[FAMILY_LIST])
+/* Returns the family that `name` belongs to, with other layers after the last block than smolconv
+ * reads, or NULL. */
+static const struct family *relative_of(const char *name)
 {
+    for (size_t i = 0; i < N_FAMILIES; i++) {
+        const char *known = families[i].architecture;
+        size_t n = short_length(known);
+        if (strncmp(name, known, n) == 0 &&
+            (strncmp(name + n, "For", 3) == 0 || strcmp(name + n, "Model") == 0))
+            return &families[i];
+    }
+    return NULL;
+}
+
+const char *smol_family_list(const char *name, char text[FAMILY_LIST])
+{
+    const struct family *relative = name ? relative_of(name) : NULL;
+    const char *names[N_NAMES] = {0};
+    size_t n = relative ? names_of(relative, names) : N_FAMILIES;
     size_t length = (size_t)snprintf(text, FAMILY_LIST, "smolconv reads");
-    for (size_t i = 0; i < N_FAMILIES && length < FAMILY_LIST; i++) {
-        const char *name = families[i].architecture;
+    for (size_t i = 0; i < n && length < FAMILY_LIST; i++) {
+        const char *known = relative ? names[i] : families[i].architecture;
+        int shown = (int)(relative ? strlen(known) : short_length(known));
         length += (size_t)snprintf(text + length, FAMILY_LIST - length, "%s %.*s", i ? "," : "",
-                                   (int)short_length(name), name);
+                                   shown, known);
     }
     return text;
 }

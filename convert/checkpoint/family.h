@@ -198,14 +198,16 @@ struct family {
                                  * the first row; empty: it is always the default */
     const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
     const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
-    bool predicts_further; /* checkpoints may have mtp.*, which predict further tokens */
+    bool predicts_further;  /* checkpoints may have mtp.*, which predict further tokens */
+    const char *pretrained; /* an architecture with further layers after the last block, which are
+                             * left out like heads; NULL: none */
 };
 
 /* Returns family `i`, counted from 0, or NULL after the last. */
 const struct family *smol_family_at(size_t i);
 
-/* Return the family whose architecture, body or scorer, or model_type, is `name`, or NULL if it is
- * not supported. */
+/* Return the family that has the architecture (body, pretrained and scorer too) or the model_type
+ * `name`, or NULL if it is not supported. */
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 
@@ -213,9 +215,10 @@ const struct family *smol_family_by_model_type(const char *name);
  * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
-/* Writes "smolconv reads Llama, ..." for messages: architectures without "ForCausalLM" or
- * "ForMaskedLM". Returns `text`. */
+/* Writes "smolconv reads Llama, ..." for messages about the unknown architecture `name` (NULL: it
+ * is missing): architectures without "ForCausalLM" or "ForMaskedLM", or, if a family is that of
+ * `name`, its whole ones. Returns `text`. */
 enum { FAMILY_LIST = 512 };
-const char *smol_family_list(char text[FAMILY_LIST]);
+const char *smol_family_list(const char *name, char text[FAMILY_LIST]);
 
 #endif

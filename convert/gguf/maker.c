@@ -91,7 +91,7 @@ smol_status smol_maker_token_id(const struct maker *m, const char *name, uint64_
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
     const struct gguf_value *value = smol_gguf_find(m->gguf, key);
     *found = false;
-    if (!value)
+    if (!value || (smol_gguf_integer(value, id) && *id == UINT32_MAX))
         return SMOL_OK;
     if (!m->tokens || !smol_gguf_integer(value, id) || *id >= m->tokens->n)
         return smol_maker_fail_value(m, value, "the id of a token");

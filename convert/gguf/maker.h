@@ -48,8 +48,8 @@ smol_status smol_maker_integer(const struct maker *m, const char *key, uint64_t 
 /* Returns an integer of the object, or 0 if it has none of this name. */
 uint64_t smol_maker_setting(const struct maker *m, const char *key);
 
-/* Reads the id of a special token, tokenizer.ggml.NAME_token_id. Errors: SMOL_ERROR_DAMAGED (an id
- * that no token has). */
+/* Reads the id of a special token, tokenizer.ggml.NAME_token_id; -1 (2^32 - 1) stands for none.
+ * Errors: SMOL_ERROR_DAMAGED (an id that no token has). */
 smol_status smol_maker_token_id(const struct maker *m, const char *name, uint64_t *id, bool *found);
 
 /* Returns the text of token `id`, which must exist. Takes time in proportion to the id. */

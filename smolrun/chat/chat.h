@@ -17,7 +17,7 @@ struct chat {
     smol_constraint *constraint; /* of every answer, or NULL */
     smol_matcher *matcher;       /* of the last answer, or NULL */
     struct buffer place;         /* of the last answer in its constraint */
-    struct answer_parts parts;   /* of the last answer, unless a session had it; not shown yet */
+    struct answer_parts parts;   /* of the last answer; not shown yet */
     bool reasons;                /* reasoning was shown, and no text after it */
     struct conversation conversation;
     struct buffer answer; /* the text of the current answer, without reasoning */

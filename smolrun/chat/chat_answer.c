@@ -98,6 +98,49 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
     return status;
 }
 
+/* Reads the text of the last answer, whose first token follows n tokens of the context. */
+static smol_status read_answer(struct chat *chat, size_t n, smol_error *error)
+{
+    size_t length, size;
+    const char *text;
+    const uint32_t *ids = smol_context_ids(chat->loaded.context, &length);
+    smol_status status = SMOL_OK;
+    for (; !status && n <= length; n++) {
+        uint32_t id = n < length ? ids[n] : smol_context_pending(chat->loaded.context);
+        status = smol_token_text(chat->loaded.model, id, &text, &size, NULL, error);
+        if (!status && !smol_parts_add(&chat->parts, text, size, id))
+            status = smol_fail_memory(error, "an answer");
+    }
+    return status;
+}
+
+/* Reads an answer that a session had once more, so that it goes on where it was cut off, such as in
+ * its reasoning, whose limit is not known. The rest is plain text if the sequence does not begin
+ * with the conversation: it has slid, or the template tells the date. */
+static smol_status read_again(struct chat *chat, smol_error *error)
+{
+    struct prompt prompt = {0};
+    size_t n;
+    const uint32_t *ids = smol_context_ids(chat->loaded.context, &n);
+    chat->conversation.n--; /* the answer */
+    smol_status status = read_conversation(chat, &prompt, error);
+    chat->conversation.n++;
+    if (!status && prompt.n <= n && memcmp(ids, prompt.ids, prompt.n * sizeof *ids) == 0) {
+        status = smol_answer_begin(chat->settings, chat->loaded.model, prompt.ids, prompt.n,
+                                   &chat->wanted, &chat->parts, error);
+        if (!status)
+            status = read_answer(chat, prompt.n, error);
+        buffer_clear(&chat->parts.text); /* in the conversation, as far as it is text */
+        buffer_clear(&chat->parts.reasoning);
+        smol_reasoning_limit_free(chat->parts.limit);
+        chat->parts.limit = NULL;
+    }
+    if (status)
+        smol_parts_free(&chat->parts);
+    smol_free(prompt.ids);
+    return status;
+}
+
 /* Begins the answer to a prompt, or resumes the last one if it is NULL, in its constraint. */
 static smol_status constrain(struct chat *chat, const struct prompt *prompt, smol_error *error)
 {
@@ -111,6 +154,8 @@ static smol_status constrain(struct chat *chat, const struct prompt *prompt, smo
         chat->reasons = false;
         status = smol_answer_begin(chat->settings, model, prompt->ids, prompt->n, &chat->wanted,
                                    &chat->parts, error);
+    } else if (!chat->parts.reasoning_reader) {
+        status = read_again(chat, error);
     }
     if (!status && (chat->wanted.reasoning != had || !chat->constraint))
         status = smol_constrain(chat->settings, model, &chat->wanted, &chat->constraint, error);

@@ -175,7 +175,7 @@ def test_what_a_model_writes_is_valid_or_can_be_completed(model):
         prompt = model.tokenize("An example in JSON: ")
         first = context.eval(prompt, 1)
         for schema, constraint in drawn_constraints(model):
-            reference, term = validator(schema), terms.schema(schema)
+            reference, term = validator(schema), terms.schema(schema, terms.SPACED)
             for temperature, seed in [(t, s) for t in (1, 2) for s in range(3)]:
                 matcher, sampler = structured_output.Matcher(constraint), structured_output.Sampler(temperature=temperature, seed=seed)
                 ids, end = structured_output.write(context, first, matcher, sampler, LIMIT)

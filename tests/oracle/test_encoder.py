@@ -13,6 +13,7 @@ import programs
 import pytest
 import real_tokenizers
 import torch
+import transformers
 from blobs import both_refuse, read_blob, section
 from checkpoints import randomize
 from engine import Model, SmolError, convert, kernel_sets
@@ -274,6 +275,10 @@ def renamed(folder, change):
     return folder
 
 
+def weights(folder, path):
+    return {role: tensor.values().tobytes() for role, tensor in read_blob(convert(folder, path, "f32")).tensors.items()}
+
+
 @pytest.mark.parametrize("prefix", ["", "bert."])
 def test_norms_may_have_the_names_of_tensorflow(made, prefix, tmp_path):
     folder = shutil.copytree(made[0], tmp_path / "c")
@@ -283,9 +288,17 @@ def test_norms_may_have_the_names_of_tensorflow(made, prefix, tmp_path):
     renamed(folder, lambda name: old.get(name, prefix + name))
     loaded = BertModel.from_pretrained(folder).state_dict()
     assert all(torch.equal(loaded[name], tensor) for name, tensor in made[1].state_dict().items())
-    blobs = [read_blob(convert(path, tmp_path / f"{i}.smol", "f32")) for i, path in enumerate([made[0], folder])]
-    due, found = ({role: tensor.values().tobytes() for role, tensor in blob.tensors.items()} for blob in blobs)
-    assert due == found
+    assert weights(made[0], tmp_path / "due.smol") == weights(folder, tmp_path / "found.smol")
+
+
+@pytest.mark.parametrize("kind", [transformers.BertForMaskedLM, transformers.BertForPreTraining])
+def test_layers_of_pretraining_are_left_out(made, kind, tmp_path):
+    folder = shutil.copytree(made[0], tmp_path / "c")
+    model = kind(made[1].config)
+    model.bert.load_state_dict(made[1].state_dict(), strict=False)  # only one of the two has a pooler
+    model.save_pretrained(folder)
+    assert json.loads((folder / "config.json").read_text())["architectures"] == [kind.__name__]
+    assert weights(made[0], tmp_path / "due.smol") == weights(folder, tmp_path / "found.smol")
 
 
 @pytest.mark.parametrize("name", ["embeddings.LayerNorm.weight", "encoder.layer.0.output.LayerNorm.bias", "encoder.layer.2.output.LayerNorm.weight"])

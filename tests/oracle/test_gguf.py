@@ -211,6 +211,16 @@ def test_a_model_of_embeddings_is_the_checkpoint_that_it_was_made_from(name, tmp
     assert test_embedder.embed(a, texts).tobytes() == test_embedder.embed(b, texts).tobytes()
 
 
+def test_an_id_of_minus_one_means_no_token(tmp_path):
+    def none(writer):
+        for name in ("padding", "seperator"):
+            writer.add_uint32(f"tokenizer.ggml.{name}_token_id", 2**32 - 1)
+
+    paths = [write_embedder("bert", tmp_path / str(i), tmp_path / f"{i}.gguf", more) for i, more in enumerate((None, none))]
+    told = smolconv("diff", *(engine.convert(path, f"{path}.smol", "f32") for path in paths)).stdout
+    assert "different" not in told, told
+
+
 def no_dense(writer):
     for tensors in writer.tensors:
         for name in [name for name in tensors if name.startswith("dense_")]:

@@ -434,6 +434,16 @@ def test_a_continued_answer_has_the_limit_of_its_beginning(blobs):
         assert all(text.startswith(begins.replace(b"\n", b"")) and shown[0].startswith(text) for text in shown), said
 
 
+@pytest.mark.parametrize(("name", "n_tokens"), [("qwen", 6), ("opened", 3)])
+def test_a_saved_chat_goes_on_within_its_reasoning(blobs, name, n_tokens, tmp_path):
+    """It was cut off there, or within the last marker."""
+    whole = run_smolrun("chat", blobs[name], input=b"2+2?\n").stdout
+    for n in range(1, n_tokens + 1):
+        chat = ("chat", blobs[name], "--session", tmp_path / f"{n}.session")
+        assert run_smolrun(*chat, "-n", n, input=b"2+2?\n").stdout == b"\n"
+        assert run_smolrun(*chat, input=b"/continue\n").stdout == whole == CASES[name][1].encode() + b"\n", n
+
+
 def test_programs_show_reasoning_on_a_terminal_only(blobs):
     reasoning, reply = CASES["qwen"][:2]
     words = (blobs["qwen"], "--chat", USER["content"])

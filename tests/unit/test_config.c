@@ -123,6 +123,11 @@ TEST(refuses_other_architectures)
     does_not_support("'architectures': ['LlavaForConditionalGeneration']",
                      "architectures[0] is \"LlavaForConditionalGeneration\": smolconv reads "
                      "Llama, ");
+    does_not_support("'architectures': ['BertForTokenClassification']",
+                     "smolconv reads BertForMaskedLM, BertModel, BertForPreTraining, "
+                     "BertForSequenceClassification");
+    does_not_support("'architectures': ['GPT2Model']", ": smolconv reads GPT2LMHeadModel");
+    does_not_support("'architectures': ['GPT2DoubleHeadsModel']", ": smolconv reads Llama, ");
     does_not_support("'architectures': null, 'model_type': 'bloom'",
                      "model_type is \"bloom\": smolconv reads Llama, ");
     assert_non_null(strstr(error.message, ", Gemma3")); /* the last one */
