@@ -12,6 +12,7 @@ ROWS = [line for line in (ROOT / "docs/models.md").read_text().splitlines() if l
 
 @pytest.fixture(scope="module")
 def script():
+    sys.path.append(str(ROOT / "scripts"))
     return load_script("gen-models")
 
 
