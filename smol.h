@@ -826,7 +826,7 @@ typedef struct smol_reasoning_parts {
     uint64_t reserved[2];
 } smol_reasoning_parts;
 
-/* What a reply may be. */
+/* The texts that a reply may have. */
 typedef enum smol_reply {
     SMOL_REPLY_FREE = 0,    /* any text */
     SMOL_REPLY_TOOLS,       /* SMOL_CONSTRAINT_TOOLS: a call of a tool ends the reasoning too */

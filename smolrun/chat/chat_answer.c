@@ -114,9 +114,10 @@ static smol_status read_answer(struct chat *chat, size_t n, smol_error *error)
     return status;
 }
 
-/* Reads an answer that a session had once more, so that it goes on where it was cut off, such as in
- * its reasoning, whose limit is not known. The rest is plain text if the sequence does not begin
- * with the conversation: it has slid, or the template tells the date. */
+/* Reads the last answer of a loaded session again, so that it continues where it was cut off, for
+ * example within its reasoning. The limit of that reasoning is not known. If the sequence does not
+ * begin with the conversation, because it has slid or the template tells the date, the rest of the
+ * answer is plain text. */
 static smol_status read_again(struct chat *chat, smol_error *error)
 {
     struct prompt prompt = {0};
