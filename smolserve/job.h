@@ -29,7 +29,6 @@ struct reply {
     /* guarded by the job's lock */
     struct answer_parts parts; /* not sent yet */
     size_t n_taken;            /* bytes of parts.logprobs that are on their way */
-    size_t n_tokens;
     smol_generate_result result;
     bool ended;
     bool failed; /* memory has run out */
