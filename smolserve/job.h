@@ -46,6 +46,7 @@ struct reply {
     bool text_began;
     size_t n_listed;    /* tokens whose log-probabilities were written */
     size_t text_offset; /* of the next one, in characters */
+    size_t n_passed;    /* bytes of the echoed prompt before it */
 };
 
 /* A text to be continued or embedded, or its tokens. */
