@@ -843,10 +843,10 @@ SMOL_API smol_status smol_reasoning_reader_create(const smol_model *model, const
                                                   smol_error *error);
 
 /* Reads the next text[0..size) of the answer and the token that it came with, as smol_on_text
- * receives them, generated with show_special 2 (or 1). Markers are left out, and the white space
- * around the reasoning; so are <answer> or <response> around the reply, if the template has them
- * (SMOL_REPLY_CONSTRAINED: not these, and reasoning follows no white space).
- * Reasoning whose end is missing is reasoning to the end of the answer. */
+ * receives them, generated with show_special 2 (or 1), for the model, which must still be open.
+ * Markers are left out, and the white space around the reasoning; so are <answer> or <response>
+ * around the reply, if the template has them (SMOL_REPLY_CONSTRAINED: not these, and reasoning
+ * follows no white space). Reasoning whose end is missing is reasoning to the end of the answer. */
 SMOL_API smol_status smol_reasoning_reader_add(smol_reasoning_reader *reader, const char *text,
                                                size_t size, uint32_t id,
                                                smol_reasoning_parts *parts, smol_error *error);
