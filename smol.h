@@ -992,7 +992,7 @@ SMOL_API void smol_generation_free(smol_generation *generation);
 /* Runs one step of generations[0..n), whose contexts share and differ: each one that is generating
  * gets its next token, and as many tokens of prompts are evaluated as fit into the same pass. With
  * others, or slice_prompt, one whose matcher needs long to find what may follow gets none: the work
- * goes on in the next steps, a few milliseconds in each.
+ * continues in the next steps, a few milliseconds in each.
  * A sampler may be shared: it chooses for one after the other, those that decode first. A matcher
  * is for one generation. With a cache of prefixes, a prompt waits while one before it reads a block
  * that both begin with. Finished ones are skipped. One that fails has finished; the others
