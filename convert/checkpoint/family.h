@@ -203,8 +203,9 @@ struct family {
     bool may_lack_types;  /* type_vocab_size may be 0, which is none */
     struct family_count pad_id; /* positions begin after the row of this token; a key of NULL: with
                                  * the first row; empty: it is always the default */
-    const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
-    const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
+    const char *prefix;     /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *old_prefix; /* that they may have in its place; NULL: none */
+    const char *nest; /* the model_type of models that contain one of this family; NULL: none */
     bool predicts_further;  /* checkpoints may have mtp.*, which predict further tokens */
     const char *pretrained; /* an architecture with further layers after the last block, which are
                              * left out like heads; NULL: none */
