@@ -147,6 +147,7 @@ SCALINGS = {
         {"original_max_position_embeddings": st.just(256)},  # longer than the tests' texts
         {"factor": st.just(4.0), "attention_factor": st.just(1.19)},
     ),
+    "proportional": ({}, {"partial_rotary_factor": either(0.5, 0.25, 0.8, 0.0), "factor": either(2.0, 3.7)}),
 }
 
 
