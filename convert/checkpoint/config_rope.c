@@ -620,14 +620,22 @@ static smol_status check_new_type(const struct json_settings *config)
                                   "transformers ignores it: rename it to rope_type");
 }
 
+/* Adds a type's object of rope_parameters. */
+static smol_status add_type(struct places *places, const struct json_settings *parameters,
+                            const char *type, const char *within, const struct family *family)
+{
+    smol_status status = family->needs_ropes ? require(parameters, type) : SMOL_OK;
+    return status ? status : add_object(places, parameters, type, within);
+}
+
 static smol_status read_global(const struct json_settings *config,
                                const struct json_settings *parameters, struct config *result)
 {
     struct places places = {.config = config};
     smol_status status = check_new_type(config);
     if (!status)
-        status =
-            add_object(&places, parameters, "full_attention", "rope_parameters.full_attention.");
+        status = add_type(&places, parameters, "full_attention", "rope_parameters.full_attention.",
+                          result->family);
     if (!status)
         status = add_object(&places, config, "rope_scaling", "rope_scaling.");
     return status ? status : add_main_table(&places, result);
@@ -653,11 +661,11 @@ static smol_status read_local(const struct json_settings *config,
 {
     const struct family_number *theta = &result->family->local_theta;
     struct places places = {.config = config, .theta_key = theta->key, .theta = theta->fallback};
-    smol_status status =
-        add_object(&places, parameters, "sliding_attention", "rope_parameters.sliding_attention.");
+    smol_status status = add_type(&places, parameters, "sliding_attention",
+                                  "rope_parameters.sliding_attention.", result->family);
     if (!status)
         status = add_table(&places, result);
-    if (!status)
+    if (!status && !result->family->needs_ropes)
         status = check_outer_theta(&places, theta->fallback);
     if (result->model.n_rope_tables == 1)
         result->model.rope_theta = places.theta;
@@ -668,15 +676,18 @@ static smol_status read_local(const struct json_settings *config,
 static smol_status read_mixed(const struct json_settings *config, struct config *result)
 {
     struct json_settings parameters = *config;
-    uint32_t n_windowed = 0, n_layers = result->model.n_layers;
+    uint32_t n_windowed = 0, n_full = 0, n_layers = result->model.n_layers;
     parameters.object = smol_setting(config, "rope_parameters");
     parameters.within = "rope_parameters.";
     if (parameters.object && !json_is_object(parameters.object))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "rope_parameters", "an object");
     for (uint32_t i = 0; i < n_layers; i++)
-        n_windowed += (result->layers[i] & LAYER_WINDOWED) != 0;
+        if (result->layers[i] & LAYER_WINDOWED)
+            n_windowed++;
+        else
+            n_full += layer_attends(&result->model, i);
     smol_status status = check_nested(&parameters);
-    if (!status && n_windowed < n_layers)
+    if (!status && n_full > 0)
         status = read_global(config, &parameters, result);
     if (!status && n_windowed > 0)
         status = read_local(config, &parameters, result);
