@@ -12,9 +12,9 @@
 
 static const struct reasoning_markers known[] = {
     {.open = "<think>", .close = "</think>"},
-    {.open = "[THINK]", .close = "[/THINK]"},                  /* Mistral */
-    {.open = "<|channel>thought", .close = "<channel|>"},      /* Gemma 4 */
-    {.open = "<|thought_start|>", .close = "<|thought_end|>"}, /* MiniCPM 3 */
+    {.open = "[THINK]", .close = "[/THINK]"},                                 /* Mistral */
+    {.open = "<|channel>thought", .close = "<channel|>"},                     /* Gemma 4 */
+    {.open = "<|thought_start|>", .close = "<|thought_end|>"},                /* MiniCPM 3 */
     {.open = "Here is my thought process:", .close = "Here is my response:"}, /* Granite 3.2 */
 };
 enum { N_KNOWN = sizeof known / sizeof known[0] };

@@ -42,10 +42,10 @@ static enum config_head head_of(json_t *list, const struct family *family)
 static smol_status check_family(const struct json_settings *config, const struct family **family,
                                 enum config_head *head)
 {
-    char remedy[FAMILY_LIST];
+    char remedy[FAMILY_REMEDY];
     json_t *list = smol_setting(config, "architectures");
     const char *type = NULL;
-    smol_family_list(json_string_value(json_array_get(list, 0)), remedy);
+    smol_family_remedy(json_string_value(json_array_get(list, 0)), remedy);
     if (list && !json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", "a list");
     *family = find_architecture(list);

@@ -1170,17 +1170,16 @@ static const struct family *relative_of(const char *name)
     return NULL;
 }
 
-const char *smol_family_list(const char *name, char text[FAMILY_LIST])
+const char *smol_family_remedy(const char *name, char text[FAMILY_REMEDY])
 {
     const struct family *relative = name ? relative_of(name) : NULL;
     const char *names[N_NAMES] = {0};
-    size_t n = relative ? names_of(relative, names) : N_FAMILIES;
-    size_t length = (size_t)snprintf(text, FAMILY_LIST, "smolconv reads");
-    for (size_t i = 0; i < n && length < FAMILY_LIST; i++) {
-        const char *known = relative ? names[i] : families[i].architecture;
-        int shown = (int)(relative ? strlen(known) : short_length(known));
-        length += (size_t)snprintf(text + length, FAMILY_LIST - length, "%s %.*s", i ? "," : "",
-                                   shown, known);
-    }
+    size_t n = relative ? names_of(relative, names) : 0;
+    size_t length =
+        (size_t)snprintf(text, FAMILY_REMEDY,
+                         relative ? "smolconv reads" : "docs/families.md lists what is supported");
+    for (size_t i = 0; i < n && length < FAMILY_REMEDY; i++)
+        length += (size_t)snprintf(text + length, FAMILY_REMEDY - length, "%s %s", i ? "," : "",
+                                   names[i]);
     return text;
 }

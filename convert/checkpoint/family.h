@@ -232,10 +232,9 @@ const struct family *smol_family_by_model_type(const char *name);
  * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
-/* Writes "smolconv reads Llama, ..." for messages about the unknown architecture `name` (NULL: it
- * is missing): architectures without "ForCausalLM" or "ForMaskedLM", or, if a family is that of
- * `name`, its whole ones. Returns `text`. */
-enum { FAMILY_LIST = 512 };
-const char *smol_family_list(const char *name, char text[FAMILY_LIST]);
+/* Writes a remedy for messages about the unknown architecture `name` (NULL: it is missing): the
+ * architectures of its family, or where families are listed. Returns `text`. */
+enum { FAMILY_REMEDY = 192 };
+const char *smol_family_remedy(const char *name, char text[FAMILY_REMEDY]);
 
 #endif
