@@ -41,7 +41,7 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
     header->minor = 0;
     header->n_layers = model->n_layers;
     header->widths[0] = header->widths[2] = model->hidden_size;
-    header->widths[1] = (uint32_t)smol_attended_width(model);
+    header->widths[1] = (uint32_t)smol_attended_width(model, 0);
     header->widths[3] = model->intermediate_size;
     memset(&header->state_width, 0, sizeof *header - offsetof(struct stats_header, state_width));
     bool is_wide = model->states.kind && smol_states_width(model) != header->widths[1];

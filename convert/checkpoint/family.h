@@ -121,6 +121,7 @@ struct family {
                               layer_types or full_attn_idxs describe */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
+    bool varies;         /* layers differ in shape, as keys of Gemma 4 describe */
     bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */

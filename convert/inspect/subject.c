@@ -20,6 +20,8 @@ enum part smol_part_of(const struct model_tensor *tensor)
     switch (tensor->key.role) {
     case ROLE_EMBED:
     case ROLE_POSITIONS:
+    case ROLE_INPUT_EMBED:
+    case ROLE_INPUT_PROJECTION:
         return PART_EMBEDDING;
     case ROLE_OUTPUT:
     case ROLE_OUTPUT_BIAS:
@@ -54,6 +56,8 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MIXER_DECAY:
     case ROLE_MIXER_SKIP:
         return PART_STATES;
+    case ROLE_INPUT_GATE:
+    case ROLE_INPUT_OUT:
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
     case ROLE_MLP_DOWN:
@@ -81,6 +85,9 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MLP_OUT_NORM:
     case ROLE_FINAL_NORM:
     case ROLE_FINAL_NORM_BIAS:
+    case ROLE_INPUT_NORM:
+    case ROLE_INPUT_OUT_NORM:
+    case ROLE_LAYER_SCALE:
         return PART_NORMS;
     case ROLE_COUNT:
         break;

@@ -228,7 +228,7 @@ static void repeat_values(const struct estimate *e)
 static void make_queries(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
-    size_t rank = m->latent.q_rank, width = smol_query_width(m);
+    size_t rank = m->latent.q_rank, width = smol_query_width(m, 0);
     if (rank > 0) {
         multiply(e, ROLE_ATTN_Q_DOWN, rank, m->hidden_size, e->input, e->gate);
         normalize(e, ROLE_ATTN_Q_DOWN_NORM, rank, e->gate, e->gate);
@@ -250,13 +250,13 @@ static void expand_values(const struct estimate *e, uint32_t layer)
     normalize(e, ROLE_ATTN_LATENT_NORM, rank, e->gate, e->gate);
     for (uint32_t head = 0; head < m->n_heads; head++)
         write_record(e, (struct stats_place){STATS_HEAD_LATENT, layer, head}, e->gate);
-    multiply(e, ROLE_ATTN_V_UP, smol_attended_width(m), rank, e->gate, e->inner);
+    multiply(e, ROLE_ATTN_V_UP, smol_attended_width(m, 0), rank, e->gate, e->inner);
 }
 
 static void attend(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
-    size_t width = smol_attended_width(m);
+    size_t width = smol_attended_width(m, 0);
     if (model_has_latent(m)) {
         make_queries(e, layer);
         expand_values(e, layer);
