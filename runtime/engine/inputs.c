@@ -179,8 +179,10 @@ void smol_inputs_add(const struct worker *w, size_t layer)
         return;
     if (pass->m->varied.input_width > 0) {
         smol_pass_each_token(w, prepare_stream, layer);
+        smol_input_observe(w, (struct stats_place){STATS_INPUT, (uint32_t)layer, 0}, &stream);
         smol_multiply(w, &stream, &gate, 1);
         smol_pass_each_token(w, activate_gate, layer);
+        smol_input_observe(w, (struct stats_place){STATS_INPUT_GATED, (uint32_t)layer, 0}, &gated);
         smol_multiply(w, &gated, &output, 1);
     }
     smol_pass_each_token(w, finish_layer, layer);
