@@ -170,6 +170,16 @@ smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
                      shape_text(rank, wanted, expected));
 }
 
+unsigned smol_checkpoint_shape(const struct blob_tensor *layout, uint32_t n_layers,
+                               uint64_t shape[2])
+{
+    bool vector = layout->layout == LAYOUT_VECTOR;
+    uint32_t together = layout->role == ROLE_INPUT_EMBED ? n_layers : 1; /* rows of a blob in one */
+    shape[0] = vector ? layout->cols : layout->rows / together;
+    shape[1] = layout->cols * together;
+    return vector ? 1 : 2;
+}
+
 static smol_status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
                                 uint32_t n_layers, const char *name,
                                 const struct safetensors_tensor *source, smol_error *error)
@@ -183,13 +193,9 @@ static smol_status check_source(const struct safetensors *reader, const struct b
             "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3, F8_E5M2 and GGUF's blocks (Q4_0 "
             "to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS) are supported",
             source->path, name, smol_element_name(source->dtype));
-    bool vector = layout->layout == LAYOUT_VECTOR;
-    uint64_t shape[2] = {layout->rows, layout->cols};
-    if (layout->role == ROLE_INPUT_EMBED) { /* a blob has a row for each layer */
-        shape[0] /= n_layers;
-        shape[1] *= n_layers;
-    }
-    return smol_checkpoint_check_shape(source, vector ? shape + 1 : shape, vector ? 1 : 2, error);
+    uint64_t shape[2];
+    unsigned rank = smol_checkpoint_shape(layout, n_layers, shape);
+    return smol_checkpoint_check_shape(source, shape, rank, error);
 }
 
 /* Returns whether two tensors hold the same bytes in the same shape and type, without scales. */
@@ -262,9 +268,8 @@ static smol_status fail_extra(const struct safetensors_tensor *tensor, smol_erro
                      tensor->path, tensor->name);
 }
 
-/* Returns whether `name` is of keys or values of a layer that shares those of another. transformers
- * ignores it. */
-static bool is_unused(const struct family *family, const struct blob_model *model, const char *name)
+bool smol_checkpoint_is_unused(const struct family *family, const struct blob_model *model,
+                               const char *name)
 {
     static const enum tensor_role roles[] = {ROLE_ATTN_K, ROLE_ATTN_V, ROLE_ATTN_K_NORM,
                                              ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS};
@@ -294,7 +299,8 @@ static smol_status check_extra(const struct safetensors *reader, const struct fa
         const struct safetensors_tensor *tensor = &reader->tensors[i];
         bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
         if (tied_copy || smol_checkpoint_is_head(family, tensor->name) ||
-            smol_checkpoint_ignores(tensor->name) || is_unused(family, model, tensor->name) ||
+            smol_checkpoint_ignores(tensor->name) ||
+            smol_checkpoint_is_unused(family, model, tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
         status = fail_extra(tensor, error);

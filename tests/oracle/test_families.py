@@ -137,7 +137,7 @@ def without(folder, family, settings, change):
     if isinstance(change, str):
         reference = load_reference(folder)
         with torch.no_grad():
-            reference.get_parameter(change).mul_(0.5)
+            reference.state_dict()[change].mul_(0.5)
         return reference
     config = config_of(family, **(settings | change))
     return reference_of(folder, config=config)
