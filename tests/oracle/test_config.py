@@ -238,8 +238,13 @@ def layers_of(config):
     return bits
 
 
+def global_of(config, name, fallback=None):
+    """What layers have that have no setting of their own: Gemma 4's configuration does not tell."""
+    return config.to_dict()[name] if config.model_type == "gemma4_text" else getattr(config, name, fallback)
+
+
 def scales_of(config):
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    head_dim = global_of(config, "head_dim") or config.hidden_size // config.num_attention_heads
     gemma = config.model_type.startswith("gemma")
     attention = head_dim**-0.5
     if gemma:
@@ -425,10 +430,10 @@ def check_block(ours, theirs):
 
 
 def check_sizes(model, theirs):
-    head_dim = getattr(theirs, "head_dim", None)
+    head_dim = global_of(theirs, "head_dim")
     latent = getattr(theirs, "kv_lora_rank", 0)  # all heads share a key, which has it before the head's channels
     assert model.head_dim == latent + (head_dim or theirs.hidden_size // theirs.num_attention_heads)
-    heads = 1 if latent else getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
+    heads = 1 if latent else global_of(theirs, "num_key_value_heads", theirs.num_attention_heads)
     assert model.n_kv_heads == heads
     assert model.hidden_size == theirs.hidden_size
     assert model.intermediate_size == intermediate_size_of(theirs)
