@@ -563,8 +563,9 @@ def lfm3(draw):
     shape = draw(shapes(head_dim=True))
     n = shape["num_hidden_layers"]
     kinds = st.lists(either("conv", "full_attention", "sliding_attention"), min_size=n, max_size=n)
+    types = either("proportional", "default", "linear", "yarn")
     ropes = {
-        kind: draw(rope(shape["head_dim"], draw(either("proportional", "default", "linear", "yarn"))).filter(lambda r: r.get("truncate", True)))
+        kind: draw(rope(shape["head_dim"], draw(types)).filter(lambda r: r.get("truncate", True)))
         for kind in ("full_attention", "sliding_attention")
     }
     return shape | {

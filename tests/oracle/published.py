@@ -209,6 +209,20 @@ CONFIGS = {
         num_hidden_layers=24, num_key_value_heads=8, pad_token_id=0, rope_theta=1000000.0,
         routed_scaling_factor=1.0, use_cache=True, use_expert_bias=True, vocab_size=65536,
     ),
+    "LFM3 1.7B": dict(
+        architectures=["Lfm3ForCausalLM"], model_type="lfm3", attention_bias=False, attention_dropout=0.0, bos_token_id=124894,
+        conv_L_cache=7, conv_bias=False, dtype="bfloat16", eos_token_id=124900, head_dim=128, hidden_size=2048,
+        initializer_range=0.02, intermediate_size=7680,
+        layer_types=["conv", "conv", "full_attention", "conv"] + ["sliding_attention", "conv", "full_attention", "conv"] * 5,
+        max_position_embeddings=128000, norm_eps=1e-5, num_attention_heads=16, num_hidden_layers=24, num_key_value_heads=4,
+        pad_token_id=124893,
+        rope_parameters={
+            "full_attention": {"partial_rotary_factor": 0.5, "rope_theta": 1000000.0, "rope_type": "proportional"},
+            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+        },
+        sliding_window=256, tie_word_embeddings=True, use_attention_gate=True, use_cache=True, use_sandwich_norm=True,
+        vocab_size=128000,
+    ),
     "OLMoE 1B 7B": dict(
         architectures=["OlmoeForCausalLM"], model_type="olmoe", attention_bias=False, attention_dropout=0.0, clip_qkv=None,
         eos_token_id=50279, hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=1024,

@@ -114,7 +114,7 @@ ROLES = [
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["keeps"] and m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (46, "attn_gate", True, "gH", lambda m: m["blocks"] & ATTENTION_GATE),
-    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and not m["blocks"] & GATE_HEADS and m["attention_bias"]),
+    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & (ATTENTION_GATE | GATE_HEADS) == ATTENTION_GATE and m["attention_bias"]),
     (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
     (49, "mixer_gate_bias", True, "M", "input_biases"),
     (28, "mixer_in", True, "3H", None),

@@ -32,7 +32,7 @@ from transformers import AutoModel
 
 N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 8 if os.environ.get("SMOL_TEST_ALL") else 1))
 FAMILIES = [
-    "lfm2", "lfm2moe", "granitemoehybrid", "falconh1", "qwen3_5", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared",
+    "lfm2", "lfm2moe", "lfm3", "granitemoehybrid", "falconh1", "qwen3_5", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared",
     "minicpm3",
 ]  # fmt: skip
 
@@ -53,7 +53,7 @@ def make(folder, config, seed=0, head=False):
         tensors["lm_head.weight"] = torch.randn(config.vocab_size, config.hidden_size)
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     rope = config.rope_parameters
-    tokenizer.enable_truncation(rope["original_max_position_embeddings"] if rope["rope_type"] == "longrope" else config.max_position_embeddings)
+    tokenizer.enable_truncation(rope["original_max_position_embeddings"] if rope.get("rope_type") == "longrope" else config.max_position_embeddings)
     return model, tokenizer
 
 
@@ -220,5 +220,5 @@ def test_sequences_whose_states_were_given_up_continue_with_the_same_bits(large,
 
 
 def test_every_family_with_states_or_experts_is_here():
-    odd = ("moe", "lfm2", "falcon", "qwen3_5", "next", "minicpm3")
+    odd = ("moe", "lfm", "falcon", "qwen3_5", "next", "minicpm3")
     assert set(FAMILIES) == {family for family in CONFIGS if any(part in family for part in odd)}

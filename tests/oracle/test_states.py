@@ -86,7 +86,8 @@ def test_any_way_back_leads_to_the_same_bits(model, kv, seed):
             for probability in (0.6, 0.3):
                 if rng.random() < probability:
                     text.cut(int(rng.integers(len(text.ids) + 1)))
-                    assert text.n_lost() < INTERVAL or len(text.ids) <= restored
+                    if not model.shape[3]:  # windows no longer have what is before a snapshot that is far back
+                        assert text.n_lost() < INTERVAL or len(text.ids) <= restored
                     restored = min(restored, len(text.ids))
             if rng.random() < 0.3:
                 text.restore(text.save(), text.ids)
