@@ -76,10 +76,10 @@ static bool take(struct answer_parts *parts, const smol_reasoning_parts *found)
     return !parts->reasoning.failed && add_reply(parts, found->reply, found->n_reply);
 }
 
-bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id)
+/* Does what smol_parts_add does, apart from counting. */
+static bool add(struct answer_parts *parts, const char *text, size_t size, uint32_t id)
 {
     smol_reasoning_parts found;
-    parts->n_tokens += id != SMOL_NO_TOKEN;
     if (!parts->reasoning_reader)
         return add_reply(parts, text, size);
     if (smol_reasoning_reader_add(parts->reasoning_reader, text, size, id, &found, NULL))
@@ -89,10 +89,20 @@ bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, u
     return take(parts, &found);
 }
 
+bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id)
+{
+    parts->n_tokens += id != SMOL_NO_TOKEN;
+    bool added = add(parts, text, size, id);
+    if (size > 0)
+        parts->n_told = parts->waiting.size;
+    return added;
+}
+
 bool smol_parts_end(struct answer_parts *parts)
 {
     smol_reasoning_parts found;
     bool good = true;
+    parts->waiting.size = parts->n_told; /* the rest is of a stop string */
     if (parts->reasoning_reader)
         good = !smol_reasoning_reader_end(parts->reasoning_reader, &found, NULL) &&
                take(parts, &found);

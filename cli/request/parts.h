@@ -14,6 +14,7 @@ struct answer_parts {
      * turn out to be of it. The program adds a token to `waiting` before its text. */
     struct buffer logprobs, waiting;
     size_t ranked_size; /* bytes of a token there */
+    size_t n_told;      /* bytes of `waiting`: of tokens whose text has come */
     size_t n_tokens, n_reasoning_tokens;
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
 };

@@ -14,7 +14,10 @@ static const struct {
     {"Qwen3_5ForConditionalGeneration", "qwen3_5"},
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"},
     {"Gemma3ForConditionalGeneration", "gemma3"},
+    {"Gemma4ForConditionalGeneration", "gemma4"},
     {"Mistral3ForConditionalGeneration", "mistral3"},
+    {"Lfm2VlForConditionalGeneration", "lfm2_vl"},
+    {"Lfm3VlForConditionalGeneration", "lfm3_vl"},
 };
 enum { N_NESTS = sizeof nests / sizeof nests[0] };
 
@@ -84,6 +87,9 @@ static bool skips(const struct family *family, const char *nest,
 {
     static const char *const vision[] = {"model.visual.",
                                          "model.vision_tower.",
+                                         "model.audio_tower.",
+                                         "model.embed_vision.",
+                                         "model.embed_audio.",
                                          "model.multi_modal_projector.",
                                          "visual.",
                                          "vision_tower.",
