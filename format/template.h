@@ -50,6 +50,7 @@ enum tool_style {
     TOOLS_PYTHON_BLOCK,
     TOOLS_HAMMER,
     TOOLS_APRIEL,
+    TOOLS_MINICPM_XML,
     N_TOOL_STYLES,
 };
 
@@ -274,8 +275,11 @@ enum argument_syntax {
     ARGUMENTS_JSON,
     ARGUMENTS_GEMMA,  /* {key:value,...}, names without quotes, strings raw between `quote` */
     ARGUMENTS_PYTHON, /* (key=value, ...), the strings of JSON, True, False and None */
-    ARGUMENTS_XML,    /* <parameter=key>\nvalue\n</parameter>\n ..., then </function> */
+    ARGUMENTS_XML,    /* (key NAME key_end VALUE after)*, then </function> */
 };
+
+#define CDATA_OPEN "<![CDATA["
+#define CDATA_CLOSE "]]>"
 
 /* Whether the calls of a group are between brackets. */
 enum call_brackets {
@@ -298,8 +302,10 @@ struct tool_style_texts {
     const char *id;       /* before 9 letters and digits; NULL: there are none */
     const char *call_end; /* NULL: nothing ends a call */
     enum argument_syntax syntax;
-    const char *quote; /* around strings of ARGUMENTS_GEMMA */
+    const char *quote; /* around strings of ARGUMENTS_GEMMA; what `after` begins with */
     const char *comma; /* between arguments of ARGUMENTS_PYTHON; NULL: ", " */
+    const char *key, *key_end, *after; /* of ARGUMENTS_XML */
+    bool cdata; /* its strings may be sections of CDATA; those with <, & or a line feed must */
     enum call_brackets brackets;
     const char *list_next; /* between calls of a group; NULL: it has one call */
     const char *end;       /* the model may leave out a line feed that it begins with */

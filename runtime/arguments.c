@@ -130,7 +130,7 @@ static void add_word(const struct buffer *word, struct buffer *out)
 
 static void string_byte(struct argument_reader *r, char c, struct buffer *out)
 {
-    const char *quote = r->texts->quote;
+    const char *quote = r->quote;
     size_t n = strlen(quote);
     struct buffer *held = &r->held;
     if (r->texts->syntax == ARGUMENTS_PYTHON) {
@@ -148,7 +148,9 @@ static void string_byte(struct argument_reader *r, char c, struct buffer *out)
         return;
     smol_buffer_add(out, "\"", 1);
     buffer_clear(held);
-    r->place = r->texts->syntax == ARGUMENTS_XML ? ARGUMENT_TAG : ARGUMENT_AFTER;
+    r->place = r->texts->syntax != ARGUMENTS_XML ? ARGUMENT_AFTER
+               : quote == r->texts->quote        ? ARGUMENT_TAG
+                                                 : ARGUMENT_CLOSE;
 }
 
 static enum argument_step after_byte(struct argument_reader *r, char c, struct buffer *out)
@@ -172,33 +174,43 @@ static enum argument_step after_byte(struct argument_reader *r, char c, struct b
 
 static enum argument_step tag_byte(struct argument_reader *r, char c, struct buffer *out)
 {
-    static const char parameter[] = "<parameter=", end[] = "</function>";
+    static const char end[] = "</function>";
+    const char *key = r->texts->key;
     struct buffer *held = &r->held;
     if (held->size == 0 && json_is_space(c))
         return ARGUMENTS_CONTINUE;
     smol_buffer_add(held, &c, 1);
-    size_t n = held->size;
+    size_t n = held->size, n_key = strlen(key);
     bool may_end = n < sizeof end && memcmp(held->text, end, n) == 0;
-    if (!may_end && !(n < sizeof parameter && memcmp(held->text, parameter, n) == 0))
+    if (!may_end && !(n <= n_key && memcmp(held->text, key, n) == 0))
         return ARGUMENTS_WRONG;
     if (may_end && n == sizeof end - 1) {
         smol_buffer_add(out, "}", 1);
         return ARGUMENTS_END;
     }
-    if (!may_end && n == sizeof parameter - 1) {
+    if (!may_end && n == n_key) {
         r->place = ARGUMENT_NAME;
         buffer_clear(held);
     }
     return ARGUMENTS_CONTINUE;
 }
 
+static void begin_value(struct argument_reader *r, struct buffer *out)
+{
+    r->quote = r->texts->quote;
+    r->quoted = r->escaped = false;
+    r->place = ARGUMENT_TEXT;
+    if (r->is_string)
+        begin_string(r, out);
+}
+
 static void name_byte(struct argument_reader *r, char c, struct buffer *out)
 {
     struct buffer *held = &r->held;
-    if (c != '>') {
-        smol_buffer_add(held, &c, 1);
+    smol_buffer_add(held, &c, 1);
+    if (!bytes_end_with(held->text, held->size, r->texts->key_end))
         return;
-    }
+    held->size -= strlen(r->texts->key_end);
     r->is_string = smol_spelling_is_string(r->schema, (struct json_text){held->text, held->size});
     if (!r->is_first)
         smol_buffer_add(out, ", ", 2);
@@ -207,27 +219,61 @@ static void name_byte(struct argument_reader *r, char c, struct buffer *out)
     smol_buffer_add(out, "\": ", 3);
     buffer_clear(held);
     r->is_first = false;
-    r->place = ARGUMENT_LINE;
+    if (r->texts->cdata)
+        r->place = ARGUMENT_START;
+    else
+        begin_value(r, out);
 }
 
-static void begin_value(struct argument_reader *r, struct buffer *out)
-{
-    r->place = ARGUMENT_TEXT;
-    if (r->is_string)
-        begin_string(r, out);
-}
-
-/* Reads a value that may turn out to be a string when it ends. */
+/* Reads a value that may turn out to be a string when it ends. In a list or an object, what would
+ * end it may be in a string. */
 static void text_byte(struct argument_reader *r, char c, struct buffer *out)
 {
     struct buffer *held = &r->held;
     smol_buffer_add(held, &c, 1);
-    if (!bytes_end_with(held->text, held->size, r->texts->quote))
+    if (r->texts->cdata && held->size > 0 && strchr("[{", held->text[0])) {
+        r->quoted ^= c == '"' && !r->escaped;
+        r->escaped = r->quoted && c == '\\' && !r->escaped;
+    }
+    if (r->quoted || !bytes_end_with(held->text, held->size, r->texts->quote))
         return;
     held->size -= strlen(r->texts->quote);
     add_word(held, out);
     buffer_clear(held);
     r->place = ARGUMENT_TAG;
+}
+
+/* Reads what may begin a section: without it, it begins the value. */
+static void start_byte(struct argument_reader *r, char c, struct buffer *out)
+{
+    char start[sizeof CDATA_OPEN];
+    smol_buffer_add(&r->held, &c, 1);
+    size_t n = r->held.size;
+    bool may_open = n == 0 || memcmp(r->held.text, CDATA_OPEN, n) == 0;
+    if (may_open && n == sizeof CDATA_OPEN - 1) {
+        r->quote = CDATA_CLOSE;
+        begin_string(r, out);
+    }
+    if (may_open)
+        return;
+    memcpy(start, r->held.text, n);
+    buffer_clear(&r->held);
+    begin_value(r, out);
+    for (size_t i = 0; i < n; i++)
+        r->is_string ? string_byte(r, start[i], out) : text_byte(r, start[i], out);
+}
+
+static enum argument_step close_byte(struct argument_reader *r, char c)
+{
+    const char *quote = r->texts->quote;
+    if (c != quote[r->held.size])
+        return ARGUMENTS_WRONG;
+    smol_buffer_add(&r->held, &c, 1);
+    if (r->held.size == strlen(quote)) {
+        buffer_clear(&r->held);
+        r->place = ARGUMENT_TAG;
+    }
+    return ARGUMENTS_CONTINUE;
 }
 
 /* --- entry ------------------------------------------------------------------------------------ */
@@ -259,12 +305,14 @@ enum argument_step smol_arguments_byte(struct argument_reader *r, char c, struct
     case ARGUMENT_NAME:
         name_byte(r, c, out);
         break;
-    case ARGUMENT_LINE:
-        begin_value(r, out);
-        return c == '\n' ? ARGUMENTS_CONTINUE : ARGUMENTS_WRONG;
+    case ARGUMENT_START:
+        start_byte(r, c, out);
+        break;
     case ARGUMENT_TEXT:
         text_byte(r, c, out);
         break;
+    case ARGUMENT_CLOSE:
+        return close_byte(r, c);
     case ARGUMENT_AFTER:
         return after_byte(r, c, out);
     }
@@ -278,6 +326,7 @@ void smol_arguments_begin(struct argument_reader *r, const struct tool_style_tex
     r->schema = schema;
     r->is_first = true;
     r->is_key = r->escaped = false;
+    r->quote = texts->quote;
     buffer_clear(&r->open);
     buffer_clear(&r->held);
     open_bracket(r, '{', out);

@@ -14,8 +14,9 @@ enum argument_place {
     ARGUMENT_STRING, /* in a string */
     ARGUMENT_TAG,    /* of XML: before a name, or before the end */
     ARGUMENT_NAME,   /* of XML */
-    ARGUMENT_LINE,   /* before the line feed after that */
+    ARGUMENT_START,  /* after that, in what may begin a section of CDATA */
     ARGUMENT_TEXT,   /* of XML: in a value that may be a string */
+    ARGUMENT_CLOSE,  /* of XML: after a section, before the end of the value */
     ARGUMENT_AFTER,  /* after a value, or a name with quotes */
 };
 
@@ -25,7 +26,9 @@ struct argument_reader {
     enum argument_place place;
     struct buffer open; /* the brackets that are open, in JSON's form */
     struct buffer held; /* a name, a word, or what may be a quote */
+    const char *quote;  /* ends the string */
     bool escaped;       /* after a backslash in a string of JSON */
+    bool quoted;        /* in a string of JSON within a value of XML */
     bool is_key;        /* of the string */
     bool is_string;     /* of the value in XML */
     bool is_first;      /* of the next name in XML */

@@ -17,6 +17,7 @@ static const struct {
     {TOOLS_FUNCTION_GEMMA, {"<start_function_call>", "call:", "<escape>"}, {NULL}},
     {TOOLS_GEMMA, {"<|tool_call>", "call:", "<|\"|>"}, {NULL}},
     {TOOLS_QWEN_XML, {"<tool_call>", "<function=", "<parameter="}, {NULL}},
+    {TOOLS_MINICPM_XML, {"<function name=\"", "<param name=\"", "<![CDATA["}, {NULL}},
     {TOOLS_FUNCTION, {"<function=", "</function>"}, {"<tool_call>", "<parameter="}},
     {TOOLS_DEEPSEEK, {"<｜tool▁calls▁begin｜>", "```json", "tools"}, {NULL}},
     {TOOLS_HUNYUAN, {"<tool_calls>", "<tool_call>", "```json"}, {NULL}},

@@ -63,6 +63,7 @@ term smol_schema_quoted(struct compiler *c, term contents, const struct text_spe
     if (contents == TERM_NOTHING)
         return contents;
     term close = smol_schema_literal(c, spelling->close);
+    contents = smol_spelling_sections(c->table, spelling, contents);
     return smol_term_unit(
         c->table, smol_term_then(c->table, open, smol_term_then(c->table, contents, close)));
 }

@@ -8,7 +8,7 @@
 
 #define JSON_STRINGS                                                                               \
     {                                                                                              \
-        TEXT_JSON, "\"", "\"", NULL                                                                \
+        .kind = TEXT_JSON, .open = "\"", .close = "\""                                             \
     }
 
 static const struct spelling compact = {.string = JSON_STRINGS,
@@ -133,6 +133,20 @@ term smol_spelling_all(struct term_table *table, const struct text_spelling *spe
     return smol_term_without(table, any, without);
 }
 
+term smol_spelling_sections(struct term_table *table, const struct text_spelling *spelling,
+                            term texts)
+{
+    static const struct code_range plain[] = {
+        {0, '\n' - 1}, {'\n' + 1, '&' - 1}, {'&' + 1, '<' - 1}, {'<' + 1, 0x10ffff}};
+    if (!spelling->section)
+        return texts;
+    term without = smol_term_repeat(table, smol_utf8_term(NULL, table, plain, 4), 0, TERM_FOREVER);
+    term open = smol_term_literal(table, spelling->section, strlen(spelling->section));
+    term close = smol_term_literal(table, spelling->section_end, strlen(spelling->section_end));
+    term section = smol_term_then(table, open, smol_term_then(table, texts, close));
+    return smol_term_either(table, smol_term_both(table, texts, without), section);
+}
+
 term smol_spelling_literal(struct term_table *table, const struct text_spelling *spelling,
                            struct json_text text)
 {
@@ -140,7 +154,8 @@ term smol_spelling_literal(struct term_table *table, const struct text_spelling 
         return smol_json_literal_term(table, text);
     term open = smol_term_literal(table, spelling->open, strlen(spelling->open));
     term close = smol_term_literal(table, spelling->close, strlen(spelling->close));
-    term whole = smol_term_literal(table, text.at, text.size);
+    term whole =
+        smol_spelling_sections(table, spelling, smol_term_literal(table, text.at, text.size));
     return smol_term_then(table, open, smol_term_then(table, whole, close));
 }
 

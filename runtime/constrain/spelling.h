@@ -30,6 +30,7 @@ struct text_spelling {
     enum text_kind kind;
     const char *open, *close; /* before and after it; special tokens as in trie.h */
     const char *until;
+    const char *section, *section_end; /* see smol_spelling_sections; may be NULL */
 };
 
 enum word_spelling { WORDS_JSON, WORDS_BOTH }; /* JSON's, or Python's too */
@@ -70,6 +71,11 @@ const char *smol_spelling_find_word(struct json_text text);
 
 /* Returns the texts that can be written, for other kinds than TEXT_JSON: regular. */
 term smol_spelling_all(struct term_table *table, const struct text_spelling *spelling);
+
+/* Returns texts, which may be in sections if the spelling has these; those with <, & or a line feed
+ * must. */
+term smol_spelling_sections(struct term_table *table, const struct text_spelling *spelling,
+                            term texts);
 
 /* Returns a text with what delimits it. */
 term smol_spelling_literal(struct term_table *table, const struct text_spelling *spelling,

@@ -189,9 +189,9 @@ static size_t special_at(const struct tools *t, const char *text)
 static void mark_special(const struct tools *t, const char *text, char out[STYLE_TEXT_SIZE])
 {
     while (*text) {
-        size_t n = strchr("<[", *text) ? special_at(t, text) : 0;
+        size_t n = strchr("<[]", *text) ? special_at(t, text) : 0;
         bool special = n > 0;
-        n = special ? n : 1 + strcspn(text + 1, "<[");
+        n = special ? n : 1 + strcspn(text + 1, "<[]");
         if (special)
             *out++ = (char)TRIE_SPECIAL;
         memcpy(out, text, n);
@@ -310,20 +310,32 @@ static smol_status write_schema(const struct tools *t, const struct tool *tool, 
 /* The spellings of arguments by level: the arguments, their values, and further ones of XML. */
 struct argument_spelling {
     struct spelling levels[4];
-    char quote[STYLE_TEXT_SIZE];
+    char quote[STYLE_TEXT_SIZE], key[STYLE_TEXT_SIZE], after[STYLE_TEXT_SIZE], end[STYLE_TEXT_SIZE],
+        section[STYLE_TEXT_SIZE], section_end[STYLE_TEXT_SIZE];
 };
 
 /* Strings of XML are between the same markers as all values. */
 static void set_xml(const struct tools *t, struct argument_spelling *out)
 {
-    const struct text_spelling key = {TEXT_NAME, "<parameter=", ">\n", NULL};
-    const struct text_spelling string = {TEXT_STRING, "", "", t->texts->quote};
+    const struct tool_style_texts *s = t->texts;
+    const struct text_spelling key = {TEXT_NAME, .open = out->key, .close = s->key_end};
+    struct text_spelling string = {TEXT_STRING, .open = "", .close = "", .until = s->quote};
+    mark_special(t, s->key, out->key);
+    mark_special(t, s->after, out->after);
+    mark_special(t, "</function>", out->end);
+    if (s->cdata) {
+        mark_special(t, CDATA_OPEN, out->section);
+        mark_special(t, CDATA_CLOSE, out->section_end);
+        string.until = CDATA_CLOSE;
+        string.section = out->section;
+        string.section_end = out->section_end;
+    }
     for (size_t i = 0; i < 4; i++)
         out->levels[i] = *smol_json_spelling(JSON_SPACED);
     struct spelling *arguments = &out->levels[0], *values = &out->levels[1];
     arguments->key = key;
     arguments->colon = arguments->object.comma = "";
-    arguments->after = "\n</parameter>\n";
+    arguments->after = out->after;
     arguments->strings = 3;
     values->string = string;
     values->string.kind = TEXT_WORD;
@@ -339,10 +351,11 @@ static void set_xml(const struct tools *t, struct argument_spelling *out)
 static void set_plain(const struct tools *t, struct argument_spelling *out)
 {
     const bool gemma = t->texts->syntax == ARGUMENTS_GEMMA;
-    const struct text_spelling name = {TEXT_NAME, "", "", NULL};
+    const struct text_spelling name = {TEXT_NAME, .open = "", .close = ""};
     struct spelling *arguments = &out->levels[0], *values = &out->levels[1];
     mark_special(t, t->texts->quote, out->quote);
-    const struct text_spelling raw = {TEXT_STRING, out->quote, out->quote, t->texts->quote};
+    const struct text_spelling raw = {TEXT_STRING, .open = out->quote, .close = out->quote,
+                                      .until = t->texts->quote};
     *values = *smol_json_spelling(gemma ? JSON_COMPACT : JSON_SPACED);
     values->string = gemma ? raw : values->string;
     values->key = gemma ? name : values->key;
@@ -358,7 +371,7 @@ static void set_plain(const struct tools *t, struct argument_spelling *out)
     arguments->object.open = "";
     if (t->texts->comma)
         arguments->object.comma = t->texts->comma;
-    arguments->object.close = t->texts->syntax == ARGUMENTS_XML ? "</function>" : gemma ? "}" : ")";
+    arguments->object.close = t->texts->syntax == ARGUMENTS_XML ? out->end : gemma ? "}" : ")";
 }
 
 /* Fills in the spelling, which must stay where it is. Arguments are an object, whatever the schema

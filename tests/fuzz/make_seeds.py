@@ -733,7 +733,8 @@ def tools():
                b'import functools\nfunctools[{"name": "f", "arguments": {"x": 1}}, {"name": "g"}].functools[',
                b'<|tool_call_start|>\n```python\nf(x=1,y=[2])\ng()\n```\n<|tool_call_end|>\n<|tool_call_start|>\n```python\nf(',
                b'```\n[{"name": "f", "arguments": {"x": 1}}, {"name": "g"}]\n```\n```',
-               b'a\n<tool_calls>[{"name": "f", "arguments": {"x": 1}, "id": "2"}, {"name": "g"}]</tool_calls>\n<tool_calls>[{']  # fmt: skip
+               b'a\n<tool_calls>[{"name": "f", "arguments": {"x": 1}, "id": "2"}, {"name": "g"}]</tool_calls>\n<tool_calls>[{',
+               b'a\n<function name="f"><param name="x">1</param><param name="y"><![CDATA[<\n]]></param></function>\n<function name="g"></fun']  # fmt: skip
     for style, answer in enumerate(answers):
         yield f"style{style + 1}", bytes([style]) + listed + b"\0" + answer
     yield "required", bytes([len(answers) * 2]) + listed + b"\0"
@@ -750,7 +751,7 @@ def masks():
     yield from (("grammar_" + name, b"\2\0" + grammar) for name, grammar in grammars())
     yield "choices", b'\3\0["true","a","aa","abc \xc3\xa9",""]'
     listed = next(tools())[1].partition(b"\0[")[2].partition(b"\0")[0]
-    for style in range(1, 23):
+    for style in range(1, 24):
         yield f"style{style}", bytes([3 + style, 2]) + b"[" + listed
     for reasoning in range(1, 4):
         yield f"reasoning{reasoning}", bytes([0, 8 * reasoning]) + b'{"maxLength":3}'

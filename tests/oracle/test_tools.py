@@ -111,6 +111,10 @@ RENDER = {
               "{{ ', ' if not loop.last }}{% endfor %}{{ ']\n```' }}",
     "apriel": "{{ '\n<tool_calls>[' if m.content else '<tool_calls>[' }}{% for c in m.tool_calls %}{{ '{\"name\": \"' + c.function.name + '\", \"arguments\": ' }}"
               "{{ c.function.arguments | tojson }}{{ '}' + (', ' if not loop.last else '') }}{% endfor %}{{ ']</tool_calls>' }}",
+    "minicpm-xml": "{# <![CDATA[ #}{% for c in m.tool_calls %}{% if m.content or not loop.first %}{{ '\n' }}{% endif %}{{ '<function name=\"' ~ c.function.name ~ '\">' }}"
+                   "{% for k, v in c.function.arguments.items() %}{{ '<param name=\"' ~ k ~ '\">' }}{% if v is string and ('<' in v or '&' in v or '\n' in v) %}"
+                   "{{ '<![CDATA[' + v + ']]>' }}{% else %}{{ v if v is string else v | tojson | safe }}{% endif %}{{ '</param>' }}{% endfor %}"
+                   "{{ '</function>' }}{% endfor %}",
 }  # fmt: skip
 RENDER["pythonic"] = "{# [func_name1(a=b), func_name2(a)] #}" + RENDER["python"].replace("<|tool_call_start|>", "").replace("<|tool_call_end|>", "")
 SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]"], "mistral-args": ["[TOOL_CALLS]", "[ARGS]"],
@@ -118,7 +122,8 @@ SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]
            "gemma": ["<|tool_call>", "<tool_call|>", '<|"|>'], "python": ["<|tool_call_start|>", "<|tool_call_end|>"],
            "python-lines": ["<function_calls>", "</function_calls>"],
            "deepseek": [], "hunyuan": [], "phi4": [], "function": [], "nemotron": [], "mistral-id": [], "xlam": [], "pythonic": [],
-           "functools": [], "python-block": ["<|tool_call_start|>", "<|tool_call_end|>"], "hammer": [], "apriel": []}  # fmt: skip
+           "functools": [], "python-block": ["<|tool_call_start|>", "<|tool_call_end|>"], "hammer": [], "apriel": [],
+           "minicpm-xml": ["<function", "</function>", "<param", "</param>", "<![CDATA[", "]]>"]}  # fmt: skip
 ONE_CALL = {"llama3"}
 NO_TEXT = {"llama3", "xlam", "pythonic", "hammer"}
 
@@ -267,7 +272,7 @@ def test_arguments_follow_the_schema(styled):
              ("get_weather", {"city": "a", "more": 1}), ("now", {"a": 1}), ("paint", {"color": "blue"}),
              ("note", {"text": "x"}), ("note", {"tags": [1]}), ("note", {"done": 1}), ("note", {"size": "a"}),
              ("note", {"more": []})]  # fmt: skip
-    if style != "qwen-xml":  # there "1" is a city
+    if not style.endswith("-xml"):  # there "1" is a city
         wrong.append(("get_weather", {"city": 1}))
     for call in wrong:
         assert not Matcher(model).allows(rendered(style, "", [call])), call
@@ -321,6 +326,7 @@ UNWRITABLE = {
     "python-block": (None, "a=b"),
     "pythonic": (None, "a=b"),
     "qwen-xml": ({"enum": ["a", "5"]}, "a>b"),
+    "minicpm-xml": ({"enum": ["a", "b]]>"]}, 'a"b'),
 }
 
 
@@ -372,6 +378,27 @@ def test_sorted_names_have_one_order(styled):
             assert Matcher(model, tools=tools, choice="f").allows(rendered(style, "", [call])) == (order == "Aab"), names
 
 
+@pytest.mark.parametrize("styled", [("minicpm-xml", True)], indirect=True, ids=str)
+def test_strings_may_be_sections_of_cdata(styled):
+    """The cases with a section that vLLM's and llama.cpp's tests of MiniCPM 5 have, and what a schema makes of them."""
+    _, model = styled
+    kinds = {"city": {"type": "string", "maxLength": 12}, "any": {}, "list": {"type": "array"}}
+    tools = [{"name": "f", "parameters": {"properties": kinds}}]
+    right = {"city": {"北京": "北京", "<![CDATA[北\n京]]>": "北\n京", "<![CDATA[]]>": "", "<![CDATA[</param> & <b]]>": "</param> & <b",
+                      "<![CDATA[]] ]>]]>": "]] ]>", "": "", "5": "5"},
+             "any": {"<![CDATA[a\nb]]>": "a\nb", "5": 5, "a": "a", "True": True},
+             "list": {'[1, "</param>\\"]"]': [1, '</param>"]'], "[]": []}}  # fmt: skip
+    for name, texts in right.items():
+        for text, value in texts.items():
+            call = f'<function name="f"><param name="{name}">{text}</param></function>'
+            ((_, arguments),) = read(model, call, random.Random(4), tools)[1]
+            assert json.loads(arguments) == {name: value}
+            if "</param>" not in text:  # as special tokens these end the value
+                assert Matcher(model, tools=tools).allows(call), call
+    for wrong in ("a<b", "a&b", "a\nb", "<![CDATA[a", "x" * 13, f"<![CDATA[{'x' * 13}]]>", "<![CDATA[a]]> "):
+        assert not Matcher(model, tools=tools).allows(f'<function name="f"><param name="city">{wrong}</param></function>'), wrong
+
+
 @pytest.mark.parametrize("styled", [("qwen-xml", False)], indirect=True, ids=str)
 def test_a_value_that_may_be_a_string_is_one_if_it_reads_as_nothing_else(styled):
     style, model = styled
@@ -417,6 +444,7 @@ NO_CALLS = {
     "python-block": (["<|tool_call_start|>\n```python\n()", "a <|tool_call_start|>[now()]"], ["a <|tool_call_start|>\n```py", "<|tool_call_start|>\n```python\nnow"]),
     "hammer": ([], ['```\n[{"answer": 42}]\n```', '```\n[{"name": "no', "```\n[]\n```", "```\n[1]\n```", '[{"name": "now", "arguments": {}}]', '``']),
     "apriel": (['<tool_calls>[{"x": 1}]</tool_calls>', "<tool_calls>[]</tool_calls>", "a <tool_calls>none"], ["a <tool_calls>[", '<tool_calls>[{"name": "now']),
+    "minicpm-xml": (["<functionname", 'a <function name="">b', '<function name="">\n</function> b'], ['a <function name="', '<function name="now']),
     "mistral-id": (["a [TOOL_CALLS][CALL_ID]a1B2c3D4e[ARGS]{}"], ["[TOOL_CALLS]now[CALL_ID]a", "a\n[TOOL_CALLS]now[CALL_ID]a1B2c3D4e[ARG"]),
 }  # fmt: skip
 
@@ -519,7 +547,7 @@ MARKERS = {lib.smol_tool_style_name(i).decode(): lib.smol_tool_style_texts(i)[0]
 
 def hostile_text(rng, n):
     """Pieces of all markers, quotes, escapes, brackets and characters of several bytes."""
-    words = [*MARKERS.values(), "</tool_call>", "]</TOOLCALL>", "\n</parameter", "<escape", '<|"|', "</function>"]
+    words = [*MARKERS.values(), "</tool_call>", "]</TOOLCALL>", "\n</parameter", "<escape", '<|"|', "</function>", "</param>", "]]>", "<![CDATA["]
     texts = []
     for _ in range(rng.randint(0, n)):
         word = rng.choice(words)
@@ -529,7 +557,7 @@ def hostile_text(rng, n):
 
 
 def hostile_call(rng, style):
-    limits = {"qwen-xml": "\n</parameter>", "gemma": '<|"|>', "function-gemma": "<escape>"}
+    limits = {"qwen-xml": "\n</parameter>", "minicpm-xml": "]]>", "gemma": '<|"|>', "function-gemma": "<escape>"}
 
     def string():
         text = hostile_text(rng, 12)
@@ -596,7 +624,7 @@ SAMPLED = [
 def writable(style):
     """Returns these tools without a text that the style cannot write."""
     text = json.dumps(SAMPLED)
-    return json.loads(text.replace('"5", ', "") if style == "qwen-xml" else text)
+    return json.loads(text.replace('"5", ', "") if style.endswith("-xml") else text)
 
 
 def random_answer(matcher, model, rng, limit):
