@@ -111,7 +111,7 @@ typedef enum smol_status {
 SMOL_API const char *smol_status_text(smol_status status);
 
 /* Size of a message with its terminating 0; longer messages are cut. */
-#define SMOL_ERROR_MESSAGE_SIZE 512
+#define SMOL_ERROR_MESSAGE_SIZE 1024
 
 typedef struct smol_error {
     smol_status status;

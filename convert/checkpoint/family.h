@@ -218,7 +218,7 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
 /* Writes "smolconv reads Llama, ..." for messages about the unknown architecture `name` (NULL: it
  * is missing): architectures without "ForCausalLM" or "ForMaskedLM", or, if a family is that of
  * `name`, its whole ones. Returns `text`. */
-enum { FAMILY_LIST = 512 };
+enum { FAMILY_LIST = 1024 };
 const char *smol_family_list(const char *name, char text[FAMILY_LIST]);
 
 #endif
