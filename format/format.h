@@ -73,11 +73,13 @@ enum blob_feature {
     FEATURE_NORMED = 1 << 17, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
     FEATURE_DOUBLED = 1 << 18,  /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
     FEATURE_RELATIVE = 1 << 19, /* with FEATURE_ENCODER: BLOCK_RELATIVE */
+    FEATURE_FURTHER = 1 << 21,  /* parts that FEATURE_COMPONENTS does not include: BLOCK_SINKS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
                      FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
-                     FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE,
+                     FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE |
+                     FEATURE_FURTHER,
 };
 
 enum section_kind {
@@ -167,7 +169,9 @@ enum block_bit {
     BLOCK_ATTENTION_GATE = 1 << 13,
     /* with FEATURE_RELATIVE only: the distance between query and key adds a number to the score */
     BLOCK_RELATIVE = 1 << 14,
-    ALL_BLOCK_BITS = (1 << 15) - 1,
+    /* with FEATURE_FURTHER only: a number of each head joins the sum of the softmax */
+    BLOCK_SINKS = 1 << 16,
+    ALL_BLOCK_BITS = ((1 << 15) - 1) | BLOCK_SINKS,
 };
 
 /* Properties of a single layer. */
@@ -462,6 +466,7 @@ enum tensor_role {
     ROLE_ATTN_K_UP,        /* (n_heads * kv_rank, query_dim) */
     ROLE_ATTN_V_UP,        /* (n_heads * value_dim, kv_rank) */
     ROLE_RELATIVE,         /* (RELATIVE_BUCKETS, n_heads), f32: of all layers, BLOCK_RELATIVE */
+    ROLE_ATTN_SINKS = 58,  /* (n_heads), per layer that attends, BLOCK_SINKS */
     ROLE_COUNT,
 };
 

@@ -36,6 +36,7 @@ enum extent {
     HEADS
 };
 enum presence {
+    NEVER, /* a number that is no role */
     ALWAYS,
     WITH_ATTENTION,
     WITH_INPUT_NORMS,
@@ -70,6 +71,7 @@ enum presence {
     WITH_LATENT,
     WITH_QUERY_RANK,
     WITH_RELATIVE,
+    WITH_SINKS,
 };
 static const struct role_info {
     const char *name;
@@ -135,6 +137,7 @@ static const struct role_info {
     [ROLE_ATTN_K_UP] = {"attn_k_up", true, true, WITH_LATENT, LATENT_QUERIES, QUERY_DIM},
     [ROLE_ATTN_V_UP] = {"attn_v_up", true, true, WITH_LATENT, LATENT_VALUES, LATENT},
     [ROLE_RELATIVE] = {"relative", false, false, WITH_RELATIVE, BUCKETS, HEADS},
+    [ROLE_ATTN_SINKS] = {"attn_sinks", false, true, WITH_SINKS, ONE, HEADS},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
@@ -159,7 +162,8 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_V_BIAS] = ROLE_ATTN_O_BIAS,
     [ROLE_ATTN_O_BIAS] = ROLE_ATTN_Q_NORM,
     [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
-    [ROLE_ATTN_K_NORM] = ROLE_ATTN_GATE,
+    [ROLE_ATTN_K_NORM] = ROLE_ATTN_SINKS,
+    [ROLE_ATTN_SINKS] = ROLE_ATTN_GATE,
     [ROLE_ATTN_GATE] = ROLE_ATTN_GATE_BIAS,
     [ROLE_ATTN_GATE_BIAS] = ROLE_MIXER_GATE,
     [ROLE_MIXER_GATE] = ROLE_MIXER_GATE_BIAS,
@@ -328,6 +332,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return model->blocks & BLOCK_POSITIONS;
     case WITH_RELATIVE:
         return model->blocks & BLOCK_RELATIVE;
+    case WITH_SINKS:
+        return attends && model->blocks & BLOCK_SINKS;
     case WITH_OUTPUT_BIAS:
         return model->blocks & BLOCK_OUTPUT_BIAS;
     case WITH_EXPERTS:
@@ -336,6 +342,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
     case WITH_SHARED_GATE:
         return smol_layer_is_sparse(model, layer) && model->experts.shared_gate;
+    case NEVER:
+        return false;
     case ALWAYS:
         break;
     }

@@ -27,6 +27,11 @@ bool smol_model_has_components(const struct blob_model *model)
            f32_bits(model->query_growth) || model->query_period;
 }
 
+bool smol_model_has_further(const struct blob_model *model)
+{
+    return model->blocks & BLOCK_SINKS;
+}
+
 bool smol_encoder_needs_around(const struct blob_model *model, const struct blob_encoder *encoder)
 {
     return model->context_length > ENCODER_SHORT || model->sliding_window > 0 ||
@@ -91,7 +96,11 @@ static smol_status check_bits(uint32_t blocks, smol_error *error)
          "bit 64, LayerNorms, excludes bits 1 and 2"},
         {BLOCK_ONE_NORM, BLOCK_NO_INPUT_NORMS, BLOCK_PARALLEL,
          "bit 512, one norm for attention and the MLP, needs bit 256 and excludes bit 2"},
+        {BLOCK_SINKS, BLOCK_RELATIVE, 0,
+         "bits 65536 and 16384, sinks and relative positions, exclude each other"},
     };
+    if (blocks & ~(uint32_t)ALL_BLOCK_BITS)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "blocks is %u: it has an unknown bit", blocks);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (blocks & rules[i].bit &&
             (blocks & rules[i].excluded || (rules[i].needed && !(blocks & rules[i].needed))))

@@ -180,6 +180,11 @@
     .embedding_scale = {"embedding_multiplier", 1},                                                \
     .attention_scale = {"attention_multiplier", 1}, .residual_scale = {"residual_multiplier", 1},  \
     .logit_divisor = {"logits_scaling", 1}
+/* Granite with windows: sinks of attention, and a theta for each layer. */
+#define GRANITE_SWA                                                                                \
+    .blocks = BLOCK_SINKS, .has_layer_thetas = true, .windows = WINDOWS_AFTER_EACH_N,              \
+    .sliding_window = 128, .windows_n = {NULL, 4}
+#define SINK_NAMES [ROLE_ATTN_SINKS] = LAYER("self_attn.sinks")
 #define GRANITE_MOE_BLOCKS                                                                         \
     .sizes = {4096, 11008, 32, 32, 0, 0, 32000, 2048}, BASICS(1e-6, 10000, 1, 2), SILU,            \
     ATTENTION_BIASES, GRANITE_SCALES
@@ -303,6 +308,21 @@ static const struct family families[] = {
         .rotates_parts = true,
         .has_phi3_rope = true,
         .original_context = 4096,
+    {
+        .architecture = "GraniteSWAForCausalLM",
+        .model_type = "granite_swa",
+        .body = "GraniteSWAModel",
+        .prefix = "model.",
+        .sizes = {2560, 8192, 24, 20, 4, 0, 100352, 8192},
+        BASICS(1e-5, 10000, 100257, 100257),
+        .tied_embeddings = 1,
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        GRANITE_SCALES,
+        GRANITE_SWA,
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, SINK_NAMES},
+    },
         .windows = WINDOWS_ALL,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
         .fused = {FUSED(LAYER("self_attn.qkv_proj.weight"), FUSION_STACKED, 3, QKV),
@@ -733,6 +753,17 @@ static const struct family families[] = {
                   PAIR(ATTN_O, GPT2 "attn.c_proj"),
                   PAIR(MLP_NORM, GPT2 "ln_2"),
                   PAIR(MLP_UP, GPT2 "mlp.c_fc"),
+    {
+        .architecture = "GraniteMoeSWAForCausalLM",
+        .model_type = "granitemoe_swa",
+        .body = "GraniteMoeSWAModel",
+        .prefix = "model.",
+        GRANITE_MOE_BLOCKS,
+        GRANITE_SWA,
+        .experts = {GRANITE_MOE_EXPERTS, .shared_width = {"shared_intermediate_size", 0}},
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES, SINK_NAMES},
+        .fused = {GRANITE_MOE_FUSED},
+    },
                   PAIR(MLP_DOWN, GPT2 "mlp.c_proj"),
                   PAIR(FINAL_NORM, "transformer.ln_f"),
                   [ROLE_OUTPUT] = "lm_head.weight"},
@@ -917,11 +948,7 @@ static const struct family families[] = {
         .needs_kv_heads = true,
         GELU,
         ATTENTION_BIASES,
-        .blocks = BLOCK_NORM_OUTPUTS,
         .norm_offset = 1,
-        .windows = WINDOWS_BUT_EACH_N,
-        .sliding_window = 4096,
-        .windows_n = {NULL, 2},
         .scales_by_root = true,
         .query_scalar = {"query_pre_attn_scalar", 256},
         .attention_softcap = {"attn_logit_softcapping", 50},

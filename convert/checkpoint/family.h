@@ -146,6 +146,7 @@ struct family {
     bool needs_states;         /* at least one layer must have a state */
     bool needs_layer_types;    /* config.json must have layer_types */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
+    bool has_layer_thetas;     /* config.json may have layer_rope_theta, with 0 for no rotation */
     uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
                                   not 0, the key in the rope object has no effect */
     struct family_number local_theta; /* of the separate table of windowed layers; a key of NULL:

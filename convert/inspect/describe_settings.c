@@ -65,6 +65,7 @@ static void print_components(const struct blob_model *m, FILE *out)
         {BLOCK_ROTATE_NEIGHBOURS, "rope of neighbours"},
         {BLOCK_ATTENTION_GATE, "gated attention"},
         {BLOCK_RELATIVE, "relative positions"},
+        {BLOCK_SINKS, "sinks of attention"},
     };
     const char *before = "";
     for (size_t i = 0; i < sizeof components / sizeof components[0]; i++) {

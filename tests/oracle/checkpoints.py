@@ -54,6 +54,8 @@ def randomize(model, generator):
                 values = values - 1  # half of a state lasts some tokens
             elif name.endswith("mamba.D"):
                 values = 1 + 0.5 * values
+            elif name.endswith("sinks"):
+                values = 2 + 2 * values  # like scores
             elif name.endswith("bias"):
                 values = 0.5 * values
             elif any(part in name for part in QUERIES):

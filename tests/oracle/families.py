@@ -21,6 +21,8 @@ from transformers import (
     GraniteMoeConfig,
     GraniteMoeHybridConfig,
     GraniteMoeSharedConfig,
+    GraniteMoeSWAConfig,
+    GraniteSWAConfig,
     HunYuanDenseV1Config,
     Lfm2Config,
     Lfm2MoeConfig,
@@ -51,6 +53,7 @@ CONFIGS = {
     "qwen3": Qwen3Config,
     "smollm3": SmolLM3Config,
     "granite": GraniteConfig,
+    "graniteswa": GraniteSWAConfig,
     "granitemoehybrid": GraniteMoeHybridConfig,
     "phi3": Phi3Config,
     "olmo2": Olmo2Config,
@@ -72,6 +75,7 @@ CONFIGS = {
     "qwen3moe": Qwen3MoeConfig,
     "granitemoe": GraniteMoeConfig,
     "granitemoeshared": GraniteMoeSharedConfig,
+    "granitemoeswa": GraniteMoeSWAConfig,
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
     "phi": PhiConfig,
@@ -425,6 +429,28 @@ def granitemoeshared(draw):
     return draw(granitemoe()) | {"shared_intermediate_size": draw(either(0, 20, 33, 64, 100))}
 
 
+def with_sinks(draw, config):
+    """The configuration with windows, and a theta for each layer, of at most two."""
+    n = config["num_hidden_layers"]
+    config |= {"sliding_window": draw(WINDOW)}
+    if draw(FLAG):
+        config["layer_types"] = draw(layer_types(config))
+    if draw(FLAG):
+        thetas = draw(either([10000.0, 0], [0.0, 500000, 100.0], [10000, 1e7]))
+        config["layer_rope_theta"] = draw(st.lists(either(*thetas), min_size=n, max_size=n))
+    return config
+
+
+@st.composite
+def graniteswa(draw):
+    return with_sinks(draw, draw(granite()))
+
+
+@st.composite
+def granitemoeswa(draw):
+    return with_sinks(draw, draw(granitemoeshared()))
+
+
 @st.composite
 def phi3(draw):
     """Parts of heads rotate; its lists of factors are as long as that takes."""
@@ -661,9 +687,9 @@ def gemma3(draw):
 SETTINGS = {
     make.__name__: make()
     for make in (
-        llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
+        llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
         exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
-        granitemoeshared,
+        granitemoeshared, granitemoeswa,
         gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip
 }

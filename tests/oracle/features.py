@@ -8,7 +8,7 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
-EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
+EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoeswa", "granitemoehybrid")
 LLAMA3 = rope(
     "llama3",
     factor=8.0,
@@ -70,6 +70,7 @@ SIZES = {
     "olmoe": without("head_dim"),
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
+    "granitemoeswa": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
 LAYER_NORM_BIASES = {
@@ -139,6 +140,24 @@ FEATURES = {
             "residual scale": {"residual_multiplier": 0.33},
             "attention scale": {"attention_multiplier": 0.22},
             "logit divisor": {"logits_scaling": 8.1},
+        },
+    ),
+    "graniteswa": (
+        {
+            "layer_types": WINDOWS,
+            "sliding_window": 20,
+            "layer_rope_theta": [10000.0, 100.0],
+            "attention_multiplier": 0.2,
+            "mlp_bias": True,
+        },
+        {
+            "sinks": LAYER0 + "self_attn.sinks",
+            "those of the other layer": LAYER1 + "self_attn.sinks",
+            "windows": {"sliding_window": CONTEXT},
+            "which layer is windowed": {"layer_types": WINDOWS[::-1]},
+            "the second rotation": {"layer_rope_theta": [10000.0, 10000.0]},
+            "whether a layer rotates": {"layer_rope_theta": [10000.0, 0]},
+            "yarn": {"rope_parameters": rope()},
         },
     ),
     "granitemoehybrid": (
@@ -483,6 +502,22 @@ FEATURES = {
             "the router": LAYER0 + "block_sparse_moe.router.weight",
             "the shared MLP": LAYER1 + "shared_mlp.input_linear.weight",
             "its output": LAYER0 + "shared_mlp.output_linear.weight",
+        },
+    ),
+    "granitemoeswa": (
+        {
+            "num_local_experts": 5,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 37,
+            "sliding_window": 20,
+            "layer_rope_theta": [0, 500000],
+        },
+        {
+            "sinks": LAYER1 + "self_attn.sinks",
+            "windows": {"layer_types": ["full_attention"] * 2},
+            "the layer's rotation": {"layer_rope_theta": [0, 10000]},
+            "the router": LAYER0 + "block_sparse_moe.router.weight",
+            "the shared MLP": LAYER1 + "shared_mlp.input_linear.weight",
         },
     ),
     "gptneox": (

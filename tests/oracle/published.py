@@ -97,6 +97,12 @@ CONFIGS = {
         num_hidden_layers=40, num_key_value_heads=8, residual_multiplier=0.22, rms_norm_eps=1e-5,
         rope_scaling=None, rope_theta=5000000.0, tie_word_embeddings=True, vocab_size=49155,
     ),
+    "Granite Swash 2B": dict(
+        architectures=["GraniteSWAForCausalLM"], model_type="granite_swa", bos_token_id=100257, eos_token_id=100257,
+        hidden_act="silu", hidden_size=2560, intermediate_size=8192, layer_types=["full_attention", *["sliding_attention"] * 3] * 6,
+        max_position_embeddings=8192, num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=4, rms_norm_eps=1e-5,
+        sliding_window=128, tie_word_embeddings=True, vocab_size=100352,
+    ),
     "OLMo 2 1B": dict(
         architectures=["Olmo2ForCausalLM"], model_type="olmo2", attention_bias=False,
         eos_token_id=100257, hidden_act="silu", hidden_size=2048, intermediate_size=8192,

@@ -1,5 +1,6 @@
 """The converter's reading of config.json and generation_config.json against transformers."""
 
+import copy
 import ctypes
 import importlib
 import json
@@ -165,7 +166,7 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
 NONE, QKVO, QKV = range(3)  # enum bias_kind
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8  # enum block_bit
 QK_NORM_LATE, ROTATE_NEIGHBOURS, LAYER_NORM, NO_GATE = 16, 32, 64, 128
-PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE = 256, 512, 1024, 2048, 8192
+PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE, SINKS = 256, 512, 1024, 2048, 8192, 65536
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
@@ -185,12 +186,19 @@ BLOCKS = {
     "qwen3_5_moe_text": QK_NORM_HEADS | ATTENTION_GATE,
     "qwen3_next": QK_NORM_HEADS | ATTENTION_GATE,
     "olmoe": QK_NORM_ALL,
+    "granite_swa": SINKS,
+    "granitemoe_swa": SINKS,
     "qwen3_moe": QK_NORM_HEADS,
 }
 
 
 PARALLEL_BLOCKS = {"stablelm": PARALLEL | ONE_NORM, "gpt_neox": PARALLEL}
 ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2}
+
+
+def thetas_of(config):
+    """The different numbers in layer_rope_theta but 0."""
+    return list(dict.fromkeys(theta for theta in getattr(config, "layer_rope_theta", ()) if theta))
 
 
 def rotary_of(config):
@@ -201,6 +209,12 @@ def rotary_of(config):
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding") and "Vision" not in n)
     rotary = getattr(module, kind)(config)
+    if thetas := thetas_of(config):
+        settings = [copy.deepcopy(config) for _ in thetas]
+        for theta, its_own in zip(thetas, settings):
+            its_own.rope_parameters["rope_theta"] = theta
+        tables = [getattr(module, kind)(its_own) for its_own in settings]
+        return [(table.inv_freq, table.attention_scaling) for table in tables]
     if name not in ("gemma3", "olmo3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
     return [
@@ -216,7 +230,8 @@ def layers_of(config):
     if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe") and window:
         types = ["sliding_attention"] * n
     elif config.model_type in (
-        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text"
+        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "granite_swa",
+        "granitemoe_swa",
     ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
@@ -230,6 +245,9 @@ def layers_of(config):
         bits = [NO_ROTATION * (kind == "full_attention") for kind in config.layer_types]
     if config.model_type in ("gemma3_text", "olmo3") and 0 < sum(bits) < n:
         bits = [b | SECOND_TABLE * (b == WINDOWED) for b in bits]
+    if thetas := getattr(config, "layer_rope_theta", None):
+        second = thetas_of(config)[1:]
+        bits = [b | NO_ROTATION * (not t) | SECOND_TABLE * (t in second) for b, t in zip(bits, thetas)]
     if window and window >= config.max_position_embeddings:
         bits = [b & ~WINDOWED for b in bits]
     return bits
@@ -373,7 +391,7 @@ def check_block(ours, theirs):
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "falcon_h1", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):

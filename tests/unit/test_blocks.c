@@ -137,6 +137,11 @@ TEST(late_norms_of_neighbours_give_one_answer)
                      ACTIVATION_GELU, DTYPE_F32);
 }
 
+TEST(sinks_give_one_answer)
+{
+    check_components(BLOCK_SINKS, ACTIVATION_SILU, DTYPE_INT8);
+}
+
 /* A cap would make these logits finite again. */
 TEST(a_cap_does_not_hide_infinity)
 {
