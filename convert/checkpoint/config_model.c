@@ -350,23 +350,42 @@ static smol_status check_recurrences(const struct json_settings *config,
 
 /* ---- the block ---- */
 
-static smol_status read_activation(const struct json_settings *config, const struct family *family,
-                                   struct blob_model *model)
+/* Reads the activation that `key` names, if it is there. */
+static smol_status find_activation(const struct json_settings *config, const struct family *family,
+                                   const char *key, uint32_t *activation)
 {
     static const char *const names[] = {
         "silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", NULL};
-    static const uint32_t activations[] = {ACTIVATION_SILU,      ACTIVATION_SILU,
-                                           ACTIVATION_GELU_TANH, ACTIVATION_GELU_TANH,
-                                           ACTIVATION_GELU_TANH, ACTIVATION_GELU};
+    static const uint32_t activations[] = {
+        ACTIVATION_SILU,      ACTIVATION_SILU, ACTIVATION_GELU_TANH,   ACTIVATION_GELU_TANH,
+        ACTIVATION_GELU_TANH, ACTIVATION_GELU, ACTIVATION_RELU_SQUARED};
     uint32_t chosen = UINT32_MAX;
+    smol_status status = check_choice(
+        config, key, names, "silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh", &chosen);
+    if (chosen != UINT32_MAX)
+        *activation = activations[chosen];
+    if (family->gelu_is_tanh && *activation == ACTIVATION_GELU)
+        *activation = ACTIVATION_GELU_TANH;
+    return status;
+}
+
+static smol_status read_activation(const struct json_settings *config, const struct family *family,
+                                   struct blob_model *model)
+{
+    const char *old = family->old_activation_key;
     model->activation = family->activation;
     if (!family->activation_key)
         return SMOL_OK;
     smol_status status =
-        check_choice(config, family->activation_key, names,
-                     "silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh", &chosen);
-    if (chosen != UINT32_MAX)
-        model->activation = activations[chosen];
+        find_activation(config, family, family->activation_key, &model->activation);
+    uint32_t other = model->activation;
+    if (!status && old && smol_setting(config, old))
+        status = find_activation(config, family, old, &other);
+    if (!status && other != model->activation)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: %s and %s differ, and releases of transformers differ in which one "
+                         "counts: correct one of them",
+                         config->path, family->activation_key, old);
     return status;
 }
 

@@ -193,6 +193,15 @@
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
 
+/* Gemma 2's, but for norms after attention and the MLP. */
+#define GEMMA2_BLOCKS                                                                              \
+    .sizes = {2304, 9216, 26, 8, 4, 256, 256000, 8192}, BASICS(1e-6, 10000, 2, 1),                 \
+    .tied_embeddings = 1, .needs_kv_heads = true, GELU, ATTENTION_BIASES, .norm_offset = 1,        \
+    .windows = WINDOWS_BUT_EACH_N, .sliding_window = 4096, .windows_n = {NULL, 2},                 \
+    .scales_by_root = true, .query_scalar = {"query_pre_attn_scalar", 256},                        \
+    .attention_softcap = {"attn_logit_softcapping", 50},                                           \
+    .logit_softcap = {"final_logit_softcapping", 30}
+
 /* Common to Qwen 3.5 and Qwen3-Next: gated DeltaNet layers, and attention with a gate. */
 #define DELTA_HYBRID                                                                               \
     BASICS(1e-6, 10000, NO_TOKEN, NO_TOKEN),                                                       \
@@ -300,15 +309,6 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {
-        .architecture = "Phi3ForCausalLM",
-        .model_type = "phi3",
-        .sizes = {3072, 8192, 32, 32, 0, 0, 32064, 4096},
-        BASICS(1e-5, 10000, 1, 32000),
-        SILU,
-        .rotates_parts = true,
-        .has_phi3_rope = true,
-        .original_context = 4096,
-    {
         .architecture = "GraniteSWAForCausalLM",
         .model_type = "granite_swa",
         .body = "GraniteSWAModel",
@@ -323,6 +323,15 @@ static const struct family families[] = {
         GRANITE_SWA,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, SINK_NAMES},
     },
+    {
+        .architecture = "Phi3ForCausalLM",
+        .model_type = "phi3",
+        .sizes = {3072, 8192, 32, 32, 0, 0, 32064, 4096},
+        BASICS(1e-5, 10000, 1, 32000),
+        SILU,
+        .rotates_parts = true,
+        .has_phi3_rope = true,
+        .original_context = 4096,
         .windows = WINDOWS_ALL,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
         .fused = {FUSED(LAYER("self_attn.qkv_proj.weight"), FUSION_STACKED, 3, QKV),
@@ -692,6 +701,17 @@ static const struct family families[] = {
         .fused = {GRANITE_MOE_FUSED},
     },
     {
+        .architecture = "GraniteMoeSWAForCausalLM",
+        .model_type = "granitemoe_swa",
+        .body = "GraniteMoeSWAModel",
+        .prefix = "model.",
+        GRANITE_MOE_BLOCKS,
+        GRANITE_SWA,
+        .experts = {GRANITE_MOE_EXPERTS, .shared_width = {"shared_intermediate_size", 0}},
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES, SINK_NAMES},
+        .fused = {GRANITE_MOE_FUSED},
+    },
+    {
         .architecture = "GPTNeoXForCausalLM",
         .model_type = "gpt_neox",
         .sizes = {6144, 24576, 44, 64, 0, 0, 50432, 2048},
@@ -753,17 +773,6 @@ static const struct family families[] = {
                   PAIR(ATTN_O, GPT2 "attn.c_proj"),
                   PAIR(MLP_NORM, GPT2 "ln_2"),
                   PAIR(MLP_UP, GPT2 "mlp.c_fc"),
-    {
-        .architecture = "GraniteMoeSWAForCausalLM",
-        .model_type = "granitemoe_swa",
-        .body = "GraniteMoeSWAModel",
-        .prefix = "model.",
-        GRANITE_MOE_BLOCKS,
-        GRANITE_SWA,
-        .experts = {GRANITE_MOE_EXPERTS, .shared_width = {"shared_intermediate_size", 0}},
-        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES, SINK_NAMES},
-        .fused = {GRANITE_MOE_FUSED},
-    },
                   PAIR(MLP_DOWN, GPT2 "mlp.c_proj"),
                   PAIR(FINAL_NORM, "transformer.ln_f"),
                   [ROLE_OUTPUT] = "lm_head.weight"},
@@ -940,19 +949,29 @@ static const struct family families[] = {
                   PAIR(OUTPUT, "lm_head")},
     },
     {
-        .architecture = "Gemma2ForCausalLM",
-        .model_type = "gemma2",
-        .sizes = {2304, 9216, 26, 8, 4, 256, 256000, 8192},
+        .architecture = "GemmaForCausalLM",
+        .model_type = "gemma",
+        .body = "GemmaModel",
+        .prefix = "model.",
+        .sizes = {3072, 24576, 28, 16, 16, 256, 256000, 8192},
         BASICS(1e-6, 10000, 2, 1),
         .tied_embeddings = 1,
         .needs_kv_heads = true,
-        GELU,
+        .activation_key = "hidden_act",
+        .old_activation_key = "hidden_activation",
+        .gelu_is_tanh = true,
+        .activation = ACTIVATION_GELU_TANH,
         ATTENTION_BIASES,
         .norm_offset = 1,
         .scales_by_root = true,
-        .query_scalar = {"query_pre_attn_scalar", 256},
-        .attention_softcap = {"attn_logit_softcapping", 50},
-        .logit_softcap = {"final_logit_softcapping", 30},
+        .demands = {{"use_bidirectional_attention", false, ONLY_CAUSAL}},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .architecture = "Gemma2ForCausalLM",
+        .model_type = "gemma2",
+        GEMMA2_BLOCKS,
+        .blocks = BLOCK_NORM_OUTPUTS,
         .demands = {{"use_bidirectional_attention", false, ONLY_CAUSAL}},
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES},
     },

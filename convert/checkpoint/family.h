@@ -124,9 +124,11 @@ struct family {
     bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
-    const char *activation_key;    /* NULL: it is always the default */
-    enum activation activation;    /* the default */
-    enum bias_kind attention_bias; /* if the flag is set */
+    const char *activation_key;     /* NULL: it is always the default */
+    const char *old_activation_key; /* of earlier releases, which must agree; NULL: none */
+    bool gelu_is_tanh;              /* "gelu" is GELU's tanh formula */
+    enum activation activation;     /* the default */
+    enum bias_kind attention_bias;  /* if the flag is set */
     struct family_flag attention_biased, mlp_biased;
     struct family_flag norm_biased; /* of LayerNorms; a key of NULL: they are */
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */

@@ -15,6 +15,7 @@ from transformers import (
     FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
+    GemmaConfig,
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
@@ -79,6 +80,7 @@ CONFIGS = {
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
     "phi": PhiConfig,
+    "gemma": GemmaConfig,
     "gemma2": Gemma2Config,
     "gemma3": Gemma3TextConfig,
 }
@@ -653,6 +655,14 @@ def phi(draw):
 
 @st.composite
 def gemma(draw):
+    return draw(scaled(draw(shapes(head_dim=True)))) | {
+        "attention_bias": draw(FLAG),
+        "hidden_act": draw(either("gelu_pytorch_tanh", "gelu", "silu")),
+    }
+
+
+@st.composite
+def later_gemma(draw):
     return draw(shapes(head_dim=True)) | {
         "attention_bias": draw(FLAG),
         "query_pre_attn_scalar": draw(either(4, 16, 100)),
@@ -664,7 +674,7 @@ def gemma(draw):
 
 @st.composite
 def gemma2(draw):
-    config = draw(scaled(draw(gemma())))
+    config = draw(scaled(draw(later_gemma())))
     if draw(FLAG):
         config["layer_types"] = draw(layer_types(config))
     return config | {"attn_logit_softcapping": draw(either(None, 50.0, 3.0))}
@@ -672,7 +682,7 @@ def gemma2(draw):
 
 @st.composite
 def gemma3(draw):
-    config = draw(gemma())
+    config = draw(later_gemma())
     if draw(FLAG):
         config["layer_types"] = draw(layer_types(config))
     else:
@@ -690,7 +700,7 @@ SETTINGS = {
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
         exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, phi, gemma2, gemma3,
+        gptneox, gpt2, phi, gemma, gemma2, gemma3,
     )  # fmt: skip
 }
 

@@ -551,6 +551,16 @@ FEATURES = {
             "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
         },
     ),
+    "gemma": (
+        {"hidden_act": "gelu", "attention_bias": True},
+        {
+            "the activation": {"hidden_act": "silu"},
+            "norms before attention": LAYER0 + "input_layernorm.weight",
+            "norms before the MLP": LAYER1 + "post_attention_layernorm.weight",
+            "the last norm": "model.norm.weight",
+            "biases": LAYER0 + "self_attn.o_proj.bias",
+        },
+    ),
     "gemma2": (
         {
             "layer_types": WINDOWS,

@@ -348,6 +348,13 @@ CONFIGS = {
         tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=32064,
         auto_map={"AutoConfig": "configuration_phi3.Phi3Config"},
     ),
+    "Gemma 1 2B": dict(
+        architectures=["GemmaForCausalLM"], model_type="gemma", attention_bias=False, attention_dropout=0.0, bos_token_id=2,
+        eos_token_id=1, head_dim=256, hidden_act="gelu", hidden_activation="gelu_pytorch_tanh", hidden_size=2048,
+        initializer_range=0.02, intermediate_size=16384, max_position_embeddings=8192, num_attention_heads=8,
+        num_hidden_layers=18, num_key_value_heads=1, pad_token_id=0, rms_norm_eps=1e-6, rope_scaling=None, rope_theta=10000.0,
+        torch_dtype="bfloat16", use_cache=True, vocab_size=256000,
+    ),
     "Gemma 2 2B": dict(
         architectures=["Gemma2ForCausalLM"], model_type="gemma2", attention_bias=False,
         attn_logit_softcapping=50.0, bos_token_id=2, cache_implementation="hybrid",

@@ -257,7 +257,7 @@ def scales_of(config):
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     gemma = config.model_type.startswith("gemma")
     attention = head_dim**-0.5
-    if gemma:
+    if gemma and config.model_type != "gemma":
         attention = config.query_pre_attn_scalar**-0.5
     if config.model_type == "minicpm3":
         return dict(
