@@ -460,6 +460,18 @@ static smol_status read_query_scalar(const struct json_settings *config,
     return status;
 }
 
+/* Reads the scale that logits are multiplied by. */
+static smol_status read_logit_scale(const struct json_settings *config,
+                                    const struct family_number *number, float *divisor)
+{
+    double scale = number->fallback;
+    if (!number->key)
+        return SMOL_OK;
+    smol_status status = smol_setting_fraction(config, number->key, 0x1p-64, 0x1p64, &scale);
+    *divisor = (float)(1 / scale);
+    return status;
+}
+
 /* Reads scales that MiniCPM derives from the depth and the width. */
 static smol_status read_derived_scales(const struct json_settings *config,
                                        const struct family *family, struct blob_model *model)
@@ -501,6 +513,8 @@ static smol_status read_scales(const struct json_settings *config, const struct 
         status = read_query_scalar(config, &family->query_scalar, &model->attention_scale);
     if (!status)
         status = read_scale(config, &family->logit_divisor, &model->logit_divisor);
+    if (!status)
+        status = read_logit_scale(config, &family->logit_scale, &model->logit_divisor);
     if (!status)
         status = read_softcap(config, &family->attention_softcap, &model->attention_softcap);
     if (!status)

@@ -139,16 +139,17 @@ struct family {
     bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
     const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
     bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
+    bool needs_window;        /* sliding_window may not be null */
     bool rotates_parts;       /* partial_rotary_factor may be below 1 */
     double rotary_factor;     /* its default; 0: 1 */
     bool has_phi3_rope;       /* rope_type as in Phi-3 */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
+    bool has_layer_thetas;     /* config.json may have layer_rope_theta, with 0 for no rotation */
     bool needs_states;         /* at least one layer must have a state */
     bool needs_layer_types;    /* config.json must have layer_types */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
-    bool has_layer_thetas;     /* config.json may have layer_rope_theta, with 0 for no rotation */
     uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
                                   not 0, the key in the rope object has no effect */
     struct family_number local_theta; /* of the separate table of windowed layers; a key of NULL:
@@ -164,6 +165,7 @@ struct family {
         query_scalar; /* attention scores are divided by its root, not head_dim's */
     struct family_number attention_scale; /* attention scores are multiplied by it */
     struct family_number embedding_scale, residual_scale, logit_divisor;
+    struct family_number logit_scale; /* logits are multiplied by it */
     struct family_number depth_scale; /* residual_scale is it, divided by the root of n_layers */
     struct family_count base_width;   /* logit_divisor is hidden_size, divided by it */
     struct family_number attention_softcap, logit_softcap;

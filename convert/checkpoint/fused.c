@@ -259,6 +259,8 @@ static void add_norm_biases(struct split *split)
     for (size_t i = 0; split->family->lacks_norm_biases && i < 3; i++)
         for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
             const struct tensor_key key = {.role = roles[i], .layer = layer};
+            if (!smol_tensor_exists(split->model, key))
+                continue;
             split->tensors[split->n_tensors++] = (struct safetensors_tensor){
                 .name = smol_checkpoint_file_name(split->family, split->model->n_layers, key,
                                                   add_name(split)),
@@ -359,7 +361,8 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .all = all,
                           .lacks_prefix = lacks_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->embedding_norm[0] && !split.lacks_prefix)
+    if (!family->fused[0].name && !family->embedding_norm[0] && !split.lacks_prefix &&
+        !family->lacks_norm_biases)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from internal import ROOT
 from minicpm import MiniCPMConfig
 from transformers import (
+    Cohere2Config,
     Ernie4_5Config,
     Exaone4Config,
     FalconH1Config,
@@ -72,6 +73,7 @@ CONFIGS = {
     "qwen3_5moe": Qwen3_5MoeTextConfig,
     "qwen3next": Qwen3NextConfig,
     "stablelm": StableLmConfig,
+    "cohere2": Cohere2Config,
     "olmoe": OlmoeConfig,
     "qwen3moe": Qwen3MoeConfig,
     "granitemoe": GraniteMoeConfig,
@@ -623,6 +625,18 @@ def stablelm(draw):
 
 
 @st.composite
+def cohere2(draw):
+    config = draw(scaled(with_layer_norms(draw(shapes())))) | {
+        "attention_bias": draw(FLAG),
+        "sliding_window": draw(WINDOW),
+        "logit_scale": draw(either(0.0625, 0.25, 1.3)),
+        "hidden_act": draw(either("silu", "gelu")),
+    }
+    pattern = {"layer_types": draw(layer_types(config))} if draw(FLAG) else {"sliding_window_pattern": draw(either(4, 1, 2, 3))}
+    return config | pattern
+
+
+@st.composite
 def gptneox(draw):
     shape = with_layer_norms(draw(shapes()))
     del shape["num_key_value_heads"]
@@ -698,7 +712,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
+        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
         gptneox, gpt2, phi, gemma, gemma2, gemma3,
     )  # fmt: skip

@@ -60,6 +60,7 @@ def without(*keys):
 SIZES = {
     "granitemoehybrid": without("head_dim"),
     "stablelm": without("head_dim"),
+    "cohere2": without("head_dim"),
     "gptneox": without("head_dim", "num_key_value_heads"),
     "gpt2": {
         "vocab_size": 101, "n_embd": 48, "n_inner": 40, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT,
@@ -444,6 +445,19 @@ FEATURES = {
         | {
             "biases": LAYER0 + "self_attn.v_proj.bias",
             "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+        },
+    ),
+    "cohere2": (
+        {"layer_types": WINDOWS, "sliding_window": 20, "logit_scale": 0.25, "attention_bias": True},
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "a layer that does not rotate": {"layer_types": WINDOWS[:1] * 2},
+            "which layer is windowed": {"layer_types": WINDOWS[::-1]},
+            "the scale of logits": {"logit_scale": 0.26},
+            "yarn": {"rope_parameters": rope()},
+            "norms": LAYER1 + "input_layernorm.weight",
+            "the last norm": "model.norm.weight",
+            "biases": LAYER0 + "self_attn.o_proj.bias",
         },
     ),
     "olmoe": (

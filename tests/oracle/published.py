@@ -348,6 +348,16 @@ CONFIGS = {
         tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=32064,
         auto_map={"AutoConfig": "configuration_phi3.Phi3Config"},
     ),
+    "Command R7B": dict(
+        architectures=["Cohere2ForCausalLM"], model_type="cohere2", attention_bias=False, attention_dropout=0.0, bos_token_id=5,
+        cache_implementation="hybrid", eos_token_id=255001, head_dim=128, hidden_act="silu", hidden_size=4096,
+        initializer_range=0.02, intermediate_size=14336, layer_norm_eps=1e-5, layer_switch=4, logit_scale=0.25,
+        max_position_embeddings=132096, num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=8,
+        order_of_interleaved_layers="local_attn_first", pad_token_id=0, position_embedding_type="rope_gptj", rope_scaling=None,
+        rope_theta=50000, rotary_pct=1.0, sliding_window=4096, sliding_window_pattern=4, torch_dtype="bfloat16", use_cache=True,
+        use_embedding_sharing=True, use_gated_activation=True, use_parallel_block=True, use_parallel_embedding=True,
+        vocab_size=256000,
+    ),
     "Gemma 1 2B": dict(
         architectures=["GemmaForCausalLM"], model_type="gemma", attention_bias=False, attention_dropout=0.0, bos_token_id=2,
         eos_token_id=1, head_dim=256, hidden_act="gelu", hidden_activation="gelu_pytorch_tanh", hidden_size=2048,

@@ -172,6 +172,7 @@ BLOCKS = {
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
     "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
     "stablelm": LAYER_NORM,
+    "cohere2": LAYER_NORM | PARALLEL | ONE_NORM | ROTATE_NEIGHBOURS,
     "gpt_neox": LAYER_NORM | NO_GATE,
     "gpt2": LAYER_NORM | NO_GATE | POSITIONS,
     "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
@@ -231,7 +232,7 @@ def layers_of(config):
         types = ["sliding_attention"] * n
     elif config.model_type in (
         "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "granite_swa",
-        "granitemoe_swa",
+        "granitemoe_swa", "cohere2",
     ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
@@ -239,6 +240,8 @@ def layers_of(config):
         bits = [b | (0 if r else NO_ROTATION) for b, r in zip(bits, config.no_rope_layers)]
     if config.model_type == "exaone4" and window:
         bits = [b | (0 if b else NO_ROTATION) for b in bits]
+    if config.model_type == "cohere2":
+        bits = [b or NO_ROTATION for b in bits]
     if config.model_type == "gpt2":
         bits = [NO_ROTATION] * n
     if config.model_type == "granitemoehybrid" and config.position_embedding_type != "rope":
@@ -273,7 +276,7 @@ def scales_of(config):
         else getattr(config, "embedding_multiplier", 1),
         residual_scale=getattr(config, "residual_multiplier", 1),
         attention_scale=getattr(config, "attention_multiplier", attention) * getattr(config, "key_multiplier", 1),
-        logit_divisor=getattr(config, "logits_scaling", 1 / getattr(config, "lm_head_multiplier", 1)),
+        logit_divisor=getattr(config, "logits_scaling", 1 / getattr(config, "lm_head_multiplier", getattr(config, "logit_scale", 1))),
         attention_softcap=getattr(config, caps, None) or 0,
         logit_softcap=getattr(config, "final_logit_softcapping", None) or 0,
     )
