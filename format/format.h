@@ -73,7 +73,8 @@ enum blob_feature {
     FEATURE_NORMED = 1 << 17, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
     FEATURE_DOUBLED = 1 << 18,  /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
     FEATURE_RELATIVE = 1 << 19, /* with FEATURE_ENCODER: BLOCK_RELATIVE */
-    FEATURE_FURTHER = 1 << 21,  /* parts that FEATURE_COMPONENTS does not include: BLOCK_SINKS */
+    FEATURE_FURTHER = 1 << 21,  /* parts that FEATURE_COMPONENTS does not include: BLOCK_SINKS,
+                                 * ACTIVATION_RELU_SQUARED */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
@@ -143,7 +144,9 @@ enum bias_kind { BIAS_NONE, BIAS_QKVO, BIAS_QKV };
 enum activation {
     ACTIVATION_SILU,
     ACTIVATION_GELU_TANH,
-    ACTIVATION_GELU, /* by the error function; FEATURE_COMPONENTS */
+    ACTIVATION_GELU,         /* by the error function; FEATURE_COMPONENTS */
+    ACTIVATION_RELU_SQUARED, /* FEATURE_FURTHER too */
+    ACTIVATION_COUNT,
 };
 
 /* The parts of a block. Without any bit, RMSNorms stand before attention and before the MLP. */

@@ -29,7 +29,7 @@ bool smol_model_has_components(const struct blob_model *model)
 
 bool smol_model_has_further(const struct blob_model *model)
 {
-    return model->blocks & BLOCK_SINKS;
+    return model->blocks & BLOCK_SINKS || model->activation == ACTIVATION_RELU_SQUARED;
 }
 
 bool smol_encoder_needs_around(const struct blob_model *model, const struct blob_encoder *encoder)
@@ -76,7 +76,7 @@ static smol_status check_sizes(const struct blob_model *m, smol_error *error)
         {"tied_embeddings", m->tied_embeddings, 0, 1},
         {"attention_bias", m->attention_bias, 0, plain ? BIAS_QKVO : BIAS_QKV},
         {"mlp_bias", m->mlp_bias, 0, 1},
-        {"activation", m->activation, 0, plain ? ACTIVATION_SILU : ACTIVATION_GELU},
+        {"activation", m->activation, 0, plain ? ACTIVATION_SILU : ACTIVATION_COUNT - 1},
     };
     return smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
 }
@@ -245,6 +245,10 @@ const char *smol_activation_name(enum activation activation)
         return "gelu_tanh";
     case ACTIVATION_GELU:
         return "gelu";
+    case ACTIVATION_RELU_SQUARED:
+        return "relu_squared";
+    case ACTIVATION_COUNT:
+        break;
     }
     return "?";
 }

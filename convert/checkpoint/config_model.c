@@ -355,13 +355,13 @@ static smol_status find_activation(const struct json_settings *config, const str
                                    const char *key, uint32_t *activation)
 {
     static const char *const names[] = {
-        "silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", NULL};
+        "silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", "relu2", NULL};
     static const uint32_t activations[] = {
         ACTIVATION_SILU,      ACTIVATION_SILU, ACTIVATION_GELU_TANH,   ACTIVATION_GELU_TANH,
         ACTIVATION_GELU_TANH, ACTIVATION_GELU, ACTIVATION_RELU_SQUARED};
     uint32_t chosen = UINT32_MAX;
     smol_status status = check_choice(
-        config, key, names, "silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh", &chosen);
+        config, key, names, "silu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh or relu2", &chosen);
     if (chosen != UINT32_MAX)
         *activation = activations[chosen];
     if (family->gelu_is_tanh && *activation == ACTIVATION_GELU)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from internal import ROOT
 from minicpm import MiniCPMConfig
 from transformers import (
+    ArceeConfig,
     Cohere2Config,
     Ernie4_5Config,
     Exaone4Config,
@@ -63,6 +64,7 @@ CONFIGS = {
     "ministral3": Ministral3Config,
     "ernie4_5": Ernie4_5Config,
     "exaone4": Exaone4Config,
+    "arcee": ArceeConfig,
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
     "minicpm3": MiniCPM3Config,
@@ -224,6 +226,11 @@ def llama(draw):
         "mlp_bias": draw(FLAG),
         "hidden_act": draw(either("silu", "gelu_pytorch_tanh")),
     }
+
+
+@st.composite
+def arcee(draw):
+    return draw(llama()) | {"hidden_act": draw(either("relu2", "silu"))}
 
 
 @st.composite
@@ -712,7 +719,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        exaone4, arcee, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
         gptneox, gpt2, phi, gemma, gemma2, gemma3,
     )  # fmt: skip

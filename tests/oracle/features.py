@@ -360,6 +360,15 @@ FEATURES = {
             "norms after attention": LAYER0 + "post_attention_layernorm.weight",
         },
     ),
+    "arcee": (
+        {"attention_bias": True, "mlp_bias": True},
+        {
+            "the activation": {"hidden_act": "silu"},
+            "up's bias": LAYER0 + "mlp.up_proj.bias",
+            "down": LAYER1 + "mlp.down_proj.weight",
+            "biases": LAYER0 + "self_attn.o_proj.bias",
+        },
+    ),
     "hunyuandensev1": (
         {"rope_parameters": rope("dynamic", alpha=1000.0, factor=1.0), "attention_bias": True},
         {

@@ -62,7 +62,7 @@ RANGES = {
     "family": (1, 1), "dtype": (1, 3), "n_layers": (1, 2**10), "hidden_size": (1, 2**20),
     "intermediate_size": (1, 2**22), "n_heads": (1, 2**12), "n_kv_heads": (1, 2**12),
     "head_dim": (2, 2**10), "vocab_size": (1, 2**24), "context_length": (1, 2**24),
-    "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
+    "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 3),
 }  # fmt: skip
 BLOCK_RANGES = {
     "blocks": (0, 2**15 - 1 | 65536), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
@@ -756,7 +756,7 @@ class Blob:
             need(m["attention_bias"] <= 1, "attention_bias")
             self.layers = bytes(m["n_layers"])
             m |= self.plain()
-        uses = m["blocks"] >= 16 or m["activation"] == 2 or m["query_growth"] or m["query_period"]
+        uses = m["blocks"] >= 16 or m["activation"] >= 2 or m["query_growth"] or m["query_period"]
         need(bool(uses) == bool(self.features & COMPONENTS), "components")
         n = m["n_rope_tables"] * (m["rotary_dim"] // 2)
         need(len(self.section(INV_FREQ)) == n * 4, "inv_freq size")
@@ -850,7 +850,8 @@ class Blob:
         capped = any(self.model.get(name, 0) for name in ("sliding_window", "attention_softcap", "query_period"))
         need(not relative or ahead and not capped, "relative positions")
         sinks = bool(self.model.get("blocks", 0) & HAS_SINKS)
-        need(sinks == bool(self.features & FURTHER) and not (sinks and relative), "sinks and their feature")
+        need(not (sinks and relative), "sinks and relative positions")
+        need((sinks or self.model["activation"] == 3) == bool(self.features & FURTHER), "further parts and their feature")
         need(ahead or not self.features & AROUND, "around without an encoder")
         need(self.features & EMBEDDER or not self.features & (NORMED | DOUBLED), "normed or doubled without an embedder")
         if not self.features & (ENCODER | EMBEDDER):

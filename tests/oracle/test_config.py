@@ -169,6 +169,7 @@ QK_NORM_LATE, ROTATE_NEIGHBOURS, LAYER_NORM, NO_GATE = 16, 32, 64, 128
 PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE, SINKS = 256, 512, 1024, 2048, 8192, 65536
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
+    "arcee": NO_GATE,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
     "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
     "stablelm": LAYER_NORM,
@@ -194,7 +195,7 @@ BLOCKS = {
 
 
 PARALLEL_BLOCKS = {"stablelm": PARALLEL | ONE_NORM, "gpt_neox": PARALLEL}
-ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2}
+ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2, "relu2": 3}
 
 
 def thetas_of(config):
@@ -394,7 +395,7 @@ def check_block(ours, theirs):
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "falcon_h1", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):

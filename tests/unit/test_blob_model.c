@@ -190,7 +190,7 @@ static bool accepts_model(const struct blob_model *model)
 TEST(fields_of_blocks_have_their_ranges)
 {
     static const struct limits limits[] = {
-        LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 2), LIMITS(sliding_window, 0, 1 << 24),
+        LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 3), LIMITS(sliding_window, 0, 1 << 24),
         LIMITS(n_rope_tables, 2, 2), /* the scale applies to both */
     };
     struct blob_model model = rich_model;

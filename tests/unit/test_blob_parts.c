@@ -232,6 +232,10 @@ ON_RICH_IMAGE(further_parts_need_their_feature)
     header()->required_features |= FEATURE_COMPONENTS;
     header()->minor = BLOB_MINOR_COMPONENTS;
     refuses("its parts and the further feature contradict each other");
+    model->activation = ACTIVATION_RELU_SQUARED;
+    header()->required_features |= FEATURE_COMPONENTS;
+    header()->minor = BLOB_MINOR_COMPONENTS;
+    refuses("its parts and the further feature contradict each other");
     header()->required_features |= FEATURE_FURTHER;
     header()->minor = BLOB_MINOR_STATES;
     refuses("its parts and the further feature contradict each other");
