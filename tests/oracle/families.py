@@ -26,6 +26,7 @@ from transformers import (
     GraniteMoeSharedConfig,
     GraniteMoeSWAConfig,
     GraniteSWAConfig,
+    HeliumConfig,
     HunYuanDenseV1Config,
     Lfm2Config,
     Lfm2MoeConfig,
@@ -63,6 +64,7 @@ CONFIGS = {
     "olmo3": Olmo3Config,
     "ministral3": Ministral3Config,
     "ernie4_5": Ernie4_5Config,
+    "helium": HeliumConfig,
     "exaone4": Exaone4Config,
     "arcee": ArceeConfig,
     "hunyuandensev1": HunYuanDenseV1Config,
@@ -517,6 +519,12 @@ def ernie4_5(draw):
 
 
 @st.composite
+def helium(draw):
+    shape = draw(shapes())
+    return draw(scaled(shape | {"head_dim": rotated(shape)})) | {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
+
+
+@st.composite
 def exaone4(draw):
     shape = draw(shapes(head_dim=draw(FLAG)))
     n, window = shape["num_hidden_layers"], draw(WINDOW | st.none())
@@ -719,7 +727,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, arcee, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
         gptneox, gpt2, phi, gemma, gemma2, gemma3,
     )  # fmt: skip

@@ -351,6 +351,15 @@ FEATURES = {
             "down's bias": LAYER0 + "mlp.down_proj.bias",
         },
     ),
+    "helium": (
+        {"attention_bias": True, "mlp_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "q biases": LAYER0 + "self_attn.q_proj.bias",
+            "biases of the MLP": LAYER1 + "mlp.down_proj.bias",
+            "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
     "exaone4": (
         {"layer_types": WINDOWS, "sliding_window": 20},
         {

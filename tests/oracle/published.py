@@ -358,6 +358,12 @@ CONFIGS = {
         use_embedding_sharing=True, use_gated_activation=True, use_parallel_block=True, use_parallel_embedding=True,
         vocab_size=256000,
     ),
+    "Helium 1 Preview 2B": dict(
+        architectures=["HeliumForCausalLM"], model_type="helium", attention_bias=False, bos_token_id=1, eos_token_id=2,
+        head_dim=128, hidden_act="silu", hidden_size=2560, intermediate_size=7040, max_position_embeddings=4096, mlp_bias=False,
+        num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=20, pad_token_id=3, rms_norm_eps=1e-8,
+        rope_theta=100000.0, tie_word_embeddings=False, vocab_size=48000,
+    ),
     "Gemma 1 2B": dict(
         architectures=["GemmaForCausalLM"], model_type="gemma", attention_bias=False, attention_dropout=0.0, bos_token_id=2,
         eos_token_id=1, head_dim=256, hidden_act="gelu", hidden_activation="gelu_pytorch_tanh", hidden_size=2048,

@@ -170,6 +170,7 @@ PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE, SINKS = 256, 512, 10
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "arcee": NO_GATE,
+    "helium": ROTATE_NEIGHBOURS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
     "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
     "stablelm": LAYER_NORM,
@@ -389,13 +390,14 @@ def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
     biases = [NONE, QKVO][getattr(theirs, "attention_bias", False)]
+    biases = QKV if theirs.model_type == "helium" and biases else biases
     always = {"qwen2": QKV, "gpt2": QKVO, "phi": QKVO}
     biases = always.get(theirs.model_type, biases)
     biases = QKV if getattr(theirs, "use_qkv_bias", False) else biases
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "falcon_h1", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
