@@ -1029,6 +1029,15 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES},
     },
     {
+        .architecture = "VaultGemmaForCausalLM",
+        .model_type = "vaultgemma",
+        .body = "VaultGemmaModel",
+        .prefix = "model.",
+        GEMMA2_BLOCKS,
+        .names = {SHARED_NAMES, [ROLE_ATTN_NORM] = LAYER("input_layernorm.weight"),
+                  [ROLE_MLP_NORM] = LAYER("pre_feedforward_layernorm.weight")},
+    },
+    {
         /* transformers has the key attn_logit_softcapping here too, but does not use it */
         .architecture = "Gemma3ForCausalLM",
         .model_type = "gemma3_text",

@@ -47,6 +47,7 @@ from transformers import (
     Qwen3NextConfig,
     SmolLM3Config,
     StableLmConfig,
+    VaultGemmaConfig,
 )
 
 CONTEXT = 512
@@ -88,6 +89,7 @@ CONFIGS = {
     "phi": PhiConfig,
     "gemma": GemmaConfig,
     "gemma2": Gemma2Config,
+    "vaultgemma": VaultGemmaConfig,
     "gemma3": Gemma3TextConfig,
 }
 
@@ -710,6 +712,11 @@ def gemma2(draw):
 
 
 @st.composite
+def vaultgemma(draw):
+    return draw(gemma2())
+
+
+@st.composite
 def gemma3(draw):
     config = draw(later_gemma())
     if draw(FLAG):
@@ -729,7 +736,7 @@ SETTINGS = {
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
         helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, phi, gemma, gemma2, gemma3,
+        gptneox, gpt2, phi, gemma, gemma2, vaultgemma, gemma3,
     )  # fmt: skip
 }
 

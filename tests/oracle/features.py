@@ -613,6 +613,17 @@ FEATURES = {
             "norms after the MLP": LAYER1 + "post_feedforward_layernorm.weight",
         },
     ),
+    "vaultgemma": (
+        {"layer_types": WINDOWS, "sliding_window": 20, "query_pre_attn_scalar": 10, "attn_logit_softcapping": 5.0},
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "attention's soft-cap": {"attn_logit_softcapping": None},
+            "the logits' soft-cap": {"final_logit_softcapping": None},
+            "attention's scale": {"query_pre_attn_scalar": 11},
+            "norms before attention": LAYER0 + "input_layernorm.weight",
+            "norms before the MLP": LAYER1 + "pre_feedforward_layernorm.weight",
+        },
+    ),
     "gemma3": (
         {"layer_types": WINDOWS, "sliding_window": 20, "rope_parameters": GEMMA_ROPE},
         {

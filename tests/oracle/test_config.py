@@ -234,7 +234,7 @@ def layers_of(config):
         types = ["sliding_attention"] * n
     elif config.model_type in (
         "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "granite_swa",
-        "granitemoe_swa", "cohere2",
+        "granitemoe_swa", "cohere2", "vaultgemma",
     ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
@@ -260,7 +260,7 @@ def layers_of(config):
 
 def scales_of(config):
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    gemma = config.model_type.startswith("gemma")
+    gemma = "gemma" in config.model_type
     attention = head_dim**-0.5
     if gemma and config.model_type != "gemma":
         attention = config.query_pre_attn_scalar**-0.5
@@ -271,7 +271,7 @@ def scales_of(config):
             attention_scale=(config.qk_nope_head_dim + config.qk_rope_head_dim) ** -0.5,
             logit_divisor=config.logits_scaling,
         )
-    caps = "attn_logit_softcapping" if config.model_type == "gemma2" else ""
+    caps = "attn_logit_softcapping" if config.model_type in ("gemma2", "vaultgemma") else ""
     return dict(
         embedding_scale=config.hidden_size**0.5
         if gemma
