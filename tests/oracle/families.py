@@ -47,6 +47,7 @@ from transformers import (
     Qwen3NextConfig,
     SmolLM3Config,
     StableLmConfig,
+    Starcoder2Config,
     VaultGemmaConfig,
 )
 
@@ -86,6 +87,7 @@ CONFIGS = {
     "granitemoeswa": GraniteMoeSWAConfig,
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
+    "starcoder2": Starcoder2Config,
     "phi": PhiConfig,
     "gemma": GemmaConfig,
     "gemma2": Gemma2Config,
@@ -679,6 +681,16 @@ def gpt2(draw):
 
 
 @st.composite
+def starcoder2(draw):
+    shape = draw(shapes())
+    return draw(scaled(shape | {"norm_epsilon": shape.pop("rms_norm_eps")})) | {
+        "use_bias": draw(FLAG),
+        "sliding_window": draw(st.none() | WINDOW),
+        "hidden_act": draw(either("gelu_pytorch_tanh", "gelu")),
+    }
+
+
+@st.composite
 def phi(draw):
     shape = with_layer_norms(draw(shapes(head_dim=draw(FLAG))))
     return draw(in_part(shape)) | {"hidden_act": draw(either("gelu_new", "gelu"))}
@@ -736,7 +748,7 @@ SETTINGS = {
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
         helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, phi, gemma, gemma2, vaultgemma, gemma3,
+        gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3,
     )  # fmt: skip
 }
 

@@ -60,6 +60,7 @@ def without(*keys):
 SIZES = {
     "granitemoehybrid": without("head_dim"),
     "stablelm": without("head_dim"),
+    "starcoder2": without("head_dim"),
     "cohere2": without("head_dim"),
     "gptneox": without("head_dim", "num_key_value_heads"),
     "gpt2": {
@@ -572,6 +573,18 @@ FEATURES = {
             "fused biases": "transformer.h.0.attn.c_attn.bias",
             "biases of the last norm": "transformer.ln_f.bias",
             "the activation": {"activation_function": "silu"},
+        },
+    ),
+    "starcoder2": (
+        {"sliding_window": 33},
+        LAYER_NORM_BIASES
+        | {
+            "windows": {"sliding_window": None},
+            "yarn": {"rope_parameters": rope()},
+            "up": LAYER1 + "mlp.c_fc.weight",
+            "its bias": LAYER0 + "mlp.c_fc.bias",
+            "biases": LAYER0 + "self_attn.v_proj.bias",
+            "the activation": {"hidden_act": "silu"},
         },
     ),
     "phi": (

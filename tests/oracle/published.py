@@ -364,6 +364,14 @@ CONFIGS = {
         num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=20, pad_token_id=3, rms_norm_eps=1e-8,
         rope_theta=100000.0, tie_word_embeddings=False, vocab_size=48000,
     ),
+    "StarCoder2 3B": dict(
+        architectures=["Starcoder2ForCausalLM"], model_type="starcoder2", activation_function="gelu", attention_dropout=0.1,
+        attention_softmax_in_fp32=True, bos_token_id=0, embedding_dropout=0.1, eos_token_id=0, hidden_act="gelu_pytorch_tanh",
+        hidden_size=3072, initializer_range=0.018042, intermediate_size=12288, layer_norm_epsilon=1e-5,
+        max_position_embeddings=16384, mlp_type="default", norm_epsilon=1e-5, norm_type="layer_norm", num_attention_heads=24,
+        num_hidden_layers=30, num_key_value_heads=2, residual_dropout=0.1, rope_theta=999999.4420358813, sliding_window=4096,
+        use_bias=True, use_cache=True, vocab_size=49152,
+    ),
     "Gemma 1 2B": dict(
         architectures=["GemmaForCausalLM"], model_type="gemma", attention_bias=False, attention_dropout=0.0, bos_token_id=2,
         eos_token_id=1, head_dim=256, hidden_act="gelu", hidden_activation="gelu_pytorch_tanh", hidden_size=2048,

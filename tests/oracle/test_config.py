@@ -177,6 +177,7 @@ BLOCKS = {
     "cohere2": LAYER_NORM | PARALLEL | ONE_NORM | ROTATE_NEIGHBOURS,
     "gpt_neox": LAYER_NORM | NO_GATE,
     "gpt2": LAYER_NORM | NO_GATE | POSITIONS,
+    "starcoder2": LAYER_NORM | NO_GATE,
     "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
@@ -230,7 +231,7 @@ def layers_of(config):
     """The bits that each layer is due, as the reference's attention decides."""
     n, window = config.num_hidden_layers, getattr(config, "sliding_window", None)
     types = ["full_attention"] * n
-    if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe") and window:
+    if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe", "starcoder2") and window:
         types = ["sliding_attention"] * n
     elif config.model_type in (
         "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "granite_swa",
@@ -431,7 +432,7 @@ def check_sizes(model, theirs):
     assert model.hidden_size == theirs.hidden_size
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
-    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
+    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
     (epsilon,) = (getattr(theirs, key) for key in keys if hasattr(theirs, key))
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
