@@ -628,6 +628,8 @@ def cut(config, vocab_size):
         small["num_local_experts"] = 0
     if "mamba_expand" in config and "mamba_d_ssm" not in config:
         small["mamba_n_heads"] = config["mamba_expand"] * small["hidden_size"] // small["mamba_d_head"]
+    if config["model_type"] == "helium":
+        small["hidden_size"] = 64  # its output matrix is square
     if config["model_type"] == "phi":
         small["partial_rotary_factor"] = 0.5  # of a head of 16, an even number
     return small

@@ -408,7 +408,7 @@ def check_block(ours, theirs):
     check_experts(model, theirs)
     check_hybrid(model.hybrid, theirs)
     check_latent(model, theirs)
-    keys = ("hidden_activation", "activation_function", "hidden_act")
+    keys = ("hidden_activation", "hidden_act", "activation_function")
     activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
     beta = theirs.model_type == "ministral3" and theirs.rope_parameters["llama_4_scaling_beta"]
@@ -432,8 +432,8 @@ def check_sizes(model, theirs):
     assert model.hidden_size == theirs.hidden_size
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
-    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
-    (epsilon,) = (getattr(theirs, key) for key in keys if hasattr(theirs, key))
+    keys = ("norm_epsilon", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
+    epsilon = next(getattr(theirs, key) for key in keys if hasattr(theirs, key))
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
     if rope.get("rope_type") == "longrope":
