@@ -111,7 +111,7 @@ typedef enum smol_status {
 SMOL_API const char *smol_status_text(smol_status status);
 
 /* Size of a message with its terminating 0; longer messages are cut. */
-#define SMOL_ERROR_MESSAGE_SIZE 1024
+#define SMOL_ERROR_MESSAGE_SIZE 512
 
 typedef struct smol_error {
     smol_status status;
@@ -802,7 +802,7 @@ SMOL_API void smol_tool_reader_free(smol_tool_reader *reader);
 
 /* --- reasoning ---------------------------------------------------------------------------- */
 
-/* Some models reason before they reply, between markers: <think> and </think>, or [THINK] and
+/* Some models reason before they reply, between markers such as <think> and </think> or [THINK] and
  * [/THINK]. A model has those that its chat template or its vocabulary has. A reader separates the
  * reasoning of an answer from the reply as the answer comes. */
 

@@ -73,6 +73,7 @@ enum blob_feature {
     FEATURE_NORMED = 1 << 17, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
     FEATURE_DOUBLED = 1 << 18,  /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
     FEATURE_RELATIVE = 1 << 19, /* with FEATURE_ENCODER: BLOCK_RELATIVE */
+    FEATURE_HEAD_GATES = 1 << 20, /* with FEATURE_STATES: BLOCK_GATE_HEADS */
     FEATURE_FURTHER = 1 << 21,  /* parts that FEATURE_COMPONENTS does not include: BLOCK_SINKS,
                                  * ACTIVATION_RELU_SQUARED */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
@@ -80,7 +81,7 @@ enum blob_feature {
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
                      FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
                      FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE |
-                     FEATURE_FURTHER,
+                     FEATURE_HEAD_GATES | FEATURE_FURTHER,
 };
 
 enum section_kind {
@@ -172,9 +173,10 @@ enum block_bit {
     BLOCK_ATTENTION_GATE = 1 << 13,
     /* with FEATURE_RELATIVE only: the distance between query and key adds a number to the score */
     BLOCK_RELATIVE = 1 << 14,
+    BLOCK_GATE_HEADS = 1 << 15, /* with FEATURE_HEAD_GATES only: that gate is one of each head */
     /* with FEATURE_FURTHER only: a number of each head joins the sum of the softmax */
     BLOCK_SINKS = 1 << 16,
-    ALL_BLOCK_BITS = ((1 << 15) - 1) | BLOCK_SINKS,
+    ALL_BLOCK_BITS = (1 << 17) - 1,
 };
 
 /* Properties of a single layer. */
@@ -456,7 +458,7 @@ enum tensor_role {
     ROLE_MIXER_SKIP,      /* (n_heads): STATE_MAMBA2's D */
     ROLE_MIXER_NORM,      /* (n_heads * head_dim), or (head_dim) of STATE_DELTA */
     /* of layers that attend, with BLOCK_ATTENTION_GATE */
-    ROLE_ATTN_GATE, /* as Q */
+    ROLE_ATTN_GATE, /* as Q, or (n_heads, hidden_size) with BLOCK_GATE_HEADS */
     ROLE_ATTN_GATE_BIAS,
     ROLE_SHARED_GATE, /* (1, hidden_size), f32: per sparse layer, of the MLP beside the experts */
     /* with FEATURE_HYBRID */
@@ -469,7 +471,7 @@ enum tensor_role {
     ROLE_ATTN_K_UP,        /* (n_heads * kv_rank, query_dim) */
     ROLE_ATTN_V_UP,        /* (n_heads * value_dim, kv_rank) */
     ROLE_RELATIVE,         /* (RELATIVE_BUCKETS, n_heads), f32: of all layers, BLOCK_RELATIVE */
-    ROLE_ATTN_SINKS = 58,  /* (n_heads), per layer that attends, BLOCK_SINKS */
+    ROLE_ATTN_SINKS,       /* (n_heads), per layer that attends, BLOCK_SINKS */
     ROLE_COUNT,
 };
 

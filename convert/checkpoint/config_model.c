@@ -42,10 +42,10 @@ static enum config_head head_of(json_t *list, const struct family *family)
 static smol_status check_family(const struct json_settings *config, const struct family **family,
                                 enum config_head *head)
 {
-    char remedy[FAMILY_LIST];
+    char remedy[FAMILY_REMEDY];
     json_t *list = smol_setting(config, "architectures");
     const char *type = NULL;
-    smol_family_list(json_string_value(json_array_get(list, 0)), remedy);
+    smol_family_remedy(json_string_value(json_array_get(list, 0)), remedy);
     if (list && !json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", "a list");
     *family = find_architecture(list);
@@ -434,6 +434,8 @@ static smol_status read_flags(const struct json_settings *config, const struct f
         status = smol_setting_flag(config, family->tied_key, &model->tied_embeddings);
     if (!status && *key)
         status = smol_setting_fraction(config, key, FLT_MIN, 1, &epsilon);
+    if (!status && family->norm_eps_alias)
+        status = smol_setting_fraction(config, family->norm_eps_alias, FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
     return status;
 }
@@ -558,14 +560,26 @@ static smol_status read_bos(const struct json_settings *config, const struct fam
 
 /* ---- the whole model ---- */
 
+/* Sets the bits of blocks. */
+static smol_status read_switched(const struct json_settings *config, const struct family *family,
+                                 struct blob_model *model)
+{
+    smol_status status = SMOL_OK;
+    model->blocks = family->blocks;
+    for (size_t i = 0; i < FAMILY_MAX_SWITCHED && !status; i++) {
+        uint32_t is_on;
+        status = smol_config_read_flag(config, &family->switched[i].flag, &is_on);
+        model->blocks |= is_on ? family->switched[i].bits : 0;
+    }
+    return status;
+}
+
 static smol_status read_block(const struct json_settings *config, struct config *result)
 {
     struct blob_model *model = &result->model;
     result->max_positions = model->context_length;
     smol_model_fill(model);
-    uint32_t parallel;
-    smol_status status = smol_config_read_flag(config, &result->family->parallel, &parallel);
-    model->blocks = result->family->blocks | (parallel ? result->family->parallel_blocks : 0);
+    smol_status status = read_switched(config, result->family, model);
     if (!status)
         status = read_activation(config, result->family, model);
     if (!status)
@@ -603,13 +617,17 @@ static smol_status check_nest(const struct json_settings *outer, const struct js
 /* Reads the flag that counts in a model that contains this one. Such a model has no cap on logits
  * in transformers. */
 static smol_status read_outer_flags(const struct json_settings *outer,
-                                    const struct json_settings *text, struct blob_model *model)
+                                    const struct json_settings *text, const struct family *family,
+                                    struct blob_model *model)
 {
     static const char key[] = "final_logit_softcapping";
     if (model->logit_softcap != 0)
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key,
                                  "transformers ignores it here: remove it");
-    return smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
+    smol_status status = smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
+    return status || !family->tied_key
+               ? status
+               : smol_setting_flag(outer, family->tied_key, &model->tied_embeddings);
 }
 
 /* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
@@ -707,7 +725,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status)
         status = read_block(config, result);
     if (!status && result->nest)
-        status = read_outer_flags(&outer, config, model);
+        status = read_outer_flags(&outer, config, result->family, model);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
     if (!status && result->head == HEAD_SCORE)

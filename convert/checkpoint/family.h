@@ -38,6 +38,13 @@ struct family_flag {
     bool fallback;
 };
 
+/* More bits of enum block_bit, with a flag of config.json. */
+enum { FAMILY_MAX_SWITCHED = 2 };
+struct family_blocks {
+    struct family_flag flag;
+    uint32_t bits; /* 0: none */
+};
+
 /* A flag of config.json that must have one value, or the feature that it selects is missing. */
 struct family_demand {
     const char *key;
@@ -108,7 +115,8 @@ struct family {
     const char *size_keys[N_FAMILY_SIZES];
     const char *unused_size; /* such a usual key that may be there: it is another part's size */
     double norm_eps;
-    const char *norm_eps_key; /* NULL: rms_norm_eps; empty: it is always the default */
+    const char *norm_eps_key;   /* NULL: rms_norm_eps; empty: it is always the default */
+    const char *norm_eps_alias; /* overrides it; NULL: none */
     double rope_theta;
     uint32_t bos_id, eos_id; /* or NO_TOKEN */
     uint32_t tied_embeddings;
@@ -119,6 +127,7 @@ struct family {
     /* The blocks. */
     enum state_kind state; /* of the layers that do not attend, which conv_L_cache, conv_bias and
                               layer_types or full_attn_idxs describe */
+    uint32_t taps;         /* of STATE_SHORT_CONV: the default of conv_L_cache */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
     bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
@@ -135,16 +144,15 @@ struct family {
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
     bool lacks_input_biases;        /* so are those of the MLP's gate and up */
     uint32_t blocks;                /* bits of enum block_bit */
-    struct family_flag parallel;
-    uint32_t parallel_blocks; /* the bits with that flag */
-    float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
-    bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
-    const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
-    bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
-    bool needs_window;        /* sliding_window may not be null */
-    bool rotates_parts;       /* partial_rotary_factor may be below 1 */
-    double rotary_factor;     /* its default; 0: 1 */
-    bool has_phi3_rope;       /* rope_type as in Phi-3 */
+    struct family_blocks switched[FAMILY_MAX_SWITCHED];
+    float norm_offset;       /* 1 if transformers multiplies by 1 + weight */
+    bool has_no_rope;        /* config.json may have no_rope_layers, no_rope_layer_interval */
+    const char *rotates_key; /* only if it is "rope" do attention's layers rotate; NULL: always */
+    bool rotates_windowed;   /* with a sliding_window, only windowed layers rotate */
+    bool needs_window;       /* sliding_window may not be null */
+    bool rotates_parts;      /* partial_rotary_factor may be below 1 */
+    double rotary_factor;    /* its default; 0: 1 */
+    bool has_phi3_rope;      /* rope_type as in Phi-3 */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
@@ -156,6 +164,7 @@ struct family {
                                   not 0, the key in the rope object has no effect */
     struct family_number local_theta; /* of the separate table of windowed layers; a key of NULL:
                                          there is none */
+    bool needs_ropes; /* rope_parameters must have the tables of all layers that attend */
     enum family_windows windows;
     uint32_t sliding_window;       /* the default of the key; 0: none */
     const char *window_key;        /* NULL: sliding_window */
@@ -208,8 +217,9 @@ struct family {
     bool may_lack_types;  /* type_vocab_size may be 0, which is none */
     struct family_count pad_id; /* positions begin after the row of this token; a key of NULL: with
                                  * the first row; empty: it is always the default */
-    const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
-    const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
+    const char *prefix;     /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *old_prefix; /* that they may have in its place; NULL: none */
+    const char *nest; /* the model_type of models that contain one of this family; NULL: none */
     bool predicts_further;  /* checkpoints may have mtp.*, which predict further tokens */
     const char *pretrained; /* an architecture with further layers after the last block, which are
                              * left out like heads; NULL: none */
@@ -227,10 +237,9 @@ const struct family *smol_family_by_model_type(const char *name);
  * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
-/* Writes "smolconv reads Llama, ..." for messages about the unknown architecture `name` (NULL: it
- * is missing): architectures without "ForCausalLM" or "ForMaskedLM", or, if a family is that of
- * `name`, its whole ones. Returns `text`. */
-enum { FAMILY_LIST = 1024 };
-const char *smol_family_list(const char *name, char text[FAMILY_LIST]);
+/* Writes a remedy for messages about the unknown architecture `name` (NULL: it is missing): the
+ * architectures of its family, or where families are listed. Returns `text`. */
+enum { FAMILY_REMEDY = 192 };
+const char *smol_family_remedy(const char *name, char text[FAMILY_REMEDY]);
 
 #endif

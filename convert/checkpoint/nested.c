@@ -15,6 +15,8 @@ static const struct {
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"},
     {"Gemma3ForConditionalGeneration", "gemma3"},
     {"Mistral3ForConditionalGeneration", "mistral3"},
+    {"Lfm2VlForConditionalGeneration", "lfm2_vl"},
+    {"Lfm3VlForConditionalGeneration", "lfm3_vl"},
 };
 enum { N_NESTS = sizeof nests / sizeof nests[0] };
 

@@ -74,7 +74,8 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
         "norm_outputs", "no_input_norms",    "qk_norm_heads", "qk_norm_all",
         "qk_norm_late", "rotate_neighbours", "layer_norm",    "no_gate",
         "parallel",     "one_norm",          "positions",     "output_bias",
-        "norm_stream",  "attention_gate",    "relative",      [16] = "sinks"};
+        "norm_stream",  "attention_gate",    "relative",      "gate_heads",
+        "sinks"};
     _Static_assert(ALL_BLOCK_BITS < 1 << sizeof blocks / sizeof blocks[0], "one has no name");
     smol_json_member_text(json, "attention_bias", biases[m->attention_bias]);
     smol_json_member_flag(json, "mlp_bias", m->mlp_bias);

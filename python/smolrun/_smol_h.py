@@ -11,7 +11,7 @@ from typing import Any
 class Error(ctypes.Structure):
     """smol_error."""
 
-    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 1024)]
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
 
     def __str__(self) -> str:
         return bytes(self.message).decode(errors="replace")
