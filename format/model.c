@@ -255,6 +255,8 @@ const char *smol_activation_name(enum activation activation)
 
 size_t smol_inv_freq_count(const struct blob_model *m)
 {
+    if (model_is_varied(m))
+        return m->rotary_dim / 2 + m->varied.head_dim / 2;
     return smol_model_is_plain(m) ? m->head_dim / 2
                                   : (size_t)m->n_rope_tables * (m->rotary_dim / 2);
 }

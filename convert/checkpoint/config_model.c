@@ -155,7 +155,7 @@ static smol_status check_buckets(const struct json_settings *config, const struc
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     smol_status status = check_dtypes(config);
-    if (!status)
+    if (!status && !family->varies)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
     if (!status)
         status = smol_setting_demand(config, "is_causal", !family->encodes,
@@ -621,7 +621,7 @@ static smol_status read_outer_flags(const struct json_settings *outer,
                                     struct blob_model *model)
 {
     static const char key[] = "final_logit_softcapping";
-    if (model->logit_softcap != 0)
+    if (model->logit_softcap != 0 && !model_is_varied(model))
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key,
                                  "transformers ignores it here: remove it");
     smol_status status = smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);

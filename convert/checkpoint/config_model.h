@@ -55,6 +55,10 @@ smol_status smol_config_read_experts(const struct json_settings *config, struct 
  * its family attends to latent vectors. Call it after smol_config_read_rope. */
 smol_status smol_config_read_latent(const struct json_settings *config, struct config *result);
 
+/* config_varied.c: fills result->model.varied, and the tables of rotary embedding, of a family
+ * whose layers differ in shape. result->layers must be filled. */
+smol_status smol_config_read_varied(const struct json_settings *config, struct config *result);
+
 /* config_scales.c: reads quantization_config, if there is one. */
 smol_status smol_config_read_scales(const struct json_settings *config, struct scale_rules *rules);
 

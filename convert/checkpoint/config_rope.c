@@ -757,6 +757,8 @@ smol_status smol_config_read_rope(const struct json_settings *config, struct con
         leave_out_rope(result);
         return SMOL_OK;
     }
+    if (result->family->varies)
+        return smol_config_read_varied(config, result);
     result->model.rotary_dim = result->model.head_dim;
     result->model.n_rope_tables = 0;
     return result->family->local_theta.key ? read_mixed(config, result)

@@ -39,6 +39,14 @@
     [ROLE_ATTN_OUT_NORM] = LAYER("post_attention_layernorm.weight"),                               \
     [ROLE_MLP_NORM] = LAYER("pre_feedforward_layernorm.weight"),                                   \
     [ROLE_MLP_OUT_NORM] = LAYER("post_feedforward_layernorm.weight")
+#define LAYER_INPUT_NAMES                                                                          \
+    [ROLE_INPUT_EMBED] = "model.embed_tokens_per_layer.weight",                                    \
+    [ROLE_INPUT_PROJECTION] = "model.per_layer_model_projection.weight",                           \
+    [ROLE_INPUT_NORM] = "model.per_layer_projection_norm.weight",                                  \
+    [ROLE_INPUT_GATE] = LAYER("per_layer_input_gate.weight"),                                      \
+    [ROLE_INPUT_OUT] = LAYER("per_layer_projection.weight"),                                       \
+    [ROLE_INPUT_OUT_NORM] = LAYER("post_per_layer_input_norm.weight"),                             \
+    [ROLE_LAYER_SCALE] = LAYER("layer_scalar")
 #define OLMO2_NORM_NAMES                                                                           \
     [ROLE_ATTN_OUT_NORM] = LAYER("post_attention_layernorm.weight"),                               \
     [ROLE_MLP_OUT_NORM] = LAYER("post_feedforward_layernorm.weight")
@@ -1213,6 +1221,28 @@ static const struct family families[] = {
         .logit_softcap = {"final_logit_softcapping", 0},
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES},
     },
+    {
+        .architecture = "Gemma4ForCausalLM",
+        .model_type = "gemma4_text",
+        .body = "Gemma4TextModel",
+        .prefix = "model.",
+        .nest = "gemma4",
+        .sizes = {2304, 9216, 30, 8, 4, 256, 262144, 131072},
+        BASICS(1e-6, 1000000, 2, 1),
+        .tied_embeddings = 1,
+        .needs_kv_heads = true,
+        GELU,
+        ATTENTION_BIASES,
+        .blocks = BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS,
+        .varies = true,
+        .windows = WINDOWS_BUT_EACH_N,
+        .sliding_window = 512,
+        .windows_n = {NULL, 6},
+        .scales_by_root = true,
+        .logit_softcap = {"final_logit_softcapping", 0},
+        .demands = {{"enable_moe_block", false, "experts are not supported in this family"}},
+        .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES, LAYER_INPUT_NAMES},
+    },
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
@@ -1265,6 +1295,7 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
              (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&
             families[i].has_latent == model_has_latent(model) &&
+            families[i].varies == model_is_varied(model) &&
             families[i].attends_beside == (model->hybrid.parallel > 0) &&
             (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];

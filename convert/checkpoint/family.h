@@ -130,6 +130,7 @@ struct family {
     uint32_t taps;         /* of STATE_SHORT_CONV: the default of conv_L_cache */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
+    bool varies;         /* layers differ in shape, as keys of Gemma 4 describe */
     bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
     bool has_old_keys;   /* config.json may have those of NomicBert's own code */
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by

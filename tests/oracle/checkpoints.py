@@ -42,7 +42,8 @@ QUERIES = (
 
 
 def randomize(model, generator):
-    zero_centred = model.config.model_type.startswith(("gemma", "vaultgemma", "qwen3_5", "qwen3_next"))
+    kind = model.config.model_type
+    zero_centred = kind == "gemma" or kind.startswith(("gemma2", "gemma3", "vaultgemma", "qwen3_5", "qwen3_next"))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = torch.randn(parameter.shape, generator=generator)
@@ -68,6 +69,8 @@ def randomize(model, generator):
                 values = values * n_inputs**0.5 * 0.7
             parameter.copy_(values)
         for name, buffer in model.named_buffers():
+            if name.endswith("layer_scalar"):
+                buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
             if name.endswith("expert_bias"):
                 buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
 

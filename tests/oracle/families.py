@@ -17,6 +17,7 @@ from transformers import (
     FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
+    Gemma4TextConfig,
     GemmaConfig,
     GPT2Config,
     GPTNeoXConfig,
@@ -95,6 +96,7 @@ CONFIGS = {
     "gemma2": Gemma2Config,
     "vaultgemma": VaultGemmaConfig,
     "gemma3": Gemma3TextConfig,
+    "gemma4": Gemma4TextConfig,
 }
 
 
@@ -767,13 +769,44 @@ def gemma3(draw):
     return config
 
 
+@st.composite
+def gemma4(draw):
+    config = draw(shapes(head_dim=True)) | {
+        "attention_bias": draw(FLAG),
+        "sliding_window": draw(WINDOW),
+        "final_logit_softcapping": draw(either(None, 30.0, 20.0)),
+        "hidden_activation": draw(either("gelu_pytorch_tanh", "silu")),
+        "global_head_dim": 2 * draw(st.integers(1, 24)),
+        "hidden_size_per_layer_input": draw(either(0, 16, 5, 40)),
+        "use_double_wide_mlp": draw(FLAG),
+        "attention_k_eq_v": draw(FLAG),
+        "num_global_key_value_heads": draw(either(None, 1)),
+        "use_bidirectional_attention": draw(either(None, "vision")),
+    }
+    types = [*draw(layer_types(config))[:-1], "full_attention"]
+    shared = draw(st.integers(0, len(types) - 1))
+    while shared and set(types[:-shared]) != set(types):
+        shared -= 1
+    config |= {"layer_types": types, "num_kv_shared_layers": shared, "vocab_size_per_layer_input": config["vocab_size"]}
+    if draw(FLAG):
+        proportional = {"partial_rotary_factor": either(0.25, 0.5, 1.0), "factor": either(1.0, 4.0)}
+        config["rope_parameters"] = {
+            kind: draw(
+                st.fixed_dictionaries({"rope_type": st.just("default"), "rope_theta": THETA})
+                | st.fixed_dictionaries({"rope_type": st.just("proportional"), "rope_theta": THETA}, optional=proportional)
+            )
+            for kind in ("full_attention", "sliding_attention")
+        }
+    return config
+
+
 SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
         helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3,
+        gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip
 }
 

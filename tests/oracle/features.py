@@ -77,6 +77,7 @@ SIZES = {
     "olmoe": without("head_dim"),
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
+    "gemma4": without("rope_parameters"),
     "granitemoeswa": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
@@ -672,6 +673,31 @@ FEATURES = {
             "the local rotation": {"rope_parameters": GEMMA_ROPE | {"sliding_attention": rope()}},
             "q norms": LAYER0 + "self_attn.q_norm.weight",
             "k norms": LAYER1 + "self_attn.k_norm.weight",
+        },
+    ),
+    "gemma4": (
+        {
+            "num_hidden_layers": 4,
+            "layer_types": WINDOWS * 2,
+            "sliding_window": 20,
+            "global_head_dim": 24,
+            "num_kv_shared_layers": 2,
+            "use_double_wide_mlp": True,
+            "hidden_size_per_layer_input": 16,
+            "vocab_size_per_layer_input": TWO_LAYERS["vocab_size"],
+            "final_logit_softcapping": 30.0,
+        },
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "the logits' soft-cap": {"final_logit_softcapping": None},
+            "the activation": {"hidden_activation": "silu"},
+            "the rotation": {"rope_parameters": {"full_attention": rope(), "sliding_attention": rope()}},
+            "q norms of layers that share": "model.layers.3.self_attn.q_norm.weight",
+            "rows for layers": "model.embed_tokens_per_layer.weight",
+            "norms of inputs": "model.per_layer_projection_norm.weight",
+            "gates of inputs": LAYER0 + "per_layer_input_gate.weight",
+            "norms after inputs": "model.layers.2.post_per_layer_input_norm.weight",
+            "scales of layers": LAYER1 + "layer_scalar",
         },
     ),
 }

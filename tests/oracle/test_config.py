@@ -25,8 +25,8 @@ FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
 NO_TOKEN = 2**32 - 1
 
 
-States, Experts, Hybrid, Latent, Model = (
-    c_struct("format/format.h", f"blob_{part}") for part in ("states", "experts", "hybrid", "latent", "model")
+States, Experts, Hybrid, Latent, Varied, Model = (
+    c_struct("format/format.h", f"blob_{part}") for part in ("states", "experts", "hybrid", "latent", "varied", "model")
 )
 
 
@@ -181,6 +181,7 @@ BLOCKS = {
     "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
+    "gemma4_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
@@ -221,7 +222,7 @@ def rotary_of(config):
             its_own.rope_parameters["rope_theta"] = theta
         tables = [getattr(module, kind)(its_own) for its_own in settings]
         return [(table.inv_freq, table.attention_scaling) for table in tables]
-    if name not in ("gemma3", "olmo3", "lfm3"):
+    if name not in ("gemma3", "gemma4", "olmo3", "lfm3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
     return [
         (getattr(rotary, f"{kind}_inv_freq", None), getattr(rotary, f"{kind}_attention_scaling", 0))
@@ -237,7 +238,7 @@ def layers_of(config):
         types = ["sliding_attention"] * n
     elif config.model_type in (
         "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "granite_swa",
-        "granitemoe_swa", "cohere2", "vaultgemma", "lfm3",
+        "granitemoe_swa", "cohere2", "vaultgemma", "lfm3", "gemma4_text",
     ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
@@ -257,17 +258,24 @@ def layers_of(config):
     if thetas := getattr(config, "layer_rope_theta", None):
         second = thetas_of(config)[1:]
         bits = [b | NO_ROTATION * (not t) | SECOND_TABLE * (t in second) for b, t in zip(bits, thetas)]
+    if config.model_type == "gemma4_text":
+        bits = [b or SECOND_TABLE for b in bits]
     if window and window >= config.max_position_embeddings:
         bits = [b & ~WINDOWED for b in bits]
     return bits
 
 
+def global_of(config, name, fallback=None):
+    """What layers have that have no setting of their own: Gemma 4's configuration does not tell."""
+    return config.to_dict()[name] if config.model_type == "gemma4_text" else getattr(config, name, fallback)
+
+
 def scales_of(config):
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    head_dim = global_of(config, "head_dim") or config.hidden_size // config.num_attention_heads
     gemma = "gemma" in config.model_type
     attention = head_dim**-0.5
     if gemma and config.model_type != "gemma":
-        attention = config.query_pre_attn_scalar**-0.5
+        attention = getattr(config, "query_pre_attn_scalar", 1) ** -0.5
     if config.model_type == "minicpm3":
         return dict(
             embedding_scale=config.scale_emb,
@@ -292,9 +300,11 @@ def check_rotation(ours, theirs):
     model = ours.model
     pair = [table for table in rotary_of(theirs) if table[0] is not None]
     tables = pair if model.n_rope_tables == 2 else pair[:1]
-    n = model.rotary_dim // 2
-    for i, (inv_freq, scale) in enumerate(tables):
-        mine = np.array(ours.inv_freq[i * n : (i + 1) * n], np.float32)
+    starts = [i * (model.rotary_dim // 2) for i in range(2)]
+    if theirs.model_type == "gemma4_text":  # its first table is that of windowed layers, if there are any
+        tables, starts = tables[::-1], starts[2 - len(tables) :]
+    for i, (start, (inv_freq, scale)) in enumerate(zip(starts, tables)):
+        mine = np.array(ours.inv_freq[start : start + len(inv_freq)], np.float32)
         ulps = abs(mine.view(np.int32).astype(int) - inv_freq.numpy().view(np.int32))
         assert len(mine) == len(inv_freq) and ulps.max() <= 4, (theirs.rope_parameters, ulps)
         assert model.rope_scale[i] == np.float32(scale)
@@ -377,6 +387,26 @@ def check_latent(model, theirs):
     assert latent.norm_eps == np.float32(attention.kv_a_layernorm.variance_epsilon)
 
 
+def check_varied(model, theirs):
+    varied = model.varied
+    if theirs.model_type != "gemma4_text":
+        assert bytes(varied) == bytes(ctypes.sizeof(Varied))
+        return
+    second = [i for i, kind in enumerate(theirs.layer_types) if kind == "full_attention"]
+    heads = theirs.per_layer_config[second[-1]]
+    assert (varied.head_dim, varied.n_kv_heads) == (heads.head_dim, heads.num_key_value_heads)
+    assert varied.keys_are_values == theirs.attention_k_eq_v
+    assert varied.first_shared == theirs.num_hidden_layers - theirs.num_kv_shared_layers
+    double = theirs.use_double_wide_mlp and theirs.num_kv_shared_layers > 0
+    assert varied.shared_width == theirs.intermediate_size * (2 if double else 1)
+    width = theirs.hidden_size_per_layer_input
+    scales = (width**0.5, theirs.hidden_size**-0.5, 2**-0.5) if width else (0, 0, 0)
+    ours = (varied.input_scale, varied.projection_scale, varied.sum_scale)
+    assert varied.input_width == width and all(abs(a - b) <= 1e-7 * b for a, b in zip(ours, scales))
+    bits = np.unpackbits(np.array(varied.second, np.uint8), bitorder="little")
+    assert list(np.flatnonzero(bits)) == second
+
+
 def intermediate_size_of(theirs):
     if theirs.model_type == "granitemoehybrid" and not theirs.num_local_experts:
         return theirs.shared_intermediate_size
@@ -412,6 +442,7 @@ def check_block(ours, theirs):
     check_experts(model, theirs)
     check_hybrid(model.hybrid, theirs)
     check_latent(model, theirs)
+    check_varied(model, theirs)
     keys = ("hidden_activation", "hidden_act", "activation_function")
     activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
@@ -428,10 +459,10 @@ def check_block(ours, theirs):
 
 
 def check_sizes(model, theirs):
-    head_dim = getattr(theirs, "head_dim", None)
+    head_dim = global_of(theirs, "head_dim")
     latent = getattr(theirs, "kv_lora_rank", 0)  # all heads share a key, which has it before the head's channels
     assert model.head_dim == latent + (head_dim or theirs.hidden_size // theirs.num_attention_heads)
-    heads = 1 if latent else getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
+    heads = 1 if latent else global_of(theirs, "num_key_value_heads", theirs.num_attention_heads)
     assert model.n_kv_heads == heads
     assert model.hidden_size == theirs.hidden_size
     assert model.intermediate_size == intermediate_size_of(theirs)
@@ -469,6 +500,7 @@ NEEDED = {
     "stablelm": {"rope_parameters"},
     "gpt_neox": {"rope_parameters"},
     "phi": {"head_dim", "rope_parameters"},
+    "gemma4_text": {"layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input"},
     "minicpm3": {"v_head_dim", "qk_rope_head_dim", "rope_parameters"},
 }
 

@@ -130,7 +130,7 @@ def without(folder, family, settings, change):
     if isinstance(change, str):
         reference = load_reference(folder)
         with torch.no_grad():
-            reference.get_parameter(change).mul_(0.5)
+            reference.state_dict()[change].mul_(0.5)
         return reference
     config = config_of(family, **(settings | change))
     return reference_of(folder, config=config)
@@ -201,7 +201,7 @@ def old_keys(config):
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize("family", sorted(set(CONFIGS) - {"gpt2"}))  # which has no rotation
+@pytest.mark.parametrize("family", sorted(set(CONFIGS) - {"gpt2", "gemma4"}))  # without rotation, or without old keys
 def test_old_keys_give_the_same_blob(family, tmp_path):
     make_of(featured(family), tmp_path)
     new = contents(convert(tmp_path, tmp_path / "new.smol", "f32"))

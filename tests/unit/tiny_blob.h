@@ -91,6 +91,31 @@ static inline struct blob_model latent_model(void)
     return model;
 }
 
+/* Returns one whose layers differ in shape: the first is of the second kind, see rich_layers. */
+static inline struct blob_model varied_model(void)
+{
+    struct blob_model model = odd_model;
+    model.blocks = BLOCK_QK_NORM_HEADS | BLOCK_NORM_OUTPUTS;
+    model.embedding_scale = model.residual_scale = model.attention_scale = model.logit_divisor = 1;
+    model.sliding_window = 2;
+    model.rotary_dim = model.head_dim;
+    model.n_rope_tables = 2;
+    model.rope_scale[0] = model.rope_scale[1] = 1;
+    model.varied = (struct blob_varied){
+        .head_dim = 2,
+        .n_kv_heads = 1,
+        .keys_are_values = 1,
+        .first_shared = model.n_layers,
+        .shared_width = model.intermediate_size,
+        .input_width = 3,
+        .input_scale = 1.5f,
+        .projection_scale = 0.25f,
+        .sum_scale = 0.75f,
+        .second = {1},
+    };
+    return model;
+}
+
 /* Adds the features of FEATURE_BLOCKS, as many as can be combined. */
 static const struct blob_model rich_model = {
     ODD_SHAPE,
