@@ -141,7 +141,7 @@ static smol_status drop_output(struct source *source, smol_error *error)
     if (status)
         return status;
     source->variant->has_no_output = true;
-    source->variant->lacks_norm_biases = !source->config.norm_biased;
+    source->variant->lacks_norm_biases |= !source->config.norm_biased;
     if (source->config.lacks_types)
         source->variant->types = NULL;
     source->config.model.tied_embeddings = 1;

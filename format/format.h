@@ -74,13 +74,15 @@ enum blob_feature {
     FEATURE_DOUBLED = 1 << 18,  /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
     FEATURE_RELATIVE = 1 << 19, /* with FEATURE_ENCODER: BLOCK_RELATIVE */
     FEATURE_HEAD_GATES = 1 << 20, /* with FEATURE_STATES: BLOCK_GATE_HEADS */
+    FEATURE_FURTHER = 1 << 21,    /* parts that FEATURE_COMPONENTS does not include: BLOCK_SINKS,
+                                   * ACTIVATION_RELU_SQUARED */
     FEATURE_VARIED = 1 << 22,     /* SECTION_VARIED: layers differ in shape; with FEATURE_BLOCKS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
                      FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
                      FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE |
-                     FEATURE_HEAD_GATES | FEATURE_VARIED,
+                     FEATURE_HEAD_GATES | FEATURE_FURTHER | FEATURE_VARIED,
 };
 
 enum section_kind {
@@ -145,7 +147,9 @@ enum bias_kind { BIAS_NONE, BIAS_QKVO, BIAS_QKV };
 enum activation {
     ACTIVATION_SILU,
     ACTIVATION_GELU_TANH,
-    ACTIVATION_GELU, /* by the error function; FEATURE_COMPONENTS */
+    ACTIVATION_GELU,         /* by the error function; FEATURE_COMPONENTS */
+    ACTIVATION_RELU_SQUARED, /* FEATURE_FURTHER too */
+    ACTIVATION_COUNT,
 };
 
 /* The parts of a block. Without any bit, RMSNorms stand before attention and before the MLP. */
@@ -172,7 +176,9 @@ enum block_bit {
     /* with FEATURE_RELATIVE only: the distance between query and key adds a number to the score */
     BLOCK_RELATIVE = 1 << 14,
     BLOCK_GATE_HEADS = 1 << 15, /* with FEATURE_HEAD_GATES only: that gate is one of each head */
-    ALL_BLOCK_BITS = (1 << 16) - 1,
+    /* with FEATURE_FURTHER only: a number of each head joins the sum of the softmax */
+    BLOCK_SINKS = 1 << 16,
+    ALL_BLOCK_BITS = (1 << 17) - 1,
 };
 
 /* Properties of a single layer. */
@@ -487,6 +493,7 @@ enum tensor_role {
     ROLE_ATTN_K_UP,        /* (n_heads * kv_rank, query_dim) */
     ROLE_ATTN_V_UP,        /* (n_heads * value_dim, kv_rank) */
     ROLE_RELATIVE,         /* (RELATIVE_BUCKETS, n_heads), f32: of all layers, BLOCK_RELATIVE */
+    ROLE_ATTN_SINKS,       /* (n_heads), per layer that attends, BLOCK_SINKS */
     /* with FEATURE_VARIED; the first three are of all layers, and with an input_width */
     ROLE_INPUT_EMBED =
         59, /* (vocab_size * n_layers, input_width): a token's rows are side by side */

@@ -99,14 +99,19 @@ static smol_status check_embedder(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-/* Checks that relative positions stand where all of a text is seen, and have their feature. */
-static smol_status check_relative(const struct blob *blob, smol_error *error)
+/* Checks that relative positions stand where all of a text is seen, and have their feature, as
+ * further parts do. */
+static smol_status check_features(const struct blob *blob, smol_error *error)
 {
     const struct blob_model *model = blob->model;
     bool relative = blob->header->required_features & FEATURE_RELATIVE;
+    bool further = blob->header->required_features & FEATURE_FURTHER;
     if (relative != !!(model->blocks & BLOCK_RELATIVE))
         return smol_damaged_section(blob, error, SECTION_MODEL,
                                     "its blocks and the relative feature contradict each other");
+    if (smol_model_has_further(model) != further)
+        return smol_damaged_section(blob, error, SECTION_MODEL,
+                                    "its parts and the further feature contradict each other");
     if (relative && (!blob_sees_ahead(blob) || model->sliding_window ||
                      model->attention_softcap > 0 || model->query_period))
         return smol_damaged_section(blob, error, SECTION_MODEL,
@@ -118,7 +123,7 @@ static smol_status check_encoder(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
     uint64_t features = blob->header->required_features;
-    if (check_relative(blob, error))
+    if (check_features(blob, error))
         return SMOL_ERROR_DAMAGED;
     if (features & FEATURE_AROUND && !(features & FEATURE_ENCODER))
         return smol_damaged_features(blob, error, "the around feature needs the encoder feature");

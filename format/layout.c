@@ -80,6 +80,7 @@ enum presence {
     WITH_VALUE_BIAS,
     WITH_INPUT,
     WITH_LAYER_SCALE,
+    WITH_SINKS,
 };
 static const struct role_info {
     const char *name;
@@ -145,6 +146,7 @@ static const struct role_info {
     [ROLE_ATTN_K_UP] = {"attn_k_up", true, true, WITH_LATENT, LATENT_QUERIES, QUERY_DIM},
     [ROLE_ATTN_V_UP] = {"attn_v_up", true, true, WITH_LATENT, LATENT_VALUES, LATENT},
     [ROLE_RELATIVE] = {"relative", false, false, WITH_RELATIVE, BUCKETS, HEADS},
+    [ROLE_ATTN_SINKS] = {"attn_sinks", false, true, WITH_SINKS, ONE, HEADS},
     [ROLE_INPUT_EMBED] = {"input_embed", true, false, WITH_INPUT, INPUT_ROWS, INPUT},
     [ROLE_INPUT_PROJECTION] = {"input_projection", true, false, WITH_INPUT, INPUTS, HIDDEN},
     [ROLE_INPUT_NORM] = {"input_norm", false, false, WITH_INPUT, ONE, INPUT},
@@ -179,7 +181,8 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_ATTN_V_BIAS] = ROLE_ATTN_O_BIAS,
     [ROLE_ATTN_O_BIAS] = ROLE_ATTN_Q_NORM,
     [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
-    [ROLE_ATTN_K_NORM] = ROLE_ATTN_GATE,
+    [ROLE_ATTN_K_NORM] = ROLE_ATTN_SINKS,
+    [ROLE_ATTN_SINKS] = ROLE_ATTN_GATE,
     [ROLE_ATTN_GATE] = ROLE_ATTN_GATE_BIAS,
     [ROLE_ATTN_GATE_BIAS] = ROLE_MIXER_GATE,
     [ROLE_MIXER_GATE] = ROLE_MIXER_GATE_BIAS,
@@ -374,6 +377,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return model->blocks & BLOCK_POSITIONS;
     case WITH_RELATIVE:
         return model->blocks & BLOCK_RELATIVE;
+    case WITH_SINKS:
+        return attends && model->blocks & BLOCK_SINKS;
     case WITH_OUTPUT_BIAS:
         return model->blocks & BLOCK_OUTPUT_BIAS;
     case WITH_EXPERTS:

@@ -27,6 +27,11 @@ bool smol_model_has_components(const struct blob_model *model)
            f32_bits(model->query_growth) || model->query_period;
 }
 
+bool smol_model_has_further(const struct blob_model *model)
+{
+    return model->blocks & BLOCK_SINKS || model->activation == ACTIVATION_RELU_SQUARED;
+}
+
 bool smol_encoder_needs_around(const struct blob_model *model, const struct blob_encoder *encoder)
 {
     return model->context_length > ENCODER_SHORT || model->sliding_window > 0 ||
@@ -71,7 +76,7 @@ static smol_status check_sizes(const struct blob_model *m, smol_error *error)
         {"tied_embeddings", m->tied_embeddings, 0, 1},
         {"attention_bias", m->attention_bias, 0, plain ? BIAS_QKVO : BIAS_QKV},
         {"mlp_bias", m->mlp_bias, 0, 1},
-        {"activation", m->activation, 0, plain ? ACTIVATION_SILU : ACTIVATION_GELU},
+        {"activation", m->activation, 0, plain ? ACTIVATION_SILU : ACTIVATION_COUNT - 1},
     };
     return smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
 }
@@ -93,6 +98,8 @@ static smol_status check_bits(uint32_t blocks, smol_error *error)
          "bit 512, one norm for attention and the MLP, needs bit 256 and excludes bit 2"},
         {BLOCK_GATE_HEADS, 0, BLOCK_ATTENTION_GATE,
          "bit 32768, a gate of each head, needs bit 8192"},
+        {BLOCK_SINKS, BLOCK_RELATIVE, 0,
+         "bits 65536 and 16384, sinks and relative positions, exclude each other"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (blocks & rules[i].bit &&
@@ -238,6 +245,10 @@ const char *smol_activation_name(enum activation activation)
         return "gelu_tanh";
     case ACTIVATION_GELU:
         return "gelu";
+    case ACTIVATION_RELU_SQUARED:
+        return "relu_squared";
+    case ACTIVATION_COUNT:
+        break;
     }
     return "?";
 }

@@ -63,6 +63,9 @@ bool smol_model_is_plain(const struct blob_model *model);
 /* Returns whether the model requires FEATURE_COMPONENTS. */
 bool smol_model_has_components(const struct blob_model *model);
 
+/* Returns whether the model requires FEATURE_FURTHER. */
+bool smol_model_has_further(const struct blob_model *model);
+
 /* Returns whether a model with FEATURE_ENCODER requires FEATURE_AROUND. */
 bool smol_encoder_needs_around(const struct blob_model *model, const struct blob_encoder *encoder);
 

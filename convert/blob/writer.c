@@ -134,6 +134,7 @@ static uint64_t features_of(const struct blob_contents *contents)
            (model_is_varied(contents->model) ? FEATURE_VARIED : 0) |
            (contents->model->blocks & BLOCK_RELATIVE ? FEATURE_RELATIVE : 0) |
            (contents->model->blocks & BLOCK_GATE_HEADS ? FEATURE_HEAD_GATES : 0) |
+           (smol_model_has_further(contents->model) ? FEATURE_FURTHER : 0) |
            embedder_features(contents);
 }
 

@@ -144,6 +144,8 @@ static smol_status read_sliding_window(const struct json_settings *config, struc
     const struct family *family = result->family;
     const char *usual = "sliding_window", *key = family->window_key ? family->window_key : usual;
     uint32_t *window = &result->model.sliding_window, used = 1;
+    if (family->needs_window && smol_setting_is_null(config, key))
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, "this family needs a number");
     *window = smol_setting_is_null(config, key) ? 0 : family->sliding_window;
     smol_status status = smol_setting_integer(config, key, 1, UINT32_MAX, window);
     if (!status && key != usual && smol_setting(config, usual))

@@ -366,23 +366,42 @@ static smol_status check_recurrences(const struct json_settings *config,
 
 /* ---- the block ---- */
 
+/* Reads the activation that `key` names, if it is there. */
+static smol_status find_activation(const struct json_settings *config, const struct family *family,
+                                   const char *key, uint32_t *activation)
+{
+    static const char *const names[] = {
+        "silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", "relu2", NULL};
+    static const uint32_t activations[] = {
+        ACTIVATION_SILU,      ACTIVATION_SILU, ACTIVATION_GELU_TANH,   ACTIVATION_GELU_TANH,
+        ACTIVATION_GELU_TANH, ACTIVATION_GELU, ACTIVATION_RELU_SQUARED};
+    uint32_t chosen = UINT32_MAX;
+    smol_status status = check_choice(
+        config, key, names, "silu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh or relu2", &chosen);
+    if (chosen != UINT32_MAX)
+        *activation = activations[chosen];
+    if (family->gelu_is_tanh && *activation == ACTIVATION_GELU)
+        *activation = ACTIVATION_GELU_TANH;
+    return status;
+}
+
 static smol_status read_activation(const struct json_settings *config, const struct family *family,
                                    struct blob_model *model)
 {
-    static const char *const names[] = {
-        "silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", NULL};
-    static const uint32_t activations[] = {ACTIVATION_SILU,      ACTIVATION_SILU,
-                                           ACTIVATION_GELU_TANH, ACTIVATION_GELU_TANH,
-                                           ACTIVATION_GELU_TANH, ACTIVATION_GELU};
-    uint32_t chosen = UINT32_MAX;
+    const char *old = family->old_activation_key;
     model->activation = family->activation;
     if (!family->activation_key)
         return SMOL_OK;
     smol_status status =
-        check_choice(config, family->activation_key, names,
-                     "silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh", &chosen);
-    if (chosen != UINT32_MAX)
-        model->activation = activations[chosen];
+        find_activation(config, family, family->activation_key, &model->activation);
+    uint32_t other = model->activation;
+    if (!status && old && smol_setting(config, old))
+        status = find_activation(config, family, old, &other);
+    if (!status && other != model->activation)
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: %s and %s differ, and releases of transformers differ in which one "
+                         "counts: correct one of them",
+                         config->path, family->activation_key, old);
     return status;
 }
 
@@ -459,6 +478,18 @@ static smol_status read_query_scalar(const struct json_settings *config,
     return status;
 }
 
+/* Reads the scale that logits are multiplied by. */
+static smol_status read_logit_scale(const struct json_settings *config,
+                                    const struct family_number *number, float *divisor)
+{
+    double scale = number->fallback;
+    if (!number->key)
+        return SMOL_OK;
+    smol_status status = smol_setting_fraction(config, number->key, 0x1p-64, 0x1p64, &scale);
+    *divisor = (float)(1 / scale);
+    return status;
+}
+
 /* Reads scales that MiniCPM derives from the depth and the width. */
 static smol_status read_derived_scales(const struct json_settings *config,
                                        const struct family *family, struct blob_model *model)
@@ -500,6 +531,8 @@ static smol_status read_scales(const struct json_settings *config, const struct 
         status = read_query_scalar(config, &family->query_scalar, &model->attention_scale);
     if (!status)
         status = read_scale(config, &family->logit_divisor, &model->logit_divisor);
+    if (!status)
+        status = read_logit_scale(config, &family->logit_scale, &model->logit_divisor);
     if (!status)
         status = read_softcap(config, &family->attention_softcap, &model->attention_softcap);
     if (!status)

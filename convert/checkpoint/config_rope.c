@@ -17,6 +17,7 @@ struct places {
     const struct json_settings *config;
     const char *theta_key; /* at the top level of config.json */
     double theta;          /* the default, then the value found */
+    double layer_theta;    /* of some layers, which counts instead; 0: there is none */
     struct json_settings objects[2];
     size_t n_objects;
     bool takes_outer;  /* the top-level original_max_position_embeddings counts */
@@ -535,6 +536,8 @@ static smol_status add_table(struct places *places, struct config *result)
     uint32_t n = model->rotary_dim / 2;
     if (!status)
         status = find_theta(places);
+    if (places->layer_theta > 0)
+        places->theta = places->layer_theta;
     struct rope ropes[2] = {{.theta = places->theta}, {.theta = places->theta}};
     for (size_t i = 0; i < places->n_objects && !status; i++)
         status = read_rope(places, &places->objects[i], result, &ropes[i]);
@@ -580,8 +583,41 @@ static smol_status check_whole(const struct places *places, const char *key)
                      places->config->path, key);
 }
 
+/* ---- a theta for each layer ---- */
+
+/* Reads layer_rope_theta, with 0 for layers without rotation. Sets the bits of the layers, and
+ * thetas to the others' numbers, each once and in their order, or to 0. */
+static smol_status read_layer_thetas(const struct json_settings *config, struct config *result,
+                                     double thetas[2])
+{
+    static const char key[] = "layer_rope_theta";
+    json_t *list = smol_setting(config, key);
+    uint32_t n = list ? result->model.n_layers : 0;
+    smol_status status = list ? smol_config_check_list(config, key, list, n, n) : SMOL_OK;
+    for (uint32_t i = 0; i < n && !status; i++) {
+        const json_t *entry = json_array_get(list, i);
+        double theta = json_number_value(entry);
+        if (!json_is_number(entry) ||
+            (theta != 0 && !(theta >= (double)FLT_MIN && theta <= (double)FLT_MAX)))
+            return smol_config_fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry,
+                                          "0 (no rotation) or a number above 0");
+        if (theta == 0) {
+            result->layers[i] |= LAYER_NO_ROTATION;
+            continue;
+        }
+        size_t table = thetas[0] == 0 || thetas[0] == theta ? 0 : 1;
+        if (table == 1 && thetas[1] != 0 && thetas[1] != theta)
+            return smol_config_fail_entry(config, SMOL_ERROR_UNSUPPORTED, key, i, entry,
+                                          "at most two different numbers other than 0");
+        thetas[table] = theta;
+        result->layers[i] |= table ? LAYER_SECOND_TABLE : 0;
+    }
+    return status;
+}
+
 static smol_status read_shared(const struct json_settings *config, struct config *result)
 {
+    double thetas[2] = {0};
     struct places places = {.config = config, .takes_outer = true};
     smol_status status = add_object(&places, config, "rope_parameters", "rope_parameters.");
     if (!status)
@@ -590,7 +626,13 @@ static smol_status read_shared(const struct json_settings *config, struct config
         status = check_whole(&places, "rope_theta");
     if (!status)
         status = check_whole(&places, "partial_rotary_factor");
-    return status ? status : add_main_table(&places, result);
+    if (!status && result->family->has_layer_thetas)
+        status = read_layer_thetas(config, result, thetas);
+    places.layer_theta = thetas[0];
+    if (!status)
+        status = add_main_table(&places, result);
+    places.layer_theta = thetas[1];
+    return status || thetas[1] == 0 ? status : add_table(&places, result);
 }
 
 /* ---- one table for windowed layers, one for the others ---- */

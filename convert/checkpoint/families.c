@@ -192,6 +192,11 @@
     .embedding_scale = {"embedding_multiplier", 1},                                                \
     .attention_scale = {"attention_multiplier", 1}, .residual_scale = {"residual_multiplier", 1},  \
     .logit_divisor = {"logits_scaling", 1}
+/* Granite with windows: sinks of attention, and a theta for each layer. */
+#define GRANITE_SWA                                                                                \
+    .blocks = BLOCK_SINKS, .has_layer_thetas = true, .windows = WINDOWS_AFTER_EACH_N,              \
+    .sliding_window = 128, .windows_n = {NULL, 4}
+#define SINK_NAMES [ROLE_ATTN_SINKS] = LAYER("self_attn.sinks")
 #define GRANITE_MOE_BLOCKS                                                                         \
     .sizes = {4096, 11008, 32, 32, 0, 0, 32000, 2048}, BASICS(1e-6, 10000, 1, 2), SILU,            \
     ATTENTION_BIASES, GRANITE_SCALES
@@ -199,6 +204,15 @@
     .n = {"num_local_experts", 8}, .n_used = 2, .scoring = SCORE_SOFTMAX_CHOSEN
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
+
+/* Gemma 2's, but for norms after attention and the MLP. */
+#define GEMMA2_BLOCKS                                                                              \
+    .sizes = {2304, 9216, 26, 8, 4, 256, 256000, 8192}, BASICS(1e-6, 10000, 2, 1),                 \
+    .tied_embeddings = 1, .needs_kv_heads = true, GELU, ATTENTION_BIASES, .norm_offset = 1,        \
+    .windows = WINDOWS_BUT_EACH_N, .sliding_window = 4096, .windows_n = {NULL, 2},                 \
+    .scales_by_root = true, .query_scalar = {"query_pre_attn_scalar", 256},                        \
+    .attention_softcap = {"attn_logit_softcapping", 50},                                           \
+    .logit_softcap = {"final_logit_softcapping", 30}
 
 /* Common to Qwen 3.5 and Qwen3-Next: gated DeltaNet layers, and attention with a gate. */
 #define DELTA_HYBRID                                                                               \
@@ -313,6 +327,21 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {
+        .architecture = "GraniteSWAForCausalLM",
+        .model_type = "granite_swa",
+        .body = "GraniteSWAModel",
+        .prefix = "model.",
+        .sizes = {2560, 8192, 24, 20, 4, 0, 100352, 8192},
+        BASICS(1e-5, 10000, 100257, 100257),
+        .tied_embeddings = 1,
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        GRANITE_SCALES,
+        GRANITE_SWA,
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, SINK_NAMES},
+    },
+    {
         .architecture = "Phi3ForCausalLM",
         .model_type = "phi3",
         .sizes = {3072, 8192, 32, 32, 0, 0, 32064, 4096},
@@ -377,6 +406,21 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {
+        .architecture = "HeliumForCausalLM",
+        .model_type = "helium",
+        .body = "HeliumModel",
+        .prefix = "model.",
+        .sizes = {2560, 7040, 24, 20, 20, 128, 48000, 4096},
+        BASICS(1e-8, 100000, 1, 2),
+        .needs_kv_heads = true,
+        SILU,
+        .attention_bias = BIAS_QKV,
+        .attention_biased = {"attention_bias", false},
+        .mlp_biased = {"mlp_bias", false},
+        .blocks = BLOCK_ROTATE_NEIGHBOURS,
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
         .architecture = "Exaone4ForCausalLM",
         .model_type = "exaone4",
         .sizes = {4096, 16384, 32, 32, 32, 0, 102400, 2048},
@@ -389,6 +433,21 @@ static const struct family families[] = {
         .sliding_window = 4096,
         .windows_n = {"sliding_window_pattern", 4},
         .names = {SHARED_NAMES, OLMO2_NORM_NAMES, QK_NORM_NAMES},
+    },
+    {
+        .architecture = "ArceeForCausalLM",
+        .model_type = "arcee",
+        .body = "ArceeModel",
+        .prefix = "model.",
+        .sizes = {2560, 18432, 32, 32, 0, 0, 32000, 4096},
+        BASICS(1e-5, 10000, 128000, 128001),
+        .activation_key = "hidden_act",
+        .activation = ACTIVATION_RELU_SQUARED,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        .blocks = BLOCK_NO_GATE,
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, PAIR(MLP_UP, LAYERS "mlp.up_proj"),
+                  PAIR(MLP_DOWN, LAYERS "mlp.down_proj")},
     },
     {
         .architecture = "HunYuanDenseV1ForCausalLM",
@@ -666,6 +725,29 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, LLAMA_NORM_BIAS_NAMES},
     },
     {
+        .architecture = "Cohere2ForCausalLM",
+        .model_type = "cohere2",
+        .body = "Cohere2Model",
+        .prefix = "model.",
+        .sizes = {8192, 22528, 40, 64, 0, 0, 256000, 8192},
+        BASICS(1e-5, 10000, 5, 255001),
+        .norm_eps_key = "layer_norm_eps",
+        .tied_embeddings = 1,
+        SILU,
+        ATTENTION_BIASES,
+        .lacks_norm_biases = true,
+        .blocks = BLOCK_LAYER_NORM | BLOCK_PARALLEL | BLOCK_ONE_NORM | BLOCK_ROTATE_NEIGHBOURS,
+        .rotates_windowed = true,
+        .needs_window = true,
+        .windows = WINDOWS_BUT_EACH_N,
+        .sliding_window = 4096,
+        .windows_n = {"sliding_window_pattern", 4},
+        .logit_scale = {"logit_scale", 0.0625},
+        .names = {SHARED_NAMES, [ROLE_ATTN_NORM] = LAYER("input_layernorm.weight"),
+                  [ROLE_ATTN_NORM_BIAS] = LAYER("input_layernorm.bias"),
+                  [ROLE_FINAL_NORM_BIAS] = "model.norm.bias"},
+    },
+    {
         .architecture = "OlmoeForCausalLM",
         .model_type = "olmoe",
         .body = "OlmoeModel",
@@ -723,6 +805,17 @@ static const struct family families[] = {
         GRANITE_MOE_BLOCKS,
         .experts = {GRANITE_MOE_EXPERTS, .shared_width = {"shared_intermediate_size", 0}},
         .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES},
+        .fused = {GRANITE_MOE_FUSED},
+    },
+    {
+        .architecture = "GraniteMoeSWAForCausalLM",
+        .model_type = "granitemoe_swa",
+        .body = "GraniteMoeSWAModel",
+        .prefix = "model.",
+        GRANITE_MOE_BLOCKS,
+        GRANITE_SWA,
+        .experts = {GRANITE_MOE_EXPERTS, .shared_width = {"shared_intermediate_size", 0}},
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, GRANITE_MOE_NAMES, SINK_NAMES},
         .fused = {GRANITE_MOE_FUSED},
     },
     {
@@ -935,6 +1028,26 @@ static const struct family families[] = {
                         ROLE_MLP_UP_BIAS)},
     },
     {
+        .architecture = "Starcoder2ForCausalLM",
+        .model_type = "starcoder2",
+        .body = "Starcoder2Model",
+        .prefix = "model.",
+        .sizes = {3072, 12288, 30, 24, 2, 0, 49152, 4096},
+        BASICS(1e-5, 10000, 50256, 50256),
+        .norm_eps_key = "norm_epsilon",
+        .tied_embeddings = 1,
+        .needs_kv_heads = true,
+        .activation_key = "hidden_act",
+        .activation = ACTIVATION_GELU_TANH,
+        .attention_bias = BIAS_QKVO,
+        .attention_biased = {"use_bias", true},
+        .mlp_biased = {"use_bias", true},
+        .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE,
+        .windows = WINDOWS_ALL,
+        .names = {OUTER_NAMES, LLAMA_NORM_NAMES, LLAMA_NORM_BIAS_NAMES,
+                  PAIR(MLP_UP, LAYERS "mlp.c_fc"), PAIR(MLP_DOWN, LAYERS "mlp.c_proj")},
+    },
+    {
         .architecture = "NomicBertForMaskedLM",
         .body = "NomicBertModel",
         .scorer = "NomicBertForSequenceClassification",
@@ -1048,25 +1161,40 @@ static const struct family families[] = {
                   PAIR(OUTPUT, "lm_head")},
     },
     {
-        .architecture = "Gemma2ForCausalLM",
-        .model_type = "gemma2",
-        .sizes = {2304, 9216, 26, 8, 4, 256, 256000, 8192},
+        .architecture = "GemmaForCausalLM",
+        .model_type = "gemma",
+        .body = "GemmaModel",
+        .prefix = "model.",
+        .sizes = {3072, 24576, 28, 16, 16, 256, 256000, 8192},
         BASICS(1e-6, 10000, 2, 1),
         .tied_embeddings = 1,
         .needs_kv_heads = true,
-        GELU,
+        .activation_key = "hidden_act",
+        .old_activation_key = "hidden_activation",
+        .gelu_is_tanh = true,
+        .activation = ACTIVATION_GELU_TANH,
         ATTENTION_BIASES,
-        .blocks = BLOCK_NORM_OUTPUTS,
         .norm_offset = 1,
-        .windows = WINDOWS_BUT_EACH_N,
-        .sliding_window = 4096,
-        .windows_n = {NULL, 2},
         .scales_by_root = true,
-        .query_scalar = {"query_pre_attn_scalar", 256},
-        .attention_softcap = {"attn_logit_softcapping", 50},
-        .logit_softcap = {"final_logit_softcapping", 30},
+        .demands = {{"use_bidirectional_attention", false, ONLY_CAUSAL}},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .architecture = "Gemma2ForCausalLM",
+        .model_type = "gemma2",
+        GEMMA2_BLOCKS,
+        .blocks = BLOCK_NORM_OUTPUTS,
         .demands = {{"use_bidirectional_attention", false, ONLY_CAUSAL}},
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES},
+    },
+    {
+        .architecture = "VaultGemmaForCausalLM",
+        .model_type = "vaultgemma",
+        .body = "VaultGemmaModel",
+        .prefix = "model.",
+        GEMMA2_BLOCKS,
+        .names = {SHARED_NAMES, [ROLE_ATTN_NORM] = LAYER("input_layernorm.weight"),
+                  [ROLE_MLP_NORM] = LAYER("pre_feedforward_layernorm.weight")},
     },
     {
         /* transformers has the key attn_logit_softcapping here too, but does not use it */

@@ -135,9 +135,11 @@ struct family {
     bool has_old_keys;   /* config.json may have those of NomicBert's own code */
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
-    const char *activation_key;    /* NULL: it is always the default */
-    enum activation activation;    /* the default */
-    enum bias_kind attention_bias; /* if the flag is set */
+    const char *activation_key;     /* NULL: it is always the default */
+    const char *old_activation_key; /* of earlier releases, which must agree; NULL: none */
+    bool gelu_is_tanh;              /* "gelu" is GELU's tanh formula */
+    enum activation activation;     /* the default */
+    enum bias_kind attention_bias;  /* if the flag is set */
     struct family_flag attention_biased, mlp_biased;
     struct family_flag norm_biased; /* of LayerNorms; a key of NULL: they are */
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
@@ -148,12 +150,14 @@ struct family {
     bool has_no_rope;        /* config.json may have no_rope_layers, no_rope_layer_interval */
     const char *rotates_key; /* only if it is "rope" do attention's layers rotate; NULL: always */
     bool rotates_windowed;   /* with a sliding_window, only windowed layers rotate */
+    bool needs_window;       /* sliding_window may not be null */
     bool rotates_parts;      /* partial_rotary_factor may be below 1 */
     double rotary_factor;    /* its default; 0: 1 */
     bool has_phi3_rope;      /* rope_type as in Phi-3 */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
+    bool has_layer_thetas;     /* config.json may have layer_rope_theta, with 0 for no rotation */
     bool needs_states;         /* at least one layer must have a state */
     bool needs_layer_types;    /* config.json must have layer_types */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
@@ -173,6 +177,7 @@ struct family {
         query_scalar; /* attention scores are divided by its root, not head_dim's */
     struct family_number attention_scale; /* attention scores are multiplied by it */
     struct family_number embedding_scale, residual_scale, logit_divisor;
+    struct family_number logit_scale; /* logits are multiplied by it */
     struct family_number depth_scale; /* residual_scale is it, divided by the root of n_layers */
     struct family_count base_width;   /* logit_divisor is hidden_size, divided by it */
     struct family_number attention_softcap, logit_softcap;

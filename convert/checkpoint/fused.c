@@ -269,6 +269,8 @@ static void add_biases(struct split *split, const enum tensor_role *roles, size_
     for (size_t i = 0; i < n_roles; i++)
         for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
             const struct tensor_key key = {.role = roles[i], .layer = layer};
+            if (!smol_tensor_exists(split->model, key))
+                continue;
             uint64_t n = layout_of(split, key).cols;
             split->tensors[split->n_tensors++] = (struct safetensors_tensor){
                 .name = smol_checkpoint_file_name(split->family, split->model->n_layers, key,
@@ -382,7 +384,8 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .all = all,
                           .prefix = other_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->embedding_norm[0] && !split.prefix)
+    if (!family->fused[0].name && !family->embedding_norm[0] && !split.prefix &&
+        !family->lacks_norm_biases)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

@@ -131,6 +131,8 @@ static const struct gguf_arch archs[] = {
     {"granite", "GraniteForCausalLM", ORDER_PAIRED, false, common, OF_GRANITE},
     {"phi3", "Phi3ForCausalLM", ORDER_KEPT, false, phi3, OF_PHI3},
     {"olmo2", "Olmo2ForCausalLM", ORDER_KEPT, false, common, OF_OLMO2},
+    {"arcee", "ArceeForCausalLM", ORDER_PAIRED, false, common, OF_OTHERS},
+    {"gemma", "GemmaForCausalLM", ORDER_KEPT, true, common, OF_OTHERS},
     {"gemma2", "Gemma2ForCausalLM", ORDER_KEPT, true, common, OF_GEMMA2},
     {"gemma3", "Gemma3ForCausalLM", ORDER_KEPT, true, common, OF_GEMMA3},
     {"lfm2", "Lfm2ForCausalLM", ORDER_KEPT, false, lfm2, OF_LFM2},

@@ -348,7 +348,7 @@ static smol_status take_tensors(struct maker *m, const struct safetensors *tenso
         {"attention_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias", "attn.Wqkv.bias"}},
         {"use_qkv_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias", NULL}},
         {"use_bias", {"self_attn.q_proj.bias", "self_attn.qkv_proj.bias", NULL}},
-        {"mlp_bias", {"mlp.gate_proj.bias", "feed_forward.gate_proj.bias", "mlp.Wi.bias"}},
+        {"mlp_bias", {"mlp.up_proj.bias", "feed_forward.gate_proj.bias", "mlp.Wi.bias"}},
         {"norm_bias", {"mlp_norm.bias", NULL, NULL}},
         {"conv_bias", {"conv.in_proj.bias", NULL, NULL}},
         {"mamba_conv_bias", {"mamba.conv1d.bias", NULL, NULL}},

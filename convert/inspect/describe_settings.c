@@ -66,6 +66,7 @@ static void print_components(const struct blob_model *m, FILE *out)
         {BLOCK_ATTENTION_GATE, "gated attention"},
         {BLOCK_GATE_HEADS, "one gate of each head"},
         {BLOCK_RELATIVE, "relative positions"},
+        {BLOCK_SINKS, "sinks of attention"},
     };
     const char *before = "";
     for (size_t i = 0; i < sizeof components / sizeof components[0]; i++) {

@@ -156,7 +156,7 @@ static struct family variant_of(const struct family *family, const struct safete
     if (like->kind == SUBJECT_CHECKPOINT)
         return variant;
     variant.scores = embedder && embedder->score;
-    variant.lacks_norm_biases =
+    variant.lacks_norm_biases |=
         family->norm_biased.key &&
         !has_name(reader, family->names[ROLE_FINAL_NORM_BIAS], family->prefix);
     return variant;

@@ -40,6 +40,7 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_ATTN_GATE:
     case ROLE_ATTN_GATE_BIAS:
     case ROLE_RELATIVE:
+    case ROLE_ATTN_SINKS:
         return PART_ATTENTION;
     case ROLE_MIXER_IN:
     case ROLE_MIXER_IN_BIAS:

@@ -145,10 +145,25 @@ static void combine(const struct attention *total, size_t j, const struct attent
     blend(total->values + j * stride, a, next->values + i * stride, b, stride);
 }
 
-/* Writes the weighted mean of the values to out (head_dim). */
-static void finish(const struct attention *total, size_t j, size_t stride, enum kv_type type,
-                   float *out)
+/* Adds a head's sink to query `j`, after all spans: as a span of one position with that score,
+ * whose value is zero (the learned bias of the softmax's denominator of gpt-oss; OpenAI, 2025). */
+static void add_sink(const struct attention *total, size_t j, float sink, size_t stride)
 {
+    float max = sink > total->max[j] ? sink : total->max[j];
+    float a = math_exp(total->max[j] - max), b = math_exp(sink - max);
+    for (size_t i = 0; i < 16; i++)
+        total->sums[j * 16 + i] *= a;
+    total->sums[j * 16] += b;
+    for (size_t c = 0; c < total->head_dim; c++)
+        total->values[j * stride + c] *= a;
+}
+
+/* Writes the weighted mean of the values to out (head_dim). `sink` is the head's, or NULL. */
+static void finish(const struct attention *total, size_t j, size_t stride, const float *sink,
+                   enum kv_type type, float *out)
+{
+    if (sink)
+        add_sink(total, j, *sink, stride);
     float sum = math_sum_lanes(total->sums + j * 16);
     for (size_t c = 0; c < total->head_dim; c++)
         out[c] = total->values[j * stride + c] / sum;
@@ -164,7 +179,8 @@ struct tile {
     const struct segment *segment;
     size_t layer, kv_head;
     size_t row, n_rows;
-    void *values; /* room for a block's values where the cache has none */
+    const float *sinks; /* (n_heads), or NULL */
+    void *values;       /* room for a block's values where the cache has none */
 };
 
 static size_t heads_per_kv(const struct engine *e, size_t layer)
@@ -183,13 +199,25 @@ static size_t row_position(const struct tile *tile, size_t j)
     return tile->segment->position + (tile->row + j) / heads_per_kv(tile->e, tile->layer);
 }
 
+/* Returns the head of row j. */
+static size_t row_head(const struct tile *tile, size_t j)
+{
+    size_t per = heads_per_kv(tile->e, tile->layer);
+    return tile->kv_head * per + (tile->row + j) % per;
+}
+
 /* Returns the query of row j, which its result replaces. */
 static float *row_query(const struct tile *tile, size_t j)
 {
     const struct blob_model *m = &tile->e->network->model;
-    size_t per = heads_per_kv(tile->e, tile->layer), row = tile->row + j;
-    size_t head = tile->kv_head * per + row % per, t = tile->segment->row + row / per;
-    return tile->e->query + (t * m->n_heads + head) * channels(tile->e, tile->layer);
+    size_t t = tile->segment->row + (tile->row + j) / heads_per_kv(tile->e, tile->layer);
+    return tile->e->query + (t * m->n_heads + row_head(tile, j)) * channels(tile->e, tile->layer);
+}
+
+/* Returns the sinks of a layer (n_heads), or NULL if it has none. */
+static const float *layer_sinks(struct pass *pass, size_t layer)
+{
+    return smol_pass_vector(pass, pass->e->network->layers[layer].tensor[ROLE_ATTN_SINKS]);
 }
 
 /* Returns the first position that a query at `position` sees. */
@@ -293,7 +321,8 @@ static void attend_tile(const struct tile *tile, unsigned index)
             combine(&total, j, &next, j, stride);
     }
     for (size_t j = 0; j < tile->n_rows; j++)
-        finish(&total, j, stride, tile->segment->kv->type, row_query(tile, j));
+        finish(&total, j, stride, tile->sinks ? tile->sinks + row_head(tile, j) : NULL,
+               tile->segment->kv->type, row_query(tile, j));
 }
 
 /* --- a single token ----------------------------------------------------------------------- */
@@ -347,6 +376,7 @@ void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
     const struct blob_model *m = pass->m;
     size_t start = first_span(e, layer, segment->position);
     size_t n_spans = count_spans(segment->position + 1);
+    const float *sinks = layer_sinks(pass, layer);
     struct attention total = partial(e, segment, layer, start);
     size_t stride = value_stride(total.head_dim);
     for (size_t head = 0; head < m->n_heads; head++) {
@@ -354,7 +384,7 @@ void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
             struct attention next = partial(e, segment, layer, span);
             combine(&total, head, &next, head, stride);
         }
-        finish(&total, head, stride, segment->kv->type,
+        finish(&total, head, stride, sinks ? sinks + head : NULL, segment->kv->type,
                e->query + (t * m->n_heads + head) * total.head_dim);
     }
 }
@@ -383,9 +413,10 @@ static size_t count_items(const struct engine *e, const struct cut *cut, size_t 
     return smol_kv_heads(&e->network->model, (uint32_t)layer) * cut->n_tiles * cut->n_spans;
 }
 
-static void attend_item(struct engine *e, const struct segment *segment, const struct cut *cut,
+static void attend_item(struct pass *pass, const struct segment *segment, const struct cut *cut,
                         size_t layer, size_t item, unsigned thread)
 {
+    struct engine *e = pass->e;
     size_t span = item % cut->n_spans, rest = item / cut->n_spans;
     size_t row = rest % cut->n_tiles * QUERY_TILE, rows = cut->n_rows - row;
     const struct tile tile = {
@@ -395,6 +426,7 @@ static void attend_item(struct engine *e, const struct segment *segment, const s
         .kv_head = rest / cut->n_tiles,
         .row = row,
         .n_rows = rows < QUERY_TILE ? rows : QUERY_TILE,
+        .sinks = layer_sinks(pass, layer),
         .values = e->attention.threads + (thread + 1) * thread_floats(e) - spread_floats(e),
     };
     if (segment->n == 1)
@@ -405,7 +437,7 @@ static void attend_item(struct engine *e, const struct segment *segment, const s
 
 void smol_attend(const struct worker *w, size_t layer)
 {
-    const struct pass *pass = w->pass;
+    struct pass *pass = w->pass;
     size_t n_items = 0;
     for (size_t i = 0; i < pass->n_segments; i++) {
         const struct cut cut = cut_segment(pass->e, &pass->segments[i], layer);
@@ -418,6 +450,6 @@ void smol_attend(const struct worker *w, size_t layer)
         size_t item = stage.item;
         for (size_t n; item >= (n = count_items(pass->e, &cut, layer)); item -= n)
             cut = cut_segment(pass->e, ++segment, layer);
-        attend_item(pass->e, segment, &cut, layer, item, w->thread->index);
+        attend_item(pass, segment, &cut, layer, item, w->thread->index);
     }
 }

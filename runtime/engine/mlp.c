@@ -21,7 +21,10 @@ activation_kernel *smol_mlp_activation(const struct pass *pass)
         return kernels->geglu_tanh;
     case ACTIVATION_GELU:
         return kernels->geglu;
+    case ACTIVATION_RELU_SQUARED:
+        return kernels->reglu_squared;
     case ACTIVATION_SILU:
+    case ACTIVATION_COUNT:
         break;
     }
     return kernels->swiglu;

@@ -110,6 +110,12 @@ static inline float gelu(float x)
     return x * math_normal(x);
 }
 
+/* NaN for -infinity too, which must not become an ordinary number. */
+static inline float relu_squared(float x)
+{
+    return x * (x < 0 ? 0 : x);
+}
+
 #define ACTIVATION_KERNEL(name, activation)                                                        \
     static void name(float *gate, const float *up, size_t n)                                       \
     {                                                                                              \
@@ -124,6 +130,7 @@ static inline float gelu(float x)
 ACTIVATION_KERNEL(swiglu, silu)
 ACTIVATION_KERNEL(geglu_tanh, gelu_tanh)
 ACTIVATION_KERNEL(geglu, gelu)
+ACTIVATION_KERNEL(reglu_squared, relu_squared)
 
 /* Convolves up to SLICE_CHANNELS channels for all tokens, from the last to the first, so that the
  * inputs of each are still there. */

@@ -213,6 +213,10 @@ struct kernels {
     /* gate = gate * Phi(gate) * up from left to right, with Phi as math_normal (GEGLU) */
     void (*geglu)(float *gate, const float *up, size_t n);
 
+    /* gate = gate * (gate < 0 ? 0 : gate) * up from left to right (ReLU squared; So et al., 2021)
+     */
+    void (*reglu_squared)(float *gate, const float *up, size_t n);
+
     /* out = (x * (1 / sqrt(sum(x^2) + eps))) * scale, evaluated as bracketed. out may be x. */
     void (*unit_norm)(const float *x, size_t n, float eps, float scale, float *out);
 

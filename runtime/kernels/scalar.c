@@ -305,6 +305,7 @@ const struct kernels smol_kernels_scalar = {
     .swiglu = swiglu,
     .geglu_tanh = geglu_tanh,
     .geglu = geglu,
+    .reglu_squared = reglu_squared,
     .softcap = softcap,
     .unit_norm = unit_norm,
     .convolve = convolve,

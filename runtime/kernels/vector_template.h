@@ -524,6 +524,6 @@ ATTENTION_KERNEL(int4, KV_INT4)
 #define VECTOR_KERNELS                                                                             \
     .quantize = quantize, .quantize_slice = quantize_slice, .matmul_f32 = matmul_f32,              \
     .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .layer_norm = layer_norm, .swiglu = swiglu,  \
-    .geglu_tanh = geglu_tanh, .geglu = geglu, .softcap = softcap, .to_f16 = to_f16,                \
-    .unit_norm = unit_norm, .convolve = convolve, .scan = scan, .delta_rule = delta_rule,          \
-    .attend = {attend_f32, attend_f16, attend_int8, attend_int4}
+    .geglu_tanh = geglu_tanh, .geglu = geglu, .reglu_squared = reglu_squared, .softcap = softcap,  \
+    .to_f16 = to_f16, .unit_norm = unit_norm, .convolve = convolve, .scan = scan,                  \
+    .delta_rule = delta_rule, .attend = {attend_f32, attend_f16, attend_int8, attend_int4}

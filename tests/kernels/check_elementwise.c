@@ -189,6 +189,11 @@ static bool run_geglu(const struct kernels *set)
     return run_gate(smol_kernels_scalar.geglu, set->geglu);
 }
 
+static bool run_reglu_squared(const struct kernels *set)
+{
+    return run_gate(smol_kernels_scalar.reglu_squared, set->reglu_squared);
+}
+
 /* Numbers of all magnitudes too. */
 static bool run_softcap(const struct kernels *set)
 {
@@ -294,6 +299,13 @@ static void geglu_once(const void *operands, size_t place)
     o->set->geglu(bench_out, bench_y, o->n);
 }
 
+static void reglu_squared_once(const void *operands, size_t place)
+{
+    const struct bench_operands *o = operands;
+    (void)place;
+    o->set->reglu_squared(bench_out, bench_y, o->n);
+}
+
 static void softcap_once(const void *operands, size_t place)
 {
     const struct bench_operands *o = operands;
@@ -344,6 +356,7 @@ BENCH(swiglu, 1536)
 BENCH(layer_norm, 576)
 BENCH(geglu_tanh, 1536)
 BENCH(geglu, 1536)
+BENCH(reglu_squared, 1536)
 BENCH(softcap, 1536)
 BENCH(to_f16, 64)
 
@@ -355,5 +368,7 @@ const struct kernel_check check_swiglu = {"swiglu", run_swiglu, bench_swiglu};
 const struct kernel_check check_layer_norm = {"layer_norm", run_layer_norm, bench_layer_norm};
 const struct kernel_check check_geglu_tanh = {"geglu_tanh", run_geglu_tanh, bench_geglu_tanh};
 const struct kernel_check check_geglu = {"geglu", run_geglu, bench_geglu};
+const struct kernel_check check_reglu_squared = {"reglu_squared", run_reglu_squared,
+                                                 bench_reglu_squared};
 const struct kernel_check check_softcap = {"softcap", run_softcap, bench_softcap};
 const struct kernel_check check_to_f16 = {"to_f16", run_to_f16, bench_to_f16};

@@ -20,7 +20,7 @@ static const struct kernel_check *const checks[] = {
     &check_rms_norm,    &check_swiglu,         &check_attend_f32,  &check_attend_f16,
     &check_attend_int8, &check_attend_int4,    &check_to_f16,      &check_geglu,
     &check_softcap,     &check_layer_norm,     &check_geglu_tanh,  &check_unit_norm,
-    &check_convolve,    &check_scan,           &check_delta_rule,
+    &check_convolve,    &check_scan,           &check_delta_rule,  &check_reglu_squared,
 };
 enum { N_CHECKS = sizeof checks / sizeof checks[0], NAME_SIZE = 64 };
 

@@ -20,7 +20,7 @@ extern const struct kernel_check check_quantize, check_quantize_slice, check_mat
     check_matmul_int6, check_matmul_int5, check_matmul_int4, check_matmul_f32, check_matmul_bf16,
     check_rms_norm, check_layer_norm, check_swiglu, check_geglu, check_geglu_tanh, check_softcap,
     check_attend_f32, check_attend_f16, check_attend_int8, check_attend_int4, check_to_f16,
-    check_unit_norm, check_convolve, check_scan, check_delta_rule;
+    check_unit_norm, check_convolve, check_scan, check_delta_rule, check_reglu_squared;
 
 /* The work of one call of a measured kernel, for rates; 0 where it means nothing. */
 struct work {

@@ -42,7 +42,8 @@ QUERIES = (
 
 
 def randomize(model, generator):
-    zero_centred = model.config.model_type.startswith(("gemma2", "gemma3", "qwen3_5", "qwen3_next"))
+    kind = model.config.model_type
+    zero_centred = kind == "gemma" or kind.startswith(("gemma2", "gemma3", "vaultgemma", "qwen3_5", "qwen3_next"))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = torch.randn(parameter.shape, generator=generator)
@@ -54,6 +55,8 @@ def randomize(model, generator):
                 values = values - 1  # half of a state lasts some tokens
             elif name.endswith("mamba.D"):
                 values = 1 + 0.5 * values
+            elif name.endswith("sinks"):
+                values = 2 + 2 * values  # like scores
             elif name.endswith("bias"):
                 values = 0.5 * values
             elif any(part in name for part in QUERIES):

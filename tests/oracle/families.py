@@ -10,18 +10,24 @@ from hypothesis import strategies as st
 from internal import ROOT
 from minicpm import MiniCPMConfig
 from transformers import (
+    ArceeConfig,
+    Cohere2Config,
     Ernie4_5Config,
     Exaone4Config,
     FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
     Gemma4TextConfig,
+    GemmaConfig,
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
     GraniteMoeConfig,
     GraniteMoeHybridConfig,
     GraniteMoeSharedConfig,
+    GraniteMoeSWAConfig,
+    GraniteSWAConfig,
+    HeliumConfig,
     HunYuanDenseV1Config,
     Lfm2Config,
     Lfm2MoeConfig,
@@ -43,6 +49,8 @@ from transformers import (
     Qwen3NextConfig,
     SmolLM3Config,
     StableLmConfig,
+    Starcoder2Config,
+    VaultGemmaConfig,
 )
 
 CONTEXT = 512
@@ -53,13 +61,16 @@ CONFIGS = {
     "qwen3": Qwen3Config,
     "smollm3": SmolLM3Config,
     "granite": GraniteConfig,
+    "graniteswa": GraniteSWAConfig,
     "granitemoehybrid": GraniteMoeHybridConfig,
     "phi3": Phi3Config,
     "olmo2": Olmo2Config,
     "olmo3": Olmo3Config,
     "ministral3": Ministral3Config,
     "ernie4_5": Ernie4_5Config,
+    "helium": HeliumConfig,
     "exaone4": Exaone4Config,
+    "arcee": ArceeConfig,
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
     "minicpm3": MiniCPM3Config,
@@ -71,14 +82,19 @@ CONFIGS = {
     "qwen3_5moe": Qwen3_5MoeTextConfig,
     "qwen3next": Qwen3NextConfig,
     "stablelm": StableLmConfig,
+    "cohere2": Cohere2Config,
     "olmoe": OlmoeConfig,
     "qwen3moe": Qwen3MoeConfig,
     "granitemoe": GraniteMoeConfig,
     "granitemoeshared": GraniteMoeSharedConfig,
+    "granitemoeswa": GraniteMoeSWAConfig,
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
+    "starcoder2": Starcoder2Config,
     "phi": PhiConfig,
+    "gemma": GemmaConfig,
     "gemma2": Gemma2Config,
+    "vaultgemma": VaultGemmaConfig,
     "gemma3": Gemma3TextConfig,
     "gemma4": Gemma4TextConfig,
 }
@@ -221,6 +237,11 @@ def llama(draw):
         "mlp_bias": draw(FLAG),
         "hidden_act": draw(either("silu", "gelu_pytorch_tanh")),
     }
+
+
+@st.composite
+def arcee(draw):
+    return draw(llama()) | {"hidden_act": draw(either("relu2", "silu"))}
 
 
 @st.composite
@@ -430,6 +451,28 @@ def granitemoeshared(draw):
     return draw(granitemoe()) | {"shared_intermediate_size": draw(either(0, 20, 33, 64, 100))}
 
 
+def with_sinks(draw, config):
+    """The configuration with windows, and a theta for each layer, of at most two."""
+    n = config["num_hidden_layers"]
+    config |= {"sliding_window": draw(WINDOW)}
+    if draw(FLAG):
+        config["layer_types"] = draw(layer_types(config))
+    if draw(FLAG):
+        thetas = draw(either([10000.0, 0], [0.0, 500000, 100.0], [10000, 1e7]))
+        config["layer_rope_theta"] = draw(st.lists(either(*thetas), min_size=n, max_size=n))
+    return config
+
+
+@st.composite
+def graniteswa(draw):
+    return with_sinks(draw, draw(granite()))
+
+
+@st.composite
+def granitemoeswa(draw):
+    return with_sinks(draw, draw(granitemoeshared()))
+
+
 @st.composite
 def phi3(draw):
     """Parts of heads rotate; its lists of factors are as long as that takes."""
@@ -482,6 +525,12 @@ def ernie4_5(draw):
         "use_bias": draw(FLAG),
         "hidden_act": draw(either("silu", "gelu")),
     }
+
+
+@st.composite
+def helium(draw):
+    shape = draw(shapes())
+    return draw(scaled(shape | {"head_dim": rotated(shape)})) | {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
 
 
 @st.composite
@@ -623,6 +672,18 @@ def stablelm(draw):
 
 
 @st.composite
+def cohere2(draw):
+    config = draw(scaled(with_layer_norms(draw(shapes())))) | {
+        "attention_bias": draw(FLAG),
+        "sliding_window": draw(WINDOW),
+        "logit_scale": draw(either(0.0625, 0.25, 1.3)),
+        "hidden_act": draw(either("silu", "gelu")),
+    }
+    pattern = {"layer_types": draw(layer_types(config))} if draw(FLAG) else {"sliding_window_pattern": draw(either(4, 1, 2, 3))}
+    return config | pattern
+
+
+@st.composite
 def gptneox(draw):
     shape = with_layer_norms(draw(shapes()))
     del shape["num_key_value_heads"]
@@ -648,6 +709,16 @@ def gpt2(draw):
 
 
 @st.composite
+def starcoder2(draw):
+    shape = draw(shapes())
+    return draw(scaled(shape | {"norm_epsilon": shape.pop("rms_norm_eps")})) | {
+        "use_bias": draw(FLAG),
+        "sliding_window": draw(st.none() | WINDOW),
+        "hidden_act": draw(either("gelu_pytorch_tanh", "gelu")),
+    }
+
+
+@st.composite
 def phi(draw):
     shape = with_layer_norms(draw(shapes(head_dim=draw(FLAG))))
     return draw(in_part(shape)) | {"hidden_act": draw(either("gelu_new", "gelu"))}
@@ -655,6 +726,14 @@ def phi(draw):
 
 @st.composite
 def gemma(draw):
+    return draw(scaled(draw(shapes(head_dim=True)))) | {
+        "attention_bias": draw(FLAG),
+        "hidden_act": draw(either("gelu_pytorch_tanh", "gelu", "silu")),
+    }
+
+
+@st.composite
+def later_gemma(draw):
     return draw(shapes(head_dim=True)) | {
         "attention_bias": draw(FLAG),
         "query_pre_attn_scalar": draw(either(4, 16, 100)),
@@ -666,15 +745,20 @@ def gemma(draw):
 
 @st.composite
 def gemma2(draw):
-    config = draw(scaled(draw(gemma())))
+    config = draw(scaled(draw(later_gemma())))
     if draw(FLAG):
         config["layer_types"] = draw(layer_types(config))
     return config | {"attn_logit_softcapping": draw(either(None, 50.0, 3.0))}
 
 
 @st.composite
+def vaultgemma(draw):
+    return draw(gemma2())
+
+
+@st.composite
 def gemma3(draw):
-    config = draw(gemma())
+    config = draw(later_gemma())
     if draw(FLAG):
         config["layer_types"] = draw(layer_types(config))
     else:
@@ -720,10 +804,10 @@ def gemma4(draw):
 SETTINGS = {
     make.__name__: make()
     for make in (
-        llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
-        granitemoeshared,
-        gptneox, gpt2, phi, gemma2, gemma3, gemma4,
+        llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
+        helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        granitemoeshared, granitemoeswa,
+        gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip
 }
 

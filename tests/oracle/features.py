@@ -8,7 +8,7 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
-EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoehybrid")
+EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoeswa", "granitemoehybrid")
 LLAMA3 = rope(
     "llama3",
     factor=8.0,
@@ -64,6 +64,8 @@ def without(*keys):
 SIZES = {
     "granitemoehybrid": without("head_dim"),
     "stablelm": without("head_dim"),
+    "starcoder2": without("head_dim"),
+    "cohere2": without("head_dim"),
     "gptneox": without("head_dim", "num_key_value_heads"),
     "gpt2": {
         "vocab_size": 101, "n_embd": 48, "n_inner": 40, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT,
@@ -76,6 +78,7 @@ SIZES = {
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
     "gemma4": without("rope_parameters"),
+    "granitemoeswa": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
 LAYER_NORM_BIASES = {
@@ -145,6 +148,24 @@ FEATURES = {
             "residual scale": {"residual_multiplier": 0.33},
             "attention scale": {"attention_multiplier": 0.22},
             "logit divisor": {"logits_scaling": 8.1},
+        },
+    ),
+    "graniteswa": (
+        {
+            "layer_types": WINDOWS,
+            "sliding_window": 20,
+            "layer_rope_theta": [10000.0, 100.0],
+            "attention_multiplier": 0.2,
+            "mlp_bias": True,
+        },
+        {
+            "sinks": LAYER0 + "self_attn.sinks",
+            "those of the other layer": LAYER1 + "self_attn.sinks",
+            "windows": {"sliding_window": CONTEXT},
+            "which layer is windowed": {"layer_types": WINDOWS[::-1]},
+            "the second rotation": {"layer_rope_theta": [10000.0, 10000.0]},
+            "whether a layer rotates": {"layer_rope_theta": [10000.0, 0]},
+            "yarn": {"rope_parameters": rope()},
         },
     ),
     "granitemoehybrid": (
@@ -337,6 +358,15 @@ FEATURES = {
             "down's bias": LAYER0 + "mlp.down_proj.bias",
         },
     ),
+    "helium": (
+        {"attention_bias": True, "mlp_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "q biases": LAYER0 + "self_attn.q_proj.bias",
+            "biases of the MLP": LAYER1 + "mlp.down_proj.bias",
+            "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
     "exaone4": (
         {"layer_types": WINDOWS, "sliding_window": 20},
         {
@@ -344,6 +374,15 @@ FEATURES = {
             "a layer that does not rotate": {"layer_types": WINDOWS[:1] * 2},
             "q norms": LAYER0 + "self_attn.q_norm.weight",
             "norms after attention": LAYER0 + "post_attention_layernorm.weight",
+        },
+    ),
+    "arcee": (
+        {"attention_bias": True, "mlp_bias": True},
+        {
+            "the activation": {"hidden_act": "silu"},
+            "up's bias": LAYER0 + "mlp.up_proj.bias",
+            "down": LAYER1 + "mlp.down_proj.weight",
+            "biases": LAYER0 + "self_attn.o_proj.bias",
         },
     ),
     "hunyuandensev1": (
@@ -455,6 +494,19 @@ FEATURES = {
             "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
         },
     ),
+    "cohere2": (
+        {"layer_types": WINDOWS, "sliding_window": 20, "logit_scale": 0.25, "attention_bias": True},
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "a layer that does not rotate": {"layer_types": WINDOWS[:1] * 2},
+            "which layer is windowed": {"layer_types": WINDOWS[::-1]},
+            "the scale of logits": {"logit_scale": 0.26},
+            "yarn": {"rope_parameters": rope()},
+            "norms": LAYER1 + "input_layernorm.weight",
+            "the last norm": "model.norm.weight",
+            "biases": LAYER0 + "self_attn.o_proj.bias",
+        },
+    ),
     "olmoe": (
         {"num_experts": 7, "num_experts_per_tok": 3, "clip_qkv": 0.8},
         {
@@ -513,6 +565,22 @@ FEATURES = {
             "its output": LAYER0 + "shared_mlp.output_linear.weight",
         },
     ),
+    "granitemoeswa": (
+        {
+            "num_local_experts": 5,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 37,
+            "sliding_window": 20,
+            "layer_rope_theta": [0, 500000],
+        },
+        {
+            "sinks": LAYER1 + "self_attn.sinks",
+            "windows": {"layer_types": ["full_attention"] * 2},
+            "the layer's rotation": {"layer_rope_theta": [0, 10000]},
+            "the router": LAYER0 + "block_sparse_moe.router.weight",
+            "the shared MLP": LAYER1 + "shared_mlp.input_linear.weight",
+        },
+    ),
     "gptneox": (
         {"rope_parameters": PARTLY},
         {
@@ -535,6 +603,18 @@ FEATURES = {
             "the activation": {"activation_function": "silu"},
         },
     ),
+    "starcoder2": (
+        {"sliding_window": 33},
+        LAYER_NORM_BIASES
+        | {
+            "windows": {"sliding_window": None},
+            "yarn": {"rope_parameters": rope()},
+            "up": LAYER1 + "mlp.c_fc.weight",
+            "its bias": LAYER0 + "mlp.c_fc.bias",
+            "biases": LAYER0 + "self_attn.v_proj.bias",
+            "the activation": {"hidden_act": "silu"},
+        },
+    ),
     "phi": (
         {"rope_parameters": PARTLY},
         LAYER_NORM_BIASES
@@ -542,6 +622,16 @@ FEATURES = {
             "the output's bias": "lm_head.bias",
             "up": LAYER1 + "mlp.fc1.weight",
             "heads that rotate in part": {"rope_parameters": rope(partial_rotary_factor=1.0)},
+        },
+    ),
+    "gemma": (
+        {"hidden_act": "gelu", "attention_bias": True},
+        {
+            "the activation": {"hidden_act": "silu"},
+            "norms before attention": LAYER0 + "input_layernorm.weight",
+            "norms before the MLP": LAYER1 + "post_attention_layernorm.weight",
+            "the last norm": "model.norm.weight",
+            "biases": LAYER0 + "self_attn.o_proj.bias",
         },
     ),
     "gemma2": (
@@ -562,6 +652,17 @@ FEATURES = {
             "norms after attention": LAYER0 + "post_attention_layernorm.weight",
             "norms before the MLP": LAYER1 + "pre_feedforward_layernorm.weight",
             "norms after the MLP": LAYER1 + "post_feedforward_layernorm.weight",
+        },
+    ),
+    "vaultgemma": (
+        {"layer_types": WINDOWS, "sliding_window": 20, "query_pre_attn_scalar": 10, "attn_logit_softcapping": 5.0},
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "attention's soft-cap": {"attn_logit_softcapping": None},
+            "the logits' soft-cap": {"final_logit_softcapping": None},
+            "attention's scale": {"query_pre_attn_scalar": 11},
+            "norms before attention": LAYER0 + "input_layernorm.weight",
+            "norms before the MLP": LAYER1 + "pre_feedforward_layernorm.weight",
         },
     ),
     "gemma3": (

@@ -10,6 +10,7 @@ import numpy as np
 
 QUANT = gguf.GGMLQuantizationType
 ARCHS = {
+    "arcee": gguf.MODEL_ARCH.ARCEE, "gemma": gguf.MODEL_ARCH.GEMMA,
     "llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3,
     "smollm3": gguf.MODEL_ARCH.SMOLLM3, "granite": gguf.MODEL_ARCH.GRANITE, "phi3": gguf.MODEL_ARCH.PHI3,
     "olmo2": gguf.MODEL_ARCH.OLMO2, "gemma2": gguf.MODEL_ARCH.GEMMA2, "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
@@ -26,7 +27,7 @@ ARCHS = {
     "nomic_bert": gguf.MODEL_ARCH.NOMIC_BERT, "eurobert": gguf.MODEL_ARCH.EUROBERT,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
-PERMUTED = ("llama", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
+PERMUTED = ("llama", "arcee", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
 ENCODERS = ("bert", "modernbert", "xlm-roberta", "nomic_bert", "eurobert")
 TILED = ("qwen3_5_text", "qwen3_5_moe_text")
 DELTA = (*TILED, "qwen3_next")

@@ -166,7 +166,7 @@ def in_blocks(name, change, *words):
 
 
 for name, value in [
-    ("attention_bias", 3), ("activation", 2), ("activation", 3), ("blocks", 12), ("blocks", 16),
+    ("attention_bias", 3), ("activation", 2), ("activation", 4), ("blocks", 12), ("blocks", 16),
     ("blocks", 20), ("blocks", 32), ("blocks", 64), ("blocks", 65), ("blocks", 66), ("blocks", 128),
     ("blocks", 512), ("blocks", 770), ("blocks", 1024), ("blocks", 2048), ("blocks", 4096),
     ("blocks", 2**32 - 1), ("query_period", 1), ("query_period", 2**24 + 1), ("rotary_dim", 0),

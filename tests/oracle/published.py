@@ -97,6 +97,12 @@ CONFIGS = {
         num_hidden_layers=40, num_key_value_heads=8, residual_multiplier=0.22, rms_norm_eps=1e-5,
         rope_scaling=None, rope_theta=5000000.0, tie_word_embeddings=True, vocab_size=49155,
     ),
+    "Granite Swash 2B": dict(
+        architectures=["GraniteSWAForCausalLM"], model_type="granite_swa", bos_token_id=100257, eos_token_id=100257,
+        hidden_act="silu", hidden_size=2560, intermediate_size=8192, layer_types=["full_attention", *["sliding_attention"] * 3] * 6,
+        max_position_embeddings=8192, num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=4, rms_norm_eps=1e-5,
+        sliding_window=128, tie_word_embeddings=True, vocab_size=100352,
+    ),
     "OLMo 2 1B": dict(
         architectures=["Olmo2ForCausalLM"], model_type="olmo2", attention_bias=False,
         eos_token_id=100257, hidden_act="silu", hidden_size=2048, intermediate_size=8192,
@@ -356,6 +362,37 @@ CONFIGS = {
         tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=32064,
         auto_map={"AutoConfig": "configuration_phi3.Phi3Config"},
     ),
+    "Command R7B": dict(
+        architectures=["Cohere2ForCausalLM"], model_type="cohere2", attention_bias=False, attention_dropout=0.0, bos_token_id=5,
+        cache_implementation="hybrid", eos_token_id=255001, head_dim=128, hidden_act="silu", hidden_size=4096,
+        initializer_range=0.02, intermediate_size=14336, layer_norm_eps=1e-5, layer_switch=4, logit_scale=0.25,
+        max_position_embeddings=132096, num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=8,
+        order_of_interleaved_layers="local_attn_first", pad_token_id=0, position_embedding_type="rope_gptj", rope_scaling=None,
+        rope_theta=50000, rotary_pct=1.0, sliding_window=4096, sliding_window_pattern=4, torch_dtype="bfloat16", use_cache=True,
+        use_embedding_sharing=True, use_gated_activation=True, use_parallel_block=True, use_parallel_embedding=True,
+        vocab_size=256000,
+    ),
+    "Helium 1 Preview 2B": dict(
+        architectures=["HeliumForCausalLM"], model_type="helium", attention_bias=False, bos_token_id=1, eos_token_id=2,
+        head_dim=128, hidden_act="silu", hidden_size=2560, intermediate_size=7040, max_position_embeddings=4096, mlp_bias=False,
+        num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=20, pad_token_id=3, rms_norm_eps=1e-8,
+        rope_theta=100000.0, tie_word_embeddings=False, vocab_size=48000,
+    ),
+    "StarCoder2 3B": dict(
+        architectures=["Starcoder2ForCausalLM"], model_type="starcoder2", activation_function="gelu", attention_dropout=0.1,
+        attention_softmax_in_fp32=True, bos_token_id=0, embedding_dropout=0.1, eos_token_id=0, hidden_act="gelu_pytorch_tanh",
+        hidden_size=3072, initializer_range=0.018042, intermediate_size=12288, layer_norm_epsilon=1e-5,
+        max_position_embeddings=16384, mlp_type="default", norm_epsilon=1e-5, norm_type="layer_norm", num_attention_heads=24,
+        num_hidden_layers=30, num_key_value_heads=2, residual_dropout=0.1, rope_theta=999999.4420358813, sliding_window=4096,
+        use_bias=True, use_cache=True, vocab_size=49152,
+    ),
+    "Gemma 1 2B": dict(
+        architectures=["GemmaForCausalLM"], model_type="gemma", attention_bias=False, attention_dropout=0.0, bos_token_id=2,
+        eos_token_id=1, head_dim=256, hidden_act="gelu", hidden_activation="gelu_pytorch_tanh", hidden_size=2048,
+        initializer_range=0.02, intermediate_size=16384, max_position_embeddings=8192, num_attention_heads=8,
+        num_hidden_layers=18, num_key_value_heads=1, pad_token_id=0, rms_norm_eps=1e-6, rope_scaling=None, rope_theta=10000.0,
+        torch_dtype="bfloat16", use_cache=True, vocab_size=256000,
+    ),
     "Gemma 2 2B": dict(
         architectures=["Gemma2ForCausalLM"], model_type="gemma2", attention_bias=False,
         attn_logit_softcapping=50.0, bos_token_id=2, cache_implementation="hybrid",
@@ -605,6 +642,8 @@ def cut(config, vocab_size):
         small["num_local_experts"] = 0
     if "mamba_expand" in config and "mamba_d_ssm" not in config:
         small["mamba_n_heads"] = config["mamba_expand"] * small["hidden_size"] // small["mamba_d_head"]
+    if config["model_type"] == "helium":
+        small["hidden_size"] = 64  # its output matrix is square
     if config["model_type"] == "phi":
         small["partial_rotary_factor"] = 0.5  # of a head of 16, an even number
     return small

@@ -19,7 +19,7 @@ EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, VARIED_SECTION, TOKENIZER, WEIG
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE, HEAD_GATES = 16384, 32768, 65536, 131072, 262144, 524288, 1048576
+AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE, HEAD_GATES, FURTHER = 16384, 32768, 65536, 131072, 262144, 524288, 1048576, 2097152
 VARIED = 1 << 22
 N_TOOL_STYLES = 24
 FEATURE_KINDS = {
@@ -63,17 +63,17 @@ RANGES = {
     "family": (1, 1), "dtype": (1, 3), "n_layers": (1, 2**10), "hidden_size": (1, 2**20),
     "intermediate_size": (1, 2**22), "n_heads": (1, 2**12), "n_kv_heads": (1, 2**12),
     "head_dim": (2, 2**10), "vocab_size": (1, 2**24), "context_length": (1, 2**24),
-    "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
+    "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 3),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**16 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**17 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
 ROTATE_NEIGHBOURS = 32
-NORM_STREAM, ATTENTION_GATE, BY_DISTANCE, GATE_HEADS = 4096, 8192, 16384, 32768
+NORM_STREAM, ATTENTION_GATE, BY_DISTANCE, GATE_HEADS, HAS_SINKS = 4096, 8192, 16384, 32768, 65536
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
@@ -113,6 +113,7 @@ ROLES = [
     (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["keeps"] and m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (57, "attn_sinks", True, "n", lambda m: m["blocks"] & HAS_SINKS),
     (46, "attn_gate", True, "gH", lambda m: m["blocks"] & ATTENTION_GATE),
     (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & (ATTENTION_GATE | GATE_HEADS) == ATTENTION_GATE and m["attention_bias"]),
     (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
@@ -713,7 +714,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE | HEAD_GATES
+        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE | HEAD_GATES | FURTHER
         if unknown := required & ~(sum(FEATURE_KINDS) | others):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
@@ -764,7 +765,7 @@ class Blob:
             need(m["attention_bias"] <= 1, "attention_bias")
             self.layers = bytes(m["n_layers"])
             m |= self.plain()
-        uses = m["blocks"] >= 16 or m["activation"] == 2 or m["query_growth"] or m["query_period"]
+        uses = m["blocks"] >= 16 or m["activation"] >= 2 or m["query_growth"] or m["query_period"]
         need(bool(uses) == bool(self.features & COMPONENTS), "components")
         n = m["n_rope_tables"] * (m["rotary_dim"] // 2)
         if self.features & VARIED:  # the second table is that of whole heads of the second kind
@@ -861,6 +862,9 @@ class Blob:
         need(relative == bool(self.features & RELATIVE), "relative positions and their feature")
         capped = any(self.model.get(name, 0) for name in ("sliding_window", "attention_softcap", "query_period"))
         need(not relative or ahead and not capped, "relative positions")
+        sinks = bool(self.model.get("blocks", 0) & HAS_SINKS)
+        need(not (sinks and relative), "sinks and relative positions")
+        need((sinks or self.model["activation"] == 3) == bool(self.features & FURTHER), "further parts and their feature")
         need(ahead or not self.features & AROUND, "around without an encoder")
         need(self.features & EMBEDDER or not self.features & (NORMED | DOUBLED), "normed or doubled without an embedder")
         if not self.features & (ENCODER | EMBEDDER):
@@ -1073,7 +1077,7 @@ class Blob:
 
         order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions", "relative", "input_embed", "input_projection", "input_norm")]
         for layer in range(m["n_layers"]):
-            absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46), 49, 50}
+            absent = {*range(2, 10), 19, 20, 46, 47, 57} if layer in self.stateful else {*range(28, 34), *range(39, 46), 49, 50}
             absent = set() if m["parallel"] and layer in self.stateful else absent
             own = [r for r in present(layer) if r[2] and r[0] not in absent]
             of_experts = [r for r in own if r[4] == "expert"]

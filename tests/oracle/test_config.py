@@ -1,5 +1,6 @@
 """The converter's reading of config.json and generation_config.json against transformers."""
 
+import copy
 import ctypes
 import importlib
 import json
@@ -165,14 +166,18 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
 NONE, QKVO, QKV = range(3)  # enum bias_kind
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8  # enum block_bit
 QK_NORM_LATE, ROTATE_NEIGHBOURS, LAYER_NORM, NO_GATE = 16, 32, 64, 128
-PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE, GATE_HEADS = 256, 512, 1024, 2048, 8192, 32768
+PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE, GATE_HEADS, SINKS = 256, 512, 1024, 2048, 8192, 32768, 65536
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
+    "arcee": NO_GATE,
+    "helium": ROTATE_NEIGHBOURS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
     "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
     "stablelm": LAYER_NORM,
+    "cohere2": LAYER_NORM | PARALLEL | ONE_NORM | ROTATE_NEIGHBOURS,
     "gpt_neox": LAYER_NORM | NO_GATE,
     "gpt2": LAYER_NORM | NO_GATE | POSITIONS,
+    "starcoder2": LAYER_NORM | NO_GATE,
     "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
@@ -187,13 +192,20 @@ BLOCKS = {
     "qwen3_5_moe_text": QK_NORM_HEADS | ATTENTION_GATE,
     "qwen3_next": QK_NORM_HEADS | ATTENTION_GATE,
     "olmoe": QK_NORM_ALL,
+    "granite_swa": SINKS,
+    "granitemoe_swa": SINKS,
     "qwen3_moe": QK_NORM_HEADS,
 }
 
 
 PARALLEL_BLOCKS = {"stablelm": PARALLEL | ONE_NORM, "gpt_neox": PARALLEL}
 SWITCHED = {"use_sandwich_norm": NORM_OUTPUTS, "use_attention_gate": ATTENTION_GATE | GATE_HEADS}
-ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2}
+ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2, "relu2": 3}
+
+
+def thetas_of(config):
+    """The different numbers in layer_rope_theta but 0."""
+    return list(dict.fromkeys(theta for theta in getattr(config, "layer_rope_theta", ()) if theta))
 
 
 def rotary_of(config):
@@ -204,6 +216,12 @@ def rotary_of(config):
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding") and "Vision" not in n)
     rotary = getattr(module, kind)(config)
+    if thetas := thetas_of(config):
+        settings = [copy.deepcopy(config) for _ in thetas]
+        for theta, its_own in zip(thetas, settings):
+            its_own.rope_parameters["rope_theta"] = theta
+        tables = [getattr(module, kind)(its_own) for its_own in settings]
+        return [(table.inv_freq, table.attention_scaling) for table in tables]
     if name not in ("gemma3", "gemma4", "olmo3", "lfm3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
     return [
@@ -216,10 +234,11 @@ def layers_of(config):
     """The bits that each layer is due, as the reference's attention decides."""
     n, window = config.num_hidden_layers, getattr(config, "sliding_window", None)
     types = ["full_attention"] * n
-    if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe") and window:
+    if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe", "starcoder2") and window:
         types = ["sliding_attention"] * n
     elif config.model_type in (
-        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "gemma4_text", "lfm3"
+        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "granite_swa",
+        "granitemoe_swa", "cohere2", "vaultgemma", "lfm3", "gemma4_text",
     ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
@@ -227,6 +246,8 @@ def layers_of(config):
         bits = [b | (0 if r else NO_ROTATION) for b, r in zip(bits, config.no_rope_layers)]
     if config.model_type == "exaone4" and window:
         bits = [b | (0 if b else NO_ROTATION) for b in bits]
+    if config.model_type == "cohere2":
+        bits = [b or NO_ROTATION for b in bits]
     if config.model_type == "gpt2":
         bits = [NO_ROTATION] * n
     if config.model_type == "granitemoehybrid" and config.position_embedding_type != "rope":
@@ -234,6 +255,9 @@ def layers_of(config):
     kinds = set(types) - {"conv"}
     if config.model_type in ("gemma3_text", "olmo3", "lfm3") and len(kinds) == 2:
         bits = [b | SECOND_TABLE * (b == WINDOWED) for b in bits]
+    if thetas := getattr(config, "layer_rope_theta", None):
+        second = thetas_of(config)[1:]
+        bits = [b | NO_ROTATION * (not t) | SECOND_TABLE * (t in second) for b, t in zip(bits, thetas)]
     if config.model_type == "gemma4_text":
         bits = [b or SECOND_TABLE for b in bits]
     if window and window >= config.max_position_embeddings:
@@ -248,9 +272,9 @@ def global_of(config, name, fallback=None):
 
 def scales_of(config):
     head_dim = global_of(config, "head_dim") or config.hidden_size // config.num_attention_heads
-    gemma = config.model_type.startswith("gemma")
+    gemma = "gemma" in config.model_type
     attention = head_dim**-0.5
-    if gemma:
+    if gemma and config.model_type != "gemma":
         attention = getattr(config, "query_pre_attn_scalar", 1) ** -0.5
     if config.model_type == "minicpm3":
         return dict(
@@ -259,14 +283,14 @@ def scales_of(config):
             attention_scale=(config.qk_nope_head_dim + config.qk_rope_head_dim) ** -0.5,
             logit_divisor=config.logits_scaling,
         )
-    caps = "attn_logit_softcapping" if config.model_type == "gemma2" else ""
+    caps = "attn_logit_softcapping" if config.model_type in ("gemma2", "vaultgemma") else ""
     return dict(
         embedding_scale=config.hidden_size**0.5
         if gemma
         else getattr(config, "embedding_multiplier", 1),
         residual_scale=getattr(config, "residual_multiplier", 1),
         attention_scale=getattr(config, "attention_multiplier", attention) * getattr(config, "key_multiplier", 1),
-        logit_divisor=getattr(config, "logits_scaling", 1 / getattr(config, "lm_head_multiplier", 1)),
+        logit_divisor=getattr(config, "logits_scaling", 1 / getattr(config, "lm_head_multiplier", getattr(config, "logit_scale", 1))),
         attention_softcap=getattr(config, caps, None) or 0,
         logit_softcap=getattr(config, "final_logit_softcapping", None) or 0,
     )
@@ -400,13 +424,14 @@ def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
     biases = [NONE, QKVO][getattr(theirs, "attention_bias", False)]
+    biases = QKV if theirs.model_type == "helium" and biases else biases
     always = {"qwen2": QKV, "gpt2": QKVO, "phi": QKVO}
     biases = always.get(theirs.model_type, biases)
     biases = QKV if getattr(theirs, "use_qkv_bias", False) else biases
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "falcon_h1", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
@@ -418,7 +443,7 @@ def check_block(ours, theirs):
     check_hybrid(model.hybrid, theirs)
     check_latent(model, theirs)
     check_varied(model, theirs)
-    keys = ("hidden_activation", "activation_function", "hidden_act")
+    keys = ("hidden_activation", "hidden_act", "activation_function")
     activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
     beta = theirs.model_type == "ministral3" and theirs.rope_parameters["llama_4_scaling_beta"]
@@ -442,7 +467,7 @@ def check_sizes(model, theirs):
     assert model.hidden_size == theirs.hidden_size
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
-    keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
+    keys = ("rms_norm_eps", "norm_epsilon", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
     (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)}
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})

@@ -295,6 +295,7 @@ FAMILIES = {
     "qwen2": {}, "qwen3": dict(head_dim=24), "smollm3": dict(num_hidden_layers=5),
     "granite": dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.125, logits_scaling=8.0),
     "phi3": dict(sliding_window=9), "phi3 longrope": dict(original_max_position_embeddings=256), "olmo2": {},
+    "arcee": dict(mlp_bias=True, head_dim=24), "gemma": dict(head_dim=24, num_key_value_heads=1),
     "gemma2": dict(head_dim=256, sliding_window=9),  # transformers takes 256 for the scale of scores
     "gemma3": dict(head_dim=16, sliding_window=9, query_pre_attn_scalar=16, num_hidden_layers=7),
 }  # fmt: skip

@@ -322,7 +322,7 @@ def test_names_of_known_families_tell_the_part():
 
 PARTS = {
     "embedding": "embed positions", "output": "output output_bias",
-    "attention": "attn_q attn_k attn_v attn_o attn_q_down attn_k_up attn_v_up attn_gate relative",
+    "attention": "attn_q attn_k attn_v attn_o attn_q_down attn_k_up attn_v_up attn_gate attn_sinks relative",
     "layers with states": "mixer_in mixer_conv mixer_out mixer_gate mixer_step mixer_rate mixer_decay mixer_skip mixer_step_in",
     "mlp": "mlp_gate mlp_up mlp_down", "experts": "router shared_gate expert",
     "norms": "attn_norm attn_q_norm attn_k_norm attn_out_norm attn_q_down_norm attn_latent_norm mixer_norm mlp_norm mlp_out_norm final_norm",
@@ -333,7 +333,7 @@ def test_every_tensor_of_every_kind_is_in_its_part(tmp_path):
     """Biases are where that is which they are added to."""
     due = {name: part for part, names in PARTS.items() for name in names.split()}
     seen = set()
-    for family in ("gpt2", "qwen3_5moe", "falconh1", "minicpm3", "lfm2moe", "olmo3"):
+    for family in ("gpt2", "qwen3_5moe", "falconh1", "minicpm3", "lfm2moe", "olmo3", "graniteswa"):
         make_of(featured(family), tmp_path / family)
         engine.convert(tmp_path / family, tmp_path / f"{family}.smol", "bf16")
         for tensor in described(tmp_path / f"{family}.smol")["tensors"]:

@@ -15,6 +15,7 @@ TEST(blocks_that_contradict_themselves_are_refused)
         {BLOCK_LAYER_NORM | BLOCK_NO_INPUT_NORMS, "excludes bits 1 and 2"},
         {BLOCK_ONE_NORM, "needs bit 256"},
         {BLOCK_ONE_NORM | BLOCK_PARALLEL | BLOCK_NO_INPUT_NORMS, "excludes bit 2"},
+        {BLOCK_RELATIVE | BLOCK_SINKS, "sinks and relative positions, exclude each other"},
         {ALL_BLOCK_BITS + 1, "must be from 0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -188,7 +189,7 @@ static bool accepts_model(const struct blob_model *model)
 TEST(fields_of_blocks_have_their_ranges)
 {
     static const struct limits limits[] = {
-        LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 2), LIMITS(sliding_window, 0, 1 << 24),
+        LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 3), LIMITS(sliding_window, 0, 1 << 24),
         LIMITS(n_rope_tables, 2, 2), /* the scale applies to both */
     };
     struct blob_model model = rich_model;

@@ -344,6 +344,22 @@ ON_RICH_IMAGE(relative_positions_need_their_feature_and_an_encoder)
     }
 }
 
+ON_RICH_IMAGE(further_parts_need_their_feature)
+{
+    struct blob_model *model = section_data(SECTION_MODEL);
+    model->blocks |= BLOCK_SINKS;
+    header()->required_features |= FEATURE_COMPONENTS;
+    header()->minor = BLOB_MINOR_COMPONENTS;
+    refuses("its parts and the further feature contradict each other");
+    model->activation = ACTIVATION_RELU_SQUARED;
+    header()->required_features |= FEATURE_COMPONENTS;
+    header()->minor = BLOB_MINOR_COMPONENTS;
+    refuses("its parts and the further feature contradict each other");
+    header()->required_features |= FEATURE_FURTHER;
+    header()->minor = BLOB_MINOR_STATES;
+    refuses("its parts and the further feature contradict each other");
+}
+
 TEST(sizes_of_recurrences_have_their_ranges)
 {
     static const struct {

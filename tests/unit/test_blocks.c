@@ -137,6 +137,11 @@ TEST(late_norms_of_neighbours_give_one_answer)
                      ACTIVATION_GELU, DTYPE_F32);
 }
 
+TEST(sinks_and_squares_give_one_answer)
+{
+    check_components(BLOCK_SINKS | BLOCK_NO_GATE, ACTIVATION_RELU_SQUARED, DTYPE_INT8);
+}
+
 /* A cap would make these logits finite again. */
 TEST(a_cap_does_not_hide_infinity)
 {

@@ -147,7 +147,8 @@ TEST(refuses_what_would_compute_something_else)
 {
     does_not_support(
         "'hidden_act': 'relu'",
-        "hidden_act must be silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh, found \"relu\"");
+        "hidden_act must be silu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh or relu2, found "
+        "\"relu\"");
     does_not_support("'is_causal': false",
                      "is_causal is false: only causal attention is supported");
     accepts("'hidden_act': 'swish'");
@@ -373,8 +374,9 @@ TEST(cuts_long_values_in_messages)
     memset(changes + strlen(changes), 'x', 300);
     strcat(changes, "'");
     does_not_support(
-        changes, "hidden_act must be silu, gelu, gelu_new, gelu_fast or gelu_pytorch_tanh, found "
-                 "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\"");
+        changes,
+        "hidden_act must be silu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh or relu2, found "
+        "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\"");
 }
 
 int main(void)
