@@ -73,13 +73,14 @@ enum blob_feature {
     FEATURE_NORMED = 1 << 17, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
     FEATURE_DOUBLED = 1 << 18,  /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
     FEATURE_RELATIVE = 1 << 19, /* with FEATURE_ENCODER: BLOCK_RELATIVE */
-    FEATURE_VARIED = 1 << 22,   /* SECTION_VARIED: layers differ in shape; with FEATURE_BLOCKS */
+    FEATURE_HEAD_GATES = 1 << 20, /* with FEATURE_STATES: BLOCK_GATE_HEADS */
+    FEATURE_VARIED = 1 << 22,     /* SECTION_VARIED: layers differ in shape; with FEATURE_BLOCKS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
                      FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
                      FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE |
-                     FEATURE_VARIED,
+                     FEATURE_HEAD_GATES | FEATURE_VARIED,
 };
 
 enum section_kind {
@@ -170,7 +171,8 @@ enum block_bit {
     BLOCK_ATTENTION_GATE = 1 << 13,
     /* with FEATURE_RELATIVE only: the distance between query and key adds a number to the score */
     BLOCK_RELATIVE = 1 << 14,
-    ALL_BLOCK_BITS = (1 << 15) - 1,
+    BLOCK_GATE_HEADS = 1 << 15, /* with FEATURE_HEAD_GATES only: that gate is one of each head */
+    ALL_BLOCK_BITS = (1 << 16) - 1,
 };
 
 /* Properties of a single layer. */
@@ -472,7 +474,7 @@ enum tensor_role {
     ROLE_MIXER_SKIP,      /* (n_heads): STATE_MAMBA2's D */
     ROLE_MIXER_NORM,      /* (n_heads * head_dim), or (head_dim) of STATE_DELTA */
     /* of layers that attend, with BLOCK_ATTENTION_GATE */
-    ROLE_ATTN_GATE, /* as Q */
+    ROLE_ATTN_GATE, /* as Q, or (n_heads, hidden_size) with BLOCK_GATE_HEADS */
     ROLE_ATTN_GATE_BIAS,
     ROLE_SHARED_GATE, /* (1, hidden_size), f32: per sparse layer, of the MLP beside the experts */
     /* with FEATURE_HYBRID */

@@ -182,6 +182,9 @@ static smol_status check_parts(struct blob *blob, smol_error *error)
     if (model->blocks & BLOCK_ATTENTION_GATE && !(features & FEATURE_STATES))
         return smol_damaged_section(blob, error, SECTION_MODEL,
                                     "a gate of attention needs the states feature");
+    if (!(model->blocks & BLOCK_GATE_HEADS) != !(features & FEATURE_HEAD_GATES))
+        return smol_damaged_section(blob, error, SECTION_MODEL,
+                                    "its blocks and the head gates feature contradict each other");
     if (features & FEATURE_HYBRID && smol_hybrid_check(model, &reason))
         return smol_damaged_section(blob, error, SECTION_HYBRID, reason.message);
     if (features & FEATURE_STATES && smol_states_check(model, blob->layers, &reason))

@@ -12,6 +12,7 @@ enum extent {
     HIDDEN,
     QUERY,
     QUERY_INPUT,
+    QUERY_GATES,
     ATTENDED,
     KEY_VALUE,
     QUERY_NORM,
@@ -114,7 +115,7 @@ static const struct role_info {
     [ROLE_MLP_NORM_BIAS] = {"mlp_norm_bias", false, true, WITH_TWO_LAYER_NORMS, ONE, HIDDEN},
     [ROLE_FINAL_NORM_BIAS] = {"final_norm_bias", false, false, WITH_LAYER_NORM, ONE, HIDDEN},
     [ROLE_OUTPUT_BIAS] = {"output_bias", false, false, WITH_OUTPUT_BIAS, ONE, VOCAB},
-    [ROLE_ATTN_GATE] = {"attn_gate", true, true, WITH_ATTENTION_GATE, QUERY, HIDDEN},
+    [ROLE_ATTN_GATE] = {"attn_gate", true, true, WITH_ATTENTION_GATE, QUERY_GATES, HIDDEN},
     [ROLE_ATTN_GATE_BIAS] = {"attn_gate_bias", false, true, WITH_ATTENTION_GATE_BIAS, ONE, QUERY},
     [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, MIXER_INPUTS, HIDDEN},
     [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_MIXER_IN_BIAS, ONE, MIXER_INPUTS},
@@ -231,6 +232,8 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
         return smol_query_width(model, layer);
     case QUERY_INPUT:
         return model->latent.q_rank ? model->latent.q_rank : model->hidden_size;
+    case QUERY_GATES:
+        return gate_width(model);
     case ATTENDED:
         return smol_attended_width(model, layer);
     case QUERY_RANK:
@@ -348,7 +351,7 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return attends && model->blocks & BLOCK_ATTENTION_GATE;
     case WITH_ATTENTION_GATE_BIAS:
         return attends && model->blocks & BLOCK_ATTENTION_GATE &&
-               model->attention_bias != BIAS_NONE;
+               !(model->blocks & BLOCK_GATE_HEADS) && model->attention_bias != BIAS_NONE;
     case WITH_DELTA:
         return has_state && model->states.kind == STATE_DELTA;
     case WITH_QKV_BIAS:

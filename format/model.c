@@ -91,6 +91,8 @@ static smol_status check_bits(uint32_t blocks, smol_error *error)
          "bit 64, LayerNorms, excludes bits 1 and 2"},
         {BLOCK_ONE_NORM, BLOCK_NO_INPUT_NORMS, BLOCK_PARALLEL,
          "bit 512, one norm for attention and the MLP, needs bit 256 and excludes bit 2"},
+        {BLOCK_GATE_HEADS, 0, BLOCK_ATTENTION_GATE,
+         "bit 32768, a gate of each head, needs bit 8192"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (blocks & rules[i].bit &&

@@ -133,6 +133,7 @@ static uint64_t features_of(const struct blob_contents *contents)
            (model_has_latent(contents->model) ? FEATURE_LATENT : 0) |
            (model_is_varied(contents->model) ? FEATURE_VARIED : 0) |
            (contents->model->blocks & BLOCK_RELATIVE ? FEATURE_RELATIVE : 0) |
+           (contents->model->blocks & BLOCK_GATE_HEADS ? FEATURE_HEAD_GATES : 0) |
            embedder_features(contents);
 }
 

@@ -51,10 +51,12 @@ bool smol_checkpoint_is_unused(const struct family *family, const struct blob_mo
 bool smol_checkpoint_is_head(const struct family *family, const char *name);
 
 /* Returns the embedding of types of tokens, where the family has one, or NULL if it is missing or
- * not of the model's width. Its first row is added to every position. */
+ * not of the model's width. smol_checkpoint_typed returns the role to whose rows its first row is
+ * added: every token has that of a position, or else one of the embedding. */
 const struct safetensors_tensor *smol_checkpoint_types(const struct safetensors *reader,
                                                        const struct family *family,
                                                        const struct blob_model *model);
+enum tensor_role smol_checkpoint_typed(const struct blob_model *model);
 
 /* Sets `shape` to that of a blob's tensor in a checkpoint, and returns its rank. */
 unsigned smol_checkpoint_shape(const struct blob_tensor *layout, uint32_t n_layers,

@@ -161,6 +161,11 @@ static smol_status check_supported(const struct json_settings *config, const str
         status = smol_setting_demand(config, "is_causal", !family->encodes,
                                      family->encodes ? "an encoder's tokens see the whole text"
                                                      : "only causal attention is supported");
+    for (size_t i = 0; i < FAMILY_MAX_TEXTS && family->texts[i].key && !status; i++) {
+        const char *const choices[] = {family->texts[i].text, NULL};
+        uint32_t ignored;
+        status = check_choice(config, family->texts[i].key, choices, choices[0], &ignored);
+    }
     for (size_t i = 0; i < FAMILY_MAX_DEMANDS && family->demands[i].key && !status; i++)
         status = smol_setting_demand(config, family->demands[i].key, family->demands[i].value,
                                      family->demands[i].remedy);
@@ -169,6 +174,17 @@ static smol_status check_supported(const struct json_settings *config, const str
     if (!status)
         status = check_buckets(config, family);
     return status ? status : check_positions(config, family);
+}
+
+/* Reads whether tokens have types where they may have none. */
+static smol_status read_types(const struct json_settings *config, struct config *result)
+{
+    uint32_t n = 1;
+    if (!result->family->may_lack_types)
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, "type_vocab_size", 0, UINT32_MAX, &n);
+    result->lacks_types = n == 0;
+    return status;
 }
 
 /* ---- sizes ---- */
@@ -399,6 +415,8 @@ static smol_status read_flags(const struct json_settings *config, const struct f
         status = smol_setting_flag(config, family->tied_key, &model->tied_embeddings);
     if (!status && *key)
         status = smol_setting_fraction(config, key, FLT_MIN, 1, &epsilon);
+    if (!status && family->norm_eps_alias)
+        status = smol_setting_fraction(config, family->norm_eps_alias, FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
     return status;
 }
@@ -509,14 +527,26 @@ static smol_status read_bos(const struct json_settings *config, const struct fam
 
 /* ---- the whole model ---- */
 
+/* Sets the bits of blocks. */
+static smol_status read_switched(const struct json_settings *config, const struct family *family,
+                                 struct blob_model *model)
+{
+    smol_status status = SMOL_OK;
+    model->blocks = family->blocks;
+    for (size_t i = 0; i < FAMILY_MAX_SWITCHED && !status; i++) {
+        uint32_t is_on;
+        status = smol_config_read_flag(config, &family->switched[i].flag, &is_on);
+        model->blocks |= is_on ? family->switched[i].bits : 0;
+    }
+    return status;
+}
+
 static smol_status read_block(const struct json_settings *config, struct config *result)
 {
     struct blob_model *model = &result->model;
     result->max_positions = model->context_length;
     smol_model_fill(model);
-    uint32_t parallel;
-    smol_status status = smol_config_read_flag(config, &result->family->parallel, &parallel);
-    model->blocks = result->family->blocks | (parallel ? result->family->parallel_blocks : 0);
+    smol_status status = read_switched(config, result->family, model);
     if (!status)
         status = read_activation(config, result->family, model);
     if (!status)
@@ -554,13 +584,17 @@ static smol_status check_nest(const struct json_settings *outer, const struct js
 /* Reads the flag that counts in a model that contains this one. Such a model has no cap on logits
  * in transformers. */
 static smol_status read_outer_flags(const struct json_settings *outer,
-                                    const struct json_settings *text, struct blob_model *model)
+                                    const struct json_settings *text, const struct family *family,
+                                    struct blob_model *model)
 {
     static const char key[] = "final_logit_softcapping";
     if (model->logit_softcap != 0 && !model_is_varied(model))
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key,
                                  "transformers ignores it here: remove it");
-    return smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
+    smol_status status = smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
+    return status || !family->tied_key
+               ? status
+               : smol_setting_flag(outer, family->tied_key, &model->tied_embeddings);
 }
 
 /* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
@@ -631,6 +665,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = check_family(config, &result->family, &result->head);
     if (!status && result->nest)
         status = check_nest(&outer, config, result);
+    if (!status && result->family->has_old_keys)
+        status = smol_config_rename_nomic(config);
     if (!status)
         status = check_supported(config, result->family);
     if (!status)
@@ -639,6 +675,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = smol_config_read_scales(&outer, &result->scales);
     if (!status)
         status = read_direction(config, result);
+    if (!status)
+        status = read_types(config, result);
     if (!status)
         status = read_sizes(config, result->family, model);
     if (!status && result->family->adjusts_mlp)
@@ -654,7 +692,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status)
         status = read_block(config, result);
     if (!status && result->nest)
-        status = read_outer_flags(&outer, config, model);
+        status = read_outer_flags(&outer, config, result->family, model);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
     if (!status && result->head == HEAD_SCORE)

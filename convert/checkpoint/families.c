@@ -103,16 +103,10 @@
     FUSED(LAYER("mamba.in_proj.weight"), FUSION_STACKED, 3, ROLE_MIXER_GATE, ROLE_MIXER_IN,        \
           ROLE_MIXER_STEP),                                                                        \
     FUSED(LAYER("mamba.conv1d.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV)
-/* LFM2's, without those of experts. */
-#define LFM2_NAMES                                                                                 \
+/* LFM's, without those of attention and of experts. */
+#define LFM_NAMES                                                                                  \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
     [ROLE_ATTN_NORM] = LAYER("operator_norm.weight"),                                              \
-    [ROLE_ATTN_Q] = LAYER("self_attn.q_proj.weight"),                                              \
-    [ROLE_ATTN_K] = LAYER("self_attn.k_proj.weight"),                                              \
-    [ROLE_ATTN_V] = LAYER("self_attn.v_proj.weight"),                                              \
-    [ROLE_ATTN_O] = LAYER("self_attn.out_proj.weight"),                                            \
-    [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_layernorm.weight"),                                    \
-    [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_layernorm.weight"),                                    \
     [ROLE_MIXER_IN] = LAYER("conv.in_proj.weight"),                                                \
     [ROLE_MIXER_IN_BIAS] = LAYER("conv.in_proj.bias"),                                             \
     [ROLE_MIXER_CONV] = LAYER("conv.taps.weight"),                                                 \
@@ -125,8 +119,16 @@
     [ROLE_MLP_DOWN] = LAYER("feed_forward.w2.weight"),                                             \
     [ROLE_FINAL_NORM] = "model.embedding_norm.weight",                                             \
     [ROLE_OUTPUT] = "lm_head.weight"
-#define LFM2_CONV                                                                                  \
+#define LFM_CONV                                                                                   \
     FUSED(LAYER("conv.conv.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV)
+#define LFM2_NAMES                                                                                 \
+    [ROLE_ATTN_Q] = LAYER("self_attn.q_proj.weight"),                                              \
+    [ROLE_ATTN_K] = LAYER("self_attn.k_proj.weight"),                                              \
+    [ROLE_ATTN_V] = LAYER("self_attn.v_proj.weight"),                                              \
+    [ROLE_ATTN_O] = LAYER("self_attn.out_proj.weight"),                                            \
+    [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_layernorm.weight"),                                    \
+    [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_layernorm.weight"),                                    \
+    LFM_NAMES
 /* Qwen's layers of gated DeltaNet, and gated attention. */
 #define DELTA(name) (LAYERS "linear_attn." name)
 #define DELTA_NAMES                                                                                \
@@ -174,6 +176,8 @@
               PAIR(FINAL_NORM, before "encoder.norm")}
 #define DISTILBERT "distilbert.transformer.layer.%u."
 #define MPNET "mpnet.encoder.layer.%u."
+#define NOMIC "nomic_bert.encoder.layers.%u."
+#define GTE "gte.encoder.layer.%u."
 /* clang-format on */
 
 /* The epsilon of norms, the theta of the rotation, and the tokens before and after a text. */
@@ -219,6 +223,12 @@
     BERT_BLOCKS(0), .pad_id = {"pad_token_id", 1}, .heads = {"lm_head."},                          \
                     .score_layers = {"classifier.dense", "classifier.out_proj"},                   \
                     BERT_TENSORS("roberta.")
+
+/* Encoders like these, whose positions rotate queries and keys, and whose MLP has a gate. */
+#define ROTATING_ENCODER                                                                           \
+    .size_keys = {[FAMILY_KV_HEADS] = ""}, .norm_eps_key = "layer_norm_eps", .tied_embeddings = 1, \
+    .encodes = true, .blocks = BLOCK_LAYER_NORM | BLOCK_NORM_STREAM,                               \
+    .score_activation = DENSE_TANH
 
 static const struct family families[] = {
     {
@@ -449,6 +459,7 @@ static const struct family families[] = {
         .model_type = "lfm2",
         .body = "Lfm2Model",
         .prefix = "model.",
+        .nest = "lfm2_vl",
         .sizes = {2560, 12288, 32, 32, 8, 0, 65536, 128000},
         BASICS(1e-5, 1000000, 1, 2),
         .norm_eps_key = "norm_eps",
@@ -456,11 +467,46 @@ static const struct family families[] = {
         .tied_key = "tie_embedding",
         .needs_kv_heads = true,
         .state = STATE_SHORT_CONV,
+        .taps = 3,
         .adjusts_mlp = true,
         .activation = ACTIVATION_SILU,
         .blocks = BLOCK_QK_NORM_HEADS,
         .names = {LFM2_NAMES},
-        .fused = {LFM2_CONV},
+        .fused = {LFM_CONV},
+    },
+    {
+        .architecture = "Lfm3ForCausalLM",
+        .model_type = "lfm3",
+        .body = "Lfm3Model",
+        .prefix = "model.",
+        .nest = "lfm3_vl",
+        .sizes = {2048, 7680, 24, 16, 4, 128, 128000, 128000},
+        BASICS(1e-5, 1000000, 124894, 124900),
+        .norm_eps_key = "norm_eps",
+        .norm_eps_alias = "rms_norm_eps",
+        .local_theta = {"rope_theta", 1000000},
+        .needs_ropes = true,
+        .refused_key = "rope_scaling",
+        .tied_embeddings = 1,
+        .needs_kv_heads = true,
+        .state = STATE_SHORT_CONV,
+        .taps = 7,
+        .needs_states = true,
+        .needs_layer_types = true,
+        .windows = WINDOWS_BUT_EACH_N,
+        .sliding_window = 256,
+        .activation = ACTIVATION_SILU,
+        ATTENTION_BIASES,
+        .blocks = BLOCK_QK_NORM_HEADS,
+        .switched = {{{"use_sandwich_norm", true}, BLOCK_NORM_OUTPUTS},
+                     {{"use_attention_gate", true}, BLOCK_ATTENTION_GATE | BLOCK_GATE_HEADS}},
+        .names = {LFM_NAMES, ATTENTION_NAMES,
+                  QK_NORM_NAMES, [ROLE_ATTN_GATE] = LAYER("self_attn.gate_proj.weight"),
+                  [ROLE_ATTN_OUT_NORM] = LAYER("post_operator_norm.weight"),
+                  [ROLE_MLP_OUT_NORM] = LAYER("post_ffn_norm.weight")},
+        .fused =
+            {LFM_CONV,
+             {LAYER("self_attn.g_proj.weight"), {ROLE_ATTN_GATE}, 1, FUSION_STACKED, false, true}},
     },
     {
         .architecture = "Lfm2MoeForCausalLM",
@@ -474,6 +520,7 @@ static const struct family families[] = {
         .tied_key = "tie_embedding",
         .needs_kv_heads = true,
         .state = STATE_SHORT_CONV,
+        .taps = 3,
         .needs_layer_types = true,
         .activation = ACTIVATION_SILU,
         .blocks = BLOCK_QK_NORM_HEADS,
@@ -491,8 +538,8 @@ static const struct family families[] = {
                   [ROLE_EXPERT_GATE] = LAYER("feed_forward.experts.%u.w1.weight"),
                   [ROLE_EXPERT_UP] = LAYER("feed_forward.experts.%u.w3.weight"),
                   [ROLE_EXPERT_DOWN] = LAYER("feed_forward.experts.%u.w2.weight")},
-        .fused = {LFM2_CONV, FUSED_EXPERTS(LAYER("feed_forward.experts.gate_up_proj"),
-                                           LAYER("feed_forward.experts.down_proj"))},
+        .fused = {LFM_CONV, FUSED_EXPERTS(LAYER("feed_forward.experts.gate_up_proj"),
+                                          LAYER("feed_forward.experts.down_proj"))},
     },
     {
         .architecture = "GraniteMoeHybridForCausalLM",
@@ -612,8 +659,7 @@ static const struct family families[] = {
         .attention_bias = BIAS_QKV,
         .attention_biased = {"use_qkv_bias", false},
         .blocks = BLOCK_LAYER_NORM,
-        .parallel = {"use_parallel_residual", false},
-        .parallel_blocks = BLOCK_PARALLEL | BLOCK_ONE_NORM,
+        .switched = {{{"use_parallel_residual", false}, BLOCK_PARALLEL | BLOCK_ONE_NORM}},
         .rotates_parts = true,
         .rotary_factor = 0.25,
         .demands = {{"qk_layernorm", false, NO_HEAD_NORMS}},
@@ -693,8 +739,7 @@ static const struct family families[] = {
         .attention_biased = {"attention_bias", true},
         .mlp_biased = {NULL, true},
         .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE,
-        .parallel = {"use_parallel_residual", true},
-        .parallel_blocks = BLOCK_PARALLEL,
+        .switched = {{{"use_parallel_residual", true}, BLOCK_PARALLEL}},
         .rotates_parts = true,
         .rotary_factor = 0.25,
         .rotary_factor_key = "rotary_pct",
@@ -890,6 +935,92 @@ static const struct family families[] = {
                         ROLE_MLP_UP_BIAS)},
     },
     {
+        .architecture = "NomicBertForMaskedLM",
+        .body = "NomicBertModel",
+        .scorer = "NomicBertForSequenceClassification",
+        .model_type = "nomic_bert",
+        .sizes = {768, 3072, 12, 12, 0, 0, 30528, 2048},
+        ROTATING_ENCODER,
+        .has_old_keys = true,
+        .texts = {{"activation_function", "swiglu"}},
+        BASICS(1e-12, 1000, NO_TOKEN, NO_TOKEN),
+        SILU,
+        .heads = {"cls."},
+        .score_layers = {"nomic_bert.pooler.dense", "classifier"},
+        .types_pairs = true,
+        .prefix = "nomic_bert.",
+        .embedding_norm = BOTH("nomic_bert.emb_ln"),
+        .layer_norm = BOTH(NOMIC "norm2"),
+        .types = "nomic_bert.embeddings.token_type_embeddings.weight",
+        .names = {[ROLE_EMBED] = "nomic_bert.embeddings.word_embeddings.weight",
+                  PAIR(ATTN_NORM, NOMIC "norm"),
+                  [ROLE_ATTN_Q] = NOMIC "attn.q.weight",
+                  [ROLE_ATTN_K] = NOMIC "attn.k.weight",
+                  [ROLE_ATTN_V] = NOMIC "attn.v.weight",
+                  [ROLE_ATTN_O] = NOMIC "attn.out_proj.weight",
+                  PAIR(MLP_NORM, NOMIC "norm1"),
+                  [ROLE_MLP_GATE] = NOMIC "mlp.fc12.weight",
+                  [ROLE_MLP_UP] = NOMIC "mlp.fc11.weight",
+                  [ROLE_MLP_DOWN] = NOMIC "mlp.fc2.weight",
+                  PAIR(FINAL_NORM, "nomic_bert.encoder.norm")},
+        .fused = {FUSED(NOMIC "attn.Wqkv.weight", FUSION_STACKED, 3, QKV)},
+    },
+    {
+        .architecture = "GteForMaskedLM",
+        .body = "GteModel",
+        .scorer = "GteForSequenceClassification",
+        .model_type = "gte",
+        .sizes = {768, 3072, 12, 12, 0, 0, 250048, 8192},
+        ROTATING_ENCODER,
+        BASICS(1e-12, 160000, NO_TOKEN, NO_TOKEN),
+        .activation_key = "hidden_act",
+        .activation = ACTIVATION_GELU,
+        .attention_bias = BIAS_QKVO,
+        .attention_biased = {NULL, true},
+        .mlp_biased = {NULL, true},
+        .lacks_input_biases = true,
+        .demands = {{"logn_attention_scale", false, "this scale is not supported"}},
+        .texts = {{"layer_norm_type", "layer_norm"}, {"position_embedding_type", "rope"}},
+        .heads = {"lm_head.", "classifier."},
+        .score_layers = {"gte.pooler.dense", "classifier"},
+        .prefix = "gte.",
+        .old_prefix = "new.",
+        .embedding_norm = BOTH("gte.embeddings.LayerNorm"),
+        .layer_norm = BOTH(GTE "mlp_ln"),
+        .types = "gte.embeddings.token_type_embeddings.weight",
+        .may_lack_types = true,
+        .names = {[ROLE_EMBED] = "gte.embeddings.word_embeddings.weight",
+                  PAIR(ATTN_NORM, GTE "norm"),
+                  PAIR(ATTN_Q, GTE "attention.q_proj"),
+                  PAIR(ATTN_K, GTE "attention.k_proj"),
+                  PAIR(ATTN_V, GTE "attention.v_proj"),
+                  PAIR(ATTN_O, GTE "attention.o_proj"),
+                  PAIR(MLP_NORM, GTE "attn_ln"),
+                  PAIR(MLP_GATE, GTE "mlp.gate_proj"),
+                  PAIR(MLP_UP, GTE "mlp.up_proj"),
+                  PAIR(MLP_DOWN, GTE "mlp.down_proj"),
+                  PAIR(FINAL_NORM, "gte.encoder.norm")},
+        .fused = {FUSED(GTE "attention.qkv_proj.weight", FUSION_STACKED, 3, QKV),
+                  FUSED(GTE "attention.qkv_proj.bias", FUSION_STACKED, 3, QKV_BIASES),
+                  FUSED(GTE "mlp.up_gate_proj.weight", FUSION_STACKED, 2, ROLE_MLP_UP,
+                        ROLE_MLP_GATE)},
+    },
+    {
+        .architecture = "EuroBertForMaskedLM",
+        .body = "EuroBertModel",
+        .model_type = "eurobert",
+        .sizes = {768, 3072, 12, 12, 0, 0, 128256, 8192},
+        BASICS(1e-5, 10000, 128000, 128001),
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        .prefix = "model.",
+        .encodes = true,
+        .heads = {"lm_head."},
+        .names = {ATTENTION_NAMES, [ROLE_EMBED] = "model.embed_tokens.weight",
+                  [ROLE_FINAL_NORM] = "model.norm.weight", MLP_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
         .architecture = "PhiForCausalLM",
         .model_type = "phi",
         .sizes = {2048, 8192, 24, 32, 0, 0, 51200, 2048},
@@ -1030,8 +1161,8 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
 {
     bool has_experts = model->experts.n_experts > 0;
     for (size_t i = 0; i < N_FAMILIES; i++) {
-        uint32_t blocks = families[i].blocks;
-        if ((blocks == model->blocks || (blocks | families[i].parallel_blocks) == model->blocks) &&
+        uint32_t switched = families[i].switched[0].bits | families[i].switched[1].bits;
+        if (((families[i].blocks ^ model->blocks) & ~switched) == 0 &&
             ((families[i].experts.n.fallback > 0) == has_experts ||
              (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&

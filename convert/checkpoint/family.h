@@ -38,6 +38,13 @@ struct family_flag {
     bool fallback;
 };
 
+/* More bits of enum block_bit, with a flag of config.json. */
+enum { FAMILY_MAX_SWITCHED = 2 };
+struct family_blocks {
+    struct family_flag flag;
+    uint32_t bits; /* 0: none */
+};
+
 /* A flag of config.json that must have one value, or the feature that it selects is missing. */
 struct family_demand {
     const char *key;
@@ -67,7 +74,7 @@ enum family_fusion {
     FUSION_GROUPS,  /* of each of a state's groups, outputs of each part; ROLE_MIXER_IN has queries,
                        then keys, then values */
 };
-enum { FAMILY_MAX_FUSED = 10, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 10, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3, FAMILY_MAX_TEXTS = 2 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
@@ -108,7 +115,8 @@ struct family {
     const char *size_keys[N_FAMILY_SIZES];
     const char *unused_size; /* such a usual key that may be there: it is another part's size */
     double norm_eps;
-    const char *norm_eps_key; /* NULL: rms_norm_eps; empty: it is always the default */
+    const char *norm_eps_key;   /* NULL: rms_norm_eps; empty: it is always the default */
+    const char *norm_eps_alias; /* overrides it; NULL: none */
     double rope_theta;
     uint32_t bos_id, eos_id; /* or NO_TOKEN */
     uint32_t tied_embeddings;
@@ -119,10 +127,12 @@ struct family {
     /* The blocks. */
     enum state_kind state; /* of the layers that do not attend, which conv_L_cache, conv_bias and
                               layer_types or full_attn_idxs describe */
+    uint32_t taps;         /* of STATE_SHORT_CONV: the default of conv_L_cache */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
     bool varies;         /* layers differ in shape, as keys of Gemma 4 describe */
     bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
+    bool has_old_keys;   /* config.json may have those of NomicBert's own code */
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
     const char *activation_key;    /* NULL: it is always the default */
@@ -131,16 +141,16 @@ struct family {
     struct family_flag attention_biased, mlp_biased;
     struct family_flag norm_biased; /* of LayerNorms; a key of NULL: they are */
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
+    bool lacks_input_biases;        /* so are those of the MLP's gate and up */
     uint32_t blocks;                /* bits of enum block_bit */
-    struct family_flag parallel;
-    uint32_t parallel_blocks; /* the bits with that flag */
-    float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
-    bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
-    const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
-    bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
-    bool rotates_parts;       /* partial_rotary_factor may be below 1 */
-    double rotary_factor;     /* its default; 0: 1 */
-    bool has_phi3_rope;       /* rope_type as in Phi-3 */
+    struct family_blocks switched[FAMILY_MAX_SWITCHED];
+    float norm_offset;       /* 1 if transformers multiplies by 1 + weight */
+    bool has_no_rope;        /* config.json may have no_rope_layers, no_rope_layer_interval */
+    const char *rotates_key; /* only if it is "rope" do attention's layers rotate; NULL: always */
+    bool rotates_windowed;   /* with a sliding_window, only windowed layers rotate */
+    bool rotates_parts;      /* partial_rotary_factor may be below 1 */
+    double rotary_factor;    /* its default; 0: 1 */
+    bool has_phi3_rope;      /* rope_type as in Phi-3 */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
@@ -151,6 +161,7 @@ struct family {
                                   not 0, the key in the rope object has no effect */
     struct family_number local_theta; /* of the separate table of windowed layers; a key of NULL:
                                          there is none */
+    bool needs_ropes; /* rope_parameters must have the tables of all layers that attend */
     enum family_windows windows;
     uint32_t sliding_window;       /* the default of the key; 0: none */
     const char *window_key;        /* NULL: sliding_window */
@@ -169,6 +180,10 @@ struct family {
     struct family_experts experts;
 
     struct family_demand demands[FAMILY_MAX_DEMANDS]; /* up to a key of NULL */
+    /* keys that must have these texts, if present, up to a key of NULL */
+    struct family_text {
+        const char *key, *text;
+    } texts[FAMILY_MAX_TEXTS];
     const char *refused_key; /* must be absent: it selects an unsupported feature */
 
     /* The names of tensors in the checkpoint, with %u for the layer, then for the expert; NULL if
@@ -195,10 +210,12 @@ struct family {
     const char *heads[2]; /* beginnings of the names of tensors after the layers, which are of no
                            * use for embeddings; NULL: none */
     const char *types;    /* the embedding of types of tokens, of which all are 0; NULL: none */
+    bool may_lack_types;  /* type_vocab_size may be 0, which is none */
     struct family_count pad_id; /* positions begin after the row of this token; a key of NULL: with
                                  * the first row; empty: it is always the default */
-    const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
-    const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
+    const char *prefix;     /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *old_prefix; /* that they may have in its place; NULL: none */
+    const char *nest; /* the model_type of models that contain one of this family; NULL: none */
     bool predicts_further;  /* checkpoints may have mtp.*, which predict further tokens */
     const char *pretrained; /* an architecture with further layers after the last block, which are
                              * left out like heads; NULL: none */

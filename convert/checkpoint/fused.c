@@ -1,6 +1,7 @@
 /* Splits fused tensors, see fused.h. Later steps see only the parts. */
 #include "convert/checkpoint/fused.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,11 +16,11 @@ struct split {
     const struct safetensors *all;
     struct safetensors_tensor *tensors; /* the parts, then the other tensors */
     size_t n_tensors;
-    bool *is_fused;    /* (all->n_tensors) */
-    bool lacks_prefix; /* the names in `all` lack the family's prefix */
-    char *names;       /* MAX_CHECKPOINT_NAME bytes each */
+    bool *is_fused;     /* (all->n_tensors) */
+    const char *prefix; /* of the names in `all`, in place of the family's; NULL: that one */
+    char *names;        /* MAX_CHECKPOINT_NAME bytes each */
     size_t n_names;
-    const uint8_t *zeros; /* f32[hidden_size], after the names; with family->lacks_norm_biases */
+    const uint8_t *zeros; /* f32, after the names: as many as a bias that the family lacks */
     smol_error *error;
 };
 
@@ -143,11 +144,14 @@ static smol_status check_shape(const struct split *split, const struct safetenso
     return smol_checkpoint_check_shape(fused, wanted, rank, split->error);
 }
 
-/* Finds a tensor whose name may lack the family's prefix. */
+/* Finds a tensor by the family's name. */
 static const struct safetensors_tensor *find_whole(const struct split *split, const char *name)
 {
-    size_t skipped = split->lacks_prefix ? strlen(split->family->prefix) : 0;
-    return smol_safetensors_find(split->all, name + skipped);
+    char found[MAX_CHECKPOINT_NAME];
+    if (!split->prefix)
+        return smol_safetensors_find(split->all, name);
+    snprintf(found, sizeof found, "%s%s", split->prefix, name + strlen(split->family->prefix));
+    return smol_safetensors_find(split->all, found);
 }
 
 /* Returns the fused tensor of a layer, or NULL. */
@@ -191,14 +195,22 @@ static smol_status split_one(struct split *split, const struct family_fused *par
     return status;
 }
 
-/* Returns whether the names of the checkpoint lack the family's prefix, as those of a model of
- * embeddings may. */
-static bool lacks_prefix(const struct family *family, const struct safetensors *all)
+/* Returns whether a name in the checkpoint has the prefix, which may be NULL. */
+static bool has_prefix(const struct safetensors *all, const char *prefix)
 {
-    for (size_t i = 0; family->prefix && i < all->n_tensors; i++)
-        if (starts_with(all->tensors[i].name, family->prefix))
-            return false;
-    return family->prefix;
+    for (size_t i = 0; prefix && i < all->n_tensors; i++)
+        if (starts_with(all->tensors[i].name, prefix))
+            return true;
+    return false;
+}
+
+/* Returns what the names of the checkpoint have in place of the family's prefix: nothing, as those
+ * of a model of embeddings may, or an old one. NULL: they have it, or the family has none. */
+static const char *other_prefix(const struct family *family, const struct safetensors *all)
+{
+    if (!family->prefix || has_prefix(all, family->prefix))
+        return NULL;
+    return has_prefix(all, family->old_prefix) ? family->old_prefix : "";
 }
 
 /* Gives a tensor the name of first (n) and `rest`, unless it is too long to be one of the family's.
@@ -227,7 +239,7 @@ static void rename_numbers(struct split *split, struct safetensors_tensor *tenso
                           today[i]);
 }
 
-/* Adds the tensors that are not fused after the parts, with the prefix if it lacks. The output is
+/* Adds the tensors that are not fused after the parts, with the family's prefix. The output is
  * outside of what the prefix stands for. */
 static void keep_others(struct split *split)
 {
@@ -237,9 +249,10 @@ static void keep_others(struct split *split)
         struct safetensors_tensor *tensor = &split->tensors[split->n_tensors++];
         *tensor = split->all->tensors[i];
         const char *output = split->family->names[ROLE_OUTPUT];
-        if (split->lacks_prefix && !(output && strcmp(tensor->name, output) == 0))
+        if (split->prefix && starts_with(tensor->name, split->prefix) &&
+            !(output && strcmp(tensor->name, output) == 0))
             rename_tensor(split, tensor, split->family->prefix, strlen(split->family->prefix),
-                          tensor->name);
+                          tensor->name + strlen(split->prefix));
         if (split->family->embedding_norm[0])
             rename_numbers(split, tensor);
     }
@@ -250,26 +263,35 @@ static uint32_t layers_of(const struct split *split, enum tensor_role role)
     return smol_role_is_per_layer(role) ? split->model->n_layers : 1;
 }
 
-/* Adds the biases of LayerNorms if the checkpoint has none: zeros. */
-static void add_norm_biases(struct split *split)
+/* Adds biases that are zeros, which the checkpoint does not have. */
+static void add_biases(struct split *split, const enum tensor_role *roles, size_t n_roles)
 {
-    static const enum tensor_role roles[] = {ROLE_ATTN_NORM_BIAS, ROLE_MLP_NORM_BIAS,
-                                             ROLE_FINAL_NORM_BIAS};
-    uint64_t hidden = split->model->hidden_size;
-    for (size_t i = 0; split->family->lacks_norm_biases && i < 3; i++)
+    for (size_t i = 0; i < n_roles; i++)
         for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
             const struct tensor_key key = {.role = roles[i], .layer = layer};
+            uint64_t n = layout_of(split, key).cols;
             split->tensors[split->n_tensors++] = (struct safetensors_tensor){
                 .name = smol_checkpoint_file_name(split->family, split->model->n_layers, key,
                                                   add_name(split)),
                 .path = split->all->path,
                 .dtype = ST_F32,
                 .rank = 1,
-                .shape = {hidden},
+                .shape = {n},
                 .data = split->zeros,
-                .size = hidden * sizeof(float),
+                .size = n * sizeof(float),
             };
         }
+}
+
+static void add_zeros(struct split *split)
+{
+    static const enum tensor_role norms[] = {ROLE_ATTN_NORM_BIAS, ROLE_MLP_NORM_BIAS,
+                                             ROLE_FINAL_NORM_BIAS};
+    static const enum tensor_role inputs[] = {ROLE_MLP_GATE_BIAS, ROLE_MLP_UP_BIAS};
+    if (split->family->lacks_norm_biases)
+        add_biases(split, norms, 3);
+    if (split->family->lacks_input_biases)
+        add_biases(split, inputs, 2);
 }
 
 /* Splits the fused tensors `parts` of all layers. */
@@ -300,7 +322,7 @@ static smol_status split_all(struct split *split)
     if (status)
         return status;
     keep_others(split);
-    add_norm_biases(split);
+    add_zeros(split);
     return SMOL_OK;
 }
 
@@ -319,10 +341,11 @@ static size_t count_parts(const struct split *split)
 
 static smol_status allocate_table(struct split *split)
 {
+    const struct blob_model *model = split->model;
     size_t n_parts = count_parts(split), n_names, n_zeros = 0;
-    if (split->family->lacks_norm_biases) {
-        n_parts += 2 * (size_t)split->model->n_layers + 1;
-        n_zeros = split->model->hidden_size * sizeof(float);
+    if (split->family->lacks_norm_biases || split->family->lacks_input_biases) {
+        n_parts += 4 * (size_t)model->n_layers + 1;
+        n_zeros = ((size_t)model->hidden_size + model->intermediate_size) * sizeof(float);
     }
     n_names = 2 * n_parts + 2 * split->all->n_tensors + 1;
     split->tensors = calloc(split->all->n_tensors + n_parts + 1, sizeof *split->tensors);
@@ -357,9 +380,9 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
     struct split split = {.family = family,
                           .model = model,
                           .all = all,
-                          .lacks_prefix = lacks_prefix(family, all),
+                          .prefix = other_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->embedding_norm[0] && !split.lacks_prefix)
+    if (!family->fused[0].name && !family->embedding_norm[0] && !split.prefix)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

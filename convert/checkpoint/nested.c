@@ -16,6 +16,8 @@ static const struct {
     {"Gemma3ForConditionalGeneration", "gemma3"},
     {"Gemma4ForConditionalGeneration", "gemma4"},
     {"Mistral3ForConditionalGeneration", "mistral3"},
+    {"Lfm2VlForConditionalGeneration", "lfm2_vl"},
+    {"Lfm3VlForConditionalGeneration", "lfm3_vl"},
 };
 enum { N_NESTS = sizeof nests / sizeof nests[0] };
 

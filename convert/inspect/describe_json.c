@@ -71,9 +71,10 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
     static const char *const biases[] = {
         [BIAS_NONE] = "none", [BIAS_QKVO] = "qkvo", [BIAS_QKV] = "qkv"};
     static const char *const blocks[] = {
-        "norm_outputs",      "no_input_norms", "qk_norm_heads", "qk_norm_all",    "qk_norm_late",
-        "rotate_neighbours", "layer_norm",     "no_gate",       "parallel",       "one_norm",
-        "positions",         "output_bias",    "norm_stream",   "attention_gate", "relative"};
+        "norm_outputs", "no_input_norms",    "qk_norm_heads", "qk_norm_all",
+        "qk_norm_late", "rotate_neighbours", "layer_norm",    "no_gate",
+        "parallel",     "one_norm",          "positions",     "output_bias",
+        "norm_stream",  "attention_gate",    "relative",      "gate_heads"};
     _Static_assert(ALL_BLOCK_BITS < 1 << sizeof blocks / sizeof blocks[0], "one has no name");
     smol_json_member_text(json, "attention_bias", biases[m->attention_bias]);
     smol_json_member_flag(json, "mlp_bias", m->mlp_bias);

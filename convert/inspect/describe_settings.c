@@ -64,6 +64,7 @@ static void print_components(const struct blob_model *m, FILE *out)
         {BLOCK_OUTPUT_BIAS, "output bias"},
         {BLOCK_ROTATE_NEIGHBOURS, "rope of neighbours"},
         {BLOCK_ATTENTION_GATE, "gated attention"},
+        {BLOCK_GATE_HEADS, "one gate of each head"},
         {BLOCK_RELATIVE, "relative positions"},
     };
     const char *before = "";

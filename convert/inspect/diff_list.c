@@ -83,7 +83,8 @@ static void list_roles(struct subject *side, const struct safetensors *reader,
                 tensor->shape[1] /= model->n_layers;
             }
             tensor->offset = smol_checkpoint_offset(family, key.role);
-            tensor->added = key.role == ROLE_POSITIONS && raw->rank == 2 ? types : NULL;
+            tensor->added =
+                key.role == smol_checkpoint_typed(model) && raw->rank == 2 ? types : NULL;
         } else if (key.role == ROLE_OUTPUT && embed) {
             add_output_alias(side, embed);
         }

@@ -117,7 +117,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->query, query * sizeof(float)},
         {&e->key, key * sizeof(float)},
         {&e->value, value * sizeof(float)},
-        {&e->attention_gate, m->blocks & BLOCK_ATTENTION_GATE ? query * sizeof(float) : 0},
+        {&e->attention_gate, gate_width(m) * sizeof(float)},
         {&e->mixed, mixed * sizeof(float)},
         {&e->convolved, convolved * sizeof(float)},
         {&e->gated, int8 ? 0 : e->mlp_width * sizeof(float)},

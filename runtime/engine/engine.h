@@ -54,7 +54,7 @@ struct engine {
     float *value;     /* (n_kv_heads * head_dim); with latent vectors heads' queries, then values */
     float *gated;     /* (mlp_width): the MLP's activation; unused by int8 blobs */
     size_t mlp_width; /* of the layer with the widest MLP */
-    float *attention_gate; /* (n_heads * head_dim), with BLOCK_ATTENTION_GATE only */
+    float *attention_gate; /* (gate_width), with BLOCK_ATTENTION_GATE only */
     float *query_down;     /* (latent.q_rank) */
     /* Layers with states only: */
     float *mixed;     /* (smol_states_inputs): the convolution's inputs, or B, C and x */

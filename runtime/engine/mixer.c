@@ -22,14 +22,22 @@ static void read_attention_input(struct pass *pass, size_t layer, size_t t)
                        "attention input");
 }
 
-/* Multiplies row t of attention's output by its gate. */
+/* Multiplies row t of attention's output by its gates. */
 static void gate_attention(const struct pass *pass, size_t t)
 {
-    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
+    size_t dim = pass->m->head_dim, width = pass->m->n_heads * dim, n = gate_width(pass->m);
     float *x = pass->e->query + t * width;
-    const float *gate = pass->e->attention_gate + t * width;
-    for (size_t i = 0; i < width; i++)
-        x[i] *= math_sigmoid(gate[i]);
+    const float *gate = pass->e->attention_gate + t * n;
+    if (n == width) {
+        for (size_t i = 0; i < width; i++)
+            x[i] *= math_sigmoid(gate[i]);
+        return;
+    }
+    for (size_t head = 0; head < n; head++, x += dim) {
+        float factor = math_sigmoid(gate[head]);
+        for (size_t i = 0; i < dim; i++)
+            x[i] *= factor;
+    }
 }
 
 /* Completes row t of attention's output. A windowed layer checks here that it is finite: a position

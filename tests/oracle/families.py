@@ -25,6 +25,7 @@ from transformers import (
     HunYuanDenseV1Config,
     Lfm2Config,
     Lfm2MoeConfig,
+    Lfm3Config,
     LlamaConfig,
     MiniCPM3Config,
     Ministral3Config,
@@ -63,6 +64,7 @@ CONFIGS = {
     "minicpm": MiniCPMConfig,
     "minicpm3": MiniCPM3Config,
     "lfm2": Lfm2Config,
+    "lfm3": Lfm3Config,
     "lfm2moe": Lfm2MoeConfig,
     "falconh1": FalconH1Config,
     "qwen3_5": Qwen3_5TextConfig,
@@ -149,6 +151,7 @@ SCALINGS = {
         {"original_max_position_embeddings": st.just(256)},  # longer than the tests' texts
         {"factor": st.just(4.0), "attention_factor": st.just(1.19)},
     ),
+    "proportional": ({"partial_rotary_factor": either(0.5, 0.25, 0.8, 1.0, 0.0)}, {"factor": either(2.0, 3.7)}),
 }
 
 
@@ -556,6 +559,28 @@ def lfm2(draw):
 
 
 @st.composite
+def lfm3(draw):
+    shape = draw(shapes(head_dim=True))
+    n = shape["num_hidden_layers"]
+    kinds = st.lists(either("conv", "full_attention", "sliding_attention"), min_size=n, max_size=n)
+    ropes = {
+        kind: draw(rope(shape["head_dim"], draw(either("proportional", "default", "linear", "yarn"))).filter(lambda r: r.get("truncate", True)))
+        for kind in ("full_attention", "sliding_attention")
+    }
+    return shape | {
+        "norm_eps": shape.pop("rms_norm_eps"),
+        "conv_bias": draw(FLAG),
+        "conv_L_cache": draw(either(7, 2, 3)),
+        "attention_bias": draw(FLAG),
+        "layer_types": draw(kinds.filter(lambda kinds: "conv" in kinds and len(set(kinds)) > 1)),
+        "sliding_window": draw(WINDOW),
+        "use_sandwich_norm": draw(FLAG),
+        "use_attention_gate": draw(FLAG),
+        "rope_parameters": ropes,
+    }
+
+
+@st.composite
 def lfm2moe(draw):
     config = {key: value for key, value in draw(lfm2()).items() if not key.startswith(("block_", "full_attn"))}
     if "layer_types" not in config:
@@ -695,7 +720,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
+        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
         granitemoeshared,
         gptneox, gpt2, phi, gemma2, gemma3, gemma4,
     )  # fmt: skip

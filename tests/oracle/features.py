@@ -36,6 +36,10 @@ GEMMA_ROPE = {
     "full_attention": rope("linear", factor=8.0),
     "sliding_attention": rope(rope_theta=100.0),
 }
+LFM_ROPE = {
+    "full_attention": rope("proportional", rope_theta=100.0, partial_rotary_factor=0.5),
+    "sliding_attention": rope(),
+}
 LAYER0, LAYER1 = "model.layers.0.", "model.layers.1."
 DELTA_EXPERTS = {
     "layer_types": ["linear_attention", "full_attention"],
@@ -66,6 +70,7 @@ SIZES = {
         "bos_token_id": None, "eos_token_id": None,
     },
     "minicpm3": without("head_dim") | {"num_key_value_heads": 4},
+    "lfm3": TWO_LAYERS | {"num_hidden_layers": 3},
     "phi": without("head_dim"),
     "olmoe": without("head_dim"),
     "granitemoe": without("head_dim"),
@@ -395,6 +400,28 @@ FEATURES = {
             "q norms": LAYER1 + "self_attn.q_layernorm.weight",
             "k norms": LAYER1 + "self_attn.k_layernorm.weight",
             "gate": LAYER1 + "feed_forward.w1.weight",
+        },
+    ),
+    "lfm3": (
+        {
+            "layer_types": ["conv", *WINDOWS],
+            "conv_L_cache": 7,
+            "conv_bias": True,
+            "attention_bias": True,
+            "sliding_window": 20,
+            "rope_parameters": LFM_ROPE,
+        },
+        {
+            "taps": LAYER0 + "conv.conv.weight",
+            "norms after the convolution": LAYER0 + "post_operator_norm.weight",
+            "norms after attention": LAYER1 + "post_operator_norm.weight",
+            "norms after the MLP": LAYER1 + "post_ffn_norm.weight",
+            "gates": LAYER1 + "self_attn.g_proj.weight",
+            "biases": LAYER1 + "self_attn.o_proj.bias",
+            "q norms": LAYER1 + "self_attn.q_norm.weight",
+            "windows": {"sliding_window": CONTEXT},
+            "heads that rotate in part": {"rope_parameters": LFM_ROPE | {"full_attention": rope(rope_theta=100.0)}},
+            "the rotation of windowed layers": {"rope_parameters": LFM_ROPE | {"sliding_attention": rope(rope_theta=5000.0)}},
         },
     ),
     "lfm2moe": (

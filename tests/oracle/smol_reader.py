@@ -19,7 +19,7 @@ EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, VARIED_SECTION, TOKENIZER, WEIG
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE = 16384, 32768, 65536, 131072, 262144, 524288
+AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE, HEAD_GATES = 16384, 32768, 65536, 131072, 262144, 524288, 1048576
 VARIED = 1 << 22
 N_TOOL_STYLES = 23
 FEATURE_KINDS = {
@@ -66,14 +66,14 @@ RANGES = {
     "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**15 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**16 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
 ROTATE_NEIGHBOURS = 32
-NORM_STREAM, ATTENTION_GATE, BY_DISTANCE = 4096, 8192, 16384
+NORM_STREAM, ATTENTION_GATE, BY_DISTANCE, GATE_HEADS = 4096, 8192, 16384, 32768
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
@@ -113,8 +113,8 @@ ROLES = [
     (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
     (20, "attn_k_norm", True, "k", lambda m: m["keeps"] and m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
-    (46, "attn_gate", True, "QH", lambda m: m["blocks"] & ATTENTION_GATE),
-    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and m["attention_bias"]),
+    (46, "attn_gate", True, "gH", lambda m: m["blocks"] & ATTENTION_GATE),
+    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and not m["blocks"] & GATE_HEADS and m["attention_bias"]),
     (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
     (49, "mixer_gate_bias", True, "M", "input_biases"),
     (28, "mixer_in", True, "3H", None),
@@ -713,7 +713,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE
+        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE | HEAD_GATES
         if unknown := required & ~(sum(FEATURE_KINDS) | others):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
@@ -826,6 +826,9 @@ class Blob:
     def read_states(self):
         """5.14"""
         self.stateful = self.model["stateful"] = []
+        by_head = bool(self.model["blocks"] & GATE_HEADS)
+        need(by_head == bool(self.features & HEAD_GATES), "gates of heads and their feature")
+        need(not by_head or self.model["blocks"] & ATTENTION_GATE, "gates of heads without gates")
         self.model |= dict.fromkeys(("state_kind", "taps", "state_biases"), 0) | {"state_sizes": (0, 0, 0, 0)}
         if not self.features & STATES:
             need(not self.model["blocks"] & ATTENTION_GATE, "a gate of attention")
@@ -1056,6 +1059,7 @@ class Blob:
         extents |= {"M": width, "X": width + 2 * groups * size, "h": heads, "N": head_dim if m["state_kind"] == 3 else width}
         if m["state_kind"] > 1:
             extents["3"] = extents["X"]
+        extents["g"] = m["n_heads"] if m["blocks"] & GATE_HEADS else extents["Q"]
         whole = m["blocks"] & QK_NORM_ALL
         extents |= {"Z": m["vocab_size"] * m["n_layers"], "z": m["input_width"], "Y": m["n_layers"] * m["input_width"]}
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}

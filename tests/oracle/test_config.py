@@ -165,7 +165,7 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
 NONE, QKVO, QKV = range(3)  # enum bias_kind
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8  # enum block_bit
 QK_NORM_LATE, ROTATE_NEIGHBOURS, LAYER_NORM, NO_GATE = 16, 32, 64, 128
-PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE = 256, 512, 1024, 2048, 8192
+PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE, GATE_HEADS = 256, 512, 1024, 2048, 8192, 32768
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
@@ -182,6 +182,7 @@ BLOCKS = {
     "qwen3": QK_NORM_HEADS,
     "lfm2": QK_NORM_HEADS,
     "lfm2_moe": QK_NORM_HEADS,
+    "lfm3": QK_NORM_HEADS,
     "qwen3_5_text": QK_NORM_HEADS | ATTENTION_GATE,
     "qwen3_5_moe_text": QK_NORM_HEADS | ATTENTION_GATE,
     "qwen3_next": QK_NORM_HEADS | ATTENTION_GATE,
@@ -191,6 +192,7 @@ BLOCKS = {
 
 
 PARALLEL_BLOCKS = {"stablelm": PARALLEL | ONE_NORM, "gpt_neox": PARALLEL}
+SWITCHED = {"use_sandwich_norm": NORM_OUTPUTS, "use_attention_gate": ATTENTION_GATE | GATE_HEADS}
 ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2}
 
 
@@ -202,7 +204,7 @@ def rotary_of(config):
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding") and "Vision" not in n)
     rotary = getattr(module, kind)(config)
-    if name not in ("gemma3", "gemma4", "olmo3"):
+    if name not in ("gemma3", "gemma4", "olmo3", "lfm3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
     return [
         (getattr(rotary, f"{kind}_inv_freq", None), getattr(rotary, f"{kind}_attention_scaling", 0))
@@ -217,7 +219,7 @@ def layers_of(config):
     if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe") and window:
         types = ["sliding_attention"] * n
     elif config.model_type in (
-        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "gemma4_text"
+        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "gemma4_text", "lfm3"
     ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
@@ -229,7 +231,8 @@ def layers_of(config):
         bits = [NO_ROTATION] * n
     if config.model_type == "granitemoehybrid" and config.position_embedding_type != "rope":
         bits = [NO_ROTATION * (kind == "full_attention") for kind in config.layer_types]
-    if config.model_type in ("gemma3_text", "olmo3") and 0 < sum(bits) < n:
+    kinds = set(types) - {"conv"}
+    if config.model_type in ("gemma3_text", "olmo3", "lfm3") and len(kinds) == 2:
         bits = [b | SECOND_TABLE * (b == WINDOWED) for b in bits]
     if config.model_type == "gemma4_text":
         bits = [b or SECOND_TABLE for b in bits]
@@ -290,7 +293,7 @@ def check_states(model, theirs):
         return
     states = model.states
     sizes = (states.n_heads, states.head_dim, states.size, states.n_groups)
-    if theirs.model_type in ("lfm2", "lfm2_moe"):
+    if theirs.model_type in ("lfm2", "lfm2_moe", "lfm3"):
         assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
         assert sizes == (0, 0, 0, 0)
     elif theirs.model_type in ("granitemoehybrid", "falcon_h1"):
@@ -408,6 +411,7 @@ def check_block(ours, theirs):
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
         blocks |= PARALLEL_BLOCKS[theirs.model_type]
+    blocks |= sum(bits for key, bits in SWITCHED.items() if getattr(theirs, key, False))
     assert model.blocks == blocks
     check_states(model, theirs)
     check_experts(model, theirs)
@@ -439,7 +443,7 @@ def check_sizes(model, theirs):
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
     keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
-    (epsilon,) = (getattr(theirs, key) for key in keys if hasattr(theirs, key))
+    (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)}
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
     if rope.get("rope_type") == "longrope":
@@ -464,6 +468,7 @@ NEEDED = {
     "qwen3_5_moe_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "qwen3_next": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "lfm2_moe": {"layer_types"},
+    "lfm3": {"layer_types", "rope_parameters", "head_dim"},
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},

@@ -21,7 +21,16 @@ from safetensors.torch import load_file, save_file
 from test_config import as_set, check_block, check_sizes, load
 from test_families import contents, tokens
 from test_logits import check
-from transformers import AutoConfig, AutoModelForImageTextToText, Gemma3Config, Mistral3Config, Qwen3_5Config, Qwen3_5MoeConfig
+from transformers import (
+    AutoConfig,
+    AutoModelForImageTextToText,
+    Gemma3Config,
+    Lfm2VlConfig,
+    Lfm3VlConfig,
+    Mistral3Config,
+    Qwen3_5Config,
+    Qwen3_5MoeConfig,
+)
 
 N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 40 if os.environ.get("SMOL_TEST_ALL") else 1))
 # family: the configuration around it, and settings that make its part for pictures small
@@ -33,6 +42,8 @@ NESTS = {
     "gemma3": (Gemma3Config, VISION | {"model_type": "siglip_vision_model"}),
     "ministral3": (Mistral3Config, VISION | {"model_type": "pixtral", "head_dim": 8}),
     "mistral": (Mistral3Config, VISION | {"model_type": "pixtral", "head_dim": 8}),
+    "lfm2": (Lfm2VlConfig, VISION | {"model_type": "siglip2_vision_model"}),
+    "lfm3": (Lfm3VlConfig, VISION | {"num_key_value_heads": 1}),
 }
 FURTHER = {"mtp.fc.weight": torch.ones(8, 16), "mtp.layers.0.mlp.up_proj.weight": torch.ones(3)}
 

@@ -31,6 +31,7 @@ TOOLS = [{"type": "function", "function": {"name": "now", "parameters": {"type":
 QWEN3 = (ROOT / "tests/data/templates/qwen3.jinja").read_text()
 TAIL = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tail }}"
 MISTRAL = TAIL.replace("content }}", "content }}{% for c in m.tool_calls or [] %}{{ '[TOOL_CALLS]' + c.function.name + '[ARGS]' + (c.function.arguments | tojson) }}{% endfor %}")
+GEMMA = TAIL + "{% if tail == '<|channel>thought\n' %}{# <|tool_call>call:f{x:<|\"|>a<|\"|>}<tool_call|> #}{{ tools }}{% endif %}"
 END = 256
 
 
@@ -77,11 +78,15 @@ SPOKEN = {
     "wrapped": (TAIL + "{% if tail == '<answer>' %}{% endif %}<think>\n", ["\n", "Well.", "\n</think>\n", "<answer>", "\nFour", "\n</answer>"]),
     "silent": (QWEN3, ["\n", "Well, ", "so it is."]),
     "ministral": (MISTRAL, ["x", "[THINK]", "Well.", "[/THINK]", "[TOOL_CALLS]", "now", "[ARGS]", "{}"]),
+    "gemma": (GEMMA, ["x", "<|channel>", "thought\n", "Well.\n", "<channel|>", "<|tool_call>", "call:now{", "}<tool_call|>"]),
+    "thought": (TAIL + "{% if tail == '<|thought_start|>' %}{% endif %}", ["x", "<|thought_start|>", "\nWell.\n", "<|thought_end|>", "\nFour"]),
+    "sentences": (TAIL + "{% if tail == 'after \"Here is my response:\".' %}{% endif %}", ["x", "Here is my thought", " process:", "\n\nWell.\n", "Here is my response:", " Four."]),
     "levels": (TAIL + "{{ reasoning_effort }}{% if tail == '</think>' %}{% endif %}", ["w", "<think>", "Well."]),
     "plain": (TAIL, ["x", "<think>", "Well.", "Four."]),
     "spaced": (QWEN3, ["\n", "\n<think>", "</think>", "Well."]),
 }  # fmt: skip
-SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]")}
+SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]"),
+           "gemma": ("<|channel>", "<channel|>", "<|tool_call>"), "thought": ("<|thought_start|>", "<|thought_end|>")}  # fmt: skip
 VARIABLES = {"chat_template_kwargs": {"tail": "x"}}
 # name: reasoning, reply, calls of tools, tokens of reasoning, and what else a request has
 CASES = {
@@ -93,6 +98,9 @@ CASES = {
     "wrapped": ("Well.", "Four", [], 2, {}),
     "silent": ("", "Well, so it is.", [], 0, {}),
     "ministral": ("Well.", "", [("now", "{}")], 3, {"tools": TOOLS} | VARIABLES),
+    "gemma": ("Well.", "", [("now", "{}")], 4, {"tools": TOOLS} | VARIABLES),
+    "thought": ("Well.", "Four", [], 3, VARIABLES),
+    "sentences": ("Well.", "Four.", [], 4, VARIABLES),
     "levels": ("Well.", "", [], 2, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
     "plain": ("", "<think>Well.Four.", [], 0, VARIABLES),
     "spaced": ("", "Well.", [], 2, {}),
@@ -216,11 +224,26 @@ def test_stop_strings_count_in_the_reasoning_too(server):
     assert (choice.message.reasoning_content, choice.message.content, choice.finish_reason) == ("Well,", "", "stop")
 
 
+@pytest.mark.parametrize(("name", "stop"), [("qwen", ">\n\nThe cat"), ("special", "]x")])
+def test_text_that_waits_for_a_stop_string_counts_where_it_belongs(server, blobs, name, stop):
+    """The end of the last marker comes together with the text of a later token."""
+    for stream in (False, True):
+        answers_of = [ask(server, name, stream, stop=one, stream_options={"include_usage": True} if stream else None) for one in ([], [stop])]
+        usages = [[*answer][-1].usage if stream else answer.usage for answer in answers_of]
+        assert [usage.completion_tokens_details.reasoning_tokens for usage in usages] == [CASES[name][3]] * 2
+    body = {"messages": [USER], "max_tokens": 50} | CASES[name][4]
+    lines = answers(blobs[name], [body, body | {"stop": [stop]}])
+    assert lines[0] | {"index": 1} == lines[1]
+    with smolrun.Model(blobs[name]) as model:
+        python = [model.chat([USER], max_tokens=50, **CASES[name][4], **how).to_dict() for how in ({}, {"stop": [stop]})]
+        assert python[0] == python[1] == {key: value for key, value in lines[0].items() if key != "index"}
+
+
 # name: the tokens of the text, and what else a request has
 LISTED = [("qwen", ["The answer", " is 4."], {}), ("caller", ["Let me see."], {}), ("hasty", [], {}), ("wrapped", ["\nFour"], {}),
-          ("special", ["Four", "<|x|>", ", yes."], {}), ("silent", ["Well, ", "so it is."], {"tools": TOOLS}), ("levels", [], {}),
+          ("special", ["Four", "<|x|>", ", yes."], {}), ("special", ["Four", "<|x|>", ", yes."], {"stop": ["]Four, no"]}), ("silent", ["Well, ", "so it is."], {"tools": TOOLS}), ("levels", [], {}),
           ("qwen", SPOKEN["qwen"][1][1:], {"reasoning_format": "none"}), ("qwen", [], {"stop": ["1 <"]}),
-          ("qwen", ["The answer"], {"stop": [" is"]}), ("caller", SPOKEN["caller"][1][1:6], {"reasoning_format": "none"})]  # fmt: skip
+          ("qwen", ["The answer"], {"stop": [" is"]}), ("caller", ["Let me see.", "\n<tool_call>\n"], {"stop": ['{"name']}), ("caller", SPOKEN["caller"][1][1:6], {"reasoning_format": "none"})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "tokens", "more"), LISTED)
@@ -243,7 +266,7 @@ def test_log_probabilities_are_those_of_the_text(server, blobs, name, tokens, mo
     response = server.client.responses.create(**body)
     messages = [item for item in response.output if item.type == "message"]
     assert [one.to_dict() for item in messages for one in item.content[0].logprobs] == expected
-    assert [item.type for item in response.output if item.type == "function_call"] == ["function_call"] * len(CASES[name][2])
+    assert [item.type for item in response.output if item.type == "function_call"] == ["function_call"] * (len(CASES[name][2]) if "stop" not in more else 0)
     for kind in ("delta", "done"):
         events = server.client.responses.create(stream=True, **body)
         listed = [event.logprobs for event in events if event.type == f"response.output_text.{kind}"]
@@ -275,8 +298,8 @@ def test_calls_wait_for_the_log_probabilities_of_the_text_before_them(tmp_path):
 # --- constraints ----------------------------------------------------------------------------------
 
 CHOICES = ["The answer is 5.", "No."]
-CONSTRAINED = [(["qwen", "caller", "opened", "special", "wrapped"], {"response_format": {"type": "choices", "choices": CHOICES}}),
-               (["caller", "hasty", "ministral"], {"tools": TOOLS, "tool_choice": "required"})]  # fmt: skip
+CONSTRAINED = [(["qwen", "caller", "opened", "special", "wrapped", "gemma", "sentences"], {"response_format": {"type": "choices", "choices": CHOICES}}),
+               (["caller", "hasty", "ministral", "gemma"], {"tools": TOOLS, "tool_choice": "required"})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "how"), [(name, how) for names, how in CONSTRAINED for name in names])

@@ -295,6 +295,37 @@ ON_RICH_IMAGE(a_gate_of_attention_needs_states)
     refuses("a gate of attention needs the states feature");
 }
 
+IN_FOLDER(what_gates_of_heads_say_is_read)
+{
+    struct blob_model model = head_gates_model();
+    make_blob(&model);
+    check_round_trip(&model, true);
+    model.dtype = DTYPE_INT8;
+    make_blob(&model);
+    check_round_trip(&model, true);
+}
+
+ON_IMAGE(gates_of_heads_that_break_a_rule_are_refused)
+{
+    static const struct {
+        uint32_t bits, feature; /* to change */
+        const char *message;
+    } cases[] = {
+        {0, FEATURE_HEAD_GATES, "its blocks and the head gates feature contradict each other"},
+        {BLOCK_GATE_HEADS, 0, "its blocks and the head gates feature contradict each other"},
+        {BLOCK_GATE_HEADS, FEATURE_HEAD_GATES, "wrong number of tensors"},
+        {BLOCK_ATTENTION_GATE, 0, "bit 32768, a gate of each head, needs bit 8192"},
+    };
+    const struct blob_model model = head_gates_model();
+    unmap_image();
+    make_image(&model);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ((struct blob_model *)section_data(SECTION_MODEL))->blocks ^= cases[i].bits;
+        header()->required_features ^= cases[i].feature;
+        refuses(cases[i].message);
+    }
+}
+
 ON_RICH_IMAGE(relative_positions_need_their_feature_and_an_encoder)
 {
     static const struct {

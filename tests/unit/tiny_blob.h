@@ -134,6 +134,26 @@ static const struct blob_model rich_model = {
     .rope_scale = {1.25f, 0.5f},
 };
 static const uint8_t rich_layers[] = {LAYER_WINDOWED | LAYER_SECOND_TABLE, LAYER_NO_ROTATION};
+
+/* Returns one whose first layer has a gate of each head, and the second one a state. Such gates
+ * have no biases, though q, k and v have. */
+static inline struct blob_model head_gates_model(void)
+{
+    struct blob_model model = rich_model;
+    model.blocks |= BLOCK_ATTENTION_GATE | BLOCK_GATE_HEADS;
+    model.states = stateful_model().states;
+    model.states.layers[0] = 2;
+    return model;
+}
+
+/* Returns the bits of a model's layers. Those of a layer with a state in place of attention are 0.
+ */
+static inline const uint8_t *layers_of(const struct blob_model *model)
+{
+    static const uint8_t stateful[] = {LAYER_WINDOWED | LAYER_SECOND_TABLE, 0};
+    return model->states.kind ? stateful : rich_layers;
+}
+
 static const float inv_freq[] = {1, 0.046415888f, 0.0021544347f, 0.5f}; /* plain: the first three */
 static const uint32_t stop[] = {0, 2, 18};
 static const char provenance[] = "converter: none\n";
@@ -185,7 +205,7 @@ static inline struct blob_contents contents_of(const struct blob_model *model)
     return (struct blob_contents){
         .model = model,
         .inv_freq = inv_freq,
-        .layers = rich_layers, /* ignored for a plain model */
+        .layers = layers_of(model), /* ignored for a plain model */
         .stop = stop,
         .n_stop = sizeof stop / sizeof stop[0],
         .generation = &generation,
