@@ -540,27 +540,19 @@ static smol_status read_block(const struct json_settings *config, struct config 
     return status ? status : smol_config_read_latent(config, result);
 }
 
-/* Checks what a model that contains this one must be. */
-static smol_status check_nest(const struct json_settings *outer, const struct json_settings *text,
-                              struct config *result)
-{
-    const struct family *family = result->family;
-    if (!family->nest || strcmp(family->nest, result->nest) != 0)
-        return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, "model_type",
-                                 "not supported within a model of another kind");
-    return check_dtypes(outer);
-}
-
-/* Reads the flag that counts in a model that contains this one. Such a model has no cap on logits
- * in transformers. */
+/* Reads the flag of a model that contains this one: embeddings are tied if either says so. Such a
+ * model has no cap on logits in transformers. */
 static smol_status read_outer_flags(const struct json_settings *outer,
-                                    const struct json_settings *text, struct blob_model *model)
+                                    const struct json_settings *text, struct config *result)
 {
     static const char key[] = "final_logit_softcapping";
-    if (model->logit_softcap != 0)
+    uint32_t ties = result->nest->ties;
+    if (result->model.logit_softcap != 0)
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key,
                                  "transformers ignores it here: remove it");
-    return smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
+    smol_status status = smol_setting_flag(outer, "tie_word_embeddings", &ties);
+    result->model.tied_embeddings |= ties;
+    return status;
 }
 
 /* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
@@ -628,9 +620,10 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     outer.nullable = nullable;
     smol_status status = smol_nested_find(&outer, config, &result->nest);
     if (!status)
-        status = check_family(config, &result->family, &result->head);
+        status = result->nest ? smol_nested_family(config, result->nest, &result->family)
+                              : check_family(config, &result->family, &result->head);
     if (!status && result->nest)
-        status = check_nest(&outer, config, result);
+        status = check_dtypes(&outer);
     if (!status)
         status = check_supported(config, result->family);
     if (!status)
@@ -654,7 +647,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status)
         status = read_block(config, result);
     if (!status && result->nest)
-        status = read_outer_flags(&outer, config, model);
+        status = read_outer_flags(&outer, config, result);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
     if (!status && result->head == HEAD_SCORE)

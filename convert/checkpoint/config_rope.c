@@ -148,13 +148,18 @@ static smol_status find_rotary_dim(const struct places *places, struct config *r
 
 /* ---- reading ---- */
 
-static smol_status read_type(const struct json_settings *object, const char **type)
+static smol_status read_type(const struct json_settings *object, const struct family *family,
+                             const char **type)
 {
     const char *old = NULL;
     *type = NULL;
     smol_status status = smol_setting_string(object, "rope_type", type);
     if (!status)
         status = smol_setting_string(object, "type", &old);
+    const char **names[] = {type, &old};
+    for (size_t i = 0; i < 2 && family->plain_rope; i++)
+        if (*names[i] && strcmp(*names[i], family->plain_rope) == 0)
+            *names[i] = "default";
     if (!status && *type && old && strcmp(*type, old) != 0)
         return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "type",
                                  "rope_type differs: correct one of them");
@@ -334,7 +339,7 @@ static smol_status find_type(const struct json_settings *object, const struct fa
         {"yarn", ROPE_LONGROPE, true, false},
     };
     const char *name;
-    smol_status status = read_type(object, &name);
+    smol_status status = read_type(object, family, &name);
     if (status)
         return status;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -368,7 +373,7 @@ static smol_status read_alpha(const struct json_settings *object, const struct c
 {
     const char *name;
     double alpha = 0, dim = result->model.head_dim;
-    smol_status status = read_type(object, &name);
+    smol_status status = read_type(object, result->family, &name);
     *found = !status && result->family->has_rope_alpha && strcmp(name, "dynamic") == 0 &&
              smol_setting(object, "alpha");
     if (!*found)

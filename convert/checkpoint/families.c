@@ -185,6 +185,15 @@
     ATTENTION_BIASES, GRANITE_SCALES
 #define GRANITE_MOE_EXPERTS                                                                        \
     .n = {"num_local_experts", 8}, .n_used = 2, .scoring = SCORE_SOFTMAX_CHOSEN
+/* Common to Qwen 2 and the text models of Qwen 2-VL and 2.5-VL, which have other defaults. */
+#define QWEN2_BLOCKS(n_full)                                                                       \
+    SILU, .prefix = "model.", .attention_bias = BIAS_QKV, .attention_biased = {NULL, true},        \
+          .windows = WINDOWS_FROM_N, .sliding_window = 4096,                                       \
+          .windows_n = {"max_window_layers", n_full}, .names = {SHARED_NAMES, LLAMA_NORM_NAMES}
+#define QWEN2_VL                                                                                   \
+    .sizes = {8192, 29568, 80, 64, 8, 0, 152064, 32768}, .size_keys = {[FAMILY_HEAD_DIM] = ""},    \
+    BASICS(1e-5, 1000000, 151643, 151645), QWEN2_BLOCKS(80), .has_sections = true,                 \
+    .plain_rope = "mrope"
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
 
@@ -230,7 +239,6 @@ static const struct family families[] = {
         .model_type = "mistral",
         .body = "MistralModel",
         .prefix = "model.",
-        .nest = "mistral3",
         .sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072},
         BASICS(1e-6, 10000, 1, 2),
         .needs_kv_heads = true,
@@ -243,17 +251,12 @@ static const struct family families[] = {
         .architecture = "Qwen2ForCausalLM",
         .model_type = "qwen2",
         .body = "Qwen2Model",
-        .prefix = "model.",
         .sizes = {4096, 22016, 32, 32, 32, 0, 151936, 32768},
         BASICS(1e-6, 10000, NO_TOKEN, NO_TOKEN),
-        SILU,
-        .attention_bias = BIAS_QKV,
-        .attention_biased = {NULL, true},
-        .windows = WINDOWS_FROM_N,
-        .sliding_window = 4096,
-        .windows_n = {"max_window_layers", 28},
-        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+        QWEN2_BLOCKS(28),
     },
+    {.model_type = "qwen2_vl_text", QWEN2_VL},
+    {.model_type = "qwen2_5_vl_text", QWEN2_VL},
     {
         .architecture = "Qwen3ForCausalLM",
         .model_type = "qwen3",
@@ -268,6 +271,17 @@ static const struct family families[] = {
         .windows = WINDOWS_FROM_N,
         .sliding_window = 4096,
         .windows_n = {"max_window_layers", 28},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES},
+    },
+    {
+        .model_type = "qwen3_vl_text",
+        .prefix = "model.",
+        .sizes = {4096, 22016, 32, 32, 32, 128, 151936, 128000},
+        BASICS(1e-6, 500000, NO_TOKEN, NO_TOKEN),
+        SILU,
+        ATTENTION_BIASES,
+        .blocks = BLOCK_QK_NORM_HEADS,
+        .has_sections = true,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES},
     },
     {
@@ -292,6 +306,32 @@ static const struct family families[] = {
         ATTENTION_BIASES,
         .mlp_biased = {"mlp_bias", false},
         GRANITE_SCALES,
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .model_type = "granite4_vision_text",
+        .prefix = "model.",
+        .sizes = {4096, 11008, 32, 32, 0, 0, 32000, 2048},
+        BASICS(1e-6, 10000, 1, 2),
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        GRANITE_SCALES,
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .model_type = "granite_docling_text",
+        .prefix = "model.",
+        .sizes = {1024, 2048, 28, 16, 4, 0, 133800, 32768},
+        BASICS(1e-5, 10000, 100257, 100257),
+        .tied_embeddings = 1,
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        .embedding_scale = {"embedding_multiplier", 12},
+        .attention_scale = {"attention_multiplier", 0.015625},
+        .residual_scale = {"residual_multiplier", 0.263},
+        .logit_divisor = {"logits_scaling", 4},
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {
@@ -336,7 +376,6 @@ static const struct family families[] = {
         .architecture = "Ministral3ForCausalLM",
         .model_type = "ministral3",
         .prefix = "model.",
-        .nest = "mistral3",
         .sizes = {4096, 14336, 34, 32, 8, 128, 131072, 262144},
         BASICS(1e-5, 1000000, 1, 2),
         .needs_kv_heads = true,
@@ -361,6 +400,7 @@ static const struct family families[] = {
     {
         .architecture = "Exaone4ForCausalLM",
         .model_type = "exaone4",
+        .prefix = "model.",
         .sizes = {4096, 16384, 32, 32, 32, 0, 102400, 2048},
         BASICS(1e-5, 10000, 0, 2),
         .needs_kv_heads = true,
@@ -540,7 +580,6 @@ static const struct family families[] = {
         .model_type = "qwen3_5_text",
         .body = "Qwen3_5TextModel",
         .prefix = "model.",
-        .nest = "qwen3_5",
         .predicts_further = true,
         .sizes = {4096, 12288, 32, 16, 4, 256, 248320, 32768},
         DELTA_HYBRID,
@@ -553,7 +592,6 @@ static const struct family families[] = {
         .model_type = "qwen3_5_moe_text",
         .body = "Qwen3_5MoeTextModel",
         .prefix = "model.",
-        .nest = "qwen3_5_moe",
         .predicts_further = true,
         .sizes = {2048, 512, 40, 16, 2, 256, 248320, 32768},
         .size_keys = {NULL, ""},
@@ -936,7 +974,6 @@ static const struct family families[] = {
         .body = "Gemma3TextModel",
         .prefix = "model.",
         .encodes_key = "use_bidirectional_attention",
-        .nest = "gemma3",
         .sizes = {2304, 9216, 26, 8, 4, 256, 262208, 131072},
         BASICS(1e-6, 1000000, 2, 1),
         .local_theta = {"rope_local_base_freq", 10000},
@@ -1031,8 +1068,8 @@ static const struct family *relative_of(const char *name)
 {
     for (size_t i = 0; i < N_FAMILIES; i++) {
         const char *known = families[i].architecture;
-        size_t n = short_length(known);
-        if (strncmp(name, known, n) == 0 &&
+        size_t n = known ? short_length(known) : 0;
+        if (known && strncmp(name, known, n) == 0 &&
             (strncmp(name + n, "For", 3) == 0 || strcmp(name + n, "Model") == 0))
             return &families[i];
     }
@@ -1047,6 +1084,8 @@ const char *smol_family_list(const char *name, char text[FAMILY_LIST])
     size_t length = (size_t)snprintf(text, FAMILY_LIST, "smolconv reads");
     for (size_t i = 0; i < n && length < FAMILY_LIST; i++) {
         const char *known = relative ? names[i] : families[i].architecture;
+        if (!known)
+            continue;
         int shown = (int)(relative ? strlen(known) : short_length(known));
         length += (size_t)snprintf(text + length, FAMILY_LIST - length, "%s %.*s", i ? "," : "",
                                    shown, known);

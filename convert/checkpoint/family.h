@@ -96,7 +96,8 @@ struct family_experts {
 };
 
 struct family {
-    const char *architecture; /* in config.json's list `architectures` */
+    const char *architecture; /* in config.json's list `architectures`; NULL: it only exists within
+                                 another model, see nested.h */
     const char *model_type;   /* config.json's key */
     const char *body;         /* the architecture without an output layer, or NULL */
     const char *scorer;       /* that with a score in its place, of a reranker, or NULL */
@@ -143,6 +144,7 @@ struct family {
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
+    const char *plain_rope;    /* another name of rope_type default; NULL: none */
     bool needs_states;         /* at least one layer must have a state */
     bool needs_layer_types;    /* config.json must have layer_types */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
@@ -196,8 +198,7 @@ struct family {
     const char *types;    /* the embedding of types of tokens, of which all are 0; NULL: none */
     struct family_count pad_id; /* positions begin after the row of this token; a key of NULL: with
                                  * the first row; empty: it is always the default */
-    const char *prefix; /* that tensors' names may lack, in all of the checkpoint; NULL: none */
-    const char *nest;   /* the model_type of models that contain one of this family; NULL: none */
+    const char *prefix;     /* that tensors' names may lack, in all of the checkpoint; NULL: none */
     bool predicts_further;  /* checkpoints may have mtp.*, which predict further tokens */
     const char *pretrained; /* an architecture with further layers after the last block, which are
                              * left out like heads; NULL: none */

@@ -42,7 +42,7 @@ QUERIES = (
 
 
 def randomize(model, generator):
-    zero_centred = model.config.model_type.startswith(("gemma", "qwen3_5", "qwen3_next"))
+    zero_centred = model.config.get_text_config().model_type.startswith(("gemma", "qwen3_5", "qwen3_next"))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = torch.randn(parameter.shape, generator=generator)

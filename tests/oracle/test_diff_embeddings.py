@@ -19,7 +19,7 @@ from programs import smolconv
 from safetensors.torch import load_file, save_file
 from test_embedder import write_modules
 from test_encoder import make as make_encoder
-from test_nested import NESTS, make_nested
+from nests import NESTS, make_nested
 from test_rerank import make_bert, make_modern
 
 
@@ -95,7 +95,7 @@ for kind in test_encoder_families.KINDS:
     for seed in range(3):
         SOURCES[f"{kind} {seed}"] = lambda folder, kind=kind, seed=seed: test_encoder_families.make(folder, kind, seed)
 for kind in NESTS:
-    SOURCES[f"nested {kind}"] = lambda folder, kind=kind: (folder.mkdir(), make_nested(featured(kind), kind, folder))
+    SOURCES[f"nested {kind}"] = lambda folder, kind=kind: (folder.mkdir(), make_nested(featured(NESTS[kind].family), kind, folder))
 for kind in CONFIGS:
     SOURCES[kind] = lambda folder, kind=kind: make_of(featured(kind), folder)
 
