@@ -213,7 +213,7 @@ static smol_status list_file(struct subject *side, const struct subject *like,
     const struct family *family = family_of(like);
     struct reading best = {.family = variant_of(family, file, like)};
     uint64_t all = smol_tensor_count(like->blob->model);
-    best.n_fit = count_fitting(file, family, like->blob->model);
+    best.n_fit = is_nested(file) ? 0 : count_fitting(file, family, like->blob->model);
     smol_status status = SMOL_OK;
     for (size_t i = 0; family && best.n_fit < all && !status; family = smol_family_at(i++)) {
         struct reading reading;

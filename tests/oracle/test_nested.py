@@ -20,8 +20,8 @@ from nests import FURTHER, NESTS, change_tensors, make_nested
 from programs import smolconv
 from safetensors.torch import load_file
 from test_config import as_set, check_block, check_sizes, load, scales_of
-from test_families import contents, tokens
-from test_logits import check
+from test_families import contents, rounding_error, tokens
+from test_logits import check, largest_difference
 from transformers import (
     AutoConfig,
     Granite4VisionTextConfig,
@@ -51,8 +51,12 @@ def test_drawn_checkpoints_answer_as_transformers_does(name):
             config.use_sliding_window = False
         return config
 
+    def suits(config):
+        """Granite Docling's part for pictures needs it."""
+        return name != "granite_docling" or config.hidden_size % 4 == 0
+
     @cases(N_CASES)
-    @given(configs(family).map(without_ignored), st.integers(0, 99))
+    @given(configs(family).map(without_ignored).filter(suits), st.integers(0, 99))
     def compare_drawn(config, seed):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
@@ -60,7 +64,10 @@ def test_drawn_checkpoints_answer_as_transformers_does(name):
             ids = tokens(config.vocab_size)
             with Model(convert(folder, folder / "f32.smol", "f32")) as model:
                 ours = model.logits(ids, kv="f32")
-            differences.append(float(check(ours, reference_logits(reference, ids), TOLERANCES[family])))
+            expected, tolerance = reference_logits(reference, ids), TOLERANCES[family]
+            if largest_difference(ours, expected) > tolerance:  # as in test_families.py
+                tolerance = max(tolerance, 4 * rounding_error(reference, expected, ids))
+            differences.append(float(check(ours, expected, tolerance)))
 
     compare_drawn()
     print(f"{name}: {len(differences)} checkpoints, at most {max(differences):.1e}")
