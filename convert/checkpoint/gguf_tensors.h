@@ -41,7 +41,8 @@ enum gguf_kind {
     OF_BERT = 1 << 23,
     OF_MODERNBERT = 1 << 24,
     OF_QWEN3 = 1 << 25,
-    OF_ALL = 2 * OF_QWEN3 - 1,
+    OF_QWENVL = 1 << 26,
+    OF_ALL = 2 * OF_QWENVL - 1,
     OF_LAYER_NORMS = OF_STABLELM | OF_PHI2 | OF_GPTNEOX | OF_GPT2 | OF_BERT | OF_MODERNBERT,
     OF_POOLED = OF_BERT | OF_MODERNBERT | OF_GEMMA3 | OF_QWEN3, /* may be models of embeddings */
     OF_GRANITES = OF_GRANITE | OF_HYBRID | OF_GRANITEMOE,
