@@ -448,7 +448,7 @@ static smol_status read_derived_scales(const struct json_settings *config,
     double depth = family->depth_scale.fallback;
     uint32_t width = family->base_width.fallback;
     const char *depth_key = family->depth_scale.key, *width_key = family->base_width.key;
-    bool may_be_null = family->has_latent; /* which is a scale of 1 */
+    bool may_be_null = family->latent.kv_rank > 0; /* which is a scale of 1 */
     smol_status status = SMOL_OK;
     if (!depth_key)
         return SMOL_OK;
@@ -514,9 +514,9 @@ static smol_status read_block(const struct json_settings *config, struct config 
     struct blob_model *model = &result->model;
     result->max_positions = model->context_length;
     smol_model_fill(model);
-    uint32_t parallel;
-    smol_status status = smol_config_read_flag(config, &result->family->parallel, &parallel);
-    model->blocks = result->family->blocks | (parallel ? result->family->parallel_blocks : 0);
+    uint32_t option;
+    smol_status status = smol_config_read_flag(config, &result->family->option, &option);
+    model->blocks = result->family->blocks | (option ? result->family->option_blocks : 0);
     if (!status)
         status = read_activation(config, result->family, model);
     if (!status)

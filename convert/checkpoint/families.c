@@ -95,6 +95,24 @@
     FUSED(LAYER("mamba.in_proj.weight"), FUSION_STACKED, 3, ROLE_MIXER_GATE, ROLE_MIXER_IN,        \
           ROLE_MIXER_STEP),                                                                        \
     FUSED(LAYER("mamba.conv1d.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV)
+/* Attention to latent vectors. */
+#define LATENT_TENSORS                                                                             \
+    .names = {[ROLE_EMBED] = "model.embed_tokens.weight",                                          \
+              [ROLE_ATTN_Q_DOWN] = LAYER("self_attn.q_a_proj.weight"),                             \
+              [ROLE_ATTN_Q_DOWN_NORM] = LAYER("self_attn.q_a_layernorm.weight"),                   \
+              [ROLE_ATTN_Q] = LAYER("self_attn.q_b_proj.weight"),                                  \
+              [ROLE_ATTN_K] = LAYER("self_attn.kv_a_proj_with_mqa.weight"),                        \
+              [ROLE_ATTN_LATENT_NORM] = LAYER("self_attn.kv_a_layernorm.weight"),                  \
+              [ROLE_ATTN_K_UP] = LAYER("self_attn.k_b_proj.weight"),                               \
+              [ROLE_ATTN_V_UP] = LAYER("self_attn.v_b_proj.weight"),                               \
+              [ROLE_ATTN_O] = LAYER("self_attn.o_proj.weight"),                                    \
+              MLP_NAMES,                                                                           \
+              LLAMA_NORM_NAMES,                                                                    \
+              [ROLE_FINAL_NORM] = "model.norm.weight",                                             \
+              [ROLE_OUTPUT] = "lm_head.weight"},                                                   \
+    .fused = {FUSED(LAYER("self_attn.kv_b_proj.weight"), FUSION_LATENT, 2, ROLE_ATTN_V_UP,         \
+                    ROLE_ATTN_K_UP),                                                               \
+              {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q}, 1, FUSION_STACKED, false, true}}
 /* LFM2's, without those of experts. */
 #define LFM2_NAMES                                                                                 \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
@@ -453,28 +471,30 @@ static const struct family families[] = {
         .tied_embeddings = 1,
         SILU,
         .mlp_biased = {"mlp_bias", false},
-        .has_latent = true,
+        .latent = {256, 768, 64, 0},
         .embedding_scale = {"scale_emb", 12},
         .depth_scale = {"scale_depth", 1.4},
         .base_width = {"dim_model_base", 256},
         .demands = {{"attention_bias", false, "biases of attention are not supported here"}},
-        .names = {[ROLE_EMBED] = "model.embed_tokens.weight",
-                  [ROLE_ATTN_Q_DOWN] = LAYER("self_attn.q_a_proj.weight"),
-                  [ROLE_ATTN_Q_DOWN_NORM] = LAYER("self_attn.q_a_layernorm.weight"),
-                  [ROLE_ATTN_Q] = LAYER("self_attn.q_b_proj.weight"),
-                  [ROLE_ATTN_K] = LAYER("self_attn.kv_a_proj_with_mqa.weight"),
-                  [ROLE_ATTN_LATENT_NORM] = LAYER("self_attn.kv_a_layernorm.weight"),
-                  [ROLE_ATTN_K_UP] = LAYER("self_attn.k_b_proj.weight"),
-                  [ROLE_ATTN_V_UP] = LAYER("self_attn.v_b_proj.weight"),
-                  [ROLE_ATTN_O] = LAYER("self_attn.o_proj.weight"),
-                  MLP_NAMES,
-                  LLAMA_NORM_NAMES,
-                  [ROLE_FINAL_NORM] = "model.norm.weight",
-                  [ROLE_OUTPUT] = "lm_head.weight"},
-        .fused =
-            {FUSED(LAYER("self_attn.kv_b_proj.weight"), FUSION_LATENT, 2, ROLE_ATTN_V_UP,
-                   ROLE_ATTN_K_UP),
-             {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q}, 1, FUSION_STACKED, false, true}},
+        LATENT_TENSORS,
+    },
+    {
+        .architecture = "YoutuForCausalLM",
+        .model_type = "youtu",
+        .body = "YoutuModel",
+        .prefix = "model.",
+        .sizes = {2048, 6144, 32, 16, 16, 64, 128256, 131072},
+        .size_keys = {[FAMILY_HEAD_DIM] = "qk_rope_head_dim"},
+        .unused_size = "head_dim",
+        BASICS(1e-6, 10000, 128000, 128001),
+        .tied_embeddings = 1,
+        .needs_kv_heads = true,
+        SILU,
+        .latent = {512, 1536, 128, 128},
+        .option = {"rope_interleave", true},
+        .option_blocks = BLOCK_ROTATE_NEIGHBOURS,
+        .demands = {{"attention_bias", false, "biases of attention are not supported here"}},
+        LATENT_TENSORS,
     },
     {
         .architecture = "Lfm2ForCausalLM",
@@ -642,8 +662,8 @@ static const struct family families[] = {
         .attention_bias = BIAS_QKV,
         .attention_biased = {"use_qkv_bias", false},
         .blocks = BLOCK_LAYER_NORM,
-        .parallel = {"use_parallel_residual", false},
-        .parallel_blocks = BLOCK_PARALLEL | BLOCK_ONE_NORM,
+        .option = {"use_parallel_residual", false},
+        .option_blocks = BLOCK_PARALLEL | BLOCK_ONE_NORM,
         .rotates_parts = true,
         .rotary_factor = 0.25,
         .demands = {{"qk_layernorm", false, NO_HEAD_NORMS}},
@@ -723,8 +743,8 @@ static const struct family families[] = {
         .attention_biased = {"attention_bias", true},
         .mlp_biased = {NULL, true},
         .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE,
-        .parallel = {"use_parallel_residual", true},
-        .parallel_blocks = BLOCK_PARALLEL,
+        .option = {"use_parallel_residual", true},
+        .option_blocks = BLOCK_PARALLEL,
         .rotates_parts = true,
         .rotary_factor = 0.25,
         .rotary_factor_key = "rotary_pct",
@@ -1038,11 +1058,11 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
     bool has_experts = model->experts.n_experts > 0;
     for (size_t i = 0; i < N_FAMILIES; i++) {
         uint32_t blocks = families[i].blocks;
-        if ((blocks == model->blocks || (blocks | families[i].parallel_blocks) == model->blocks) &&
+        if ((blocks == model->blocks || (blocks | families[i].option_blocks) == model->blocks) &&
             ((families[i].experts.n.fallback > 0) == has_experts ||
              (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&
-            families[i].has_latent == model_has_latent(model) &&
+            (families[i].latent.kv_rank > 0) == model_has_latent(model) &&
             families[i].attends_beside == (model->hybrid.parallel > 0) &&
             (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];

@@ -95,6 +95,12 @@ struct family_experts {
     struct family_count n_dense; /* of the first layers */
 };
 
+/* Attention to latent vectors: the defaults of kv_lora_rank (0: the family has none), q_lora_rank,
+ * qk_nope_head_dim and v_head_dim (0, or null if it is: hidden_size / n_heads). */
+struct family_latent {
+    uint32_t kv_rank, q_rank, query_dim, value_dim;
+};
+
 struct family {
     const char *architecture; /* in config.json's list `architectures`; NULL: it only exists within
                                  another model, see nested.h */
@@ -122,7 +128,7 @@ struct family {
                               layer_types or full_attn_idxs describe */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
-    bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
+    struct family_latent latent;
     bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
     const char *activation_key;    /* NULL: it is always the default */
@@ -132,15 +138,15 @@ struct family {
     struct family_flag norm_biased; /* of LayerNorms; a key of NULL: they are */
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
     uint32_t blocks;                /* bits of enum block_bit */
-    struct family_flag parallel;
-    uint32_t parallel_blocks; /* the bits with that flag */
-    float norm_offset;        /* 1 if transformers multiplies by 1 + weight */
-    bool has_no_rope;         /* config.json may have no_rope_layers, no_rope_layer_interval */
-    const char *rotates_key;  /* only if it is "rope" do attention's layers rotate; NULL: always */
-    bool rotates_windowed;    /* with a sliding_window, only windowed layers rotate */
-    bool rotates_parts;       /* partial_rotary_factor may be below 1 */
-    double rotary_factor;     /* its default; 0: 1 */
-    bool has_phi3_rope;       /* rope_type as in Phi-3 */
+    struct family_flag option;
+    uint32_t option_blocks;  /* further bits with that flag */
+    float norm_offset;       /* 1 if transformers multiplies by 1 + weight */
+    bool has_no_rope;        /* config.json may have no_rope_layers, no_rope_layer_interval */
+    const char *rotates_key; /* only if it is "rope" do attention's layers rotate; NULL: always */
+    bool rotates_windowed;   /* with a sliding_window, only windowed layers rotate */
+    bool rotates_parts;      /* partial_rotary_factor may be below 1 */
+    double rotary_factor;    /* its default; 0: 1 */
+    bool has_phi3_rope;      /* rope_type as in Phi-3 */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */

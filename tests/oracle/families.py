@@ -41,6 +41,7 @@ from transformers import (
     Qwen3NextConfig,
     SmolLM3Config,
     StableLmConfig,
+    YoutuConfig,
 )
 
 CONTEXT = 512
@@ -61,6 +62,7 @@ CONFIGS = {
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
     "minicpm3": MiniCPM3Config,
+    "youtu": YoutuConfig,
     "lfm2": Lfm2Config,
     "lfm2moe": Lfm2MoeConfig,
     "falconh1": FalconH1Config,
@@ -535,6 +537,13 @@ def minicpm3(draw):
 
 
 @st.composite
+def youtu(draw):
+    config = draw(minicpm3())
+    settings = {key: value for key, value in config.items() if key not in ("mlp_bias", "scale_emb", "scale_depth", "dim_model_base")}
+    return settings | {"num_key_value_heads": config["num_attention_heads"], "rope_interleave": draw(FLAG)}
+
+
+@st.composite
 def lfm2(draw):
     shape = draw(shapes(head_dim=draw(FLAG)))
     n = shape["num_hidden_layers"]
@@ -662,7 +671,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, minicpm3, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
+        exaone4, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
         granitemoeshared,
         gptneox, gpt2, phi, gemma2, gemma3,
     )  # fmt: skip

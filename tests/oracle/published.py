@@ -280,6 +280,13 @@ CONFIGS = {
                       "short_factor": [1 + i / 8 for i in range(16)], "original_max_position_embeddings": 32768},
         scale_depth=1.4, scale_emb=12, torch_dtype="bfloat16", use_cache=True, vocab_size=73448,
     ),
+    "Youtu-LLM 2B": dict(
+        architectures=["YoutuForCausalLM"], model_type="youtu", attention_bias=False, attention_dropout=0.0, bos_token_id=128000,
+        eos_token_id=128001, hidden_act="silu", hidden_size=2048, intermediate_size=6144, kv_lora_rank=512,
+        max_position_embeddings=131072, num_attention_heads=16, num_hidden_layers=32, num_key_value_heads=16, q_lora_rank=1536,
+        qk_nope_head_dim=128, qk_rope_head_dim=64, rms_norm_eps=1e-6, rope_interleave=True, rope_scaling=None,
+        tie_word_embeddings=True, use_cache=True, v_head_dim=128, vocab_size=128256,
+    ),
     "StableLM 2 1.6B": dict(
         architectures=["StableLmForCausalLM"], model_type="stablelm", bos_token_id=100257,
         eos_token_id=100257, hidden_act="silu", hidden_size=2048, initializer_range=0.02,
@@ -584,6 +591,8 @@ def cut(config, vocab_size):
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
+    if config["model_type"] == "youtu":
+        small["pad_token_id"] = None  # the reference clears the embedding of this token while it loads
     for key in ("layer_types", "no_rope_layers"):
         if key in config:
             attends = next((i for i, kind in enumerate(config[key]) if "attention" in str(kind)), 0)

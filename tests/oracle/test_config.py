@@ -18,6 +18,7 @@ from structs import c_struct
 from transformers import AutoConfig, FalconH1Config, GenerationConfig, LlamaConfig
 from transformers.models.lfm2.modeling_lfm2 import Lfm2MLP
 from transformers.models.minicpm3.modeling_minicpm3 import MiniCPM3Attention
+from transformers.models.youtu.modeling_youtu import YoutuAttention
 
 ROUNDS = 300 if os.environ.get("SMOL_TEST_ALL") else 100
 FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
@@ -241,6 +242,8 @@ def scales_of(config):
     attention = head_dim**-0.5
     if gemma:
         attention = config.query_pre_attn_scalar**-0.5
+    if config.model_type == "youtu":
+        attention = (config.qk_nope_head_dim + config.qk_rope_head_dim) ** -0.5
     if config.model_type == "minicpm3":
         return dict(
             embedding_scale=config.scale_emb,
@@ -340,10 +343,10 @@ def check_experts(model, theirs):
 
 def check_latent(model, theirs):
     latent = model.latent
-    if theirs.model_type != "minicpm3":
+    if theirs.model_type not in ("minicpm3", "youtu"):
         assert bytes(latent) == bytes(ctypes.sizeof(Latent))
         return
-    attention = MiniCPM3Attention(theirs, 0)
+    attention = (MiniCPM3Attention if theirs.model_type == "minicpm3" else YoutuAttention)(theirs, 0)
     assert latent.kv_rank == attention.kv_lora_rank and latent.q_rank == (attention.q_lora_rank or 0)
     assert (latent.query_dim, latent.value_dim) == (attention.qk_nope_head_dim, attention.v_head_dim)
     assert model.rotary_dim == attention.qk_rope_head_dim
@@ -378,6 +381,8 @@ def check_block(ours, theirs):
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
         blocks |= PARALLEL_BLOCKS[theirs.model_type]
+    if theirs.model_type == "youtu" and theirs.rope_interleave:
+        blocks |= ROTATE_NEIGHBOURS
     assert model.blocks == blocks
     check_states(model, theirs)
     check_experts(model, theirs)
@@ -440,6 +445,7 @@ NEEDED = {
     "gpt_neox": {"rope_parameters"},
     "phi": {"head_dim", "rope_parameters"},
     "minicpm3": {"v_head_dim", "qk_rope_head_dim", "rope_parameters"},
+    "youtu": {"kv_lora_rank", "v_head_dim", "qk_rope_head_dim", "rope_parameters"},
 }
 
 
