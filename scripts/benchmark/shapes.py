@@ -49,10 +49,10 @@ def make_hollow(keys, dense, folder):
     with torch.device("meta"):
         kind = AutoModelForImageTextToText if keys in published.NESTED.values() else AutoModelForCausalLM
         model = getattr(transformers, keys["architectures"][0])(config) if encodes else kind.from_config(whole)
-    tied = set(model.all_tied_weights_keys) if whole.tie_word_embeddings else set()
+    tied = tuple(model.all_tied_weights_keys) if whole.tie_word_embeddings else ()
     header, end = {}, 0
     for name, tensor in revert_weight_conversion(model, model.state_dict()).items():
-        if name in tied or not tensor.is_floating_point() or any(part in name for part in ("vis", "projector", "connector")):
+        if name.endswith(tied) or not tensor.is_floating_point() or any(part in name for part in ("vis", "projector", "connector")):
             continue
         start, end = end, end + 2 * tensor.numel()
         header[name] = {"dtype": "BF16", "shape": list(tensor.shape), "data_offsets": [start, end]}
@@ -60,6 +60,10 @@ def make_hollow(keys, dense, folder):
     with open(folder / "model.safetensors", "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.truncate(8 + len(text) + end)
+        for name in header:
+            if name.endswith(("lm_head.weight", "embed_out.weight")):  # otherwise it is the embedding, which a blob holds once
+                file.seek(8 + len(text) + header[name]["data_offsets"][0])
+                file.write(b"\1")
     if keys["model_type"] in kinds:
         (folder / "tokenizer.json").write_text(kinds[keys["model_type"]][0]())
     elif encodes:
