@@ -843,10 +843,10 @@ SMOL_API smol_status smol_reasoning_reader_create(const smol_model *model, const
                                                   smol_error *error);
 
 /* Reads the next text[0..size) of the answer and the token that it came with, as smol_on_text
- * receives them, generated with show_special 2 (or 1). Markers are left out, and the white space
- * around the reasoning; so are <answer> or <response> around the reply, if the template has them
- * (SMOL_REPLY_CONSTRAINED: not these, and reasoning follows no white space).
- * Reasoning whose end is missing is reasoning to the end of the answer. */
+ * receives them, generated with show_special 2 (or 1), for the model, which must still be open.
+ * Markers are left out, and the white space around the reasoning; so are <answer> or <response>
+ * around the reply, if the template has them (SMOL_REPLY_CONSTRAINED: not these, and reasoning
+ * follows no white space). Reasoning whose end is missing is reasoning to the end of the answer. */
 SMOL_API smol_status smol_reasoning_reader_add(smol_reasoning_reader *reader, const char *text,
                                                size_t size, uint32_t id,
                                                smol_reasoning_parts *parts, smol_error *error);
@@ -992,7 +992,7 @@ SMOL_API void smol_generation_free(smol_generation *generation);
 /* Runs one step of generations[0..n), whose contexts share and differ: each one that is generating
  * gets its next token, and as many tokens of prompts are evaluated as fit into the same pass. With
  * others, or slice_prompt, one whose matcher needs long to find what may follow gets none: the work
- * goes on in the next steps, a few milliseconds in each.
+ * continues in the next steps, a few milliseconds in each.
  * A sampler may be shared: it chooses for one after the other, those that decode first. A matcher
  * is for one generation. With a cache of prefixes, a prompt waits while one before it reads a block
  * that both begin with. Finished ones are skipped. One that fails has finished; the others

@@ -142,6 +142,8 @@ static smol_status drop_output(struct source *source, smol_error *error)
         return status;
     source->variant->has_no_output = true;
     source->variant->lacks_norm_biases = !source->config.norm_biased;
+    if (source->config.lacks_types)
+        source->variant->types = NULL;
     source->config.model.tied_embeddings = 1;
     if (source_is_gguf(source) && source->encoder.parts.n_dense > 0) { /* they have been read */
         source->variant->heads[0] = "dense_2.";

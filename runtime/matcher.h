@@ -18,7 +18,7 @@ struct matcher_next {
 
 struct matcher_calls {
     /* Finds what may follow, with about *work steps of work; UINT64_MAX: as many as it takes. Sets
-     * *work to those it took, and *found to whether they were enough. The next call goes on from
+     * *work to those it took, and *found to whether they were enough. The next call starts from
      * what this one has found. Errors: those of smol_matcher_mask. */
     smol_status (*next)(smol_matcher *matcher, uint64_t *work, bool *found,
                         struct matcher_next *next, smol_error *error);

@@ -154,10 +154,10 @@ smol_status smol_reasoning_after(const smol_model *model, const uint32_t *prompt
     return status;
 }
 
-/* --- reading answers -------------------------------------------------------------------------- */
+/* --- scanning answers ------------------------------------------------------------------------- */
 
 /* Takes text: what is held, and text[0..size). */
-static void take(struct smol_reasoning_reader *r, const char *text, size_t size)
+static void take(struct reasoning_scan *r, const char *text, size_t size)
 {
     struct buffer *to = r->place == IN_REASONING ? &r->reasoning : &r->reply;
     smol_buffer_add(to, r->held.text, r->held.size);
@@ -170,7 +170,7 @@ static void take(struct smol_reasoning_reader *r, const char *text, size_t size)
 }
 
 /* Returns whether a byte continues, or begins, a marker, which may be NULL. */
-static bool continues(const struct smol_reasoning_reader *r, const char *marker, char c)
+static bool continues(const struct reasoning_scan *r, const char *marker, char c)
 {
     size_t n = r->n_marker;
     return marker && n < strlen(marker) && marker[n] == c &&
@@ -178,7 +178,7 @@ static bool continues(const struct smol_reasoning_reader *r, const char *marker,
 }
 
 /* Goes on after a marker, whose last byte has just been held. */
-static void pass_marker(struct smol_reasoning_reader *r, bool is_call)
+static void pass_marker(struct reasoning_scan *r, bool is_call)
 {
     static const enum reasoning_place next[] = {
         [BEFORE_REASONING] = IN_REASONING,
@@ -200,7 +200,7 @@ static void pass_marker(struct smol_reasoning_reader *r, bool is_call)
 
 /* Takes a byte of no marker. White space may be left out: that before the answer is not, if no
  * reasoning follows, nor is that which a constraint allows there. */
-static void text_byte(struct smol_reasoning_reader *r, char c)
+static void text_byte(struct reasoning_scan *r, char c)
 {
     if (!json_is_space(c) || r->place == IN_REPLY || (r->exact && r->place == BEFORE_REASONING))
         take(r, &c, 1);
@@ -208,7 +208,7 @@ static void text_byte(struct smol_reasoning_reader *r, char c)
         smol_buffer_add(&r->held, &c, 1);
 }
 
-static void read_byte(struct smol_reasoning_reader *r, char c)
+static void read_byte(struct reasoning_scan *r, char c)
 {
     const struct reasoning_markers *m = &r->markers;
     const char *const expected[] = {[BEFORE_REASONING] = m->open,
@@ -235,70 +235,121 @@ static void read_byte(struct smol_reasoning_reader *r, char c)
     read_byte(r, c);  /* which may begin one */
 }
 
+/* Scans text[0..size), and clears what the last call found. */
+static void scan_text(struct reasoning_scan *r, const char *text, size_t size)
+{
+    buffer_clear(&r->reasoning);
+    buffer_clear(&r->reply);
+    for (size_t i = 0; i < size && !r->held.failed; i++)
+        read_byte(r, text[i]);
+}
+
+/* Returns the size of a token's text. Special tokens have text where calls are read. */
+static size_t text_size(const struct reasoning_scan *r, const struct token_text *token)
+{
+    bool shown = !token->special || r->markers.call || smol_reasoning_is_marker(token);
+    return shown ? token->length : 0;
+}
+
+static void scan_token(struct reasoning_scan *r, const struct token_text *token)
+{
+    r->n_tokens++;
+    scan_text(r, (const char *)token->bytes, text_size(r, token));
+    if (r->place == IN_REASONING)
+        r->n_reasoning_tokens = r->n_tokens;
+}
+
+static bool scan_failed(const struct reasoning_scan *r)
+{
+    return r->held.failed || r->reasoning.failed || r->reply.failed;
+}
+
+static void scan_free(struct reasoning_scan *r)
+{
+    smol_free(r->held.text);
+    smol_free(r->reasoning.text);
+    smol_free(r->reply.text);
+}
+
+/* Begins the scan of an answer to a prompt. markers.open stays NULL if the model has none. */
+static smol_status begin_scan(const smol_model *model, const uint32_t *prompt, size_t n,
+                              smol_reply reply, struct reasoning_scan *scan, smol_error *error)
+{
+    *scan = (struct reasoning_scan){.exact = reply == SMOL_REPLY_CONSTRAINED};
+    return find_start(model, prompt, n, reply, &scan->markers, &scan->place, error);
+}
+
+/* --- readers ---------------------------------------------------------------------------------- */
+
 smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t *prompt, size_t n,
                                          smol_reply reply, smol_reasoning_reader **reader,
                                          smol_error *error)
 {
-    struct reasoning_markers markers;
-    enum reasoning_place place;
+    struct reasoning_scan scan;
     error_clear(error);
     *reader = NULL;
-    smol_status status = find_start(model, prompt, n, reply, &markers, &place, error);
-    if (status || !markers.open)
+    smol_status status = begin_scan(model, prompt, n, reply, &scan, error);
+    if (status || !scan.markers.open)
         return status;
     *reader = smol_calloc(1, sizeof **reader);
     if (!*reader)
         return smol_fail_memory(error, "a reader of reasoning");
-    **reader = (struct smol_reasoning_reader){
-        .markers = markers, .place = place, .exact = reply == SMOL_REPLY_CONSTRAINED};
+    **reader = (struct smol_reasoning_reader){.model = model, .text = scan, .tokens = scan};
     return SMOL_OK;
 }
 
-static smol_status tell(const struct smol_reasoning_reader *r, smol_reasoning_parts *parts,
-                        smol_error *error)
+/* Describes what a call has found. */
+static smol_status describe(const struct reasoning_scan *found, const struct reasoning_scan *tokens,
+                            smol_reasoning_parts *parts, smol_error *error)
 {
-    *parts = (smol_reasoning_parts){.reasoning = r->reasoning.text,
-                                    .n_reasoning = r->reasoning.size,
-                                    .reply = r->reply.text,
-                                    .n_reply = r->reply.size,
-                                    .n_tokens = r->n_reasoning_tokens,
-                                    .n_held = r->held.size};
-    bool failed = r->held.failed || r->reasoning.failed || r->reply.failed;
-    return failed ? smol_fail_memory(error, "a reader of reasoning") : SMOL_OK;
+    *parts = (smol_reasoning_parts){.reasoning = found->reasoning.text,
+                                    .n_reasoning = found->reasoning.size,
+                                    .reply = found->reply.text,
+                                    .n_reply = found->reply.size,
+                                    .n_tokens = found->n_reasoning_tokens,
+                                    .n_held = found->held.size};
+    return scan_failed(found) || scan_failed(tokens)
+               ? smol_fail_memory(error, "a reader of reasoning")
+               : SMOL_OK;
 }
 
 smol_status smol_reasoning_reader_add(smol_reasoning_reader *reader, const char *text, size_t size,
                                       uint32_t id, smol_reasoning_parts *parts, smol_error *error)
 {
+    struct reasoning_scan *found = &reader->text, *tokens = &reader->tokens;
     error_clear(error);
-    buffer_clear(&reader->reasoning);
-    buffer_clear(&reader->reply);
-    reader->n_tokens += id != SMOL_NO_TOKEN;
-    for (size_t i = 0; i < size && !reader->held.failed; i++)
-        read_byte(reader, text[i]);
-    if (reader->place == IN_REASONING)
-        reader->n_reasoning_tokens = reader->n_tokens;
-    return tell(reader, parts, error);
+    if (id != SMOL_NO_TOKEN) {
+        const struct blob *blob = &reader->model->blob;
+        const struct token_text token = smol_tokenizer_text(&blob->tokenizer, id);
+        scan_token(tokens, &token);
+        if (file_settle(&blob->file, blob->path, SMOL_OK, error))
+            return error->status;
+    }
+    found->n_tokens =
+        tokens->n_reasoning_tokens > 0 ? tokens->n_reasoning_tokens : tokens->n_tokens;
+    scan_text(found, text, size);
+    if (found->place == IN_REASONING)
+        found->n_reasoning_tokens = tokens->n_tokens;
+    return describe(found, tokens, parts, error);
 }
 
 smol_status smol_reasoning_reader_end(smol_reasoning_reader *reader, smol_reasoning_parts *parts,
                                       smol_error *error)
 {
+    struct reasoning_scan *found = &reader->text;
     error_clear(error);
-    buffer_clear(&reader->reasoning);
-    buffer_clear(&reader->reply);
-    if (reader->n_marker > 0 || reader->place == BEFORE_REASONING)
-        take(reader, NULL, 0);
-    return tell(reader, parts, error);
+    scan_text(found, NULL, 0);
+    if (found->n_marker > 0 || found->place == BEFORE_REASONING)
+        take(found, NULL, 0);
+    return describe(found, &reader->tokens, parts, error);
 }
 
 void smol_reasoning_reader_free(smol_reasoning_reader *reader)
 {
     if (!reader)
         return;
-    smol_free(reader->held.text);
-    smol_free(reader->reasoning.text);
-    smol_free(reader->reply.text);
+    scan_free(&reader->text);
+    scan_free(&reader->tokens);
     smol_free(reader);
 }
 
@@ -309,25 +360,22 @@ enum { GRACE = 8 }; /* tokens, to complete a character or a marker */
 static smol_status take_token(smol_reasoning_limit *limit, const struct token_text *token,
                               smol_error *error)
 {
-    smol_reasoning_parts parts;
-    bool shown = !token->special || limit->reader->markers.call || smol_reasoning_is_marker(token);
-    size_t n = shown ? token->length : 0;
     limit->n_closing += limit->closes;
-    for (size_t i = 0; i < n; i++) {
+    scan_token(&limit->tokens, token);
+    for (size_t i = 0; i < text_size(&limit->tokens, token); i++) {
         uint8_t byte = token->bytes[i];
         if ((byte & 0xc0) != 0x80)
             limit->n_missing = byte < 0xc0 ? 0 : byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
         else
             limit->n_missing -= limit->n_missing > 0;
     }
-    return smol_reasoning_reader_add(limit->reader, (const char *)token->bytes, n, 0, &parts,
-                                     error);
+    return scan_failed(&limit->tokens) ? smol_fail_memory(error, "a limit of reasoning") : SMOL_OK;
 }
 
 static smol_status end_reasoning(smol_reasoning_limit *limit, uint32_t *ids, size_t capacity,
                                  size_t *n, smol_error *error)
 {
-    const struct smol_reasoning_reader *r = limit->reader;
+    const struct reasoning_scan *r = &limit->tokens;
     const smol_tokenize_params params = {.parse_special = 1};
     const char *close = r->markers.close;
     uint32_t *found;
@@ -356,18 +404,17 @@ smol_status smol_reasoning_limit_create(const smol_model *model, const uint32_t 
                                         smol_reply reply, size_t most, smol_reasoning_limit **limit,
                                         smol_error *error)
 {
-    smol_reasoning_reader *reader;
+    struct reasoning_scan scan;
+    error_clear(error);
     *limit = NULL;
-    smol_status status = smol_reasoning_reader_create(model, prompt, n, reply, &reader, error);
-    if (status || !reader)
+    smol_status status = begin_scan(model, prompt, n, reply, &scan, error);
+    if (status || !scan.markers.open)
         return status;
     *limit = smol_calloc(1, sizeof **limit);
-    if (!*limit) {
-        smol_reasoning_reader_free(reader);
+    if (!*limit)
         return smol_fail_memory(error, "a limit of reasoning");
-    }
     **limit = (struct smol_reasoning_limit){
-        .take = take_token, .end = end_reasoning, .model = model, .reader = reader, .most = most};
+        .take = take_token, .end = end_reasoning, .model = model, .tokens = scan, .most = most};
     return SMOL_OK;
 }
 
@@ -375,6 +422,6 @@ void smol_reasoning_limit_free(smol_reasoning_limit *limit)
 {
     if (!limit)
         return;
-    smol_reasoning_reader_free(limit->reader);
+    scan_free(&limit->tokens);
     smol_free(limit);
 }

@@ -25,7 +25,8 @@ enum reasoning_place {
     IN_REPLY, /* to the end of the answer */
 };
 
-struct smol_reasoning_reader {
+/* An answer that is read byte by byte. */
+struct reasoning_scan {
     struct reasoning_markers markers;
     enum reasoning_place place;
     struct buffer held; /* white space that may be left out, and the start of a marker */
@@ -35,6 +36,14 @@ struct smol_reasoning_reader {
     struct buffer reasoning, reply; /* found by the last call */
     size_t n_tokens, n_reasoning_tokens;
     size_t n_before; /* tokens before the reasoning, with those of its first marker */
+};
+
+struct smol_reasoning_reader {
+    const smol_model *model;
+    struct reasoning_scan text;
+    /* of the bytes of the tokens, to count those of the reasoning: text that may begin a stop
+     * string comes together with that of a later token */
+    struct reasoning_scan tokens;
 };
 
 /* A limit as generation sees it. Generation calls through this struct, so that a program which
@@ -48,11 +57,11 @@ struct smol_reasoning_limit {
     smol_status (*end)(smol_reasoning_limit *limit, uint32_t *ids, size_t capacity, size_t *n,
                        smol_error *error);
     const smol_model *model;
-    smol_reasoning_reader *reader; /* of all tokens */
-    size_t most;                   /* tokens between the markers */
-    unsigned n_missing;            /* bytes of the last character */
-    bool closes;                   /* the last marker must follow */
-    size_t n_closing;              /* tokens of it that have been taken */
+    struct reasoning_scan tokens;
+    size_t most;        /* tokens between the markers */
+    unsigned n_missing; /* bytes of the last character */
+    bool closes;        /* the last marker must follow */
+    size_t n_closing;   /* tokens of it that have been taken */
 };
 
 /* Finds the markers that the template or the vocabulary has; markers->open stays NULL if there are

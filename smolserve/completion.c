@@ -23,7 +23,7 @@ void smol_completion_usage(struct job *job, struct json_out *json)
     size_t n = 0, n_reasoning = 0;
     pthread_mutex_lock(&job->lock);
     for (uint32_t i = 0; i < job->n_replies; i++) {
-        n += job->replies[i].n_tokens;
+        n += job->replies[i].parts.n_tokens;
         n_reasoning += job->replies[i].parts.n_reasoning_tokens;
     }
     pthread_mutex_unlock(&job->lock);

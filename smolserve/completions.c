@@ -66,15 +66,61 @@ static void write_token(struct json_out *json, const smol_model *model, uint32_t
         smol_json_bytes(json, text, size);
 }
 
-/* Returns the number of characters that begin in a token. */
-static size_t count_characters(const smol_model *model, uint32_t id)
+/* Returns the number of characters that begin in text[0..size). */
+static size_t count_characters(const char *text, size_t size)
 {
-    const char *text = "";
-    size_t size = 0, n = 0;
-    smol_token_text(model, id, &text, &size, NULL, NULL);
+    size_t n = 0;
     for (size_t i = 0; i < size; i++)
         n += ((unsigned char)text[i] & 0xc0) != 0x80;
     return n;
+}
+
+/* Returns how much of text[0..size), which begins with a token, is the token's. The text may leave
+ * its blank out, or, if the token was added to the prompt, all of it. A normalizer may have changed
+ * the text. */
+static size_t size_within(const char *text, size_t size, const char *token, size_t n, bool special)
+{
+    for (size_t left_out = 0; left_out <= (n > 0 && token[0] == ' '); left_out++)
+        if (n - left_out <= size && memcmp(text, token + left_out, n - left_out) == 0)
+            return n - left_out;
+    return special ? 0 : n < size ? n : size;
+}
+
+/* Moves the offset in the text past a token. The first one of `text`, which is all or the newest
+ * part, may have lost its blank. */
+static void pass_token(struct reply *reply, const struct prompt *echoed, const struct buffer *text,
+                       uint32_t id)
+{
+    const char *token = "";
+    size_t size = 0;
+    int special = 0;
+    smol_token_text(reply->job->generator->model, id, &token, &size, &special, NULL);
+    if (echoed) {
+        const char *rest = echoed->text + reply->n_passed;
+        size = size_within(rest, echoed->size - reply->n_passed, token, size, special);
+        reply->n_passed += size;
+        reply->text_offset += count_characters(rest, size);
+    } else if (!special) {
+        bool stripped = reply->text_offset == 0 && size > 0 && token[0] == ' ' && text->size > 0 &&
+                        text->text[0] != ' ';
+        reply->text_offset += count_characters(token, size) - stripped;
+    }
+}
+
+static void write_offsets(const struct job *job, struct json_out *json, struct reply *reply,
+                          const struct buffer *text, const struct ranked *ranked, size_t n)
+{
+    const struct prompt *prompt = &job->prompts[(reply - job->replies) / job->n];
+    const size_t n_echoed = job->echo ? prompt->n : 0, each = 1 + (size_t)job->request.logprobs;
+    smol_json_member_open(json, "text_offset", '[');
+    for (size_t i = 0; i < n; i++) {
+        bool echoed = reply->n_listed + i < n_echoed;
+        if (reply->n_listed + i == n_echoed && n_echoed > 0)
+            reply->text_offset = count_characters(prompt->text, prompt->size);
+        smol_json_whole(json, reply->text_offset);
+        pass_token(reply, echoed ? prompt : NULL, text, ranked[i * each].id);
+    }
+    smol_json_close(json, ']');
 }
 
 /* Writes an object of the alternatives, of which the token itself is one. */
@@ -110,7 +156,7 @@ static void write_real(struct json_out *json, bool none, double value)
 
 /* The first token of a prompt follows nothing. */
 static void write_logprobs(const struct job *job, struct json_out *json, struct reply *reply,
-                           const struct buffer *logprobs)
+                           const struct buffer *text, const struct buffer *logprobs)
 {
     const struct ranked *ranked = (const void *)logprobs->text;
     const smol_model *model = job->generator->model;
@@ -138,12 +184,7 @@ static void write_logprobs(const struct job *job, struct json_out *json, struct 
         else
             write_top(json, model, ranked + i * each, each - 1);
     smol_json_close(json, ']');
-    smol_json_member_open(json, "text_offset", '[');
-    for (size_t i = 0; i < n; i++) {
-        smol_json_whole(json, reply->text_offset);
-        reply->text_offset += count_characters(model, ranked[i * each].id);
-    }
-    smol_json_close(json, ']');
+    write_offsets(job, json, reply, text, ranked, n);
     smol_json_close(json, '}');
     reply->n_listed += n;
 }
@@ -157,7 +198,7 @@ static void write_choice(struct job *job, struct json_out *json, uint32_t index,
     smol_json_member_whole(json, "index", index);
     smol_json_key(json, "text");
     smol_json_text(json, text->text, text->size);
-    write_logprobs(job, json, &job->replies[index], logprobs);
+    write_logprobs(job, json, &job->replies[index], text, logprobs);
     smol_completion_finish(json, &job->replies[index], ended);
     smol_json_close(json, '}');
 }

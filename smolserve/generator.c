@@ -281,7 +281,7 @@ static bool settle_job(struct generator *g, struct job *job)
             return false;
         }
         any_left |= !job->replies[i].ended;
-        any_token |= job->replies[i].n_tokens > 0;
+        any_token |= job->replies[i].parts.n_tokens > 0;
     }
     if (any_token && job->first_token == 0)
         job->first_token = clock_seconds();

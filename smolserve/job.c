@@ -302,7 +302,6 @@ int smol_reply_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct reply *reply = user;
     pthread_mutex_lock(&reply->job->lock);
-    reply->n_tokens += id != SMOL_NO_TOKEN;
     bool failed = reply->failed |= !smol_parts_add(&reply->parts, text, size, id);
     pthread_mutex_unlock(&reply->job->lock);
     return failed;

@@ -29,7 +29,6 @@ struct reply {
     /* guarded by the job's lock */
     struct answer_parts parts; /* not sent yet */
     size_t n_taken;            /* bytes of parts.logprobs that are on their way */
-    size_t n_tokens;
     smol_generate_result result;
     bool ended;
     bool failed; /* memory has run out */
@@ -47,6 +46,7 @@ struct reply {
     bool text_began;
     size_t n_listed;    /* tokens whose log-probabilities were written */
     size_t text_offset; /* of the next one, in characters */
+    size_t n_passed;    /* bytes of the echoed prompt before it */
 };
 
 /* A text to be continued or embedded, or its tokens. */

@@ -364,7 +364,7 @@ static void write_item(struct job *job, struct json_out *json, size_t i, bool en
 
 static void write_usage(struct job *job, struct json_out *json)
 {
-    size_t n_input = smol_job_count(job), n_output = job->replies[0].n_tokens;
+    size_t n_input = smol_job_count(job), n_output = job->replies[0].parts.n_tokens;
     smol_json_member_open(json, "usage", '{');
     smol_json_member_whole(json, "input_tokens", n_input);
     smol_json_member_open(json, "input_tokens_details", '{');

@@ -4,11 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/request/likelihood.h"
 #include "cli/request/reasoning.h"
 
-/* The newest tokens are of the text: a piece of it has just been found. */
+/* The newest tokens are of the text: a piece of it has just been found. Some may be of the
+ * reasoning, whose last bytes were held back. */
 static void take_waiting(struct answer_parts *parts)
 {
+    size_t most = (parts->n_tokens - parts->n_reasoning_tokens) * parts->ranked_size;
+    if (most < parts->waiting.size)
+        smol_buffer_keep_last(&parts->waiting, most);
     smol_buffer_add(&parts->logprobs, parts->waiting.text, parts->waiting.size);
     buffer_clear(&parts->waiting);
 }
@@ -34,6 +39,7 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
                        : constraint ? SMOL_REPLY_CONSTRAINED
                                     : SMOL_REPLY_FREE;
     smol_status status = SMOL_OK;
+    parts->ranked_size = (size_t)(1 + request->logprobs) * sizeof(struct ranked);
     if (smol_request_separates(request) && (reasons || calls))
         status =
             smol_reasoning_reader_create(model, prompt, n, reply, &parts->reasoning_reader, error);
@@ -70,7 +76,8 @@ static bool take(struct answer_parts *parts, const smol_reasoning_parts *found)
     return !parts->reasoning.failed && add_reply(parts, found->reply, found->n_reply);
 }
 
-bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id)
+/* Does what smol_parts_add does, apart from counting. */
+static bool add(struct answer_parts *parts, const char *text, size_t size, uint32_t id)
 {
     smol_reasoning_parts found;
     if (!parts->reasoning_reader)
@@ -82,10 +89,20 @@ bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, u
     return take(parts, &found);
 }
 
+bool smol_parts_add(struct answer_parts *parts, const char *text, size_t size, uint32_t id)
+{
+    parts->n_tokens += id != SMOL_NO_TOKEN;
+    bool added = add(parts, text, size, id);
+    if (size > 0)
+        parts->n_told = parts->waiting.size;
+    return added;
+}
+
 bool smol_parts_end(struct answer_parts *parts)
 {
     smol_reasoning_parts found;
     bool good = true;
+    parts->waiting.size = parts->n_told; /* the rest is of a stop string */
     if (parts->reasoning_reader)
         good = !smol_reasoning_reader_end(parts->reasoning_reader, &found, NULL) &&
                take(parts, &found);

@@ -13,7 +13,9 @@ struct answer_parts {
     /* struct ranked: log-probabilities of the tokens of `text`, and of the newest ones, which may
      * turn out to be of it. The program adds a token to `waiting` before its text. */
     struct buffer logprobs, waiting;
-    size_t n_reasoning_tokens;
+    size_t ranked_size; /* bytes of a token there */
+    size_t n_told;      /* bytes of `waiting`: of tokens whose text has come */
+    size_t n_tokens, n_reasoning_tokens;
     bool in_call, call_cut; /* the text so far ends within a call; all of it does */
 };
 

@@ -157,6 +157,11 @@ const struct safetensors_tensor *smol_checkpoint_types(const struct safetensors 
     return fits ? types : NULL;
 }
 
+enum tensor_role smol_checkpoint_typed(const struct blob_model *model)
+{
+    return model->blocks & BLOCK_POSITIONS ? ROLE_POSITIONS : ROLE_EMBED;
+}
+
 smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
                                         const uint64_t *wanted, unsigned rank, smol_error *error)
 {

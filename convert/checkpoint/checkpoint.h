@@ -46,10 +46,12 @@ bool smol_checkpoint_ignores(const char *name);
 bool smol_checkpoint_is_head(const struct family *family, const char *name);
 
 /* Returns the embedding of types of tokens, where the family has one, or NULL if it is missing or
- * not of the model's width. Its first row is added to every position. */
+ * not of the model's width. smol_checkpoint_typed returns the role to whose rows its first row is
+ * added: every token has that of a position, or else one of the embedding. */
 const struct safetensors_tensor *smol_checkpoint_types(const struct safetensors *reader,
                                                        const struct family *family,
                                                        const struct blob_model *model);
+enum tensor_role smol_checkpoint_typed(const struct blob_model *model);
 
 /* Checks the shape of a tensor. Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,

@@ -39,6 +39,7 @@ struct config {
     enum longrope longrope;
     bool encodes;              /* each token sees the whole text */
     bool norm_biased;          /* LayerNorms have biases in the checkpoint */
+    bool lacks_types;          /* no type is added to tokens, whatever the family's .types */
     struct scale_rules scales; /* of weights that are quantized already */
     struct blob_generation generation;
     /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,

@@ -161,6 +161,11 @@ static smol_status check_supported(const struct json_settings *config, const str
         status = smol_setting_demand(config, "is_causal", !family->encodes,
                                      family->encodes ? "an encoder's tokens see the whole text"
                                                      : "only causal attention is supported");
+    for (size_t i = 0; i < FAMILY_MAX_TEXTS && family->texts[i].key && !status; i++) {
+        const char *const choices[] = {family->texts[i].text, NULL};
+        uint32_t ignored;
+        status = check_choice(config, family->texts[i].key, choices, choices[0], &ignored);
+    }
     for (size_t i = 0; i < FAMILY_MAX_DEMANDS && family->demands[i].key && !status; i++)
         status = smol_setting_demand(config, family->demands[i].key, family->demands[i].value,
                                      family->demands[i].remedy);
@@ -169,6 +174,17 @@ static smol_status check_supported(const struct json_settings *config, const str
     if (!status)
         status = check_buckets(config, family);
     return status ? status : check_positions(config, family);
+}
+
+/* Reads whether tokens have types where they may have none. */
+static smol_status read_types(const struct json_settings *config, struct config *result)
+{
+    uint32_t n = 1;
+    if (!result->family->may_lack_types)
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, "type_vocab_size", 0, UINT32_MAX, &n);
+    result->lacks_types = n == 0;
+    return status;
 }
 
 /* ---- sizes ---- */
@@ -624,6 +640,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
                               : check_family(config, &result->family, &result->head);
     if (!status && result->nest)
         status = check_dtypes(&outer);
+    if (!status && result->family->has_old_keys)
+        status = smol_config_rename_nomic(config);
     if (!status)
         status = check_supported(config, result->family);
     if (!status)
@@ -632,6 +650,8 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
         status = smol_config_read_scales(&outer, &result->scales);
     if (!status)
         status = read_direction(config, result);
+    if (!status)
+        status = read_types(config, result);
     if (!status)
         status = read_sizes(config, result->family, model);
     if (!status && result->family->adjusts_mlp)

@@ -21,6 +21,10 @@ smol_status smol_config_read_flag(const struct json_settings *config,
 smol_status smol_config_fail_multiple(const struct json_settings *config, const char *key,
                                       uint32_t value, const char *divisor_key, uint32_t divisor);
 
+/* config_nomic.c: gives the keys of NomicBert's own code, with which it was published, the names
+ * that transformers has for them, in config->object. */
+smol_status smol_config_rename_nomic(const struct json_settings *config);
+
 /* config_layers.c: sets which layers are windowed and which do not rotate. result->model must have
  * its sizes. smol_config_drop_idle_windows removes windows that no text can fill. Call it after
  * smol_config_read_rope, which depends on them. */

@@ -184,6 +184,8 @@
               PAIR(FINAL_NORM, before "encoder.norm")}
 #define DISTILBERT "distilbert.transformer.layer.%u."
 #define MPNET "mpnet.encoder.layer.%u."
+#define NOMIC "nomic_bert.encoder.layers.%u."
+#define GTE "gte.encoder.layer.%u."
 /* clang-format on */
 
 /* The epsilon of norms, the theta of the rotation, and the tokens before and after a text. */
@@ -238,6 +240,12 @@
     BERT_BLOCKS(0), .pad_id = {"pad_token_id", 1}, .heads = {"lm_head."},                          \
                     .score_layers = {"classifier.dense", "classifier.out_proj"},                   \
                     BERT_TENSORS("roberta.")
+
+/* Encoders like these, whose positions rotate queries and keys, and whose MLP has a gate. */
+#define ROTATING_ENCODER                                                                           \
+    .size_keys = {[FAMILY_KV_HEADS] = ""}, .norm_eps_key = "layer_norm_eps", .tied_embeddings = 1, \
+    .encodes = true, .blocks = BLOCK_LAYER_NORM | BLOCK_NORM_STREAM,                               \
+    .score_activation = DENSE_TANH
 
 static const struct family families[] = {
     {
@@ -938,6 +946,91 @@ static const struct family families[] = {
                   FUSED(LAYER("mlp.Wi.weight"), FUSION_STACKED, 2, GATE_UP),
                   FUSED(LAYER("mlp.Wi.bias"), FUSION_STACKED, 2, ROLE_MLP_GATE_BIAS,
                         ROLE_MLP_UP_BIAS)},
+    },
+    {
+        .architecture = "NomicBertForMaskedLM",
+        .body = "NomicBertModel",
+        .scorer = "NomicBertForSequenceClassification",
+        .model_type = "nomic_bert",
+        .sizes = {768, 3072, 12, 12, 0, 0, 30528, 2048},
+        ROTATING_ENCODER,
+        .has_old_keys = true,
+        .texts = {{"activation_function", "swiglu"}},
+        BASICS(1e-12, 1000, NO_TOKEN, NO_TOKEN),
+        SILU,
+        .heads = {"cls."},
+        .score_layers = {"nomic_bert.pooler.dense", "classifier"},
+        .types_pairs = true,
+        .prefix = "nomic_bert.",
+        .embedding_norm = BOTH("nomic_bert.emb_ln"),
+        .layer_norm = BOTH(NOMIC "norm2"),
+        .types = "nomic_bert.embeddings.token_type_embeddings.weight",
+        .names = {[ROLE_EMBED] = "nomic_bert.embeddings.word_embeddings.weight",
+                  PAIR(ATTN_NORM, NOMIC "norm"),
+                  [ROLE_ATTN_Q] = NOMIC "attn.q.weight",
+                  [ROLE_ATTN_K] = NOMIC "attn.k.weight",
+                  [ROLE_ATTN_V] = NOMIC "attn.v.weight",
+                  [ROLE_ATTN_O] = NOMIC "attn.out_proj.weight",
+                  PAIR(MLP_NORM, NOMIC "norm1"),
+                  [ROLE_MLP_GATE] = NOMIC "mlp.fc12.weight",
+                  [ROLE_MLP_UP] = NOMIC "mlp.fc11.weight",
+                  [ROLE_MLP_DOWN] = NOMIC "mlp.fc2.weight",
+                  PAIR(FINAL_NORM, "nomic_bert.encoder.norm")},
+        .fused = {FUSED(NOMIC "attn.Wqkv.weight", FUSION_STACKED, 3, QKV)},
+    },
+    {
+        .architecture = "GteForMaskedLM",
+        .body = "GteModel",
+        .scorer = "GteForSequenceClassification",
+        .model_type = "gte",
+        .sizes = {768, 3072, 12, 12, 0, 0, 250048, 8192},
+        ROTATING_ENCODER,
+        BASICS(1e-12, 160000, NO_TOKEN, NO_TOKEN),
+        .activation_key = "hidden_act",
+        .activation = ACTIVATION_GELU,
+        .attention_bias = BIAS_QKVO,
+        .attention_biased = {NULL, true},
+        .mlp_biased = {NULL, true},
+        .lacks_input_biases = true,
+        .demands = {{"logn_attention_scale", false, "this scale is not supported"}},
+        .texts = {{"layer_norm_type", "layer_norm"}, {"position_embedding_type", "rope"}},
+        .heads = {"lm_head."},
+        .score_layers = {"gte.pooler.dense", "classifier"},
+        .prefix = "gte.",
+        .embedding_norm = BOTH("gte.embeddings.LayerNorm"),
+        .layer_norm = BOTH(GTE "mlp_ln"),
+        .types = "gte.embeddings.token_type_embeddings.weight",
+        .may_lack_types = true,
+        .names = {[ROLE_EMBED] = "gte.embeddings.word_embeddings.weight",
+                  PAIR(ATTN_NORM, GTE "norm"),
+                  PAIR(ATTN_Q, GTE "attention.q_proj"),
+                  PAIR(ATTN_K, GTE "attention.k_proj"),
+                  PAIR(ATTN_V, GTE "attention.v_proj"),
+                  PAIR(ATTN_O, GTE "attention.o_proj"),
+                  PAIR(MLP_NORM, GTE "attn_ln"),
+                  PAIR(MLP_GATE, GTE "mlp.gate_proj"),
+                  PAIR(MLP_UP, GTE "mlp.up_proj"),
+                  PAIR(MLP_DOWN, GTE "mlp.down_proj"),
+                  PAIR(FINAL_NORM, "gte.encoder.norm")},
+        .fused = {FUSED(GTE "attention.qkv_proj.weight", FUSION_STACKED, 3, QKV),
+                  FUSED(GTE "attention.qkv_proj.bias", FUSION_STACKED, 3, QKV_BIASES),
+                  FUSED(GTE "mlp.up_gate_proj.weight", FUSION_STACKED, 2, ROLE_MLP_UP,
+                        ROLE_MLP_GATE)},
+    },
+    {
+        .architecture = "EuroBertForMaskedLM",
+        .body = "EuroBertModel",
+        .model_type = "eurobert",
+        .sizes = {768, 3072, 12, 12, 0, 0, 128256, 8192},
+        BASICS(1e-5, 10000, 128000, 128001),
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        .prefix = "model.",
+        .encodes = true,
+        .heads = {"lm_head."},
+        .names = {ATTENTION_NAMES, [ROLE_EMBED] = "model.embed_tokens.weight",
+                  [ROLE_FINAL_NORM] = "model.norm.weight", MLP_NAMES, LLAMA_NORM_NAMES},
     },
     {
         .architecture = "PhiForCausalLM",

@@ -67,7 +67,7 @@ enum family_fusion {
     FUSION_GROUPS,  /* of each of a state's groups, outputs of each part; ROLE_MIXER_IN has queries,
                        then keys, then values */
 };
-enum { FAMILY_MAX_FUSED = 10, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3 };
+enum { FAMILY_MAX_FUSED = 10, FAMILY_MAX_PARTS = 3, FAMILY_MAX_DEMANDS = 3, FAMILY_MAX_TEXTS = 2 };
 struct family_fused {
     const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
@@ -129,14 +129,16 @@ struct family {
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
     struct family_latent latent;
-    bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
-                         block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
+    bool has_old_keys; /* config.json may have those of NomicBert's own code */
+    bool adjusts_mlp;  /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
+                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
     const char *activation_key;    /* NULL: it is always the default */
     enum activation activation;    /* the default */
     enum bias_kind attention_bias; /* if the flag is set */
     struct family_flag attention_biased, mlp_biased;
     struct family_flag norm_biased; /* of LayerNorms; a key of NULL: they are */
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
+    bool lacks_input_biases;        /* so are those of the MLP's gate and up */
     uint32_t blocks;                /* bits of enum block_bit */
     struct family_flag option;
     uint32_t option_blocks;  /* further bits with that flag */
@@ -176,6 +178,10 @@ struct family {
     struct family_experts experts;
 
     struct family_demand demands[FAMILY_MAX_DEMANDS]; /* up to a key of NULL */
+    /* keys that must have these texts, if present, up to a key of NULL */
+    struct family_text {
+        const char *key, *text;
+    } texts[FAMILY_MAX_TEXTS];
     const char *refused_key; /* must be absent: it selects an unsupported feature */
 
     /* The names of tensors in the checkpoint, with %u for the layer, then for the expert; NULL if
@@ -202,6 +208,7 @@ struct family {
     const char *heads[2]; /* beginnings of the names of tensors after the layers, which are of no
                            * use for embeddings; NULL: none */
     const char *types;    /* the embedding of types of tokens, of which all are 0; NULL: none */
+    bool may_lack_types;  /* type_vocab_size may be 0, which is none */
     struct family_count pad_id; /* positions begin after the row of this token; a key of NULL: with
                                  * the first row; empty: it is always the default */
     const char *prefix;     /* that tensors' names may lack, in all of the checkpoint; NULL: none */

@@ -19,7 +19,7 @@ struct split {
     bool lacks_prefix; /* the names in `all` lack the family's prefix */
     char *names;       /* MAX_CHECKPOINT_NAME bytes each */
     size_t n_names;
-    const uint8_t *zeros; /* f32[hidden_size], after the names; with family->lacks_norm_biases */
+    const uint8_t *zeros; /* f32, after the names: as many as a bias that the family lacks */
     smol_error *error;
 };
 
@@ -250,26 +250,35 @@ static uint32_t layers_of(const struct split *split, enum tensor_role role)
     return smol_role_is_per_layer(role) ? split->model->n_layers : 1;
 }
 
-/* Adds the biases of LayerNorms if the checkpoint has none: zeros. */
-static void add_norm_biases(struct split *split)
+/* Adds biases that are zeros, which the checkpoint does not have. */
+static void add_biases(struct split *split, const enum tensor_role *roles, size_t n_roles)
 {
-    static const enum tensor_role roles[] = {ROLE_ATTN_NORM_BIAS, ROLE_MLP_NORM_BIAS,
-                                             ROLE_FINAL_NORM_BIAS};
-    uint64_t hidden = split->model->hidden_size;
-    for (size_t i = 0; split->family->lacks_norm_biases && i < 3; i++)
+    for (size_t i = 0; i < n_roles; i++)
         for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
             const struct tensor_key key = {.role = roles[i], .layer = layer};
+            uint64_t n = layout_of(split, key).cols;
             split->tensors[split->n_tensors++] = (struct safetensors_tensor){
                 .name = smol_checkpoint_file_name(split->family, split->model->n_layers, key,
                                                   add_name(split)),
                 .path = split->all->path,
                 .dtype = ST_F32,
                 .rank = 1,
-                .shape = {hidden},
+                .shape = {n},
                 .data = split->zeros,
-                .size = hidden * sizeof(float),
+                .size = n * sizeof(float),
             };
         }
+}
+
+static void add_zeros(struct split *split)
+{
+    static const enum tensor_role norms[] = {ROLE_ATTN_NORM_BIAS, ROLE_MLP_NORM_BIAS,
+                                             ROLE_FINAL_NORM_BIAS};
+    static const enum tensor_role inputs[] = {ROLE_MLP_GATE_BIAS, ROLE_MLP_UP_BIAS};
+    if (split->family->lacks_norm_biases)
+        add_biases(split, norms, 3);
+    if (split->family->lacks_input_biases)
+        add_biases(split, inputs, 2);
 }
 
 /* Splits the fused tensors `parts` of all layers. */
@@ -300,7 +309,7 @@ static smol_status split_all(struct split *split)
     if (status)
         return status;
     keep_others(split);
-    add_norm_biases(split);
+    add_zeros(split);
     return SMOL_OK;
 }
 
@@ -319,10 +328,11 @@ static size_t count_parts(const struct split *split)
 
 static smol_status allocate_table(struct split *split)
 {
+    const struct blob_model *model = split->model;
     size_t n_parts = count_parts(split), n_names, n_zeros = 0;
-    if (split->family->lacks_norm_biases) {
-        n_parts += 2 * (size_t)split->model->n_layers + 1;
-        n_zeros = split->model->hidden_size * sizeof(float);
+    if (split->family->lacks_norm_biases || split->family->lacks_input_biases) {
+        n_parts += 4 * (size_t)model->n_layers + 1;
+        n_zeros = ((size_t)model->hidden_size + model->intermediate_size) * sizeof(float);
     }
     n_names = 2 * n_parts + 2 * split->all->n_tensors + 1;
     split->tensors = calloc(split->all->n_tensors + n_parts + 1, sizeof *split->tensors);

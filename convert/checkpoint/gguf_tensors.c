@@ -114,6 +114,11 @@ static const struct {
     {OF_BERT, "token_embd_norm.bias", "bert.embeddings.LayerNorm.bias"},
     {OF_BERT, BLOCK("layer_output_norm.weight"), "bert.encoder.layer.%u.output.LayerNorm.weight"},
     {OF_BERT, BLOCK("layer_output_norm.bias"), "bert.encoder.layer.%u.output.LayerNorm.bias"},
+    {OF_NOMICBERT, "token_types.weight", "nomic_bert.embeddings.token_type_embeddings.weight"},
+    {OF_NOMICBERT, "token_embd_norm.weight", "nomic_bert.emb_ln.weight"},
+    {OF_NOMICBERT, "token_embd_norm.bias", "nomic_bert.emb_ln.bias"},
+    {OF_NOMICBERT, BLOCK("layer_output_norm.weight"), "nomic_bert.encoder.layers.%u.norm2.weight"},
+    {OF_NOMICBERT, BLOCK("layer_output_norm.bias"), "nomic_bert.encoder.layers.%u.norm2.bias"},
     {OF_MODERNBERT, "token_embd_norm.weight", "model.embeddings.norm.weight"},
     {OF_MODERNBERT, "token_embd_norm.bias", "model.embeddings.norm.bias"},
 };
@@ -153,6 +158,8 @@ static const struct gguf_arch archs[] = {
     {"gpt2", "GPT2LMHeadModel", ORDER_STACKED, false, common, OF_GPT2},
     {"bert", "BertModel", ORDER_KEPT, false, bert, OF_BERT},
     {"modern-bert", "ModernBertModel", ORDER_KEPT, false, modern_bert, OF_MODERNBERT},
+    {"nomic-bert", "NomicBertModel", ORDER_KEPT, false, bert, OF_NOMICBERT},
+    {"eurobert", "EuroBertModel", ORDER_KEPT, false, common, OF_EUROBERT},
     {"gemma-embedding", "Gemma3TextModel", ORDER_KEPT, true, common, OF_GEMMA3},
 };
 

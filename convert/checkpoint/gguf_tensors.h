@@ -41,10 +41,14 @@ enum gguf_kind {
     OF_BERT = 1 << 23,
     OF_MODERNBERT = 1 << 24,
     OF_QWEN3 = 1 << 25,
-    OF_QWENVL = 1 << 26,
+    OF_NOMICBERT = 1 << 26,
+    OF_EUROBERT = 1 << 27,
+    OF_QWENVL = 1 << 28,
     OF_ALL = 2 * OF_QWENVL - 1,
-    OF_LAYER_NORMS = OF_STABLELM | OF_PHI2 | OF_GPTNEOX | OF_GPT2 | OF_BERT | OF_MODERNBERT,
-    OF_POOLED = OF_BERT | OF_MODERNBERT | OF_GEMMA3 | OF_QWEN3, /* may be models of embeddings */
+    OF_LAYER_NORMS =
+        OF_STABLELM | OF_PHI2 | OF_GPTNEOX | OF_GPT2 | OF_BERT | OF_MODERNBERT | OF_NOMICBERT,
+    OF_ENCODERS = OF_BERT | OF_MODERNBERT | OF_NOMICBERT | OF_EUROBERT,
+    OF_POOLED = OF_ENCODERS | OF_GEMMA3 | OF_QWEN3, /* may be models of embeddings */
     OF_GRANITES = OF_GRANITE | OF_HYBRID | OF_GRANITEMOE,
     OF_GATED = OF_QWEN35MOE | OF_QWEN3NEXT, /* an MLP with a gate, beside experts */
     OF_DELTA = OF_QWEN35 | OF_GATED,

@@ -259,7 +259,7 @@ static smol_status take_direction(struct maker *m)
 {
     const struct gguf_value *value = smol_maker_find(m, "attention.causal");
     bool of_gemma = strcmp(m->arch->name, "gemma-embedding") == 0;
-    bool encodes = of_gemma || m->arch->kind & (OF_BERT | OF_MODERNBERT), causal = !encodes;
+    bool encodes = of_gemma || m->arch->kind & OF_ENCODERS, causal = !encodes;
     if (value && (!smol_gguf_flag(value, &causal) || causal == encodes))
         return smol_maker_fail_value(m, value, encodes ? "false" : "true");
     if (of_gemma)

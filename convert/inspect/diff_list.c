@@ -79,7 +79,8 @@ static void list_roles(struct subject *side, const struct safetensors *reader,
             struct model_tensor *tensor = add_role(side, key);
             smol_tensor_set_raw(tensor, raw);
             tensor->offset = smol_checkpoint_offset(family, key.role);
-            tensor->added = key.role == ROLE_POSITIONS && raw->rank == 2 ? types : NULL;
+            tensor->added =
+                key.role == smol_checkpoint_typed(model) && raw->rank == 2 ? types : NULL;
         } else if (key.role == ROLE_OUTPUT && embed) {
             add_output_alias(side, embed);
         }

@@ -15,8 +15,20 @@ struct weight smol_weight_get(const struct weights *weights, size_t index, struc
         .offset = smol_checkpoint_offset(weights->family, key.role),
         .lora = pair && pair->a ? pair : NULL,
         .fold = smol_fold_factors(fold, key),
-        .added = key.role == ROLE_POSITIONS ? weights->types : NULL,
+        .added = key.role == smol_checkpoint_typed(weights->model) ? weights->types : NULL,
     };
+}
+
+/* Adds the first row of weight->added to n rows. */
+static void add_row(const struct weight *weight, uint64_t n, float *rows)
+{
+    uint64_t cols = weight->layout.cols;
+    for (uint64_t col = 0; weight->added && col < cols; col++) {
+        float added;
+        tensor_widen(weight->added, col, 1, &added);
+        for (uint64_t row = 0; row < n; row++)
+            rows[row * cols + col] += added;
+    }
 }
 
 void smol_weight_merged(const struct weight *weight, uint64_t row, uint64_t n, float *rows)
@@ -27,6 +39,7 @@ void smol_weight_merged(const struct weight *weight, uint64_t row, uint64_t n, f
         smol_lora_merge(weight->lora, source, row, n, rows);
     else
         tensor_widen(source, row * cols, n * cols, rows);
+    add_row(weight, n, rows);
 }
 
 void smol_weight_rows(const struct weight *weight, uint64_t row, uint64_t n, float *rows)
@@ -51,11 +64,7 @@ struct tile_fault smol_weight_vector(const struct weight *weight, uint8_t *out)
         values[i] += weight->offset;
     for (uint64_t i = 0; weight->fold.cols && i < cols; i++)
         values[i] *= weight->fold.cols[i];
-    for (uint64_t i = 0; weight->added && i < weight->layout.rows * cols; i++) {
-        float added;
-        tensor_widen(weight->added, i % cols, 1, &added);
-        values[i] += added;
-    }
+    add_row(weight, weight->layout.rows, values);
     /* the factors and the added row may make an element infinite or NaN */
     for (uint64_t i = 0; !fault.status && i < weight->layout.rows * cols; i++)
         if (!f32_is_finite(values[i]))

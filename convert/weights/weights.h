@@ -22,7 +22,7 @@ struct weights {
     const struct lora_pair *lora; /* one for each source, or NULL without an adapter */
     const struct mix *mix;
     const struct stats_file *stats;         /* or NULL: each weight is rounded alone */
-    const struct safetensors_tensor *types; /* its first row is added to each position; or NULL */
+    const struct safetensors_tensor *types; /* its first row is added to each token; or NULL */
 };
 
 /* Computes the key of the model, see format/stats.h. Errors: SMOL_ERROR_MEMORY. */
@@ -61,11 +61,12 @@ struct weight smol_weight_get(const struct weights *weights, size_t index, struc
 /* Returns whether the matrix is not just contiguous rows of the checkpoint. */
 static inline bool weight_is_changed(const struct weight *weight)
 {
-    return weight->lora || weight->fold.rows || weight->fold.cols || weight->source->run > 0;
+    return weight->lora || weight->fold.rows || weight->fold.cols || weight->source->run > 0 ||
+           weight->added;
 }
 
 /* Writes rows [row, row + n) of a matrix to rows (n, cols): the checkpoint's with the adapter
- * added, and multiplied by the factors. smol_weight_merged leaves the factors out. */
+ * and `added` added, and multiplied by the factors. smol_weight_merged leaves the factors out. */
 void smol_weight_rows(const struct weight *weight, uint64_t row, uint64_t n, float *rows);
 void smol_weight_merged(const struct weight *weight, uint64_t row, uint64_t n, float *rows);
 

@@ -86,7 +86,7 @@ class Form:
         reason = found["finish_reason"]
         choice: dict[str, Any] = {"index": 0}
         choice |= {"message": message_of(found)} if chat else {"text": found["text"]}
-        choice["logprobs"] = self._chat_logprobs(found) if chat else self._text_logprobs(found.get("logprobs"))
+        choice["logprobs"] = self._chat_logprobs(found) if chat else self._text_logprobs(found)
         choice["finish_reason"] = "length" if reason == "context_full" else reason
         from . import __version__
 
@@ -100,10 +100,13 @@ class Form:
             "usage": found["usage"],
         }
 
-    def _bytes(self, token: int) -> bytes:
+    def _token(self, token: int) -> tuple[bytes, bool]:
         if self._model is None:
             self._model = reopen(self._job.model, self._job.digest, {"n_threads": 1, "n_ctx": 1})
-        return self._model.token_bytes(token)
+        return self._model._token(token)
+
+    def _bytes(self, token: int) -> bytes:
+        return self._token(token)[0]
 
     def _tokens_of_text(self, found: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Returns the tokens of the text: not those of reasoning, of calls, and of a stop string."""
@@ -133,13 +136,16 @@ class Form:
                    for token in self._tokens_of_text(found)]  # fmt: skip
         return {"content": content, "refusal": None}
 
-    def _text_logprobs(self, tokens: list[dict[str, Any]] | None) -> dict[str, Any] | None:
-        if tokens is None:
+    def _text_logprobs(self, found: Mapping[str, Any]) -> dict[str, Any] | None:
+        if "logprobs" not in found:
             return None
-        offsets, offset = [], 0
+        tokens, offsets, offset = found["logprobs"], [], 0
         for token in tokens:
             offsets.append(offset)
-            offset += sum(byte & 0xC0 != 0x80 for byte in self._bytes(token["id"]))  # characters that begin in it
+            data, special = self._token(token["id"])
+            if offset == 0 and found["text"][:1] not in ("", " "):
+                data = data.removeprefix(b" ")  # which the text leaves out
+            offset += sum(byte & 0xC0 != 0x80 for byte in data) * (not special)  # characters that begin in it
         return {
             "tokens": [self._name(token["id"]) for token in tokens],
             "token_logprobs": [token["logprob"] for token in tokens],

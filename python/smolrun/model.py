@@ -322,11 +322,16 @@ class Model:
 
     def token_bytes(self, token: int) -> bytes:
         """Returns the bytes of a token, which may be a part of a character."""
-        text, size, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
+        return self._token(token)[0]
+
+    def _token(self, token: int) -> tuple[bytes, bool]:
+        """Returns the bytes of a token, and whether it is normally not shown."""
+        text, size, special, error = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int(), Error()
+        pointers = [ctypes.byref(one) for one in (text, size, special, error)]
         number = ids_array([token])[0]
         with self._handle as model:
-            check(quick.smol_token_text(model, number, ctypes.byref(text), ctypes.byref(size), None, ctypes.byref(error)), error)
-            return ctypes.string_at(text.value or 0, size.value) if size.value else b""
+            check(quick.smol_token_text(model, number, *pointers), error)
+            return ctypes.string_at(text.value or 0, size.value) if size.value else b"", special.value != 0
 
     def token_text(self, token: int) -> str:
         """Returns a token as text; a part of a character is U+FFFD."""

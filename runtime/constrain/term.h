@@ -108,7 +108,7 @@ bool smol_term_forced(struct term_table *table, term a, uint8_t *byte);
 smol_status smol_terms_status(const struct term_table *table, smol_error *error);
 
 /* Lets the work end with SMOL_ERROR_CANCELLED after n more steps; UINT64_MAX: never. It may be
- * resumed, and goes on from what has been found. */
+ * resumed, and then starts from what has been found. */
 void smol_terms_limit(struct term_table *table, uint64_t n);
 
 /* Returns the number of steps so far. */

@@ -45,10 +45,10 @@ def pytest_collection_finish():
 
 def sampled_out(items):
     """Returns what the samples leave out. Which cases are chosen depends on their names alone: the same in every
-    run, and spread over the parameters. Cases that are skipped anyway do not count."""
+    run, and spread over the parameters. Cases that are left out anyway do not count."""
     tests = {}
     for item in items:
-        if item.get_closest_marker("sample") and not item.get_closest_marker("skip"):
+        if item.get_closest_marker("sample") and not any(map(item.get_closest_marker, ("skip", "slow"))):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     out = set()
     for cases in tests.values():

@@ -23,9 +23,11 @@ ARCHS = {
     "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX, "gpt2": gguf.MODEL_ARCH.GPT2, "bert": gguf.MODEL_ARCH.BERT,
     "modernbert": gguf.MODEL_ARCH.MODERN_BERT, "xlm-roberta": gguf.MODEL_ARCH.BERT,
+    "nomic_bert": gguf.MODEL_ARCH.NOMIC_BERT, "eurobert": gguf.MODEL_ARCH.EUROBERT,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
 PERMUTED = ("llama", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
+ENCODERS = ("bert", "modernbert", "xlm-roberta", "nomic_bert", "eurobert")
 TILED = ("qwen3_5_text", "qwen3_5_moe_text")
 DELTA = (*TILED, "qwen3_next")
 EXPERT = re.compile(r"model\.layers\.(\d+)\..*experts\.(\d+)\.(gate_proj|up_proj|down_proj|w1|w2|w3)\.weight")
@@ -369,7 +371,7 @@ def add_settings(writer, config):
     if config.get("final_logit_softcapping"):
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
     add_windows(writer, config)
-    if config["model_type"] in ("bert", "modernbert", "xlm-roberta") or config.get("use_bidirectional_attention"):
+    if config["model_type"] in ENCODERS or config.get("use_bidirectional_attention"):
         add_encoder(writer, config)
 
 

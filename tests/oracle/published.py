@@ -565,6 +565,32 @@ ENCODERS["sentence-camembert-base"] = dict(
     vocab_size=32005,
 )  # fmt: skip
 
+ENCODERS["nomic-embed-text-v1.5"] = dict(  # with the keys of its own code
+    architectures=["NomicBertModel"], model_type="nomic_bert", activation_function="swiglu", attn_pdrop=0.0, bos_token_id=None,
+    causal=False, dense_seq_output=True, embd_pdrop=0.0, eos_token_id=None, fused_bias_fc=True, fused_dropout_add_ln=True,
+    initializer_range=0.02, layer_norm_epsilon=1e-12, max_trained_positions=2048, mlp_fc1_bias=False, mlp_fc2_bias=False,
+    n_embd=768, n_head=12, n_inner=3072, n_layer=12, n_positions=8192, pad_vocab_size_multiple=64, parallel_block=False,
+    parallel_block_tied_norm=False, prenorm=False, qkv_proj_bias=False, reorder_and_upcast_attn=False, resid_pdrop=0.0,
+    rotary_emb_base=1000, rotary_emb_fraction=1.0, rotary_emb_interleaved=False, rotary_emb_scale_base=None,
+    rotary_scaling_factor=None, scale_attn_by_inverse_layer_idx=False, scale_attn_weights=True, summary_activation=None,
+    summary_first_dropout=0.0, summary_proj_to_labels=True, summary_type="cls_index", summary_use_proj=True,
+    torch_dtype="float32", transformers_version="4.37.2", type_vocab_size=2, use_cache=True, use_flash_attn=True,
+    use_rms_norm=False, use_xentropy=True, vocab_size=30528,
+)  # fmt: skip
+ENCODERS["EuroBERT-210m"] = dict(  # the defaults of EuroBertConfig, which are its
+    architectures=["EuroBertModel"], model_type="eurobert", attention_bias=False, attention_dropout=0.0, bos_token_id=128000,
+    eos_token_id=128001, hidden_act="silu", hidden_size=768, initializer_range=0.02, intermediate_size=3072, mask_token_id=128002,
+    max_position_embeddings=8192, mlp_bias=False, num_attention_heads=12, num_hidden_layers=12, num_key_value_heads=12,
+    pad_token_id=128001, rms_norm_eps=1e-5, vocab_size=128256,
+)  # fmt: skip
+
+ENCODERS["gte-multilingual-base"] = dict(  # the defaults of GteConfig, which are its
+    architectures=["GteModel"], model_type="gte", attention_probs_dropout_prob=0.0, classifier_dropout=None, hidden_act="gelu",
+    hidden_dropout_prob=0.1, hidden_size=768, initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-12,
+    max_position_embeddings=8192, num_attention_heads=12, num_hidden_layers=12, pad_token_id=1,
+    rope_parameters=dict(rope_theta=160000.0, rope_type="default"), type_vocab_size=1, vocab_size=250048,
+)  # fmt: skip
+
 # the outputs of an encoder's Dense layers, which have no bias and no activation; a Normalize follows
 DENSE = {"EmbeddingGemma 300M": (3072, 768)}
 

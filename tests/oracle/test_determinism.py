@@ -198,7 +198,10 @@ def real_ids(real_model_dir):
     return Tokenizer.from_file(str(real_model_dir / "tokenizer.json")).encode(prose()[:8000]).ids
 
 
-@pytest.fixture(scope="module", params=zip([*DTYPES, "int8"], KVS, strict=True), ids="/".join)
+REAL = [pytest.param(pair, marks=pytest.mark.slow) if "f32" in pair[0] else pair for pair in zip([*DTYPES, "int8"], KVS, strict=True)]
+
+
+@pytest.fixture(scope="module", params=REAL, ids="/".join)
 def real_case(request, real_model_dir, real_ids):
     """(model, kv, tokens, their logits in one call on one thread); each type of weights and of the cache once, as
     the bundled model has every pair. All the tests take tokens across two spans, which the bundled model has too."""

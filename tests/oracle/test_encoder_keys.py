@@ -44,12 +44,13 @@ GEMMA = {
 }
 KINDS = {
     "Bert": SMALL, "XLMRoberta": SMALL, "Roberta": SMALL, "Camembert": SMALL, "MPNet": SMALL, "DistilBert": DISTIL,
-    "ModernBert": MIXED | MODERN, "Gemma3Text": MIXED | GEMMA,
+    "ModernBert": MIXED | MODERN, "Gemma3Text": MIXED | GEMMA, "NomicBert": SMALL, "Gte": SMALL,
+    "EuroBert": SMALL | {"bos_token_id": None, "eos_token_id": 0, "mask_token_id": 2},
 }  # fmt: skip
 
 # keys of neighbours, and old ones
 MORE = """activation add_cross_attention embedding_size global_attn_every_n_layers global_rope_theta hidden_act is_causal is_decoder
-    local_rope_theta position_embedding_type relative_attention_num_buckets""".split()
+    local_rope_theta n_embd n_positions position_embedding_type relative_attention_num_buckets rotary_emb_base type_vocab_size""".split()
 # what is about training, the classifier, or the checkpoint itself
 UNUSED = """architectures bos_token_id classifier_activation classifier_bias classifier_pooling cls_token_id decoder_bias
     dtype eos_token_id initializer_cutoff_factor model_type sep_token_id vocab_size""".split()

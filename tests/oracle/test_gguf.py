@@ -21,6 +21,7 @@ import test_embedder
 import test_encoder
 import test_encoder_families
 import test_roberta
+import test_rotating_encoders
 import torch
 from blob_images import xxh3
 from checkpoints import SMALL, edit_config, load_reference, make, make_of, reference_logits
@@ -160,6 +161,11 @@ def of_family(folder, kind):
     return test_encoder_families.make(folder, kind, 5, change | own)
 
 
+def rotating(folder, kind):
+    rope = {"rope_type": "default", "rope_theta": 700.0}
+    return test_rotating_encoders.make(folder, kind, 5, **test_rotating_encoders.small(max_position_embeddings=300, rope_parameters=rope))
+
+
 def of_qwen(folder, _):
     return test_embedder.make(folder, test_encoder.lines(20, seed=1))
 
@@ -171,6 +177,8 @@ EMBEDDERS = {
     "bert with capitals": (partial(bert, cased=True), gguf_files.add_word_tokenizer, gguf.PoolingType.CLS),
     "xlm-roberta": (xlm_roberta, gguf_files.add_scored_tokenizer, gguf.PoolingType.MEAN),
     "modernbert": (pooled(of_family, "modernbert", "mean_tokens"), gguf_files.add_byte_tokenizer, gguf.PoolingType.MEAN),
+    "nomic": (pooled(rotating, "nomic", "mean_tokens"), gguf_files.add_word_tokenizer, gguf.PoolingType.MEAN),
+    "eurobert": (pooled(rotating, "eurobert", "mean_tokens"), gguf_files.add_byte_tokenizer, gguf.PoolingType.MEAN),
     "gemma": (pooled(of_family, "embeddinggemma", "mean_tokens", DENSE), gguf_files.add_byte_tokenizer, gguf.PoolingType.MEAN),
     "qwen3": (pooled(of_qwen, "", "lasttoken"), gguf_files.add_byte_tokenizer, gguf.PoolingType.LAST),
 }
@@ -184,7 +192,7 @@ def write_embedder(name, folder, path, more=None):
         writer.add_pooling_type(pooling)
         if name == "xlm-roberta":
             writer.add_bos_token_id(0)
-        elif not name.startswith("bert"):
+        elif not name.startswith(("bert", "nomic")):
             writer.add_add_eos_token(True)
             if name != "qwen3":
                 writer.add_eos_token_id(0)

@@ -52,7 +52,7 @@ def test_what_is_rounded_answers_almost_the_same(checkpoint, dtype, kv, most):
     assert 0 < difference < most
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
     check_splits(model, 400, isa, monkeypatch, KVS, rounds=1)

@@ -19,12 +19,16 @@ import pytest
 import smolrun
 from openai.types import Completion
 from openai.types.chat import ChatCompletion
+from checkpoints import make
 from package import run_python
+from programs import smolconv
 from programs import smolrun as run_program
 from serving import serving
 from smolrun import _openai, _parts, _worker, batch
 from test_jsonl import LIMIT, draw_request
 from test_tools import FEW, USER, painter  # noqa: F401 (a fixture)
+from tokenizers import Tokenizer, decoders, normalizers, processors
+from tokenizers.models import BPE
 
 OK, USAGE, FILE, STOPPED = 0, 2, 3, 130
 HOSTILE = [
@@ -484,6 +488,48 @@ def test_bodies_are_those_of_the_server(blob, tmp_path):
             (ChatCompletion if url == CHAT else Completion).model_validate(response["body"], strict=True)
             assert response["body"]["model"] == "demo" and response["body"]["created"] == 0
     assert n_ok >= 7
+
+
+@pytest.fixture(scope="module")
+def spaced(tmp_path_factory):
+    """A blob with a tokenizer as that of Llama 2: a text gets a first token and a first blank, which it has not when decoded.
+    The text of <x> is not shown."""
+    folder = tmp_path_factory.mktemp("spaced")
+    tokens = ["<unk>", "<s>", "<x>", *(f"<0x{i:02X}>" for i in range(256)), "▁", "a", "b", "é", "▁a", "ab", "\n"]
+    tokenizer = Tokenizer(BPE({token: i for i, token in enumerate(tokens)}, [("▁", "a"), ("a", "b")], unk_token="<unk>", byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    tokenizer.add_special_tokens(["<unk>", "<s>", "<x>"])
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", None, [("<s>", 1)])
+    make(folder / "model", vocab_size=len(tokens), bos_token_id=1, eos_token_id=0, num_hidden_layers=1)
+    tokenizer.save(str(folder / "model/tokenizer.json"))
+    assert smolconv(folder / "model", folder / "spaced.smol", "--quiet").returncode == 0
+    return folder / "spaced.smol"
+
+
+def test_offsets_are_places_in_the_text(spaced, tmp_path):
+    """That lacks the tokens that only the model sees, and a first blank."""
+    with smolrun.Model(spaced) as model:
+        bias = {str(model.tokenize(token, whole=False)[-1]): 100 for token in ("<x>", "xa", "xb", "xé", " a", "ab")}
+        ids = model.tokenize("ab é\n")
+    bodies = [{"prompt": prompt, "seed": seed, "temperature": 9, "max_tokens": 12, "logprobs": 1, "logit_bias": bias, "echo": echo}
+              for seed in range(4) for prompt in ("", "ab é<x> a", ids) for echo in (False, True)]  # fmt: skip
+    found = answer_file(spaced, [row(f"r{i}", COMPLETIONS, **body) for i, body in enumerate(bodies)], tmp_path / "job")
+    n_stripped = 0
+    with serving(spaced) as server:
+        for body, one in zip(bodies, found, strict=True):
+            status, answer = server.post(COMPLETIONS, body)
+            assert status == 200, answer
+            (choice,), text = answer["choices"], answer["choices"][0]["text"]
+            for at, token in zip(choice["logprobs"]["text_offset"], choice["logprobs"]["tokens"], strict=True):
+                n_stripped += at == 0 and token == " a" and text[:1] == "a"
+                stripped = token[:1] == " " and at <= len(body["prompt"]) and text[at:].startswith(token[1:])
+                assert text[at:].startswith(token) or token in ("<s>", "<x>") or stripped, (at, token, choice)
+            client = server.client.completions.create(model=server.model, stream=True, extra_body=body, prompt=body["prompt"])
+            assert sum((chunk.choices[0].logprobs.text_offset for chunk in client), []) == choice["logprobs"]["text_offset"]
+            if one["response"] is not None and not body["echo"] and body["prompt"] != ids:
+                assert comparable(one["response"]["body"]) == comparable(answer)
+    assert n_stripped > 4  # generated ones too
 
 
 def test_calls_of_tools_are_those_of_the_server(painter, tmp_path):  # noqa: F811

@@ -434,7 +434,7 @@ print(resident() - before, len(os.listdir("/proc/self/task")), len(os.listdir("/
 """
 
 
-@pytest.mark.parametrize("n", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [80, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_opening_and_closing_leaves_nothing(blob, n):
     growth, threads, files = map(int, output_of(CYCLES, blob, n, timeout=580).split())
     assert growth < 32 << 20 and threads == 1 and files < 10, (growth, threads, files)

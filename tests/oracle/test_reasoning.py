@@ -216,11 +216,26 @@ def test_stop_strings_count_in_the_reasoning_too(server):
     assert (choice.message.reasoning_content, choice.message.content, choice.finish_reason) == ("Well,", "", "stop")
 
 
+@pytest.mark.parametrize(("name", "stop"), [("qwen", ">\n\nThe cat"), ("special", "]x")])
+def test_text_that_waits_for_a_stop_string_counts_where_it_belongs(server, blobs, name, stop):
+    """The end of the last marker comes together with the text of a later token."""
+    for stream in (False, True):
+        answers_of = [ask(server, name, stream, stop=one, stream_options={"include_usage": True} if stream else None) for one in ([], [stop])]
+        usages = [[*answer][-1].usage if stream else answer.usage for answer in answers_of]
+        assert [usage.completion_tokens_details.reasoning_tokens for usage in usages] == [CASES[name][3]] * 2
+    body = {"messages": [USER], "max_tokens": 50} | CASES[name][4]
+    lines = answers(blobs[name], [body, body | {"stop": [stop]}])
+    assert lines[0] | {"index": 1} == lines[1]
+    with smolrun.Model(blobs[name]) as model:
+        python = [model.chat([USER], max_tokens=50, **CASES[name][4], **how).to_dict() for how in ({}, {"stop": [stop]})]
+        assert python[0] == python[1] == {key: value for key, value in lines[0].items() if key != "index"}
+
+
 # name: the tokens of the text, and what else a request has
 LISTED = [("qwen", ["The answer", " is 4."], {}), ("caller", ["Let me see."], {}), ("hasty", [], {}), ("wrapped", ["\nFour"], {}),
-          ("special", ["Four", "<|x|>", ", yes."], {}), ("silent", ["Well, ", "so it is."], {"tools": TOOLS}), ("levels", [], {}),
+          ("special", ["Four", "<|x|>", ", yes."], {}), ("special", ["Four", "<|x|>", ", yes."], {"stop": ["]Four, no"]}), ("silent", ["Well, ", "so it is."], {"tools": TOOLS}), ("levels", [], {}),
           ("qwen", SPOKEN["qwen"][1][1:], {"reasoning_format": "none"}), ("qwen", [], {"stop": ["1 <"]}),
-          ("qwen", ["The answer"], {"stop": [" is"]}), ("caller", SPOKEN["caller"][1][1:6], {"reasoning_format": "none"})]  # fmt: skip
+          ("qwen", ["The answer"], {"stop": [" is"]}), ("caller", ["Let me see.", "\n<tool_call>\n"], {"stop": ['{"name']}), ("caller", SPOKEN["caller"][1][1:6], {"reasoning_format": "none"})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "tokens", "more"), LISTED)
@@ -243,7 +258,7 @@ def test_log_probabilities_are_those_of_the_text(server, blobs, name, tokens, mo
     response = server.client.responses.create(**body)
     messages = [item for item in response.output if item.type == "message"]
     assert [one.to_dict() for item in messages for one in item.content[0].logprobs] == expected
-    assert [item.type for item in response.output if item.type == "function_call"] == ["function_call"] * len(CASES[name][2])
+    assert [item.type for item in response.output if item.type == "function_call"] == ["function_call"] * (len(CASES[name][2]) if "stop" not in more else 0)
     for kind in ("delta", "done"):
         events = server.client.responses.create(stream=True, **body)
         listed = [event.logprobs for event in events if event.type == f"response.output_text.{kind}"]

@@ -400,6 +400,7 @@ def test_heads_of_modernbert_that_are_not_supported_are_refused(change, message,
         convert(folder, tmp_path / "a.smol", "f32")
 
 
+@pytest.mark.slow
 def test_both_readers_agree_on_every_bit_of_a_normed_layer(tmp_path):
     """Every bit of the features and the fields is flipped, and the digests are repaired."""
     make_modern(tmp_path / "c", 1)

@@ -294,18 +294,21 @@ HEADERS += [
 def test_agrees_on_cases_written_by_hand(path):
     accepted = 0
     for header in HEADERS:
-        for n_data in (0, 1, 2, 5):
+        for n_data in (0, 1, 2, 5) if os.environ.get("SMOL_TEST_ALL") else (1, 2):
             accepted += agree(
                 assemble(header.encode("utf-8", "surrogatepass"), bytes(range(n_data))), path
             )
     assert accepted > 50
 
 
+SIZES = range(65) if os.environ.get("SMOL_TEST_ALL") else (0, 1, 4, 5, 6, 8, 15, 16, 32, 64)
+
+
 def test_agrees_on_dtypes(path):
     for dtype in VALID_DTYPES:
         bits = [
             n
-            for n in range(65)
+            for n in SIZES
             if agree(
                 assemble(
                     f'{{"a":{{"dtype":"{dtype}","shape":[8],"data_offsets":[0,{n}]}}}}'.encode(),

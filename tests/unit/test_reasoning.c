@@ -3,7 +3,21 @@
 #include <stdio.h>
 
 #include "runtime/reasoning.h"
+#include "tests/unit/demo_blob.h"
 #include "tests/unit/unit.h"
+
+static smol_model *model;
+
+static int open_model(void **state)
+{
+    return make_demo_blob(state) || smol_model_open(demo_blob, NULL, &model, NULL);
+}
+
+static int close_model(void **state)
+{
+    smol_model_close(model);
+    return remove_demo_blob(state);
+}
 
 static const struct reasoning_markers plain = {.open = "<think>", .close = "</think>"};
 static const struct reasoning_markers wrapped = {"<think>", "</think>", "<answer>", "</answer>",
@@ -12,14 +26,12 @@ static const struct reasoning_markers calling = {"[THINK]", "[/THINK]", NULL, NU
 
 struct separated {
     char reasoning[256], reply[256];
-    size_t n_tokens;
 };
 
 static void collect(struct separated *out, const smol_reasoning_parts *parts)
 {
     strncat(out->reasoning, parts->n_reasoning ? parts->reasoning : "", parts->n_reasoning);
     strncat(out->reply, parts->n_reply ? parts->reply : "", parts->n_reply);
-    out->n_tokens = parts->n_tokens;
 }
 
 /* Reads an answer in pieces of `first` bytes, of `rest` bytes, ... */
@@ -28,18 +40,18 @@ static struct separated separate(const struct reasoning_markers *markers,
                                  size_t rest)
 {
     smol_reasoning_reader *reader = calloc(1, sizeof *reader);
-    struct separated out = {"", "", 0};
+    struct separated out = {"", ""};
     smol_reasoning_parts parts;
     smol_error error;
     assert_non_null(reader);
-    reader->markers = *markers;
-    reader->place = place;
+    reader->text = (struct reasoning_scan){.markers = *markers, .place = place};
     for (size_t size = strlen(text), n = first; size > 0; text += n, size -= n, n = rest) {
         n = n < size ? n : size;
         char *piece = malloc(n); /* so that a sanitizer sees a read beyond it */
         assert_non_null(piece);
         memcpy(piece, text, n);
-        assert_int_equal(smol_reasoning_reader_add(reader, piece, n, 0, &parts, &error), SMOL_OK);
+        assert_int_equal(smol_reasoning_reader_add(reader, piece, n, SMOL_NO_TOKEN, &parts, &error),
+                         SMOL_OK);
         free(piece);
         collect(&out, &parts);
     }
@@ -111,32 +123,61 @@ TEST(a_call_of_a_tool_ends_the_reasoning)
     check(&calling, BEFORE_REASONING, "[THINK]a[/THINK][TOOL_CALLS]f", "a", "[TOOL_CALLS]f");
 }
 
+/* Returns the tokens of the reasoning of a text, whose characters are tokens, and arrive `delay`
+ * tokens later: as if they might begin a stop string. */
+static size_t count(enum reasoning_place place, const char *text, size_t delay)
+{
+    const struct reasoning_scan scan = {.markers = plain, .place = place};
+    smol_reasoning_reader *reader = calloc(1, sizeof *reader);
+    const smol_tokenize_params params = {0};
+    size_t size = strlen(text), n;
+    smol_reasoning_parts parts;
+    smol_error error;
+    uint32_t *ids;
+    assert_non_null(reader);
+    *reader = (smol_reasoning_reader){.model = model, .text = scan, .tokens = scan};
+    for (size_t i = 0; i < size; i++) {
+        assert_int_equal(smol_tokenize(model, text + i, 1, &params, &ids, &n, &error), SMOL_OK);
+        assert_int_equal(n, 1);
+        smol_reasoning_reader_add(reader, i < delay ? "" : text + i - delay, i >= delay, ids[0],
+                                  &parts, &error);
+        smol_free(ids);
+    }
+    delay = delay < size ? delay : size;
+    smol_reasoning_reader_add(reader, text + size - delay, delay, SMOL_NO_TOKEN, &parts, &error);
+    assert_int_equal(smol_reasoning_reader_end(reader, &parts, &error), SMOL_OK);
+    smol_reasoning_reader_free(reader);
+    return parts.n_tokens;
+}
+
 TEST(the_tokens_of_the_reasoning_are_counted_to_its_end)
 {
-    const char *text = "<think>ab</think>cd";
-    assert_int_equal(separate(&plain, BEFORE_REASONING, text, 1, 1).n_tokens, 17);
-    assert_int_equal(separate(&plain, BEFORE_REASONING, text, 8, 100).n_tokens, 2);
-    assert_int_equal(separate(&plain, BEFORE_REASONING, "<think>ab", 1, 1).n_tokens, 9);
-    assert_int_equal(separate(&plain, BEFORE_REASONING, "abc", 1, 1).n_tokens, 0);
-    assert_int_equal(separate(&plain, IN_REASONING, "a</think>b", 1, 1).n_tokens, 9);
+    for (size_t delay = 0; delay < 6; delay++) {
+        assert_int_equal(count(BEFORE_REASONING, "<think>ab</think>cd", delay), 17);
+        assert_int_equal(count(BEFORE_REASONING, "<think>ab", delay), 9);
+        assert_int_equal(count(BEFORE_REASONING, "abc", delay), 0);
+        assert_int_equal(count(IN_REASONING, "a</think>b", delay), 9);
+    }
 }
 
 TEST(white_space_takes_linear_time)
 {
     enum { SIZE = 1 << 20 };
-    smol_reasoning_reader reader = {.markers = plain, .place = IN_REASONING};
+    smol_reasoning_reader reader = {.text = {.markers = plain, .place = IN_REASONING}};
     smol_reasoning_parts parts;
     smol_error error;
-    smol_reasoning_reader_add(&reader, "a", 1, 0, &parts, &error);
-    for (size_t i = 0; i < SIZE; i++)
-        assert_int_equal(smol_reasoning_reader_add(&reader, " ", 1, 0, &parts, &error), SMOL_OK);
-    assert_int_equal(smol_reasoning_reader_add(&reader, "b", 1, 0, &parts, &error), SMOL_OK);
-    assert_int_equal(parts.n_reasoning, SIZE + 1);
-    free(reader.held.text);
-    free(reader.reasoning.text);
+    for (size_t i = 0; i < SIZE; i++) {
+        const char *text = i == 0 ? "a" : " ";
+        assert_int_equal(smol_reasoning_reader_add(&reader, text, 1, SMOL_NO_TOKEN, &parts, &error),
+                         SMOL_OK);
+    }
+    smol_reasoning_reader_add(&reader, "b", 1, SMOL_NO_TOKEN, &parts, &error);
+    assert_int_equal(parts.n_reasoning, SIZE);
+    free(reader.text.held.text);
+    free(reader.text.reasoning.text);
 }
 
 int main(void)
 {
-    return run_all_tests("reasoning", NULL, NULL);
+    return run_all_tests("reasoning", open_model, close_model);
 }
