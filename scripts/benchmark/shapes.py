@@ -49,7 +49,8 @@ def make_hollow(keys, dense, folder):
     with torch.device("meta"):
         kind = AutoModelForImageTextToText if keys in published.NESTED.values() else AutoModelForCausalLM
         model = getattr(transformers, keys["architectures"][0])(config) if encodes else kind.from_config(whole)
-    tied = tuple(model.all_tied_weights_keys) if whole.tie_word_embeddings else ()
+    ties = keys.get("tie_word_embeddings", getattr(config, "tie_word_embeddings", False))
+    tied = tuple(model.all_tied_weights_keys) if ties else ()
     header, end = {}, 0
     for name, tensor in revert_weight_conversion(model, model.state_dict()).items():
         if name.endswith(tied) or not tensor.is_floating_point() or any(part in name for part in ("vis", "projector", "connector")):
