@@ -802,7 +802,7 @@ SMOL_API void smol_tool_reader_free(smol_tool_reader *reader);
 
 /* --- reasoning ---------------------------------------------------------------------------- */
 
-/* Some models reason before they reply, between markers: <think> and </think>, or [THINK] and
+/* Some models reason before they reply, between markers such as <think> and </think> or [THINK] and
  * [/THINK]. A model has those that its chat template or its vocabulary has. A reader separates the
  * reasoning of an answer from the reply as the answer comes. */
 

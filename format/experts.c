@@ -21,8 +21,10 @@ uint32_t smol_experts_layers(const struct blob_model *model)
 
 uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer)
 {
-    return smol_layer_is_sparse(model, layer) ? model->experts.shared_width
-                                              : model->intermediate_size;
+    if (smol_layer_is_sparse(model, layer))
+        return model->experts.shared_width;
+    return smol_kv_source(model, layer) == layer ? model->intermediate_size
+                                                 : model->varied.shared_width;
 }
 
 uint64_t smol_experts_active(const struct blob_model *model)

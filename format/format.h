@@ -73,11 +73,14 @@ enum blob_feature {
     FEATURE_NORMED = 1 << 17, /* with FEATURE_EMBEDDER: a dense layer has DENSE_GELU_NORM */
     FEATURE_DOUBLED = 1 << 18,  /* with FEATURE_EMBEDDER: PAIR_DOUBLED, or a layer has DENSE_RELU */
     FEATURE_RELATIVE = 1 << 19, /* with FEATURE_ENCODER: BLOCK_RELATIVE */
+    FEATURE_HEAD_GATES = 1 << 20, /* with FEATURE_STATES: BLOCK_GATE_HEADS */
+    FEATURE_VARIED = 1 << 22,     /* SECTION_VARIED: layers differ in shape; with FEATURE_BLOCKS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
                      FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
-                     FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE,
+                     FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE |
+                     FEATURE_HEAD_GATES | FEATURE_VARIED,
 };
 
 enum section_kind {
@@ -100,6 +103,7 @@ enum section_kind {
     SECTION_EMBEDDER = 16,  /* struct blob_embedder, then its tables, FEATURE_EMBEDDER */
     SECTION_HYBRID = 17,    /* struct blob_hybrid, FEATURE_HYBRID */
     SECTION_LATENT = 18,    /* struct blob_latent, FEATURE_LATENT */
+    SECTION_VARIED = 19,    /* struct blob_varied, FEATURE_VARIED */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -167,7 +171,8 @@ enum block_bit {
     BLOCK_ATTENTION_GATE = 1 << 13,
     /* with FEATURE_RELATIVE only: the distance between query and key adds a number to the score */
     BLOCK_RELATIVE = 1 << 14,
-    ALL_BLOCK_BITS = (1 << 15) - 1,
+    BLOCK_GATE_HEADS = 1 << 15, /* with FEATURE_HEAD_GATES only: that gate is one of each head */
+    ALL_BLOCK_BITS = (1 << 16) - 1,
 };
 
 /* Properties of a single layer. */
@@ -262,6 +267,25 @@ struct blob_latent {
     uint32_t reserved[11];
 };
 
+/* Layers that differ in shape, as Gemma 4's (Google, 2026). Heads of the layers in `second` have a
+ * shape of their own, and rotate as a whole, by the second table of inv_freq. The layers from
+ * first_shared on keep no keys and values: they attend to those of the last layer before them that
+ * is of their kind, in `second` or not. Values are divided by their root mean square, and the
+ * residual stream is multiplied by ROLE_LAYER_SCALE after each layer. With an input_width a token
+ * has an input of so many numbers for each layer (FORMAT.md, 5.19). All zero: layers are alike. */
+struct blob_varied {
+    uint32_t head_dim, n_kv_heads; /* of layers in `second` */
+    uint32_t keys_are_values;      /* 1: in these, values are keys before their norm and rotation */
+    uint32_t first_shared;         /* at least 1; n_layers: every layer has keys and values */
+    uint32_t shared_width;         /* intermediate_size of the layers from first_shared on */
+    uint32_t input_width;          /* or 0; all that follows is then 0 but for `second` */
+    float input_scale;             /* of the rows of ROLE_INPUT_EMBED */
+    float projection_scale;        /* of the product of ROLE_INPUT_PROJECTION */
+    float sum_scale;               /* of the sum of both */
+    uint32_t reserved[7];
+    uint8_t second[STATES_MAX_LAYERS / 8]; /* a set of layers */
+};
+
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
  * is zero and means the plain Llama block (smol_model_fill). Without FEATURE_COMPONENTS
  * query_growth and query_period are zero. */
@@ -303,6 +327,7 @@ struct blob_model {
     struct blob_experts experts;
     struct blob_hybrid hybrid;
     struct blob_latent latent;
+    struct blob_varied varied;
 };
 enum { MODEL_SECTION_SIZE = 128 };
 
@@ -449,7 +474,7 @@ enum tensor_role {
     ROLE_MIXER_SKIP,      /* (n_heads): STATE_MAMBA2's D */
     ROLE_MIXER_NORM,      /* (n_heads * head_dim), or (head_dim) of STATE_DELTA */
     /* of layers that attend, with BLOCK_ATTENTION_GATE */
-    ROLE_ATTN_GATE, /* as Q */
+    ROLE_ATTN_GATE, /* as Q, or (n_heads, hidden_size) with BLOCK_GATE_HEADS */
     ROLE_ATTN_GATE_BIAS,
     ROLE_SHARED_GATE, /* (1, hidden_size), f32: per sparse layer, of the MLP beside the experts */
     /* with FEATURE_HYBRID */
@@ -462,6 +487,15 @@ enum tensor_role {
     ROLE_ATTN_K_UP,        /* (n_heads * kv_rank, query_dim) */
     ROLE_ATTN_V_UP,        /* (n_heads * value_dim, kv_rank) */
     ROLE_RELATIVE,         /* (RELATIVE_BUCKETS, n_heads), f32: of all layers, BLOCK_RELATIVE */
+    /* with FEATURE_VARIED; the first three are of all layers, and with an input_width */
+    ROLE_INPUT_EMBED =
+        59, /* (vocab_size * n_layers, input_width): a token's rows are side by side */
+    ROLE_INPUT_PROJECTION, /* (n_layers * input_width, hidden_size) */
+    ROLE_INPUT_NORM,       /* (input_width) */
+    ROLE_INPUT_GATE,       /* (input_width, hidden_size), per layer */
+    ROLE_INPUT_OUT,        /* (hidden_size, input_width), per layer */
+    ROLE_INPUT_OUT_NORM,   /* (hidden_size), per layer */
+    ROLE_LAYER_SCALE,      /* (1), per layer */
     ROLE_COUNT,
 };
 
@@ -790,6 +824,7 @@ _Static_assert(sizeof(struct blob_states) == 192, "states");
 _Static_assert(sizeof(struct blob_experts) == 192, "experts");
 _Static_assert(sizeof(struct blob_hybrid) == 64, "hybrid");
 _Static_assert(sizeof(struct blob_latent) == 64, "latent");
+_Static_assert(sizeof(struct blob_varied) == 192, "varied");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
 _Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_encoder) == 64, "encoder");

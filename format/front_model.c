@@ -154,6 +154,7 @@ static smol_status take_parts(struct blob *blob, smol_error *error)
         {FEATURE_STATES, SECTION_STATES, &model->states, sizeof model->states},
         {FEATURE_EXPERTS, SECTION_EXPERTS, &model->experts, sizeof model->experts},
         {FEATURE_LATENT, SECTION_LATENT, &model->latent, sizeof model->latent},
+        {FEATURE_VARIED, SECTION_VARIED, &model->varied, sizeof model->varied},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (!(blob->header->required_features & parts[i].feature))
@@ -174,11 +175,16 @@ static smol_status check_parts(struct blob *blob, smol_error *error)
     smol_status status = take_parts(blob, error);
     if (status)
         return status;
+    if (features & FEATURE_VARIED && smol_varied_check(model, blob->layers, &reason))
+        return smol_damaged_section(blob, error, SECTION_VARIED, reason.message);
     if (features & FEATURE_HYBRID && !(features & FEATURE_STATES))
         return smol_damaged_section(blob, error, SECTION_HYBRID, "it needs the states feature");
     if (model->blocks & BLOCK_ATTENTION_GATE && !(features & FEATURE_STATES))
         return smol_damaged_section(blob, error, SECTION_MODEL,
                                     "a gate of attention needs the states feature");
+    if (!(model->blocks & BLOCK_GATE_HEADS) != !(features & FEATURE_HEAD_GATES))
+        return smol_damaged_section(blob, error, SECTION_MODEL,
+                                    "its blocks and the head gates feature contradict each other");
     if (features & FEATURE_HYBRID && smol_hybrid_check(model, &reason))
         return smol_damaged_section(blob, error, SECTION_HYBRID, reason.message);
     if (features & FEATURE_STATES && smol_states_check(model, blob->layers, &reason))
@@ -187,9 +193,11 @@ static smol_status check_parts(struct blob *blob, smol_error *error)
         return smol_damaged_section(blob, error, SECTION_EXPERTS, reason.message);
     if (features & FEATURE_LATENT && smol_latent_check(model, &reason))
         return smol_damaged_section(blob, error, SECTION_LATENT, reason.message);
-    return blob_sees_ahead(blob) && features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT)
-               ? smol_damaged_features(blob, error,
-                                       "an encoder has no states, experts or latent vectors")
+    return blob_sees_ahead(blob) &&
+                   features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT | FEATURE_VARIED)
+               ? smol_damaged_features(
+                     blob, error,
+                     "an encoder has no states, experts, latent vectors or varied layers")
                : SMOL_OK;
 }
 

@@ -5,17 +5,17 @@
 #include "common/number.h"
 #include "format/layout.h"
 
-uint64_t smol_query_width(const struct blob_model *model)
+uint64_t smol_query_width(const struct blob_model *model, uint32_t layer)
 {
     uint64_t dim = model_has_latent(model) ? (uint64_t)model->latent.query_dim + model->rotary_dim
-                                           : model->head_dim;
+                                           : smol_head_dim(model, layer);
     return model->n_heads * dim;
 }
 
-uint64_t smol_attended_width(const struct blob_model *model)
+uint64_t smol_attended_width(const struct blob_model *model, uint32_t layer)
 {
     return (uint64_t)model->n_heads *
-           (model_has_latent(model) ? model->latent.value_dim : model->head_dim);
+           (model_has_latent(model) ? model->latent.value_dim : smol_head_dim(model, layer));
 }
 
 static smol_status check_sizes(const struct blob_latent *latent, smol_error *error)

@@ -12,6 +12,7 @@ enum extent {
     HIDDEN,
     QUERY,
     QUERY_INPUT,
+    QUERY_GATES,
     ATTENDED,
     KEY_VALUE,
     QUERY_NORM,
@@ -33,7 +34,10 @@ enum extent {
     QUERY_DIM,
     LATENT_VALUES,
     BUCKETS,
-    HEADS
+    HEADS,
+    INPUT_ROWS,
+    INPUTS,
+    INPUT
 };
 enum presence {
     ALWAYS,
@@ -66,10 +70,16 @@ enum presence {
     WITH_DELTA,
     WITH_ATTENTION_GATE,
     WITH_ATTENTION_GATE_BIAS,
+    WITH_KEYS,
     WITH_VALUES,
     WITH_LATENT,
     WITH_QUERY_RANK,
     WITH_RELATIVE,
+    WITH_KEY_NORM,
+    WITH_KEY_BIAS,
+    WITH_VALUE_BIAS,
+    WITH_INPUT,
+    WITH_LAYER_SCALE,
 };
 static const struct role_info {
     const char *name;
@@ -80,12 +90,12 @@ static const struct role_info {
     [ROLE_EMBED] = {"embed", true, false, ALWAYS, VOCAB, HIDDEN},
     [ROLE_ATTN_NORM] = {"attn_norm", false, true, WITH_INPUT_NORMS, ONE, HIDDEN},
     [ROLE_ATTN_Q] = {"attn_q", true, true, WITH_ATTENTION, QUERY, QUERY_INPUT},
-    [ROLE_ATTN_K] = {"attn_k", true, true, WITH_ATTENTION, KEY_VALUE, HIDDEN},
+    [ROLE_ATTN_K] = {"attn_k", true, true, WITH_KEYS, KEY_VALUE, HIDDEN},
     [ROLE_ATTN_V] = {"attn_v", true, true, WITH_VALUES, KEY_VALUE, HIDDEN},
     [ROLE_ATTN_O] = {"attn_o", true, true, WITH_ATTENTION, HIDDEN, ATTENDED},
     [ROLE_ATTN_Q_BIAS] = {"attn_q_bias", false, true, WITH_QKV_BIAS, ONE, QUERY},
-    [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
-    [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
+    [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_KEY_BIAS, ONE, KEY_VALUE},
+    [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_VALUE_BIAS, ONE, KEY_VALUE},
     [ROLE_ATTN_O_BIAS] = {"attn_o_bias", false, true, WITH_O_BIAS, ONE, HIDDEN},
     [ROLE_MLP_NORM] = {"mlp_norm", false, true, WITH_MLP_INPUT_NORM, ONE, HIDDEN},
     [ROLE_MLP_GATE] = {"mlp_gate", true, true, WITH_GATE, INTERMEDIATE, HIDDEN},
@@ -97,7 +107,7 @@ static const struct role_info {
     [ROLE_FINAL_NORM] = {"final_norm", false, false, ALWAYS, ONE, HIDDEN},
     [ROLE_OUTPUT] = {"output", true, false, ALWAYS, VOCAB, HIDDEN},
     [ROLE_ATTN_Q_NORM] = {"attn_q_norm", false, true, WITH_QK_NORMS, ONE, QUERY_NORM},
-    [ROLE_ATTN_K_NORM] = {"attn_k_norm", false, true, WITH_QK_NORMS, ONE, KEY_NORM},
+    [ROLE_ATTN_K_NORM] = {"attn_k_norm", false, true, WITH_KEY_NORM, ONE, KEY_NORM},
     [ROLE_ATTN_OUT_NORM] = {"attn_out_norm", false, true, WITH_OUTPUT_NORMS, ONE, HIDDEN},
     [ROLE_MLP_OUT_NORM] = {"mlp_out_norm", false, true, WITH_OUTPUT_NORMS, ONE, HIDDEN},
     [ROLE_POSITIONS] = {"positions", false, false, WITH_POSITIONS, CONTEXT, HIDDEN},
@@ -105,7 +115,7 @@ static const struct role_info {
     [ROLE_MLP_NORM_BIAS] = {"mlp_norm_bias", false, true, WITH_TWO_LAYER_NORMS, ONE, HIDDEN},
     [ROLE_FINAL_NORM_BIAS] = {"final_norm_bias", false, false, WITH_LAYER_NORM, ONE, HIDDEN},
     [ROLE_OUTPUT_BIAS] = {"output_bias", false, false, WITH_OUTPUT_BIAS, ONE, VOCAB},
-    [ROLE_ATTN_GATE] = {"attn_gate", true, true, WITH_ATTENTION_GATE, QUERY, HIDDEN},
+    [ROLE_ATTN_GATE] = {"attn_gate", true, true, WITH_ATTENTION_GATE, QUERY_GATES, HIDDEN},
     [ROLE_ATTN_GATE_BIAS] = {"attn_gate_bias", false, true, WITH_ATTENTION_GATE_BIAS, ONE, QUERY},
     [ROLE_MIXER_IN] = {"mixer_in", true, true, WITH_STATE, MIXER_INPUTS, HIDDEN},
     [ROLE_MIXER_IN_BIAS] = {"mixer_in_bias", false, true, WITH_MIXER_IN_BIAS, ONE, MIXER_INPUTS},
@@ -135,6 +145,13 @@ static const struct role_info {
     [ROLE_ATTN_K_UP] = {"attn_k_up", true, true, WITH_LATENT, LATENT_QUERIES, QUERY_DIM},
     [ROLE_ATTN_V_UP] = {"attn_v_up", true, true, WITH_LATENT, LATENT_VALUES, LATENT},
     [ROLE_RELATIVE] = {"relative", false, false, WITH_RELATIVE, BUCKETS, HEADS},
+    [ROLE_INPUT_EMBED] = {"input_embed", true, false, WITH_INPUT, INPUT_ROWS, INPUT},
+    [ROLE_INPUT_PROJECTION] = {"input_projection", true, false, WITH_INPUT, INPUTS, HIDDEN},
+    [ROLE_INPUT_NORM] = {"input_norm", false, false, WITH_INPUT, ONE, INPUT},
+    [ROLE_INPUT_GATE] = {"input_gate", true, true, WITH_INPUT, INPUT, HIDDEN},
+    [ROLE_INPUT_OUT] = {"input_out", true, true, WITH_INPUT, HIDDEN, INPUT},
+    [ROLE_INPUT_OUT_NORM] = {"input_out_norm", false, true, WITH_INPUT, ONE, HIDDEN},
+    [ROLE_LAYER_SCALE] = {"layer_scale", false, true, WITH_LAYER_SCALE, ONE, ONE},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
@@ -142,7 +159,10 @@ static const struct role_info {
 static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_EMBED] = ROLE_POSITIONS,
     [ROLE_POSITIONS] = ROLE_RELATIVE,
-    [ROLE_RELATIVE] = ROLE_ATTN_NORM,
+    [ROLE_RELATIVE] = ROLE_INPUT_EMBED,
+    [ROLE_INPUT_EMBED] = ROLE_INPUT_PROJECTION,
+    [ROLE_INPUT_PROJECTION] = ROLE_INPUT_NORM,
+    [ROLE_INPUT_NORM] = ROLE_ATTN_NORM,
     [ROLE_ATTN_NORM] = ROLE_ATTN_NORM_BIAS,
     [ROLE_ATTN_NORM_BIAS] = ROLE_ATTN_Q_DOWN,
     [ROLE_ATTN_Q_DOWN] = ROLE_ATTN_Q_DOWN_NORM,
@@ -192,7 +212,11 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_EXPERT_GATE] = ROLE_EXPERT_UP,
     [ROLE_EXPERT_UP] = ROLE_EXPERT_DOWN,
     [ROLE_EXPERT_DOWN] = ROLE_MLP_OUT_NORM,
-    [ROLE_MLP_OUT_NORM] = ROLE_FINAL_NORM,
+    [ROLE_MLP_OUT_NORM] = ROLE_INPUT_GATE,
+    [ROLE_INPUT_GATE] = ROLE_INPUT_OUT,
+    [ROLE_INPUT_OUT] = ROLE_INPUT_OUT_NORM,
+    [ROLE_INPUT_OUT_NORM] = ROLE_LAYER_SCALE,
+    [ROLE_LAYER_SCALE] = ROLE_FINAL_NORM,
     [ROLE_FINAL_NORM] = ROLE_FINAL_NORM_BIAS,
     [ROLE_FINAL_NORM_BIAS] = ROLE_OUTPUT_BIAS,
     [ROLE_OUTPUT_BIAS] = ROLE_OUTPUT,
@@ -205,11 +229,13 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
     case HIDDEN:
         return model->hidden_size;
     case QUERY:
-        return smol_query_width(model);
+        return smol_query_width(model, layer);
     case QUERY_INPUT:
         return model->latent.q_rank ? model->latent.q_rank : model->hidden_size;
+    case QUERY_GATES:
+        return gate_width(model);
     case ATTENDED:
-        return smol_attended_width(model);
+        return smol_attended_width(model, layer);
     case QUERY_RANK:
         return model->latent.q_rank;
     case LATENT:
@@ -225,12 +251,13 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
     case HEADS:
         return model->n_heads;
     case KEY_VALUE:
-        return (uint64_t)model->n_kv_heads * model->head_dim;
+        return (uint64_t)smol_kv_heads(model, layer) * smol_head_dim(model, layer);
     case QUERY_NORM:
-        return (model->blocks & BLOCK_QK_NORM_ALL ? (uint64_t)model->n_heads : 1) * model->head_dim;
+        return (model->blocks & BLOCK_QK_NORM_ALL ? (uint64_t)model->n_heads : 1) *
+               smol_head_dim(model, layer);
     case KEY_NORM:
         return (model->blocks & BLOCK_QK_NORM_ALL ? (uint64_t)model->n_kv_heads : 1) *
-               model->head_dim;
+               smol_head_dim(model, layer);
     case INTERMEDIATE:
         return smol_mlp_width(model, layer);
     case VOCAB:
@@ -254,6 +281,12 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
     case MIXER_NORM:
         return model->states.kind == STATE_DELTA ? model->states.head_dim
                                                  : smol_states_width(model);
+    case INPUT_ROWS:
+        return (uint64_t)model->vocab_size * model->n_layers;
+    case INPUTS:
+        return (uint64_t)model->n_layers * model->varied.input_width;
+    case INPUT:
+        return model->varied.input_width;
     case ONE:
         break;
     }
@@ -263,7 +296,12 @@ static uint64_t extent_of(const struct blob_model *model, uint32_t layer, enum e
 /* Returns whether the layer, or the model if the role is not per layer, has such a tensor. */
 static bool has_role(const struct blob_model *model, enum tensor_role role, uint32_t layer)
 {
+    if (!roles[role].name)
+        return false; /* a number without a role */
     bool attends = layer_attends(model, layer), has_state = layer_has_state(model, layer);
+    bool keeps = attends && smol_kv_source(model, layer) == layer;
+    bool values = keeps && !model_has_latent(model) && !smol_values_are_keys(model, layer);
+    bool normed = model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
     const struct blob_hybrid *hybrid = &model->hybrid;
     switch (roles[role].presence) {
     case WITH_INPUT_NORMS:
@@ -273,11 +311,19 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
     case WITH_OUTPUT_NORMS:
         return model->blocks & BLOCK_NORM_OUTPUTS;
     case WITH_QK_NORMS:
-        return attends && model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
+        return attends && normed;
+    case WITH_KEY_NORM:
+        return keeps && normed;
+    case WITH_KEYS:
+        return keeps;
+    case WITH_KEY_BIAS:
+        return keeps && model->attention_bias != BIAS_NONE;
+    case WITH_VALUE_BIAS:
+        return values && model->attention_bias != BIAS_NONE;
     case WITH_ATTENTION:
         return attends;
     case WITH_VALUES:
-        return attends && !model_has_latent(model);
+        return values;
     case WITH_LATENT:
         return attends && model_has_latent(model);
     case WITH_QUERY_RANK:
@@ -305,7 +351,7 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return attends && model->blocks & BLOCK_ATTENTION_GATE;
     case WITH_ATTENTION_GATE_BIAS:
         return attends && model->blocks & BLOCK_ATTENTION_GATE &&
-               model->attention_bias != BIAS_NONE;
+               !(model->blocks & BLOCK_GATE_HEADS) && model->attention_bias != BIAS_NONE;
     case WITH_DELTA:
         return has_state && model->states.kind == STATE_DELTA;
     case WITH_QKV_BIAS:
@@ -336,6 +382,10 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
     case WITH_SHARED_GATE:
         return smol_layer_is_sparse(model, layer) && model->experts.shared_gate;
+    case WITH_INPUT:
+        return model->varied.input_width > 0;
+    case WITH_LAYER_SCALE:
+        return model_is_varied(model);
     case ALWAYS:
         break;
     }
@@ -353,7 +403,7 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
         }
         if (key->role == ROLE_EXPERT_DOWN)
             key->expert = 0;
-        if (key->role == ROLE_MLP_OUT_NORM && key->layer + 1 < model->n_layers) {
+        if (key->role == ROLE_LAYER_SCALE && key->layer + 1 < model->n_layers) {
             key->role = ROLE_ATTN_NORM;
             key->layer++;
         } else {

@@ -36,6 +36,13 @@ static inline bool layer_attends(const struct blob_model *model, uint32_t layer)
     return !layer_has_state(model, layer) || model->hybrid.parallel;
 }
 
+/* Returns the number of gates of a token's attention: of its output's elements or heads, or 0. */
+static inline uint64_t gate_width(const struct blob_model *model)
+{
+    uint64_t channels = model->blocks & BLOCK_GATE_HEADS ? 1 : model->head_dim;
+    return model->blocks & BLOCK_ATTENTION_GATE ? model->n_heads * channels : 0;
+}
+
 /* Identifies a tensor by role and, for roles within a layer, the layer, and for roles of experts,
  * the expert. */
 struct tensor_key {

@@ -91,6 +91,8 @@ static smol_status check_bits(uint32_t blocks, smol_error *error)
          "bit 64, LayerNorms, excludes bits 1 and 2"},
         {BLOCK_ONE_NORM, BLOCK_NO_INPUT_NORMS, BLOCK_PARALLEL,
          "bit 512, one norm for attention and the MLP, needs bit 256 and excludes bit 2"},
+        {BLOCK_GATE_HEADS, 0, BLOCK_ATTENTION_GATE,
+         "bit 32768, a gate of each head, needs bit 8192"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (blocks & rules[i].bit &&
@@ -242,6 +244,8 @@ const char *smol_activation_name(enum activation activation)
 
 size_t smol_inv_freq_count(const struct blob_model *m)
 {
+    if (model_is_varied(m))
+        return m->rotary_dim / 2 + m->varied.head_dim / 2;
     return smol_model_is_plain(m) ? m->head_dim / 2
                                   : (size_t)m->n_rope_tables * (m->rotary_dim / 2);
 }

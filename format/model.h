@@ -11,9 +11,9 @@
 #include "format/format.h"
 
 /* The largest sizes of a model, except MAX_HEAD_DIM. They bound products: a matrix has at most 2^24
- * rows and 2^22 columns, so a tensor has less than 2^49 bytes. All tensors together may have more
- * than 2^64, because each layer may have MODEL_MAX_EXPERTS experts: the reader checks each addition
- * (front_tensors.c). */
+ * rows and 2^22 columns, or 2^34 and 2^12, so a tensor has less than 2^49 bytes. All tensors
+ * together may have more than 2^64, because each layer may have MODEL_MAX_EXPERTS experts: the
+ * reader checks each addition (front_tensors.c). */
 enum {
     MODEL_MAX_LAYERS = STATES_MAX_LAYERS,
     MODEL_MAX_HIDDEN = 1 << 20,
@@ -22,6 +22,7 @@ enum {
     MODEL_MAX_HEADS = 1 << 12, /* of queries, and of keys and values */
     MODEL_MAX_VOCAB = 1 << 24,
     MODEL_MAX_CONTEXT = 1 << 24,
+    VARIED_MAX_INPUT = 1 << 12, /* numbers of a token for each layer */
 };
 
 /* A field of a section, and the least and the most that it may be. */
@@ -119,9 +120,35 @@ static inline bool model_has_latent(const struct blob_model *model)
     return model->latent.kv_rank > 0;
 }
 
-/* Return the rows of ROLE_ATTN_Q, and the columns of ROLE_ATTN_O. */
-uint64_t smol_query_width(const struct blob_model *model);
-uint64_t smol_attended_width(const struct blob_model *model);
+/* Return the rows of a layer's ROLE_ATTN_Q, and the columns of its ROLE_ATTN_O. */
+uint64_t smol_query_width(const struct blob_model *model, uint32_t layer);
+uint64_t smol_attended_width(const struct blob_model *model, uint32_t layer);
+
+/* --- varied.c: layers that differ in shape, struct blob_varied -------------------------------- */
+
+/* Checks model->varied, of a file that requires FEATURE_VARIED, against itself, the checked model
+ * and `layers` (n_layers), bits of enum layer_bit. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_varied_check(const struct blob_model *model, const uint8_t *layers,
+                              smol_error *error);
+
+/* Returns whether the model's layers differ in shape. */
+static inline bool model_is_varied(const struct blob_model *model)
+{
+    return model->varied.head_dim > 0;
+}
+
+/* Return the shape of a layer's heads, and the channels and the number of keys of all layers with
+ * the most. */
+uint32_t smol_head_dim(const struct blob_model *model, uint32_t layer);
+uint32_t smol_kv_heads(const struct blob_model *model, uint32_t layer);
+uint32_t smol_most_head_dim(const struct blob_model *model);
+uint64_t smol_most_key_width(const struct blob_model *model);
+
+/* Returns whether a layer's values are its keys before their norm and rotation. */
+bool smol_values_are_keys(const struct blob_model *model, uint32_t layer);
+
+/* Returns the layer whose keys and values a layer attends to: itself, or an earlier one. */
+uint32_t smol_kv_source(const struct blob_model *model, uint32_t layer);
 
 /* --- states.c: states of sequences, struct blob_states -------------------------------------- */
 

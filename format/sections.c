@@ -26,6 +26,7 @@ static const struct {
     {SECTION_EMBEDDER, "embedder", FEATURE_EMBEDDER},
     {SECTION_HYBRID, "hybrid", FEATURE_HYBRID},
     {SECTION_LATENT, "latent", FEATURE_LATENT},
+    {SECTION_VARIED, "varied", FEATURE_VARIED},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

@@ -7,7 +7,7 @@
 
 #include "format/format.h"
 
-enum { MAX_SECTIONS = 20 }; /* at least the number of kinds */
+enum { MAX_SECTIONS = 24 }; /* at least the number of kinds */
 
 /* Fills `kinds` with the sections of a blob that requires `features` (bits of enum blob_feature),
  * in the order of the section table, and returns their number. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/checked.h"
 #include "common/hash.h"
 #include "common/number.h"
 #include "format/layout.h"
@@ -34,6 +35,19 @@ static void describe_latent(const struct blob_model *model, struct stats_header 
     header->latent_width = model->latent.kv_rank;
 }
 
+/* Describes layers that differ in shape. */
+static void describe_varied(const struct blob_model *model, struct stats_header *header)
+{
+    const struct blob_varied *varied = &model->varied;
+    header->minor = STATS_VARIED;
+    header->widths[1] = model->n_heads * model->head_dim;
+    header->second_width = model->n_heads * varied->head_dim;
+    header->first_shared = varied->first_shared;
+    header->late_width = varied->shared_width;
+    header->input_width = varied->input_width;
+    memcpy(header->second, varied->second, sizeof header->second);
+}
+
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header)
 {
     memcpy(header->magic, STATS_MAGIC, STATS_MAGIC_SIZE);
@@ -41,7 +55,7 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
     header->minor = 0;
     header->n_layers = model->n_layers;
     header->widths[0] = header->widths[2] = model->hidden_size;
-    header->widths[1] = (uint32_t)smol_attended_width(model);
+    header->widths[1] = (uint32_t)smol_attended_width(model, 0);
     header->widths[3] = model->intermediate_size;
     memset(&header->state_width, 0, sizeof *header - offsetof(struct stats_header, state_width));
     bool is_wide = model->states.kind && smol_states_width(model) != header->widths[1];
@@ -50,6 +64,24 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
         describe_layers(model, header);
     if (model_has_latent(model))
         describe_latent(model, header);
+    if (model_is_varied(model))
+        describe_varied(model, header);
+}
+
+/* Returns whether the fields of minor 4 are in their ranges, and those of others zero. */
+static bool varied_fit(const struct stats_header *header)
+{
+    const size_t start = offsetof(struct stats_header, state_width);
+    const size_t end = offsetof(struct stats_header, second_width);
+    if (header->minor != STATS_VARIED)
+        return true; /* they are not in the file */
+    for (size_t i = header->n_layers; i < STATS_LAYERS; i++)
+        if (layers_have(header->second, i))
+            return false;
+    return all_zero((const uint8_t *)header + start, end - start) && header->second_width >= 1 &&
+           header->second_width <= MODEL_MAX_INTERMEDIATE && header->first_shared >= 1 &&
+           header->first_shared <= header->n_layers && header->late_width >= 1 &&
+           header->late_width <= MODEL_MAX_INTERMEDIATE && header->input_width <= VARIED_MAX_INPUT;
 }
 
 /* Returns whether the fields of minor 3 are in their ranges. */
@@ -108,8 +140,8 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
     for (size_t i = 0; i < STATS_PER_LAYER; i++)
         fits = fits && header->widths[i] >= 1 && header->widths[i] <= MODEL_MAX_INTERMEDIATE;
     if (!fits || header->widths[0] != header->widths[2] || !layers_fit(header) ||
-        !heads_fit(header) || (header->kind != STATS_GRAM && header->kind != STATS_DIAGONAL) ||
-        header->n_tokens == 0)
+        !heads_fit(header) || !varied_fit(header) ||
+        (header->kind != STATS_GRAM && header->kind != STATS_DIAGONAL) || header->n_tokens == 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: the header has a value out of range (offset 0): make the file again",
                          path);
@@ -142,6 +174,8 @@ static size_t count_more(const struct stats_header *header)
 {
     if (header->minor == STATS_LATENT)
         return stats_queries(header) + 2 * (size_t)header->n_layers * header->n_heads;
+    if (header->minor == STATS_VARIED)
+        return header->input_width > 0 ? 2 * (size_t)header->n_layers : 0;
     return header->minor == STATS_BESIDE ? count_before(header->stateful, header->n_layers)
                                          : 2 * smol_stats_experts(header);
 }
@@ -163,6 +197,8 @@ size_t smol_stats_record(const struct stats_header *header, struct stats_place p
     size_t first = stats_output(header) + 1;
     if (place.input == STATS_STATE)
         return first + count_before(header->stateful, place.layer);
+    if (place.input >= STATS_INPUT)
+        return first + 2 * (size_t)place.layer + (place.input == STATS_INPUT_GATED);
     if (place.input == STATS_QUERY)
         return first + place.layer;
     if (place.input >= STATS_HEAD_QUERY)
@@ -182,6 +218,8 @@ uint32_t smol_stats_layer(const struct stats_header *header, size_t record)
     size_t number = record - stats_output(header) - 1, queries = stats_queries(header);
     if (header->minor == STATS_LATENT)
         return (uint32_t)(number < queries ? number : (number - queries) / 2 / header->n_heads);
+    if (header->minor == STATS_VARIED)
+        return (uint32_t)(number / 2);
     const uint8_t *layers = is_state ? header->stateful : header->sparse;
     number = is_state ? number : number / 2 / header->n_experts;
     while (!layers_have(layers, layer) || number-- > 0)
@@ -201,7 +239,7 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
     if (record == output)
         return header->widths[0];
     if (record > output && record == smol_stats_sensitivities(header))
-        return header->n_layers * matrices_of(header) + 2;
+        return header->n_layers * matrices_of(header) + 2 + (header->input_width > 0 ? 2 : 0);
     if (record > output && header->minor == STATS_BESIDE)
         return header->state_width;
     if (record > output && header->minor == STATS_LATENT) {
@@ -210,11 +248,18 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
                : (number - queries) % 2 == 0 ? header->query_dim
                                              : header->latent_width;
     }
+    if (record > output && header->minor == STATS_VARIED)
+        return (record - output) % 2 ? header->widths[0] : header->input_width;
     if (record > output)
         return (record - output) % 2 ? header->widths[0] : header->expert_width;
     if (input == STATS_ATTENDED && layers_have(header->stateful, layer) &&
         header->minor != STATS_BESIDE)
         return header->state_width;
+    if (input == STATS_ATTENDED && header->minor == STATS_VARIED &&
+        layers_have(header->second, layer))
+        return header->second_width;
+    if (input == STATS_GATED && header->minor == STATS_VARIED && layer >= header->first_shared)
+        return header->late_width;
     if (input == STATS_GATED && layers_have(header->sparse, layer))
         return header->shared_width;
     return header->widths[input];
@@ -229,7 +274,8 @@ size_t smol_stats_matrix(const struct stats_header *header, enum tensor_role rol
         [ROLE_MIXER_GATE] = 1,  [ROLE_MIXER_STEP] = 2,   [ROLE_MIXER_RATE] = 7,
         [ROLE_ATTN_GATE] = 7,   [ROLE_ROUTER] = 8,       [ROLE_EXPERT_GATE] = 9,
         [ROLE_EXPERT_UP] = 10,  [ROLE_EXPERT_DOWN] = 11, [ROLE_ATTN_V_UP] = 2,
-        [ROLE_ATTN_Q_DOWN] = 7, [ROLE_ATTN_K_UP] = 8,
+        [ROLE_ATTN_Q_DOWN] = 7, [ROLE_ATTN_K_UP] = 8,    [ROLE_INPUT_GATE] = 7,
+        [ROLE_INPUT_OUT] = 8,
     };
     static const unsigned char beside[ROLE_COUNT] = {
         [ROLE_MIXER_IN] = 7, [ROLE_MIXER_GATE] = 8, [ROLE_MIXER_STEP] = 9, [ROLE_MIXER_OUT] = 10};
@@ -238,6 +284,8 @@ size_t smol_stats_matrix(const struct stats_header *header, enum tensor_role rol
         return 0;
     if (role == ROLE_OUTPUT)
         return (size_t)header->n_layers * matrices_of(header) + 1;
+    if (role == ROLE_INPUT_EMBED || role == ROLE_INPUT_PROJECTION)
+        return (size_t)header->n_layers * matrices_of(header) + 2 + (role == ROLE_INPUT_PROJECTION);
     return 1 + (size_t)layer * matrices_of(header) + (is_beside ? beside[role] : of_role[role]);
 }
 

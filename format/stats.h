@@ -16,9 +16,10 @@
 enum {
     STATS_MAGIC_SIZE = 8,
     STATS_MAJOR = 1,
-    STATS_MINOR = 3,       /* the newest; a header of minor 0 ends with the widths */
+    STATS_MINOR = 4,       /* the newest; a header of minor 0 ends with the widths */
     STATS_BESIDE = 2,      /* layers with a state attend too; otherwise as minor 1 */
     STATS_LATENT = 3,      /* attention is to latent vectors; there are no states and no experts */
+    STATS_VARIED = 4,      /* layers differ in shape; there are no states and no experts */
     STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
     STATS_MATRICES_1 = 12, /* from minor 1 on */
     STATS_LAYERS = STATES_MAX_LAYERS,
@@ -43,6 +44,8 @@ enum stats_input {
     STATS_QUERY,                    /* of q, where it is not the first matrix of queries */
     STATS_HEAD_QUERY,               /* of k_up, a head's part: its queries */
     STATS_HEAD_LATENT,              /* of v_up, a head's part: what it has attended to */
+    STATS_INPUT,                    /* of input_gate: the residual stream */
+    STATS_INPUT_GATED,              /* of input_out */
 };
 
 /* An input. The layer of the output layer is the number of layers. */
@@ -79,16 +82,24 @@ struct stats_header {
     uint32_t n_heads;
     uint32_t query_rank;              /* of the input of q; 0: it is that of the layer */
     uint32_t query_dim, latent_width; /* of those of a head's parts of k_up and v_up */
+    /* from here on from minor 4 on, otherwise zero */
+    uint32_t second_width;            /* of the input of o, of layers in `second` */
+    uint32_t first_shared;            /* from this layer on ... */
+    uint32_t late_width;              /* ... that of down */
+    uint32_t input_width;             /* of that of input_out; 0: there is none */
+    uint8_t second[STATS_LAYERS / 8]; /* a set of layers */
 };
 
-_Static_assert(sizeof(struct stats_header) == 352, "header");
+_Static_assert(sizeof(struct stats_header) == 496, "header");
 
 /* Returns the bytes of the header in the file. */
 static inline size_t stats_header_size(const struct stats_header *header)
 {
     if (header->minor == 0 || header->minor > STATS_MINOR)
         return offsetof(struct stats_header, state_width);
-    return header->minor < STATS_LATENT ? offsetof(struct stats_header, n_heads) : sizeof *header;
+    return header->minor < STATS_LATENT   ? offsetof(struct stats_header, n_heads)
+           : header->minor < STATS_VARIED ? offsetof(struct stats_header, second_width)
+                                          : sizeof *header;
 }
 
 /* Returns the input of the last matrix of a layer's state. */
@@ -108,7 +119,8 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
 
 /* Returns the number of the record about the output layer's input, which follows the layers'. Then
  * come those of experts, two of each, or one for each state of a layer that attends too, or with
- * latent vectors those of queries and then of heads, two of each. */
+ * latent vectors those of queries and then of heads, two of each, or two of each layer that has an
+ * input. */
 static inline size_t stats_output(const struct stats_header *header)
 {
     return stats_record(STATS_OUTPUT, header->n_layers);

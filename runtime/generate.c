@@ -84,7 +84,7 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
     const struct blob *blob = &g->context->model->blob;
     struct stream_text text;
     struct token_text token = smol_tokenizer_text(&blob->tokenizer, id);
-    bool show_special = g->params.show_special == 2 ? smol_reasoning_is_marker(&token)
+    bool show_special = g->params.show_special == 2 ? smol_reasoning_begins_marker(&token)
                                                     : g->params.show_special != 0;
     size_t shown = token.special && !show_special ? 0 : token.length;
     smol_status status =

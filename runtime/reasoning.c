@@ -12,7 +12,10 @@
 
 static const struct reasoning_markers known[] = {
     {.open = "<think>", .close = "</think>"},
-    {.open = "[THINK]", .close = "[/THINK]"}, /* Mistral */
+    {.open = "[THINK]", .close = "[/THINK]"},                                 /* Mistral */
+    {.open = "<|channel>thought", .close = "<channel|>"},                     /* Gemma 4 */
+    {.open = "<|thought_start|>", .close = "<|thought_end|>"},                /* MiniCPM 3 */
+    {.open = "Here is my thought process:", .close = "Here is my response:"}, /* Granite 3.2 */
 };
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
@@ -20,16 +23,17 @@ enum { N_KNOWN = sizeof known / sizeof known[0] };
 static const char *const wrappers[][2] = {{"<answer>", "</answer>"}, {"<response>", "</response>"}};
 enum { N_WRAPPERS = sizeof wrappers / sizeof wrappers[0] };
 
-static bool is_text(const struct token_text *token, const char *text)
+static bool begins(const struct token_text *token, const char *text)
 {
-    return token->length == strlen(text) && memcmp(token->bytes, text, token->length) == 0;
+    return token->length > 0 && token->length <= strlen(text) &&
+           memcmp(token->bytes, text, token->length) == 0;
 }
 
-bool smol_reasoning_is_marker(const struct token_text *token)
+bool smol_reasoning_begins_marker(const struct token_text *token)
 {
     bool found = false;
     for (size_t i = 0; i < N_KNOWN; i++)
-        found = found || is_text(token, known[i].open) || is_text(token, known[i].close);
+        found = found || begins(token, known[i].open) || begins(token, known[i].close);
     return found;
 }
 
@@ -247,7 +251,7 @@ static void scan_text(struct reasoning_scan *r, const char *text, size_t size)
 /* Returns the size of a token's text. Special tokens have text where calls are read. */
 static size_t text_size(const struct reasoning_scan *r, const struct token_text *token)
 {
-    bool shown = !token->special || r->markers.call || smol_reasoning_is_marker(token);
+    bool shown = !token->special || r->markers.call || smol_reasoning_begins_marker(token);
     return shown ? token->length : 0;
 }
 

@@ -69,7 +69,8 @@ struct smol_reasoning_limit {
 smol_status smol_reasoning_markers(const smol_model *model, bool calls,
                                    struct reasoning_markers *markers, smol_error *error);
 
-/* Returns whether a token's text is a marker of reasoning. */
-bool smol_reasoning_is_marker(const struct token_text *token);
+/* Returns whether a marker of reasoning begins with a token's text: of special tokens, those of
+ * markers do. */
+bool smol_reasoning_begins_marker(const struct token_text *token);
 
 #endif

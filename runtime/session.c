@@ -38,10 +38,14 @@ static uint8_t *record_of(const struct records *r)
 
 static size_t largest_record(const smol_context *c)
 {
-    size_t rows = smol_kv_rows_bytes(&c->kv, KV_BLOCK), largest = SESSION_RECORD_DATA;
+    size_t largest = SESSION_RECORD_DATA;
     _Static_assert(SESSION_RECORD_IDS * sizeof(uint32_t) <= SESSION_RECORD_DATA, "ids fit");
     _Static_assert(sizeof(struct session_header) <= SESSION_RECORD_DATA, "the header fits");
-    return rows > largest ? rows : largest;
+    for (size_t layer = 0; layer < c->kv.n_layers; layer++) {
+        size_t rows = smol_kv_rows_bytes(&c->kv, layer, KV_BLOCK);
+        largest = rows > largest ? rows : largest;
+    }
+    return largest;
 }
 
 static smol_status reserve_record(const smol_context *c, struct records *r)
@@ -73,7 +77,7 @@ static smol_status each_head(smol_context *c, struct records *r, size_t index, s
 {
     smol_status status = SMOL_OK;
     for (size_t layer = 0; !status && layer < c->kv.n_layers; layer++)
-        for (size_t head = 0; !status && head < c->kv.n_kv_heads; head++)
+        for (size_t head = 0; !status && head < c->kv.layers[layer].n_heads; head++)
             if (smol_kv_needs(&c->kv, layer, index, r->n))
                 status = step(c, r, layer, head, index, n);
     return status;
@@ -106,12 +110,12 @@ static smol_status put_rows(smol_context *c, struct records *r, size_t layer, si
                             size_t index, size_t n)
 {
     smol_kv_get_rows(&c->kv, layer, head, index, n, record_of(r));
-    if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
+    if (!smol_kv_rows_valid(&c->kv, layer, n, record_of(r)))
         return smol_fail(r->error, SMOL_ERROR_NUMERIC,
                          "%s: NaN or infinity in the keys and values (layer %zu, positions from "
                          "%zu): the model's numbers are out of range",
                          c->model->blob.path, layer, index * KV_BLOCK);
-    return put(r, smol_kv_rows_bytes(&c->kv, n));
+    return put(r, smol_kv_rows_bytes(&c->kv, layer, n));
 }
 
 static const uint32_t kv_kinds[KV_TYPES] = {
@@ -429,10 +433,10 @@ static smol_status read_data(struct records *r, size_t n, struct buffer *data)
 static smol_status take_rows(smol_context *c, struct records *r, size_t layer, size_t head,
                              size_t index, size_t n)
 {
-    smol_status status = take(r, smol_kv_rows_bytes(&c->kv, n));
+    smol_status status = take(r, smol_kv_rows_bytes(&c->kv, layer, n));
     if (status)
         return status;
-    if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
+    if (!smol_kv_rows_valid(&c->kv, layer, n, record_of(r)))
         return damaged(r, "keys and values that are not numbers");
     smol_kv_put_rows(&c->kv, layer, head, index, n, record_of(r));
     return SMOL_OK;

@@ -8,6 +8,7 @@
 
 #include "common/text.h"
 #include "convert/checkpoint/tensor.h"
+#include "format/model.h"
 
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
@@ -174,9 +175,19 @@ smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,
                      shape_text(rank, wanted, expected));
 }
 
+unsigned smol_checkpoint_shape(const struct blob_tensor *layout, uint32_t n_layers,
+                               uint64_t shape[2])
+{
+    bool vector = layout->layout == LAYOUT_VECTOR;
+    uint32_t together = layout->role == ROLE_INPUT_EMBED ? n_layers : 1; /* rows of a blob in one */
+    shape[0] = vector ? layout->cols : layout->rows / together;
+    shape[1] = layout->cols * together;
+    return vector ? 1 : 2;
+}
+
 static smol_status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
-                                const char *name, const struct safetensors_tensor *source,
-                                smol_error *error)
+                                uint32_t n_layers, const char *name,
+                                const struct safetensors_tensor *source, smol_error *error)
 {
     if (!source)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
@@ -187,9 +198,9 @@ static smol_status check_source(const struct safetensors *reader, const struct b
             "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3, F8_E5M2 and GGUF's blocks (Q4_0 "
             "to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS) are supported",
             source->path, name, smol_element_name(source->dtype));
-    bool vector = layout->layout == LAYOUT_VECTOR;
-    const uint64_t shape[2] = {layout->rows, layout->cols};
-    return smol_checkpoint_check_shape(source, vector ? shape + 1 : shape, vector ? 1 : 2, error);
+    uint64_t shape[2];
+    unsigned rank = smol_checkpoint_shape(layout, n_layers, shape);
+    return smol_checkpoint_check_shape(source, shape, rank, error);
 }
 
 /* Returns whether two tensors hold the same bytes in the same shape and type, without scales. */
@@ -262,10 +273,24 @@ static smol_status fail_extra(const struct safetensors_tensor *tensor, smol_erro
                      tensor->path, tensor->name);
 }
 
+bool smol_checkpoint_is_unused(const struct family *family, const struct blob_model *model,
+                               const char *name)
+{
+    static const enum tensor_role roles[] = {ROLE_ATTN_K, ROLE_ATTN_V, ROLE_ATTN_K_NORM,
+                                             ROLE_ATTN_K_BIAS, ROLE_ATTN_V_BIAS};
+    struct tensor_key key;
+    for (size_t i = 0; model_is_varied(model) && i < sizeof roles / sizeof roles[0]; i++)
+        if (family->names[roles[i]] &&
+            smol_checkpoint_matches(family->names[roles[i]], name, &key) &&
+            key.layer < model->n_layers && smol_kv_source(model, key.layer) != key.layer)
+            return true;
+    return false;
+}
+
 /* Checks that each tensor of the files is in `sources`, is the copy `tied_output` of a tied
  * embedding, or is harmless. */
 static smol_status check_extra(const struct safetensors *reader, const struct family *family,
-                               const char *tied_output,
+                               const struct blob_model *model, const char *tied_output,
                                const struct safetensors_tensor *const *sources, size_t n_sources,
                                smol_error *error)
 {
@@ -280,6 +305,7 @@ static smol_status check_extra(const struct safetensors *reader, const struct fa
         bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
         if (tied_copy || smol_checkpoint_is_head(family, tensor->name) ||
             smol_checkpoint_ignores(tensor->name) ||
+            smol_checkpoint_is_unused(family, model, tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
         status = fail_extra(tensor, error);
@@ -302,12 +328,13 @@ smol_status smol_checkpoint_map(const struct safetensors *reader, const struct f
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
             struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
             sources[n] = smol_safetensors_find(reader, name);
-            smol_status status = check_source(reader, &layout, name, sources[n], error);
+            smol_status status =
+                check_source(reader, &layout, model->n_layers, name, sources[n], error);
             if (status)
                 return status;
         }
         n++;
     } while (smol_tensor_next(model, &key));
     const char *tied_output = model->tied_embeddings ? family->names[ROLE_OUTPUT] : NULL;
-    return check_extra(reader, family, tied_output, sources, n, error);
+    return check_extra(reader, family, model, tied_output, sources, n, error);
 }

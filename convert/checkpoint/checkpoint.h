@@ -42,6 +42,11 @@ float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
  * buffers, and GGUF files factors for them; both follow from the configuration. */
 bool smol_checkpoint_ignores(const char *name);
 
+/* Returns whether `name` is of keys or values of a layer that shares those of another. transformers
+ * ignores it. */
+bool smol_checkpoint_is_unused(const struct family *family, const struct blob_model *model,
+                               const char *name);
+
 /* Returns whether `name` is a tensor of a reranker's score, or of another use of an encoder. */
 bool smol_checkpoint_is_head(const struct family *family, const char *name);
 
@@ -52,6 +57,10 @@ const struct safetensors_tensor *smol_checkpoint_types(const struct safetensors 
                                                        const struct family *family,
                                                        const struct blob_model *model);
 enum tensor_role smol_checkpoint_typed(const struct blob_model *model);
+
+/* Sets `shape` to that of a blob's tensor in a checkpoint, and returns its rank. */
+unsigned smol_checkpoint_shape(const struct blob_tensor *layout, uint32_t n_layers,
+                               uint64_t shape[2]);
 
 /* Checks the shape of a tensor. Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_checkpoint_check_shape(const struct safetensors_tensor *tensor,

@@ -60,7 +60,7 @@ static smol_status read_no_rope(const struct json_settings *config, struct confi
     return status;
 }
 
-/* Reads layer_types. "attention" is an old name of full_attention. */
+/* Reads layer_types, but for layers with states. "attention" is an old name of full_attention. */
 static smol_status read_layer_types(const struct json_settings *config, json_t *list,
                                     struct config *result)
 {
@@ -70,6 +70,8 @@ static smol_status read_layer_types(const struct json_settings *config, json_t *
     for (uint32_t i = 0; i < result->model.n_layers && !status; i++) {
         const json_t *entry = json_array_get(list, i);
         const char *type = json_string_value(entry);
+        if (layer_has_state(&result->model, i))
+            continue;
         if (!type)
             status = smol_config_fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "a string");
         else if (strcmp(type, "sliding_attention") == 0)

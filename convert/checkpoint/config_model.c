@@ -42,10 +42,10 @@ static enum config_head head_of(json_t *list, const struct family *family)
 static smol_status check_family(const struct json_settings *config, const struct family **family,
                                 enum config_head *head)
 {
-    char remedy[FAMILY_LIST];
+    char remedy[FAMILY_REMEDY];
     json_t *list = smol_setting(config, "architectures");
     const char *type = NULL;
-    smol_family_list(json_string_value(json_array_get(list, 0)), remedy);
+    smol_family_remedy(json_string_value(json_array_get(list, 0)), remedy);
     if (list && !json_is_array(list))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", "a list");
     *family = find_architecture(list);
@@ -155,7 +155,7 @@ static smol_status check_buckets(const struct json_settings *config, const struc
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     smol_status status = check_dtypes(config);
-    if (!status)
+    if (!status && !family->varies)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
     if (!status)
         status = smol_setting_demand(config, "is_causal", !family->encodes,
@@ -415,6 +415,8 @@ static smol_status read_flags(const struct json_settings *config, const struct f
         status = smol_setting_flag(config, family->tied_key, &model->tied_embeddings);
     if (!status && *key)
         status = smol_setting_fraction(config, key, FLT_MIN, 1, &epsilon);
+    if (!status && family->norm_eps_alias)
+        status = smol_setting_fraction(config, family->norm_eps_alias, FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
     return status;
 }
@@ -525,14 +527,26 @@ static smol_status read_bos(const struct json_settings *config, const struct fam
 
 /* ---- the whole model ---- */
 
+/* Sets the bits of blocks. */
+static smol_status read_switched(const struct json_settings *config, const struct family *family,
+                                 struct blob_model *model)
+{
+    smol_status status = SMOL_OK;
+    model->blocks = family->blocks;
+    for (size_t i = 0; i < FAMILY_MAX_SWITCHED && !status; i++) {
+        uint32_t is_on;
+        status = smol_config_read_flag(config, &family->switched[i].flag, &is_on);
+        model->blocks |= is_on ? family->switched[i].bits : 0;
+    }
+    return status;
+}
+
 static smol_status read_block(const struct json_settings *config, struct config *result)
 {
     struct blob_model *model = &result->model;
     result->max_positions = model->context_length;
     smol_model_fill(model);
-    uint32_t option;
-    smol_status status = smol_config_read_flag(config, &result->family->option, &option);
-    model->blocks = result->family->blocks | (option ? result->family->option_blocks : 0);
+    smol_status status = read_switched(config, result->family, model);
     if (!status)
         status = read_activation(config, result->family, model);
     if (!status)
@@ -562,11 +576,14 @@ static smol_status read_outer_flags(const struct json_settings *outer,
                                     const struct json_settings *text, struct config *result)
 {
     static const char key[] = "final_logit_softcapping";
+    const char *tied_key = result->family->tied_key;
     uint32_t ties = result->nest->ties;
-    if (result->model.logit_softcap != 0)
+    if (result->model.logit_softcap != 0 && !model_is_varied(&result->model))
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key,
                                  "transformers ignores it here: remove it");
     smol_status status = smol_setting_flag(outer, "tie_word_embeddings", &ties);
+    if (!status && tied_key)
+        status = smol_setting_flag(outer, tied_key, &ties);
     result->model.tied_embeddings |= ties;
     return status;
 }

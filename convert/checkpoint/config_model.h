@@ -55,6 +55,10 @@ smol_status smol_config_read_experts(const struct json_settings *config, struct 
  * its family attends to latent vectors. Call it after smol_config_read_rope. */
 smol_status smol_config_read_latent(const struct json_settings *config, struct config *result);
 
+/* config_varied.c: fills result->model.varied, and the tables of rotary embedding, of a family
+ * whose layers differ in shape. result->layers must be filled. */
+smol_status smol_config_read_varied(const struct json_settings *config, struct config *result);
+
 /* config_scales.c: reads quantization_config, if there is one. */
 smol_status smol_config_read_scales(const struct json_settings *config, struct scale_rules *rules);
 
@@ -62,7 +66,14 @@ smol_status smol_config_read_scales(const struct json_settings *config, struct s
 smol_status smol_config_read_rope(const struct json_settings *config, struct config *result);
 
 /* rope.c: computes the frequencies of rotary embeddings, rounded as transformers rounds them. */
-enum rope_type { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE };
+enum rope_type {
+    ROPE_DEFAULT,
+    ROPE_LINEAR,
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_LONGROPE,
+    ROPE_PROPORTIONAL
+};
 
 /* A rotary embedding, with config.json's names. Fields that the type does not use are 0. */
 struct rope {
@@ -76,6 +87,7 @@ struct rope {
     bool truncate;                            /* yarn */
     double attention_factor;                  /* yarn, longrope; 0: computed from the others */
     float factors[MAX_HEAD_DIM / 2];          /* longrope: short_factor or long_factor */
+    uint32_t n_rotated; /* proportional: of the pairs; the others do not turn */
 };
 
 /* Fills inv_freq (dim / 2) with the angle per position of each pair of a head in which `dim`

@@ -19,7 +19,9 @@ struct places {
     double theta;          /* the default, then the value found */
     struct json_settings objects[2];
     size_t n_objects;
-    bool takes_outer; /* the top-level original_max_position_embeddings counts */
+    bool takes_outer;  /* the top-level original_max_position_embeddings counts */
+    bool proportional; /* an object has this rope_type */
+    double part;       /* partial_rotary_factor, or below 0 */
 };
 
 /* ---- finding ---- */
@@ -103,49 +105,6 @@ static smol_status find_theta(struct places *places)
     return status;
 }
 
-/* Reads partial_rotary_factor. In most families of transformers heads always rotate as a whole, so
- * it must be 1. */
-static smol_status read_rotary_factor(const struct json_settings *settings, const char *key,
-                                      const struct family *family, double *factor)
-{
-    double found = 0, least = family->rotates_parts ? (double)FLT_MIN : 1;
-    smol_status status = smol_setting_real(settings, key, -FLT_MAX, FLT_MAX, &found);
-    if (status || !smol_setting(settings, key))
-        return status;
-    if (!(found >= least && found <= 1))
-        return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key,
-                                   family->rotates_parts ? "above 0 and at most 1" : "1");
-    if (*factor > 0 && found != *factor)
-        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key,
-                                 "another place has a different value: correct one of them");
-    *factor = found;
-    return SMOL_OK;
-}
-
-/* Sets the number of elements of a head that rotate. */
-static smol_status find_rotary_dim(const struct places *places, struct config *result)
-{
-    struct blob_model *model = &result->model;
-    const struct family *family = result->family;
-    const char *usual = "partial_rotary_factor", *own = family->rotary_factor_key;
-    double factor = 0;
-    smol_status status = read_rotary_factor(places->config, own ? own : usual, family, &factor);
-    for (size_t i = 0; i < places->n_objects && !status; i++)
-        status = read_rotary_factor(&places->objects[i], usual, family, &factor);
-    factor = factor > 0 ? factor : family->rotary_factor;
-    if (!status && own)
-        status = check_ignored(places->config, usual, factor);
-    if (status)
-        return status;
-    model->rotary_dim = factor > 0 ? (uint32_t)(model->head_dim * factor) : model->head_dim;
-    if (model->rotary_dim < 2 || model->rotary_dim % 2 != 0)
-        return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: partial_rotary_factor makes %u of a head's %u elements rotate: the "
-                         "number must be even",
-                         places->config->path, model->rotary_dim, model->head_dim);
-    return SMOL_OK;
-}
-
 /* ---- reading ---- */
 
 static smol_status read_type(const struct json_settings *object, const struct family *family,
@@ -165,6 +124,68 @@ static smol_status read_type(const struct json_settings *object, const struct fa
                                  "rope_type differs: correct one of them");
     *type = *type ? *type : old ? old : "default";
     return status;
+}
+
+static smol_status find_proportional(struct places *places, const struct family *family)
+{
+    smol_status status = SMOL_OK;
+    places->proportional = false;
+    for (size_t i = 0; i < places->n_objects && !status; i++) {
+        const char *type;
+        status = read_type(&places->objects[i], family, &type);
+        places->proportional |= !status && strcmp(type, "proportional") == 0;
+    }
+    return status;
+}
+
+/* Reads partial_rotary_factor into places->part. In most families of transformers heads always
+ * rotate as a whole, so it must be 1, unless the embedding is proportional. */
+static smol_status read_rotary_factor(const struct json_settings *settings, const char *key,
+                                      const struct family *family, struct places *places)
+{
+    bool in_parts = family->rotates_parts;
+    double found = 0, least = places->proportional ? 0 : in_parts ? (double)FLT_MIN : 1;
+    smol_status status = smol_setting_real(settings, key, -FLT_MAX, FLT_MAX, &found);
+    if (status || !smol_setting(settings, key))
+        return status;
+    if (!(found >= least && found <= 1))
+        return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key,
+                                   places->proportional ? "from 0 to 1"
+                                   : in_parts           ? "above 0 and at most 1"
+                                                        : "1");
+    if (places->part >= 0 && found != places->part)
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key,
+                                 "another place has a different value: correct one of them");
+    places->part = found;
+    return SMOL_OK;
+}
+
+/* Sets the number of elements of a head that rotate. A proportional embedding has frequencies for
+ * all of them. */
+static smol_status find_rotary_dim(struct places *places, struct config *result)
+{
+    struct blob_model *model = &result->model;
+    const struct family *family = result->family;
+    const char *usual = "partial_rotary_factor", *own = family->rotary_factor_key;
+    places->part = -1;
+    smol_status status = find_proportional(places, result->family);
+    if (!status)
+        status = read_rotary_factor(places->config, own ? own : usual, family, places);
+    for (size_t i = 0; i < places->n_objects && !status; i++)
+        status = read_rotary_factor(&places->objects[i], usual, family, places);
+    double factor = places->part >= 0 ? places->part : family->rotary_factor;
+    if (!status && own)
+        status = check_ignored(places->config, usual, factor);
+    if (status)
+        return status;
+    model->rotary_dim = factor > 0 && !places->proportional ? (uint32_t)(model->head_dim * factor)
+                                                            : model->head_dim;
+    if (model->rotary_dim < 2 || model->rotary_dim % 2 != 0)
+        return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: partial_rotary_factor makes %u of a head's %u elements rotate: the "
+                         "number must be even",
+                         places->config->path, model->rotary_dim, model->head_dim);
+    return SMOL_OK;
 }
 
 /* Checks that a key which the rope_type needs is present. */
@@ -299,6 +320,19 @@ static smol_status read_longrope(const struct json_settings *object, uint32_t co
     return status ? status : read_attention_factor(object, rope);
 }
 
+/* transformers computes the number of pairs in this order, with doubles. */
+static smol_status read_proportional(const struct places *places,
+                                     const struct json_settings *object, uint32_t head_dim,
+                                     struct rope *rope)
+{
+    double part = places->part >= 0 ? places->part : 1;
+    rope->n_rotated = (uint32_t)(part * head_dim / 2);
+    rope->factor = 1;
+    if (smol_setting_is_null(object, "factor"))
+        return require(object, "factor");
+    return smol_setting_real(object, "factor", FLT_MIN, FLT_MAX, &rope->factor);
+}
+
 /* Chooses one of the two lists of factors of longrope. transformers chooses by the length of each
  * prompt, but a blob has only one list. --context decides, and the model's context_length becomes
  * the length that the list is made for. */
@@ -315,7 +349,10 @@ static smol_status fail_type(const struct json_settings *object, const char *nam
                              const struct family *family)
 {
     const char *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
-    const char *remedy = "smolconv reads default, linear, llama3, yarn, longrope";
+    const char *remedy =
+        family->rotates_parts
+            ? "smolconv reads default, linear, llama3, yarn, longrope"
+            : "smolconv reads default, linear, llama3, yarn, longrope, proportional";
     if (family->has_phi3_rope)
         remedy = "smolconv reads default, longrope";
     if (strcmp(name, "dynamic") == 0)
@@ -324,7 +361,9 @@ static smol_status fail_type(const struct json_settings *object, const char *nam
     return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, key, remedy);
 }
 
-/* Finds the rope_type. Phi-3 has two more names for longrope and supports no other scaling. */
+/* Finds the rope_type. Phi-3 has two more names for longrope and supports no other scaling.
+ * Families whose heads rotate in part take partial_rotary_factor for that, so they cannot be
+ * proportional. */
 static smol_status find_type(const struct json_settings *object, const struct family *family,
                              enum rope_type *type)
 {
@@ -336,7 +375,7 @@ static smol_status find_type(const struct json_settings *object, const struct fa
         {"default", ROPE_DEFAULT, true, true},   {"linear", ROPE_LINEAR, false, true},
         {"llama3", ROPE_LLAMA3, false, true},    {"yarn", ROPE_YARN, false, true},
         {"longrope", ROPE_LONGROPE, true, true}, {"su", ROPE_LONGROPE, true, false},
-        {"yarn", ROPE_LONGROPE, true, false},
+        {"yarn", ROPE_LONGROPE, true, false},    {"proportional", ROPE_PROPORTIONAL, false, true},
     };
     const char *name;
     smol_status status = read_type(object, family, &name);
@@ -344,7 +383,8 @@ static smol_status find_type(const struct json_settings *object, const struct fa
         return status;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         *type = types[i].type;
-        if (strcmp(name, types[i].name) == 0 &&
+        bool parts_twice = family->rotates_parts && types[i].type == ROPE_PROPORTIONAL;
+        if (strcmp(name, types[i].name) == 0 && !parts_twice &&
             (family->has_phi3_rope ? types[i].phi3 : types[i].others))
             return SMOL_OK;
     }
@@ -420,6 +460,8 @@ static smol_status read_rope(const struct places *places, const struct json_sett
         return status;
     if (rope->type == ROPE_LINEAR)
         return require_real(object, "factor", &rope->factor);
+    if (rope->type == ROPE_PROPORTIONAL)
+        return read_proportional(places, object, result->model.head_dim, rope);
     status = read_original_context(places, object, result, &rope->original_context);
     if (status || rope->type == ROPE_LLAMA3)
         return status ? status : read_llama3(object, rope);
@@ -583,14 +625,22 @@ static smol_status check_new_type(const struct json_settings *config)
                                   "transformers ignores it: rename it to rope_type");
 }
 
+/* Adds a type's object of rope_parameters. */
+static smol_status add_type(struct places *places, const struct json_settings *parameters,
+                            const char *type, const char *within, const struct family *family)
+{
+    smol_status status = family->needs_ropes ? require(parameters, type) : SMOL_OK;
+    return status ? status : add_object(places, parameters, type, within);
+}
+
 static smol_status read_global(const struct json_settings *config,
                                const struct json_settings *parameters, struct config *result)
 {
     struct places places = {.config = config};
     smol_status status = check_new_type(config);
     if (!status)
-        status =
-            add_object(&places, parameters, "full_attention", "rope_parameters.full_attention.");
+        status = add_type(&places, parameters, "full_attention", "rope_parameters.full_attention.",
+                          result->family);
     if (!status)
         status = add_object(&places, config, "rope_scaling", "rope_scaling.");
     return status ? status : add_main_table(&places, result);
@@ -616,11 +666,11 @@ static smol_status read_local(const struct json_settings *config,
 {
     const struct family_number *theta = &result->family->local_theta;
     struct places places = {.config = config, .theta_key = theta->key, .theta = theta->fallback};
-    smol_status status =
-        add_object(&places, parameters, "sliding_attention", "rope_parameters.sliding_attention.");
+    smol_status status = add_type(&places, parameters, "sliding_attention",
+                                  "rope_parameters.sliding_attention.", result->family);
     if (!status)
         status = add_table(&places, result);
-    if (!status)
+    if (!status && !result->family->needs_ropes)
         status = check_outer_theta(&places, theta->fallback);
     if (result->model.n_rope_tables == 1)
         result->model.rope_theta = places.theta;
@@ -631,15 +681,18 @@ static smol_status read_local(const struct json_settings *config,
 static smol_status read_mixed(const struct json_settings *config, struct config *result)
 {
     struct json_settings parameters = *config;
-    uint32_t n_windowed = 0, n_layers = result->model.n_layers;
+    uint32_t n_windowed = 0, n_full = 0, n_layers = result->model.n_layers;
     parameters.object = smol_setting(config, "rope_parameters");
     parameters.within = "rope_parameters.";
     if (parameters.object && !json_is_object(parameters.object))
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "rope_parameters", "an object");
     for (uint32_t i = 0; i < n_layers; i++)
-        n_windowed += (result->layers[i] & LAYER_WINDOWED) != 0;
+        if (result->layers[i] & LAYER_WINDOWED)
+            n_windowed++;
+        else
+            n_full += layer_attends(&result->model, i);
     smol_status status = check_nested(&parameters);
-    if (!status && n_windowed < n_layers)
+    if (!status && n_full > 0)
         status = read_global(config, &parameters, result);
     if (!status && n_windowed > 0)
         status = read_local(config, &parameters, result);
@@ -667,6 +720,8 @@ smol_status smol_config_read_rope(const struct json_settings *config, struct con
         leave_out_rope(result);
         return SMOL_OK;
     }
+    if (result->family->varies)
+        return smol_config_read_varied(config, result);
     result->model.rotary_dim = result->model.head_dim;
     result->model.n_rope_tables = 0;
     return result->family->local_theta.key ? read_mixed(config, result)

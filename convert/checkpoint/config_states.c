@@ -39,16 +39,19 @@ static smol_status read_types(const struct json_settings *config, json_t *list,
     static const char key[] = "layer_types";
     const struct layer_names *names = &layer_names[result->model.states.kind];
     uint32_t n = result->model.n_layers;
+    bool has_windows = result->family->windows != WINDOWS_NEVER;
     smol_status status = smol_config_check_list(config, key, list, n, n);
     if (status)
         return status;
     for (uint32_t i = 0; i < n; i++) {
         const json_t *entry = json_array_get(list, i);
         const char *type = json_string_value(entry);
-        if (!type || (!is_one_of(type, names->state) && !is_one_of(type, names->attention)))
-            return smol_config_fail_entry(config,
-                                          type ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED, key,
-                                          i, entry, names->expected);
+        bool windowed = type && has_windows && strcmp(type, "sliding_attention") == 0;
+        if (!type ||
+            (!is_one_of(type, names->state) && !is_one_of(type, names->attention) && !windowed))
+            return smol_config_fail_entry(
+                config, type ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED, key, i, entry,
+                has_windows ? "full_attention, sliding_attention or conv" : names->expected);
         set_state(result, i, is_one_of(type, names->state));
     }
     return SMOL_OK;
@@ -101,7 +104,7 @@ static smol_status read_short_conv(const struct json_settings *config, struct co
     if (!types && result->family->needs_layer_types)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: layer_types is missing: this family needs it", config->path);
-    states->taps = 3;
+    states->taps = result->family->taps;
     smol_status status =
         smol_setting_integer(config, "conv_L_cache", 2, STATES_MAX_TAPS, &states->taps);
     if (!status)

@@ -39,6 +39,14 @@
     [ROLE_ATTN_OUT_NORM] = LAYER("post_attention_layernorm.weight"),                               \
     [ROLE_MLP_NORM] = LAYER("pre_feedforward_layernorm.weight"),                                   \
     [ROLE_MLP_OUT_NORM] = LAYER("post_feedforward_layernorm.weight")
+#define LAYER_INPUT_NAMES                                                                          \
+    [ROLE_INPUT_EMBED] = "model.embed_tokens_per_layer.weight",                                    \
+    [ROLE_INPUT_PROJECTION] = "model.per_layer_model_projection.weight",                           \
+    [ROLE_INPUT_NORM] = "model.per_layer_projection_norm.weight",                                  \
+    [ROLE_INPUT_GATE] = LAYER("per_layer_input_gate.weight"),                                      \
+    [ROLE_INPUT_OUT] = LAYER("per_layer_projection.weight"),                                       \
+    [ROLE_INPUT_OUT_NORM] = LAYER("post_per_layer_input_norm.weight"),                             \
+    [ROLE_LAYER_SCALE] = LAYER("layer_scalar")
 #define OLMO2_NORM_NAMES                                                                           \
     [ROLE_ATTN_OUT_NORM] = LAYER("post_attention_layernorm.weight"),                               \
     [ROLE_MLP_OUT_NORM] = LAYER("post_feedforward_layernorm.weight")
@@ -113,16 +121,10 @@
     .fused = {FUSED(LAYER("self_attn.kv_b_proj.weight"), FUSION_LATENT, 2, ROLE_ATTN_V_UP,         \
                     ROLE_ATTN_K_UP),                                                               \
               {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q}, 1, FUSION_STACKED, false, true}}
-/* LFM2's, without those of experts. */
-#define LFM2_NAMES                                                                                 \
+/* LFM's, without those of attention and of experts. */
+#define LFM_NAMES                                                                                  \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
     [ROLE_ATTN_NORM] = LAYER("operator_norm.weight"),                                              \
-    [ROLE_ATTN_Q] = LAYER("self_attn.q_proj.weight"),                                              \
-    [ROLE_ATTN_K] = LAYER("self_attn.k_proj.weight"),                                              \
-    [ROLE_ATTN_V] = LAYER("self_attn.v_proj.weight"),                                              \
-    [ROLE_ATTN_O] = LAYER("self_attn.out_proj.weight"),                                            \
-    [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_layernorm.weight"),                                    \
-    [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_layernorm.weight"),                                    \
     [ROLE_MIXER_IN] = LAYER("conv.in_proj.weight"),                                                \
     [ROLE_MIXER_IN_BIAS] = LAYER("conv.in_proj.bias"),                                             \
     [ROLE_MIXER_CONV] = LAYER("conv.taps.weight"),                                                 \
@@ -135,8 +137,16 @@
     [ROLE_MLP_DOWN] = LAYER("feed_forward.w2.weight"),                                             \
     [ROLE_FINAL_NORM] = "model.embedding_norm.weight",                                             \
     [ROLE_OUTPUT] = "lm_head.weight"
-#define LFM2_CONV                                                                                  \
+#define LFM_CONV                                                                                   \
     FUSED(LAYER("conv.conv.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV)
+#define LFM2_NAMES                                                                                 \
+    [ROLE_ATTN_Q] = LAYER("self_attn.q_proj.weight"),                                              \
+    [ROLE_ATTN_K] = LAYER("self_attn.k_proj.weight"),                                              \
+    [ROLE_ATTN_V] = LAYER("self_attn.v_proj.weight"),                                              \
+    [ROLE_ATTN_O] = LAYER("self_attn.out_proj.weight"),                                            \
+    [ROLE_ATTN_Q_NORM] = LAYER("self_attn.q_layernorm.weight"),                                    \
+    [ROLE_ATTN_K_NORM] = LAYER("self_attn.k_layernorm.weight"),                                    \
+    LFM_NAMES
 /* Qwen's layers of gated DeltaNet, and gated attention. */
 #define DELTA(name) (LAYERS "linear_attn." name)
 #define DELTA_NAMES                                                                                \
@@ -499,8 +509,7 @@ static const struct family families[] = {
         .needs_kv_heads = true,
         SILU,
         .latent = {512, 1536, 128, 128},
-        .option = {"rope_interleave", true},
-        .option_blocks = BLOCK_ROTATE_NEIGHBOURS,
+        .switched = {{{"rope_interleave", true}, BLOCK_ROTATE_NEIGHBOURS}},
         .demands = {{"attention_bias", false, "biases of attention are not supported here"}},
         LATENT_TENSORS,
     },
@@ -516,11 +525,45 @@ static const struct family families[] = {
         .tied_key = "tie_embedding",
         .needs_kv_heads = true,
         .state = STATE_SHORT_CONV,
+        .taps = 3,
         .adjusts_mlp = true,
         .activation = ACTIVATION_SILU,
         .blocks = BLOCK_QK_NORM_HEADS,
         .names = {LFM2_NAMES},
-        .fused = {LFM2_CONV},
+        .fused = {LFM_CONV},
+    },
+    {
+        .architecture = "Lfm3ForCausalLM",
+        .model_type = "lfm3",
+        .body = "Lfm3Model",
+        .prefix = "model.",
+        .sizes = {2048, 7680, 24, 16, 4, 128, 128000, 128000},
+        BASICS(1e-5, 1000000, 124894, 124900),
+        .norm_eps_key = "norm_eps",
+        .norm_eps_alias = "rms_norm_eps",
+        .local_theta = {"rope_theta", 1000000},
+        .needs_ropes = true,
+        .refused_key = "rope_scaling",
+        .tied_embeddings = 1,
+        .needs_kv_heads = true,
+        .state = STATE_SHORT_CONV,
+        .taps = 7,
+        .needs_states = true,
+        .needs_layer_types = true,
+        .windows = WINDOWS_BUT_EACH_N,
+        .sliding_window = 256,
+        .activation = ACTIVATION_SILU,
+        ATTENTION_BIASES,
+        .blocks = BLOCK_QK_NORM_HEADS,
+        .switched = {{{"use_sandwich_norm", true}, BLOCK_NORM_OUTPUTS},
+                     {{"use_attention_gate", true}, BLOCK_ATTENTION_GATE | BLOCK_GATE_HEADS}},
+        .names = {LFM_NAMES, ATTENTION_NAMES,
+                  QK_NORM_NAMES, [ROLE_ATTN_GATE] = LAYER("self_attn.gate_proj.weight"),
+                  [ROLE_ATTN_OUT_NORM] = LAYER("post_operator_norm.weight"),
+                  [ROLE_MLP_OUT_NORM] = LAYER("post_ffn_norm.weight")},
+        .fused =
+            {LFM_CONV,
+             {LAYER("self_attn.g_proj.weight"), {ROLE_ATTN_GATE}, 1, FUSION_STACKED, false, true}},
     },
     {
         .architecture = "Lfm2MoeForCausalLM",
@@ -534,6 +577,7 @@ static const struct family families[] = {
         .tied_key = "tie_embedding",
         .needs_kv_heads = true,
         .state = STATE_SHORT_CONV,
+        .taps = 3,
         .needs_layer_types = true,
         .activation = ACTIVATION_SILU,
         .blocks = BLOCK_QK_NORM_HEADS,
@@ -551,8 +595,8 @@ static const struct family families[] = {
                   [ROLE_EXPERT_GATE] = LAYER("feed_forward.experts.%u.w1.weight"),
                   [ROLE_EXPERT_UP] = LAYER("feed_forward.experts.%u.w3.weight"),
                   [ROLE_EXPERT_DOWN] = LAYER("feed_forward.experts.%u.w2.weight")},
-        .fused = {LFM2_CONV, FUSED_EXPERTS(LAYER("feed_forward.experts.gate_up_proj"),
-                                           LAYER("feed_forward.experts.down_proj"))},
+        .fused = {LFM_CONV, FUSED_EXPERTS(LAYER("feed_forward.experts.gate_up_proj"),
+                                          LAYER("feed_forward.experts.down_proj"))},
     },
     {
         .architecture = "GraniteMoeHybridForCausalLM",
@@ -670,8 +714,7 @@ static const struct family families[] = {
         .attention_bias = BIAS_QKV,
         .attention_biased = {"use_qkv_bias", false},
         .blocks = BLOCK_LAYER_NORM,
-        .option = {"use_parallel_residual", false},
-        .option_blocks = BLOCK_PARALLEL | BLOCK_ONE_NORM,
+        .switched = {{{"use_parallel_residual", false}, BLOCK_PARALLEL | BLOCK_ONE_NORM}},
         .rotates_parts = true,
         .rotary_factor = 0.25,
         .demands = {{"qk_layernorm", false, NO_HEAD_NORMS}},
@@ -751,8 +794,7 @@ static const struct family families[] = {
         .attention_biased = {"attention_bias", true},
         .mlp_biased = {NULL, true},
         .blocks = BLOCK_LAYER_NORM | BLOCK_NO_GATE,
-        .option = {"use_parallel_residual", true},
-        .option_blocks = BLOCK_PARALLEL,
+        .switched = {{{"use_parallel_residual", true}, BLOCK_PARALLEL}},
         .rotates_parts = true,
         .rotary_factor = 0.25,
         .rotary_factor_key = "rotary_pct",
@@ -994,9 +1036,10 @@ static const struct family families[] = {
         .lacks_input_biases = true,
         .demands = {{"logn_attention_scale", false, "this scale is not supported"}},
         .texts = {{"layer_norm_type", "layer_norm"}, {"position_embedding_type", "rope"}},
-        .heads = {"lm_head."},
+        .heads = {"lm_head.", "classifier."},
         .score_layers = {"gte.pooler.dense", "classifier"},
         .prefix = "gte.",
+        .old_prefix = "new.",
         .embedding_norm = BOTH("gte.embeddings.LayerNorm"),
         .layer_norm = BOTH(GTE "mlp_ln"),
         .types = "gte.embeddings.token_type_embeddings.weight",
@@ -1104,6 +1147,27 @@ static const struct family families[] = {
         .logit_softcap = {"final_logit_softcapping", 0},
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES},
     },
+    {
+        .architecture = "Gemma4ForCausalLM",
+        .model_type = "gemma4_text",
+        .body = "Gemma4TextModel",
+        .prefix = "model.",
+        .sizes = {2304, 9216, 30, 8, 4, 256, 262144, 131072},
+        BASICS(1e-6, 1000000, 2, 1),
+        .tied_embeddings = 1,
+        .needs_kv_heads = true,
+        GELU,
+        ATTENTION_BIASES,
+        .blocks = BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS,
+        .varies = true,
+        .windows = WINDOWS_BUT_EACH_N,
+        .sliding_window = 512,
+        .windows_n = {NULL, 6},
+        .scales_by_root = true,
+        .logit_softcap = {"final_logit_softcapping", 0},
+        .demands = {{"enable_moe_block", false, "experts are not supported in this family"}},
+        .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES, LAYER_INPUT_NAMES},
+    },
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
@@ -1150,12 +1214,13 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
 {
     bool has_experts = model->experts.n_experts > 0;
     for (size_t i = 0; i < N_FAMILIES; i++) {
-        uint32_t blocks = families[i].blocks;
-        if ((blocks == model->blocks || (blocks | families[i].option_blocks) == model->blocks) &&
+        uint32_t switched = families[i].switched[0].bits | families[i].switched[1].bits;
+        if (((families[i].blocks ^ model->blocks) & ~switched) == 0 &&
             ((families[i].experts.n.fallback > 0) == has_experts ||
              (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&
             (families[i].latent.kv_rank > 0) == model_has_latent(model) &&
+            families[i].varies == model_is_varied(model) &&
             families[i].attends_beside == (model->hybrid.parallel > 0) &&
             (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];
@@ -1189,19 +1254,16 @@ static const struct family *relative_of(const char *name)
     return NULL;
 }
 
-const char *smol_family_list(const char *name, char text[FAMILY_LIST])
+const char *smol_family_remedy(const char *name, char text[FAMILY_REMEDY])
 {
     const struct family *relative = name ? relative_of(name) : NULL;
     const char *names[N_NAMES] = {0};
-    size_t n = relative ? names_of(relative, names) : N_FAMILIES;
-    size_t length = (size_t)snprintf(text, FAMILY_LIST, "smolconv reads");
-    for (size_t i = 0; i < n && length < FAMILY_LIST; i++) {
-        const char *known = relative ? names[i] : families[i].architecture;
-        if (!known)
-            continue;
-        int shown = (int)(relative ? strlen(known) : short_length(known));
-        length += (size_t)snprintf(text + length, FAMILY_LIST - length, "%s %.*s", i ? "," : "",
-                                   shown, known);
-    }
+    size_t n = relative ? names_of(relative, names) : 0;
+    size_t length =
+        (size_t)snprintf(text, FAMILY_REMEDY,
+                         relative ? "smolconv reads" : "docs/families.md lists what is supported");
+    for (size_t i = 0; i < n && length < FAMILY_REMEDY; i++)
+        length += (size_t)snprintf(text + length, FAMILY_REMEDY - length, "%s %s", i ? "," : "",
+                                   names[i]);
     return text;
 }

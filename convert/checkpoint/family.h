@@ -38,6 +38,13 @@ struct family_flag {
     bool fallback;
 };
 
+/* More bits of enum block_bit, with a flag of config.json. */
+enum { FAMILY_MAX_SWITCHED = 2 };
+struct family_blocks {
+    struct family_flag flag;
+    uint32_t bits; /* 0: none */
+};
+
 /* A flag of config.json that must have one value, or the feature that it selects is missing. */
 struct family_demand {
     const char *key;
@@ -115,7 +122,8 @@ struct family {
     const char *size_keys[N_FAMILY_SIZES];
     const char *unused_size; /* such a usual key that may be there: it is another part's size */
     double norm_eps;
-    const char *norm_eps_key; /* NULL: rms_norm_eps; empty: it is always the default */
+    const char *norm_eps_key;   /* NULL: rms_norm_eps; empty: it is always the default */
+    const char *norm_eps_alias; /* overrides it; NULL: none */
     double rope_theta;
     uint32_t bos_id, eos_id; /* or NO_TOKEN */
     uint32_t tied_embeddings;
@@ -126,9 +134,11 @@ struct family {
     /* The blocks. */
     enum state_kind state; /* of the layers that do not attend, which conv_L_cache, conv_bias and
                               layer_types or full_attn_idxs describe */
+    uint32_t taps;         /* of STATE_SHORT_CONV: the default of conv_L_cache */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
     struct family_latent latent;
+    bool varies;       /* layers differ in shape, as keys of Gemma 4 describe */
     bool has_old_keys; /* config.json may have those of NomicBert's own code */
     bool adjusts_mlp;  /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
                           block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
@@ -140,8 +150,7 @@ struct family {
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
     bool lacks_input_biases;        /* so are those of the MLP's gate and up */
     uint32_t blocks;                /* bits of enum block_bit */
-    struct family_flag option;
-    uint32_t option_blocks;  /* further bits with that flag */
+    struct family_blocks switched[FAMILY_MAX_SWITCHED];
     float norm_offset;       /* 1 if transformers multiplies by 1 + weight */
     bool has_no_rope;        /* config.json may have no_rope_layers, no_rope_layer_interval */
     const char *rotates_key; /* only if it is "rope" do attention's layers rotate; NULL: always */
@@ -160,6 +169,7 @@ struct family {
                                   not 0, the key in the rope object has no effect */
     struct family_number local_theta; /* of the separate table of windowed layers; a key of NULL:
                                          there is none */
+    bool needs_ropes; /* rope_parameters must have the tables of all layers that attend */
     enum family_windows windows;
     uint32_t sliding_window;       /* the default of the key; 0: none */
     const char *window_key;        /* NULL: sliding_window */
@@ -212,6 +222,7 @@ struct family {
     struct family_count pad_id; /* positions begin after the row of this token; a key of NULL: with
                                  * the first row; empty: it is always the default */
     const char *prefix;     /* that tensors' names may lack, in all of the checkpoint; NULL: none */
+    const char *old_prefix; /* that they may have in its place; NULL: none */
     bool predicts_further;  /* checkpoints may have mtp.*, which predict further tokens */
     const char *pretrained; /* an architecture with further layers after the last block, which are
                              * left out like heads; NULL: none */
@@ -229,10 +240,9 @@ const struct family *smol_family_by_model_type(const char *name);
  * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
-/* Writes "smolconv reads Llama, ..." for messages about the unknown architecture `name` (NULL: it
- * is missing): architectures without "ForCausalLM" or "ForMaskedLM", or, if a family is that of
- * `name`, its whole ones. Returns `text`. */
-enum { FAMILY_LIST = 512 };
-const char *smol_family_list(const char *name, char text[FAMILY_LIST]);
+/* Writes a remedy for messages about the unknown architecture `name` (NULL: it is missing): the
+ * architectures of its family, or where families are listed. Returns `text`. */
+enum { FAMILY_REMEDY = 192 };
+const char *smol_family_remedy(const char *name, char text[FAMILY_REMEDY]);
 
 #endif

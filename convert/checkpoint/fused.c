@@ -1,6 +1,7 @@
 /* Splits fused tensors, see fused.h. Later steps see only the parts. */
 #include "convert/checkpoint/fused.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +16,9 @@ struct split {
     const struct safetensors *all;
     struct safetensors_tensor *tensors; /* the parts, then the other tensors */
     size_t n_tensors;
-    bool *is_fused;    /* (all->n_tensors) */
-    bool lacks_prefix; /* the names in `all` lack the family's prefix */
-    char *names;       /* MAX_CHECKPOINT_NAME bytes each */
+    bool *is_fused;     /* (all->n_tensors) */
+    const char *prefix; /* of the names in `all`, in place of the family's; NULL: that one */
+    char *names;        /* MAX_CHECKPOINT_NAME bytes each */
     size_t n_names;
     const uint8_t *zeros; /* f32, after the names: as many as a bias that the family lacks */
     smol_error *error;
@@ -143,11 +144,14 @@ static smol_status check_shape(const struct split *split, const struct safetenso
     return smol_checkpoint_check_shape(fused, wanted, rank, split->error);
 }
 
-/* Finds a tensor whose name may lack the family's prefix. */
+/* Finds a tensor by the family's name. */
 static const struct safetensors_tensor *find_whole(const struct split *split, const char *name)
 {
-    size_t skipped = split->lacks_prefix ? strlen(split->family->prefix) : 0;
-    return smol_safetensors_find(split->all, name + skipped);
+    char found[MAX_CHECKPOINT_NAME];
+    if (!split->prefix)
+        return smol_safetensors_find(split->all, name);
+    snprintf(found, sizeof found, "%s%s", split->prefix, name + strlen(split->family->prefix));
+    return smol_safetensors_find(split->all, found);
 }
 
 /* Returns the fused tensor of a layer, or NULL. */
@@ -191,14 +195,22 @@ static smol_status split_one(struct split *split, const struct family_fused *par
     return status;
 }
 
-/* Returns whether the names of the checkpoint lack the family's prefix, as those of a model of
- * embeddings may. */
-static bool lacks_prefix(const struct family *family, const struct safetensors *all)
+/* Returns whether a name in the checkpoint has the prefix, which may be NULL. */
+static bool has_prefix(const struct safetensors *all, const char *prefix)
 {
-    for (size_t i = 0; family->prefix && i < all->n_tensors; i++)
-        if (starts_with(all->tensors[i].name, family->prefix))
-            return false;
-    return family->prefix;
+    for (size_t i = 0; prefix && i < all->n_tensors; i++)
+        if (starts_with(all->tensors[i].name, prefix))
+            return true;
+    return false;
+}
+
+/* Returns what the names of the checkpoint have in place of the family's prefix: nothing, as those
+ * of a model of embeddings may, or an old one. NULL: they have it, or the family has none. */
+static const char *other_prefix(const struct family *family, const struct safetensors *all)
+{
+    if (!family->prefix || has_prefix(all, family->prefix))
+        return NULL;
+    return has_prefix(all, family->old_prefix) ? family->old_prefix : "";
 }
 
 /* Gives a tensor the name of first (n) and `rest`, unless it is too long to be one of the family's.
@@ -227,7 +239,7 @@ static void rename_numbers(struct split *split, struct safetensors_tensor *tenso
                           today[i]);
 }
 
-/* Adds the tensors that are not fused after the parts, with the prefix if it lacks. The output is
+/* Adds the tensors that are not fused after the parts, with the family's prefix. The output is
  * outside of what the prefix stands for. */
 static void keep_others(struct split *split)
 {
@@ -237,9 +249,10 @@ static void keep_others(struct split *split)
         struct safetensors_tensor *tensor = &split->tensors[split->n_tensors++];
         *tensor = split->all->tensors[i];
         const char *output = split->family->names[ROLE_OUTPUT];
-        if (split->lacks_prefix && !(output && strcmp(tensor->name, output) == 0))
+        if (split->prefix && starts_with(tensor->name, split->prefix) &&
+            !(output && strcmp(tensor->name, output) == 0))
             rename_tensor(split, tensor, split->family->prefix, strlen(split->family->prefix),
-                          tensor->name);
+                          tensor->name + strlen(split->prefix));
         if (split->family->embedding_norm[0])
             rename_numbers(split, tensor);
     }
@@ -367,9 +380,9 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
     struct split split = {.family = family,
                           .model = model,
                           .all = all,
-                          .lacks_prefix = lacks_prefix(family, all),
+                          .prefix = other_prefix(family, all),
                           .error = error};
-    if (!family->fused[0].name && !family->embedding_norm[0] && !split.lacks_prefix)
+    if (!family->fused[0].name && !family->embedding_norm[0] && !split.prefix)
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

@@ -13,6 +13,9 @@ static const struct nest nests[] = {
     {NEST("Qwen3_5", "qwen3_5", "qwen3_5_text")},
     {NEST("Qwen3_5Moe", "qwen3_5_moe", "qwen3_5_moe_text")},
     {NEST("Gemma3", "gemma3", "gemma3_text")},
+    {NEST("Gemma4", "gemma4", "gemma4_text")},
+    {NEST("Lfm2Vl", "lfm2_vl", "lfm2")},
+    {NEST("Lfm3Vl", "lfm3_vl", "lfm3")},
     {NEST("Mistral3", "mistral3", "mistral", "ministral3")},
     {NEST("Qwen3VL", "qwen3_vl", "qwen3_vl_text")},
     {NEST("Qwen2_5_VL", "qwen2_5_vl", "qwen2_5_vl_text"), .is_flat = true},
@@ -80,7 +83,7 @@ static bool is_first(const struct nest *nest, const char *type)
 smol_status smol_nested_family(const struct json_settings *text, const struct nest *nest,
                                const struct family **family)
 {
-    char known[FAMILY_LIST];
+    char known[FAMILY_REMEDY];
     const char *type = NULL;
     smol_status status = smol_setting_string(text, "model_type", &type);
     if (status)
@@ -92,7 +95,7 @@ smol_status smol_nested_family(const struct json_settings *text, const struct ne
             return SMOL_OK;
     return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, "model_type",
                              *family ? "not supported within this kind of model"
-                                     : smol_family_list(NULL, known));
+                                     : smol_family_remedy(NULL, known));
 }
 
 /* --- tensors ------------------------------------------------------------------------------ */
@@ -123,6 +126,9 @@ static bool skips(const struct family *family, bool nested, const struct safeten
                   struct skipped_tensors *skipped)
 {
     static const char *const vision[] = {"visual.",
+                                         "audio_tower.",
+                                         "embed_vision.",
+                                         "embed_audio.",
                                          "vision_tower.",
                                          "vision_model.",
                                          "multi_modal_projector.",

@@ -79,6 +79,8 @@ static float frequency(const struct rope *rope, uint32_t i, uint32_t dim)
         return blend_yarn(rope, i, dim);
     case ROPE_LONGROPE:
         return 1.0f / (rope->factors[i] * power(rope, i, dim));
+    case ROPE_PROPORTIONAL:
+        return i < rope->n_rotated ? 1.0f / power(rope, i, dim) / (float)rope->factor : 0;
     case ROPE_DEFAULT:
         break;
     }

@@ -71,9 +71,10 @@ static void write_blocks(struct json_out *json, const struct blob_model *m)
     static const char *const biases[] = {
         [BIAS_NONE] = "none", [BIAS_QKVO] = "qkvo", [BIAS_QKV] = "qkv"};
     static const char *const blocks[] = {
-        "norm_outputs",      "no_input_norms", "qk_norm_heads", "qk_norm_all",    "qk_norm_late",
-        "rotate_neighbours", "layer_norm",     "no_gate",       "parallel",       "one_norm",
-        "positions",         "output_bias",    "norm_stream",   "attention_gate", "relative"};
+        "norm_outputs", "no_input_norms",    "qk_norm_heads", "qk_norm_all",
+        "qk_norm_late", "rotate_neighbours", "layer_norm",    "no_gate",
+        "parallel",     "one_norm",          "positions",     "output_bias",
+        "norm_stream",  "attention_gate",    "relative",      "gate_heads"};
     _Static_assert(ALL_BLOCK_BITS < 1 << sizeof blocks / sizeof blocks[0], "one has no name");
     smol_json_member_text(json, "attention_bias", biases[m->attention_bias]);
     smol_json_member_flag(json, "mlp_bias", m->mlp_bias);
@@ -158,6 +159,26 @@ static void write_latent(struct json_out *json, const struct blob_latent *latent
     member_float(json, "latent_norm_eps", latent->norm_eps);
 }
 
+static bool has_second_heads(const struct blob_model *m, uint32_t layer)
+{
+    return layers_have(m->varied.second, layer);
+}
+
+static void write_varied(struct json_out *json, const struct blob_model *m)
+{
+    const struct blob_varied *v = &m->varied;
+    smol_json_member_whole(json, "second_head_dim", v->head_dim);
+    smol_json_member_whole(json, "second_kv_heads", v->n_kv_heads);
+    smol_json_member_flag(json, "keys_are_values", v->keys_are_values);
+    smol_json_member_whole(json, "first_shared", v->first_shared);
+    smol_json_member_whole(json, "late_width", v->shared_width);
+    smol_json_member_whole(json, "input_width", v->input_width);
+    member_float(json, "input_scale", v->input_scale);
+    member_float(json, "projection_scale", v->projection_scale);
+    member_float(json, "sum_scale", v->sum_scale);
+    write_layers_that(json, "second_layers", m, has_second_heads);
+}
+
 static void write_model(struct json_out *json, const struct blob *blob)
 {
     struct blob_model model = *blob->model;
@@ -177,6 +198,8 @@ static void write_model(struct json_out *json, const struct blob *blob)
         write_experts(json, &model);
     if (model_has_latent(&model))
         write_latent(json, &model.latent);
+    if (model_is_varied(&model))
+        write_varied(json, &model);
     smol_json_close(json, '}');
 }
 

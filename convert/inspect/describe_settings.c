@@ -64,6 +64,7 @@ static void print_components(const struct blob_model *m, FILE *out)
         {BLOCK_OUTPUT_BIAS, "output bias"},
         {BLOCK_ROTATE_NEIGHBOURS, "rope of neighbours"},
         {BLOCK_ATTENTION_GATE, "gated attention"},
+        {BLOCK_GATE_HEADS, "one gate of each head"},
         {BLOCK_RELATIVE, "relative positions"},
     };
     const char *before = "";
@@ -314,6 +315,26 @@ static void print_latent(const struct blob_latent *latent, FILE *out)
     fprintf(out, "\n");
 }
 
+/* Prints how layers differ in shape. */
+static void print_varied(const struct blob_model *m, FILE *out)
+{
+    const struct blob_varied *v = &m->varied;
+    if (!model_is_varied(m))
+        return;
+    fprintf(out, "%-18s head_dim %" PRIu32 ", n_kv_heads %" PRIu32 "%s, in layers", "second heads",
+            v->head_dim, v->n_kv_heads, v->keys_are_values ? ", keys are values" : "");
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (layers_have(v->second, i))
+            fprintf(out, " %" PRIu32, i);
+    fprintf(out,
+            "\n%-18s keys and values from layer %" PRIu32 " on, intermediate_size %" PRIu32 "\n",
+            "shared", v->first_shared, v->shared_width);
+    if (v->input_width)
+        fprintf(out, "%-18s %" PRIu32 " channels, scales %g, %g, %g\n", "layer inputs",
+                v->input_width, (double)v->input_scale, (double)v->projection_scale,
+                (double)v->sum_scale);
+}
+
 void smol_describe_settings(const struct blob *blob, FILE *out)
 {
     print_model(blob, out);
@@ -322,6 +343,7 @@ void smol_describe_settings(const struct blob *blob, FILE *out)
     print_hybrid(blob->model, out);
     print_experts(blob->model, out);
     print_latent(&blob->model->latent, out);
+    print_varied(blob->model, out);
     print_tokens(blob, out);
     print_template(blob, out);
     print_embedder(blob, out);

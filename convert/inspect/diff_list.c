@@ -78,6 +78,10 @@ static void list_roles(struct subject *side, const struct safetensors *reader,
         if (raw && (key.role != ROLE_OUTPUT || has_output)) {
             struct model_tensor *tensor = add_role(side, key);
             smol_tensor_set_raw(tensor, raw);
+            if (key.role == ROLE_INPUT_EMBED && raw->rank == 2) { /* as blobs have it */
+                tensor->shape[0] *= model->n_layers;
+                tensor->shape[1] /= model->n_layers;
+            }
             tensor->offset = smol_checkpoint_offset(family, key.role);
             tensor->added =
                 key.role == smol_checkpoint_typed(model) && raw->rank == 2 ? types : NULL;
@@ -102,7 +106,8 @@ static smol_status list_safetensors(struct subject *side, const struct safetenso
     for (size_t i = 0; !status && i < n; i++) {
         const struct safetensors_tensor *raw = &reader->tensors[i];
         if (!used[i] && !(model && (smol_checkpoint_ignores(raw->name) ||
-                                    smol_checkpoint_is_head(family, raw->name))))
+                                    smol_checkpoint_is_head(family, raw->name) ||
+                                    smol_checkpoint_is_unused(family, model, raw->name))))
             smol_tensor_set_raw(add(side, raw->name), raw);
     }
     free(used);
@@ -128,11 +133,10 @@ static uint64_t count_fitting(const struct safetensors *reader, const struct fam
     do {
         const struct safetensors_tensor *raw = find_raw(reader, family, model, key);
         const struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
-        const uint64_t shape[2] = {layout.rows, layout.cols};
-        unsigned is_vector = layout.layout == LAYOUT_VECTOR;
+        uint64_t shape[2];
+        unsigned rank = smol_checkpoint_shape(&layout, model->n_layers, shape);
         bool is_alias = key.role == ROLE_OUTPUT && model->tied_embeddings;
-        n += is_alias ||
-             (raw && !smol_checkpoint_check_shape(raw, shape + is_vector, 2 - is_vector, &misfit));
+        n += is_alias || (raw && !smol_checkpoint_check_shape(raw, shape, rank, &misfit));
     } while (smol_tensor_next(model, &key));
     return n;
 }

@@ -106,6 +106,10 @@ static void diff_scales(const struct blob_model *a, const struct blob_model *b,
     row_of_floats(table, "experts.sum_epsilon", a->experts.sum_epsilon, b->experts.sum_epsilon);
     row_of_floats(table, "experts.qkv_clip", a->experts.qkv_clip, b->experts.qkv_clip);
     row_of_floats(table, "latent.norm_eps", a->latent.norm_eps, b->latent.norm_eps);
+    row_of_floats(table, "varied.input_scale", a->varied.input_scale, b->varied.input_scale);
+    row_of_floats(table, "varied.projection_scale", a->varied.projection_scale,
+                  b->varied.projection_scale);
+    row_of_floats(table, "varied.sum_scale", a->varied.sum_scale, b->varied.sum_scale);
     smol_diff_end_group(table);
 }
 
@@ -169,6 +173,12 @@ static const struct {
     FIELD(latent.q_rank, show_id),
     FIELD(latent.query_dim, show_id),
     FIELD(latent.value_dim, show_id),
+    FIELD(varied.head_dim, show_id),
+    FIELD(varied.n_kv_heads, show_id),
+    FIELD(varied.keys_are_values, show_flag),
+    FIELD(varied.first_shared, show_id),
+    FIELD(varied.shared_width, show_id),
+    FIELD(varied.input_width, show_id),
 #undef FIELD
 };
 

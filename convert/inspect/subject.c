@@ -20,6 +20,8 @@ enum part smol_part_of(const struct model_tensor *tensor)
     switch (tensor->key.role) {
     case ROLE_EMBED:
     case ROLE_POSITIONS:
+    case ROLE_INPUT_EMBED:
+    case ROLE_INPUT_PROJECTION:
         return PART_EMBEDDING;
     case ROLE_OUTPUT:
     case ROLE_OUTPUT_BIAS:
@@ -54,6 +56,8 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MIXER_DECAY:
     case ROLE_MIXER_SKIP:
         return PART_STATES;
+    case ROLE_INPUT_GATE:
+    case ROLE_INPUT_OUT:
     case ROLE_MLP_GATE:
     case ROLE_MLP_UP:
     case ROLE_MLP_DOWN:
@@ -81,6 +85,9 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MLP_OUT_NORM:
     case ROLE_FINAL_NORM:
     case ROLE_FINAL_NORM_BIAS:
+    case ROLE_INPUT_NORM:
+    case ROLE_INPUT_OUT_NORM:
+    case ROLE_LAYER_SCALE:
         return PART_NORMS;
     case ROLE_COUNT:
         break;
@@ -197,16 +204,17 @@ static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint6
 {
     enum { POSITIONS = 64, CHANNELS = 16, SPARE = 256 };
     const struct blob_model *model = blob->model;
-    uint64_t channels = model->head_dim;
-    channels += model_has_latent(model) ? 0 : round_up(channels, CHANNELS);
     uint64_t window = model->sliding_window, all = round_up(context, POSITIONS), kept = 0;
     uint64_t windowed = round_up(window + SPARE, POSITIONS) + POSITIONS;
     bool drops = context > window + 2 * SPARE;
-    for (uint32_t i = 0; i < model->n_layers; i++)
-        kept += !layer_attends(model, i)                                    ? 0
-                : drops && blob->layers && blob->layers[i] & LAYER_WINDOWED ? windowed
-                                                                            : all;
-    return kept * model->n_kv_heads * channels * (dtype == DTYPE_F32 ? 4 : 2);
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        uint64_t channels = smol_head_dim(model, i);
+        bool drops_old = drops && blob->layers && blob->layers[i] & LAYER_WINDOWED;
+        channels += model_has_latent(model) ? 0 : round_up(channels, CHANNELS);
+        if (layer_attends(model, i) && smol_kv_source(model, i) == i)
+            kept += (drops_old ? windowed : all) * smol_kv_heads(model, i) * channels;
+    }
+    return kept * (dtype == DTYPE_F32 ? 4 : 2);
 }
 
 /* Returns the bytes of the states of a sequence whose `context` tokens were evaluated at once, as

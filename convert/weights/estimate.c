@@ -214,12 +214,31 @@ static void use_state(const struct estimate *e, uint32_t layer)
     leave(e, ROLE_ATTN_OUT_NORM, squared(e, e->model.hybrid.mixer_out));
 }
 
-/* Sets `inner` to what all heads make of values. */
-static void repeat_values(const struct estimate *e)
+/* Sets the values in `gate`, n heads, to those that are divided by their root mean square. */
+static void normalize_values(const struct estimate *e, size_t n, size_t dim)
+{
+    for (size_t first = 0; first < n * dim; first += dim) {
+        double sum = 0;
+        for (size_t i = first; i < first + dim; i++)
+            sum += e->gate[i];
+        for (size_t i = first; i < first + dim; i++)
+            e->gate[i] *= (double)dim / sum;
+    }
+}
+
+/* Sets `inner` to what all heads make of values. Those of another layer are taken to be even. */
+static void repeat_values(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
-    size_t dim = m->head_dim, shared = m->n_heads / m->n_kv_heads;
-    multiply(e, ROLE_ATTN_V, m->n_kv_heads * dim, m->hidden_size, e->input, e->gate);
+    enum tensor_role role = smol_values_are_keys(m, layer) ? ROLE_ATTN_K : ROLE_ATTN_V;
+    size_t dim = smol_head_dim(m, layer), n = smol_kv_heads(m, layer), shared = m->n_heads / n;
+    if (smol_kv_source(m, layer) == layer)
+        multiply(e, role, n * dim, m->hidden_size, e->input, e->gate);
+    else
+        for (size_t i = 0; i < n * dim; i++)
+            e->gate[i] = 1;
+    if (model_is_varied(m))
+        normalize_values(e, n, dim);
     for (size_t head = 0; head < m->n_heads; head++)
         memcpy(e->inner + head * dim, e->gate + head / shared * dim, dim * sizeof *e->inner);
 }
@@ -228,7 +247,7 @@ static void repeat_values(const struct estimate *e)
 static void make_queries(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
-    size_t rank = m->latent.q_rank, width = smol_query_width(m);
+    size_t rank = m->latent.q_rank, width = smol_query_width(m, 0);
     if (rank > 0) {
         multiply(e, ROLE_ATTN_Q_DOWN, rank, m->hidden_size, e->input, e->gate);
         normalize(e, ROLE_ATTN_Q_DOWN_NORM, rank, e->gate, e->gate);
@@ -250,18 +269,18 @@ static void expand_values(const struct estimate *e, uint32_t layer)
     normalize(e, ROLE_ATTN_LATENT_NORM, rank, e->gate, e->gate);
     for (uint32_t head = 0; head < m->n_heads; head++)
         write_record(e, (struct stats_place){STATS_HEAD_LATENT, layer, head}, e->gate);
-    multiply(e, ROLE_ATTN_V_UP, smol_attended_width(m), rank, e->gate, e->inner);
+    multiply(e, ROLE_ATTN_V_UP, smol_attended_width(m, 0), rank, e->gate, e->inner);
 }
 
 static void attend(const struct estimate *e, uint32_t layer)
 {
     const struct blob_model *m = &e->model;
-    size_t width = smol_attended_width(m);
+    size_t width = smol_attended_width(m, layer);
     if (model_has_latent(m)) {
         make_queries(e, layer);
         expand_values(e, layer);
     } else
-        repeat_values(e);
+        repeat_values(e, layer);
     write_record(e, (struct stats_place){STATS_ATTENDED, layer, 0}, e->inner);
     multiply(e, ROLE_ATTN_O, m->hidden_size, width, e->inner, e->added);
     leave(e, ROLE_ATTN_OUT_NORM,
@@ -331,6 +350,29 @@ static void run_layer(const struct estimate *e, uint32_t layer)
     feed_forward(e, layer);
 }
 
+/* Follows a layer's input, which is taken to be even, and the scale of the layer. */
+static void add_input(const struct estimate *e, uint32_t layer)
+{
+    const struct blob_model *m = &e->model;
+    size_t hidden = m->hidden_size, width = m->varied.input_width;
+    if (!model_is_varied(m))
+        return;
+    if (width > 0) {
+        write_record(e, (struct stats_place){STATS_INPUT, layer, 0}, e->stream);
+        multiply(e, ROLE_INPUT_GATE, width, hidden, e->stream, e->gate);
+        for (size_t i = 0; i < width; i++)
+            e->inner[i] = activated(e->gate[i]);
+        write_record(e, (struct stats_place){STATS_INPUT_GATED, layer, 0}, e->inner);
+        multiply(e, ROLE_INPUT_OUT, hidden, width, e->inner, e->added);
+        normalize(e, ROLE_INPUT_OUT_NORM, hidden, e->added, e->added);
+        for (size_t k = 0; k < hidden; k++)
+            e->stream[k] += e->added[k];
+    }
+    read_row(e, ROLE_LAYER_SCALE, 0);
+    for (size_t k = 0; k < hidden; k++)
+        e->stream[k] *= (double)e->row[0] * (double)e->row[0];
+}
+
 static void run(struct estimate *e)
 {
     struct tensor_key key = {.role = ROLE_EMBED}, next = key;
@@ -346,8 +388,10 @@ static void run(struct estimate *e)
             run_layer(e, key.layer);
         if (key.role == ROLE_EXPERT_DOWN)
             add_expert(e, key.layer, key.expert);
-        if (is_last)
+        if (is_last) {
             leave(e, ROLE_MLP_OUT_NORM, squared(e, e->model.hybrid.mlp_out));
+            add_input(e, key.layer);
+        }
         if (key.role == ROLE_FINAL_NORM) {
             normalize(e, ROLE_FINAL_NORM, e->model.hidden_size, e->stream, e->input);
             write_record(e, (struct stats_place){STATS_OUTPUT, e->model.n_layers, 0}, e->input);

@@ -75,21 +75,21 @@ static bool state_folds(const struct blob_model *model)
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
  * residual stream itself has no norm, a norm for two inputs would have two factors, an activation
- * without a gate is not linear in its input, nor are values that are clipped, and a tied embedding
- * is looked up too. The queries of heads are left alone. */
+ * without a gate is not linear in its input, nor are values that are clipped or normalized, and a
+ * tied embedding is looked up too. The queries of heads are left alone. */
 static bool can_fold(const struct fold *fold, size_t record)
 {
     const struct blob_model *model = fold->model;
     if (is_of_expert(fold, record) || is_of_query(fold, record))
         return true;
-    if (model_has_latent(model) && record > stats_output(fold->header))
+    if (record > stats_output(fold->header) && (model_has_latent(model) || model_is_varied(model)))
         return false;
     if (record == stats_output(fold->header))
         return !model->tied_embeddings;
     if (is_of_state(fold, record))
         return state_folds(model);
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
-        return model->experts.qkv_clip <= 0;
+        return model->experts.qkv_clip <= 0 && !model_is_varied(model);
     if (record % STATS_PER_LAYER == STATS_GATED)
         return !(model->blocks & BLOCK_NO_GATE) && smol_stats_width(fold->header, record) > 0;
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
@@ -148,7 +148,9 @@ static void fill_values(const struct fold *fold)
     const struct blob_model *model = fold->model;
     size_t dim = model->head_dim, shared = model->n_heads / model->n_kv_heads;
     float *value = fold->values;
-    for (uint32_t layer = 0; !model_has_latent(model) && layer < model->n_layers; layer++) {
+    if (model_has_latent(model) || model_is_varied(model))
+        return;
+    for (uint32_t layer = 0; layer < model->n_layers; layer++) {
         size_t offset = offset_of(fold, stats_record(STATS_ATTENDED, layer));
         if (!layer_attends(model, layer)) {
             value += model->n_kv_heads * dim;
@@ -248,7 +250,8 @@ const float *smol_fold_inverses(const struct fold *fold, size_t record)
         return fold->latents +
                (size_t)smol_stats_layer(fold->header, record) * fold->model->latent.kv_rank;
     if (record > stats_output(fold->header) && !is_of_expert(fold, record) &&
-        !is_of_state(fold, record) && !model_has_latent(fold->model))
+        !is_of_state(fold, record) && !model_has_latent(fold->model) &&
+        !model_is_varied(fold->model))
         record = stats_record(STATS_MLP, smol_stats_layer(fold->header, record));
     return can_fold(fold, record) ? fold->inverses + offset_of(fold, record) : NULL;
 }

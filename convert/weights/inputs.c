@@ -35,6 +35,10 @@ static enum stats_input input_of(const struct blob_model *model, enum tensor_rol
         return STATS_HEAD_QUERY;
     case ROLE_ATTN_V_UP:
         return STATS_HEAD_LATENT;
+    case ROLE_INPUT_GATE:
+        return STATS_INPUT;
+    case ROLE_INPUT_OUT:
+        return STATS_INPUT_GATED;
     case ROLE_ATTN_O:
         return STATS_ATTENDED;
     case ROLE_MIXER_OUT:
@@ -71,7 +75,8 @@ size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor 
         place.part = (uint32_t)(row / (layout->rows / n_parts));
     bool is_output =
         layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings);
-    if (!stats || (layout->role == ROLE_EMBED && !is_output))
+    if (!stats || (layout->role == ROLE_EMBED && !is_output) || layout->role == ROLE_INPUT_EMBED ||
+        layout->role == ROLE_INPUT_PROJECTION)
         return NO_RECORD;
     if (is_output)
         return stats_output(&stats->header);

@@ -281,7 +281,7 @@ static smol_status measure_one(struct loss_meter *meter, const struct weights *w
         return status;
     sum_errors(meter, true, errors);
     sum_errors(meter, false, looked_up);
-    if (role != ROLE_EMBED)
+    if (role != ROLE_EMBED && role != ROLE_INPUT_EMBED)
         add_losses(errors, errors[COARSE], (double)sensitivities[number], losses);
     else
         add_losses(looked_up, looked_up[COARSE], (double)sensitivities[number], losses);

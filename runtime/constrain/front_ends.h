@@ -95,8 +95,8 @@ smol_status smol_tools_term(struct term_table *table, const struct tokenizer_tab
 
 struct trie;
 
-/* The markers of a model, at most 32 bytes each. One that is a special token of the vocabulary
- * stands for itself. */
+/* The markers of a model, at most 32 bytes each. Special tokens of the vocabulary with which they
+ * begin stand for themselves. */
 struct reasoning_texts {
     const char *open;  /* NULL: the prompt has it, so the answer begins within the reasoning */
     const char *close; /* only white space may come between it and the answer */

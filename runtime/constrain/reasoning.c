@@ -16,14 +16,17 @@ static term text_term(struct term_table *table, const char *text)
     return smol_term_literal(table, text, strlen(text));
 }
 
-/* Returns a marker, as the special token that it may be. */
+/* Returns a marker, which may be a special token or begin with one. */
 static term marker_term(struct term_table *table, const struct trie *vocabulary, const char *marker)
 {
     char special[MARKER_SIZE + 3];
-    int n = snprintf(special, sizeof special, "%c%s%c", TRIE_SPECIAL, marker, TRIE_SPECIAL);
-    bool is_special =
-        smol_trie_find(vocabulary, (const uint8_t *)special, (size_t)n) != SMOL_NO_TOKEN;
-    return is_special ? text_term(table, special) : text_term(table, marker);
+    for (size_t n = strlen(marker); n > 0; n--) {
+        int size = snprintf(special, sizeof special, "%c%.*s%c", TRIE_SPECIAL, (int)n, marker,
+                            TRIE_SPECIAL);
+        if (smol_trie_find(vocabulary, (const uint8_t *)special, (size_t)size) != SMOL_NO_TOKEN)
+            return smol_term_then(table, text_term(table, special), text_term(table, marker + n));
+    }
+    return text_term(table, marker);
 }
 
 /* Returns the texts that contain another. */

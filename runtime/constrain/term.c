@@ -302,7 +302,6 @@ static term add_list(struct term_table *table, enum term_kind kind, const term *
     struct term_node node = {
         .kind = (uint8_t)kind, .a = (uint32_t)table->n_lists, .b = (uint32_t)n, .regular = true};
     size_t before = table->n_nodes;
-    table->n_steps += n;
     if (n > TERM_MAX_LISTS - table->n_lists)
         return smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it has too many alternatives");
     for (size_t i = 0; i < n; i++) {
@@ -314,6 +313,8 @@ static term add_list(struct term_table *table, enum term_kind kind, const term *
     term result = intern(table, node);
     if (table->n_nodes == before)
         table->n_lists = node.a; /* it was there already */
+    else
+        table->n_steps += n; /* but not again: each slice of the work must get on */
     return result;
 }
 

@@ -40,14 +40,14 @@ static term after_then(struct term_table *table, struct term_node node, unsigned
 static term after_list(struct term_table *table, struct term_node node, unsigned class)
 {
     size_t base = table->n_stack;
-    table->n_steps += node.b;
     for (uint32_t i = 0; i < node.b; i++) {
         term next = after(table, table->lists[node.a + i], class);
-        if (next == TERM_NOTHING && node.kind == KIND_ANY_OF)
+        if (next == TERM_NOTHING && node.kind == KIND_ANY_OF && !table->status)
             continue;
         if (!smol_term_push(table, next))
             return TERM_NOTHING;
     }
+    table->n_steps += node.b; /* only now, so that what is new in a long list is found */
     return smol_term_combine(table, node.kind, base);
 }
 

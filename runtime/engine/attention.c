@@ -29,37 +29,44 @@ static size_t count_spans(size_t n_positions)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-static size_t value_stride(const struct engine *e)
+/* Returns the floats of the values of a query whose head has `dim` channels. */
+static size_t value_stride(size_t dim)
 {
-    return round_up(e->network->model.head_dim, 16);
+    return round_up(dim, 16);
+}
+
+/* Returns the most channels of a head. */
+static size_t most_channels(const struct engine *e)
+{
+    return smol_most_head_dim(&e->network->model);
 }
 
 /* Returns the number of floats in the states of n queries: values, sums and maxima. */
 static size_t state_floats(const struct engine *e, size_t n)
 {
-    return n * (value_stride(e) + 16) + round_up(n, 16);
+    return n * (value_stride(most_channels(e)) + 16) + round_up(n, 16);
 }
 
 /* Returns the number of floats of a block's values where the cache has none. */
 static size_t spread_floats(const struct engine *e)
 {
-    return model_has_latent(&e->network->model) ? KV_BLOCK * value_stride(e) : 0;
+    return model_has_latent(&e->network->model) ? KV_BLOCK * value_stride(most_channels(e)) : 0;
 }
 
 /* Returns the number of floats in one thread's working memory: a tile's queries and scores, two
  * states, and a block's values. */
 static size_t thread_floats(const struct engine *e)
 {
-    size_t dim = e->network->model.head_dim;
+    size_t dim = most_channels(e);
     return round_up(QUERY_TILE * (dim + KV_BLOCK) + 2 * state_floats(e, QUERY_TILE), 16) +
            spread_floats(e);
 }
 
 /* Points `a` at the states of `n` queries in `memory`. */
-static void place_state(const struct engine *e, struct attention *a, float *memory, size_t n)
+static void place_state(struct attention *a, float *memory, size_t n)
 {
     a->values = memory;
-    a->sums = a->values + n * value_stride(e);
+    a->sums = a->values + n * value_stride(a->head_dim);
     a->max = a->sums + n * 16;
 }
 
@@ -160,24 +167,29 @@ struct tile {
     void *values; /* room for a block's values where the cache has none */
 };
 
-static size_t heads_per_kv(const struct engine *e)
+static size_t heads_per_kv(const struct engine *e, size_t layer)
 {
     const struct blob_model *m = &e->network->model;
-    return m->n_heads / m->n_kv_heads;
+    return m->n_heads / smol_kv_heads(m, (uint32_t)layer);
+}
+
+static size_t channels(const struct engine *e, size_t layer)
+{
+    return smol_head_dim(&e->network->model, (uint32_t)layer);
 }
 
 static size_t row_position(const struct tile *tile, size_t j)
 {
-    return tile->segment->position + (tile->row + j) / heads_per_kv(tile->e);
+    return tile->segment->position + (tile->row + j) / heads_per_kv(tile->e, tile->layer);
 }
 
 /* Returns the query of row j, which its result replaces. */
 static float *row_query(const struct tile *tile, size_t j)
 {
     const struct blob_model *m = &tile->e->network->model;
-    size_t per = heads_per_kv(tile->e), row = tile->row + j;
+    size_t per = heads_per_kv(tile->e, tile->layer), row = tile->row + j;
     size_t head = tile->kv_head * per + row % per, t = tile->segment->row + row / per;
-    return tile->e->query + (t * m->n_heads + head) * m->head_dim;
+    return tile->e->query + (t * m->n_heads + head) * channels(tile->e, tile->layer);
 }
 
 /* Returns the first position that a query at `position` sees. */
@@ -223,7 +235,7 @@ static struct kv_range seen_range(const struct tile *tile, size_t j, size_t star
 /* Writes the rows' scaled queries to the columns of queries (head_dim, QUERY_TILE). */
 static void gather_queries(const struct tile *tile, float *queries)
 {
-    size_t dim = tile->e->network->model.head_dim;
+    size_t dim = channels(tile->e, tile->layer);
     float scale = tile->e->network->model.attention_scale;
     for (size_t j = 0; j < tile->n_rows; j++) {
         const float *query = row_query(tile, j);
@@ -247,7 +259,7 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
             seen[j] = seen_range(tile, j, block * KV_BLOCK);
         struct kv_block view = smol_kv_block(kv, tile->layer, tile->kv_head, block);
         if (!view.v)
-            smol_kv_spread(kv, &view, tile->values);
+            smol_kv_spread(kv, tile->layer, &view, tile->values);
         tile->e->kernels->attend[kv->type](a, &view, seen);
     }
 }
@@ -257,7 +269,7 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
 static void attend_tile(const struct tile *tile, unsigned index)
 {
     struct engine *e = tile->e;
-    size_t dim = e->network->model.head_dim, stride = value_stride(e);
+    size_t dim = channels(e, tile->layer), stride = value_stride(dim);
     float *queries = e->attention.threads + index * thread_floats(e);
     float *scores = queries + QUERY_TILE * dim, *states = scores + QUERY_TILE * KV_BLOCK;
     struct attention total = {
@@ -268,8 +280,8 @@ static void attend_tile(const struct tile *tile, unsigned index)
         .softcap = e->network->model.attention_softcap,
     };
     struct attention next = total;
-    place_state(e, &total, states, QUERY_TILE);
-    place_state(e, &next, states + state_floats(e, QUERY_TILE), QUERY_TILE);
+    place_state(&total, states, QUERY_TILE);
+    place_state(&next, states + state_floats(e, QUERY_TILE), QUERY_TILE);
 
     gather_queries(tile, queries);
     size_t first = first_span(e, tile->layer, row_position(tile, 0));
@@ -297,15 +309,15 @@ void smol_attention_place(struct pass *pass)
 }
 
 /* Returns the states of all heads at one span of a segment. */
-static struct attention partial(const struct engine *e, const struct segment *segment, size_t span)
+static struct attention partial(const struct engine *e, const struct segment *segment, size_t layer,
+                                size_t span)
 {
     const struct blob_model *m = &e->network->model;
     struct attention a = {
-        .n = m->n_heads, .head_dim = m->head_dim, .softcap = m->attention_softcap};
-    place_state(e, &a,
-                e->attention.partials +
-                    (segment->first_partial + span) * state_floats(e, m->n_heads),
-                m->n_heads);
+        .n = m->n_heads, .head_dim = channels(e, layer), .softcap = m->attention_softcap};
+    place_state(
+        &a, e->attention.partials + (segment->first_partial + span) * state_floats(e, m->n_heads),
+        m->n_heads);
     return a;
 }
 
@@ -313,8 +325,8 @@ static struct attention partial(const struct engine *e, const struct segment *se
 static void attend_partly(const struct tile *tile, size_t span, unsigned index)
 {
     struct engine *e = tile->e;
-    size_t head = tile->kv_head * heads_per_kv(e) + tile->row;
-    struct attention a = partial(e, tile->segment, span);
+    size_t head = tile->kv_head * heads_per_kv(e, tile->layer) + tile->row;
+    struct attention a = partial(e, tile->segment, tile->layer, span);
     a.n = tile->n_rows;
     float *queries = e->attention.threads + index * thread_floats(e);
     gather_queries(tile, queries);
@@ -322,7 +334,7 @@ static void attend_partly(const struct tile *tile, size_t span, unsigned index)
     a.scores = queries + QUERY_TILE * a.head_dim;
     a.max += head;
     a.sums += head * 16;
-    a.values += head * value_stride(e);
+    a.values += head * value_stride(a.head_dim);
     attend_span(tile, span, &a);
 }
 
@@ -334,15 +346,16 @@ void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
     const struct engine *e = pass->e;
     const struct blob_model *m = pass->m;
     size_t start = first_span(e, layer, segment->position);
-    size_t n_spans = count_spans(segment->position + 1), stride = value_stride(e);
-    struct attention total = partial(e, segment, start);
+    size_t n_spans = count_spans(segment->position + 1);
+    struct attention total = partial(e, segment, layer, start);
+    size_t stride = value_stride(total.head_dim);
     for (size_t head = 0; head < m->n_heads; head++) {
         for (size_t span = start + 1; span < n_spans; span++) {
-            struct attention next = partial(e, segment, span);
+            struct attention next = partial(e, segment, layer, span);
             combine(&total, head, &next, head, stride);
         }
         finish(&total, head, stride, segment->kv->type,
-               e->query + (t * m->n_heads + head) * m->head_dim);
+               e->query + (t * m->n_heads + head) * total.head_dim);
     }
 }
 
@@ -356,7 +369,7 @@ struct cut {
 
 static struct cut cut_segment(const struct engine *e, const struct segment *segment, size_t layer)
 {
-    size_t n_rows = segment->n * heads_per_kv(e);
+    size_t n_rows = segment->n * heads_per_kv(e, layer);
     struct cut cut = {n_rows, (n_rows + QUERY_TILE - 1) / QUERY_TILE, 0, 1};
     if (segment->n == 1) {
         cut.first_span = first_span(e, layer, segment->position);
@@ -365,9 +378,9 @@ static struct cut cut_segment(const struct engine *e, const struct segment *segm
     return cut;
 }
 
-static size_t count_items(const struct engine *e, const struct cut *cut)
+static size_t count_items(const struct engine *e, const struct cut *cut, size_t layer)
 {
-    return e->network->model.n_kv_heads * cut->n_tiles * cut->n_spans;
+    return smol_kv_heads(&e->network->model, (uint32_t)layer) * cut->n_tiles * cut->n_spans;
 }
 
 static void attend_item(struct engine *e, const struct segment *segment, const struct cut *cut,
@@ -396,14 +409,14 @@ void smol_attend(const struct worker *w, size_t layer)
     size_t n_items = 0;
     for (size_t i = 0; i < pass->n_segments; i++) {
         const struct cut cut = cut_segment(pass->e, &pass->segments[i], layer);
-        n_items += count_items(pass->e, &cut);
+        n_items += count_items(pass->e, &cut, layer);
     }
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n_items);
     while (smol_pool_claim(&stage)) {
         const struct segment *segment = pass->segments;
         struct cut cut = cut_segment(pass->e, segment, layer);
         size_t item = stage.item;
-        for (size_t n; item >= (n = count_items(pass->e, &cut)); item -= n)
+        for (size_t n; item >= (n = count_items(pass->e, &cut, layer)); item -= n)
             cut = cut_segment(pass->e, ++segment, layer);
         attend_item(pass->e, segment, &cut, layer, item, w->thread->index);
     }

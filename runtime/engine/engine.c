@@ -98,18 +98,17 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
     bool has_states = m->states.kind;
     size_t mixed = has_states ? smol_states_inputs(m) : 0;
     size_t convolved = has_states ? smol_states_width(m) : 0;
-    size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
-    size_t attended = smol_attended_width(m), value = key;
+    size_t query = (size_t)m->n_heads * smol_most_head_dim(m), key = smol_most_key_width(m);
+    size_t attended = model_has_latent(m) ? smol_attended_width(m, 0) : query, value = key;
     if (model_has_latent(m))
-        value = smol_query_width(m) > attended ? smol_query_width(m) : attended;
+        value = smol_query_width(m, 0) > attended ? smol_query_width(m, 0) : attended;
     const struct {
         struct quantized *copy;
         size_t width;
     } copies[] = {
-        {&e->normed_q, m->hidden_size},
-        {&e->query_q, attended},
-        {&e->gated_q, e->mlp_width},
-        {&e->convolved_q, convolved},
+        {&e->normed_q, m->hidden_size},       {&e->query_q, attended},
+        {&e->gated_q, e->mlp_width},          {&e->convolved_q, convolved},
+        {&e->input_q, m->varied.input_width},
     };
     const struct array arrays[] = {
         {&e->segment_of, sizeof *e->segment_of},
@@ -118,7 +117,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->query, query * sizeof(float)},
         {&e->key, key * sizeof(float)},
         {&e->value, value * sizeof(float)},
-        {&e->attention_gate, m->blocks & BLOCK_ATTENTION_GATE ? query * sizeof(float) : 0},
+        {&e->attention_gate, gate_width(m) * sizeof(float)},
         {&e->mixed, mixed * sizeof(float)},
         {&e->convolved, convolved * sizeof(float)},
         {&e->gated, int8 ? 0 : e->mlp_width * sizeof(float)},
@@ -126,6 +125,8 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->mixer_decay, m->states.n_heads * sizeof(float)},
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
+        {&e->inputs, (size_t)m->n_layers * m->varied.input_width * sizeof(float)},
+        {&e->input_gate, m->varied.input_width * sizeof(float)},
     };
     uint64_t used = place_arrays(memory, e->n_rows, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++)

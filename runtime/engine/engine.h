@@ -54,16 +54,20 @@ struct engine {
     float *value;     /* (n_kv_heads * head_dim); with latent vectors heads' queries, then values */
     float *gated;     /* (mlp_width): the MLP's activation; unused by int8 blobs */
     size_t mlp_width; /* of the layer with the widest MLP */
-    float *attention_gate; /* (n_heads * head_dim), with BLOCK_ATTENTION_GATE only */
+    float *attention_gate; /* (gate_width), with BLOCK_ATTENTION_GATE only */
     float *query_down;     /* (latent.q_rank) */
     /* Layers with states only: */
     float *mixed;     /* (smol_states_inputs): the convolution's inputs, or B, C and x */
     float *convolved; /* (smol_states_width): the output before the last product; gates before */
     float *mixer_step, *mixer_decay; /* (states.n_heads): of recurrences */
-    float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
+    float *cosine, *sine;            /* (smol_inv_freq_count): RoPE at each token's position */
+    /* With inputs of layers only: */
+    float *inputs;     /* (n_layers, input_width) */
+    float *input_gate; /* (input_width): the activation before the last product */
     /* Quantized copies of normed, query, the MLP's activation and convolved, for int8 blobs. Those
      * of embedding models are wide. */
     struct quantized normed_q, query_q, gated_q, convolved_q;
+    struct quantized input_q; /* of input_gate */
     /* With latent vectors only: of query_down, and of each head's input, one after the other. */
     struct quantized query_down_q, heads_q;
 

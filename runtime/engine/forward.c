@@ -12,81 +12,10 @@
 #include "common/number.h"
 #include "runtime/engine/attention.h"
 #include "runtime/engine/fpenv.h"
+#include "runtime/engine/inputs.h"
 #include "runtime/engine/mixer.h"
 #include "runtime/engine/mlp.h"
 #include "runtime/engine/residual.h"
-
-/* --- embedding ------------------------------------------------------------------------------- */
-
-/* Returns element (row, col) of a row block. `levels` is for int6, int5 and int4. */
-static float tile_element(const void *block, enum blob_dtype dtype, const int8_t *levels,
-                          size_t row, size_t col)
-{
-    if (dtype == DTYPE_F32)
-        return ((const float *)block)[tile_index(DTYPE_F32, row, col)];
-    if (dtype == DTYPE_BF16)
-        return f32_from_bf16(((const uint16_t *)block)[tile_index(DTYPE_BF16, row, col)]);
-    const uint8_t *bytes = block;
-    size_t group = col / GROUP_INPUTS;
-    const uint16_t *scales = (const void *)(bytes + group_scales_offset(dtype, group));
-    int8_t step = group_weight(dtype, levels, bytes + group_weights_offset(dtype, group),
-                               col % GROUP_INPUTS, row);
-    return (float)step * f32_from_f16(scales[row]);
-}
-
-/* Writes row `id` of the embedding, scaled, to x. The row is a strided gather from its tile. */
-static void embed(struct pass *pass, uint32_t id, float *x)
-{
-    const struct blob_tensor *weight = pass->e->network->outer.tensor[ROLE_EMBED];
-    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
-    float scale = pass->m->embedding_scale;
-    const int8_t *levels = blob_levels(pass->e->network->blob, weight);
-    const void *block = smol_pass_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
-    for (size_t col = 0; col < weight->cols; col++)
-        x[col] = tile_element(block, weight->dtype, levels, id % TILE_ROWS, col) * scale;
-}
-
-/* Adds the learned position, if the model has them, to x. */
-static void add_position(struct pass *pass, size_t position, float *x)
-{
-    const struct blob_tensor *table = pass->e->network->outer.tensor[ROLE_POSITIONS];
-    if (!table)
-        return;
-    uint64_t bytes = table->cols * sizeof(float);
-    const float *row = smol_pass_bytes(pass, table, position * bytes, bytes);
-    for (size_t i = 0; i < table->cols; i++)
-        x[i] += row[i];
-}
-
-/* Adds the second type of a reranker's tokens to x, if a separator is before row t. */
-static void add_type(struct pass *pass, const struct segment *segment, size_t t, float *x)
-{
-    const struct embedder *embedder = &pass->e->network->blob->embedder;
-    size_t i = segment->row;
-    if (!embedder->types)
-        return;
-    while (i < t && segment->ids[i - segment->row] != embedder->header->separator)
-        i++;
-    for (size_t j = 0; i < t && j < pass->m->hidden_size; j++)
-        x[j] += embedder->types[j];
-}
-
-static void start_token(struct pass *pass, size_t layer, size_t t)
-{
-    (void)layer;
-    struct engine *e = pass->e;
-    size_t hidden = pass->m->hidden_size;
-    const struct segment *segment = pass->segment_of[t];
-    const float *before = pass->observer ? pass->observer->before : NULL;
-    if (before)
-        memcpy(e->x + t * hidden, before + t * hidden, hidden * sizeof *before);
-    else {
-        embed(pass, segment->ids[t - segment->row], e->x + t * hidden);
-        add_position(pass, pass_position(pass, t), e->x + t * hidden);
-        add_type(pass, segment, t, e->x + t * hidden);
-    }
-    smol_heads_angles(pass, t);
-}
 
 /* --- output ---------------------------------------------------------------------------------- */
 
@@ -216,6 +145,7 @@ static void run_layer(const struct worker *w, size_t layer)
     if (!parallel)
         smol_mlp_read(w, layer);
     smol_mlp_write(w, layer);
+    smol_inputs_add(w, layer);
 }
 
 static void run_layers(void *argument, struct pool_thread *thread)
@@ -228,7 +158,7 @@ static void run_layers(void *argument, struct pool_thread *thread)
     bool cancelled = false;
     fenv_t saved;
     fpenv_enter(&saved);
-    smol_pass_each_token(&worker, start_token, first);
+    smol_inputs_start(&worker, first);
     for (size_t layer = first; layer < end && !cancelled; layer++) {
         run_layer(&worker, layer);
         cancelled = is_cancelled(pass);

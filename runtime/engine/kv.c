@@ -10,12 +10,6 @@
 
 enum { SLAB_BLOCKS = 16 }; /* 1,024 positions */
 
-struct kv_layer {
-    bool windowed, absent; /* absent: the layer has a state in place of keys and values */
-    uint8_t group;
-    uint16_t row; /* in the group's slabs */
-};
-
 /* Returns the bytes of an element of all types but int4. */
 static size_t element_size(enum kv_type type)
 {
@@ -38,20 +32,15 @@ static size_t v_bytes(enum kv_type type, size_t head_dim)
     return type == KV_INT4 ? kv_v_stride(head_dim) : round_up(head_dim, 16) * element_size(type);
 }
 
-static size_t head_bytes(const struct kv_cache *cache)
+static size_t head_bytes(const struct kv_cache *cache, const struct kv_layer *layer)
 {
-    size_t values = cache->shares ? 0 : cache->v_bytes + cache->scale_bytes;
-    return cache->k_bytes + cache->scale_bytes + values;
+    size_t values = cache->shares ? 0 : layer->v_bytes + cache->scale_bytes;
+    return layer->k_bytes + cache->scale_bytes + values;
 }
 
-static size_t group_block_bytes(const struct kv_cache *cache, const struct kv_group *group)
+static size_t slab_bytes(const struct kv_group *group)
 {
-    return group->n_layers * cache->n_kv_heads * head_bytes(cache);
-}
-
-static size_t slab_bytes(const struct kv_cache *cache, const struct kv_group *group)
-{
-    return group->slab_blocks * group_block_bytes(cache, group);
+    return group->slab_blocks * group->block_bytes;
 }
 
 static size_t kv_blocks(size_t n_positions)
@@ -66,24 +55,35 @@ static void place_layers(struct kv_cache *cache, const struct blob_model *model,
                          const uint8_t *layers, bool drops)
 {
     for (uint32_t i = 0; i < cache->n_layers; i++) {
-        if (!layer_attends(model, i)) {
-            cache->layers[i].absent = true;
-            continue;
-        }
+        struct kv_layer *layer = &cache->layers[i];
+        uint32_t source = smol_kv_source(model, i), dim = smol_head_dim(model, i);
         bool windowed = layers && layers[i] & LAYER_WINDOWED;
         struct kv_group *group = &cache->groups[windowed && drops ? KV_WINDOWED : KV_ALL];
-        cache->layers[i] = (struct kv_layer){windowed, false, (uint8_t)(group - cache->groups),
-                                             (uint16_t)group->n_layers++};
+        if (source != i)
+            *layer = cache->layers[source];
+        layer->absent = source != i || !layer_attends(model, i);
+        if (layer->absent)
+            continue;
+        *layer = (struct kv_layer){
+            .windowed = windowed,
+            .group = (uint8_t)(group - cache->groups),
+            .n_heads = smol_kv_heads(model, i),
+            .head_dim = dim,
+            .k_bytes = KV_BLOCK * k_bytes(cache->type, dim),
+            .v_bytes = KV_BLOCK * v_bytes(cache->type, dim),
+            .offset = group->block_bytes,
+        };
+        group->block_bytes += layer->n_heads * head_bytes(cache, layer);
     }
 }
 
-static smol_status init_group(struct kv_cache *cache, struct kv_group *group, size_t n_blocks,
-                              size_t most, smol_error *error)
+static smol_status init_group(struct kv_group *group, size_t n_blocks, size_t most,
+                              smol_error *error)
 {
     group->slab_blocks = n_blocks < most ? n_blocks : most;
-    if (group->n_layers == 0)
+    if (group->block_bytes == 0)
         return SMOL_OK;
-    if (fits_memory((uint64_t)group->slab_blocks * group_block_bytes(cache, group)))
+    if (fits_memory((uint64_t)group->slab_blocks * group->block_bytes))
         group->slabs = smol_calloc((n_blocks + most - 1) / most, sizeof *group->slabs);
     return group->slabs ? SMOL_OK : smol_fail_memory(error, "the KV cache");
 }
@@ -92,14 +92,9 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct
                          const uint8_t *layers, size_t n_positions, bool separate,
                          smol_error *error)
 {
-    _Static_assert(MODEL_MAX_LAYERS <= UINT16_MAX, "kv_layer.row");
     *cache = (struct kv_cache){
         .type = type,
         .n_layers = model->n_layers,
-        .n_kv_heads = model->n_kv_heads,
-        .head_dim = model->head_dim,
-        .k_bytes = KV_BLOCK * k_bytes(type, model->head_dim),
-        .v_bytes = KV_BLOCK * v_bytes(type, model->head_dim),
         .scale_bytes = has_scales(type) ? KV_BLOCK * sizeof(float) : 0,
         .shares = model_has_latent(model),
         .window = model->sliding_window,
@@ -111,27 +106,27 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct
     place_layers(cache, model, layers,
                  !separate && n_positions > cache->window + 2 * KV_WINDOW_SPARE);
     smol_status status =
-        init_group(cache, &cache->groups[KV_ALL], n_blocks, separate ? 1 : SLAB_BLOCKS, error);
-    return status ? status : init_group(cache, &cache->groups[KV_WINDOWED], n_blocks, 1, error);
+        init_group(&cache->groups[KV_ALL], n_blocks, separate ? 1 : SLAB_BLOCKS, error);
+    return status ? status : init_group(&cache->groups[KV_WINDOWED], n_blocks, 1, error);
 }
 
-static void free_slab(const struct kv_cache *cache, struct kv_group *group, size_t i)
+static void free_slab(struct kv_group *group, size_t i)
 {
     if (group->slabs[i])
-        smol_zeros_free(group->slabs[i], slab_bytes(cache, group));
+        smol_zeros_free(group->slabs[i], slab_bytes(group));
     group->slabs[i] = NULL;
 }
 
-static void free_slabs(const struct kv_cache *cache, struct kv_group *group, size_t first)
+static void free_slabs(struct kv_group *group, size_t first)
 {
     for (size_t i = first; i < group->n_slabs; i++)
-        free_slab(cache, group, i);
+        free_slab(group, i);
 }
 
 void smol_kv_free(struct kv_cache *cache)
 {
     for (size_t g = 0; g < KV_GROUPS; g++) {
-        free_slabs(cache, &cache->groups[g], g == KV_ALL ? cache->n_borrowed : 0);
+        free_slabs(&cache->groups[g], g == KV_ALL ? cache->n_borrowed : 0);
         smol_free(cache->groups[g].slabs);
     }
     smol_free(cache->layers);
@@ -141,11 +136,10 @@ void smol_kv_free(struct kv_cache *cache)
 /* --- growth ------------------------------------------------------------------------------- */
 
 /* Makes sure that slab i exists. */
-static smol_status reserve_slab(const struct kv_cache *cache, struct kv_group *group, size_t i,
-                                smol_error *error)
+static smol_status reserve_slab(struct kv_group *group, size_t i, smol_error *error)
 {
     if (!group->slabs[i]) /* V's padding channels must be zero */
-        group->slabs[i] = smol_zeros_new(slab_bytes(cache, group));
+        group->slabs[i] = smol_zeros_new(slab_bytes(group));
     if (!group->slabs[i])
         return smol_fail_memory(error, "the KV cache");
     group->n_slabs = i < group->n_slabs ? group->n_slabs : i + 1;
@@ -158,23 +152,22 @@ smol_status smol_kv_reserve(struct kv_cache *cache, size_t begin, size_t end, sm
     struct kv_group *all = &cache->groups[KV_ALL], *windowed = &cache->groups[KV_WINDOWED];
     size_t n_blocks = kv_blocks(end);
     smol_status status = SMOL_OK;
-    while (!status && all->n_layers && all->n_slabs * all->slab_blocks < n_blocks)
-        status = reserve_slab(cache, all, all->n_slabs, error);
-    for (size_t i = begin / KV_BLOCK; !status && windowed->n_layers && i < n_blocks; i++)
-        status = reserve_slab(cache, windowed, i, error);
+    while (!status && all->block_bytes && all->n_slabs * all->slab_blocks < n_blocks)
+        status = reserve_slab(all, all->n_slabs, error);
+    for (size_t i = begin / KV_BLOCK; !status && windowed->block_bytes && i < n_blocks; i++)
+        status = reserve_slab(windowed, i, error);
     if (status)
         return status;
     /* Attention reads full slabs for each token. A slab that is not full would take more memory. */
     for (; all->slab_blocks > 1 && all->n_huge + 1 < all->n_slabs; all->n_huge++)
-        smol_zeros_fill_huge(all->slabs[all->n_huge], slab_bytes(cache, all));
+        smol_zeros_fill_huge(all->slabs[all->n_huge], slab_bytes(all));
     cache->n_blocks = n_blocks > cache->n_blocks ? n_blocks : cache->n_blocks;
     return SMOL_OK;
 }
 
 size_t smol_kv_block_bytes(const struct kv_cache *cache)
 {
-    return group_block_bytes(cache, &cache->groups[KV_ALL]) +
-           group_block_bytes(cache, &cache->groups[KV_WINDOWED]);
+    return cache->groups[KV_ALL].block_bytes + cache->groups[KV_WINDOWED].block_bytes;
 }
 
 size_t smol_kv_bytes(const struct kv_cache *cache)
@@ -183,8 +176,7 @@ size_t smol_kv_bytes(const struct kv_cache *cache)
     size_t n = 0;
     for (size_t i = windowed->n_dropped; i < windowed->n_slabs; i++)
         n += windowed->slabs[i] != NULL;
-    return cache->n_blocks * group_block_bytes(cache, &cache->groups[KV_ALL]) +
-           n * group_block_bytes(cache, windowed);
+    return cache->n_blocks * cache->groups[KV_ALL].block_bytes + n * windowed->block_bytes;
 }
 
 /* --- windows ------------------------------------------------------------------------------ */
@@ -203,7 +195,7 @@ bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, siz
 void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths)
 {
     struct kv_group *group = &cache->groups[KV_WINDOWED];
-    if (group->n_layers == 0)
+    if (group->block_bytes == 0)
         return;
     size_t end = n > KV_WINDOW_SPARE ? smol_kv_first(cache, n - KV_WINDOW_SPARE) : 0;
     size_t i = group->n_dropped;
@@ -213,7 +205,7 @@ void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_
         for (size_t l = 0; l < n_lengths; l++)
             needed |= i >= smol_kv_first(cache, lengths[l]) && i * KV_BLOCK < lengths[l];
         if (!needed)
-            free_slab(cache, group, i);
+            free_slab(group, i);
         kept |= needed;
         group->n_dropped += !kept;
     }
@@ -224,7 +216,7 @@ void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_
 static size_t find_known(const struct kv_cache *cache, size_t n, size_t more)
 {
     const struct kv_group *group = &cache->groups[KV_WINDOWED];
-    if (group->n_layers > 0)
+    if (group->block_bytes > 0)
         for (size_t i = kv_blocks(n); n > 0 && i-- > smol_kv_first(cache, n + more);)
             if (!group->slabs[i])
                 n = i * KV_BLOCK;
@@ -251,7 +243,7 @@ void smol_kv_borrow(struct kv_cache *cache, uint8_t *block)
     struct kv_group *all = &cache->groups[KV_ALL];
     size_t index = cache->n_borrowed++;
     if (index < all->n_slabs)
-        free_slab(cache, all, index);
+        free_slab(all, index);
     else
         all->n_slabs++;
     all->slabs[index] = block;
@@ -265,7 +257,7 @@ uint8_t *smol_kv_give(struct kv_cache *cache)
 
 smol_status smol_kv_own_last(struct kv_cache *cache, smol_error *error)
 {
-    size_t size = slab_bytes(cache, &cache->groups[KV_ALL]);
+    size_t size = slab_bytes(&cache->groups[KV_ALL]);
     uint8_t **block = &cache->groups[KV_ALL].slabs[cache->n_borrowed - 1];
     void *copy = smol_zeros_new(size);
     if (!copy)
@@ -278,7 +270,7 @@ smol_status smol_kv_own_last(struct kv_cache *cache, smol_error *error)
 void smol_kv_return(struct kv_cache *cache, size_t n)
 {
     struct kv_group *all = &cache->groups[KV_ALL];
-    free_slabs(cache, all, cache->n_borrowed);
+    free_slabs(all, cache->n_borrowed);
     memset(all->slabs + n, 0, (cache->n_borrowed - n) * sizeof *all->slabs);
     all->n_slabs = cache->n_blocks = cache->n_borrowed = n;
 }
@@ -289,16 +281,15 @@ struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t
 {
     const struct kv_layer *place = &cache->layers[layer];
     const struct kv_group *group = &cache->groups[place->group];
-    size_t slab = index / group->slab_blocks, row = place->row * cache->n_kv_heads + head;
+    size_t n = group->slab_blocks, block = head * n + index % n;
     const uint8_t *data =
-        group->slabs[slab] +
-        (row * group->slab_blocks + index % group->slab_blocks) * head_bytes(cache);
-    const uint8_t *scales = data + cache->k_bytes + (cache->shares ? 0 : cache->v_bytes);
+        group->slabs[index / n] + place->offset * n + block * head_bytes(cache, place);
+    const uint8_t *scales = data + place->k_bytes + (cache->shares ? 0 : place->v_bytes);
     bool scaled = has_scales(cache->type);
     size_t of_values = cache->shares ? 0 : cache->scale_bytes;
     return (struct kv_block){
         .k = data,
-        .v = cache->shares ? NULL : data + cache->k_bytes,
+        .v = cache->shares ? NULL : data + place->k_bytes,
         .k_scale = scaled ? (const float *)scales : NULL,
         .v_scale = scaled ? (const float *)(scales + of_values) : NULL,
     };

@@ -4,7 +4,8 @@
  * at the first write.
  *
  * Windowed layers keep the blocks that their windows need, and some more to go back to. Their slabs
- * are single blocks. If the window is not much smaller than the cache, they keep all blocks.
+ * are single blocks. A layer that shares the keys and values of an earlier one has their place. If
+ * the window is not much smaller than the cache, they keep all blocks.
  *
  * In a cache whose blocks are separate, every layer keeps all blocks, and a slab is one block. Its
  * first blocks may be borrowed: read-only memory of another owner, who keeps it until the cache
@@ -21,8 +22,8 @@ enum { KV_WINDOW_SPARE = 256 };
 
 /* Layers that keep the same blocks. */
 struct kv_group {
-    size_t n_layers;
     size_t slab_blocks; /* blocks in each slab */
+    size_t block_bytes; /* of one block of all its layers and heads; 0: it has none */
     uint8_t **slabs;    /* (n_slabs), each (n_layers, n_kv_heads, slab_blocks, one head's block), or
                            NULL: dropped */
     size_t n_slabs;     /* reserved */
@@ -32,11 +33,18 @@ struct kv_group {
 
 enum { KV_ALL, KV_WINDOWED, KV_GROUPS };
 
+struct kv_layer {
+    bool windowed, absent; /* absent: the layer has no keys and values of its own */
+    uint8_t group;
+    uint32_t n_heads, head_dim;
+    size_t k_bytes, v_bytes; /* of one head's block */
+    size_t offset;           /* of the layer in a block of all layers of the group */
+};
+
 struct kv_cache {
     enum kv_type type;
-    size_t n_layers, n_kv_heads, head_dim;
-    /* bytes of K, of V, and of the scales of each, in one block of one head */
-    size_t k_bytes, v_bytes, scale_bytes;
+    size_t n_layers;
+    size_t scale_bytes;      /* of the scales of K, and of V, in one block of one head */
     bool shares;             /* keys are the values too, and are kept once */
     size_t window;           /* positions that a windowed layer sees, or 0 */
     struct kv_layer *layers; /* (n_layers) */
@@ -103,7 +111,8 @@ void smol_kv_return(struct kv_cache *cache, size_t n);
  * it. Padding keeps what it was. */
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head,
                               size_t index);
-void smol_kv_spread(const struct kv_cache *cache, struct kv_block *block, void *values);
+void smol_kv_spread(const struct kv_cache *cache, size_t layer, struct kv_block *block,
+                    void *values);
 
 /* Stores k and v (head_dim each) of one position; v is not read if keys are the values. int8 rounds
  * each to steps of amax / 127, ties to even; int4 rounds these steps to the nearest of
@@ -113,7 +122,7 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
 
 /* Convert the keys and values of the first n positions of a head's block to and from the format of
  * sessions (format/SESSION.md). smol_kv_rows_bytes returns their size. */
-size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n);
+size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t layer, size_t n);
 void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
                       size_t n, uint8_t *rows);
 void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
@@ -121,6 +130,6 @@ void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, s
 
 /* Returns whether rows contain only what smol_kv_store writes: finite numbers, int8 steps within
  * -127..127, scales of at least 0. */
-bool smol_kv_rows_valid(const struct kv_cache *cache, size_t n, const uint8_t *rows);
+bool smol_kv_rows_valid(const struct kv_cache *cache, size_t layer, size_t n, const uint8_t *rows);
 
 #endif

@@ -13,9 +13,9 @@ static bool has_scales(const struct kv_cache *cache)
 }
 
 /* Returns the bytes of the elements of one position's key, and of its value, in a session. */
-static size_t row_bytes(const struct kv_cache *cache)
+static size_t row_bytes(const struct kv_layer *layer)
 {
-    return cache->k_bytes / KV_BLOCK;
+    return layer->k_bytes / KV_BLOCK;
 }
 
 /* Quantizes x (n) to q and returns the scale. A NaN or infinity makes the scale NaN, and so the
@@ -110,7 +110,7 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
                    size_t head, size_t position, const float *k, const float *v)
 {
     struct kv_block block = smol_kv_block(cache, layer, head, position / KV_BLOCK);
-    size_t slot = position % KV_BLOCK, dim = cache->head_dim;
+    size_t slot = position % KV_BLOCK, dim = cache->layers[layer].head_dim;
     size_t v_index = slot * round_up(dim, 16);
     /* the view is read-only for all other code */
     void *k_out = (void *)(uintptr_t)block.k, *v_out = (void *)(uintptr_t)block.v;
@@ -159,10 +159,10 @@ static size_t count_vectors(const struct kv_cache *cache)
     return cache->shares ? 1 : 2;
 }
 
-size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n)
+size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t layer, size_t n)
 {
     size_t scale = has_scales(cache) ? sizeof(float) : 0;
-    return n * count_vectors(cache) * (row_bytes(cache) + scale);
+    return n * count_vectors(cache) * (row_bytes(&cache->layers[layer]) + scale);
 }
 
 /* Transposes `in` (rows, columns), whose rows are in_stride elements apart, into `out` (columns,
@@ -188,13 +188,15 @@ static void transpose(uint8_t *out, size_t out_stride, const uint8_t *in, size_t
         transpose_elements(out, out_stride, in, in_stride, rows, columns, 1);
 }
 
-void smol_kv_spread(const struct kv_cache *cache, struct kv_block *block, void *values)
+void smol_kv_spread(const struct kv_cache *cache, size_t layer, struct kv_block *block,
+                    void *values)
 {
-    size_t dim = cache->head_dim, size = row_bytes(cache) / dim; /* 0 for int4 */
+    const struct kv_layer *place = &cache->layers[layer];
+    size_t dim = place->head_dim, size = row_bytes(place) / dim; /* 0 for int4 */
     struct codes codes;
     block->v = values;
     if (cache->type != KV_INT4)
-        transpose(values, cache->v_bytes / KV_BLOCK / size, block->k, KV_BLOCK, dim, KV_BLOCK,
+        transpose(values, place->v_bytes / KV_BLOCK / size, block->k, KV_BLOCK, dim, KV_BLOCK,
                   size);
     for (size_t i = 0; cache->type == KV_INT4 && i < KV_BLOCK; i++) {
         get_k_codes(block, dim, i, &codes);
@@ -248,12 +250,13 @@ void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, s
                       size_t n, uint8_t *rows)
 {
     struct kv_block block = smol_kv_block(cache, layer, head, index);
-    size_t row = row_bytes(cache), size = row / cache->head_dim; /* 0 for int4 */
-    size_t stride = cache->v_bytes / KV_BLOCK;
+    const struct kv_layer *place = &cache->layers[layer];
+    size_t dim = place->head_dim, row = row_bytes(place), size = row / dim; /* 0 for int4 */
+    size_t stride = place->v_bytes / KV_BLOCK;
     if (cache->type == KV_INT4) {
-        get_int4_rows(&block, cache->head_dim, n, rows);
+        get_int4_rows(&block, dim, n, rows);
     } else { /* in a block, keys have the shape (head_dim, KV_BLOCK) */
-        transpose(rows, cache->head_dim, block.k, KV_BLOCK, cache->head_dim, n, size);
+        transpose(rows, dim, block.k, KV_BLOCK, dim, n, size);
         for (size_t i = 0; block.v && i < n; i++)
             memcpy(rows + (n + i) * row, (const uint8_t *)block.v + i * stride, row);
     }
@@ -268,14 +271,14 @@ void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, s
                       size_t n, const uint8_t *rows)
 {
     struct kv_block block = smol_kv_block(cache, layer, head, index);
-    size_t row = row_bytes(cache), size = row / cache->head_dim; /* 0 for int4 */
-    size_t stride = cache->v_bytes / KV_BLOCK;
+    const struct kv_layer *place = &cache->layers[layer];
+    size_t dim = place->head_dim, row = row_bytes(place), size = row / dim; /* 0 for int4 */
+    size_t stride = place->v_bytes / KV_BLOCK;
     /* the view is read-only for all code except smol_kv_store and this function */
     if (cache->type == KV_INT4) {
-        put_int4_rows(&block, cache->head_dim, n, rows);
+        put_int4_rows(&block, dim, n, rows);
     } else {
-        transpose((uint8_t *)(uintptr_t)block.k, KV_BLOCK, rows, cache->head_dim, n,
-                  cache->head_dim, size);
+        transpose((uint8_t *)(uintptr_t)block.k, KV_BLOCK, rows, dim, n, dim, size);
         for (size_t i = 0; block.v && i < n; i++)
             memcpy((uint8_t *)(uintptr_t)block.v + i * stride, rows + (n + i) * row, row);
     }
@@ -327,9 +330,10 @@ static bool good_scales(const uint8_t *data, size_t n)
     return good && finite_f32(data, n);
 }
 
-bool smol_kv_rows_valid(const struct kv_cache *cache, size_t n, const uint8_t *rows)
+bool smol_kv_rows_valid(const struct kv_cache *cache, size_t layer, size_t n, const uint8_t *rows)
 {
-    size_t n_vectors = count_vectors(cache) * n, elements = n_vectors * cache->head_dim;
+    size_t n_vectors = count_vectors(cache) * n,
+           elements = n_vectors * cache->layers[layer].head_dim;
     if (cache->type == KV_F32)
         return finite_f32(rows, elements);
     if (cache->type == KV_F16)

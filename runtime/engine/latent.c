@@ -23,7 +23,7 @@ static struct by_head queries_of(const struct pass *pass, size_t layer)
     return (struct by_head){
         .weight = e->network->layers[layer].tensor[ROLE_ATTN_K_UP],
         .in = e->value,
-        .in_step = smol_query_width(pass->m) / pass->m->n_heads,
+        .in_step = smol_query_width(pass->m, 0) / pass->m->n_heads,
         .out = e->query,
         .out_step = pass->m->head_dim,
     };

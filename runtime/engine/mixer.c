@@ -8,11 +8,11 @@
 #include "runtime/kernels/math.h"
 
 /* Returns attention's output, which replaces the queries, or what latent vectors make of it. */
-static struct product_input attended_input(const struct pass *pass)
+static struct product_input attended_input(const struct pass *pass, size_t layer)
 {
     const struct engine *e = pass->e;
     const float *output = model_has_latent(pass->m) ? e->value : e->query;
-    return smol_input(output, pass->n, smol_attended_width(pass->m), e->query_q);
+    return smol_input(output, pass->n, smol_attended_width(pass->m, (uint32_t)layer), e->query_q);
 }
 
 static void read_attention_input(struct pass *pass, size_t layer, size_t t)
@@ -22,14 +22,22 @@ static void read_attention_input(struct pass *pass, size_t layer, size_t t)
                        "attention input");
 }
 
-/* Multiplies row t of attention's output by its gate. */
+/* Multiplies row t of attention's output by its gates. */
 static void gate_attention(const struct pass *pass, size_t t)
 {
-    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
+    size_t dim = pass->m->head_dim, width = pass->m->n_heads * dim, n = gate_width(pass->m);
     float *x = pass->e->query + t * width;
-    const float *gate = pass->e->attention_gate + t * width;
-    for (size_t i = 0; i < width; i++)
-        x[i] *= math_sigmoid(gate[i]);
+    const float *gate = pass->e->attention_gate + t * n;
+    if (n == width) {
+        for (size_t i = 0; i < width; i++)
+            x[i] *= math_sigmoid(gate[i]);
+        return;
+    }
+    for (size_t head = 0; head < n; head++, x += dim) {
+        float factor = math_sigmoid(gate[head]);
+        for (size_t i = 0; i < dim; i++)
+            x[i] *= factor;
+    }
 }
 
 /* Completes row t of attention's output. A windowed layer checks here that it is finite: a position
@@ -37,7 +45,7 @@ static void gate_attention(const struct pass *pass, size_t t)
  * unseen values by 0. */
 static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
-    const struct product_input input = attended_input(pass);
+    const struct product_input input = attended_input(pass, layer);
     if (!model_has_latent(pass->m) && !(pass->m->blocks & BLOCK_RELATIVE))
         smol_attention_finish(pass, layer, t);
     if (pass->m->blocks & BLOCK_ATTENTION_GATE)
@@ -54,19 +62,20 @@ static void attention_read(const struct worker *w, size_t layer)
     struct engine *e = w->pass->e;
     const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
     const struct product_input input = smol_residual_input(w->pass),
-                               attended = attended_input(w->pass);
+                               attended = attended_input(w->pass, layer);
     const struct product qkv[] = {
         {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], .out = e->query},
         {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = e->key},
         {tensor[ROLE_ATTN_V], tensor[ROLE_ATTN_V_BIAS], .out = e->value},
         {tensor[ROLE_ATTN_GATE], tensor[ROLE_ATTN_GATE_BIAS], .out = e->attention_gate},
     };
+    size_t n = !tensor[ROLE_ATTN_K] ? 1 : !tensor[ROLE_ATTN_V] ? 2 : tensor[ROLE_ATTN_GATE] ? 4 : 3;
     smol_pass_each_token(w, read_attention_input, layer);
     smol_input_observe(w, (struct stats_place){STATS_ATTENTION, (uint32_t)layer, 0}, &input);
     if (model_has_latent(w->pass->m))
         smol_latent_read(w, layer, &input);
     else
-        smol_multiply(w, &input, qkv, tensor[ROLE_ATTN_GATE] ? 4 : 3);
+        smol_multiply(w, &input, qkv, n);
     smol_pass_each_token(w, smol_heads_store, layer);
     if (w->pass->m->blocks & BLOCK_RELATIVE)
         smol_relative_attend(w);
@@ -98,7 +107,7 @@ void smol_mixer_read(const struct worker *w, size_t layer)
 void smol_mixer_write(const struct worker *w, size_t layer)
 {
     const struct blob_model *m = w->pass->m;
-    const struct product_input attended = attended_input(w->pass);
+    const struct product_input attended = attended_input(w->pass, layer);
     const struct product_input output = smol_mixer_state_output(w->pass);
     if (layer_attends(m, (uint32_t)layer))
         smol_residual_write(w, layer, &attended, ROLE_ATTN_O, ROLE_ATTN_O_BIAS);

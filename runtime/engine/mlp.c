@@ -13,9 +13,7 @@ static struct product_input gated_input(const struct pass *pass, size_t layer)
     return smol_input(pass->e->gated, pass->n, width, pass->e->gated_q);
 }
 
-typedef void activation_kernel(float *gate, const float *up, size_t n);
-
-static activation_kernel *activation_of(const struct pass *pass)
+activation_kernel *smol_mlp_activation(const struct pass *pass)
 {
     const struct kernels *kernels = pass->e->kernels;
     switch ((enum activation)pass->m->activation) {
@@ -97,7 +95,7 @@ void smol_mlp_activate(const struct mlp_rows *rows, size_t begin, size_t end)
 {
     struct pass *pass = rows->pass;
     size_t n_values = rows->input.n * SLICE; /* per slice */
-    activation_kernel *activate = activation_of(pass);
+    activation_kernel *activate = smol_mlp_activation(pass);
     for (size_t next, slice = begin; slice < end; slice = next) {
         float gate[WORKBENCH], up[WORKBENCH];
         next = slice + WORKBENCH / n_values < end ? slice + WORKBENCH / n_values : end;

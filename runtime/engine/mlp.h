@@ -4,6 +4,10 @@
 
 #include "runtime/engine/product.h"
 
+/* Returns the activation of gates: gate = activation(gate) * up, n numbers. `up` may be NULL: 1. */
+typedef void activation_kernel(float *gate, const float *up, size_t n);
+activation_kernel *smol_mlp_activation(const struct pass *pass);
+
 /* Some rows of a pass, at most BATCH, in an MLP. */
 struct mlp_rows {
     struct pass *pass;

@@ -297,6 +297,7 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
     case SECTION_EXPERTS:
     case SECTION_HYBRID:
     case SECTION_LATENT:
+    case SECTION_VARIED:
     case SECTION_EMBEDDER:
     case SECTION_DIGESTS:
     case SECTION_TEMPLATE:

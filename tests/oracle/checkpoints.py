@@ -42,7 +42,7 @@ QUERIES = (
 
 
 def randomize(model, generator):
-    zero_centred = model.config.get_text_config().model_type.startswith(("gemma", "qwen3_5", "qwen3_next"))
+    zero_centred = model.config.get_text_config().model_type.startswith(("gemma2", "gemma3", "qwen3_5", "qwen3_next"))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = torch.randn(parameter.shape, generator=generator)
@@ -66,6 +66,8 @@ def randomize(model, generator):
                 values = values * n_inputs**0.5 * 0.7
             parameter.copy_(values)
         for name, buffer in model.named_buffers():
+            if name.endswith("layer_scalar"):
+                buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
             if name.endswith("expert_bias"):
                 buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
 

@@ -15,6 +15,7 @@ from transformers import (
     FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
+    Gemma4TextConfig,
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
@@ -24,6 +25,7 @@ from transformers import (
     HunYuanDenseV1Config,
     Lfm2Config,
     Lfm2MoeConfig,
+    Lfm3Config,
     LlamaConfig,
     MiniCPM3Config,
     Ministral3Config,
@@ -64,6 +66,7 @@ CONFIGS = {
     "minicpm3": MiniCPM3Config,
     "youtu": YoutuConfig,
     "lfm2": Lfm2Config,
+    "lfm3": Lfm3Config,
     "lfm2moe": Lfm2MoeConfig,
     "falconh1": FalconH1Config,
     "qwen3_5": Qwen3_5TextConfig,
@@ -79,6 +82,7 @@ CONFIGS = {
     "phi": PhiConfig,
     "gemma2": Gemma2Config,
     "gemma3": Gemma3TextConfig,
+    "gemma4": Gemma4TextConfig,
 }
 
 
@@ -149,6 +153,7 @@ SCALINGS = {
         {"original_max_position_embeddings": st.just(256)},  # longer than the tests' texts
         {"factor": st.just(4.0), "attention_factor": st.just(1.19)},
     ),
+    "proportional": ({"partial_rotary_factor": either(0.5, 0.25, 0.8, 1.0, 0.0)}, {"factor": either(2.0, 3.7)}),
 }
 
 
@@ -563,6 +568,28 @@ def lfm2(draw):
 
 
 @st.composite
+def lfm3(draw):
+    shape = draw(shapes(head_dim=True))
+    n = shape["num_hidden_layers"]
+    kinds = st.lists(either("conv", "full_attention", "sliding_attention"), min_size=n, max_size=n)
+    ropes = {
+        kind: draw(rope(shape["head_dim"], draw(either("proportional", "default", "linear", "yarn"))).filter(lambda r: r.get("truncate", True)))
+        for kind in ("full_attention", "sliding_attention")
+    }
+    return shape | {
+        "norm_eps": shape.pop("rms_norm_eps"),
+        "conv_bias": draw(FLAG),
+        "conv_L_cache": draw(either(7, 2, 3)),
+        "attention_bias": draw(FLAG),
+        "layer_types": draw(kinds.filter(lambda kinds: "conv" in kinds and len(set(kinds)) > 1)),
+        "sliding_window": draw(WINDOW),
+        "use_sandwich_norm": draw(FLAG),
+        "use_attention_gate": draw(FLAG),
+        "rope_parameters": ropes,
+    }
+
+
+@st.composite
 def lfm2moe(draw):
     config = {key: value for key, value in draw(lfm2()).items() if not key.startswith(("block_", "full_attn"))}
     if "layer_types" not in config:
@@ -667,13 +694,44 @@ def gemma3(draw):
     return config
 
 
+@st.composite
+def gemma4(draw):
+    config = draw(shapes(head_dim=True)) | {
+        "attention_bias": draw(FLAG),
+        "sliding_window": draw(WINDOW),
+        "final_logit_softcapping": draw(either(None, 30.0, 20.0)),
+        "hidden_activation": draw(either("gelu_pytorch_tanh", "silu")),
+        "global_head_dim": 2 * draw(st.integers(1, 24)),
+        "hidden_size_per_layer_input": draw(either(0, 16, 5, 40)),
+        "use_double_wide_mlp": draw(FLAG),
+        "attention_k_eq_v": draw(FLAG),
+        "num_global_key_value_heads": draw(either(None, 1)),
+        "use_bidirectional_attention": draw(either(None, "vision")),
+    }
+    types = [*draw(layer_types(config))[:-1], "full_attention"]
+    shared = draw(st.integers(0, len(types) - 1))
+    while shared and set(types[:-shared]) != set(types):
+        shared -= 1
+    config |= {"layer_types": types, "num_kv_shared_layers": shared, "vocab_size_per_layer_input": config["vocab_size"]}
+    if draw(FLAG):
+        proportional = {"partial_rotary_factor": either(0.25, 0.5, 1.0), "factor": either(1.0, 4.0)}
+        config["rope_parameters"] = {
+            kind: draw(
+                st.fixed_dictionaries({"rope_type": st.just("default"), "rope_theta": THETA})
+                | st.fixed_dictionaries({"rope_type": st.just("proportional"), "rope_theta": THETA}, optional=proportional)
+            )
+            for kind in ("full_attention", "sliding_attention")
+        }
+    return config
+
+
 SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        exaone4, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
+        exaone4, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, olmoe, qwen3moe, granitemoe,
         granitemoeshared,
-        gptneox, gpt2, phi, gemma2, gemma3,
+        gptneox, gpt2, phi, gemma2, gemma3, gemma4,
     )  # fmt: skip
 }
 

@@ -36,6 +36,10 @@ GEMMA_ROPE = {
     "full_attention": rope("linear", factor=8.0),
     "sliding_attention": rope(rope_theta=100.0),
 }
+LFM_ROPE = {
+    "full_attention": rope("proportional", rope_theta=100.0, partial_rotary_factor=0.5),
+    "sliding_attention": rope(),
+}
 LAYER0, LAYER1 = "model.layers.0.", "model.layers.1."
 DELTA_EXPERTS = {
     "layer_types": ["linear_attention", "full_attention"],
@@ -67,10 +71,12 @@ SIZES = {
     },
     "minicpm3": without("head_dim") | {"num_key_value_heads": 4},
     "youtu": without("head_dim") | {"num_key_value_heads": 4},
+    "lfm3": TWO_LAYERS | {"num_hidden_layers": 3},
     "phi": without("head_dim"),
     "olmoe": without("head_dim"),
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
+    "gemma4": without("rope_parameters"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
 LAYER_NORM_BIASES = {
@@ -413,6 +419,28 @@ FEATURES = {
             "gate": LAYER1 + "feed_forward.w1.weight",
         },
     ),
+    "lfm3": (
+        {
+            "layer_types": ["conv", *WINDOWS],
+            "conv_L_cache": 7,
+            "conv_bias": True,
+            "attention_bias": True,
+            "sliding_window": 20,
+            "rope_parameters": LFM_ROPE,
+        },
+        {
+            "taps": LAYER0 + "conv.conv.weight",
+            "norms after the convolution": LAYER0 + "post_operator_norm.weight",
+            "norms after attention": LAYER1 + "post_operator_norm.weight",
+            "norms after the MLP": LAYER1 + "post_ffn_norm.weight",
+            "gates": LAYER1 + "self_attn.g_proj.weight",
+            "biases": LAYER1 + "self_attn.o_proj.bias",
+            "q norms": LAYER1 + "self_attn.q_norm.weight",
+            "windows": {"sliding_window": CONTEXT},
+            "heads that rotate in part": {"rope_parameters": LFM_ROPE | {"full_attention": rope(rope_theta=100.0)}},
+            "the rotation of windowed layers": {"rope_parameters": LFM_ROPE | {"sliding_attention": rope(rope_theta=5000.0)}},
+        },
+    ),
     "lfm2moe": (
         {
             "layer_types": ["conv", "full_attention"],
@@ -561,6 +589,31 @@ FEATURES = {
             "the local rotation": {"rope_parameters": GEMMA_ROPE | {"sliding_attention": rope()}},
             "q norms": LAYER0 + "self_attn.q_norm.weight",
             "k norms": LAYER1 + "self_attn.k_norm.weight",
+        },
+    ),
+    "gemma4": (
+        {
+            "num_hidden_layers": 4,
+            "layer_types": WINDOWS * 2,
+            "sliding_window": 20,
+            "global_head_dim": 24,
+            "num_kv_shared_layers": 2,
+            "use_double_wide_mlp": True,
+            "hidden_size_per_layer_input": 16,
+            "vocab_size_per_layer_input": TWO_LAYERS["vocab_size"],
+            "final_logit_softcapping": 30.0,
+        },
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "the logits' soft-cap": {"final_logit_softcapping": None},
+            "the activation": {"hidden_activation": "silu"},
+            "the rotation": {"rope_parameters": {"full_attention": rope(), "sliding_attention": rope()}},
+            "q norms of layers that share": "model.layers.3.self_attn.q_norm.weight",
+            "rows for layers": "model.embed_tokens_per_layer.weight",
+            "norms of inputs": "model.per_layer_projection_norm.weight",
+            "gates of inputs": LAYER0 + "per_layer_input_gate.weight",
+            "norms after inputs": "model.layers.2.post_per_layer_input_norm.weight",
+            "scales of layers": LAYER1 + "layer_scalar",
         },
     ),
 }

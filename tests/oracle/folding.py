@@ -41,6 +41,9 @@ class Folding:
                 folds = number < 0 or number % 2  # but for the queries of heads
                 self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
                 continue
+            if model["second_head_dim"] and (record > last or record < last and record % 4 == ATTENDED):
+                self.inverses.append(np.ones(len(squares), np.float32))  # of inputs of layers, and of values, which are normalized
+                continue
             if record > last and model["parallel"]:  # of states beside attention, if they have a norm
                 self.inverses.append(inverses_of(squares) if model["hybrid"]["norm"] < 2 else np.ones(len(squares), np.float32))
                 continue
@@ -65,6 +68,8 @@ class Folding:
     def value_rows(self, layer):
         if layer in self.model["stateful"] and not self.model["parallel"] or self.model["kv_rank"]:
             return None
+        if self.model["second_head_dim"]:
+            return np.ones(1, np.float32)
         kv_heads, dim = self.model["n_kv_heads"], self.model["head_dim"]
         return self.inverses[4 * layer + ATTENDED].reshape(kv_heads, -1, dim)[:, 0].reshape(-1)
 

@@ -15,16 +15,17 @@ F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
 LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
-EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, TOKENIZER, WEIGHTS = 15, 17, 18, 32, 33
+EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, VARIED_SECTION, TOKENIZER, WEIGHTS = 15, 17, 18, 19, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
-AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE = 16384, 32768, 65536, 131072, 262144, 524288
+AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE, HEAD_GATES = 16384, 32768, 65536, 131072, 262144, 524288, 1048576
+VARIED = 1 << 22
 N_TOOL_STYLES = 23
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
     ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION, EMBEDDER: EMBEDDER_SECTION,
-    HYBRID: HYBRID_SECTION, LATENT: LATENT_SECTION,
+    HYBRID: HYBRID_SECTION, LATENT: LATENT_SECTION, VARIED: VARIED_SECTION,
 }  # 3
 
 
@@ -65,14 +66,14 @@ RANGES = {
     "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 2),
 }  # fmt: skip
 BLOCK_RANGES = {
-    "blocks": (0, 2**15 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
+    "blocks": (0, 2**16 - 1), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2),
     "query_period": (0, 2**24),
 }  # fmt: skip
 SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
 CAPS = "attention_softcap logit_softcap rope_scale1 query_growth".split()
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL, QK_NORM_LATE = 1, 2, 4, 8, 16
 ROTATE_NEIGHBOURS = 32
-NORM_STREAM, ATTENTION_GATE, BY_DISTANCE = 4096, 8192, 16384
+NORM_STREAM, ATTENTION_GATE, BY_DISTANCE, GATE_HEADS = 4096, 8192, 16384, 32768
 LAYER_NORM, NO_GATE, PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS = 64, 128, 256, 512, 1024, 2048
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
@@ -92,25 +93,28 @@ ROLES = [
     (0, "embed", False, "VH", None),
     (23, "positions", False, "CH", lambda m: m["blocks"] & POSITIONS),
     (56, "relative", False, "bn", lambda m: m["blocks"] & BY_DISTANCE),
+    (59, "input_embed", False, "Zz", "input_width"),
+    (60, "input_projection", False, "YH", "input_width"),
+    (61, "input_norm", False, "z", "input_width"),
     (1, "attn_norm", True, "H", lambda m: not m["blocks"] & NO_INPUT_NORMS),
     (24, "attn_norm_bias", True, "H", lambda m: m["blocks"] & LAYER_NORM),
     (51, "attn_q_down", True, "RH", "q_rank"),
     (52, "attn_q_down_norm", True, "R", "q_rank"),
     (2, "attn_q", True, "Qi", None),
-    (3, "attn_k", True, "KH", None),
+    (3, "attn_k", True, "KH", "keeps"),
     (53, "attn_latent_norm", True, "L", "kv_rank"),
     (54, "attn_k_up", True, "ud", "kv_rank"),
     (55, "attn_v_up", True, "AL", "kv_rank"),
-    (4, "attn_v", True, "KH", lambda m: not m["kv_rank"]),
+    (4, "attn_v", True, "KH", lambda m: m["has_values"] and not m["kv_rank"]),
     (5, "attn_o", True, "HA", None),
     (6, "attn_q_bias", True, "Q", "attention_bias"),
-    (7, "attn_k_bias", True, "K", "attention_bias"),
-    (8, "attn_v_bias", True, "K", "attention_bias"),
+    (7, "attn_k_bias", True, "K", lambda m: m["keeps"] and m["attention_bias"]),
+    (8, "attn_v_bias", True, "K", lambda m: m["has_values"] and m["attention_bias"]),
     (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
     (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
-    (20, "attn_k_norm", True, "k", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
-    (46, "attn_gate", True, "QH", lambda m: m["blocks"] & ATTENTION_GATE),
-    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and m["attention_bias"]),
+    (20, "attn_k_norm", True, "k", lambda m: m["keeps"] and m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (46, "attn_gate", True, "gH", lambda m: m["blocks"] & ATTENTION_GATE),
+    (47, "attn_gate_bias", True, "Q", lambda m: m["blocks"] & ATTENTION_GATE and not m["blocks"] & GATE_HEADS and m["attention_bias"]),
     (39, "mixer_gate", True, "MH", lambda m: m["state_kind"] > 1),
     (49, "mixer_gate_bias", True, "M", "input_biases"),
     (28, "mixer_in", True, "3H", None),
@@ -142,6 +146,10 @@ ROLES = [
     (37, "up", True, "WH", "expert"),
     (38, "down", True, "HW", "expert"),
     (22, "mlp_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
+    (62, "input_gate", True, "zH", "input_width"),
+    (63, "input_out", True, "Hz", "input_width"),
+    (64, "input_out_norm", True, "H", "input_width"),
+    (65, "layer_scale", True, "1", "second_head_dim"),
     (17, "final_norm", False, "H", None),
     (26, "final_norm_bias", False, "H", lambda m: m["blocks"] & LAYER_NORM),
     (27, "output_bias", False, "V", lambda m: m["blocks"] & OUTPUT_BIAS),
@@ -676,6 +684,7 @@ class Blob:
         self.read_states()
         self.read_experts()
         self.read_latent()
+        self.read_varied()
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
@@ -704,7 +713,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE
+        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE | HEAD_GATES
         if unknown := required & ~(sum(FEATURE_KINDS) | others):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
@@ -758,6 +767,8 @@ class Blob:
         uses = m["blocks"] >= 16 or m["activation"] == 2 or m["query_growth"] or m["query_period"]
         need(bool(uses) == bool(self.features & COMPONENTS), "components")
         n = m["n_rope_tables"] * (m["rotary_dim"] // 2)
+        if self.features & VARIED:  # the second table is that of whole heads of the second kind
+            n = m["rotary_dim"] // 2 + struct.unpack_from("<I", self.section(VARIED_SECTION))[0] // 2
         need(len(self.section(INV_FREQ)) == n * 4, "inv_freq size")
         self.inv_freq = np.frombuffer(self.section(INV_FREQ), "<f4")
         need(np.all((self.inv_freq >= 0) & (self.inv_freq <= 1)), "inv_freq")
@@ -815,6 +826,9 @@ class Blob:
     def read_states(self):
         """5.14"""
         self.stateful = self.model["stateful"] = []
+        by_head = bool(self.model["blocks"] & GATE_HEADS)
+        need(by_head == bool(self.features & HEAD_GATES), "gates of heads and their feature")
+        need(not by_head or self.model["blocks"] & ATTENTION_GATE, "gates of heads without gates")
         self.model |= dict.fromkeys(("state_kind", "taps", "state_biases"), 0) | {"state_sizes": (0, 0, 0, 0)}
         if not self.features & STATES:
             need(not self.model["blocks"] & ATTENTION_GATE, "a gate of attention")
@@ -962,6 +976,41 @@ class Blob:
         m |= {"kv_rank": kv_rank, "q_rank": q_rank, "query_dim": query_dim, "value_dim": value_dim}
         m |= {"latent_norm_eps": epsilon}
 
+    def read_varied(self):
+        """5.19"""
+        m = self.model
+        names = "second_head_dim second_kv_heads keys_are_values first_shared late_width input_width".split()
+        scales = "input_scale projection_scale sum_scale".split()
+        m |= dict.fromkeys(names + scales, 0) | {"second_layers": [], "source": list(range(m["n_layers"]))}
+        if not self.features & VARIED:
+            return
+        data = self.section(VARIED_SECTION)
+        need(len(data) == 192 and not any(data[36:64]), "varied section")
+        need(self.features & BLOCKS and not self.features & (STATES | EXPERTS | LATENT | ENCODER), "features of layers that differ")
+        m |= dict(zip(names + scales, struct.unpack_from("<6I3f", data), strict=True))
+        need(2 <= m["second_head_dim"] <= 2**10 and m["second_head_dim"] % 2 == 0, "head_dim")
+        need(1 <= m["second_kv_heads"] <= 2**12 and m["n_heads"] % m["second_kv_heads"] == 0, "n_kv_heads")
+        need(m["keys_are_values"] <= 1 and 1 <= m["first_shared"] <= m["n_layers"], "keys_are_values or first_shared")
+        need(1 <= m["late_width"] <= 2**22 and m["input_width"] <= 2**12, "widths")
+        need(m["first_shared"] < m["n_layers"] or m["late_width"] == m["intermediate_size"], "late_width")
+        if m["input_width"]:
+            need(all(0 < m[name] < float("inf") for name in scales), "scales")
+        else:
+            need(not any(data[24:36]), "scales of no inputs")
+        blocks = QK_NORM_ALL | QK_NORM_LATE | ROTATE_NEIGHBOURS | LAYER_NORM | NO_GATE | PARALLEL | POSITIONS
+        need(m["blocks"] & QK_NORM_HEADS and not m["blocks"] & (blocks | NORM_STREAM | BY_DISTANCE | ATTENTION_GATE), "blocks")
+        need(m["n_rope_tables"] == 2 and m["rotary_dim"] == m["head_dim"] and not m["query_period"], "rotation")
+        second = np.unpackbits(np.frombuffer(data[64:], np.uint8), bitorder="little")
+        need(not any(second[m["n_layers"] :]), "second layers")
+        kinds = [bool(bit) for bit in second[: m["n_layers"]]]
+        need(kinds == [bool(bits & SECOND_TABLE) for bits in self.layers], "kinds of layers")
+        first = m["first_shared"]
+        for layer in range(first, m["n_layers"]):
+            same = [i for i in range(first) if kinds[i] == kinds[layer]]
+            need(same and not (self.layers[same[-1]] ^ self.layers[layer]) & WINDOWED, "what a layer shares")
+            m["source"][layer] = same[-1]
+        m["second_layers"] = [i for i, kind in enumerate(kinds) if kind]
+
     def read_small_sections(self):
         self.stop = [i for (i,) in self.entries(STOP, "<I")]
         need(self.stop == sorted(set(self.stop)), "stop order")
@@ -983,9 +1032,11 @@ class Blob:
 
     def presences(self, layer):
         """7.1: what the names of ROLES' last column stand for."""
-        x, sparse = self.experts or {}, self.sparse[layer]
-        return self.model | {
-            "I": x["shared_width"] if sparse else self.model["intermediate_size"],
+        x, sparse, m = self.experts or {}, self.sparse[layer], self.model
+        keeps = m["source"][layer] == layer
+        return m | {
+            "I": x["shared_width"] if sparse else m["intermediate_size"] if keeps else m["late_width"],
+            "keeps": keeps, "has_values": keeps and not (m["keys_are_values"] and layer in m["second_layers"]),
             "sparse": sparse, "expert": sparse, "choice_bias": sparse and x["choice_bias"],
             "shared_gate": sparse and x["shared_gate"],
         }  # fmt: skip
@@ -1008,23 +1059,25 @@ class Blob:
         extents |= {"M": width, "X": width + 2 * groups * size, "h": heads, "N": head_dim if m["state_kind"] == 3 else width}
         if m["state_kind"] > 1:
             extents["3"] = extents["X"]
+        extents["g"] = m["n_heads"] if m["blocks"] & GATE_HEADS else extents["Q"]
         whole = m["blocks"] & QK_NORM_ALL
+        extents |= {"Z": m["vocab_size"] * m["n_layers"], "z": m["input_width"], "Y": m["n_layers"] * m["input_width"]}
         extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
 
         def present(layer):
             known = self.presences(layer)
             for r in ROLES:
-                has = r[4] is None or (r[4](m) if callable(r[4]) else known[r[4]])
+                has = r[4] is None or (r[4](known) if callable(r[4]) else known[r[4]])
                 if has and (known["I"] or "I" not in r[3]):
                     yield r
 
-        order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions", "relative")]
+        order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions", "relative", "input_embed", "input_projection", "input_norm")]
         for layer in range(m["n_layers"]):
             absent = {*range(2, 10), 19, 20, 46, 47} if layer in self.stateful else {*range(28, 34), *range(39, 46), 49, 50}
             absent = set() if m["parallel"] and layer in self.stateful else absent
             own = [r for r in present(layer) if r[2] and r[0] not in absent]
             of_experts = [r for r in own if r[4] == "expert"]
-            last = [r for r in own if r[1] == "mlp_out_norm"]
+            last = [r for r in own if r[1] in ("mlp_out_norm", "input_gate", "input_out", "input_out_norm", "layer_scale")]
             order += [(r, layer, 0) for r in own if r not in of_experts + last]
             order += [(r, layer, e) for e in range(x["n_experts"]) for r in of_experts]
             order += [(r, layer, 0) for r in last]
@@ -1033,6 +1086,9 @@ class Blob:
             name = f"experts.{expert}.{name}" if presence == "expert" else name
             full = f"layers.{layer}.{name}" if per_layer else name
             sizes = extents | {"I": self.presences(layer)["I"]}
+            if per_layer and layer in m["second_layers"]:
+                dim = m["second_head_dim"]
+                sizes |= {"Q": m["n_heads"] * dim, "A": m["n_heads"] * dim, "K": m["second_kv_heads"] * dim, "q": dim, "k": dim}
             yield role, layer, expert, full, [sizes[letter] for letter in shape]
 
     def read_tensors(self):

@@ -10,6 +10,7 @@ MAGIC = b"\x89SMC\r\n\x1a\n"
 KINDS = {1: "gram", 2: "diagonal"}
 LAYERS = struct.Struct("<4I128s128s")  # from minor version 1 on
 HEADS = struct.Struct("<4I")  # from minor version 3 on
+VARIED = struct.Struct("<4I128s")  # from minor version 4 on
 
 
 def word(data):
@@ -22,11 +23,11 @@ class Stats:
     def __init__(self, data):
         head = data[: HEADER.size]
         magic, major, self.minor, kind, self.model_key, self.text_digest, *rest = HEADER.unpack(head)
-        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2, 3)
+        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2, 3, 4)
         self.n_tokens, self.n_windows, self.n_layers, *self.widths = rest
         self.kind = KINDS[kind]
         self.records = []
-        head = data[: HEADER.size + (LAYERS.size if self.minor else 0) + (HEADS.size if self.minor == 3 else 0)]
+        head = data[: HEADER.size + (LAYERS.size if self.minor else 0) + (HEADS.size if self.minor >= 3 else 0) + (VARIED.size if self.minor == 4 else 0)]
         assert word(data[len(head) :]) == xxh3(head)
         at = len(head) + 8
         widths = self._widths(head[HEADER.size :])
@@ -48,21 +49,27 @@ class Stats:
     def _widths(self, more):
         """Returns the widths of all records. stateful and sparse are lists of layers; each sparse one has n_experts."""
         fields = LAYERS.unpack(more[: LAYERS.size]) if self.minor else (0, 0, 0, 0, b"", b"")
-        self.n_heads, self.query_rank, query_dim, latent_width = HEADS.unpack(more[LAYERS.size :]) if self.minor == 3 else (0, 0, 0, 0)
+        self.n_heads, self.query_rank, query_dim, latent_width = HEADS.unpack(more[LAYERS.size :][: HEADS.size]) if self.minor >= 3 else (0, 0, 0, 0)
         state_width, self.n_experts, expert_width, shared_width, *sets = fields
+        varied = VARIED.unpack(more[LAYERS.size + HEADS.size :]) if self.minor == 4 else (0, self.n_layers, 0, 0, b"")
+        second_width, first_shared, late_width, input_width, second = varied
+        sets.append(second)
         bits = [np.unpackbits(np.frombuffer(s, np.uint8), bitorder="little").nonzero()[0].tolist() for s in sets]
-        self.stateful, self.sparse = bits
+        self.stateful, self.sparse, second = bits
         widths = []
         for layer in range(self.n_layers):
             hidden, attended, mlp, gated = self.widths
             attended = state_width if layer in self.stateful and self.minor == 1 else attended
+            attended = second_width if layer in second else attended
+            gated = late_width if layer >= first_shared else gated
             widths += [hidden, attended, mlp, shared_width if layer in self.sparse else gated]
         widths += self.widths[:1] + [self.widths[0], expert_width] * (self.n_experts * len(self.sparse))
         widths += [state_width] * (len(self.stateful) if self.minor == 2 else 0)
         widths += [self.query_rank] * (self.n_layers if self.query_rank else 0)
         widths += [query_dim, latent_width] * (self.n_layers * self.n_heads)
+        widths += [self.widths[0], input_width] * (self.n_layers if input_width else 0)
         self.per_layer = 12 if self.minor else 7  # sensitivities
-        return [*widths, self.per_layer * self.n_layers + 2]
+        return [*widths, self.per_layer * self.n_layers + (4 if input_width else 2)]
 
     def expert(self, layer, expert):
         """The number of the first record of an expert."""

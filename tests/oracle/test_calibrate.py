@@ -105,6 +105,9 @@ def reference_grams(model, windows, stats):
                 hooks.append(found[0].register_forward_pre_hook(add_to(4 * layer + i)))
         if layer in beside:
             hooks.append(modules[f"model.layers.{layer}.mamba.out_proj"].register_forward_pre_hook(add_to(beside[layer])))
+        if stats.minor == 4:
+            for i, name in enumerate(("per_layer_input_gate", "per_layer_projection")):
+                hooks.append(modules[f"model.layers.{layer}.{name}"].register_forward_pre_hook(add_to(4 * n_layers + 1 + 2 * layer + i)))
         if stats.minor == 3:
             hooks += add_heads(layer, modules[f"model.layers.{layer}.self_attn"])
         there = [place.format(layer, name) for place in PLACES for name in EXPERTS]

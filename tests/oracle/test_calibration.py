@@ -204,8 +204,13 @@ def estimate(source):
                 values = square(of + "attn_v_up") @ latent
                 of_heads += [part for query in queries for part in (query, latent)]
             else:
-                values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
-                values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
+                second = layer in model["second_layers"]
+                n, width = (model["second_kv_heads"], model["second_head_dim"]) if second else (kv_heads, dim)
+                name = next((of + kind for kind in ("attn_v", "attn_k") if of + kind in weights), None)
+                values = (square(name) @ x if name else np.ones(n * width)).reshape(n, width)
+                if model["second_head_dim"]:
+                    values = values / values.mean(axis=1, keepdims=True)
+                values = np.repeat(values, heads // n, axis=0).reshape(-1)
             scale = (scales["attention_in"] * scales["attention_out"]) ** 2
             stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3 * scale
         if layer in model["stateful"]:
@@ -234,6 +239,12 @@ def estimate(source):
             after += [y, activation]
         stream = stream + left(added, of + "mlp_out_norm") * scales["mlp_out"] ** 2
         records += [x, values, y, inner]
+        if of + "input_gate" in weights:
+            activation = activated(square(of + "input_gate") @ stream)
+            after += [stream, activation]
+            stream = stream + normed(square(of + "input_out") @ activation, of + "input_out_norm")
+        if of + "layer_scale" in weights:
+            stream = stream * square(of + "layer_scale").reshape(-1)
     return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm"), *after, *of_heads]]
 
 

@@ -25,8 +25,8 @@ FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
 NO_TOKEN = 2**32 - 1
 
 
-States, Experts, Hybrid, Latent, Model = (
-    c_struct("format/format.h", f"blob_{part}") for part in ("states", "experts", "hybrid", "latent", "model")
+States, Experts, Hybrid, Latent, Varied, Model = (
+    c_struct("format/format.h", f"blob_{part}") for part in ("states", "experts", "hybrid", "latent", "varied", "model")
 )
 
 
@@ -166,7 +166,7 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
 NONE, QKVO, QKV = range(3)  # enum bias_kind
 NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8  # enum block_bit
 QK_NORM_LATE, ROTATE_NEIGHBOURS, LAYER_NORM, NO_GATE = 16, 32, 64, 128
-PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE = 256, 512, 1024, 2048, 8192
+PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE, GATE_HEADS = 256, 512, 1024, 2048, 8192, 32768
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
@@ -177,11 +177,13 @@ BLOCKS = {
     "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
+    "gemma4_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
     "lfm2": QK_NORM_HEADS,
     "lfm2_moe": QK_NORM_HEADS,
+    "lfm3": QK_NORM_HEADS,
     "qwen3_5_text": QK_NORM_HEADS | ATTENTION_GATE,
     "qwen3_5_moe_text": QK_NORM_HEADS | ATTENTION_GATE,
     "qwen3_next": QK_NORM_HEADS | ATTENTION_GATE,
@@ -191,6 +193,7 @@ BLOCKS = {
 
 
 PARALLEL_BLOCKS = {"stablelm": PARALLEL | ONE_NORM, "gpt_neox": PARALLEL}
+SWITCHED = {"use_sandwich_norm": NORM_OUTPUTS, "use_attention_gate": ATTENTION_GATE | GATE_HEADS, "rope_interleave": ROTATE_NEIGHBOURS}
 ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2}
 
 
@@ -202,7 +205,7 @@ def rotary_of(config):
     module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding") and "Vision" not in n)
     rotary = getattr(module, kind)(config)
-    if name not in ("gemma3", "olmo3"):
+    if name not in ("gemma3", "gemma4", "olmo3", "lfm3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
     return [
         (getattr(rotary, f"{kind}_inv_freq", None), getattr(rotary, f"{kind}_attention_scaling", 0))
@@ -217,7 +220,7 @@ def layers_of(config):
     if config.model_type in ("mistral", "phi3", "ministral3", "qwen3_moe") and window:
         types = ["sliding_attention"] * n
     elif config.model_type in (
-        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text"
+        "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "gemma4_text", "lfm3"
     ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
@@ -229,19 +232,27 @@ def layers_of(config):
         bits = [NO_ROTATION] * n
     if config.model_type == "granitemoehybrid" and config.position_embedding_type != "rope":
         bits = [NO_ROTATION * (kind == "full_attention") for kind in config.layer_types]
-    if config.model_type in ("gemma3_text", "olmo3") and 0 < sum(bits) < n:
+    kinds = set(types) - {"conv"}
+    if config.model_type in ("gemma3_text", "olmo3", "lfm3") and len(kinds) == 2:
         bits = [b | SECOND_TABLE * (b == WINDOWED) for b in bits]
+    if config.model_type == "gemma4_text":
+        bits = [b or SECOND_TABLE for b in bits]
     if window and window >= config.max_position_embeddings:
         bits = [b & ~WINDOWED for b in bits]
     return bits
 
 
+def global_of(config, name, fallback=None):
+    """What layers have that have no setting of their own: Gemma 4's configuration does not tell."""
+    return config.to_dict()[name] if config.model_type == "gemma4_text" else getattr(config, name, fallback)
+
+
 def scales_of(config):
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    head_dim = global_of(config, "head_dim") or config.hidden_size // config.num_attention_heads
     gemma = config.model_type.startswith("gemma")
     attention = head_dim**-0.5
     if gemma:
-        attention = config.query_pre_attn_scalar**-0.5
+        attention = getattr(config, "query_pre_attn_scalar", 1) ** -0.5
     if config.model_type == "youtu":
         attention = (config.qk_nope_head_dim + config.qk_rope_head_dim) ** -0.5
     if config.model_type == "minicpm3":
@@ -268,9 +279,11 @@ def check_rotation(ours, theirs):
     model = ours.model
     pair = [table for table in rotary_of(theirs) if table[0] is not None]
     tables = pair if model.n_rope_tables == 2 else pair[:1]
-    n = model.rotary_dim // 2
-    for i, (inv_freq, scale) in enumerate(tables):
-        mine = np.array(ours.inv_freq[i * n : (i + 1) * n], np.float32)
+    starts = [i * (model.rotary_dim // 2) for i in range(2)]
+    if theirs.model_type == "gemma4_text":  # its first table is that of windowed layers, if there are any
+        tables, starts = tables[::-1], starts[2 - len(tables) :]
+    for i, (start, (inv_freq, scale)) in enumerate(zip(starts, tables)):
+        mine = np.array(ours.inv_freq[start : start + len(inv_freq)], np.float32)
         ulps = abs(mine.view(np.int32).astype(int) - inv_freq.numpy().view(np.int32))
         assert len(mine) == len(inv_freq) and ulps.max() <= 4, (theirs.rope_parameters, ulps)
         assert model.rope_scale[i] == np.float32(scale)
@@ -283,7 +296,7 @@ def check_states(model, theirs):
         return
     states = model.states
     sizes = (states.n_heads, states.head_dim, states.size, states.n_groups)
-    if theirs.model_type in ("lfm2", "lfm2_moe"):
+    if theirs.model_type in ("lfm2", "lfm2_moe", "lfm3"):
         assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
         assert sizes == (0, 0, 0, 0)
     elif theirs.model_type in ("granitemoehybrid", "falcon_h1"):
@@ -353,6 +366,26 @@ def check_latent(model, theirs):
     assert latent.norm_eps == np.float32(attention.kv_a_layernorm.variance_epsilon)
 
 
+def check_varied(model, theirs):
+    varied = model.varied
+    if theirs.model_type != "gemma4_text":
+        assert bytes(varied) == bytes(ctypes.sizeof(Varied))
+        return
+    second = [i for i, kind in enumerate(theirs.layer_types) if kind == "full_attention"]
+    heads = theirs.per_layer_config[second[-1]]
+    assert (varied.head_dim, varied.n_kv_heads) == (heads.head_dim, heads.num_key_value_heads)
+    assert varied.keys_are_values == theirs.attention_k_eq_v
+    assert varied.first_shared == theirs.num_hidden_layers - theirs.num_kv_shared_layers
+    double = theirs.use_double_wide_mlp and theirs.num_kv_shared_layers > 0
+    assert varied.shared_width == theirs.intermediate_size * (2 if double else 1)
+    width = theirs.hidden_size_per_layer_input
+    scales = (width**0.5, theirs.hidden_size**-0.5, 2**-0.5) if width else (0, 0, 0)
+    ours = (varied.input_scale, varied.projection_scale, varied.sum_scale)
+    assert varied.input_width == width and all(abs(a - b) <= 1e-7 * b for a, b in zip(ours, scales))
+    bits = np.unpackbits(np.array(varied.second, np.uint8), bitorder="little")
+    assert list(np.flatnonzero(bits)) == second
+
+
 def intermediate_size_of(theirs):
     if theirs.model_type == "granitemoehybrid" and not theirs.num_local_experts:
         return theirs.shared_intermediate_size
@@ -381,13 +414,13 @@ def check_block(ours, theirs):
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
         blocks |= PARALLEL_BLOCKS[theirs.model_type]
-    if theirs.model_type == "youtu" and theirs.rope_interleave:
-        blocks |= ROTATE_NEIGHBOURS
+    blocks |= sum(bits for key, bits in SWITCHED.items() if getattr(theirs, key, False))
     assert model.blocks == blocks
     check_states(model, theirs)
     check_experts(model, theirs)
     check_hybrid(model.hybrid, theirs)
     check_latent(model, theirs)
+    check_varied(model, theirs)
     keys = ("hidden_activation", "activation_function", "hidden_act")
     activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
@@ -404,16 +437,16 @@ def check_block(ours, theirs):
 
 
 def check_sizes(model, theirs):
-    head_dim = getattr(theirs, "head_dim", None)
+    head_dim = global_of(theirs, "head_dim")
     latent = getattr(theirs, "kv_lora_rank", 0)  # all heads share a key, which has it before the head's channels
     assert model.head_dim == latent + (head_dim or theirs.hidden_size // theirs.num_attention_heads)
-    heads = 1 if latent else getattr(theirs, "num_key_value_heads", theirs.num_attention_heads)
+    heads = 1 if latent else global_of(theirs, "num_key_value_heads", theirs.num_attention_heads)
     assert model.n_kv_heads == heads
     assert model.hidden_size == theirs.hidden_size
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
     keys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
-    (epsilon,) = (getattr(theirs, key) for key in keys if hasattr(theirs, key))
+    (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)}
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
     if rope.get("rope_type") == "longrope":
@@ -438,12 +471,14 @@ NEEDED = {
     "qwen3_5_moe_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "qwen3_next": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "lfm2_moe": {"layer_types"},
+    "lfm3": {"layer_types", "rope_parameters", "head_dim"},
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},
     "stablelm": {"rope_parameters"},
     "gpt_neox": {"rope_parameters"},
     "phi": {"head_dim", "rope_parameters"},
+    "gemma4_text": {"layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input"},
     "minicpm3": {"v_head_dim", "qk_rope_head_dim", "rope_parameters"},
     "youtu": {"kv_lora_rank", "v_head_dim", "qk_rope_head_dim", "rope_parameters"},
 }

@@ -16,11 +16,11 @@ import pytest
 import torch
 from checkpoints import edit_config, load_reference, make_of, reference_logits, reference_of
 from engine import Model, SmolError, convert
-from families import CONFIGS, CONTEXT, LISTED, TOLERANCES, cases, configs
+from families import CONFIGS, CONTEXT, TOLERANCES, cases, configs
 from features import FEATURES, LAYER1, TWO_LAYERS, config_of, featured, rope
 from hypothesis import given
 from hypothesis import strategies as st
-from internal import BUILD, DAMAGED, UNSUPPORTED, USAGE
+from internal import BUILD, DAMAGED, ROOT, UNSUPPORTED, USAGE
 from safetensors.torch import load_file, save_file
 from test_logits import check, largest_difference, spread
 from transformers import AutoConfig
@@ -115,20 +115,11 @@ def test_published_settings_answer_as_transformers_does(name, tmp_path):
         check(model.logits(ids, kv="f32"), expected, TOLERANCES[family])
 
 
-def test_documents_and_refusal_list_the_supported_families(tmp_path):
-    make_of(featured("llama"), tmp_path)
-    edit_config(tmp_path, lambda config: config.update(architectures=["NoForCausalLM"]))
-    with pytest.raises(SmolError, match="smolconv reads ") as caught:
-        convert(tmp_path, tmp_path / "a.smol")
-    listed = re.findall(r"\w+", str(caught.value).split("smolconv reads ")[1])
-    assert len(set(listed)) == len(listed) == len(CONFIGS) + 10
-    listed.remove("Bert")  # test_encoder.py
-    listed.remove("ModernBert")  # test_encoder_families.py
-    for name in ("NomicBert", "Gte", "EuroBert"):  # test_rotating_encoders.py
-        listed.remove(name)
-    for name in ("XLMRoberta", "Roberta", "Camembert", "DistilBert", "MPNet"):  # test_roberta.py
-        listed.remove(name)
-    assert [name.removesuffix("LMHeadModel") for name in LISTED] == listed
+def test_the_document_lists_every_family():
+    table = (ROOT / "convert/checkpoint/families.c").read_text()
+    page = (ROOT / "docs/families.md").read_text()
+    for name in re.findall(r'\.architecture = "(\w+?)(?:ForMaskedLM)?"', table):
+        assert f"`{name}" in page, name
 
 
 # --- that every feature matters ---------------------------------------------------------------
@@ -139,7 +130,7 @@ def without(folder, family, settings, change):
     if isinstance(change, str):
         reference = load_reference(folder)
         with torch.no_grad():
-            reference.get_parameter(change).mul_(0.5)
+            reference.state_dict()[change].mul_(0.5)
         return reference
     config = config_of(family, **(settings | change))
     return reference_of(folder, config=config)
@@ -210,7 +201,7 @@ def old_keys(config):
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize("family", sorted(set(CONFIGS) - {"gpt2"}))  # which has no rotation
+@pytest.mark.parametrize("family", sorted(set(CONFIGS) - {"gpt2", "gemma4"}))  # without rotation, or without old keys
 def test_old_keys_give_the_same_blob(family, tmp_path):
     make_of(featured(family), tmp_path)
     new = contents(convert(tmp_path, tmp_path / "new.smol", "f32"))
@@ -294,6 +285,6 @@ def test_other_architectures_are_refused_by_name(tmp_path):
         config["architectures"] = ["BloomForCausalLM"]
 
     edit_config(tmp_path, rename)
-    with pytest.raises(SmolError, match="BloomForCausalLM.*smolconv reads Llama,") as caught:
+    with pytest.raises(SmolError, match="BloomForCausalLM.*docs/families.md") as caught:
         convert(tmp_path, tmp_path / "a.smol")
     assert caught.value.status == UNSUPPORTED

@@ -199,7 +199,7 @@ def change_text(**changes):
     (lambda c: c.update(quantization_config={}), UNSUPPORTED, "quantization_config"),
     (change_text(quantization_config={}), UNSUPPORTED, "text_config.quantization_config"),
     (change_text(model_type="llama"), UNSUPPORTED, "text_config.model_type is .llama.: not supported within"),
-    (change_text(model_type="clip"), UNSUPPORTED, "text_config.model_type is .clip.: smolconv reads"),
+    (change_text(model_type="clip"), UNSUPPORTED, "text_config.model_type is .clip.: docs/families.md"),
     (change_text(hidden_size="x"), DAMAGED, "text_config.hidden_size must be an integer"),
     (lambda c: c.update(eos_token_id=10**6), DAMAGED, "eos_token_id"),
     (change_text(eos_token_id=10**6), DAMAGED, "text_config.eos_token_id"),

@@ -31,6 +31,7 @@ TOOLS = [{"type": "function", "function": {"name": "now", "parameters": {"type":
 QWEN3 = (ROOT / "tests/data/templates/qwen3.jinja").read_text()
 TAIL = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tail }}"
 MISTRAL = TAIL.replace("content }}", "content }}{% for c in m.tool_calls or [] %}{{ '[TOOL_CALLS]' + c.function.name + '[ARGS]' + (c.function.arguments | tojson) }}{% endfor %}")
+GEMMA = TAIL + "{% if tail == '<|channel>thought\n' %}{# <|tool_call>call:f{x:<|\"|>a<|\"|>}<tool_call|> #}{{ tools }}{% endif %}"
 END = 256
 
 
@@ -77,11 +78,15 @@ SPOKEN = {
     "wrapped": (TAIL + "{% if tail == '<answer>' %}{% endif %}<think>\n", ["\n", "Well.", "\n</think>\n", "<answer>", "\nFour", "\n</answer>"]),
     "silent": (QWEN3, ["\n", "Well, ", "so it is."]),
     "ministral": (MISTRAL, ["x", "[THINK]", "Well.", "[/THINK]", "[TOOL_CALLS]", "now", "[ARGS]", "{}"]),
+    "gemma": (GEMMA, ["x", "<|channel>", "thought\n", "Well.\n", "<channel|>", "<|tool_call>", "call:now{", "}<tool_call|>"]),
+    "thought": (TAIL + "{% if tail == '<|thought_start|>' %}{% endif %}", ["x", "<|thought_start|>", "\nWell.\n", "<|thought_end|>", "\nFour"]),
+    "sentences": (TAIL + "{% if tail == 'after \"Here is my response:\".' %}{% endif %}", ["x", "Here is my thought", " process:", "\n\nWell.\n", "Here is my response:", " Four."]),
     "levels": (TAIL + "{{ reasoning_effort }}{% if tail == '</think>' %}{% endif %}", ["w", "<think>", "Well."]),
     "plain": (TAIL, ["x", "<think>", "Well.", "Four."]),
     "spaced": (QWEN3, ["\n", "\n<think>", "</think>", "Well."]),
 }  # fmt: skip
-SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]")}
+SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]"),
+           "gemma": ("<|channel>", "<channel|>", "<|tool_call>"), "thought": ("<|thought_start|>", "<|thought_end|>")}  # fmt: skip
 VARIABLES = {"chat_template_kwargs": {"tail": "x"}}
 # name: reasoning, reply, calls of tools, tokens of reasoning, and what else a request has
 CASES = {
@@ -93,6 +98,9 @@ CASES = {
     "wrapped": ("Well.", "Four", [], 2, {}),
     "silent": ("", "Well, so it is.", [], 0, {}),
     "ministral": ("Well.", "", [("now", "{}")], 3, {"tools": TOOLS} | VARIABLES),
+    "gemma": ("Well.", "", [("now", "{}")], 4, {"tools": TOOLS} | VARIABLES),
+    "thought": ("Well.", "Four", [], 3, VARIABLES),
+    "sentences": ("Well.", "Four.", [], 4, VARIABLES),
     "levels": ("Well.", "", [], 2, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
     "plain": ("", "<think>Well.Four.", [], 0, VARIABLES),
     "spaced": ("", "Well.", [], 2, {}),
@@ -290,8 +298,8 @@ def test_calls_wait_for_the_log_probabilities_of_the_text_before_them(tmp_path):
 # --- constraints ----------------------------------------------------------------------------------
 
 CHOICES = ["The answer is 5.", "No."]
-CONSTRAINED = [(["qwen", "caller", "opened", "special", "wrapped"], {"response_format": {"type": "choices", "choices": CHOICES}}),
-               (["caller", "hasty", "ministral"], {"tools": TOOLS, "tool_choice": "required"})]  # fmt: skip
+CONSTRAINED = [(["qwen", "caller", "opened", "special", "wrapped", "gemma", "sentences"], {"response_format": {"type": "choices", "choices": CHOICES}}),
+               (["caller", "hasty", "ministral", "gemma"], {"tools": TOOLS, "tool_choice": "required"})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "how"), [(name, how) for names, how in CONSTRAINED for name in names])

@@ -153,6 +153,22 @@ def test_a_masked_model_is_the_same_encoder_as_its_body(kind, tmp_path):
     assert [t.data for t in blobs[0].tensors.values()] == [t.data for t in blobs[1].tensors.values()]
 
 
+@pytest.mark.parametrize("head", ["Model", "ForSequenceClassification"])
+def test_tensors_of_gte_may_have_the_prefix_of_its_own_code(head, tmp_path):
+    """And a model of embeddings what made sparse vectors, which transformers ignores."""
+    model, _ = make(tmp_path / "c", "gte", 3, head, **small())
+    before = convert(tmp_path / "c", tmp_path / "a.smol", "f32").read_bytes()
+    path = tmp_path / "c/model.safetensors"
+    tensors = {"new." + name.removeprefix("gte."): tensor for name, tensor in load_file(path).items() if not name.startswith("classifier")}
+    tensors |= {f"classifier.{name}": tensor for name, tensor in getattr(model, "classifier", torch.nn.Linear(24, 1)).state_dict().items()}
+    save_file(tensors, path, metadata={"format": "pt"})
+    again = type(model).from_pretrained(tmp_path / "c").state_dict()
+    assert all(torch.equal(again[name], tensor) for name, tensor in model.state_dict().items())
+    after = convert(tmp_path / "c", tmp_path / "b.smol", "f32").read_bytes()
+    assert parts_of(before, tmp_path / "x.smol") == parts_of(after, tmp_path / "x.smol")
+    assert programs.smolconv("diff", tmp_path / "b.smol", path).returncode == 0
+
+
 @pytest.mark.parametrize("kind", ["nomic"])
 def test_embeddings_are_the_same_bits_for_any_threads_kernels_and_batch(kind, tmp_path, monkeypatch):
     """And prompts are put before texts."""

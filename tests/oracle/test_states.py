@@ -1,4 +1,4 @@
-"""Layers with a state in place of attention (LFM2's short convolutions). A state cannot be cut back; whatever is done to a
+"""Layers with a state in place of attention (LFM's short convolutions), also beside windows (LFM3). A state cannot be cut back; whatever is done to a
 sequence, its logits are the bits of a new context with the same tokens, and those of transformers."""
 
 import ctypes
@@ -23,18 +23,18 @@ from test_determinism import (
     KVS,
     same_bits,
 )
-from transformers import AutoModelForCausalLM, Lfm2Config
+from transformers import AutoModelForCausalLM, Lfm2Config, Lfm3Config
 
 INTERVAL, BLOCK, CAPACITY, HIDDEN, TAPS = 256, 64, 4096, 48, 4
 TYPES = ["conv", "conv", "full_attention", "conv", "full_attention", "conv"]
 STATEFUL = [i for i, kind in enumerate(TYPES) if kind == "conv"]
 N_FLOATS = len(STATEFUL) * (TAPS - 1) * HIDDEN
-SHAPE = (len(TYPES), 2, 12, 0, (), N_FLOATS, STATEFUL)  # of a session
 SETTINGS = dict(
     vocab_size=101, hidden_size=HIDDEN, intermediate_size=40, num_hidden_layers=len(TYPES), num_attention_heads=4,
     num_key_value_heads=2, max_position_embeddings=CAPACITY, bos_token_id=None, eos_token_id=None, pad_token_id=None,
     layer_types=TYPES, conv_L_cache=TAPS, conv_bias=True, block_auto_adjust_ff_dim=False,
 )  # fmt: skip
+WINDOWED = SETTINGS | dict(layer_types=[*TYPES[:4], "sliding_attention", "conv"], head_dim=12, sliding_window=300)
 
 
 @pytest.fixture(scope="module")
@@ -42,22 +42,28 @@ def checkpoint(tmp_path_factory):
     return make_of(Lfm2Config(**SETTINGS), tmp_path_factory.mktemp("states") / "checkpoint")
 
 
-@pytest.fixture(scope="module", params=["f32", "bf16", "int8"])
+@pytest.fixture(scope="module", params=["f32", "bf16", "int8", "windowed"])
 def model(request, checkpoint):
-    with Model(convert(checkpoint, checkpoint / f"{request.param}.smol", request.param, force=True)) as model:
+    dtype, folder = request.param, checkpoint
+    if dtype == "windowed":
+        dtype, folder = "f32", make_of(Lfm3Config(**WINDOWED), checkpoint / "windowed")
+    with Model(convert(folder, folder / f"{dtype}.smol", dtype, force=True)) as model:
+        model.checkpoint = folder
+        window = (300, [4]) if request.param == "windowed" else (0, ())
+        model.shape = (len(TYPES), 2, 12, *window, N_FLOATS, STATEFUL)  # of a session
         yield model
 
 
 class Text(sequences.Text):
     def n_lost(self):
         """Tokens that are read again before the next."""
-        return read(self.save(), *SHAPE).header["n_lost"]
+        return read(self.save(), *self.model.shape).header["n_lost"]
 
 
-def test_long_texts_are_those_of_transformers(checkpoint, model):
+def test_long_texts_are_those_of_transformers(model):
     if model.info.dtype != b"f32":
         pytest.skip("for weights that are not rounded")
-    check_long_text(model, checkpoint, 1500, [1, 2, 4, 700, 701, 1400])
+    check_long_text(model, model.checkpoint, 1500, [1, 2, 4, 700, 701, 1400])
 
 
 @pytest.mark.sample(8)
@@ -186,7 +192,7 @@ def test_a_session_has_the_states(model, n):
     with Text(model) as text, Text(model) as other:
         text.add(random_ids(rng, n))
         saved, ids, more = text.save(), list(text.ids), random_ids(rng, 70)
-        session = read(saved, *SHAPE)
+        session = read(saved, *model.shape)
         assert session.header["n_lost"] == 0 and list(session.states) == [n]
         other.restore(saved, ids)
         assert other.save() == saved
@@ -200,20 +206,20 @@ def test_a_session_has_the_states(model, n):
             text.add([token])
         text.cut(n + 1)  # before the last pass, and between two snapshots
         lost = text.save()
-        assert read(lost, *SHAPE).header["n_lost"] == bool((n + 1) % INTERVAL)
+        assert read(lost, *model.shape).header["n_lost"] == bool((n + 1) % INTERVAL)
         other.restore(lost, text.ids)
         assert same_bits(other.add(more), text.add(more))
 
 
-def test_the_states_of_a_session_are_those_of_the_reference(checkpoint, model):
+def test_the_states_of_a_session_are_those_of_the_reference(model):
     """The first layer is compared, because no layer before it changes its input."""
     if model.info.dtype != b"f32":
         pytest.skip("for weights that are not rounded")
     ids = random_ids(np.random.default_rng(4), 50)
     with Text(model, "f32") as text:
         text.add(ids)
-        state = read(text.save(), *SHAPE).states[50][: (TAPS - 1) * HIDDEN].reshape(TAPS - 1, HIDDEN)
-    reference = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+        state = read(text.save(), *model.shape).states[50][: (TAPS - 1) * HIDDEN].reshape(TAPS - 1, HIDDEN)
+    reference = AutoModelForCausalLM.from_pretrained(model.checkpoint, dtype=torch.float32)
     with torch.no_grad():
         cache = reference(torch.tensor(ids[None]), use_cache=True).past_key_values
         theirs = cache.get_conv_state(0, state_idx=0)[0].numpy().T[-(TAPS - 1) :]
@@ -231,8 +237,8 @@ def chained(saved, replace):
     return out
 
 
-def sizes_of(saved):
-    session = read(saved, *SHAPE)
+def sizes_of(saved, shape):
+    session = read(saved, *shape)
     sizes = start_sizes(session.header)
     sizes.append(16)
     row = 2 * len(session.records[0][0][0]) * (4 if session.header["kv"] == 1 else 2)
@@ -245,8 +251,8 @@ def test_hostile_sessions_are_refused(model):
     with Text(model) as text:
         text.add(random_ids(np.random.default_rng(0), 100))
         saved = text.save()
-        sizes = sizes_of(saved)
-        place = len(start_sizes(read(saved, *SHAPE).header))
+        sizes = sizes_of(saved, model.shape)
+        place = len(start_sizes(read(saved, *model.shape).header))
         assert chained(saved, [(size, None) for size in sizes]) == saved
 
         def refused(bad):

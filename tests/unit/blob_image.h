@@ -209,16 +209,21 @@ static inline void check_round_trip(const struct blob_model *model, bool use_mma
     assert_memory_equal(blob.model, model, sizeof *model);
     bool plain = smol_model_is_plain(model), components = smol_model_has_components(model);
     bool states = model->states.kind, hybrid = model->hybrid.parallel;
-    bool latent = model->latent.kv_rank;
+    bool latent = model->latent.kv_rank, gates = model->blocks & BLOCK_GATE_HEADS;
+    bool varied = model->varied.head_dim;
     assert_int_equal(blob.header->required_features,
                      (plain ? 0 : FEATURE_BLOCKS) | (components ? FEATURE_COMPONENTS : 0) |
                          (states ? FEATURE_STATES : 0) | (hybrid ? FEATURE_HYBRID : 0) |
-                         (latent ? FEATURE_LATENT : 0));
-    assert_int_equal(blob.header->minor, states || latent ? 6 : plain ? 0 : components ? 4 : 1);
+                         (latent ? FEATURE_LATENT : 0) | (gates ? FEATURE_HEAD_GATES : 0) |
+                         (varied ? FEATURE_VARIED : 0));
+    assert_int_equal(blob.header->minor, states || latent || varied ? 6
+                                         : plain                    ? 0
+                                         : components               ? 4
+                                                                    : 1);
     if (plain)
         assert_null(blob.layers);
     else
-        assert_memory_equal(blob.layers, rich_layers, model->n_layers);
+        assert_memory_equal(blob.layers, layers_of(model), model->n_layers);
     assert_memory_equal(blob.inv_freq, inv_freq, smol_inv_freq_count(model) * sizeof *inv_freq);
     assert_int_equal(blob.n_stop, 3);
     assert_memory_equal(blob.stop, stop, sizeof stop);

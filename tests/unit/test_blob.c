@@ -154,9 +154,9 @@ ON_IMAGE(newer_versions_and_unknown_needs_are_unsupported)
     header()->required_features = 1ull << 63;
     refuses_with(SMOL_ERROR_UNSUPPORTED, "needs features 0x8000000000000000");
     /* features are checked before anything that they may change */
-    header()->required_features = 1 << 20;
+    header()->required_features = 1 << 30;
     header()->n_sections = 10;
-    refuses_with(SMOL_ERROR_UNSUPPORTED, "needs features 0x100000");
+    refuses_with(SMOL_ERROR_UNSUPPORTED, "needs features 0x40000000");
 }
 
 ON_IMAGE(newer_minor_versions_and_optional_features_are_read)

@@ -187,6 +187,94 @@ TEST(latent_vectors_go_with_few_other_parts)
     assert_int_equal(smol_latent_check(&plain, &reason), SMOL_ERROR_DAMAGED);
 }
 
+IN_FOLDER(what_varied_layers_say_is_read)
+{
+    for (unsigned variant = 0; variant < 4; variant++) {
+        struct blob_model model = varied_model();
+        model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_F32;
+        model.varied.keys_are_values = variant / 2;
+        if (variant == 3)
+            model.varied.input_width = 0, model.varied.input_scale = 0,
+            model.varied.projection_scale = 0, model.varied.sum_scale = 0;
+        make_blob(&model);
+        check_round_trip(&model, true);
+    }
+}
+
+ON_IMAGE(varied_layers_that_break_a_rule_are_refused)
+{
+    static const struct byte_case cases[] = {
+        {0, 0, "head_dim is 0"},
+        {0, 3, "head_dim is 3 and n_kv_heads 1: must be even"},
+        {1, 8, "head_dim is 2050"},
+        {4, 0, "n_kv_heads is 0"},
+        {4, 2, "n_kv_heads 2: must be even, and divide n_heads 3"},
+        {8, 2, "keys_are_values is 2"},
+        {12, 0, "first_shared is 0"},
+        {12, 3, "first_shared is 3"},
+        {12, 1, "layer 1 shares keys and values, but none before it has such"},
+        {16, 1, "a field without a purpose is not zero"},
+        {22, 1, "input_width is 65539"},
+        {20, 0, "a field without a purpose is not zero"},
+        {27, 0xbf, "input_scale is"},
+        {31, 0x7f, "projection_scale is"},
+        {35, 0xff, "sum_scale is"},
+        {36, 1, "a field without a purpose is not zero"},
+        {63, 1, "a field without a purpose is not zero"},
+        {64, 0, "layer 0: its kind and its bits contradict each other"},
+        {64, 3, "layer 1: its kind and its bits contradict each other"},
+        {191, 128, "layer 1023: its kind and its bits contradict each other"},
+        {0, 4, "its size does not match the model"},
+        {8, 0, "wrong number of tensors"},
+        {20, 4, "tensor input_embed does not match the model"},
+    };
+    struct blob_model model = varied_model();
+    refuses_bytes(&model, SECTION_VARIED, cases, sizeof cases / sizeof cases[0]);
+    header()->required_features ^= FEATURE_VARIED;
+    refuses("wrong number of sections");
+}
+
+TEST(varied_layers_go_with_few_other_parts)
+{
+    struct blob_model models[9];
+    smol_error reason;
+    for (size_t i = 0; i < 9; i++) {
+        models[i] = varied_model();
+        assert_int_equal(smol_varied_check(&models[i], rich_layers, &reason), SMOL_OK);
+    }
+    models[0].states = stateful_model().states;
+    models[1].experts.n_experts = 1;
+    models[2].latent = latent_model().latent;
+    models[3].query_period = 1;
+    models[4].blocks |= BLOCK_QK_NORM_LATE;
+    models[5].blocks |= BLOCK_PARALLEL;
+    models[6].blocks &= ~(uint32_t)BLOCK_QK_NORM_HEADS;
+    models[7].rotary_dim = 4;
+    models[8].n_rope_tables = 1;
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(smol_varied_check(&models[i], rich_layers, &reason), SMOL_ERROR_DAMAGED);
+}
+
+TEST(a_layer_shares_with_the_last_of_its_kind_and_window)
+{
+    uint8_t layers[] = {LAYER_SECOND_TABLE, LAYER_WINDOWED, LAYER_WINDOWED, LAYER_SECOND_TABLE,
+                        LAYER_WINDOWED};
+    struct blob_model model = varied_model();
+    smol_error reason;
+    model.n_layers = 5;
+    model.varied.second[0] = 9;
+    model.varied.first_shared = 3;
+    model.varied.shared_width = 70;
+    assert_int_equal(smol_varied_check(&model, layers, &reason), SMOL_OK);
+    assert_int_equal(smol_kv_source(&model, 3), 0);
+    assert_int_equal(smol_kv_source(&model, 4), 2);
+    assert_int_equal(smol_mlp_width(&model, 2), 35);
+    assert_int_equal(smol_mlp_width(&model, 3), 70);
+    layers[4] = 0;
+    assert_int_equal(smol_varied_check(&model, layers, &reason), SMOL_ERROR_DAMAGED);
+    assert_non_null(strstr(reason.message, "layer 4 shares keys and values, but not their window"));
+}
+
 ON_IMAGE(latent_vectors_with_experts_are_refused)
 {
     struct blob_model model = latent_model();
@@ -205,6 +293,37 @@ ON_RICH_IMAGE(a_gate_of_attention_needs_states)
     header()->required_features |= FEATURE_COMPONENTS;
     header()->minor = BLOB_MINOR_COMPONENTS;
     refuses("a gate of attention needs the states feature");
+}
+
+IN_FOLDER(what_gates_of_heads_say_is_read)
+{
+    struct blob_model model = head_gates_model();
+    make_blob(&model);
+    check_round_trip(&model, true);
+    model.dtype = DTYPE_INT8;
+    make_blob(&model);
+    check_round_trip(&model, true);
+}
+
+ON_IMAGE(gates_of_heads_that_break_a_rule_are_refused)
+{
+    static const struct {
+        uint32_t bits, feature; /* to change */
+        const char *message;
+    } cases[] = {
+        {0, FEATURE_HEAD_GATES, "its blocks and the head gates feature contradict each other"},
+        {BLOCK_GATE_HEADS, 0, "its blocks and the head gates feature contradict each other"},
+        {BLOCK_GATE_HEADS, FEATURE_HEAD_GATES, "wrong number of tensors"},
+        {BLOCK_ATTENTION_GATE, 0, "bit 32768, a gate of each head, needs bit 8192"},
+    };
+    const struct blob_model model = head_gates_model();
+    unmap_image();
+    make_image(&model);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ((struct blob_model *)section_data(SECTION_MODEL))->blocks ^= cases[i].bits;
+        header()->required_features ^= cases[i].feature;
+        refuses(cases[i].message);
+    }
 }
 
 ON_RICH_IMAGE(relative_positions_need_their_feature_and_an_encoder)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/matcher.h"
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
 #include "tests/unit/unit.h"
@@ -439,6 +440,32 @@ TEST(a_constraint_that_takes_long_delays_no_other_sequence)
     }
     assert_true(all[0].n_idle > 10 && all[2].n_idle > 10);
     assert_true(all[1].n_idle <= 1); /* at first, none is known to take long */
+}
+
+TEST(each_slice_of_the_work_gets_on)
+{
+    enum { MANY = 2000, WORK = MANY / 2 }; /* less than one look at all texts takes */
+    char *text = calloc(MANY, 10), *end = text;
+    uint64_t *mask = calloc((vocab_size + 63) / 64, sizeof *mask), work, n_slices = 0;
+    uint32_t forced[8];
+    struct matcher_next next = {.forced = forced, .capacity = 8, .mask = mask};
+    assert_true(text && mask);
+    for (int i = 0; i < MANY; i++)
+        end += sprintf(end, "%s\"%c%03d\"", i ? "," : "[", 'a' + i % 26, i % 1000);
+    strcpy(end, "]");
+    smol_constraint *constraint = compile(SMOL_CONSTRAINT_CHOICES, text);
+    smol_matcher *matcher = match(constraint);
+    for (bool found = false; !found; n_slices++) {
+        work = WORK;
+        assert_int_equal(matcher_calls(matcher)->next(matcher, &work, &found, &next, NULL),
+                         SMOL_OK);
+        assert_true(n_slices < 1000);
+    }
+    assert_true(n_slices > 10);
+    smol_matcher_free(matcher);
+    smol_constraint_free(constraint);
+    free(text);
+    free(mask);
 }
 
 int main(void)

@@ -91,6 +91,31 @@ static inline struct blob_model latent_model(void)
     return model;
 }
 
+/* Returns one whose layers differ in shape: the first is of the second kind, see rich_layers. */
+static inline struct blob_model varied_model(void)
+{
+    struct blob_model model = odd_model;
+    model.blocks = BLOCK_QK_NORM_HEADS | BLOCK_NORM_OUTPUTS;
+    model.embedding_scale = model.residual_scale = model.attention_scale = model.logit_divisor = 1;
+    model.sliding_window = 2;
+    model.rotary_dim = model.head_dim;
+    model.n_rope_tables = 2;
+    model.rope_scale[0] = model.rope_scale[1] = 1;
+    model.varied = (struct blob_varied){
+        .head_dim = 2,
+        .n_kv_heads = 1,
+        .keys_are_values = 1,
+        .first_shared = model.n_layers,
+        .shared_width = model.intermediate_size,
+        .input_width = 3,
+        .input_scale = 1.5f,
+        .projection_scale = 0.25f,
+        .sum_scale = 0.75f,
+        .second = {1},
+    };
+    return model;
+}
+
 /* Adds the features of FEATURE_BLOCKS, as many as can be combined. */
 static const struct blob_model rich_model = {
     ODD_SHAPE,
@@ -109,6 +134,26 @@ static const struct blob_model rich_model = {
     .rope_scale = {1.25f, 0.5f},
 };
 static const uint8_t rich_layers[] = {LAYER_WINDOWED | LAYER_SECOND_TABLE, LAYER_NO_ROTATION};
+
+/* Returns one whose first layer has a gate of each head, and the second one a state. Such gates
+ * have no biases, though q, k and v have. */
+static inline struct blob_model head_gates_model(void)
+{
+    struct blob_model model = rich_model;
+    model.blocks |= BLOCK_ATTENTION_GATE | BLOCK_GATE_HEADS;
+    model.states = stateful_model().states;
+    model.states.layers[0] = 2;
+    return model;
+}
+
+/* Returns the bits of a model's layers. Those of a layer with a state in place of attention are 0.
+ */
+static inline const uint8_t *layers_of(const struct blob_model *model)
+{
+    static const uint8_t stateful[] = {LAYER_WINDOWED | LAYER_SECOND_TABLE, 0};
+    return model->states.kind ? stateful : rich_layers;
+}
+
 static const float inv_freq[] = {1, 0.046415888f, 0.0021544347f, 0.5f}; /* plain: the first three */
 static const uint32_t stop[] = {0, 2, 18};
 static const char provenance[] = "converter: none\n";
@@ -160,7 +205,7 @@ static inline struct blob_contents contents_of(const struct blob_model *model)
     return (struct blob_contents){
         .model = model,
         .inv_freq = inv_freq,
-        .layers = rich_layers, /* ignored for a plain model */
+        .layers = layers_of(model), /* ignored for a plain model */
         .stop = stop,
         .n_stop = sizeof stop / sizeof stop[0],
         .generation = &generation,
