@@ -291,8 +291,8 @@ static smol_status map_tensors(struct source *source, smol_error *error)
 {
     struct blob_model *model = &source->config.model;
     const struct config *config = &source->config;
-    smol_status status = smol_nested_strip(config->family, config->nest, &source->shards.all,
-                                           &source->skipped, error);
+    smol_status status = smol_nested_strip(config->family, config->nest != NULL,
+                                           &source->shards.all, &source->skipped, error);
     if (!status)
         status = smol_scales_attach(&config->scales, &source->shards.all, error);
     if (!status)

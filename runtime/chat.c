@@ -83,16 +83,41 @@ static bool find_reasoning(struct machine *machine, const struct value *message,
     return true;
 }
 
-/* Returns the value of a message's member that the template sees. If `list_at` is not NULL,
- * replaces a list of parts in `content` with a text, and sets *list_at to the number of the first
- * such message. */
-static struct value member_value(const struct value *name, const struct value *value,
-                                 unsigned number, unsigned *list_at)
+/* How messages' contents change before the template sees them. */
+struct contents {
+    bool as_parts;    /* texts become lists of one part, otherwise lists of parts texts */
+    unsigned list_at; /* the number of the first message with a list that became a text */
+};
+
+/* Sets *out to a list of one part, a text. */
+static bool list_part(struct machine *machine, const struct value *text, struct value *out)
 {
-    if (!list_at || value->type != VALUE_LIST || !text_is(name, "content"))
-        return *value;
-    *list_at = *list_at ? *list_at : number;
-    return literal("text");
+    struct value *part = smol_template_alloc(machine, 5, sizeof *part);
+    if (!part)
+        return false;
+    part[0] = literal("type");
+    part[1] = part[2] = literal("text");
+    part[3] = *text;
+    part[4] = value_items(VALUE_DICT, part, 2);
+    *out = value_items(VALUE_LIST, &part[4], 1);
+    return true;
+}
+
+/* Sets *out to the value of a message's member that the template sees. `contents` may be NULL. */
+static bool member_value(struct machine *machine, const struct value *name,
+                         const struct value *given, unsigned number, struct contents *contents,
+                         struct value *out)
+{
+    *out = *given;
+    if (!contents || !text_is(name, "content"))
+        return true;
+    if (contents->as_parts)
+        return !is_text(given) || list_part(machine, given, out);
+    if (given->type == VALUE_LIST) {
+        contents->list_at = contents->list_at ? contents->list_at : number;
+        *out = literal("text");
+    }
+    return true;
 }
 
 static const char *const known_roles[] = {"system", "developer", "user",    "assistant",
@@ -125,7 +150,7 @@ static bool check_role(struct machine *machine, unsigned number, struct value *r
  * template: omits members that are None, and stores the reasoning as `thinking` and
  * `reasoning_content`. */
 static bool prepare_message(struct machine *machine, const struct value *message, unsigned number,
-                            unsigned *list_at, struct value *out)
+                            struct contents *contents, struct value *out)
 {
     const struct value *reasoning;
     struct variables members = {0};
@@ -140,7 +165,9 @@ static bool prepare_message(struct machine *machine, const struct value *message
         return false;
     for (uint32_t i = 0; i < message->n; i++) {
         const struct value *name = &message->items[2 * i], *given = name + 1;
-        struct value value = member_value(name, given, number, list_at);
+        struct value value;
+        if (!member_value(machine, name, given, number, contents, &value))
+            return false;
         if (value.type == VALUE_NONE)
             continue;
         if (text_is(name, "role") && !check_role(machine, number, &value))
@@ -243,7 +270,7 @@ static bool parse_arguments(struct machine *machine, const struct value *message
 }
 
 static bool read_messages(struct machine *machine, const smol_chat_params *params,
-                          unsigned *list_at, struct value *list)
+                          struct contents *contents, struct value *list)
 {
     bool good = params->messages_json ? read_list(machine, "messages", params->messages_json, list)
                                       : list_messages(machine, params, list);
@@ -256,7 +283,7 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
         if (!parse_arguments(machine, &list->items[i]))
             return false;
     for (uint32_t i = 0; items && i < list->n; i++)
-        if (!prepare_message(machine, &list->items[i], i + 1, list_at, &items[i]))
+        if (!prepare_message(machine, &list->items[i], i + 1, contents, &items[i]))
             return false;
     list->items = items;
     return items != NULL;
@@ -287,8 +314,9 @@ static bool check_variables(struct machine *machine, const struct value *variabl
 }
 
 /* Sets the variables of the template, then the caller's, then those of the conversation.
- * member_value describes `list_at`. */
-static bool set_all(struct machine *machine, const smol_chat_params *params, unsigned *list_at)
+ * `contents` may be NULL. */
+static bool set_all(struct machine *machine, const smol_chat_params *params,
+                    struct contents *contents)
 {
     struct value values[N_OWN], more = value_items(VALUE_DICT, NULL, 0);
     struct variables variables = {0};
@@ -299,7 +327,7 @@ static bool set_all(struct machine *machine, const smol_chat_params *params, uns
     if (!check_variables(machine, &more))
         return false;
     values[3] = value_boolean(params->add_generation_prompt != 0);
-    if (!read_messages(machine, params, list_at, &values[0]) ||
+    if (!read_messages(machine, params, contents, &values[0]) ||
         !read_list(machine, "tools", params->tools_json, &values[1]) ||
         !read_list(machine, "documents", params->documents_json, &values[2]))
         return false;
@@ -416,11 +444,23 @@ void smol_chat_log(const smol_model *model)
                  length, reason);
 }
 
-static bool run(struct machine *machine, const smol_chat_params *params, unsigned *list_at,
+static bool run(struct machine *machine, const smol_chat_params *params, struct contents *contents,
                 struct value *result)
 {
-    return set_time(machine, params->now) && set_all(machine, params, list_at) &&
+    return set_time(machine, params->now) && set_all(machine, params, contents) &&
            smol_template_run(machine, result);
+}
+
+/* Renders a conversation whose failure is no error. Returns whether the template succeeds. */
+static bool render_quietly(const struct template_code *code, const smol_chat_params *params,
+                           struct contents *contents, smol_chat_text *text)
+{
+    smol_error ignored;
+    struct value result;
+    struct machine machine = {.code = code, .error = &ignored, .steps = TEMPLATE_STEPS};
+    bool good = run(&machine, params, contents, &result) && take_text(&machine, &result, text);
+    smol_template_free(&machine);
+    return good;
 }
 
 /* Renders a conversation whose calls keep their arguments as texts. Some templates, such as
@@ -428,14 +468,49 @@ static bool run(struct machine *machine, const smol_chat_params *params, unsigne
 static bool render_argument_texts(const struct template_code *code, const smol_chat_params *params,
                                   smol_chat_text *text)
 {
-    smol_error ignored;
-    struct value result;
     smol_chat_params as_texts = *params;
-    struct machine machine = {.code = code, .error = &ignored, .steps = TEMPLATE_STEPS};
     as_texts.parse_arguments = 0;
-    bool good = run(&machine, &as_texts, NULL, &result) && take_text(&machine, &result, text);
-    smol_template_free(&machine);
-    return good;
+    return render_quietly(code, &as_texts, NULL, text);
+}
+
+/* Returns the parameters of a conversation of one message. */
+static smol_chat_params alone(const smol_chat_params *params, const smol_chat_message *message)
+{
+    return (smol_chat_params){.messages = message,
+                              .n_messages = 1,
+                              .tools_json = params->tools_json ? "[]" : NULL,
+                              .add_generation_prompt = params->add_generation_prompt,
+                              .now = params->now};
+}
+
+/* Renders, and returns whether that succeeds and a byte of the text is the conversation's. */
+static bool speaks(const struct template_code *code, const smol_chat_params *params,
+                   struct contents *contents, smol_chat_text *text)
+{
+    return render_quietly(code, params, contents, text) &&
+           memchr(text->from_conversation, 1, text->size);
+}
+
+/* If the text says nothing of the conversation, renders again with each text as a list of one part,
+ * provided that the template leaves out any text, but not parts. Those of some models that also
+ * read pictures, such as SmolVLM's, read parts only. */
+static void render_parts(const struct template_code *code, const smol_chat_params *params,
+                         smol_chat_text *text)
+{
+    static const smol_chat_message message = {"user", "x", 1};
+    const smol_chat_params short_params = alone(params, &message);
+    struct contents contents = {.as_parts = true};
+    smol_chat_text brief = {0}, other = {0};
+    if (memchr(text->from_conversation, 1, text->size))
+        return;
+    if (!speaks(code, &short_params, NULL, &brief) && brief.text &&
+        speaks(code, params, &contents, &other)) {
+        const smol_chat_text silent = *text;
+        *text = other;
+        other = silent;
+    }
+    smol_chat_text_free(&brief);
+    smol_chat_text_free(&other);
 }
 
 /* Returns whether the template succeeds once each list of parts is replaced with a text. Sets
@@ -445,10 +520,11 @@ static bool takes_text_only(const struct template_code *code, const smol_chat_pa
 {
     smol_error ignored;
     struct value result;
+    struct contents contents = {0};
     struct machine machine = {.code = code, .error = &ignored, .steps = TEMPLATE_STEPS};
-    *list_at = 0;
-    bool takes = set_time(&machine, params->now) && set_all(&machine, params, list_at) &&
-                 *list_at > 0 && smol_template_run(&machine, &result);
+    bool takes = set_time(&machine, params->now) && set_all(&machine, params, &contents) &&
+                 contents.list_at > 0 && smol_template_run(&machine, &result);
+    *list_at = contents.list_at;
     smol_template_free(&machine);
     return takes;
 }
@@ -471,14 +547,10 @@ static void explain_list(smol_error *error, unsigned list_at)
 static bool exhausts_alone(const struct template_code *code, const smol_chat_params *params)
 {
     static const smol_chat_message least = {"user", "", 0};
-    const smol_chat_params alone = {.messages = &least,
-                                    .n_messages = 1,
-                                    .tools_json = params->tools_json ? "[]" : NULL,
-                                    .add_generation_prompt = params->add_generation_prompt,
-                                    .now = params->now};
+    const smol_chat_params least_params = alone(params, &least);
     struct value result;
     struct machine machine = {.code = code, .steps = TEMPLATE_STEPS};
-    run(&machine, &alone, NULL, &result);
+    run(&machine, &least_params, NULL, &result);
     smol_template_free(&machine);
     return machine.exhausted;
 }
@@ -502,8 +574,8 @@ smol_status smol_chat_run(const struct template_code *code, const smol_chat_para
     unsigned list_at;
     *text = (smol_chat_text){0};
     fpenv_enter(&saved);
-    if (run(&machine, params, NULL, &result))
-        take_text(&machine, &result, text);
+    if (run(&machine, params, NULL, &result) && take_text(&machine, &result, text))
+        render_parts(code, params, text);
     smol_template_free(&machine);
     bool refused = machine.status == SMOL_ERROR_USAGE;
     if (refused && machine.line > 0 && params->parse_arguments &&

@@ -166,7 +166,7 @@ static smol_status read_stop(const char *folder, const struct json_settings *con
                              struct json_settings *tokenizer, struct config *result)
 {
     struct json_settings text;
-    const char *nest;
+    const struct nest *nest;
     smol_status status = smol_nested_find(config, &text, &nest);
     if (!status)
         status = add_ids(config, result);

@@ -25,8 +25,7 @@ enum config_head { HEAD_OUTPUT, HEAD_NONE, HEAD_SCORE };
 
 struct config {
     const struct family *family;
-    const char
-        *nest; /* the model_type of the model that contains this one, see nested.h, or NULL */
+    const struct nest *nest; /* the model that contains this one, see nested.h, or NULL */
     enum config_head head;
     enum embedder_score score; /* of HEAD_SCORE, with the next two of an encoder's */
     enum encoder_pooling score_pooling;

@@ -1,4 +1,4 @@
-/* Attention to latent vectors, see config_model.h: keys of MiniCPM3. */
+/* Attention to latent vectors, see config_model.h: keys of MiniCPM3 and Youtu. */
 #include <math.h>
 
 #include "convert/checkpoint/config_model.h"
@@ -12,10 +12,15 @@ static smol_status read_sizes(const struct json_settings *config, struct config 
 {
     struct blob_model *model = &result->model;
     struct blob_latent *latent = &model->latent;
-    latent->kv_rank = 256;
-    latent->q_rank = smol_setting_is_null(config, "q_lora_rank") ? 0 : 768;
-    latent->query_dim = 64;
-    latent->value_dim = model->hidden_size / model->n_heads;
+    const struct family_latent *defaults = &result->family->latent;
+    latent->kv_rank = defaults->kv_rank;
+    latent->q_rank = smol_setting_is_null(config, "q_lora_rank") ? 0 : defaults->q_rank;
+    latent->query_dim = defaults->query_dim;
+    latent->value_dim =
+        defaults->value_dim ? defaults->value_dim : model->hidden_size / model->n_heads;
+    if (defaults->value_dim && smol_setting_is_null(config, "v_head_dim"))
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "v_head_dim",
+                                 "this family needs a number");
     smol_status status =
         smol_setting_integer(config, "kv_lora_rank", 1, MAX_HEAD_DIM, &latent->kv_rank);
     if (!status)
@@ -68,7 +73,7 @@ smol_status smol_config_read_latent(const struct json_settings *config, struct c
 {
     struct blob_model *model = &result->model;
     struct blob_latent *latent = &model->latent;
-    if (!result->family->has_latent)
+    if (result->family->latent.kv_rank == 0)
         return SMOL_OK;
     smol_status status = read_sizes(config, result);
     if (!status)

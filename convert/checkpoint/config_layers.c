@@ -172,7 +172,7 @@ static smol_status check_uniform(const struct json_settings *config, struct conf
             return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: layer_types: layer %u differs: in %s all layers are windowed, or "
                              "none if sliding_window is null",
-                             config->path, i, result->family->architecture);
+                             config->path, i, result->family->model_type);
     return SMOL_OK;
 }
 

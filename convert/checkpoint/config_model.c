@@ -497,7 +497,7 @@ static smol_status read_derived_scales(const struct json_settings *config,
     double depth = family->depth_scale.fallback;
     uint32_t width = family->base_width.fallback;
     const char *depth_key = family->depth_scale.key, *width_key = family->base_width.key;
-    bool may_be_null = family->has_latent; /* which is a scale of 1 */
+    bool may_be_null = family->latent.kv_rank > 0; /* which is a scale of 1 */
     smol_status status = SMOL_OK;
     if (!depth_key)
         return SMOL_OK;
@@ -603,31 +603,22 @@ static smol_status read_block(const struct json_settings *config, struct config 
     return status ? status : smol_config_read_latent(config, result);
 }
 
-/* Checks what a model that contains this one must be. */
-static smol_status check_nest(const struct json_settings *outer, const struct json_settings *text,
-                              struct config *result)
-{
-    const struct family *family = result->family;
-    if (!family->nest || strcmp(family->nest, result->nest) != 0)
-        return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, "model_type",
-                                 "not supported within a model of another kind");
-    return check_dtypes(outer);
-}
-
-/* Reads the flag that counts in a model that contains this one. Such a model has no cap on logits
- * in transformers. */
+/* Reads the flag of a model that contains this one: embeddings are tied if either says so. Such a
+ * model has no cap on logits in transformers. */
 static smol_status read_outer_flags(const struct json_settings *outer,
-                                    const struct json_settings *text, const struct family *family,
-                                    struct blob_model *model)
+                                    const struct json_settings *text, struct config *result)
 {
     static const char key[] = "final_logit_softcapping";
-    if (model->logit_softcap != 0 && !model_is_varied(model))
+    const char *tied_key = result->family->tied_key;
+    uint32_t ties = result->nest->ties;
+    if (result->model.logit_softcap != 0 && !model_is_varied(&result->model))
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key,
                                  "transformers ignores it here: remove it");
-    smol_status status = smol_setting_flag(outer, "tie_word_embeddings", &model->tied_embeddings);
-    return status || !family->tied_key
-               ? status
-               : smol_setting_flag(outer, family->tied_key, &model->tied_embeddings);
+    smol_status status = smol_setting_flag(outer, "tie_word_embeddings", &ties);
+    if (!status && tied_key)
+        status = smol_setting_flag(outer, tied_key, &ties);
+    result->model.tied_embeddings |= ties;
+    return status;
 }
 
 /* Reads what sentence-transformers makes of a score: a number from 0 to 1 unless the model says
@@ -695,9 +686,10 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     outer.nullable = nullable;
     smol_status status = smol_nested_find(&outer, config, &result->nest);
     if (!status)
-        status = check_family(config, &result->family, &result->head);
+        status = result->nest ? smol_nested_family(config, result->nest, &result->family)
+                              : check_family(config, &result->family, &result->head);
     if (!status && result->nest)
-        status = check_nest(&outer, config, result);
+        status = check_dtypes(&outer);
     if (!status && result->family->has_old_keys)
         status = smol_config_rename_nomic(config);
     if (!status)
@@ -725,7 +717,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status)
         status = read_block(config, result);
     if (!status && result->nest)
-        status = read_outer_flags(&outer, config, result->family, model);
+        status = read_outer_flags(&outer, config, result);
     if (!status && result->head == HEAD_SCORE)
         status = read_score(config, &result->score);
     if (!status && result->head == HEAD_SCORE)

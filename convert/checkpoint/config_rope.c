@@ -108,13 +108,18 @@ static smol_status find_theta(struct places *places)
 
 /* ---- reading ---- */
 
-static smol_status read_type(const struct json_settings *object, const char **type)
+static smol_status read_type(const struct json_settings *object, const struct family *family,
+                             const char **type)
 {
     const char *old = NULL;
     *type = NULL;
     smol_status status = smol_setting_string(object, "rope_type", type);
     if (!status)
         status = smol_setting_string(object, "type", &old);
+    const char **names[] = {type, &old};
+    for (size_t i = 0; i < 2 && family->plain_rope; i++)
+        if (*names[i] && strcmp(*names[i], family->plain_rope) == 0)
+            *names[i] = "default";
     if (!status && *type && old && strcmp(*type, old) != 0)
         return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "type",
                                  "rope_type differs: correct one of them");
@@ -122,13 +127,13 @@ static smol_status read_type(const struct json_settings *object, const char **ty
     return status;
 }
 
-static smol_status find_proportional(struct places *places)
+static smol_status find_proportional(struct places *places, const struct family *family)
 {
     smol_status status = SMOL_OK;
     places->proportional = false;
     for (size_t i = 0; i < places->n_objects && !status; i++) {
         const char *type;
-        status = read_type(&places->objects[i], &type);
+        status = read_type(&places->objects[i], family, &type);
         places->proportional |= !status && strcmp(type, "proportional") == 0;
     }
     return status;
@@ -164,7 +169,7 @@ static smol_status find_rotary_dim(struct places *places, struct config *result)
     const struct family *family = result->family;
     const char *usual = "partial_rotary_factor", *own = family->rotary_factor_key;
     places->part = -1;
-    smol_status status = find_proportional(places);
+    smol_status status = find_proportional(places, result->family);
     if (!status)
         status = read_rotary_factor(places->config, own ? own : usual, family, places);
     for (size_t i = 0; i < places->n_objects && !status; i++)
@@ -374,7 +379,7 @@ static smol_status find_type(const struct json_settings *object, const struct fa
         {"yarn", ROPE_LONGROPE, true, false},    {"proportional", ROPE_PROPORTIONAL, false, true},
     };
     const char *name;
-    smol_status status = read_type(object, &name);
+    smol_status status = read_type(object, family, &name);
     if (status)
         return status;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -409,7 +414,7 @@ static smol_status read_alpha(const struct json_settings *object, const struct c
 {
     const char *name;
     double alpha = 0, dim = result->model.head_dim;
-    smol_status status = read_type(object, &name);
+    smol_status status = read_type(object, result->family, &name);
     *found = !status && result->family->has_rope_alpha && strcmp(name, "dynamic") == 0 &&
              smol_setting(object, "alpha");
     if (!*found)

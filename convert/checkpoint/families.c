@@ -103,6 +103,24 @@
     FUSED(LAYER("mamba.in_proj.weight"), FUSION_STACKED, 3, ROLE_MIXER_GATE, ROLE_MIXER_IN,        \
           ROLE_MIXER_STEP),                                                                        \
     FUSED(LAYER("mamba.conv1d.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV)
+/* Attention to latent vectors. */
+#define LATENT_TENSORS                                                                             \
+    .names = {[ROLE_EMBED] = "model.embed_tokens.weight",                                          \
+              [ROLE_ATTN_Q_DOWN] = LAYER("self_attn.q_a_proj.weight"),                             \
+              [ROLE_ATTN_Q_DOWN_NORM] = LAYER("self_attn.q_a_layernorm.weight"),                   \
+              [ROLE_ATTN_Q] = LAYER("self_attn.q_b_proj.weight"),                                  \
+              [ROLE_ATTN_K] = LAYER("self_attn.kv_a_proj_with_mqa.weight"),                        \
+              [ROLE_ATTN_LATENT_NORM] = LAYER("self_attn.kv_a_layernorm.weight"),                  \
+              [ROLE_ATTN_K_UP] = LAYER("self_attn.k_b_proj.weight"),                               \
+              [ROLE_ATTN_V_UP] = LAYER("self_attn.v_b_proj.weight"),                               \
+              [ROLE_ATTN_O] = LAYER("self_attn.o_proj.weight"),                                    \
+              MLP_NAMES,                                                                           \
+              LLAMA_NORM_NAMES,                                                                    \
+              [ROLE_FINAL_NORM] = "model.norm.weight",                                             \
+              [ROLE_OUTPUT] = "lm_head.weight"},                                                   \
+    .fused = {FUSED(LAYER("self_attn.kv_b_proj.weight"), FUSION_LATENT, 2, ROLE_ATTN_V_UP,         \
+                    ROLE_ATTN_K_UP),                                                               \
+              {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q}, 1, FUSION_STACKED, false, true}}
 /* LFM's, without those of attention and of experts. */
 #define LFM_NAMES                                                                                  \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
@@ -202,6 +220,15 @@
     ATTENTION_BIASES, GRANITE_SCALES
 #define GRANITE_MOE_EXPERTS                                                                        \
     .n = {"num_local_experts", 8}, .n_used = 2, .scoring = SCORE_SOFTMAX_CHOSEN
+/* Common to Qwen 2 and the text models of Qwen 2-VL and 2.5-VL, which have other defaults. */
+#define QWEN2_BLOCKS(n_full)                                                                       \
+    SILU, .prefix = "model.", .attention_bias = BIAS_QKV, .attention_biased = {NULL, true},        \
+          .windows = WINDOWS_FROM_N, .sliding_window = 4096,                                       \
+          .windows_n = {"max_window_layers", n_full}, .names = {SHARED_NAMES, LLAMA_NORM_NAMES}
+#define QWEN2_VL                                                                                   \
+    .sizes = {8192, 29568, 80, 64, 8, 0, 152064, 32768}, .size_keys = {[FAMILY_HEAD_DIM] = ""},    \
+    BASICS(1e-5, 1000000, 151643, 151645), QWEN2_BLOCKS(80), .has_sections = true,                 \
+    .plain_rope = "mrope"
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
 
@@ -262,7 +289,6 @@ static const struct family families[] = {
         .model_type = "mistral",
         .body = "MistralModel",
         .prefix = "model.",
-        .nest = "mistral3",
         .sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072},
         BASICS(1e-6, 10000, 1, 2),
         .needs_kv_heads = true,
@@ -275,17 +301,12 @@ static const struct family families[] = {
         .architecture = "Qwen2ForCausalLM",
         .model_type = "qwen2",
         .body = "Qwen2Model",
-        .prefix = "model.",
         .sizes = {4096, 22016, 32, 32, 32, 0, 151936, 32768},
         BASICS(1e-6, 10000, NO_TOKEN, NO_TOKEN),
-        SILU,
-        .attention_bias = BIAS_QKV,
-        .attention_biased = {NULL, true},
-        .windows = WINDOWS_FROM_N,
-        .sliding_window = 4096,
-        .windows_n = {"max_window_layers", 28},
-        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+        QWEN2_BLOCKS(28),
     },
+    {.model_type = "qwen2_vl_text", QWEN2_VL},
+    {.model_type = "qwen2_5_vl_text", QWEN2_VL},
     {
         .architecture = "Qwen3ForCausalLM",
         .model_type = "qwen3",
@@ -300,6 +321,17 @@ static const struct family families[] = {
         .windows = WINDOWS_FROM_N,
         .sliding_window = 4096,
         .windows_n = {"max_window_layers", 28},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES},
+    },
+    {
+        .model_type = "qwen3_vl_text",
+        .prefix = "model.",
+        .sizes = {4096, 22016, 32, 32, 32, 128, 151936, 128000},
+        BASICS(1e-6, 500000, NO_TOKEN, NO_TOKEN),
+        SILU,
+        ATTENTION_BIASES,
+        .blocks = BLOCK_QK_NORM_HEADS,
+        .has_sections = true,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, QK_NORM_NAMES},
     },
     {
@@ -340,6 +372,32 @@ static const struct family families[] = {
         GRANITE_SCALES,
         GRANITE_SWA,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES, SINK_NAMES},
+    },
+    {
+        .model_type = "granite4_vision_text",
+        .prefix = "model.",
+        .sizes = {4096, 11008, 32, 32, 0, 0, 32000, 2048},
+        BASICS(1e-6, 10000, 1, 2),
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        GRANITE_SCALES,
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .model_type = "granite_docling_text",
+        .prefix = "model.",
+        .sizes = {1024, 2048, 28, 16, 4, 0, 133800, 32768},
+        BASICS(1e-5, 10000, 100257, 100257),
+        .tied_embeddings = 1,
+        SILU,
+        ATTENTION_BIASES,
+        .mlp_biased = {"mlp_bias", false},
+        .embedding_scale = {"embedding_multiplier", 12},
+        .attention_scale = {"attention_multiplier", 0.015625},
+        .residual_scale = {"residual_multiplier", 0.263},
+        .logit_divisor = {"logits_scaling", 4},
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {
         .architecture = "Phi3ForCausalLM",
@@ -383,7 +441,6 @@ static const struct family families[] = {
         .architecture = "Ministral3ForCausalLM",
         .model_type = "ministral3",
         .prefix = "model.",
-        .nest = "mistral3",
         .sizes = {4096, 14336, 34, 32, 8, 128, 131072, 262144},
         BASICS(1e-5, 1000000, 1, 2),
         .needs_kv_heads = true,
@@ -423,6 +480,7 @@ static const struct family families[] = {
     {
         .architecture = "Exaone4ForCausalLM",
         .model_type = "exaone4",
+        .prefix = "model.",
         .sizes = {4096, 16384, 32, 32, 32, 0, 102400, 2048},
         BASICS(1e-5, 10000, 0, 2),
         .needs_kv_heads = true,
@@ -490,35 +548,35 @@ static const struct family families[] = {
         .tied_embeddings = 1,
         SILU,
         .mlp_biased = {"mlp_bias", false},
-        .has_latent = true,
+        .latent = {256, 768, 64, 0},
         .embedding_scale = {"scale_emb", 12},
         .depth_scale = {"scale_depth", 1.4},
         .base_width = {"dim_model_base", 256},
         .demands = {{"attention_bias", false, "biases of attention are not supported here"}},
-        .names = {[ROLE_EMBED] = "model.embed_tokens.weight",
-                  [ROLE_ATTN_Q_DOWN] = LAYER("self_attn.q_a_proj.weight"),
-                  [ROLE_ATTN_Q_DOWN_NORM] = LAYER("self_attn.q_a_layernorm.weight"),
-                  [ROLE_ATTN_Q] = LAYER("self_attn.q_b_proj.weight"),
-                  [ROLE_ATTN_K] = LAYER("self_attn.kv_a_proj_with_mqa.weight"),
-                  [ROLE_ATTN_LATENT_NORM] = LAYER("self_attn.kv_a_layernorm.weight"),
-                  [ROLE_ATTN_K_UP] = LAYER("self_attn.k_b_proj.weight"),
-                  [ROLE_ATTN_V_UP] = LAYER("self_attn.v_b_proj.weight"),
-                  [ROLE_ATTN_O] = LAYER("self_attn.o_proj.weight"),
-                  MLP_NAMES,
-                  LLAMA_NORM_NAMES,
-                  [ROLE_FINAL_NORM] = "model.norm.weight",
-                  [ROLE_OUTPUT] = "lm_head.weight"},
-        .fused =
-            {FUSED(LAYER("self_attn.kv_b_proj.weight"), FUSION_LATENT, 2, ROLE_ATTN_V_UP,
-                   ROLE_ATTN_K_UP),
-             {LAYER("self_attn.q_proj.weight"), {ROLE_ATTN_Q}, 1, FUSION_STACKED, false, true}},
+        LATENT_TENSORS,
+    },
+    {
+        .architecture = "YoutuForCausalLM",
+        .model_type = "youtu",
+        .body = "YoutuModel",
+        .prefix = "model.",
+        .sizes = {2048, 6144, 32, 16, 16, 64, 128256, 131072},
+        .size_keys = {[FAMILY_HEAD_DIM] = "qk_rope_head_dim"},
+        .unused_size = "head_dim",
+        BASICS(1e-6, 10000, 128000, 128001),
+        .tied_embeddings = 1,
+        .needs_kv_heads = true,
+        SILU,
+        .latent = {512, 1536, 128, 128},
+        .switched = {{{"rope_interleave", true}, BLOCK_ROTATE_NEIGHBOURS}},
+        .demands = {{"attention_bias", false, "biases of attention are not supported here"}},
+        LATENT_TENSORS,
     },
     {
         .architecture = "Lfm2ForCausalLM",
         .model_type = "lfm2",
         .body = "Lfm2Model",
         .prefix = "model.",
-        .nest = "lfm2_vl",
         .sizes = {2560, 12288, 32, 32, 8, 0, 65536, 128000},
         BASICS(1e-5, 1000000, 1, 2),
         .norm_eps_key = "norm_eps",
@@ -538,7 +596,6 @@ static const struct family families[] = {
         .model_type = "lfm3",
         .body = "Lfm3Model",
         .prefix = "model.",
-        .nest = "lfm3_vl",
         .sizes = {2048, 7680, 24, 16, 4, 128, 128000, 128000},
         BASICS(1e-5, 1000000, 124894, 124900),
         .norm_eps_key = "norm_eps",
@@ -654,7 +711,6 @@ static const struct family families[] = {
         .model_type = "qwen3_5_text",
         .body = "Qwen3_5TextModel",
         .prefix = "model.",
-        .nest = "qwen3_5",
         .predicts_further = true,
         .sizes = {4096, 12288, 32, 16, 4, 256, 248320, 32768},
         DELTA_HYBRID,
@@ -667,7 +723,6 @@ static const struct family families[] = {
         .model_type = "qwen3_5_moe_text",
         .body = "Qwen3_5MoeTextModel",
         .prefix = "model.",
-        .nest = "qwen3_5_moe",
         .predicts_further = true,
         .sizes = {2048, 512, 40, 16, 2, 256, 248320, 32768},
         .size_keys = {NULL, ""},
@@ -1203,7 +1258,6 @@ static const struct family families[] = {
         .body = "Gemma3TextModel",
         .prefix = "model.",
         .encodes_key = "use_bidirectional_attention",
-        .nest = "gemma3",
         .sizes = {2304, 9216, 26, 8, 4, 256, 262208, 131072},
         BASICS(1e-6, 1000000, 2, 1),
         .local_theta = {"rope_local_base_freq", 10000},
@@ -1226,7 +1280,6 @@ static const struct family families[] = {
         .model_type = "gemma4_text",
         .body = "Gemma4TextModel",
         .prefix = "model.",
-        .nest = "gemma4",
         .sizes = {2304, 9216, 30, 8, 4, 256, 262144, 131072},
         BASICS(1e-6, 1000000, 2, 1),
         .tied_embeddings = 1,
@@ -1294,7 +1347,7 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
             ((families[i].experts.n.fallback > 0) == has_experts ||
              (!has_experts && families[i].experts.may_be_none)) &&
             families[i].state == model->states.kind &&
-            families[i].has_latent == model_has_latent(model) &&
+            (families[i].latent.kv_rank > 0) == model_has_latent(model) &&
             families[i].varies == model_is_varied(model) &&
             families[i].attends_beside == (model->hybrid.parallel > 0) &&
             (families[i].encodes == encodes || families[i].encodes_key))
@@ -1321,8 +1374,8 @@ static const struct family *relative_of(const char *name)
 {
     for (size_t i = 0; i < N_FAMILIES; i++) {
         const char *known = families[i].architecture;
-        size_t n = short_length(known);
-        if (strncmp(name, known, n) == 0 &&
+        size_t n = known ? short_length(known) : 0;
+        if (known && strncmp(name, known, n) == 0 &&
             (strncmp(name + n, "For", 3) == 0 || strcmp(name + n, "Model") == 0))
             return &families[i];
     }

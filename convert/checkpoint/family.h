@@ -102,8 +102,15 @@ struct family_experts {
     struct family_count n_dense; /* of the first layers */
 };
 
+/* Attention to latent vectors: the defaults of kv_lora_rank (0: the family has none), q_lora_rank,
+ * qk_nope_head_dim and v_head_dim (0, or null if it is: hidden_size / n_heads). */
+struct family_latent {
+    uint32_t kv_rank, q_rank, query_dim, value_dim;
+};
+
 struct family {
-    const char *architecture; /* in config.json's list `architectures` */
+    const char *architecture; /* in config.json's list `architectures`; NULL: it only exists within
+                                 another model, see nested.h */
     const char *model_type;   /* config.json's key */
     const char *body;         /* the architecture without an output layer, or NULL */
     const char *scorer;       /* that with a score in its place, of a reranker, or NULL */
@@ -130,11 +137,11 @@ struct family {
     uint32_t taps;         /* of STATE_SHORT_CONV: the default of conv_L_cache */
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
-    bool varies;         /* layers differ in shape, as keys of Gemma 4 describe */
-    bool has_latent;     /* attention to latent vectors, which kv_lora_rank and others describe */
-    bool has_old_keys;   /* config.json may have those of NomicBert's own code */
-    bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
-                         block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
+    struct family_latent latent;
+    bool varies;       /* layers differ in shape, as keys of Gemma 4 describe */
+    bool has_old_keys; /* config.json may have those of NomicBert's own code */
+    bool adjusts_mlp;  /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
+                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
     const char *activation_key;     /* NULL: it is always the default */
     const char *old_activation_key; /* of earlier releases, which must agree; NULL: none */
     bool gelu_is_tanh;              /* "gelu" is GELU's tanh formula */
@@ -158,6 +165,7 @@ struct family {
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */
     bool has_layer_thetas;     /* config.json may have layer_rope_theta, with 0 for no rotation */
+    const char *plain_rope;    /* another name of rope_type default; NULL: none */
     bool needs_states;         /* at least one layer must have a state */
     bool needs_layer_types;    /* config.json must have layer_types */
     bool grows_queries;        /* the rotary embedding has a llama_4_scaling_beta */
@@ -220,7 +228,6 @@ struct family {
                                  * the first row; empty: it is always the default */
     const char *prefix;     /* that tensors' names may lack, in all of the checkpoint; NULL: none */
     const char *old_prefix; /* that they may have in its place; NULL: none */
-    const char *nest; /* the model_type of models that contain one of this family; NULL: none */
     bool predicts_further;  /* checkpoints may have mtp.*, which predict further tokens */
     const char *pretrained; /* an architecture with further layers after the last block, which are
                              * left out like heads; NULL: none */

@@ -127,6 +127,8 @@ static const struct gguf_arch archs[] = {
     {"llama", "LlamaForCausalLM", ORDER_PAIRED, false, common, OF_OTHERS},
     {"qwen2", "Qwen2ForCausalLM", ORDER_KEPT, false, common, OF_OTHERS},
     {"qwen3", "Qwen3ForCausalLM", ORDER_KEPT, false, common, OF_QWEN3},
+    {"qwen2vl", "Qwen2ForCausalLM", ORDER_KEPT, false, common, OF_QWENVL},
+    {"qwen3vl", "Qwen3ForCausalLM", ORDER_KEPT, false, common, OF_QWENVL},
     {"smollm3", "SmolLM3ForCausalLM", ORDER_PAIRED, false, common, OF_OTHERS},
     {"granite", "GraniteForCausalLM", ORDER_PAIRED, false, common, OF_GRANITE},
     {"phi3", "Phi3ForCausalLM", ORDER_KEPT, false, phi3, OF_PHI3},

@@ -56,7 +56,7 @@ struct pair_search {
     const struct lora_settings *settings;
     const struct blob_model *model;
     bool *used;                   /* (n_tensors): the adapter's tensors that were found */
-    bool is_nested;               /* the adapter is of a model that contains the language model */
+    const char *place;            /* of the language model in that of the adapter, or NULL */
     char module[MAX_MODULE + 16]; /* the adapter's tensors have its name */
     char target[MAX_MODULE + 32]; /* the module or parameter that settings name */
     struct lora_pair stacks[2];   /* of a layer's experts: of gates and ups, and of downs */
@@ -73,28 +73,29 @@ static const struct safetensors_tensor *find_of(struct pair_search *search, cons
     return found;
 }
 
-static const char outer[] = "model.", inner[] = "model.language_model.";
+static const char outer[] = "model.";
 
-/* Returns whether the adapter's names are those of a model that contains the language model. */
-static bool is_nested(const struct safetensors *weights)
+/* Returns what the adapter's names have instead of `outer` if they are those of a model that
+ * contains the language model, otherwise NULL. */
+static const char *place_of(const struct safetensors *weights)
 {
     static const char before[] = "base_model.model.";
-    size_t n = sizeof before - 1;
+    static const char *const places[] = {"model.language_model.", "model.text_model."};
     for (size_t i = 0; i < weights->n_tensors; i++) {
         const char *name = weights->tensors[i].name;
-        if (starts_with(name, before) && starts_with(name + n, inner))
-            return true;
+        for (size_t k = 0; k < 2 && starts_with(name, before); k++)
+            if (starts_with(name + sizeof before - 1, places[k]))
+                return places[k];
     }
-    return false;
+    return NULL;
 }
 
 /* Sets search->module to the adapter's form of the first n bytes of a name. */
 static void set_module(struct pair_search *search, const char *name, size_t n)
 {
-    bool moves =
-        search->is_nested && n >= sizeof outer && strncmp(name, outer, sizeof outer - 1) == 0;
+    bool moves = search->place && n >= sizeof outer && strncmp(name, outer, sizeof outer - 1) == 0;
     size_t skipped = moves ? sizeof outer - 1 : 0;
-    snprintf(search->module, sizeof search->module, "%s%.*s", moves ? inner : "",
+    snprintf(search->module, sizeof search->module, "%s%.*s", moves ? search->place : "",
              (int)(n - skipped), name + skipped);
 }
 
@@ -372,7 +373,7 @@ static smol_status open_weights(struct lora *lora, const struct lora_settings *s
     struct pair_search search = {.lora = lora, .settings = s, .model = model};
     search.used = calloc(lora->weights.n_tensors + 1, sizeof *search.used);
     lora->pairs = calloc(smol_tensor_count(model), sizeof *lora->pairs);
-    search.is_nested = is_nested(&lora->weights);
+    search.place = place_of(&lora->weights);
     status = search.used && lora->pairs ? find_pairs(&search, tensors)
                                         : smol_fail_memory(error, "the adapter's matrices");
     free(search.used);

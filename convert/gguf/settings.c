@@ -85,7 +85,8 @@ static const struct {
     {"ssm.inner_size", NULL, KEY_USED, OF_HYBRID | OF_DELTA},
     {"attention.recurrent_layers", NULL, KEY_USED, OF_DELTA},
     {"nextn_predict_layers", NULL, KEY_USED, OF_DELTA},
-    {"rope.dimension_sections", NULL, KEY_USED, OF_QWEN35 | OF_QWEN35MOE},
+    {"rope.dimension_sections", NULL, KEY_USED, OF_QWEN35 | OF_QWEN35MOE | OF_QWENVL},
+    {"n_deepstack_layers", NULL, KEY_IGNORED, OF_QWENVL}, /* about pictures */
     {"expert_shared_feed_forward_length", NULL, KEY_USED, OF_GRANITE | OF_HYBRID},
     {"expert_gating_func", NULL, KEY_USED, OF_EXPERTS},
     {"rope.scaling.finetuned", NULL, KEY_USED, OF_GRANITES},

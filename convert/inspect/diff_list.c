@@ -171,16 +171,16 @@ static uint64_t skipped_rows(const struct family *family, const struct subject *
     return family->pad_id.key ? family->pad_id.fallback + 1 : 0;
 }
 
-/* Returns what smol_nested_strip needs to know of a file: a model that contains the language model,
- * or NULL. */
-static const char *nest_of(const struct safetensors *reader)
+/* Returns whether a file's model contains the language model. */
+static bool is_nested(const struct safetensors *reader)
 {
-    static const char *const before[] = {"model.language_model.", "language_model."};
+    static const char *const before[] = {"model.language_model.", "language_model.",
+                                         "model.text_model.", "visual."};
     for (size_t i = 0; i < reader->n_tensors; i++)
-        for (size_t k = 0; k < 2; k++)
+        for (size_t k = 0; k < sizeof before / sizeof before[0]; k++)
             if (starts_with(reader->tensors[i].name, before[k]))
-                return before[k];
-    return NULL;
+                return true;
+    return false;
 }
 
 /* Reads a file as one of the family. A file of another shape has n_fit 0. */
@@ -195,7 +195,7 @@ static smol_status read_as(const struct safetensors *file, const struct family *
     smol_status status = smol_safetensors_join(file, 1, file->path, all, error);
     if (status)
         return status;
-    status = smol_nested_strip(family, nest_of(file), all, &skipped, &misfit);
+    status = smol_nested_strip(family, is_nested(file), all, &skipped, &misfit);
     if (!status)
         status = smol_fused_split(&reading->family, model, all, &misfit);
     if (status == SMOL_ERROR_MEMORY)
@@ -218,7 +218,7 @@ static smol_status list_file(struct subject *side, const struct subject *like,
     const struct family *family = family_of(like);
     struct reading best = {.family = variant_of(family, file, like)};
     uint64_t all = smol_tensor_count(like->blob->model);
-    best.n_fit = count_fitting(file, family, like->blob->model);
+    best.n_fit = is_nested(file) ? 0 : count_fitting(file, family, like->blob->model);
     smol_status status = SMOL_OK;
     for (size_t i = 0; family && best.n_fit < all && !status; family = smol_family_at(i++)) {
         struct reading reading;

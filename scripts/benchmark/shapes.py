@@ -37,25 +37,23 @@ def make_hollow(keys, dense, folder):
     Returns the bytes of the weights."""
     import torch
     import transformers
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
     from transformers.core_model_loading import revert_weight_conversion
 
     checkpoints, published, embedder, reranker, tokenizers, kinds = oracle()
     encodes = keys in published.ENCODERS.values()
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(keys))
-    config = AutoConfig.from_pretrained(folder).get_text_config()
-    if "text_config" in keys:
-        config.tie_word_embeddings = keys.get("tie_word_embeddings", config.tie_word_embeddings)
+    whole = AutoConfig.from_pretrained(folder)
+    config = whole.get_text_config()
     with torch.device("meta"):
-        kind = getattr(transformers, keys["architectures"][0]) if encodes else None
-        model = kind(config) if encodes else AutoModelForCausalLM.from_config(config)
-    tied = set(model.all_tied_weights_keys) if config.tie_word_embeddings else set()
-    if "text_config" in keys:
-        (folder / "config.json").write_text(json.dumps(config.to_dict() | {"architectures": [type(model).__name__]}))
+        kind = AutoModelForImageTextToText if keys in published.NESTED.values() else AutoModelForCausalLM
+        model = getattr(transformers, keys["architectures"][0])(config) if encodes else kind.from_config(whole)
+    ties = keys.get("tie_word_embeddings", getattr(config, "tie_word_embeddings", False))
+    tied = tuple(model.all_tied_weights_keys) if ties else ()
     header, end = {}, 0
     for name, tensor in revert_weight_conversion(model, model.state_dict()).items():
-        if name in tied or not tensor.is_floating_point():
+        if name.endswith(tied) or not tensor.is_floating_point() or any(part in name for part in ("vis", "projector", "connector")):
             continue
         start, end = end, end + 2 * tensor.numel()
         header[name] = {"dtype": "BF16", "shape": list(tensor.shape), "data_offsets": [start, end]}
@@ -63,6 +61,10 @@ def make_hollow(keys, dense, folder):
     with open(folder / "model.safetensors", "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.truncate(8 + len(text) + end)
+        for name in header:
+            if name.endswith(("lm_head.weight", "embed_out.weight")):  # otherwise it is the embedding, which a blob holds once
+                file.seek(8 + len(text) + header[name]["data_offsets"][0])
+                file.write(b"\1")
     if keys["model_type"] in kinds:
         (folder / "tokenizer.json").write_text(kinds[keys["model_type"]][0]())
     elif encodes:

@@ -42,7 +42,7 @@ QUERIES = (
 
 
 def randomize(model, generator):
-    kind = model.config.model_type
+    kind = model.config.get_text_config().model_type
     zero_centred = kind == "gemma" or kind.startswith(("gemma2", "gemma3", "vaultgemma", "qwen3_5", "qwen3_next"))
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -51,6 +51,7 @@ from transformers import (
     StableLmConfig,
     Starcoder2Config,
     VaultGemmaConfig,
+    YoutuConfig,
 )
 
 CONTEXT = 512
@@ -74,6 +75,7 @@ CONFIGS = {
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
     "minicpm3": MiniCPM3Config,
+    "youtu": YoutuConfig,
     "lfm2": Lfm2Config,
     "lfm3": Lfm3Config,
     "lfm2moe": Lfm2MoeConfig,
@@ -589,6 +591,13 @@ def minicpm3(draw):
 
 
 @st.composite
+def youtu(draw):
+    config = draw(minicpm3())
+    settings = {key: value for key, value in config.items() if key not in ("mlp_bias", "scale_emb", "scale_depth", "dim_model_base")}
+    return settings | {"num_key_value_heads": config["num_attention_heads"], "rope_interleave": draw(FLAG)}
+
+
+@st.composite
 def lfm2(draw):
     shape = draw(shapes(head_dim=draw(FLAG)))
     n = shape["num_hidden_layers"]
@@ -805,7 +814,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
         gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip

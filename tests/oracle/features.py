@@ -72,6 +72,7 @@ SIZES = {
         "bos_token_id": None, "eos_token_id": None,
     },
     "minicpm3": without("head_dim") | {"num_key_value_heads": 4},
+    "youtu": without("head_dim") | {"num_key_value_heads": 4},
     "lfm3": TWO_LAYERS | {"num_hidden_layers": 3},
     "phi": without("head_dim"),
     "olmoe": without("head_dim"),
@@ -419,6 +420,22 @@ FEATURES = {
             "embedding scale": {"scale_emb": 11},
             "residual scale": {"scale_depth": 1.3},
             "logit divisor": {"dim_model_base": 15},
+        },
+    ),
+    "youtu": (
+        {
+            "q_lora_rank": 24,
+            "kv_lora_rank": 32,
+            "qk_nope_head_dim": 20,
+            "qk_rope_head_dim": 8,
+            "v_head_dim": 16,
+        },
+        {
+            "queries' norms": LAYER0 + "self_attn.q_a_layernorm.weight",
+            "latent vectors' norms": LAYER1 + "self_attn.kv_a_layernorm.weight",
+            "keys and values": LAYER0 + "self_attn.kv_b_proj.weight",
+            "rotation": {"rope_parameters": rope()},
+            "neighbours that turn": {"rope_interleave": False},
         },
     ),
     "lfm2": (

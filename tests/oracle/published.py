@@ -300,6 +300,13 @@ CONFIGS = {
                       "short_factor": [1 + i / 8 for i in range(16)], "original_max_position_embeddings": 32768},
         scale_depth=1.4, scale_emb=12, torch_dtype="bfloat16", use_cache=True, vocab_size=73448,
     ),
+    "Youtu-LLM 2B": dict(
+        architectures=["YoutuForCausalLM"], model_type="youtu", attention_bias=False, attention_dropout=0.0, bos_token_id=128000,
+        eos_token_id=128001, hidden_act="silu", hidden_size=2048, intermediate_size=6144, kv_lora_rank=512,
+        max_position_embeddings=131072, num_attention_heads=16, num_hidden_layers=32, num_key_value_heads=16, q_lora_rank=1536,
+        qk_nope_head_dim=128, qk_rope_head_dim=64, rms_norm_eps=1e-6, rope_interleave=True, rope_scaling=None,
+        tie_word_embeddings=True, use_cache=True, v_head_dim=128, vocab_size=128256,
+    ),
     "StableLM 2 1.6B": dict(
         architectures=["StableLmForCausalLM"], model_type="stablelm", bos_token_id=100257,
         eos_token_id=100257, hidden_act="silu", hidden_size=2048, initializer_range=0.02,
@@ -489,6 +496,38 @@ NESTED = {
                      if key != "architectures"},
         tie_word_embeddings=True, transformers_version="5.0.0.dev0", vision_feature_layer=-1,
     ),
+    "Qwen3-VL 2B Instruct": dict(
+        architectures=["Qwen3VLForConditionalGeneration"], image_token_id=151655, model_type="qwen3_vl",
+        text_config=dict(
+            attention_bias=False, attention_dropout=0.0, bos_token_id=151643, dtype="bfloat16", eos_token_id=151645, head_dim=128,
+            hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=6144, max_position_embeddings=262144,
+            model_type="qwen3_vl_text", num_attention_heads=16, num_hidden_layers=28, num_key_value_heads=8, rms_norm_eps=1e-6,
+            rope_scaling={"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"}, rope_theta=5000000,
+            tie_word_embeddings=True, use_cache=True, vocab_size=151936,
+        ),
+        tie_word_embeddings=True, transformers_version="4.57.0.dev0", video_token_id=151656, vision_end_token_id=151653,
+        vision_start_token_id=151652,
+    ),
+    "Qwen2.5-VL 3B Instruct": dict(
+        architectures=["Qwen2_5_VLForConditionalGeneration"], attention_dropout=0.0, bos_token_id=151643, eos_token_id=151645,
+        hidden_act="silu", hidden_size=2048, image_token_id=151655, initializer_range=0.02, intermediate_size=11008,
+        max_position_embeddings=128000, max_window_layers=70, model_type="qwen2_5_vl", num_attention_heads=16, num_hidden_layers=36,
+        num_key_value_heads=2, rms_norm_eps=1e-6, rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]},
+        rope_theta=1000000.0, sliding_window=32768, tie_word_embeddings=True, torch_dtype="bfloat16",
+        transformers_version="4.41.2", use_cache=True, use_sliding_window=False, video_token_id=151656, vision_end_token_id=151653,
+        vision_start_token_id=151652, vision_token_id=151654, vocab_size=151936,
+    ),
+    "SmolVLM 256M Instruct": dict(
+        architectures=["Idefics3ForConditionalGeneration"], image_token_id=49190, model_type="idefics3", scale_factor=4,
+        text_config=dict(
+            architectures=["VLlama3ForCausalLM"], bos_token_id=0, eos_token_id=0, head_dim=64, hidden_size=576, intermediate_size=1536,
+            is_llama_config=True, max_position_embeddings=8192, model_type="llama", neftune_noise_alpha=0.0, num_attention_heads=9,
+            num_hidden_layers=30, num_key_value_heads=3, pad_token_id=2, pixel_shuffle_factor=4, qk_layer_norms=False,
+            rms_norm_eps=1e-5, rope_interleaved=False, rope_theta=100000, torch_dtype="bfloat16", use_resampler=False,
+            vocab_size=49280,
+        ),
+        tie_word_embeddings=False, torch_dtype="bfloat16", transformers_version="4.46.0", use_cache=False, vocab_size=49280,
+    ),
     "Mistral Small 3.1": dict(
         architectures=["Mistral3ForConditionalGeneration"], model_type="mistral3", image_token_index=10,
         multimodal_projector_bias=False, projector_hidden_act="gelu", spatial_merge_size=2,
@@ -629,6 +668,8 @@ def cut(config, vocab_size):
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
+    if config["model_type"] == "youtu":
+        small["pad_token_id"] = None  # the reference clears the embedding of this token while it loads
     for key in ("layer_types", "no_rope_layers"):
         if key in config:
             attends = next((i for i, kind in enumerate(config[key]) if "attention" in str(kind)), 0)

@@ -19,6 +19,7 @@ from structs import c_struct
 from transformers import AutoConfig, FalconH1Config, GenerationConfig, LlamaConfig
 from transformers.models.lfm2.modeling_lfm2 import Lfm2MLP
 from transformers.models.minicpm3.modeling_minicpm3 import MiniCPM3Attention
+from transformers.models.youtu.modeling_youtu import YoutuAttention
 
 ROUNDS = 300 if os.environ.get("SMOL_TEST_ALL") else 100
 FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
@@ -199,7 +200,7 @@ BLOCKS = {
 
 
 PARALLEL_BLOCKS = {"stablelm": PARALLEL | ONE_NORM, "gpt_neox": PARALLEL}
-SWITCHED = {"use_sandwich_norm": NORM_OUTPUTS, "use_attention_gate": ATTENTION_GATE | GATE_HEADS}
+SWITCHED = {"use_sandwich_norm": NORM_OUTPUTS, "use_attention_gate": ATTENTION_GATE | GATE_HEADS, "rope_interleave": ROTATE_NEIGHBOURS}
 ACTIVATIONS = {"silu": 0, "gelu_pytorch_tanh": 1, "gelu_new": 1, "gelu_fast": 1, "gelu": 2, "relu2": 3}
 
 
@@ -276,6 +277,8 @@ def scales_of(config):
     attention = head_dim**-0.5
     if gemma and config.model_type != "gemma":
         attention = getattr(config, "query_pre_attn_scalar", 1) ** -0.5
+    if config.model_type == "youtu":
+        attention = (config.qk_nope_head_dim + config.qk_rope_head_dim) ** -0.5
     if config.model_type == "minicpm3":
         return dict(
             embedding_scale=config.scale_emb,
@@ -377,10 +380,10 @@ def check_experts(model, theirs):
 
 def check_latent(model, theirs):
     latent = model.latent
-    if theirs.model_type != "minicpm3":
+    if theirs.model_type not in ("minicpm3", "youtu"):
         assert bytes(latent) == bytes(ctypes.sizeof(Latent))
         return
-    attention = MiniCPM3Attention(theirs, 0)
+    attention = (MiniCPM3Attention if theirs.model_type == "minicpm3" else YoutuAttention)(theirs, 0)
     assert latent.kv_rank == attention.kv_lora_rank and latent.q_rank == (attention.q_lora_rank or 0)
     assert (latent.query_dim, latent.value_dim) == (attention.qk_nope_head_dim, attention.v_head_dim)
     assert model.rotary_dim == attention.qk_rope_head_dim
@@ -502,6 +505,7 @@ NEEDED = {
     "phi": {"head_dim", "rope_parameters"},
     "gemma4_text": {"layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input"},
     "minicpm3": {"v_head_dim", "qk_rope_head_dim", "rope_parameters"},
+    "youtu": {"kv_lora_rank", "v_head_dim", "qk_rope_head_dim", "rope_parameters"},
 }
 
 

@@ -83,6 +83,8 @@ def paths_of(config):
 def cases(family, config):
     """(path, value) for each key and value but the one that is there."""
     for path in paths_of(config):
+        if (family, *path) == ("youtu", "pad_token_id"):
+            continue  # the reference clears the embedding of this token while it loads
         inner = config
         for key in path[:-1]:
             inner = inner[key]

@@ -13,7 +13,7 @@ from features import featured
 from internal import DAMAGED, UNSUPPORTED
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
-from test_nested import change_tensors, make_nested
+from nests import change_tensors, make_nested
 from transformers.integrations.finegrained_fp8 import Fp8Dequantize
 
 FORMATS = {"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}

@@ -370,6 +370,20 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
             assert np.abs(ours.logits(IDS) - theirs).max() < 1e-3 * theirs.std()
 
 
+@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+def test_qwens_that_read_pictures_are_those_that_do_not(family, tmp_path, monkeypatch):
+    """Their files have keys about pictures, whose part is in another file."""
+    folder = make_of(family_config(family), tmp_path / "made", seed=3)
+    monkeypatch.setitem(gguf_files.ARCHS, family, gguf.MODEL_ARCH[f"{family.upper()}VL"])
+
+    def edit(writer):
+        writer.add_rope_dimension_sections([2, 1, 1, 0])
+        if family == "qwen3":
+            writer.add_uint32("qwen3vl.n_deepstack_layers", 3)
+
+    same_blobs(gguf_files.write(tmp_path / "x.gguf", folder, edit=edit), folder, tmp_path)
+
+
 # families with rows of q and k in another order, with biases of q, k and v alone or of all, with norms of q and k, and with
 # layers that do not attend
 JOINED = ["llama", "llama with biases", "phi", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]

@@ -22,7 +22,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE
-from test_nested import make_nested
+from nests import NESTS, make_nested
 from transformers import AutoModelForImageTextToText
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -407,12 +407,13 @@ def test_modules_that_peft_turns_into_stacks_are_merged(family, tmp_path):
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("family", ["qwen3_5moe", "gemma3"])
+@pytest.mark.parametrize("family", ["qwen3_5moe", "gemma3", "smolvlm"])
 def test_adapters_of_models_that_read_pictures_are_merged(family, tmp_path):
     """Their names, and those in their settings, have the language model's place."""
     base = tmp_path / "base"
-    make_nested(featured(family), family, base)
+    make_nested(featured(NESTS[family].family), family, base)
     settings = {
+        "smolvlm": dict(target_modules=r".*text_model.*\.[qo]_proj"),
         "qwen3_5moe": dict(target_modules=r".*language_model.*\.[qo]_proj", target_parameters=STACKS, alpha_pattern={"experts.down_proj": 2}),
         "gemma3": dict(
             target_modules=["model.language_model.layers.0.self_attn.q_proj", "language_model.layers.1.mlp.up_proj"],
@@ -423,6 +424,8 @@ def test_adapters_of_models_that_read_pictures_are_merged(family, tmp_path):
     changed = assert_merged(base, adapt(base, tmp_path / "adapter", load=load, r=3, **settings), tmp_path, load)
     if family == "gemma3":
         assert changed == {"layers.0.attn_q", "layers.1.mlp_up"}
+    elif family == "smolvlm":
+        assert changed == {f"layers.{i}.attn_{role}" for i in (0, 1) for role in "qo"}
     else:
         assert kinds(changed) == EXPERT_ROLES | {"attn_q", "attn_gate", "attn_o"}
 

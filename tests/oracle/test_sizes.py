@@ -146,7 +146,7 @@ def matrices(model):
             sizes = [c.mamba_d_ssm, c.mamba_d_ssm + 2 * c.mamba_n_groups * c.mamba_d_state, c.mamba_n_heads]
             gate, mixed, step = parameters[place + "mamba.in_proj.weight"].data.split(sizes)
             yield from (mixed, gate, step, *of(place, "mamba.out_proj"), None)
-        elif c.model_type == "minicpm3":
+        elif c.model_type in ("minicpm3", "youtu"):
             both = parameters[place + "self_attn.kv_b_proj.weight"].data.view(c.num_attention_heads, -1, c.kv_lora_rank)
             k_up, v_up = both.split([c.qk_nope_head_dim, c.v_head_dim], 1)
             first, last = ("q_a_proj", "q_b_proj") if c.q_lora_rank else (None, "q_proj")

@@ -319,6 +319,23 @@ TEST(roles_are_known_or_named_by_the_template)
     }
 }
 
+TEST(a_text_is_one_part_where_a_template_reads_parts_only)
+{
+    gives("{% for m in messages %}{{ m.role | capitalize }}:{% for p in m['content'] %}"
+          "{% if p['type'] == 'text' %}{{ p['text'] }}{% endif %}{% endfor %}{% endfor %}",
+          "User:hi <s>");
+    gives("{% for p in messages[0].content | selectattr('type', 'equalto', 'text') %}"
+          "{{ p['text'] + ' ' }}{% endfor %}",
+          "hi <s> ");
+    gives("{{ messages[0].content is string }}", "True");
+    gives("{{ messages[0].content }}{{ messages[0].content is string }}", "hi <s>True");
+    compile("<{{ messages[0].content | trim }}>");
+    smol_chat_text text = run("[{\"role\": \"user\", \"content\": \" \"}]", SMOL_OK);
+    assert_string_equal(text.text, "<>");
+    smol_chat_text_free(&text);
+    forget();
+}
+
 TEST(roles_that_are_no_strings_are_refused)
 {
     static const char *const roles[] = {"1", "true", "[\"user\"]", "{\"user\": 1}"};
