@@ -121,8 +121,9 @@ TEST(refuses_other_architectures)
     does_not_support(
         "'architectures': ['BloomForCausalLM']",
         "architectures[0] is \"BloomForCausalLM\": docs/families.md lists what is supported");
-    does_not_support("'architectures': ['LlavaForConditionalGeneration']",
-                     "architectures[0] is \"LlavaForConditionalGeneration\": docs/families.md ");
+    does_not_support(
+        "'architectures': ['PaliGemmaForConditionalGeneration']",
+        "architectures[0] is \"PaliGemmaForConditionalGeneration\": docs/families.md ");
     does_not_support("'architectures': ['BertForTokenClassification']",
                      "smolconv reads BertForMaskedLM, BertModel, BertForPreTraining, "
                      "BertForSequenceClassification");

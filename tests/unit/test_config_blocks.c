@@ -165,7 +165,7 @@ TEST(refuses_windows_that_make_no_sense)
         "layer_types[1] must be full_attention or sliding_attention, found \"linear_attention\"");
     does_not_support(MISTRAL
                      "'sliding_window': 8, 'layer_types': ['sliding_attention', 'full_attention']",
-                     "layer_types: layer 1 differs: in MistralForCausalLM all layers are "
+                     "layer_types: layer 1 differs: in mistral all layers are "
                      "windowed, or none if sliding_window is null");
     accepts(MISTRAL "'sliding_window': null, 'layer_types': ['full_attention', 'full_attention']");
     refuses(GEMMA3 "'sliding_window_pattern': 0",

@@ -22,10 +22,11 @@ typedef float logits_t[N_IDS][N_VOCABULARY];
 static smol_model *open_blob(const struct blob_model *blob_model)
 {
     const smol_model_params unchecked = {.verify = SMOL_VERIFY_OFF};
-    const struct blob_contents contents = contents_of(blob_model);
     smol_model *model;
-    if (blob_model)
+    if (blob_model) {
+        const struct blob_contents contents = contents_of(blob_model);
         assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
+    }
     assert_int_equal(smol_model_open(path, &unchecked, &model, NULL), SMOL_OK);
     return model;
 }
