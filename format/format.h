@@ -495,8 +495,7 @@ enum tensor_role {
     ROLE_RELATIVE,         /* (RELATIVE_BUCKETS, n_heads), f32: of all layers, BLOCK_RELATIVE */
     ROLE_ATTN_SINKS,       /* (n_heads), per layer that attends, BLOCK_SINKS */
     /* with FEATURE_VARIED; the first three are of all layers, and with an input_width */
-    ROLE_INPUT_EMBED =
-        59, /* (vocab_size * n_layers, input_width): a token's rows are side by side */
+    ROLE_INPUT_EMBED, /* (vocab_size * n_layers, input_width): a token's rows are side by side */
     ROLE_INPUT_PROJECTION, /* (n_layers * input_width, hidden_size) */
     ROLE_INPUT_NORM,       /* (input_width) */
     ROLE_INPUT_GATE,       /* (input_width, hidden_size), per layer */
