@@ -263,18 +263,20 @@ static uint32_t layers_of(const struct split *split, enum tensor_role role)
     return smol_role_is_per_layer(role) ? split->model->n_layers : 1;
 }
 
-/* Adds biases that are zeros, which the checkpoint does not have. */
+/* Adds biases that are zeros, which the checkpoint does not have. A model of another family may
+ * have some that this one has no name for. */
 static void add_biases(struct split *split, const enum tensor_role *roles, size_t n_roles)
 {
     for (size_t i = 0; i < n_roles; i++)
         for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
             const struct tensor_key key = {.role = roles[i], .layer = layer};
-            if (!smol_tensor_exists(split->model, key))
+            const char *name = smol_checkpoint_file_name(split->family, split->model->n_layers, key,
+                                                         add_name(split));
+            if (!name || !smol_tensor_exists(split->model, key))
                 continue;
             uint64_t n = layout_of(split, key).cols;
             split->tensors[split->n_tensors++] = (struct safetensors_tensor){
-                .name = smol_checkpoint_file_name(split->family, split->model->n_layers, key,
-                                                  add_name(split)),
+                .name = name,
                 .path = split->all->path,
                 .dtype = ST_F32,
                 .rank = 1,

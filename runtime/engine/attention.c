@@ -178,6 +178,7 @@ struct tile {
     struct engine *e;
     const struct segment *segment;
     size_t layer, kv_head;
+    size_t head_dim, heads_per_kv; /* of the layer */
     size_t row, n_rows;
     const float *sinks; /* (n_heads), or NULL */
     void *values;       /* room for a block's values where the cache has none */
@@ -196,22 +197,21 @@ static size_t channels(const struct engine *e, size_t layer)
 
 static size_t row_position(const struct tile *tile, size_t j)
 {
-    return tile->segment->position + (tile->row + j) / heads_per_kv(tile->e, tile->layer);
+    return tile->segment->position + (tile->row + j) / tile->heads_per_kv;
 }
 
 /* Returns the head of row j. */
 static size_t row_head(const struct tile *tile, size_t j)
 {
-    size_t per = heads_per_kv(tile->e, tile->layer);
-    return tile->kv_head * per + (tile->row + j) % per;
+    return tile->kv_head * tile->heads_per_kv + (tile->row + j) % tile->heads_per_kv;
 }
 
 /* Returns the query of row j, which its result replaces. */
 static float *row_query(const struct tile *tile, size_t j)
 {
-    const struct blob_model *m = &tile->e->network->model;
-    size_t t = tile->segment->row + (tile->row + j) / heads_per_kv(tile->e, tile->layer);
-    return tile->e->query + (t * m->n_heads + row_head(tile, j)) * channels(tile->e, tile->layer);
+    size_t t = tile->segment->row + (tile->row + j) / tile->heads_per_kv;
+    size_t head = t * tile->e->network->model.n_heads + row_head(tile, j);
+    return tile->e->query + head * tile->head_dim;
 }
 
 /* Returns the sinks of a layer (n_heads), or NULL if it has none. */
@@ -263,7 +263,7 @@ static struct kv_range seen_range(const struct tile *tile, size_t j, size_t star
 /* Writes the rows' scaled queries to the columns of queries (head_dim, QUERY_TILE). */
 static void gather_queries(const struct tile *tile, float *queries)
 {
-    size_t dim = channels(tile->e, tile->layer);
+    size_t dim = tile->head_dim;
     float scale = tile->e->network->model.attention_scale;
     for (size_t j = 0; j < tile->n_rows; j++) {
         const float *query = row_query(tile, j);
@@ -297,7 +297,7 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
 static void attend_tile(const struct tile *tile, unsigned index)
 {
     struct engine *e = tile->e;
-    size_t dim = channels(e, tile->layer), stride = value_stride(dim);
+    size_t dim = tile->head_dim, stride = value_stride(dim);
     float *queries = e->attention.threads + index * thread_floats(e);
     float *scores = queries + QUERY_TILE * dim, *states = scores + QUERY_TILE * KV_BLOCK;
     struct attention total = {
@@ -354,7 +354,7 @@ static struct attention partial(const struct engine *e, const struct segment *se
 static void attend_partly(const struct tile *tile, size_t span, unsigned index)
 {
     struct engine *e = tile->e;
-    size_t head = tile->kv_head * heads_per_kv(e, tile->layer) + tile->row;
+    size_t head = tile->kv_head * tile->heads_per_kv + tile->row;
     struct attention a = partial(e, tile->segment, tile->layer, span);
     a.n = tile->n_rows;
     float *queries = e->attention.threads + index * thread_floats(e);
@@ -424,6 +424,8 @@ static void attend_item(struct pass *pass, const struct segment *segment, const 
         .segment = segment,
         .layer = layer,
         .kv_head = rest / cut->n_tiles,
+        .head_dim = channels(e, layer),
+        .heads_per_kv = heads_per_kv(e, layer),
         .row = row,
         .n_rows = rows < QUERY_TILE ? rows : QUERY_TILE,
         .sinks = layer_sinks(pass, layer),

@@ -9,6 +9,7 @@ from transformers import (
     AutoModelForImageTextToText,
     Exaone4_5_Config,
     Gemma3Config,
+    Gemma4Config,
     Granite4VisionConfig,
     GraniteDoclingConfig,
     Idefics3Config,
@@ -52,6 +53,7 @@ NESTS = {
     "qwen3_5": Nest("qwen3_5", Qwen3_5Config, QWEN),
     "qwen3_5moe": Nest("qwen3_5moe", Qwen3_5MoeConfig, QWEN),
     "gemma3": Nest("gemma3", Gemma3Config, SIGLIP, settings={"mm_tokens_per_image": 4}),
+    "gemma4": Nest("gemma4", Gemma4Config, VISION | {"model_type": "gemma4_vision", "num_key_value_heads": 2, "head_dim": 8}),
     "ministral3": Nest("ministral3", Mistral3Config, PIXTRAL),
     "mistral": Nest("mistral", Mistral3Config, PIXTRAL),
     "lfm2": Nest("lfm2", Lfm2VlConfig, VISION | {"model_type": "siglip2_vision_model"}),
@@ -85,6 +87,8 @@ def text_settings(text, nest):
     settings = text.to_dict()
     if nest.text_type == "qwen3_vl_text":  # which has no windows
         settings = {key: settings[key] for key in settings if "window" not in key and key != "layer_types"}
+    if nest.family == "gemma4":  # which puts it where pictures are
+        settings["pad_token_id"] = 0
     if nest.text_type:
         settings["model_type"] = nest.text_type
     if nest.text_type.startswith("qwen"):
