@@ -135,7 +135,7 @@ def test_one_position_more_or_less_of_the_window_is_seen(made, tmp_path):
             assert list(touched) == list(range(max(place - side, 0), min(place + side, 99) + 1)) == list(expected)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 def test_both_readers_agree_on_every_bit(made, tmp_path):
     """Every bit of the section encoder and the features is flipped, and the digests are repaired."""
     blob = convert(made[0], tmp_path / "a.smol", "int8")

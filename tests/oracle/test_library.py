@@ -47,7 +47,7 @@ def pkg_config(folder, *arguments, **environment):
 # --- make install -----------------------------------------------------------------------------
 
 
-@pytest.mark.sample(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("libdir", [None, "lib/x86_64-linux-gnu"])
 def test_install_and_uninstall_know_the_same_files(tmp_path, libdir):
     """make is called as by a distribution: for /usr, into a folder."""
