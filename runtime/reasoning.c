@@ -173,11 +173,11 @@ static void take(struct reasoning_scan *r, const char *text, size_t size)
         r->place = IN_REPLY;
 }
 
-/* Returns whether a byte continues, or begins, a marker, which may be NULL. */
+/* Returns whether a byte continues, or begins, a marker. */
 static bool continues(const struct reasoning_scan *r, const char *marker, char c)
 {
     size_t n = r->n_marker;
-    return marker && n < strlen(marker) && marker[n] == c &&
+    return n < strlen(marker) && marker[n] == c &&
            (n == 0 || memcmp(r->held.text + r->held.size - n, marker, n) == 0);
 }
 
@@ -222,7 +222,7 @@ static void read_byte(struct reasoning_scan *r, char c)
                                     [IN_REPLY] = NULL};
     const char *marker = expected[r->place];
     const char *call = r->place == IN_REASONING ? m->call : NULL;
-    bool in_marker = continues(r, marker, c), in_call = continues(r, call, c);
+    bool in_marker = marker && continues(r, marker, c), in_call = call && continues(r, call, c);
     if (in_marker || in_call) {
         smol_buffer_add(&r->held, &c, 1);
         r->n_marker++;
