@@ -36,6 +36,12 @@ static inline bool layer_attends(const struct blob_model *model, uint32_t layer)
     return !layer_has_state(model, layer) || model->hybrid.parallel;
 }
 
+/* Returns whether the layer is of the second kind, see struct blob_varied. */
+static inline bool layer_is_second(const struct blob_model *model, uint32_t layer)
+{
+    return layers_have(model->varied.second, layer);
+}
+
 /* Returns the number of gates of a token's attention: of its output's elements or heads, or 0. */
 static inline uint64_t gate_width(const struct blob_model *model)
 {

@@ -3,19 +3,14 @@
 #include "format/layout.h"
 #include "format/model.h"
 
-static bool is_second(const struct blob_model *model, uint32_t layer)
-{
-    return layers_have(model->varied.second, layer);
-}
-
 uint32_t smol_head_dim(const struct blob_model *model, uint32_t layer)
 {
-    return is_second(model, layer) ? model->varied.head_dim : model->head_dim;
+    return layer_is_second(model, layer) ? model->varied.head_dim : model->head_dim;
 }
 
 uint32_t smol_kv_heads(const struct blob_model *model, uint32_t layer)
 {
-    return is_second(model, layer) ? model->varied.n_kv_heads : model->n_kv_heads;
+    return layer_is_second(model, layer) ? model->varied.n_kv_heads : model->n_kv_heads;
 }
 
 uint32_t smol_most_head_dim(const struct blob_model *model)
@@ -33,7 +28,7 @@ uint64_t smol_most_key_width(const struct blob_model *model)
 
 bool smol_values_are_keys(const struct blob_model *model, uint32_t layer)
 {
-    return model->varied.keys_are_values && is_second(model, layer);
+    return model->varied.keys_are_values && layer_is_second(model, layer);
 }
 
 uint32_t smol_kv_source(const struct blob_model *model, uint32_t layer)
@@ -42,7 +37,7 @@ uint32_t smol_kv_source(const struct blob_model *model, uint32_t layer)
     if (!model_is_varied(model) || layer < model->varied.first_shared)
         return layer;
     while (source >= model->varied.first_shared ||
-           is_second(model, source) != is_second(model, layer))
+           layer_is_second(model, source) != layer_is_second(model, layer))
         source--;
     return source;
 }
@@ -88,7 +83,7 @@ static smol_status check_kinds(const struct blob_model *m, const uint8_t *layers
 {
     bool has[2] = {false, false};
     for (uint32_t i = 0; i < STATES_MAX_LAYERS; i++) {
-        bool second = is_second(m, i);
+        bool second = layer_is_second(m, i);
         bool marked = i < m->n_layers && layers[i] & LAYER_SECOND_TABLE;
         if (second != marked)
             return smol_fail(error, SMOL_ERROR_DAMAGED,

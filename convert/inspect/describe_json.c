@@ -5,6 +5,7 @@
 #include "cli/json_out.h"
 #include "convert/inspect/describe.h"
 #include "convert/provenance.h"
+#include "format/layout.h"
 #include "format/model.h"
 
 static void member_size_text(struct json_out *json, const char *key, const char *text, size_t size)
@@ -159,11 +160,6 @@ static void write_latent(struct json_out *json, const struct blob_latent *latent
     member_float(json, "latent_norm_eps", latent->norm_eps);
 }
 
-static bool has_second_heads(const struct blob_model *m, uint32_t layer)
-{
-    return layers_have(m->varied.second, layer);
-}
-
 static void write_varied(struct json_out *json, const struct blob_model *m)
 {
     const struct blob_varied *v = &m->varied;
@@ -176,7 +172,7 @@ static void write_varied(struct json_out *json, const struct blob_model *m)
     member_float(json, "input_scale", v->input_scale);
     member_float(json, "projection_scale", v->projection_scale);
     member_float(json, "sum_scale", v->sum_scale);
-    write_layers_that(json, "second_layers", m, has_second_heads);
+    write_layers_that(json, "second_layers", m, layer_is_second);
 }
 
 static void write_model(struct json_out *json, const struct blob *blob)

@@ -1,5 +1,5 @@
-/* What tokens bring in: the embedding, which starts the residual stream, and the input that each
- * layer has in some models (FORMAT.md, 5.19). */
+/* Inputs from tokens: the embedding, which starts the residual stream, and in some models an input
+ * for each layer (FORMAT.md, 5.19). */
 #ifndef SMOL_RUNTIME_INPUTS_H
 #define SMOL_RUNTIME_INPUTS_H
 
