@@ -29,7 +29,7 @@ static bool set_time(struct machine *machine, const struct tm *now)
     if (!now || !within(now->tm_year, -1900 + 1, 9999 - 1900) || !within(now->tm_mon, 0, 11) ||
         !within(now->tm_mday, 1, 31) || !within(now->tm_hour, 0, 23) ||
         !within(now->tm_min, 0, 59) || !within(now->tm_sec, 0, 60))
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "now: no such time");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "now: not a valid time");
     machine->time = (struct template_time){now->tm_year + 1900, now->tm_mon + 1, now->tm_mday,
                                            now->tm_hour,        now->tm_min,     now->tm_sec};
     return true;
