@@ -15,7 +15,7 @@
 
 /* The tensors that were skipped. */
 struct skipped_tensors {
-    size_t n_vision, n_further;
+    size_t n_vision, n_audio, n_further;
     uint64_t bytes;
 };
 

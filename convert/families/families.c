@@ -1,5 +1,5 @@
 /* Joins the tables of families and searches them, see family.h. To add a family, copy the most
- * similar entry of a file beside this one; docs/families.md has the steps. A file more needs a line
+ * similar entry of a file beside this one; docs/families.md has the steps. A new file needs a line
  * in tables.h and one here.
  *
  * Defaults are those of transformers 5.23. Earlier versions have the same defaults, some under
