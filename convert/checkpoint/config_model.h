@@ -17,7 +17,21 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
 smol_status smol_config_read_flag(const struct json_settings *config,
                                   const struct family_flag *flag, uint32_t *value);
 
-/* config_model.c: reports a number that must be a multiple of another one. */
+/* config_family.c: sets *family to that which `architectures` or model_type name, and *head to what
+ * is after its layers. */
+smol_status smol_config_find_family(const struct json_settings *config,
+                                    const struct family **family, enum config_head *head);
+
+/* config_family.c: checks that no key needs a feature that smolconv lacks. The second function
+ * checks dtype and torch_dtype, which only have to be valid: each tensor has its own type. */
+smol_status smol_config_check_supported(const struct json_settings *config,
+                                        const struct family *family);
+smol_status smol_config_check_dtypes(const struct json_settings *config);
+
+/* config_sizes.c: fills the sizes of result->model, and result->skipped_positions. */
+smol_status smol_config_read_sizes(const struct json_settings *config, struct config *result);
+
+/* config_sizes.c: reports a number that must be a multiple of another one. */
 smol_status smol_config_fail_multiple(const struct json_settings *config, const char *key,
                                       uint32_t value, const char *divisor_key, uint32_t divisor);
 
