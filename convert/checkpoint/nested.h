@@ -10,8 +10,8 @@
 
 #include "common/error.h"
 #include "convert/base/settings.h"
-#include "convert/checkpoint/family.h"
 #include "convert/checkpoint/safetensors.h"
+#include "convert/families/family.h"
 
 /* The tensors that were skipped. */
 struct skipped_tensors {

@@ -106,7 +106,7 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
             "hunyuan-dense, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tokenizer.ggml.pre is missing, so it is unknown how text is cut into "
-                     "words: take a newer file",
+                     "words: use a newer file",
                      m->gguf->path);
 }
 
@@ -303,7 +303,7 @@ static smol_status list_merges(struct maker *m, json_t **list)
     const struct gguf_value *merges = smol_gguf_find(m->gguf, "tokenizer.ggml.merges");
     if (!merges || merges->type != GGUF_ARRAY || merges->item != GGUF_STRING)
         return smol_fail(m->error, SMOL_ERROR_DAMAGED,
-                         "%s: tokenizer.ggml.merges must be a list of texts: take another file",
+                         "%s: tokenizer.ggml.merges must be a list of texts: use another file",
                          m->gguf->path);
     const uint8_t *at = merges->data;
     *list = json_array();
@@ -577,7 +577,7 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
     struct vocabulary_lists lists = {0};
     if (!kind)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: tokenizer.ggml.model is missing: take a file with a tokenizer",
+                         "%s: tokenizer.ggml.model is missing: use a file with a tokenizer",
                          gguf->path);
     if (!of_bytes && !of_pieces && !of_merges && !of_words && !of_scores)
         return smol_maker_fail_value(&m, kind, "gpt2, llama, gemma4, bert or t5");
