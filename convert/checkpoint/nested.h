@@ -50,7 +50,7 @@ smol_status smol_nested_strip(const struct family *family, bool nested, struct s
 
 /* Describes what was skipped in a line such as "9 tensors of vision, 1.5 MB". Returns false if that
  * is nothing. */
-enum { SKIPPED_TEXT = 128 };
+enum { SKIPPED_TEXT = 160 };
 bool smol_nested_tell(const struct skipped_tensors *skipped, char text[SKIPPED_TEXT]);
 
 #endif
