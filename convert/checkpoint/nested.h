@@ -28,6 +28,7 @@ struct nest {
     const char *old_text;              /* another model_type of the first; NULL: none */
     bool is_flat;                      /* without a text_config, its keys are config.json's own */
     bool ties;                         /* the default of config.json's tie_word_embeddings */
+    bool inner_ties;                   /* that of text_config ties embeddings too */
 };
 
 /* Sets *text to the keys of the language model: those of config.json itself, or of its text_config.
