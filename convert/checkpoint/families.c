@@ -232,6 +232,14 @@
 #define ONLY_CAUSAL "only causal attention is supported"
 #define NO_HEAD_NORMS "norms of queries and keys are not supported in this family"
 
+/* GLM's, of which later models have norms on both sides. */
+#define GLM_BLOCKS(more)                                                                           \
+    .prefix = "model.", .sizes = {4096, 13696, 40, 32, 2, 128, 151552, 131072},                    \
+    BASICS(1.5625e-7, 10000, NO_TOKEN, 151329), .needs_kv_heads = true, SILU,                      \
+    .attention_bias = BIAS_QKV, .attention_biased = {"attention_bias", true},                      \
+    .blocks = BLOCK_ROTATE_NEIGHBOURS | (more), .rotates_parts = true, .rotary_factor = 0.5,       \
+    .fused = {FUSED(LAYER("mlp.gate_up_proj.weight"), FUSION_STACKED, 2, GATE_UP)}
+
 /* Gemma 2's, but for norms after attention and the MLP. */
 #define GEMMA2_BLOCKS                                                                              \
     .sizes = {2304, 9216, 26, 8, 4, 256, 256000, 8192}, BASICS(1e-6, 10000, 2, 1),                 \
@@ -476,6 +484,22 @@ static const struct family families[] = {
         .mlp_biased = {"mlp_bias", false},
         .blocks = BLOCK_ROTATE_NEIGHBOURS,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .architecture = "GlmForCausalLM",
+        .model_type = "glm",
+        .body = "GlmModel",
+        GLM_BLOCKS(0),
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .architecture = "Glm4ForCausalLM",
+        .model_type = "glm4",
+        .body = "Glm4Model",
+        GLM_BLOCKS(BLOCK_NORM_OUTPUTS),
+        .names = {SHARED_NAMES,
+                  LLAMA_NORM_NAMES, [ROLE_ATTN_OUT_NORM] = LAYER("post_self_attn_layernorm.weight"),
+                  [ROLE_MLP_OUT_NORM] = LAYER("post_mlp_layernorm.weight")},
     },
     {
         .architecture = "Exaone4ForCausalLM",

@@ -19,6 +19,8 @@ from transformers import (
     Gemma3TextConfig,
     Gemma4TextConfig,
     GemmaConfig,
+    Glm4Config,
+    GlmConfig,
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
@@ -70,6 +72,8 @@ CONFIGS = {
     "ministral3": Ministral3Config,
     "ernie4_5": Ernie4_5Config,
     "helium": HeliumConfig,
+    "glm": GlmConfig,
+    "glm4": Glm4Config,
     "exaone4": Exaone4Config,
     "arcee": ArceeConfig,
     "hunyuandensev1": HunYuanDenseV1Config,
@@ -673,6 +677,20 @@ def in_part(draw, shape):
 
 
 @st.composite
+def glm(draw):
+    """Without a token that ends a text it has three beyond a small vocabulary."""
+    shape = draw(shapes(head_dim=True))
+    return draw(in_part(shape | {"eos_token_id": shape["eos_token_id"] or 2})) | {
+        "attention_bias": draw(FLAG),
+        "hidden_act": draw(either("silu", "gelu")),
+    }
+
+
+def glm4():
+    return glm()
+
+
+@st.composite
 def stablelm(draw):
     return draw(in_part(with_layer_norms(draw(shapes())))) | {
         "use_qkv_bias": draw(FLAG),
@@ -814,7 +832,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        helium, glm, glm4, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
         gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip

@@ -82,6 +82,7 @@ SIZES = {
     "granitemoeswa": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
+GLM = {"attention_bias": True, "rope_parameters": YARN | {"partial_rotary_factor": 0.5}, "eos_token_id": 2}
 LAYER_NORM_BIASES = {
     "biases of norms": LAYER0 + "input_layernorm.bias",
     "norms": LAYER1 + "input_layernorm.weight",
@@ -366,6 +367,26 @@ FEATURES = {
             "q biases": LAYER0 + "self_attn.q_proj.bias",
             "biases of the MLP": LAYER1 + "mlp.down_proj.bias",
             "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
+    "glm": (
+        GLM,
+        {
+            "biases": {"attention_bias": False},
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "yarn": {"rope_parameters": rope(partial_rotary_factor=0.5)},
+            "gate and up": LAYER0 + "mlp.gate_up_proj.weight",
+            "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
+    "glm4": (
+        GLM,
+        {
+            "biases": LAYER0 + "self_attn.q_proj.bias",
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "norms after attention": LAYER1 + "post_self_attn_layernorm.weight",
+            "norms before the MLP": LAYER0 + "post_attention_layernorm.weight",
+            "norms after the MLP": LAYER0 + "post_mlp_layernorm.weight",
         },
     ),
     "exaone4": (

@@ -21,7 +21,7 @@ ARCHS = {
     "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT, "olmo3": gguf.MODEL_ARCH.OLMO2, "ministral3": gguf.MODEL_ARCH.MISTRAL3,
     "mistral": gguf.MODEL_ARCH.MISTRAL3, "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5, "exaone4": gguf.MODEL_ARCH.EXAONE4,
     "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE, "minicpm": gguf.MODEL_ARCH.MINICPM, "falcon_h1": gguf.MODEL_ARCH.FALCON_H1,
-    "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
+    "glm": gguf.MODEL_ARCH.CHATGLM, "glm4": gguf.MODEL_ARCH.GLM4, "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX, "gpt2": gguf.MODEL_ARCH.GPT2, "bert": gguf.MODEL_ARCH.BERT,
     "modernbert": gguf.MODEL_ARCH.MODERN_BERT, "xlm-roberta": gguf.MODEL_ARCH.BERT,
     "nomic_bert": gguf.MODEL_ARCH.NOMIC_BERT, "eurobert": gguf.MODEL_ARCH.EUROBERT,

@@ -385,6 +385,20 @@ CONFIGS = {
         num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=20, pad_token_id=3, rms_norm_eps=1e-8,
         rope_theta=100000.0, tie_word_embeddings=False, vocab_size=48000,
     ),
+    "GLM-4 9B Chat": dict(
+        architectures=["GlmForCausalLM"], model_type="glm", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu", hidden_size=4096, initializer_range=0.02,
+        intermediate_size=13696, max_position_embeddings=131072, num_attention_heads=32, num_hidden_layers=40,
+        num_key_value_heads=2, pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1.5625e-7, rope_theta=10000.0,
+        tie_word_embeddings=False, use_cache=True, vocab_size=151552,
+    ),
+    "GLM-4 9B 0414": dict(
+        architectures=["Glm4ForCausalLM"], model_type="glm4", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu", hidden_size=4096, initializer_range=0.02,
+        intermediate_size=13696, max_position_embeddings=32768, num_attention_heads=32, num_hidden_layers=40,
+        num_key_value_heads=2, pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1e-5, rope_theta=10000.0,
+        tie_word_embeddings=False, use_cache=True, vocab_size=151552,
+    ),
     "StarCoder2 3B": dict(
         architectures=["Starcoder2ForCausalLM"], model_type="starcoder2", activation_function="gelu", attention_dropout=0.1,
         attention_softmax_in_fp32=True, bos_token_id=0, embedding_dropout=0.1, eos_token_id=0, hidden_act="gelu_pytorch_tanh",

@@ -172,6 +172,8 @@ BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "arcee": NO_GATE,
     "helium": ROTATE_NEIGHBOURS,
+    "glm": ROTATE_NEIGHBOURS,
+    "glm4": ROTATE_NEIGHBOURS | NORM_OUTPUTS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
     "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
     "stablelm": LAYER_NORM,
@@ -427,7 +429,7 @@ def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
     biases = [NONE, QKVO][getattr(theirs, "attention_bias", False)]
-    biases = QKV if theirs.model_type == "helium" and biases else biases
+    biases = QKV if theirs.model_type in ("helium", "glm", "glm4") and biases else biases
     always = {"qwen2": QKV, "gpt2": QKVO, "phi": QKVO}
     biases = always.get(theirs.model_type, biases)
     biases = QKV if getattr(theirs, "use_qkv_bias", False) else biases
@@ -497,6 +499,8 @@ NEEDED = {
     "qwen3_next": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "lfm2_moe": {"layer_types"},
     "lfm3": {"layer_types", "rope_parameters", "head_dim"},
+    "glm": {"head_dim", "rope_parameters"},
+    "glm4": {"head_dim", "rope_parameters"},
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},
