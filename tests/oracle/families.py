@@ -38,6 +38,7 @@ from transformers import (
     MiniCPM3Config,
     Ministral3Config,
     MistralConfig,
+    NemotronConfig,
     Olmo2Config,
     Olmo3Config,
     OlmoeConfig,
@@ -97,6 +98,7 @@ CONFIGS = {
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
     "starcoder2": Starcoder2Config,
+    "nemotron": NemotronConfig,
     "phi": PhiConfig,
     "gemma": GemmaConfig,
     "gemma2": Gemma2Config,
@@ -746,6 +748,16 @@ def starcoder2(draw):
 
 
 @st.composite
+def nemotron(draw):
+    shape = draw(shapes(head_dim=draw(FLAG)))
+    return draw(in_part(shape | {"norm_eps": shape.pop("rms_norm_eps")})) | {
+        "attention_bias": draw(FLAG),
+        "mlp_bias": draw(FLAG),
+        "hidden_act": draw(either("relu2", "gelu")),
+    }
+
+
+@st.composite
 def phi(draw):
     shape = with_layer_norms(draw(shapes(head_dim=draw(FLAG))))
     return draw(in_part(shape)) | {"hidden_act": draw(either("gelu_new", "gelu"))}
@@ -834,7 +846,7 @@ SETTINGS = {
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
         helium, glm, glm4, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
+        gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip
 }
 

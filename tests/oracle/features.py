@@ -653,6 +653,19 @@ FEATURES = {
             "the activation": {"hidden_act": "silu"},
         },
     ),
+    "nemotron": (
+        {"attention_bias": True, "mlp_bias": True, "rope_parameters": YARN | {"partial_rotary_factor": 0.5}},
+        {
+            "the activation": {"hidden_act": "silu"},
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "yarn": {"rope_parameters": rope(partial_rotary_factor=0.5)},
+            "the last norm": "model.norm.weight",
+            "its bias": "model.norm.bias",
+            "o's bias": LAYER0 + "self_attn.o_proj.bias",
+            "up's bias": LAYER1 + "mlp.up_proj.bias",
+            **LAYER_NORM_BIASES,
+        },
+    ),
     "phi": (
         {"rope_parameters": PARTLY},
         LAYER_NORM_BIASES

@@ -21,7 +21,7 @@ ARCHS = {
     "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT, "olmo3": gguf.MODEL_ARCH.OLMO2, "ministral3": gguf.MODEL_ARCH.MISTRAL3,
     "mistral": gguf.MODEL_ARCH.MISTRAL3, "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5, "exaone4": gguf.MODEL_ARCH.EXAONE4,
     "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE, "minicpm": gguf.MODEL_ARCH.MINICPM, "falcon_h1": gguf.MODEL_ARCH.FALCON_H1,
-    "glm": gguf.MODEL_ARCH.CHATGLM, "glm4": gguf.MODEL_ARCH.GLM4, "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
+    "glm": gguf.MODEL_ARCH.CHATGLM, "glm4": gguf.MODEL_ARCH.GLM4, "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2, "nemotron": gguf.MODEL_ARCH.NEMOTRON,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX, "gpt2": gguf.MODEL_ARCH.GPT2, "bert": gguf.MODEL_ARCH.BERT,
     "modernbert": gguf.MODEL_ARCH.MODERN_BERT, "xlm-roberta": gguf.MODEL_ARCH.BERT,
     "nomic_bert": gguf.MODEL_ARCH.NOMIC_BERT, "eurobert": gguf.MODEL_ARCH.EUROBERT,
@@ -170,7 +170,7 @@ def change(name, values, config):
         values = scale_falcon(name, values, config)
     if family in PERMUTED and (".q_proj." in name or ".k_proj." in name):
         return permute(values, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
-    if family.startswith("gemma") and name.endswith("norm.weight"):
+    if family.startswith(("gemma", "nemotron")) and name.endswith("norm.weight"):
         return values + 1
     if family in DELTA and (name.endswith("norm.weight") or "pre_fc_norm" in name) and "linear_attn" not in name:
         return values + 1
@@ -348,6 +348,8 @@ def add_settings(writer, config):
         writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
     add_layers(writer, config)
+    if config["model_type"] == "nemotron":
+        config["layer_norm_eps"] = config["norm_eps"]
     if "layer_norm_eps" in config:
         writer.add_layer_norm_eps(config["layer_norm_eps"])
     else:

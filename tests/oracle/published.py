@@ -407,6 +407,13 @@ CONFIGS = {
         num_hidden_layers=30, num_key_value_heads=2, residual_dropout=0.1, rope_theta=999999.4420358813, sliding_window=4096,
         use_bias=True, use_cache=True, vocab_size=49152,
     ),
+    "Nemotron Mini 4B Instruct": dict(
+        architectures=["NemotronForCausalLM"], model_type="nemotron", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=2, eos_token_id=3, head_dim=128, hidden_act="relu2", hidden_size=3072, initializer_range=0.0134,
+        intermediate_size=9216, max_position_embeddings=4096, mlp_bias=False, norm_eps=1e-5, num_attention_heads=24,
+        num_hidden_layers=32, num_key_value_heads=8, partial_rotary_factor=0.5, rope_theta=10000.0,
+        tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=256000,
+    ),
     "Gemma 1 2B": dict(
         architectures=["GemmaForCausalLM"], model_type="gemma", attention_bias=False, attention_dropout=0.0, bos_token_id=2,
         eos_token_id=1, head_dim=256, hidden_act="gelu", hidden_activation="gelu_pytorch_tanh", hidden_size=2048,

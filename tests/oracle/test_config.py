@@ -181,6 +181,7 @@ BLOCKS = {
     "gpt_neox": LAYER_NORM | NO_GATE,
     "gpt2": LAYER_NORM | NO_GATE | POSITIONS,
     "starcoder2": LAYER_NORM | NO_GATE,
+    "nemotron": LAYER_NORM | NO_GATE,
     "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
@@ -436,7 +437,7 @@ def check_block(ours, theirs):
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "falcon_h1", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "nemotron", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
@@ -505,6 +506,7 @@ NEEDED = {
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},
     "stablelm": {"rope_parameters"},
+    "nemotron": {"rope_parameters", "head_dim"},
     "gpt_neox": {"rope_parameters"},
     "phi": {"head_dim", "rope_parameters"},
     "gemma4_text": {"layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input"},

@@ -283,6 +283,7 @@ FAMILIES = {
     "hunyuandensev1": dict(head_dim=24, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}),
     "stablelm": dict(rope_parameters=PARTLY, use_qkv_bias=True), "stablelm parallel": dict(use_parallel_residual=True),
     "glm": dict(rope_parameters=PARTLY, head_dim=24), "glm4": dict(rope_parameters=PARTLY, attention_bias=False),
+    "nemotron": dict(rope_parameters=PARTLY, norm_eps=1e-3, mlp_bias=True),
     "phi": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3),
     "gptneox": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3), "gptneox in turn": dict(use_parallel_residual=False),
     "gpt2": dict(n_embd=64, n_layer=2, n_head=4, n_positions=512, n_inner=96),
