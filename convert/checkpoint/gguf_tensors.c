@@ -157,6 +157,7 @@ static const struct gguf_arch archs[] = {
     {"minicpm", "GraniteForCausalLM", ORDER_PAIRED, false, common,
      OF_MINICPM}, /* the same with its scales */
     {"stablelm", "StableLmForCausalLM", ORDER_KEPT, false, common, OF_STABLELM},
+    {"olmo", "OlmoForCausalLM", ORDER_PAIRED, false, common, OF_PHI2},
     {"nemotron", "NemotronForCausalLM", ORDER_KEPT, true, common, OF_PHI2},
     {"phi2", "PhiForCausalLM", ORDER_KEPT, false, common, OF_PHI2},
     {"falcon-h1", "FalconH1ForCausalLM", ORDER_KEPT, false, falcon_h1, OF_FALCONH1},

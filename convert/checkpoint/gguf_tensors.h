@@ -35,7 +35,7 @@ enum gguf_kind {
     OF_MINICPM = 1 << 17,
     OF_FALCONH1 = 1 << 18,
     OF_STABLELM = 1 << 19,
-    OF_PHI2 = 1 << 20, /* Nemotron too */
+    OF_PHI2 = 1 << 20, /* Nemotron and OLMo 1 too */
     OF_GPTNEOX = 1 << 21,
     OF_GPT2 = 1 << 22,
     OF_BERT = 1 << 23,

@@ -41,6 +41,7 @@ from transformers import (
     NemotronConfig,
     Olmo2Config,
     Olmo3Config,
+    OlmoConfig,
     OlmoeConfig,
     Phi3Config,
     PhiConfig,
@@ -50,6 +51,7 @@ from transformers import (
     Qwen3Config,
     Qwen3MoeConfig,
     Qwen3NextConfig,
+    SeedOssConfig,
     SmolLM3Config,
     StableLmConfig,
     Starcoder2Config,
@@ -75,6 +77,8 @@ CONFIGS = {
     "helium": HeliumConfig,
     "glm": GlmConfig,
     "glm4": Glm4Config,
+    "seedoss": SeedOssConfig,
+    "olmo": OlmoConfig,
     "exaone4": Exaone4Config,
     "arcee": ArceeConfig,
     "hunyuandensev1": HunYuanDenseV1Config,
@@ -542,6 +546,19 @@ def helium(draw):
 
 
 @st.composite
+def seedoss(draw):
+    return draw(scaled(draw(shapes(head_dim=True)))) | {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
+
+
+@st.composite
+def olmo(draw):
+    """Its norms have no weights, and an epsilon that no key sets."""
+    shape = draw(shapes())
+    del shape["rms_norm_eps"]
+    return draw(scaled(shape)) | {"attention_bias": draw(FLAG), "hidden_act": draw(either("silu", "gelu"))}
+
+
+@st.composite
 def exaone4(draw):
     shape = draw(shapes(head_dim=draw(FLAG)))
     n, window = shape["num_hidden_layers"], draw(WINDOW | st.none())
@@ -844,7 +861,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        helium, glm, glm4, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        helium, glm, glm4, seedoss, olmo, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
         gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip

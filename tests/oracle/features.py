@@ -75,6 +75,7 @@ SIZES = {
     "youtu": without("head_dim") | {"num_key_value_heads": 4},
     "lfm3": TWO_LAYERS | {"num_hidden_layers": 3},
     "phi": without("head_dim"),
+    "olmo": without("head_dim"),
     "olmoe": without("head_dim"),
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
@@ -387,6 +388,23 @@ FEATURES = {
             "norms after attention": LAYER1 + "post_self_attn_layernorm.weight",
             "norms before the MLP": LAYER0 + "post_attention_layernorm.weight",
             "norms after the MLP": LAYER0 + "post_mlp_layernorm.weight",
+        },
+    ),
+    "seedoss": (
+        {"attention_bias": True, "mlp_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "v biases": LAYER0 + "self_attn.v_proj.bias",
+            "biases of the MLP": LAYER1 + "mlp.down_proj.bias",
+            "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
+    "olmo": (
+        {"attention_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "k biases": LAYER1 + "self_attn.k_proj.bias",
+            "the activation": {"hidden_act": "gelu"},
         },
     ),
     "exaone4": (

@@ -103,6 +103,12 @@ CONFIGS = {
         max_position_embeddings=8192, num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=4, rms_norm_eps=1e-5,
         sliding_window=128, tie_word_embeddings=True, vocab_size=100352,
     ),
+    "OLMo 1B": dict(
+        architectures=["OlmoForCausalLM"], model_type="olmo", attention_bias=False, attention_dropout=0.0, clip_qkv=None,
+        eos_token_id=50279, hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=8192,
+        max_position_embeddings=2048, num_attention_heads=16, num_hidden_layers=16, num_key_value_heads=16, pad_token_id=1,
+        rope_scaling=None, rope_theta=10000.0, tie_word_embeddings=True, use_cache=True, vocab_size=50304,
+    ),
     "OLMo 2 1B": dict(
         architectures=["Olmo2ForCausalLM"], model_type="olmo2", attention_bias=False,
         eos_token_id=100257, hidden_act="silu", hidden_size=2048, intermediate_size=8192,
@@ -384,6 +390,14 @@ CONFIGS = {
         head_dim=128, hidden_act="silu", hidden_size=2560, intermediate_size=7040, max_position_embeddings=4096, mlp_bias=False,
         num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=20, pad_token_id=3, rms_norm_eps=1e-8,
         rope_theta=100000.0, tie_word_embeddings=False, vocab_size=48000,
+    ),
+    "Seed-OSS 36B Instruct": dict(
+        architectures=["SeedOssForCausalLM"], model_type="seed_oss", attention_bias=True, attention_dropout=0.1,
+        attention_out_bias=False, bos_token_id=0, eos_token_id=2, head_dim=128, hidden_act="silu", hidden_size=5120,
+        initializer_range=0.02, intermediate_size=27648, max_position_embeddings=524288, mlp_bias=False,
+        num_attention_heads=80, num_hidden_layers=64, num_key_value_heads=8, pad_token_id=1, residual_dropout=0.1,
+        rms_norm_eps=1e-6, rope_scaling={"rope_type": "default"}, rope_theta=10000000.0, tie_word_embeddings=False,
+        torch_dtype="bfloat16", use_cache=True, vocab_size=155136,
     ),
     "GLM-4 9B Chat": dict(
         architectures=["GlmForCausalLM"], model_type="glm", attention_bias=True, attention_dropout=0.0,

@@ -187,6 +187,7 @@ BLOCKS = {
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "gemma4_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
+    "olmo": LAYER_NORM,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
     "lfm2": QK_NORM_HEADS,
@@ -430,14 +431,14 @@ def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
     biases = [NONE, QKVO][getattr(theirs, "attention_bias", False)]
-    biases = QKV if theirs.model_type in ("helium", "glm", "glm4") and biases else biases
+    biases = QKV if theirs.model_type in ("helium", "glm", "glm4", "seed_oss") and biases else biases
     always = {"qwen2": QKV, "gpt2": QKVO, "phi": QKVO}
     biases = always.get(theirs.model_type, biases)
     biases = QKV if getattr(theirs, "use_qkv_bias", False) else biases
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "nemotron", "falcon_h1", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "seed_oss", "nemotron", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
@@ -474,7 +475,7 @@ def check_sizes(model, theirs):
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
     keys = ("rms_norm_eps", "norm_epsilon", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
-    (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)}
+    (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)} or {1e-5}  # OLMo's
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
     if rope.get("rope_type") == "longrope":
@@ -505,6 +506,7 @@ NEEDED = {
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},
+    "seed_oss": {"head_dim"},
     "stablelm": {"rope_parameters"},
     "nemotron": {"rope_parameters", "head_dim"},
     "gpt_neox": {"rope_parameters"},

@@ -283,6 +283,7 @@ FAMILIES = {
     "hunyuandensev1": dict(head_dim=24, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}),
     "stablelm": dict(rope_parameters=PARTLY, use_qkv_bias=True), "stablelm parallel": dict(use_parallel_residual=True),
     "glm": dict(rope_parameters=PARTLY, head_dim=24), "glm4": dict(rope_parameters=PARTLY, attention_bias=False),
+    "olmo": {},
     "nemotron": dict(rope_parameters=PARTLY, norm_eps=1e-3, mlp_bias=True),
     "phi": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3),
     "gptneox": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3), "gptneox in turn": dict(use_parallel_residual=False),
@@ -319,7 +320,7 @@ def family_config(name):
     if family == "gemma3":
         rope = {"full_attention": rope | {"rope_theta": 1e6}, "sliding_attention": rope}
     settings["rope_parameters"] = copy.deepcopy(rope)  # configurations add to it
-    if family in ("gptneox", "gpt2"):  # transformers saves what they do not know, too
+    if family in ("gptneox", "gpt2", "olmo"):  # transformers saves what they do not know, too
         others = {"num_key_value_heads", "rms_norm_eps"}
         if family == "gpt2":
             others |= SMALL.keys() - {"vocab_size", "bos_token_id", "eos_token_id"}
