@@ -1,6 +1,6 @@
 /* The model that config.json describes, see config_model.h. Defaults and precedence are those of
- * transformers; families.c holds the differences between families. Keys that transformers ignores
- * for a family (pretraining_tp, ...) are ignored here too. */
+ * transformers; convert/families holds the differences between families. Keys that transformers
+ * ignores for a family (pretraining_tp, ...) are ignored here too. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -603,21 +603,22 @@ static smol_status read_block(const struct json_settings *config, struct config 
     return status ? status : smol_config_read_latent(config, result);
 }
 
-/* Reads the flag of a model that contains this one: embeddings are tied if either says so. Such a
- * model has no cap on logits in transformers. */
+/* Reads the flag of a model that contains this one, which ties embeddings whatever text_config
+ * says. Such a model has no cap on logits in transformers. */
 static smol_status read_outer_flags(const struct json_settings *outer,
                                     const struct json_settings *text, struct config *result)
 {
     static const char key[] = "final_logit_softcapping";
     const char *tied_key = result->family->tied_key;
-    uint32_t ties = result->nest->ties;
+    const struct nest *nest = result->nest;
+    uint32_t ties = nest->ties;
     if (result->model.logit_softcap != 0 && !model_is_varied(&result->model))
         return smol_setting_fail(text, SMOL_ERROR_UNSUPPORTED, key,
                                  "transformers ignores it here: remove it");
     smol_status status = smol_setting_flag(outer, "tie_word_embeddings", &ties);
     if (!status && tied_key)
         status = smol_setting_flag(outer, tied_key, &ties);
-    result->model.tied_embeddings |= ties;
+    result->model.tied_embeddings = ties || (nest->inner_ties && result->model.tied_embeddings);
     return status;
 }
 

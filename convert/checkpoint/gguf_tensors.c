@@ -99,6 +99,14 @@ static const struct gguf_name falcon_h1[] = {
     MAMBA2, END,
 };
 
+static const struct gguf_name gemma4[] = {
+    {"per_layer_token_embd.weight", ROLE_INPUT_EMBED, false},
+    {"per_layer_model_proj.weight", ROLE_INPUT_PROJECTION, false},
+    {"per_layer_proj_norm.weight", ROLE_INPUT_NORM, false},
+    WEIGHT("inp_gate", INPUT_GATE), WEIGHT("proj", INPUT_OUT), WEIGHT("post_norm", INPUT_OUT_NORM),
+    WEIGHT("layer_output_scale", LAYER_SCALE), END,
+};
+
 static const struct gguf_name bert[] = {PAIR("attn_output_norm", MLP_NORM), END};
 static const struct gguf_name modern_bert[] = {
     FUSED("ffn_up.weight", MLP_GATE), FUSED("ffn_up.bias", MLP_GATE_BIAS), END,
@@ -138,6 +146,7 @@ static const struct gguf_arch archs[] = {
     {"gemma", "GemmaForCausalLM", ORDER_KEPT, true, common, OF_OTHERS},
     {"gemma2", "Gemma2ForCausalLM", ORDER_KEPT, true, common, OF_GEMMA2},
     {"gemma3", "Gemma3ForCausalLM", ORDER_KEPT, true, common, OF_GEMMA3},
+    {"gemma4", "Gemma4ForCausalLM", ORDER_KEPT, false, gemma4, OF_GEMMA4},
     {"lfm2", "Lfm2ForCausalLM", ORDER_KEPT, false, lfm2, OF_LFM2},
     {"lfm2moe", "Lfm2MoeForCausalLM", ORDER_KEPT, false, lfm2, OF_LFM2MOE},
     {"granitehybrid", "GraniteMoeHybridForCausalLM", ORDER_PAIRED, false, granite_hybrid,

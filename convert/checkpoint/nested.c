@@ -12,20 +12,20 @@
 static const struct nest nests[] = {
     {NEST("Qwen3_5", "qwen3_5", "qwen3_5_text")},
     {NEST("Qwen3_5Moe", "qwen3_5_moe", "qwen3_5_moe_text")},
-    {NEST("Gemma3", "gemma3", "gemma3_text")},
-    {NEST("Gemma4", "gemma4", "gemma4_text")},
-    {NEST("Lfm2Vl", "lfm2_vl", "lfm2")},
-    {NEST("Lfm3Vl", "lfm3_vl", "lfm3")},
-    {NEST("Mistral3", "mistral3", "mistral", "ministral3")},
+    {NEST("Gemma3", "gemma3", "gemma3_text"), .ties = true},
+    {NEST("Gemma4", "gemma4", "gemma4_text"), .ties = true},
+    {NEST("Lfm2Vl", "lfm2_vl", "lfm2"), .ties = true},
+    {NEST("Lfm3Vl", "lfm3_vl", "lfm3"), .ties = true},
+    {NEST("Mistral3", "mistral3", "mistral", "ministral3"), .ties = true},
     {NEST("Qwen3VL", "qwen3_vl", "qwen3_vl_text")},
-    {NEST("Qwen2_5_VL", "qwen2_5_vl", "qwen2_5_vl_text"), .is_flat = true},
-    {NEST("Qwen2VL", "qwen2_vl", "qwen2_vl_text"), .is_flat = true},
+    {NEST("Qwen2_5_VL", "qwen2_5_vl", "qwen2_5_vl_text"), .is_flat = true, .inner_ties = true},
+    {NEST("Qwen2VL", "qwen2_vl", "qwen2_vl_text"), .is_flat = true, .inner_ties = true},
     {NEST("SmolVLM", "smolvlm", "llama")},
     {NEST("Idefics3", "idefics3", "llama")},
     {NEST("InternVL", "internvl", "qwen2", "qwen3"), .ties = true},
-    {NEST("Llava", "llava", "llama", "qwen2", "mistral")},
+    {NEST("Llava", "llava", "llama", "qwen2", "mistral"), .inner_ties = true},
     {NEST("LlavaNext", "llava_next", "llama", "mistral")},
-    {NEST("LlavaOnevision", "llava_onevision", "qwen2")},
+    {NEST("LlavaOnevision", "llava_onevision", "qwen2"), .inner_ties = true},
     {NEST("GraniteDocling", "granite_docling", "granite_docling_text"), .ties = true},
     {NEST("Granite4Vision", "granite4_vision", "granite4_vision_text")},
     {NEST("MiniCPMV4_6", "minicpmv4_6", "qwen3_5_text")},
@@ -121,14 +121,12 @@ static const char *inner_name(const char *name)
     return name + prefix_of(name, before);
 }
 
-/* Counts the tensor if it is none of the language model's. */
-static bool skips(const struct family *family, bool nested, const struct safetensors_tensor *tensor,
-                  struct skipped_tensors *skipped)
+/* Counts the tensor, and returns true, if it is none of the language model's. */
+static bool skip(const struct family *family, bool nested, const struct safetensors_tensor *tensor,
+                 struct skipped_tensors *skipped)
 {
     static const char *const vision[] = {"visual.",
-                                         "audio_tower.",
                                          "embed_vision.",
-                                         "embed_audio.",
                                          "vision_tower.",
                                          "vision_model.",
                                          "multi_modal_projector.",
@@ -139,16 +137,18 @@ static bool skips(const struct family *family, bool nested, const struct safeten
                                          "layerwise_projectors.",
                                          "spatial_projectors.",
                                          NULL};
+    static const char *const audio[] = {"audio_tower.", "embed_audio.", NULL};
     static const char *const further[] = {"mtp.", NULL};
     const char *name = tensor->name;
     const char *place = starts_with(name, "model.") ? name + strlen("model.") : name;
-    bool sees = nested && prefix_of(place, vision);
+    bool sees = nested && prefix_of(place, vision), hears = nested && prefix_of(place, audio);
     bool predicts = (nested || family->predicts_further) && prefix_of(name, further);
+    bool skips = sees || hears || predicts;
     skipped->n_vision += sees;
+    skipped->n_audio += hears;
     skipped->n_further += predicts;
-    if (sees || predicts)
-        skipped->bytes += tensor->size;
-    return sees || predicts;
+    skipped->bytes += skips ? tensor->size : 0;
+    return skips;
 }
 
 smol_status smol_nested_strip(const struct family *family, bool nested, struct safetensors *all,
@@ -159,7 +159,7 @@ smol_status smol_nested_strip(const struct family *family, bool nested, struct s
     if (!nested && !family->predicts_further)
         return SMOL_OK;
     for (size_t i = 0; i < all->n_tensors; i++) {
-        if (skips(family, nested, &all->tensors[i], skipped))
+        if (skip(family, nested, &all->tensors[i], skipped))
             continue;
         all->tensors[n] = all->tensors[i];
         if (nested)
@@ -176,9 +176,10 @@ bool smol_nested_tell(const struct skipped_tensors *skipped, char text[SKIPPED_T
         size_t n;
         const char *purpose;
     } kinds[] = {{skipped->n_vision, "vision"},
+                 {skipped->n_audio, "audio"},
                  {skipped->n_further, "the prediction of further tokens"}};
     int length = 0;
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (kinds[i].n > 0)
             length += snprintf(text + length, SKIPPED_TEXT - (size_t)length, "%s%zu %s of %s",
                                length ? " and " : "", kinds[i].n,

@@ -506,7 +506,7 @@ class Model:
     def stream_chat(self, messages: Messages, **options: Unpack[ChatOptions]) -> Stream:
         """Answers a conversation piece by piece. Calls of tools are not in the pieces, but in the stream's `answer`.
 
-        Nor is reasoning: on_reasoning is called with each piece of it."""
+        Reasoning is not in the pieces either: on_reasoning is called with each piece of it."""
         return self._stream(self._chat_request(messages, without_call(options)), options)
 
     def _answer(self, request: Request, options: Mapping[str, Any]) -> Answer:
@@ -629,9 +629,10 @@ class Model:
         cancel: Cancel | None = None,
     ) -> npt.NDArray[np.float32]:
         """Returns hidden states after the final norm: their "mean", the "max" of each element, that of the "first" or the
-        "last" token, all of shape (hidden_size), or with "none" those of all tokens. "model" is what an encoder's checkpoint
-        says, of texts that are cut to the model's longest one, of shape (embedding_size); for other models the mean, of
-        length 1. None: "model" for encoders, else "mean". Several texts: one row for each.
+        "last" token, all of shape (hidden_size), or with "none" those of all tokens. "model" makes the embedding, of shape
+        (embedding_size), that the checkpoint of an embedding model describes, and cuts texts to the model's longest one; for
+        other models it is the mean, scaled to length 1. None: "model" for embedding models, else "mean". Several texts: one
+        row for each.
 
         prompt: the name of one of the model's prompts, such as "query", to put before each text. None: its default, if any.
         Token ids are taken as they are."""
@@ -654,7 +655,7 @@ class Model:
         if not _is_batch(text):
             return _likelihood.embed(self, ids_of(cast(Prompt, text)), pool, cancel)
         if pool == POOL["NONE"]:
-            raise UsageError("pooling: none is for a single text")
+            raise UsageError("pooling: none is for a single text only")
         return _likelihood.embed_many(self, map(ids_of, cast("Sequence[Prompt]", text)), pool, cancel)
 
     def rerank(self, query: str | bytes, texts: Sequence[str | bytes], *, cancel: Cancel | None = None) -> npt.NDArray[np.float32]:

@@ -250,7 +250,7 @@ static void sum_experts(struct pass *pass, const struct outputs *o, size_t begin
 {
     const struct expert_memory *memory = &pass->e->experts;
     size_t width = (end - begin) * TILE_ROWS;
-    float bench[BATCH * TILE_ROWS];
+    float products[BATCH * TILE_ROWS];
     if (o->to.weight)
         smol_multiply_blocks(pass, o->to.weight, NULL, o->shared, begin, end, sums, width);
     else
@@ -262,12 +262,12 @@ static void sum_experts(struct pass *pass, const struct outputs *o, size_t begin
         const struct expert_use *use = &memory->uses[i];
         const struct product_input gated = gated_of(pass, use);
         smol_multiply_blocks(pass, expert_tensor(pass, o->layer, ROLE_EXPERT_DOWN, use->expert),
-                             NULL, &gated, begin, end, bench, width);
+                             NULL, &gated, begin, end, products, width);
         for (size_t t = 0; t < use->n; t++) {
             float weight = memory->row_weights[use->first + t];
             float *to = sums + memory->rows[use->first + t] * width;
             for (size_t r = 0; r < width; r++)
-                to[r] += weight * bench[t * width + r];
+                to[r] += weight * products[t * width + r];
         }
     }
 }

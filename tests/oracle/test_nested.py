@@ -16,7 +16,7 @@ from features import FEATURES, config_of, featured
 from hypothesis import given
 from hypothesis import strategies as st
 from internal import DAMAGED, UNSUPPORTED
-from nests import FURTHER, NESTS, change_tensors, make_nested
+from nests import FURTHER, NESTS, change_tensors, make_nested, nested
 from programs import smolconv
 from safetensors.torch import load_file
 from test_config import as_set, check_block, check_sizes, load, scales_of
@@ -44,8 +44,8 @@ def test_drawn_checkpoints_answer_as_transformers_does(name):
     family = NESTS[name].family
 
     def without_ignored(config):
-        """Removes the cap, which the reference does not have here, and the windows of Qwen 3, which Qwen 3-VL has not."""
-        if hasattr(config, "final_logit_softcapping"):
+        """Removes the cap, which the reference of Gemma 3 does not have here, and the windows of Qwen 3, which Qwen 3-VL has not."""
+        if family == "gemma3":
             config.final_logit_softcapping = None
         if name == "qwen3_vl":
             config.use_sliding_window = False
@@ -81,7 +81,7 @@ def test_settings_as_published_are_read_as_transformers_reads_them(name, tmp_pat
     if text.model_type in PLAIN:
         text = PLAIN[text.model_type](**{key: value for key, value in text.to_dict().items() if key != "model_type"})
     check_block(ours, text)
-    text.tie_word_embeddings = published.NESTED[name].get("tie_word_embeddings", text.tie_word_embeddings)
+    text.tie_word_embeddings = theirs.tie_word_embeddings
     check_sizes(ours.model, text)
     ends = as_set(getattr(theirs, "eos_token_id", None)) | as_set(text.eos_token_id)
     assert list(ours.stop[: ours.n_stop]) == sorted(ends)
@@ -105,6 +105,20 @@ def test_defaults_are_those_of_transformers(kind, tmp_path):
     assert set(ours.stop[: ours.n_stop]) == as_set(getattr(theirs, "eos_token_id", None))
     for name, value in scales_of(theirs).items():
         assert abs(getattr(ours.model, name) - value) <= 1e-7 * value, name
+
+
+def test_embeddings_are_tied_as_transformers_ties_them(tmp_path):
+    """Most kinds of model have a flag of their own, which counts alone; for some, that of the language model is enough."""
+    for name, nest in NESTS.items():
+        settings = nested(featured(nest.family), name).to_dict()
+        for outer, inner in ((None, False), (False, True)):
+            for object, tied in ((settings, outer), (settings["text_config"], inner)):
+                for key in {"tie_word_embeddings", "tie_embedding"} & set(object):
+                    del object[key]
+                object.update({} if tied is None else {"tie_word_embeddings": tied})
+            (tmp_path / "config.json").write_text(json.dumps(settings))
+            theirs = AutoConfig.from_pretrained(tmp_path).tie_word_embeddings
+            assert load(tmp_path).model.tied_embeddings == theirs, (name, outer, inner)
 
 
 def test_settings_may_be_flat(tmp_path):
@@ -163,19 +177,24 @@ def test_the_blob_is_that_of_the_language_model(name, tmp_path):
         assert contents(convert(folder, folder / "a.smol", force=True)) == expected
 
 
-def test_what_is_skipped_is_said_once(tmp_path):
-    make_nested(featured("qwen3_5"), "qwen3_5", tmp_path)
+@pytest.mark.parametrize(
+    "name, other, kind", [("qwen3_5", "mtp.", "the prediction of further tokens"), ("gemma4", "model.audio_tower.", "audio")]
+)
+def test_what_is_skipped_is_said_once(name, other, kind, tmp_path):
+    make_nested(featured(name), name, tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
-    vision = [tensor for name, tensor in tensors.items() if name.startswith("model.visual.")]
-    size = sum(tensor.numel() * tensor.element_size() for tensor in (*vision, *FURTHER.values()))
-    words = f"skipped: {len(vision)} tensors of vision and 2 tensors of the prediction of further tokens, {size / 1e6:.1f} MB: "
+    skipped = {name: tensor for name, tensor in tensors.items() if not name.startswith(("model.language_model.", "lm_head."))}
+    n = sum(name.startswith((other, other.replace("audio_tower", "embed_audio"))) for name in skipped)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in skipped.values())
+    assert 0 < n < len(skipped)
+    words = f"skipped: {len(skipped) - n} tensors of vision and {n} tensors of {kind}, {size / 1e6:.1f} MB: "
     told = smolconv(tmp_path, tmp_path / "a.smol")
     assert told.returncode == 0 and told.stderr.count("skipped") == 1 and words in told.stderr
     quiet = smolconv("--quiet", tmp_path, tmp_path / "b.smol")
     assert (quiet.returncode, quiet.stderr) == (0, "")
     assert words.split(": ")[1] in smolconv("inspect", tmp_path).stdout
     shown = json.loads(smolconv("inspect", "--json", tmp_path).stdout)
-    assert words.split(": ")[1] == shown["skipped"] and shown["architecture"] == "Qwen3_5ForConditionalGeneration"
+    assert words.split(": ")[1] == shown["skipped"] and shown["architecture"] == f"{name.title()}ForConditionalGeneration"
 
 
 def test_tensors_of_further_tokens_may_be_there_without_vision(tmp_path):

@@ -1,5 +1,5 @@
-/* Families of models as data: the differences between their checkpoints and blocks. The table is in
- * families.c; to add a family, add an entry there. */
+/* Families of models as data: the differences between their checkpoints and blocks. Tables are in
+ * the files beside this one; to add a family, add an entry to one of them. */
 #ifndef SMOL_CONVERT_FAMILY_H
 #define SMOL_CONVERT_FAMILY_H
 
