@@ -19,6 +19,8 @@ from transformers import (
     Gemma3TextConfig,
     Gemma4TextConfig,
     GemmaConfig,
+    Glm4Config,
+    GlmConfig,
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
@@ -36,8 +38,10 @@ from transformers import (
     MiniCPM3Config,
     Ministral3Config,
     MistralConfig,
+    NemotronConfig,
     Olmo2Config,
     Olmo3Config,
+    OlmoConfig,
     OlmoeConfig,
     Phi3Config,
     PhiConfig,
@@ -47,6 +51,7 @@ from transformers import (
     Qwen3Config,
     Qwen3MoeConfig,
     Qwen3NextConfig,
+    SeedOssConfig,
     SmolLM3Config,
     StableLmConfig,
     Starcoder2Config,
@@ -70,6 +75,10 @@ CONFIGS = {
     "ministral3": Ministral3Config,
     "ernie4_5": Ernie4_5Config,
     "helium": HeliumConfig,
+    "glm": GlmConfig,
+    "glm4": Glm4Config,
+    "seedoss": SeedOssConfig,
+    "olmo": OlmoConfig,
     "exaone4": Exaone4Config,
     "arcee": ArceeConfig,
     "hunyuandensev1": HunYuanDenseV1Config,
@@ -93,6 +102,7 @@ CONFIGS = {
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
     "starcoder2": Starcoder2Config,
+    "nemotron": NemotronConfig,
     "phi": PhiConfig,
     "gemma": GemmaConfig,
     "gemma2": Gemma2Config,
@@ -536,6 +546,19 @@ def helium(draw):
 
 
 @st.composite
+def seedoss(draw):
+    return draw(scaled(draw(shapes(head_dim=True)))) | {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
+
+
+@st.composite
+def olmo(draw):
+    """Its norms have no weights, and an epsilon that no key sets."""
+    shape = draw(shapes())
+    del shape["rms_norm_eps"]
+    return draw(scaled(shape)) | {"attention_bias": draw(FLAG), "hidden_act": draw(either("silu", "gelu"))}
+
+
+@st.composite
 def exaone4(draw):
     shape = draw(shapes(head_dim=draw(FLAG)))
     n, window = shape["num_hidden_layers"], draw(WINDOW | st.none())
@@ -673,6 +696,20 @@ def in_part(draw, shape):
 
 
 @st.composite
+def glm(draw):
+    """Without a token that ends a text it has three beyond a small vocabulary."""
+    shape = draw(shapes(head_dim=True))
+    return draw(in_part(shape | {"eos_token_id": shape["eos_token_id"] or 2})) | {
+        "attention_bias": draw(FLAG),
+        "hidden_act": draw(either("silu", "gelu")),
+    }
+
+
+def glm4():
+    return glm()
+
+
+@st.composite
 def stablelm(draw):
     return draw(in_part(with_layer_norms(draw(shapes())))) | {
         "use_qkv_bias": draw(FLAG),
@@ -724,6 +761,16 @@ def starcoder2(draw):
         "use_bias": draw(FLAG),
         "sliding_window": draw(st.none() | WINDOW),
         "hidden_act": draw(either("gelu_pytorch_tanh", "gelu")),
+    }
+
+
+@st.composite
+def nemotron(draw):
+    shape = draw(shapes(head_dim=draw(FLAG)))
+    return draw(in_part(shape | {"norm_eps": shape.pop("rms_norm_eps")})) | {
+        "attention_bias": draw(FLAG),
+        "mlp_bias": draw(FLAG),
+        "hidden_act": draw(either("relu2", "gelu")),
     }
 
 
@@ -814,9 +861,9 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        helium, glm, glm4, seedoss, olmo, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
+        gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip
 }
 

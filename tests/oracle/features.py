@@ -75,6 +75,7 @@ SIZES = {
     "youtu": without("head_dim") | {"num_key_value_heads": 4},
     "lfm3": TWO_LAYERS | {"num_hidden_layers": 3},
     "phi": without("head_dim"),
+    "olmo": without("head_dim"),
     "olmoe": without("head_dim"),
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
@@ -82,6 +83,7 @@ SIZES = {
     "granitemoeswa": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
+GLM = {"attention_bias": True, "rope_parameters": YARN | {"partial_rotary_factor": 0.5}, "eos_token_id": 2}
 LAYER_NORM_BIASES = {
     "biases of norms": LAYER0 + "input_layernorm.bias",
     "norms": LAYER1 + "input_layernorm.weight",
@@ -368,6 +370,43 @@ FEATURES = {
             "norms": LAYER0 + "input_layernorm.weight",
         },
     ),
+    "glm": (
+        GLM,
+        {
+            "biases": {"attention_bias": False},
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "yarn": {"rope_parameters": rope(partial_rotary_factor=0.5)},
+            "gate and up": LAYER0 + "mlp.gate_up_proj.weight",
+            "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
+    "glm4": (
+        GLM,
+        {
+            "biases": LAYER0 + "self_attn.q_proj.bias",
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "norms after attention": LAYER1 + "post_self_attn_layernorm.weight",
+            "norms before the MLP": LAYER0 + "post_attention_layernorm.weight",
+            "norms after the MLP": LAYER0 + "post_mlp_layernorm.weight",
+        },
+    ),
+    "seedoss": (
+        {"attention_bias": True, "mlp_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "v biases": LAYER0 + "self_attn.v_proj.bias",
+            "biases of the MLP": LAYER1 + "mlp.down_proj.bias",
+            "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
+    "olmo": (
+        {"attention_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "k biases": LAYER1 + "self_attn.k_proj.bias",
+            "the activation": {"hidden_act": "gelu"},
+        },
+    ),
     "exaone4": (
         {"layer_types": WINDOWS, "sliding_window": 20},
         {
@@ -630,6 +669,19 @@ FEATURES = {
             "its bias": LAYER0 + "mlp.c_fc.bias",
             "biases": LAYER0 + "self_attn.v_proj.bias",
             "the activation": {"hidden_act": "silu"},
+        },
+    ),
+    "nemotron": (
+        {"attention_bias": True, "mlp_bias": True, "rope_parameters": YARN | {"partial_rotary_factor": 0.5}},
+        {
+            "the activation": {"hidden_act": "silu"},
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "yarn": {"rope_parameters": rope(partial_rotary_factor=0.5)},
+            "the last norm": "model.norm.weight",
+            "its bias": "model.norm.bias",
+            "o's bias": LAYER0 + "self_attn.o_proj.bias",
+            "up's bias": LAYER1 + "mlp.up_proj.bias",
+            **LAYER_NORM_BIASES,
         },
     ),
     "phi": (

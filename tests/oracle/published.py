@@ -103,6 +103,12 @@ CONFIGS = {
         max_position_embeddings=8192, num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=4, rms_norm_eps=1e-5,
         sliding_window=128, tie_word_embeddings=True, vocab_size=100352,
     ),
+    "OLMo 1B": dict(
+        architectures=["OlmoForCausalLM"], model_type="olmo", attention_bias=False, attention_dropout=0.0, clip_qkv=None,
+        eos_token_id=50279, hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=8192,
+        max_position_embeddings=2048, num_attention_heads=16, num_hidden_layers=16, num_key_value_heads=16, pad_token_id=1,
+        rope_scaling=None, rope_theta=10000.0, tie_word_embeddings=True, use_cache=True, vocab_size=50304,
+    ),
     "OLMo 2 1B": dict(
         architectures=["Olmo2ForCausalLM"], model_type="olmo2", attention_bias=False,
         eos_token_id=100257, hidden_act="silu", hidden_size=2048, intermediate_size=8192,
@@ -385,6 +391,28 @@ CONFIGS = {
         num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=20, pad_token_id=3, rms_norm_eps=1e-8,
         rope_theta=100000.0, tie_word_embeddings=False, vocab_size=48000,
     ),
+    "Seed-OSS 36B Instruct": dict(
+        architectures=["SeedOssForCausalLM"], model_type="seed_oss", attention_bias=True, attention_dropout=0.1,
+        attention_out_bias=False, bos_token_id=0, eos_token_id=2, head_dim=128, hidden_act="silu", hidden_size=5120,
+        initializer_range=0.02, intermediate_size=27648, max_position_embeddings=524288, mlp_bias=False,
+        num_attention_heads=80, num_hidden_layers=64, num_key_value_heads=8, pad_token_id=1, residual_dropout=0.1,
+        rms_norm_eps=1e-6, rope_scaling={"rope_type": "default"}, rope_theta=10000000.0, tie_word_embeddings=False,
+        torch_dtype="bfloat16", use_cache=True, vocab_size=155136,
+    ),
+    "GLM-4 9B Chat": dict(
+        architectures=["GlmForCausalLM"], model_type="glm", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu", hidden_size=4096, initializer_range=0.02,
+        intermediate_size=13696, max_position_embeddings=131072, num_attention_heads=32, num_hidden_layers=40,
+        num_key_value_heads=2, pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1.5625e-7, rope_theta=10000.0,
+        tie_word_embeddings=False, use_cache=True, vocab_size=151552,
+    ),
+    "GLM-4 9B 0414": dict(
+        architectures=["Glm4ForCausalLM"], model_type="glm4", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu", hidden_size=4096, initializer_range=0.02,
+        intermediate_size=13696, max_position_embeddings=32768, num_attention_heads=32, num_hidden_layers=40,
+        num_key_value_heads=2, pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1e-5, rope_theta=10000.0,
+        tie_word_embeddings=False, use_cache=True, vocab_size=151552,
+    ),
     "StarCoder2 3B": dict(
         architectures=["Starcoder2ForCausalLM"], model_type="starcoder2", activation_function="gelu", attention_dropout=0.1,
         attention_softmax_in_fp32=True, bos_token_id=0, embedding_dropout=0.1, eos_token_id=0, hidden_act="gelu_pytorch_tanh",
@@ -392,6 +420,13 @@ CONFIGS = {
         max_position_embeddings=16384, mlp_type="default", norm_epsilon=1e-5, norm_type="layer_norm", num_attention_heads=24,
         num_hidden_layers=30, num_key_value_heads=2, residual_dropout=0.1, rope_theta=999999.4420358813, sliding_window=4096,
         use_bias=True, use_cache=True, vocab_size=49152,
+    ),
+    "Nemotron Mini 4B Instruct": dict(
+        architectures=["NemotronForCausalLM"], model_type="nemotron", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=2, eos_token_id=3, head_dim=128, hidden_act="relu2", hidden_size=3072, initializer_range=0.0134,
+        intermediate_size=9216, max_position_embeddings=4096, mlp_bias=False, norm_eps=1e-5, num_attention_heads=24,
+        num_hidden_layers=32, num_key_value_heads=8, partial_rotary_factor=0.5, rope_theta=10000.0,
+        tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=256000,
     ),
     "Gemma 1 2B": dict(
         architectures=["GemmaForCausalLM"], model_type="gemma", attention_bias=False, attention_dropout=0.0, bos_token_id=2,

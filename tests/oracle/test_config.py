@@ -172,6 +172,8 @@ BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "arcee": NO_GATE,
     "helium": ROTATE_NEIGHBOURS,
+    "glm": ROTATE_NEIGHBOURS,
+    "glm4": ROTATE_NEIGHBOURS | NORM_OUTPUTS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
     "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
     "stablelm": LAYER_NORM,
@@ -179,11 +181,13 @@ BLOCKS = {
     "gpt_neox": LAYER_NORM | NO_GATE,
     "gpt2": LAYER_NORM | NO_GATE | POSITIONS,
     "starcoder2": LAYER_NORM | NO_GATE,
+    "nemotron": LAYER_NORM | NO_GATE,
     "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "gemma4_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
+    "olmo": LAYER_NORM,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
     "lfm2": QK_NORM_HEADS,
@@ -427,14 +431,14 @@ def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
     biases = [NONE, QKVO][getattr(theirs, "attention_bias", False)]
-    biases = QKV if theirs.model_type == "helium" and biases else biases
+    biases = QKV if theirs.model_type in ("helium", "glm", "glm4", "seed_oss") and biases else biases
     always = {"qwen2": QKV, "gpt2": QKVO, "phi": QKVO}
     biases = always.get(theirs.model_type, biases)
     biases = QKV if getattr(theirs, "use_qkv_bias", False) else biases
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "falcon_h1", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "seed_oss", "nemotron", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
@@ -471,7 +475,7 @@ def check_sizes(model, theirs):
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
     keys = ("rms_norm_eps", "norm_epsilon", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
-    (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)}
+    (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)} or {1e-5}  # OLMo's
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
     if rope.get("rope_type") == "longrope":
@@ -497,10 +501,14 @@ NEEDED = {
     "qwen3_next": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "lfm2_moe": {"layer_types"},
     "lfm3": {"layer_types", "rope_parameters", "head_dim"},
+    "glm": {"head_dim", "rope_parameters"},
+    "glm4": {"head_dim", "rope_parameters"},
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},
+    "seed_oss": {"head_dim"},
     "stablelm": {"rope_parameters"},
+    "nemotron": {"rope_parameters", "head_dim"},
     "gpt_neox": {"rope_parameters"},
     "phi": {"head_dim", "rope_parameters"},
     "gemma4_text": {"layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input"},

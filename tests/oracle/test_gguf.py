@@ -284,6 +284,9 @@ FAMILIES = {
     "exaone4 without windows": dict(sliding_window=None, layer_types=["full_attention"] * 2, rope_parameters=LLAMA3_ROPE),
     "hunyuandensev1": dict(head_dim=24, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}),
     "stablelm": dict(rope_parameters=PARTLY, use_qkv_bias=True), "stablelm parallel": dict(use_parallel_residual=True),
+    "glm": dict(rope_parameters=PARTLY, head_dim=24), "glm4": dict(rope_parameters=PARTLY, attention_bias=False),
+    "olmo": {},
+    "nemotron": dict(rope_parameters=PARTLY, norm_eps=1e-3, mlp_bias=True),
     "phi": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3),
     "gptneox": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3), "gptneox in turn": dict(use_parallel_residual=False),
     "gpt2": dict(n_embd=64, n_layer=2, n_head=4, n_positions=512, n_inner=96),
@@ -325,7 +328,7 @@ def family_config(name):
     if family == "gemma3":
         rope = {"full_attention": rope | {"rope_theta": 1e6}, "sliding_attention": rope}
     settings["rope_parameters"] = copy.deepcopy(rope)  # configurations add to it
-    if family in ("gptneox", "gpt2"):  # transformers saves what they do not know, too
+    if family in ("gptneox", "gpt2", "olmo"):  # transformers saves what they do not know, too
         others = {"num_key_value_heads", "rms_norm_eps"}
         if family == "gpt2":
             others |= SMALL.keys() - {"vocab_size", "bos_token_id", "eos_token_id"}
@@ -476,7 +479,7 @@ def test_qwens_that_read_pictures_are_those_that_do_not(family, tmp_path, monkey
 
 # families with rows of q and k in another order, with biases of q, k and v alone or of all, with norms of q and k, and with
 # layers that do not attend
-JOINED = ["llama", "llama with biases", "phi", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
+JOINED = ["llama", "llama with biases", "phi", "glm", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
 
 
 @pytest.mark.sample(8)
@@ -896,6 +899,7 @@ PRES = {
     "deepseek-r1-qwen": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
     "llama3": {"pre_tokenizer": split_by(LLAMA3)}, "llama-v3": {"pre_tokenizer": split_by(LLAMA3)},
     "dbrx": {"pre_tokenizer": split_by(LLAMA3)}, "llama-bpe": {"pre_tokenizer": split_by(LLAMA3)},
+    "chatglm-bpe": {"pre_tokenizer": split_by(LLAMA3)}, "glm4": {"pre_tokenizer": split_by(LLAMA3)},
     "lfm2": {"pre_tokenizer": split_by(LLAMA3)}, "qwen35": {"pre_tokenizer": split_by(QWEN35), "normalizer": {"type": "NFC"}},
     "gpt-4o": {"pre_tokenizer": split_by(GPT4O)}, "tekken": {"pre_tokenizer": split_by(TEKKEN)},
     "olmo": {"normalizer": {"type": "NFC"}},
