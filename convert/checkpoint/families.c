@@ -172,6 +172,7 @@
     {MOE("shared_expert.gate_proj.weight"), {ROLE_MLP_GATE}, 1, FUSION_STACKED, false, true},      \
     {MOE("shared_expert.up_proj.weight"), {ROLE_MLP_UP}, 1, FUSION_STACKED, false, true},          \
     {MOE("shared_expert.down_proj.weight"), {ROLE_MLP_DOWN}, 1, FUSION_STACKED, false, true}
+#define SINGLE(name) (LAYERS "mixer." name)
 #define NEOX "gpt_neox.layers.%u."
 #define GPT2 "transformer.h.%u."
 /* BERT's, of which RoBERTa's begin differently. */
@@ -705,6 +706,77 @@ static const struct family families[] = {
         .fused = {MIXER_FUSED,
                   FUSED(LAYER("mamba.in_proj.bias"), FUSION_STACKED, 3, ROLE_MIXER_GATE_BIAS,
                         ROLE_MIXER_IN_BIAS, ROLE_MIXER_STEP_IN_BIAS)},
+    },
+    {
+        .architecture = "NemotronHForCausalLM",
+        .model_type = "nemotron_h",
+        .body = "NemotronHModel",
+        .prefix = "model.",
+        .old_prefix = "backbone.",
+        .predicts_further = true,
+        .sizes = {4096, 21504, 4, 32, 8, 128, 131072, 4096},
+        .size_keys = {[FAMILY_LAYERS] = ""},
+        .unused_size = "num_hidden_layers",
+        BASICS(1e-5, 10000, 1, 2),
+        .norm_eps_key = "layer_norm_epsilon",
+        .needs_kv_heads = true,
+        .activation_key = "mlp_hidden_act",
+        .activation = ACTIVATION_RELU_SQUARED,
+        .mlp_biased = {"mlp_bias", false},
+        .state = STATE_MAMBA2,
+        .has_single_blocks = true,
+        .rotates_key = "",
+        .blocks = BLOCK_NO_GATE,
+        .experts = {.n = {"n_routed_experts", 8},
+                    .n_alias = "num_local_experts",
+                    .n_used = 2,
+                    .width = {"moe_intermediate_size", 7688},
+                    .shared_width = {"moe_shared_expert_intermediate_size", 7688},
+                    .needs_shared = true,
+                    .scoring = SCORE_SIGMOID,
+                    .normalizes = {"norm_topk_prob", true},
+                    .choice_bias = {NULL, true},
+                    .sum_epsilon = 1e-20f,
+                    .scale = {"routed_scaling_factor", 1}},
+        .demands = {{"attention_bias", false, "biases of attention are not supported here"},
+                    {"use_bias", false, "biases of a state's matrices are not supported"},
+                    {"tie_word_embeddings", false, "tied embeddings are not supported here"}},
+        .texts = {{"mamba_hidden_act", "silu"}},
+        .refused_key = "sliding_window",
+        .names = {[ROLE_EMBED] = "model.embeddings.weight",
+                  [ROLE_ATTN_NORM] = LAYER("norm.weight"),
+                  [ROLE_MLP_NORM] = LAYER("norm.weight"),
+                  [ROLE_ATTN_Q] = SINGLE("q_proj.weight"),
+                  [ROLE_ATTN_K] = SINGLE("k_proj.weight"),
+                  [ROLE_ATTN_V] = SINGLE("v_proj.weight"),
+                  [ROLE_ATTN_O] = SINGLE("o_proj.weight"),
+                  [ROLE_MIXER_GATE] = SINGLE("z.weight"),
+                  [ROLE_MIXER_IN] = SINGLE("in.weight"),
+                  [ROLE_MIXER_STEP] = SINGLE("step.weight"),
+                  [ROLE_MIXER_CONV] = SINGLE("taps.weight"),
+                  [ROLE_MIXER_CONV_BIAS] = SINGLE("conv1d.bias"),
+                  [ROLE_MIXER_STEP_BIAS] = SINGLE("dt_bias"),
+                  [ROLE_MIXER_DECAY] = SINGLE("A_log"),
+                  [ROLE_MIXER_SKIP] = SINGLE("D"),
+                  [ROLE_MIXER_NORM] = SINGLE("norm.weight"),
+                  [ROLE_MIXER_OUT] = SINGLE("out_proj.weight"),
+                  PAIR(MLP_UP, LAYERS "mixer.up_proj"),
+                  PAIR(MLP_DOWN, LAYERS "mixer.down_proj"),
+                  [ROLE_ROUTER] = SINGLE("gate.weight"),
+                  [ROLE_ROUTER_BIAS] = SINGLE("gate.e_score_correction_bias"),
+                  [ROLE_EXPERT_UP] = SINGLE("experts.%u.up_proj.weight"),
+                  [ROLE_EXPERT_DOWN] = SINGLE("experts.%u.down_proj.weight"),
+                  [ROLE_FINAL_NORM] = "model.norm_f.weight",
+                  [ROLE_OUTPUT] = "lm_head.weight"},
+        .fused = {FUSED(SINGLE("in_proj.weight"), FUSION_STACKED, 3, ROLE_MIXER_GATE,
+                        ROLE_MIXER_IN, ROLE_MIXER_STEP),
+                  FUSED(SINGLE("conv1d.weight"), FUSION_CONV, 1, ROLE_MIXER_CONV),
+                  {SINGLE("experts.up_proj"), {ROLE_EXPERT_UP}, 1, FUSION_STACKED, true, true},
+                  {SINGLE("experts.down_proj"), {ROLE_EXPERT_DOWN}, 1, FUSION_STACKED, true, true},
+                  {SINGLE("shared_experts.up_proj.weight"), {ROLE_MLP_UP}, 1, FUSION_STACKED,
+                   false, true},
+                  {SINGLE("shared_experts.down_proj.weight"), {ROLE_MLP_DOWN}, 1, FUSION_STACKED,
+                   false, true}},
     },
     {
         .architecture = "Qwen3_5ForCausalLM",
@@ -1345,10 +1417,12 @@ const struct family *smol_family_of(const struct blob_model *model, bool encodes
         uint32_t switched = families[i].switched[0].bits | families[i].switched[1].bits;
         if (((families[i].blocks ^ model->blocks) & ~switched) == 0 &&
             ((families[i].experts.n.fallback > 0) == has_experts ||
-             (!has_experts && families[i].experts.may_be_none)) &&
+             (!has_experts &&
+              (families[i].experts.may_be_none || families[i].has_single_blocks))) &&
             families[i].state == model->states.kind &&
             (families[i].latent.kv_rank > 0) == model_has_latent(model) &&
             families[i].varies == model_is_varied(model) &&
+            families[i].has_single_blocks == smol_model_is_partial(model) &&
             families[i].attends_beside == (model->hybrid.parallel > 0) &&
             (families[i].encodes == encodes || families[i].encodes_key))
             return &families[i];

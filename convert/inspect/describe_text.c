@@ -75,7 +75,8 @@ static void print_features(const struct blob_header *header, FILE *out)
         "blocks",     "template",   "scanner",    "text",    "mixed",   "tools",
         "components", "vocabulary", "encoder",    "states",  "experts", "embedder",
         "clusters",   "ahead",      "around",     "hybrid",  "latent",  "normed",
-        "doubled",    "relative",   "head gates", "further", "varied"};
+        "doubled",    "relative",   "head gates", "further", "varied",
+        NULL,         "partial"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");
