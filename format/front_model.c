@@ -201,9 +201,8 @@ static smol_status check_parts(struct blob *blob, smol_error *error)
         return smol_damaged_section(blob, error, SECTION_EXPERTS, reason.message);
     if (features & FEATURE_LATENT && smol_latent_check(model, &reason))
         return smol_damaged_section(blob, error, SECTION_LATENT, reason.message);
-    return blob_sees_ahead(blob) &&
-                   features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT | FEATURE_VARIED |
-                               FEATURE_PARTIAL)
+    return blob_sees_ahead(blob) && features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT |
+                                                FEATURE_VARIED | FEATURE_PARTIAL)
                ? smol_damaged_features(blob, error,
                                        "an encoder has no states, experts, latent vectors, and no "
                                        "varied or partial layers")

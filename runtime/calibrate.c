@@ -392,8 +392,10 @@ static smol_status check_windows(struct calibration *c)
             c->longest_window = c->windows[i];
     }
     c->header.n_windows = (uint32_t)c->n_windows;
-    if (c->n_windows == 0 || c->n_windows > UINT32_MAX)
-        return smol_fail(c->error, SMOL_ERROR_USAGE, "no tokens, or too many: give a longer text");
+    if (c->n_windows == 0)
+        return smol_fail(c->error, SMOL_ERROR_USAGE, "no tokens: give a longer text");
+    if (c->n_windows > UINT32_MAX)
+        return smol_fail(c->error, SMOL_ERROR_USAGE, "too many windows: give a shorter text");
     return SMOL_OK;
 }
 

@@ -47,7 +47,8 @@ static smol_status init_context(smol_context *c, const smol_context_params *para
     smol_prefix_cache *prefixes = params->prefix_cache;
     enum kv_type type = KV_F32; /* for the compiler */
     if (params->n_ctx > m->context_length)
-        return smol_fail(error, SMOL_ERROR_USAGE, "context of %u tokens: the model has at most %u",
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "context of %u tokens: the model has at most %u: use a shorter one",
                          params->n_ctx, m->context_length);
     c->capacity = params->n_ctx ? params->n_ctx : m->context_length;
     c->lost_from = SIZE_MAX;

@@ -46,7 +46,7 @@ static const struct command_line command = {
         "Continues PROMPT and prints the continuation, followed by a newline. If PROMPT is -, it\n"
         "is read from standard input; an empty PROMPT is the bos token. The tokenizer's own\n"
         "tokens around a text, such as bos, are added. With --chat, PROMPT is a user's message,\n"
-        "and the answer is printed: on a terminal with the reasoning of a model that reasons.\n"
+        "and the answer is printed, on a terminal together with the model's reasoning.\n"
         "With --session, the text continues that of the session. A PROMPT (with --chat: a\n"
         "conversation) that begins with the session's text replaces it, and only the rest is\n"
         "evaluated; an empty PROMPT adds nothing.\n",

@@ -218,7 +218,7 @@ static smol_status check_target(const char *path, bool replace, smol_error *erro
     if (lstat(path, &info))
         return SMOL_OK; /* other errors appear when the file is written */
     if (!replace)
-        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: exists already", path);
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: exists already: name another file", path);
     bool found;
     smol_status status = look_for(path, &found, error);
     if (!status)

@@ -504,7 +504,9 @@ smol_status smol_http_start(struct server *server, int listener, smol_error *err
         1, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     if (server->daemon)
         return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_MEMORY, "the HTTP thread cannot be started");
+    return smol_fail(
+        error, SMOL_ERROR_MEMORY,
+        "the HTTP thread cannot be started: free memory, or allow more open files (ulimit -n)");
 }
 
 void smol_http_drain(struct server *server, const struct server_socket *listener)

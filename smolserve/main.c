@@ -73,32 +73,32 @@ static const struct option_rule rules[] = {
 static const struct command_line command = {
     .program = "smolserve",
     .words = "FILE.smol...",
-    .about = "Serves models over HTTP with the interface of OpenAI, which many programs speak. A\n"
+    .about = "Serves models over HTTP with OpenAI's interface, which many programs use. A\n"
              "model's name is its file's, without .smol. Answers are generated together, and each\n"
              "has the same bits as if its request were the only one.\n"
              "Prints `listening on http://HOST:PORT` when it is ready.\n",
     .notes =
         "POST /v1/chat/completions, /v1/completions and /v1/responses answer, whole or streamed;\n"
-        "POST /v1/embeddings, /v1/rerank, /tokenize and /detokenize do what their names say.\n"
-        "GET /v1/models lists the models, GET /health says whether requests are accepted,\n"
-        "GET /metrics has counters for Prometheus. A member of a request that is unknown or not\n"
-        "supported is an error.\n\n"
+        "POST /v1/embeddings makes embeddings, /v1/rerank scores documents, /tokenize and\n"
+        "/detokenize convert text to tokens and back. GET /v1/models lists the models, GET "
+        "/health\n"
+        "says whether requests are accepted, GET /metrics has counters for Prometheus. A member\n"
+        "of a request that is unknown or not supported is an error.\n\n"
         "A line of the file of --api-keys is NAME KEY or NAME KEY LIMIT: who may send requests,\n"
         "and how many at a time. Clients send Authorization: Bearer KEY. If requests wait, those\n"
         "go first whose keys have the fewest in progress.\n\n"
-        "The keys and values of a prompt's beginning that came before, such as a system prompt,\n"
-        "are not computed again, which changes no answer. The time until an answer could tell a\n"
-        "client what another has sent, so each key has its own, unless --share-cache is given.\n"
-        "Without --api-keys all clients share.\n\n"
+        "If a prompt begins like an earlier one, for instance with the same system prompt, the\n"
+        "keys and values of that beginning are not computed again, which changes no answer. The\n"
+        "time until an answer could tell a client what another has sent, so each API key has a\n"
+        "cache of its own, unless --share-cache is given. Without --api-keys all clients share.\n\n"
         "A request whose Host header is neither an address, nor localhost, nor a --server-name\n"
         "is refused, so that no web site can reach the server through a visitor's browser.\n"
         "A proxy in front of the server should add TLS.\n\n"
-        "A blob that another one is renamed over is replaced: new requests get the new model, "
-        "those\n"
-        "in progress finish with the old one. If the new one is damaged, the old one stays.\n\n"
+        "To replace a blob, rename another one over it: new requests get the new model, those in\n"
+        "progress finish with the old one. If the new one is damaged, the old one stays.\n\n"
         "SIGTERM or SIGINT lets requests in progress finish; a second one ends at once.\n\n"
         "Exit status: 0 success, 2 wrong usage, 3 a file is missing or unreadable, or the address\n"
-        "cannot be listened on, 4 a damaged blob, 5 not supported, 6 out of memory.\n",
+        "is not available, 4 a damaged blob, 5 not supported, 6 out of memory.\n",
     .min_words = 1,
     .max_words = OPTION_MAX_TEXTS,
     .rules = rules,

@@ -33,7 +33,7 @@ bool smol_parser_skip(struct pattern_parser *p, const char *word)
 
 smol_status smol_parser_refuse(const struct pattern_parser *p, const char *what)
 {
-    return smol_fail(p->error, SMOL_ERROR_UNSUPPORTED, "%s, byte %zu", what, p->at);
+    return smol_fail(p->error, SMOL_ERROR_UNSUPPORTED, "%s (byte %zu)", what, p->at);
 }
 
 smol_status smol_parser_full(const struct pattern_parser *p)

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/family.h"
 #include "convert/checkpoint/safetensors.h"
+#include "convert/families/family.h"
 #include "format/layout.h"
 
 enum { MAX_CHECKPOINT_NAME = 128 };

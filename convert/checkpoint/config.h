@@ -8,8 +8,8 @@
 
 #include "common/error.h"
 #include "convert/base/settings.h"
-#include "convert/checkpoint/family.h"
 #include "convert/checkpoint/scales.h"
+#include "convert/families/family.h"
 #include "format/layout.h"
 #include "format/model.h"
 

@@ -1,6 +1,6 @@
 /* The model that config.json describes, see config_model.h. Defaults and precedence are those of
- * transformers; families.c holds the differences between families. Keys that transformers ignores
- * for a family (pretraining_tp, ...) are ignored here too. */
+ * transformers; convert/families holds the differences between families. Keys that transformers
+ * ignores for a family (pretraining_tp, ...) are ignored here too. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>

@@ -127,9 +127,9 @@ static smol_status check_experts(const struct json_settings *config)
     if (!status && smol_setting(config, "moe_latent_size"))
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "moe_latent_size",
                                  "experts with a width of their own are not supported");
-    return status ? status
-                  : smol_setting_demand(config, "mlp_bias", 0,
-                                        "biases of experts are not supported");
+    return status
+               ? status
+               : smol_setting_demand(config, "mlp_bias", 0, "biases of experts are not supported");
 }
 
 smol_status smol_config_read_single(const struct json_settings *config, struct config *result)

@@ -3,8 +3,8 @@
 #define SMOL_CONVERT_FUSED_H
 
 #include "common/error.h"
-#include "convert/checkpoint/family.h"
 #include "convert/checkpoint/safetensors.h"
+#include "convert/families/family.h"
 #include "format/format.h"
 
 /* Replaces each fused tensor by its parts, under the family's names for their roles. Changes

@@ -226,7 +226,7 @@ static smol_status find_dtype(const struct input *in, uint64_t type,
     }
     return smol_fail(in->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tensor %.128s has type %" PRIu64 " (%s), which smolconv does not read: "
-                     "take a file with other types, such as Q8_0 or Q4_K",
+                     "use a file with other types, such as Q8_0 or Q4_K",
                      in->reader->path, tensor->name, type,
                      known ? tensor_types[type].name : "unknown");
 }
@@ -378,7 +378,7 @@ static smol_status take_version(struct input *in, struct gguf *gguf)
         return status;
     if (version > 0 && (version & 0xffff) == 0)
         return smol_fail(in->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: a big-endian GGUF file: take a little-endian one", in->reader->path);
+                         "%s: a big-endian GGUF file: use a little-endian one", in->reader->path);
     if (version != 2 && version != 3)
         return smol_fail(in->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: GGUF version %" PRIu64

@@ -2,8 +2,8 @@
 #ifndef SMOL_CONVERT_GGUF_TENSORS_H
 #define SMOL_CONVERT_GGUF_TENSORS_H
 
-#include "convert/checkpoint/family.h"
 #include "convert/checkpoint/gguf.h"
+#include "convert/families/family.h"
 
 /* The order in which llama.cpp's converter writes heads. */
 enum gguf_order {

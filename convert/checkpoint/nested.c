@@ -121,14 +121,12 @@ static const char *inner_name(const char *name)
     return name + prefix_of(name, before);
 }
 
-/* Counts the tensor if it is none of the language model's. */
-static bool skips(const struct family *family, bool nested, const struct safetensors_tensor *tensor,
-                  struct skipped_tensors *skipped)
+/* Counts the tensor, and returns true, if it is none of the language model's. */
+static bool skip(const struct family *family, bool nested, const struct safetensors_tensor *tensor,
+                 struct skipped_tensors *skipped)
 {
     static const char *const vision[] = {"visual.",
-                                         "audio_tower.",
                                          "embed_vision.",
-                                         "embed_audio.",
                                          "vision_tower.",
                                          "vision_model.",
                                          "multi_modal_projector.",
@@ -139,16 +137,18 @@ static bool skips(const struct family *family, bool nested, const struct safeten
                                          "layerwise_projectors.",
                                          "spatial_projectors.",
                                          NULL};
+    static const char *const audio[] = {"audio_tower.", "embed_audio.", NULL};
     static const char *const further[] = {"mtp.", NULL};
     const char *name = tensor->name;
     const char *place = starts_with(name, "model.") ? name + strlen("model.") : name;
-    bool sees = nested && prefix_of(place, vision);
+    bool sees = nested && prefix_of(place, vision), hears = nested && prefix_of(place, audio);
     bool predicts = (nested || family->predicts_further) && prefix_of(name, further);
+    bool skips = sees || hears || predicts;
     skipped->n_vision += sees;
+    skipped->n_audio += hears;
     skipped->n_further += predicts;
-    if (sees || predicts)
-        skipped->bytes += tensor->size;
-    return sees || predicts;
+    skipped->bytes += skips ? tensor->size : 0;
+    return skips;
 }
 
 smol_status smol_nested_strip(const struct family *family, bool nested, struct safetensors *all,
@@ -159,7 +159,7 @@ smol_status smol_nested_strip(const struct family *family, bool nested, struct s
     if (!nested && !family->predicts_further)
         return SMOL_OK;
     for (size_t i = 0; i < all->n_tensors; i++) {
-        if (skips(family, nested, &all->tensors[i], skipped))
+        if (skip(family, nested, &all->tensors[i], skipped))
             continue;
         all->tensors[n] = all->tensors[i];
         if (nested)
@@ -176,9 +176,10 @@ bool smol_nested_tell(const struct skipped_tensors *skipped, char text[SKIPPED_T
         size_t n;
         const char *purpose;
     } kinds[] = {{skipped->n_vision, "vision"},
+                 {skipped->n_audio, "audio"},
                  {skipped->n_further, "the prediction of further tokens"}};
     int length = 0;
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (kinds[i].n > 0)
             length += snprintf(text + length, SKIPPED_TEXT - (size_t)length, "%s%zu %s of %s",
                                length ? " and " : "", kinds[i].n,

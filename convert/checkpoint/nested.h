@@ -10,12 +10,12 @@
 
 #include "common/error.h"
 #include "convert/base/settings.h"
-#include "convert/checkpoint/family.h"
 #include "convert/checkpoint/safetensors.h"
+#include "convert/families/family.h"
 
 /* The tensors that were skipped. */
 struct skipped_tensors {
-    size_t n_vision, n_further;
+    size_t n_vision, n_audio, n_further;
     uint64_t bytes;
 };
 

@@ -29,7 +29,7 @@ static const struct option_rule rules[] = {
     RULE_CALIBRATION,
     RULE_THREADS,
     RULES_SOURCE,
-    {"reranker", 0, "", "the checkpoint, Qwen3-Reranker, scores pairs of texts by yes and no",
+    {"reranker", 0, "", "convert Qwen3-Reranker, which scores pairs of texts by yes and no",
      OPTION_FLAG, FIELD(source.reranker), 0, 0, NULL},
     {"context", 0, "N", "longest text, in tokens: selects the factors of longrope", OPTION_COUNT,
      FIELD(source.context), 1, 1 << 24, NULL},

@@ -106,7 +106,7 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
             "hunyuan-dense, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tokenizer.ggml.pre is missing, so it is unknown how text is cut into "
-                     "words: take a newer file",
+                     "words: use a newer file",
                      m->gguf->path);
 }
 
@@ -305,7 +305,7 @@ static smol_status make_gpt2(struct maker *m, const struct vocabulary_lists *lis
     const struct pre *pre = NULL;
     if (!merges || merges->type != GGUF_ARRAY || merges->item != GGUF_STRING)
         return smol_fail(m->error, SMOL_ERROR_DAMAGED,
-                         "%s: tokenizer.ggml.merges must be a list of texts: take another file",
+                         "%s: tokenizer.ggml.merges must be a list of texts: use another file",
                          m->gguf->path);
     smol_status status = find_pre(m, &pre);
     if (!status)
@@ -564,7 +564,7 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
     struct vocabulary_lists lists = {0};
     if (!kind)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: tokenizer.ggml.model is missing: take a file with a tokenizer",
+                         "%s: tokenizer.ggml.model is missing: use a file with a tokenizer",
                          gguf->path);
     if (!of_bytes && !of_pieces && !of_words && !of_scores)
         return smol_maker_fail_value(&m, kind, "gpt2, llama, bert or t5");

@@ -272,9 +272,9 @@ static struct fold_factors expert_factors(const struct fold *fold, struct tensor
         fold->header, (struct stats_place){STATS_EXPERT_GATED, key.layer, key.expert});
     if (key.role == ROLE_EXPERT_DOWN)
         return (struct fold_factors){NULL, record_factors(fold, record)};
-    return (struct fold_factors){
-        key.role == ROLE_EXPERT_UP ? smol_fold_inverses(fold, record) : NULL,
-        factors_of(fold, STATS_MLP, key.layer)};
+    return (struct fold_factors){key.role == ROLE_EXPERT_UP ? smol_fold_inverses(fold, record)
+                                                            : NULL,
+                                 factors_of(fold, STATS_MLP, key.layer)};
 }
 
 struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key key)

@@ -47,7 +47,7 @@ struct builder {
 static smol_status refuse(const struct builder *b, const struct pattern_node *node,
                           const char *what)
 {
-    return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED, "%s, byte %u", what, node->at);
+    return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED, "%s (byte %u)", what, node->at);
 }
 
 /* --- characters ----------------------------------------------------------------------------- */
@@ -506,7 +506,7 @@ smol_status smol_regex_term(struct term_table *table, const char *pattern, size_
     const bool search = anchoring == REGEX_SEARCH;
     const size_t good = smol_utf8_well_formed((const uint8_t *)pattern, size);
     if (good < size)
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "not UTF-8, byte %zu", good);
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "not UTF-8 (byte %zu)", good);
     struct builder b = {.table = table, .character = character, .user = user, .error = error};
     b.pattern.dialect = search ? DIALECT_ECMA : DIALECT_RUBY;
     smol_status status = smol_pattern_parse(pattern, size, &b.pattern, error);

@@ -715,7 +715,7 @@ static bool map_attribute(struct machine *machine, const struct call *call,
     if (!smol_call_bind(machine, "map", call, "attribute default", argument))
         return false;
     if (list->n > 0 && !given(&argument[0]))
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "map: which attribute?");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "map: the attribute is missing");
     bool replaces = given(&argument[1]) && argument[1].type != VALUE_NONE;
     const struct getter getter = {&argument[0], replaces ? &argument[1] : NULL, false};
     for (uint32_t i = 0; i < list->n; i++)
@@ -729,7 +729,7 @@ static bool map_filter(struct machine *machine, const struct call *call, const s
                        struct value *mapped)
 {
     if (call->n == 0 || !is_text(call->positional))
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "map: which filter?");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "map: the filter is missing");
     const struct value *name = call->positional;
     int filter = smol_template_find_filter((const char *)name->bytes, name->n);
     if (filter < 0)
@@ -773,7 +773,7 @@ static bool read_selection(struct machine *machine, enum template_filter filter,
                                     .test = -1};
     if (attribute && call->n == 0)
         return smol_template_fail(machine, SMOL_ERROR_USAGE,
-                                  "selectattr or rejectattr: which attribute?");
+                                  "selectattr or rejectattr: the attribute is missing");
     if (attribute)
         selection->path = call->positional;
     selection->rest = arguments_after(call, attribute);

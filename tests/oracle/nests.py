@@ -38,6 +38,7 @@ PIXTRAL = VISION | {"model_type": "pixtral", "head_dim": 8}
 CLIP = VISION | {"model_type": "clip_vision_model", "projection_dim": 16}
 SIGLIP = VISION | {"model_type": "siglip_vision_model"}
 MINICPM = VISION | {"insert_layer_id": 0}
+AUDIO = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, subsampling_conv_channels=[4, 4], output_proj_dims=16)
 WINDOWED_QWEN = QWEN | {"fullatt_block_indexes": [0], "num_key_value_heads": 1}
 
 
@@ -53,7 +54,10 @@ NESTS = {
     "qwen3_5": Nest("qwen3_5", Qwen3_5Config, QWEN),
     "qwen3_5moe": Nest("qwen3_5moe", Qwen3_5MoeConfig, QWEN),
     "gemma3": Nest("gemma3", Gemma3Config, SIGLIP, settings={"mm_tokens_per_image": 4}),
-    "gemma4": Nest("gemma4", Gemma4Config, VISION | {"model_type": "gemma4_vision", "num_key_value_heads": 2, "head_dim": 8}),
+    "gemma4": Nest(
+        "gemma4", Gemma4Config, VISION | {"model_type": "gemma4_vision", "num_key_value_heads": 2, "head_dim": 8},
+        settings={"audio_config": AUDIO},
+    ),
     "ministral3": Nest("ministral3", Mistral3Config, PIXTRAL),
     "mistral": Nest("mistral", Mistral3Config, PIXTRAL),
     "lfm2": Nest("lfm2", Lfm2VlConfig, VISION | {"model_type": "siglip2_vision_model"}),

@@ -150,7 +150,7 @@ REFUSED = [
     ("root ::= []", "an empty class"), ("root ::= [b-a]", "a range that ends before"),
     ('root ::= "\\q"', 'column 12: expected an escape, found "q"'), ('root ::= "\\ud800"', "not a character"),
     ('root ::= "\\x4"', 'expected a hexadecimal digit, found """'),
-    ('root ::= /a(/', "line 1, column 11: a group without its ), byte 2"), ("root ::= /a", "without its /"),
+    ('root ::= /a(/', "line 1, column 11: a group without its ) (byte 2)"), ("root ::= /a", "without its /"),
     ('root ::= root "a" | "b"', 'line 1, column 10: a rule can begin with itself: "root"'),
     ('root ::= a\na ::= "q" b | ""\nb ::= a b "x" | "y"', "a rule can begin with itself"),
     ('root ::= "x"? b\nb ::= "c"* root | "d"', "can begin with itself"),

@@ -247,6 +247,16 @@ def test_groups_of_a_fused_matrix_get_their_share(tmp_path):
     assert changed == {"mixer_gate", "mixer_in", "mixer_step", "mixer_rate", "mixer_out", "attn_q", "attn_gate", "attn_o"}
 
 
+def test_matrices_of_layers_that_differ_are_merged(tmp_path):
+    """Gemma 4's, with those of the inputs of layers."""
+    base = make_of(featured("gemma4"), tmp_path / "base", 2)
+    adapter = adapt(base, tmp_path / "adapter", r=3, lora_alpha=5, target_modules="all-linear")
+    changed = assert_merged(base, adapter, tmp_path)
+    attention, mlp = {f"attn_{part}" for part in "qkvo"}, {f"mlp_{part}" for part in ("gate", "up", "down")}
+    assert kinds(changed) == attention | mlp | {"input_projection", "input_gate", "input_out"}
+    assert "layers.3.attn_q" in changed and "layers.3.mlp_up" in changed  # which shares keys and values
+
+
 LATENT = ["q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 LATENT_ROLES = {"q": {"attn_q"}, "q_a": {"attn_q_down"}, "q_b": {"attn_q"}, "kv_a": {"attn_k"}, "kv_b": {"attn_k_up", "attn_v_up"}, "o": {"attn_o"},
                 "gate": {"mlp_gate"}, "up": {"mlp_up"}, "down": {"mlp_down"}}  # fmt: skip
@@ -407,12 +417,13 @@ def test_modules_that_peft_turns_into_stacks_are_merged(family, tmp_path):
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("family", ["qwen3_5moe", "gemma3", "smolvlm"])
+@pytest.mark.parametrize("family", ["qwen3_5moe", "gemma3", "gemma4", "smolvlm"])
 def test_adapters_of_models_that_read_pictures_are_merged(family, tmp_path):
     """Their names, and those in their settings, have the language model's place."""
     base = tmp_path / "base"
     make_nested(featured(NESTS[family].family), family, base)
     settings = {
+        "gemma4": dict(target_modules=r"model\.language_model\..*(o_proj|per_layer_model_projection|per_layer_input_gate)"),
         "smolvlm": dict(target_modules=r".*text_model.*\.[qo]_proj"),
         "qwen3_5moe": dict(target_modules=r".*language_model.*\.[qo]_proj", target_parameters=STACKS, alpha_pattern={"experts.down_proj": 2}),
         "gemma3": dict(
@@ -424,6 +435,8 @@ def test_adapters_of_models_that_read_pictures_are_merged(family, tmp_path):
     changed = assert_merged(base, adapt(base, tmp_path / "adapter", load=load, r=3, **settings), tmp_path, load)
     if family == "gemma3":
         assert changed == {"layers.0.attn_q", "layers.1.mlp_up"}
+    elif family == "gemma4":
+        assert kinds(changed) == {"attn_o", "input_projection", "input_gate"}
     elif family == "smolvlm":
         assert changed == {f"layers.{i}.attn_{role}" for i in (0, 1) for role in "qo"}
     else:

@@ -44,8 +44,8 @@ def test_drawn_checkpoints_answer_as_transformers_does(name):
     family = NESTS[name].family
 
     def without_ignored(config):
-        """Removes the cap, which the reference does not have here, and the windows of Qwen 3, which Qwen 3-VL has not."""
-        if hasattr(config, "final_logit_softcapping"):
+        """Removes the cap, which the reference of Gemma 3 does not have here, and the windows of Qwen 3, which Qwen 3-VL has not."""
+        if family == "gemma3":
             config.final_logit_softcapping = None
         if name == "qwen3_vl":
             config.use_sliding_window = False
@@ -163,19 +163,24 @@ def test_the_blob_is_that_of_the_language_model(name, tmp_path):
         assert contents(convert(folder, folder / "a.smol", force=True)) == expected
 
 
-def test_what_is_skipped_is_said_once(tmp_path):
-    make_nested(featured("qwen3_5"), "qwen3_5", tmp_path)
+@pytest.mark.parametrize(
+    "name, other, kind", [("qwen3_5", "mtp.", "the prediction of further tokens"), ("gemma4", "model.audio_tower.", "audio")]
+)
+def test_what_is_skipped_is_said_once(name, other, kind, tmp_path):
+    make_nested(featured(name), name, tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
-    vision = [tensor for name, tensor in tensors.items() if name.startswith("model.visual.")]
-    size = sum(tensor.numel() * tensor.element_size() for tensor in (*vision, *FURTHER.values()))
-    words = f"skipped: {len(vision)} tensors of vision and 2 tensors of the prediction of further tokens, {size / 1e6:.1f} MB: "
+    skipped = {name: tensor for name, tensor in tensors.items() if not name.startswith(("model.language_model.", "lm_head."))}
+    n = sum(name.startswith((other, other.replace("audio_tower", "embed_audio"))) for name in skipped)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in skipped.values())
+    assert 0 < n < len(skipped)
+    words = f"skipped: {len(skipped) - n} tensors of vision and {n} tensors of {kind}, {size / 1e6:.1f} MB: "
     told = smolconv(tmp_path, tmp_path / "a.smol")
     assert told.returncode == 0 and told.stderr.count("skipped") == 1 and words in told.stderr
     quiet = smolconv("--quiet", tmp_path, tmp_path / "b.smol")
     assert (quiet.returncode, quiet.stderr) == (0, "")
     assert words.split(": ")[1] in smolconv("inspect", tmp_path).stdout
     shown = json.loads(smolconv("inspect", "--json", tmp_path).stdout)
-    assert words.split(": ")[1] == shown["skipped"] and shown["architecture"] == "Qwen3_5ForConditionalGeneration"
+    assert words.split(": ")[1] == shown["skipped"] and shown["architecture"] == f"{name.title()}ForConditionalGeneration"
 
 
 def test_tensors_of_further_tokens_may_be_there_without_vision(tmp_path):

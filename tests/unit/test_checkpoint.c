@@ -23,6 +23,20 @@ static const struct blob_model small_model = {
     .rope_theta = 10000,
 };
 
+/* --- families --------------------------------------------------------------------------------- */
+
+TEST(each_name_of_a_family_is_that_of_no_other)
+{
+    const struct family *family;
+    for (size_t i = 0; (family = smol_family_at(i)); i++) {
+        const char *const names[] = {family->architecture, family->body, family->pretrained,
+                                     family->scorer};
+        for (size_t j = 0; j < sizeof names / sizeof names[0]; j++)
+            assert_true(!names[j] || smol_family_by_architecture(names[j]) == family);
+        assert_ptr_equal(smol_family_by_model_type(family->model_type), family);
+    }
+}
+
 /* --- a checkpoint made by a test ------------------------------------------------------------- */
 
 enum { MAX_ENTRIES = 64, MAX_BYTES = 1 << 13 };

@@ -1,5 +1,5 @@
-/* Families of models as data: the differences between their checkpoints and blocks. The table is in
- * families.c; to add a family, add an entry there. */
+/* Families of models as data: the differences between their checkpoints and blocks. Tables are in
+ * the files beside this one; to add a family, add an entry to one of them. */
 #ifndef SMOL_CONVERT_FAMILY_H
 #define SMOL_CONVERT_FAMILY_H
 
@@ -19,7 +19,12 @@ struct family_sizes {
     uint32_t vocab_size, context_length;
 };
 
-enum { FAMILY_LAYERS = 2, FAMILY_KV_HEADS = 4, FAMILY_HEAD_DIM = 5, N_FAMILY_SIZES = 8 }; /* places of sizes */
+enum {
+    FAMILY_LAYERS = 2,
+    FAMILY_KV_HEADS = 4,
+    FAMILY_HEAD_DIM = 5,
+    N_FAMILY_SIZES = 8
+}; /* places of sizes */
 _Static_assert(sizeof(struct family_sizes) == N_FAMILY_SIZES * sizeof(uint32_t), "sizes");
 
 /* A number in config.json and its default. If `key` is NULL, the value is always the default. */
@@ -139,11 +144,11 @@ struct family {
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
     struct family_latent latent;
-    bool varies;       /* layers differ in shape, as keys of Gemma 4 describe */
-    bool has_old_keys; /* config.json may have those of NomicBert's own code */
+    bool varies;            /* layers differ in shape, as keys of Gemma 4 describe */
+    bool has_old_keys;      /* config.json may have those of NomicBert's own code */
     bool has_single_blocks; /* layers have one block each, and Mamba2 its keys, as in Nemotron-H */
-    bool adjusts_mlp;  /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
-                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
+    bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
+                         block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
     const char *activation_key;     /* NULL: it is always the default */
     const char *old_activation_key; /* of earlier releases, which must agree; NULL: none */
     bool gelu_is_tanh;              /* "gelu" is GELU's tanh formula */
