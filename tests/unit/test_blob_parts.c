@@ -48,7 +48,7 @@ ON_IMAGE(states_that_break_a_rule_are_refused)
         {28, 1, "a reserved field is not zero"},
         {63, 1, "a reserved field is not zero"},
         {64, 0, "no layer has a state"},
-        {64, 3, "every layer has a state"},
+        {64, 3, "no layer attends: one must"},
         {64, 5, "layer 2 has a state, but there is no such layer"},
         {191, 128, "layer 1023 has a state, but there is no such layer"},
         {4, 4, "tensor layers.0.mixer_conv does not match the model"},
