@@ -98,7 +98,7 @@ def stored(name, values):
 
 def write(path, m, layers, inv_freq, weights, tokenizer=None):
     error, writer = Error(), ctypes.c_void_p()
-    fields = struct.pack(MODEL_LAYOUT, *(m[name] for name in MODEL_FIELDS)).ljust(1024, b"\0")  # with 5.14 and 5.15
+    fields = struct.pack(MODEL_LAYOUT, *(m[name] for name in MODEL_FIELDS)).ljust(2048, b"\0")  # with the sections after it
     tokenizer = tokenizer or example_tokenizer()
     contents = Contents(
         fields, inv_freq.tobytes(), b"", 0, bytes(64), b"", 0, tokenizer, len(tokenizer), layers=layers
