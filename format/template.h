@@ -51,6 +51,7 @@ enum tool_style {
     TOOLS_HAMMER,
     TOOLS_APRIEL,
     TOOLS_MINICPM_XML,
+    TOOLS_COHERE,
     N_TOOL_STYLES,
 };
 
@@ -285,12 +286,14 @@ enum argument_syntax {
 enum call_brackets {
     CALLS_PLAIN,
     CALLS_LISTED,
-    CALLS_EITHER, /* one call, or a list */
+    CALLS_INDENTED, /* a list with each call on a line of its own, after four blanks */
+    CALLS_EITHER,   /* one call, or a list */
 };
 
 /* An answer is free text, then groups of calls. A group is
  *     marker space CALL (list_next CALL)* end
- * and a CALL `{"name": "NAME", "ARGUMENTS": {...}}`, or where `arguments` is NULL
+ * and a CALL `{"name": "NAME", "ARGUMENTS": {...}}`, with `"NUMBER": "0", ` before its name where
+ * `number` is not NULL, or where `arguments` is NULL
  * call NAME (id ID)? name_end, the arguments, call_end; a name_end of one byte opens the arguments.
  * `at_start` stands in place of the marker, which is what the two and a call begin with. Texts are
  * terminated. */
@@ -298,6 +301,8 @@ struct tool_style_texts {
     const char *marker;    /* begins a group, and is often one special token */
     char space[2];         /* after it; the model may leave it out */
     const char *arguments; /* name of the member with the arguments */
+    const char *name;      /* and of that with the name; NULL: "name" */
+    const char *number;    /* and of one before it, whose string is a number; NULL: there is none */
     const char *call, *name_end;
     const char *id;       /* before 9 letters and digits; NULL: there are none */
     const char *call_end; /* NULL: nothing ends a call */

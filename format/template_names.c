@@ -265,6 +265,14 @@ static const struct {
                             .cdata = true,
                             .end = "",
                             .next = "\n"}},
+    [TOOLS_COHERE] = {"cohere",
+                      {.marker = "<|START_ACTION|>",
+                       .brackets = CALLS_INDENTED,
+                       .number = "tool_call_id",
+                       .name = "tool_name",
+                       .arguments = "parameters",
+                       .list_next = ",\n    ",
+                       .end = "<|END_ACTION|>"}},
 };
 
 const char *smol_tool_style_name(enum tool_style style)

@@ -273,11 +273,17 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
 }
 
 /* Drops keys and values that windows have passed, but for those that may be needed if the
- * evaluation fails or the sequence is cut to one of its marks. */
+ * evaluation fails or the sequence is cut by KV_WINDOW_SPARE or to one of its marks. With states it
+ * then continues from the newest ones before, or reads all again if there are none. */
 static void drop_passed(smol_context *c)
 {
-    const size_t lengths[] = {c->before, c->marks[0], c->marks[1]};
-    smol_kv_drop(&c->kv, c->length, lengths, sizeof lengths / sizeof lengths[0]);
+    size_t least = c->length > KV_WINDOW_SPARE ? c->length - KV_WINDOW_SPARE : 0;
+    size_t lengths[] = {c->before, c->marks[0], c->marks[1]};
+    size_t n = sizeof lengths / sizeof lengths[0];
+    size_t known = smol_state_known(&c->state, least);
+    for (size_t i = 0; i < n; i++)
+        lengths[i] = smol_state_known(&c->state, lengths[i]);
+    smol_kv_drop(&c->kv, known ? known : least, lengths, n);
 }
 
 /* Takes a snapshot of the states at every interval and at the end of several tokens, but not of

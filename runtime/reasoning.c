@@ -15,12 +15,16 @@ static const struct reasoning_markers known[] = {
     {.open = "[THINK]", .close = "[/THINK]"},                                 /* Mistral */
     {.open = "<|channel>thought", .close = "<channel|>"},                     /* Gemma 4 */
     {.open = "<|thought_start|>", .close = "<|thought_end|>"},                /* MiniCPM 3 */
+    {.open = "<|START_THINKING|>", .close = "<|END_THINKING|>"},              /* Cohere */
     {.open = "Here is my thought process:", .close = "Here is my response:"}, /* Granite 3.2 */
 };
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
-/* Markers of a reply: of Hunyuan, of Granite. */
-static const char *const wrappers[][2] = {{"<answer>", "</answer>"}, {"<response>", "</response>"}};
+/* Markers of a reply: of Hunyuan, of Granite, of Cohere. */
+static const char *const wrappers[][2] = {{"<answer>", "</answer>"},
+                                          {"<response>", "</response>"},
+                                          {"<|START_RESPONSE|>", "<|END_RESPONSE|>"},
+                                          {"<|START_TEXT|>", "<|END_TEXT|>"}};
 enum { N_WRAPPERS = sizeof wrappers / sizeof wrappers[0] };
 
 static bool begins(const struct token_text *token, const char *text)
@@ -119,6 +123,10 @@ static struct tail tail_of(const struct tokenizer_tables *tables, const uint32_t
 static enum reasoning_place first_place(const struct reasoning_markers *markers,
                                         const struct tail *tail)
 {
+    if (markers->reply_open && bytes_end_with(tail->text, tail->size, markers->reply_open))
+        return IN_WRAPPED_REPLY;
+    if (!markers->open)
+        return IN_REPLY;
     if (bytes_end_with(tail->text, tail->size, markers->open))
         return IN_REASONING;
     if (!bytes_end_with(tail->text, tail->size, markers->close))
@@ -137,7 +145,7 @@ static smol_status find_start(const smol_model *model, const uint32_t *prompt, s
     smol_status status = smol_reasoning_markers(model, reply == SMOL_REPLY_TOOLS, markers, error);
     if (reply == SMOL_REPLY_CONSTRAINED)
         markers->reply_open = markers->reply_close = NULL;
-    if (!status && markers->open) {
+    if (!status) {
         const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
         *place = first_place(markers, &tail);
     }
@@ -181,9 +189,11 @@ static bool continues(const struct reasoning_scan *r, const char *marker, char c
            (n == 0 || memcmp(r->held.text + r->held.size - n, marker, n) == 0);
 }
 
-/* Goes on after a marker, whose last byte has just been held. */
-static void pass_marker(struct reasoning_scan *r, bool is_call)
+/* Goes on after a marker, whose last byte has just been held: the one that is expected in this
+ * place, or the other one. */
+static void pass_marker(struct reasoning_scan *r, bool is_other)
 {
+    const bool is_call = is_other && r->place == IN_REASONING;
     static const enum reasoning_place next[] = {
         [BEFORE_REASONING] = IN_REASONING,
         [IN_REASONING] = BEFORE_REPLY,
@@ -196,7 +206,7 @@ static void pass_marker(struct reasoning_scan *r, bool is_call)
         r->n_reasoning_tokens = r->n_tokens;
     else if (r->place == BEFORE_REASONING)
         r->n_before = r->n_tokens;
-    r->place = is_call ? IN_REPLY : next[r->place];
+    r->place = is_call ? IN_REPLY : is_other ? IN_WRAPPED_REPLY : next[r->place];
     buffer_clear(&r->held);
     r->n_marker = 0;
     r->begun = false;
@@ -221,14 +231,16 @@ static void read_byte(struct reasoning_scan *r, char c)
                                     [IN_WRAPPED_REPLY] = m->reply_close,
                                     [IN_REPLY] = NULL};
     const char *marker = expected[r->place];
-    const char *call = r->place == IN_REASONING ? m->call : NULL;
-    bool in_marker = marker && continues(r, marker, c), in_call = call && continues(r, call, c);
-    if (in_marker || in_call) {
+    const char *other = r->place == IN_REASONING       ? m->call
+                        : r->place == BEFORE_REASONING ? m->reply_open
+                                                       : NULL;
+    bool in_marker = marker && continues(r, marker, c), in_other = other && continues(r, other, c);
+    if (in_marker || in_other) {
         smol_buffer_add(&r->held, &c, 1);
         r->n_marker++;
-        bool is_call = in_call && r->n_marker == strlen(call);
-        if (is_call || (in_marker && r->n_marker == strlen(marker)))
-            pass_marker(r, is_call);
+        bool is_other = in_other && r->n_marker == strlen(other);
+        if (is_other || (in_marker && r->n_marker == strlen(marker)))
+            pass_marker(r, is_other);
         return;
     }
     if (r->n_marker == 0) {
@@ -293,7 +305,7 @@ smol_status smol_reasoning_reader_create(const smol_model *model, const uint32_t
     error_clear(error);
     *reader = NULL;
     smol_status status = begin_scan(model, prompt, n, reply, &scan, error);
-    if (status || !scan.markers.open)
+    if (status || (!scan.markers.open && scan.place == IN_REPLY))
         return status;
     *reader = smol_calloc(1, sizeof **reader);
     if (!*reader)

@@ -195,6 +195,11 @@ static bool key_is(const struct smol_tool_reader *r, const char *name)
     return r->n_key == strlen(name) && memcmp(r->key, name, r->n_key) == 0;
 }
 
+static bool in_name_value(const struct smol_tool_reader *r)
+{
+    return key_is(r, r->texts->name ? r->texts->name : "name");
+}
+
 /* Makes the first n bytes of the buffer the name. Then the call is one. */
 static void set_name(struct smol_tool_reader *r, size_t n)
 {
@@ -226,13 +231,13 @@ static void value_byte(struct smol_tool_reader *r, char c)
 {
     if (!r->texts->arguments || key_is(r, r->texts->arguments))
         smol_buffer_add(&r->arguments, &c, 1);
-    else if (key_is(r, "name"))
+    else if (in_name_value(r))
         smol_buffer_add(&r->held, &c, 1);
 }
 
 static void end_value(struct smol_tool_reader *r)
 {
-    if (key_is(r, "name") && r->name.size == 0)
+    if (in_name_value(r) && r->name.size == 0)
         take_name(r);
     buffer_clear(&r->held);
     r->place = IN_CALL;

@@ -56,6 +56,7 @@ static const struct gguf_name common[] = {
 static const struct gguf_name phi3[] = {
     FUSED("attn_qkv.weight", ATTN_Q), FUSED("ffn_up.weight", MLP_GATE), END,
 };
+static const struct gguf_name glm[] = {FUSED("ffn_up.weight", MLP_GATE), END};
 static const struct gguf_name lfm2[] = {
     {"token_embd_norm.weight", ROLE_FINAL_NORM, false},
     PAIR("shortconv.in_proj", MIXER_IN),
@@ -98,6 +99,14 @@ static const struct gguf_name falcon_h1[] = {
     MAMBA2, END,
 };
 
+static const struct gguf_name gemma4[] = {
+    {"per_layer_token_embd.weight", ROLE_INPUT_EMBED, false},
+    {"per_layer_model_proj.weight", ROLE_INPUT_PROJECTION, false},
+    {"per_layer_proj_norm.weight", ROLE_INPUT_NORM, false},
+    WEIGHT("inp_gate", INPUT_GATE), WEIGHT("proj", INPUT_OUT), WEIGHT("post_norm", INPUT_OUT_NORM),
+    WEIGHT("layer_output_scale", LAYER_SCALE), END,
+};
+
 static const struct gguf_name bert[] = {PAIR("attn_output_norm", MLP_NORM), END};
 static const struct gguf_name modern_bert[] = {
     FUSED("ffn_up.weight", MLP_GATE), FUSED("ffn_up.bias", MLP_GATE_BIAS), END,
@@ -137,6 +146,7 @@ static const struct gguf_arch archs[] = {
     {"gemma", "GemmaForCausalLM", ORDER_KEPT, true, common, OF_OTHERS},
     {"gemma2", "Gemma2ForCausalLM", ORDER_KEPT, true, common, OF_GEMMA2},
     {"gemma3", "Gemma3ForCausalLM", ORDER_KEPT, true, common, OF_GEMMA3},
+    {"gemma4", "Gemma4ForCausalLM", ORDER_KEPT, false, gemma4, OF_GEMMA4},
     {"lfm2", "Lfm2ForCausalLM", ORDER_KEPT, false, lfm2, OF_LFM2},
     {"lfm2moe", "Lfm2MoeForCausalLM", ORDER_KEPT, false, lfm2, OF_LFM2MOE},
     {"granitehybrid", "GraniteMoeHybridForCausalLM", ORDER_PAIRED, false, granite_hybrid,
@@ -149,11 +159,15 @@ static const struct gguf_arch archs[] = {
     {"qwen3next", "Qwen3NextForCausalLM", ORDER_KEPT, true, qwen3_next, OF_QWEN3NEXT},
     {"mistral3", "LlamaForCausalLM", ORDER_PAIRED, false, common, OF_MISTRAL3}, /* Mistral Small */
     {"ernie4_5", "Ernie4_5ForCausalLM", ORDER_KEPT, false, common, OF_OTHERS},
+    {"chatglm", "GlmForCausalLM", ORDER_KEPT, false, glm, OF_GLM},
+    {"glm4", "Glm4ForCausalLM", ORDER_KEPT, false, glm, OF_GLM},
     {"exaone4", "Exaone4ForCausalLM", ORDER_KEPT, false, common, OF_EXAONE4},
     {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", ORDER_KEPT, false, common, OF_OTHERS},
     {"minicpm", "GraniteForCausalLM", ORDER_PAIRED, false, common,
      OF_MINICPM}, /* the same with its scales */
     {"stablelm", "StableLmForCausalLM", ORDER_KEPT, false, common, OF_STABLELM},
+    {"olmo", "OlmoForCausalLM", ORDER_PAIRED, false, common, OF_PHI2},
+    {"nemotron", "NemotronForCausalLM", ORDER_KEPT, true, common, OF_PHI2},
     {"phi2", "PhiForCausalLM", ORDER_KEPT, false, common, OF_PHI2},
     {"falcon-h1", "FalconH1ForCausalLM", ORDER_KEPT, false, falcon_h1, OF_FALCONH1},
     {"gptneox", "GPTNeoXForCausalLM", ORDER_STACKED, false, common, OF_GPTNEOX},

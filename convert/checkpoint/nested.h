@@ -28,6 +28,7 @@ struct nest {
     const char *old_text;              /* another model_type of the first; NULL: none */
     bool is_flat;                      /* without a text_config, its keys are config.json's own */
     bool ties;                         /* the default of config.json's tie_word_embeddings */
+    bool inner_ties;                   /* that of text_config ties embeddings too */
 };
 
 /* Sets *text to the keys of the language model: those of config.json itself, or of its text_config.
@@ -49,7 +50,7 @@ smol_status smol_nested_strip(const struct family *family, bool nested, struct s
 
 /* Describes what was skipped in a line such as "9 tensors of vision, 1.5 MB". Returns false if that
  * is nothing. */
-enum { SKIPPED_TEXT = 128 };
+enum { SKIPPED_TEXT = 160 };
 bool smol_nested_tell(const struct skipped_tensors *skipped, char text[SKIPPED_TEXT]);
 
 #endif

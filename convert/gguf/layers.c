@@ -71,6 +71,8 @@ static smol_status take_attending(struct maker *m)
     const struct mixed_arch *mixed = find_mixed(m);
     bool is_list = value && value->type == GGUF_ARRAY;
     uint64_t query_heads = smol_maker_setting(m, "num_attention_heads");
+    if (m->arch->kind == OF_GEMMA4) /* see varied.c */
+        return SMOL_OK;
     uint64_t heads = query_heads; /* if the key is missing */
     smol_status status = is_list ? check_heads(m, value, mixed, &heads)
                                  : smol_maker_integer(m, "attention.head_count_kv", &heads);

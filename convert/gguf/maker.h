@@ -65,6 +65,12 @@ smol_status smol_maker_fail_value(const struct maker *m, const struct gguf_value
  * contradict each other), SMOL_ERROR_UNSUPPORTED (a value that smolconv cannot state). */
 smol_status smol_gguf_take_layers(struct maker *m);
 
+/* varied.c: reads the sizes of layers that differ in shape, in place of those of heads and of the
+ * MLP that all layers share. `tensors` tell which layers have values of their own. Errors: as
+ * above.
+ */
+smol_status smol_gguf_take_varied(struct maker *m, const struct safetensors *tensors);
+
 /* rope.c: adds the rotary embedding, which keys and, in files of some models, tensors of factors
  * describe. Errors: as above. */
 smol_status smol_gguf_take_rope(struct maker *m, const struct safetensors *tensors);

@@ -101,7 +101,7 @@ static smol_status take_llama3(struct maker *m, const struct safetensors *tensor
 {
     const struct safetensors_tensor *factors;
     smol_status status = find_factors(m, tensors, "rope_freqs.weight", &factors);
-    if (status || !factors)
+    if (status || !factors || m->arch->kind == OF_GEMMA4) /* see take_proportional */
         return status;
     if (json_object_get(m->object, "rope_scaling"))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
@@ -178,12 +178,40 @@ static smol_status take_sections(struct maker *m)
                           : smol_maker_fail_value(m, list, "three sizes, and perhaps a 0");
 }
 
-/* Gives windowed layers of OLMo 3 an embedding of their own, which is not scaled. */
+/* Reads how many pairs of a head rotate in Gemma 4's layers without windows: the first ones have a
+ * factor of 1 in the file, the others one so large that they hardly turn. */
+static smol_status take_proportional(struct maker *m, const struct safetensors *tensors)
+{
+    const struct safetensors_tensor *factors;
+    const double stopped = 1e29; /* a file has 1e30, rounded to f32 */
+    smol_status status = find_factors(m, tensors, "rope_freqs.weight", &factors);
+    uint64_t n = factors ? factors->shape[0] : 0, rotated = 0;
+    if (status)
+        return status;
+    while (rotated < n && factor_at(factors, rotated) == 1)
+        rotated++;
+    bool follows = n > 0 && n == smol_maker_setting(m, "global_head_dim") / 2;
+    for (uint64_t i = rotated; i < n && follows; i++)
+        follows = factor_at(factors, i) >= stopped;
+    if (!follows || json_object_get(m->object, "rope_scaling"))
+        return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: tensor rope_freqs.weight must have factors of 1, then 1e30, one for "
+                         "each pair of a head, beside no rope.scaling.type: convert the original "
+                         "checkpoint",
+                         m->gguf->path);
+    double part = (double)rotated / (double)n; /* its product with the size is rounded down */
+    smol_maker_put(m, m->object, "rope_scaling",
+                   json_pack("{s:s, s:f}", "rope_type", "proportional", "partial_rotary_factor",
+                             rotated == n ? 1 : nextafter(part, 2)));
+    return SMOL_OK;
+}
+
+/* Gives windowed layers of OLMo 3 and Gemma 4 an embedding of their own, which is not scaled. */
 static smol_status split_rope(struct maker *m)
 {
     json_t *theta = json_object_get(m->object, "rope_theta");
     json_t *scaling = json_object_get(m->object, "rope_scaling");
-    if (strcmp(m->arch->architecture, "Olmo3ForCausalLM") != 0)
+    if (m->arch->kind != OF_GEMMA4 && strcmp(m->arch->architecture, "Olmo3ForCausalLM") != 0)
         return SMOL_OK;
     json_t *full = json_pack("{s:s, s:O}", "rope_type", "default", "rope_theta", theta);
     json_t *windowed = json_pack("{s:s, s:O}", "rope_type", "default", "rope_theta", theta);
@@ -206,5 +234,7 @@ smol_status smol_gguf_take_rope(struct maker *m, const struct safetensors *tenso
         status = take_longrope(m, tensors);
     if (!status)
         status = take_sections(m);
+    if (!status && m->arch->kind == OF_GEMMA4)
+        status = take_proportional(m, tensors);
     return status ? status : split_rope(m);
 }

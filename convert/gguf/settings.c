@@ -28,6 +28,14 @@ static const struct {
     enum key_kind kind;
     unsigned archs;
 } keys[] = {
+    {"attention.key_length", "global_head_dim", KEY_INTEGER, OF_GEMMA4},
+    {"attention.key_length_swa", "head_dim", KEY_INTEGER, OF_GEMMA4},
+    {"attention.value_length_swa", NULL, KEY_USED, OF_GEMMA4},
+    {"attention.shared_kv_layers", "num_kv_shared_layers", KEY_INTEGER, OF_GEMMA4},
+    {"embedding_length_per_layer_input", "hidden_size_per_layer_input", KEY_INTEGER, OF_GEMMA4},
+    {"feed_forward_length", NULL, KEY_USED, OF_GEMMA4},
+    {"expert_feed_forward_length", NULL, KEY_IGNORED, OF_GEMMA4}, /* expert_count is 0 */
+    {"rope.dimension_count_swa", NULL, KEY_USED, OF_GEMMA4},
     {"block_count", "num_hidden_layers", KEY_INTEGER, OF_ALL},
     {"context_length", "max_position_embeddings", KEY_INTEGER, OF_ALL},
     {"embedding_length", "hidden_size", KEY_INTEGER, OF_ALL},
@@ -59,7 +67,8 @@ static const struct {
     {"residual_scale", "residual_multiplier", KEY_REAL, OF_SCALED},
     {"logit_scale", "logits_scaling", KEY_REAL, OF_SCALED},
     {"attn_logit_softcapping", "attn_logit_softcapping", KEY_REAL, OF_GEMMA2 | OF_GEMMA3},
-    {"final_logit_softcapping", "final_logit_softcapping", KEY_REAL, OF_GEMMA2 | OF_GEMMA3},
+    {"final_logit_softcapping", "final_logit_softcapping", KEY_REAL,
+     OF_GEMMA2 | OF_GEMMA3 | OF_GEMMA4},
     {"rope.scaling.original_context_length", "original_max_position_embeddings", KEY_INTEGER,
      OF_PHI3},
     {"expert_count", "num_local_experts", KEY_INTEGER, OF_HYBRID | OF_GRANITEMOE},
@@ -99,7 +108,7 @@ static const struct {
     {"rope.scaling.yarn_beta_fast", NULL, KEY_USED, OF_ALL},
     {"rope.scaling.yarn_beta_slow", NULL, KEY_USED, OF_ALL},
     {"rope.scaling.yarn_log_multiplier", NULL, KEY_USED, OF_ALL},
-    {"rope.freq_base_swa", NULL, KEY_USED, OF_OLMO2},
+    {"rope.freq_base_swa", NULL, KEY_USED, OF_OLMO2 | OF_GEMMA4},
     {"rope.dimension_count", NULL, KEY_USED, OF_ALL},
     {"attention.value_length", NULL, KEY_USED, OF_ALL},
     {"expert_count", NULL, KEY_USED, OF_ALL},
@@ -199,6 +208,14 @@ static smol_status check_needed(const struct maker *m)
         {"ssm.group_count", OF_MAMBA2 | OF_DELTA},
         {"ssm.time_step_rank", OF_MAMBA2 | OF_DELTA},
         {"ssm.inner_size", OF_MAMBA2 | OF_DELTA},
+        {"feed_forward_length", OF_GEMMA4},
+        {"attention.key_length", OF_GEMMA4},
+        {"attention.key_length_swa", OF_GEMMA4},
+        {"attention.sliding_window", OF_GEMMA4},
+        {"attention.shared_kv_layers", OF_GEMMA4},
+        {"embedding_length_per_layer_input", OF_GEMMA4},
+        {"rope.freq_base", OF_GEMMA4},
+        {"rope.freq_base_swa", OF_GEMMA4},
         {"embedding_scale", OF_MINICPM},
         {"residual_scale", OF_MINICPM},
         {"logit_scale", OF_MINICPM},
@@ -238,7 +255,7 @@ static smol_status take_head(struct maker *m)
     if (rotating == 0)
         rotating = size;
     bool may_rotate_part =
-        m->arch->kind & (OF_PHI3 | OF_DELTA | OF_STABLELM | OF_PHI2 | OF_GPTNEOX);
+        m->arch->kind & (OF_PHI3 | OF_DELTA | OF_STABLELM | OF_PHI2 | OF_GPTNEOX | OF_GLM);
     if ((of_values > 0 && of_values != size) || (rotating != size && !may_rotate_part))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: keys, values and rotary embedding of different sizes are not "
@@ -431,7 +448,7 @@ smol_status smol_gguf_config(const struct gguf *gguf, const struct safetensors *
     if (!status)
         status = smol_gguf_take_layers(&m);
     if (!status)
-        status = take_head(&m);
+        status = m.arch->kind == OF_GEMMA4 ? smol_gguf_take_varied(&m, tensors) : take_head(&m);
     if (!status)
         status = take_direction(&m);
     if (!status)

@@ -62,6 +62,8 @@ static const struct pre {
     {.name = "qwen2", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}" REST}, .nfc = true},
     {.name = "deepseek-r1-qwen", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}" REST}, .nfc = true},
     {.name = "dbrx", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST}},
+    {.name = "chatglm-bpe", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST}},
+    {.name = "glm4", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST}},
     LLAMA3("llama-bpe"),
     LLAMA3("llama3"),
     LLAMA3("llama-v3"),
@@ -101,7 +103,7 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
         return smol_maker_fail_value(
             m, value,
             "gpt-2, phi-2, exaone4, olmo, modern-bert, smollm, starcoder, refact, "
-            "qwen2, deepseek-r1-qwen, qwen35, dbrx, llama-bpe, llama3, "
+            "qwen2, deepseek-r1-qwen, qwen35, dbrx, chatglm-bpe, glm4, llama-bpe, llama3, "
             "llama-v3, lfm2, falcon3, falcon-h1, deepseek-coder, "
             "hunyuan-dense, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
@@ -297,27 +299,36 @@ static void put_model(struct maker *m, json_t *vocabulary, json_t *merges, bool 
     smol_maker_put(m, m->object, "model", model);
 }
 
-/* Makes a tokenizer of the kind gpt2: BPE of bytes. */
-static smol_status make_gpt2(struct maker *m, const struct vocabulary_lists *lists,
-                             json_t *vocabulary, bool *is_piece)
+/* Reads the merges that a file lists. */
+static smol_status list_merges(struct maker *m, json_t **list)
 {
     const struct gguf_value *merges = smol_gguf_find(m->gguf, "tokenizer.ggml.merges");
-    const struct pre *pre = NULL;
     if (!merges || merges->type != GGUF_ARRAY || merges->item != GGUF_STRING)
         return smol_fail(m->error, SMOL_ERROR_DAMAGED,
                          "%s: tokenizer.ggml.merges must be a list of texts: use another file",
                          m->gguf->path);
+    const uint8_t *at = merges->data;
+    *list = json_array();
+    for (uint64_t i = 0; i < merges->n; i++)
+        smol_maker_append(m, *list, smol_maker_text(m, smol_gguf_next(merges, &at)));
+    return SMOL_OK;
+}
+
+/* Makes a tokenizer of the kind gpt2: BPE of bytes. */
+static smol_status make_gpt2(struct maker *m, const struct vocabulary_lists *lists,
+                             json_t *vocabulary, bool *is_piece)
+{
+    const struct pre *pre = NULL;
+    json_t *list = NULL;
     smol_status status = find_pre(m, &pre);
     if (!status)
         status = put_tokens(m, lists, vocabulary, is_piece);
     if (!status)
         status = put_ends(m, pre->begins);
+    if (!status)
+        status = list_merges(m, &list);
     if (status)
         return status;
-    json_t *list = json_array();
-    const uint8_t *at = merges->data;
-    for (uint64_t i = 0; i < merges->n; i++)
-        smol_maker_append(m, list, smol_maker_text(m, smol_gguf_next(merges, &at)));
     put_pre(m, pre);
     put_model(m, json_incref(vocabulary), list, true, pre->whole_words);
     return SMOL_OK;
@@ -360,15 +371,16 @@ static smol_status check_pieces(const struct maker *m, const struct vocabulary_l
     return SMOL_OK;
 }
 
-/* Makes a tokenizer of the kind llama: SentencePiece's BPE with scores. */
-static smol_status make_llama(struct maker *m, const struct vocabulary_lists *lists,
-                              json_t *vocabulary, bool *is_piece)
+/* Makes a tokenizer of SentencePiece's BPE: of the kind llama, which has scores, or gemma4, which
+ * lists the merges. */
+static smol_status make_pieces(struct maker *m, const struct vocabulary_lists *lists,
+                               json_t *vocabulary, bool *is_piece, bool scored)
 {
-    bool prefix = true, trims = false, found;
+    bool prefix = scored, trims = false, found;
     uint64_t unknown;
     json_t *merges = NULL;
     smol_status status;
-    if (!lists->scores || !lists->kinds ||
+    if ((scored && !lists->scores) || !lists->kinds ||
         smol_gguf_find(m->gguf, "tokenizer.ggml.precompiled_charsmap"))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: its tokenizer has no scores or kinds of tokens, or a map of "
@@ -378,14 +390,16 @@ static smol_status make_llama(struct maker *m, const struct vocabulary_lists *li
         (status = read_flag(m, "tokenizer.ggml.remove_extra_whitespaces", &trims)) ||
         (status = smol_maker_token_id(m, "unknown", &unknown, &found)) ||
         (status = put_tokens(m, lists, vocabulary, is_piece)) ||
-        (status = check_pieces(m, lists, is_piece)) || (status = put_ends(m, true)))
+        (scored && (status = check_pieces(m, lists, is_piece))) || (status = put_ends(m, true)))
         return status;
     if (trims)
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: tokenizer.ggml.remove_extra_whitespaces is set: convert the original "
                          "checkpoint",
                          m->gguf->path);
-    if ((status = smol_gguf_merges(m, vocabulary, lists->scores, is_piece, &merges)))
+    status = scored ? smol_gguf_merges(m, vocabulary, lists->scores, is_piece, &merges)
+                    : list_merges(m, &merges);
+    if (status)
         return status;
     put_spaces(m, prefix);
     put_model(m, json_incref(vocabulary), merges, false, false);
@@ -560,14 +574,15 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
     const struct gguf_value *kind = smol_gguf_find(gguf, "tokenizer.ggml.model");
     const struct gguf_text name = smol_gguf_string(kind);
     bool of_bytes = gguf_text_is(name, "gpt2"), of_pieces = gguf_text_is(name, "llama");
+    bool of_merges = gguf_text_is(name, "gemma4");
     bool of_words = gguf_text_is(name, "bert"), of_scores = gguf_text_is(name, "t5");
     struct vocabulary_lists lists = {0};
     if (!kind)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: tokenizer.ggml.model is missing: use a file with a tokenizer",
                          gguf->path);
-    if (!of_bytes && !of_pieces && !of_words && !of_scores)
-        return smol_maker_fail_value(&m, kind, "gpt2, llama, bert or t5");
+    if (!of_bytes && !of_pieces && !of_merges && !of_words && !of_scores)
+        return smol_maker_fail_value(&m, kind, "gpt2, llama, gemma4, bert or t5");
     smol_status status = find_lists(&m, &lists);
     if (status)
         return status;
@@ -582,7 +597,7 @@ smol_status smol_gguf_tokenizer(const struct gguf *gguf, struct json_settings *t
     else if (of_bytes)
         status = make_gpt2(&m, &lists, vocabulary, is_piece);
     else
-        status = make_llama(&m, &lists, vocabulary, is_piece);
+        status = make_pieces(&m, &lists, vocabulary, is_piece, of_pieces);
     free(is_piece);
     json_decref(vocabulary);
     return smol_maker_finish(&m, status);

@@ -200,13 +200,15 @@ static void add_up(struct subject *subject)
 
 /* Returns the bytes of keys and values for `context` positions, as runtime/engine/kv.c keeps them.
  * Positions are rounded up to blocks of 64, and channels of values to a multiple of 16. Latent
- * vectors are kept once. Elements have 32 bits for an f32 blob, otherwise 16. */
+ * vectors are kept once. Beside states, windowed layers keep as much as the farthest of them needs.
+ * Elements have 32 bits for an f32 blob, otherwise 16. */
 static uint64_t cache_size(const struct blob *blob, enum blob_dtype dtype, uint64_t context)
 {
-    enum { POSITIONS = 64, CHANNELS = 16, SPARE = 256 };
+    enum { POSITIONS = 64, CHANNELS = 16, SPARE = 256, INTERVAL = 256 };
     const struct blob_model *model = blob->model;
     uint64_t window = model->sliding_window, all = round_up(context, POSITIONS), kept = 0;
-    uint64_t windowed = round_up(window + SPARE, POSITIONS) + POSITIONS;
+    uint64_t more = model->states.kind ? INTERVAL : POSITIONS;
+    uint64_t windowed = round_up(window + SPARE, POSITIONS) + more;
     bool drops = context > window + 2 * SPARE;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         uint64_t channels = smol_head_dim(model, i);

@@ -15,6 +15,7 @@ static const struct {
     {TOOLS_PHI4, {"<|tool_call|>", "<|/tool_call|>"}, {NULL}},
     {TOOLS_GRANITE, {"<|tool_call|>"}, {"<tool_call|>"}},
     {TOOLS_FUNCTION_GEMMA, {"<start_function_call>", "call:", "<escape>"}, {NULL}},
+    {TOOLS_COHERE, {"<|START_ACTION|>", "\"tool_name\": \"", "\"parameters\": "}, {NULL}},
     {TOOLS_GEMMA, {"<|tool_call>", "call:", "<|\"|>"}, {NULL}},
     {TOOLS_QWEN_XML, {"<tool_call>", "<function=", "<parameter="}, {NULL}},
     {TOOLS_MINICPM_XML, {"<function name=\"", "<param name=\"", "<![CDATA["}, {NULL}},

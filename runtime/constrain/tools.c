@@ -420,16 +420,32 @@ static term id_term(const struct tools *t)
     return smol_term_then(t->table, text_term(t, t->texts->id), id);
 }
 
+/* Returns the member of a call with its number. */
+static term number_term(const struct tools *t)
+{
+    struct byte_set digits = {0};
+    byte_set_add(&digits, '0', '9');
+    term number = smol_term_repeat(t->table, smol_term_bytes(t->table, &digits), 1, 9);
+    number = smol_term_then(t->table, text_term(t, "\": \""), number);
+    number = smol_term_then(t->table, text_term(t, t->texts->number), number);
+    number = smol_term_then(t->table, text_term(t, "\""), number);
+    return smol_term_then(t->table, number, text_term(t, "\", "));
+}
+
 static smol_status call_term(const struct tools *t, const struct tool *tool, term *out)
 {
-    term arguments, all = TERM_EMPTY;
-    const char *const before_json[] = {"{\"name\": \"",     tool->name, "\", \"",
-                                       t->texts->arguments, "\": ",     NULL};
+    const char *name = t->texts->name ? t->texts->name : "name";
+    const char *const before_json[] = {
+        "\"", name, "\": \"", tool->name, "\", \"", t->texts->arguments, "\": ", NULL};
     const char *const before_plain[] = {t->texts->call, tool->name, t->texts->name_end, NULL};
     bool json = t->texts->arguments != NULL;
+    term arguments;
     smol_status status = arguments_term(t, tool, &arguments);
     if (status)
         return status;
+    term all = json ? text_term(t, "{") : TERM_EMPTY;
+    if (t->texts->number)
+        all = smol_term_then(t->table, all, number_term(t));
     for (const char *const *text = json ? before_json : before_plain; *text; text++) {
         if (*text == t->texts->name_end && t->texts->id)
             all = smol_term_then(t->table, all, id_term(t));
@@ -477,8 +493,9 @@ static term calls_term(const struct tools *t, term call)
                      : call;
     if (s->brackets == CALLS_PLAIN)
         return calls;
-    calls = smol_term_then(t->table, text_term(t, "["), calls);
-    calls = smol_term_then(t->table, calls, text_term(t, "]"));
+    bool lines = s->brackets == CALLS_INDENTED;
+    calls = smol_term_then(t->table, text_term(t, lines ? "[\n    " : "["), calls);
+    calls = smol_term_then(t->table, calls, text_term(t, lines ? "\n]" : "]"));
     return s->brackets == CALLS_EITHER ? smol_term_either(t->table, call, calls) : calls;
 }
 

@@ -192,13 +192,12 @@ bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, siz
     return !place->absent && (!place->windowed || index >= smol_kv_first(cache, n));
 }
 
-void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths)
+void smol_kv_drop(struct kv_cache *cache, size_t least, const size_t *lengths, size_t n_lengths)
 {
     struct kv_group *group = &cache->groups[KV_WINDOWED];
     if (group->block_bytes == 0)
         return;
-    size_t end = n > KV_WINDOW_SPARE ? smol_kv_first(cache, n - KV_WINDOW_SPARE) : 0;
-    size_t i = group->n_dropped;
+    size_t i = group->n_dropped, end = smol_kv_first(cache, least);
     bool kept = false;
     for (; i < end; i++) {
         bool needed = false;

@@ -76,9 +76,9 @@ size_t smol_kv_block_bytes(const struct kv_cache *cache);
 size_t smol_kv_first(const struct kv_cache *cache, size_t n);
 bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, size_t n);
 
-/* Frees the blocks of windowed layers before smol_kv_first of n positions, of up to KV_WINDOW_SPARE
- * less, and of any of lengths[0..n_lengths). */
-void smol_kv_drop(struct kv_cache *cache, size_t n, const size_t *lengths, size_t n_lengths);
+/* Frees the blocks of windowed layers that no sequence of `least` or more positions, or of one of
+ * lengths[0..n_lengths), needs to continue. */
+void smol_kv_drop(struct kv_cache *cache, size_t least, const size_t *lengths, size_t n_lengths);
 
 /* Returns the largest length, at most n, whose blocks are all there from smol_kv_first on: those
  * that a session holds. */

@@ -14,6 +14,7 @@ ARCHS = {
     "llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3,
     "smollm3": gguf.MODEL_ARCH.SMOLLM3, "granite": gguf.MODEL_ARCH.GRANITE, "phi3": gguf.MODEL_ARCH.PHI3,
     "olmo2": gguf.MODEL_ARCH.OLMO2, "gemma2": gguf.MODEL_ARCH.GEMMA2, "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
+    "gemma4_text": gguf.MODEL_ARCH.GEMMA4,
     "lfm2": gguf.MODEL_ARCH.LFM2, "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE, "granitemoehybrid": gguf.MODEL_ARCH.GRANITE_HYBRID,
     "olmoe": gguf.MODEL_ARCH.OLMOE, "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
     "granitemoe": gguf.MODEL_ARCH.GRANITE_MOE, "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
@@ -21,13 +22,14 @@ ARCHS = {
     "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT, "olmo3": gguf.MODEL_ARCH.OLMO2, "ministral3": gguf.MODEL_ARCH.MISTRAL3,
     "mistral": gguf.MODEL_ARCH.MISTRAL3, "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5, "exaone4": gguf.MODEL_ARCH.EXAONE4,
     "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE, "minicpm": gguf.MODEL_ARCH.MINICPM, "falcon_h1": gguf.MODEL_ARCH.FALCON_H1,
-    "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
+    "glm": gguf.MODEL_ARCH.CHATGLM, "glm4": gguf.MODEL_ARCH.GLM4, "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2, "nemotron": gguf.MODEL_ARCH.NEMOTRON,
+    "olmo": gguf.MODEL_ARCH.OLMO,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX, "gpt2": gguf.MODEL_ARCH.GPT2, "bert": gguf.MODEL_ARCH.BERT,
     "modernbert": gguf.MODEL_ARCH.MODERN_BERT, "xlm-roberta": gguf.MODEL_ARCH.BERT,
     "nomic_bert": gguf.MODEL_ARCH.NOMIC_BERT, "eurobert": gguf.MODEL_ARCH.EUROBERT,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
-PERMUTED = ("llama", "arcee", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
+PERMUTED = ("llama", "arcee", "olmo", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
 ENCODERS = ("bert", "modernbert", "xlm-roberta", "nomic_bert", "eurobert")
 TILED = ("qwen3_5_text", "qwen3_5_moe_text")
 DELTA = (*TILED, "qwen3_next")
@@ -130,7 +132,9 @@ def name_in_file(name, names, config):
         return name
     if name.endswith(".weight") and (whole := names.get_name(name)):  # Falcon-H1's norm before the MLP
         return whole
-    base, dot, end = (name.replace(".dt_bias", ".dt_proj.bias").replace("expert_bias", "expert_bias.bias")).rpartition(".")
+    base, dot, end = (
+        name.replace(".dt_bias", ".dt_proj.bias").replace("expert_bias", "expert_bias.bias").replace("layer_scalar", "layer_scalar.weight")
+    ).rpartition(".")
     if end not in ("weight", "bias"):
         base, dot, end = name, "", ""
     return f"{names.get_name(base)}{dot}{end}"
@@ -170,7 +174,7 @@ def change(name, values, config):
         values = scale_falcon(name, values, config)
     if family in PERMUTED and (".q_proj." in name or ".k_proj." in name):
         return permute(values, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
-    if family.startswith("gemma") and name.endswith("norm.weight"):
+    if family.startswith(("gemma", "nemotron")) and family != "gemma4_text" and name.endswith("norm.weight"):
         return values + 1
     if family in DELTA and (name.endswith("norm.weight") or "pre_fc_norm" in name) and "linear_attn" not in name:
         return values + 1
@@ -282,10 +286,34 @@ def add_windows(writer, config):
     """The keys of windows, of the families of which some layers have windows."""
     if not config.get("sliding_window"):
         return
-    if config["model_type"] in ("gemma2", "gemma3_text", "phi3", "olmo3", "exaone4"):
+    if config["model_type"] in ("gemma2", "gemma3_text", "gemma4_text", "phi3", "olmo3", "exaone4"):
         writer.add_sliding_window(config["sliding_window"])
-    if config["model_type"] in ("olmo3", "exaone4"):
+    if config["model_type"] in ("gemma4_text", "olmo3", "exaone4"):
         writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config["layer_types"]])
+
+
+def add_varied(writer, config):
+    """The keys of Gemma 4, of which some replace those that all have, and the factors of its rotary embedding."""
+    windowed = [kind == "sliding_attention" for kind in config["layer_types"]]
+    n, ropes = len(windowed), config["rope_parameters"]
+    second = next(iter(config["per_layer_config"].values()))
+    heads, dim = second.get("num_key_value_heads", config["num_key_value_heads"]), second["head_dim"]
+    if config["use_double_wide_mlp"]:
+        first = n - config["num_kv_shared_layers"]
+        writer.add_feed_forward_length([config["intermediate_size"] * (1 + (i >= first)) for i in range(n)])
+    if heads != config["num_key_value_heads"]:
+        writer.add_head_count_kv([config["num_key_value_heads"] if windows else heads for windows in windowed])
+    writer.add_shared_kv_layers(config["num_kv_shared_layers"])
+    writer.add_embedding_length_per_layer_input(config["hidden_size_per_layer_input"])
+    writer.add_key_length(dim)
+    writer.add_value_length(dim)
+    writer.add_key_length_swa(config["head_dim"])
+    writer.add_value_length_swa(config["head_dim"])
+    writer.add_rope_dimension_count(dim)
+    writer.add_rope_dimension_count_swa(config["head_dim"])
+    writer.add_rope_freq_base_swa(ropes["sliding_attention"]["rope_theta"])
+    rotated = int(ropes["full_attention"]["partial_rotary_factor"] * dim / 2)
+    writer.add_tensor("rope_freqs.weight", np.array([1.0] * rotated + [1e30] * (dim // 2 - rotated), np.float32))
 
 
 def add_scaling(writer, rope):
@@ -348,6 +376,8 @@ def add_settings(writer, config):
         writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
     add_layers(writer, config)
+    if config["model_type"] in ("nemotron", "olmo"):
+        config["layer_norm_eps"] = config.get("norm_eps", 1e-5)
     if "layer_norm_eps" in config:
         writer.add_layer_norm_eps(config["layer_norm_eps"])
     else:
@@ -372,6 +402,8 @@ def add_settings(writer, config):
     if config.get("final_logit_softcapping"):
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
     add_windows(writer, config)
+    if config["model_type"] == "gemma4_text":
+        add_varied(writer, config)
     if config["model_type"] in ENCODERS or config.get("use_bidirectional_attention"):
         add_encoder(writer, config)
 

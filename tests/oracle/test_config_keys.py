@@ -22,7 +22,7 @@ from features import TWO_LAYERS, featured
 from test_logits import TOLERANCE, largest_difference
 
 EVERY = int(os.environ.get("SMOL_FAMILY_CASES", 4)) >= 40
-SAMPLE = 30  # of each family's 900 to 1,300 cases
+SAMPLE = 30  # of each family's 1,300 to 3,000 cases
 N_POSITIONS = 60  # past every window and original context
 VALUES = [None, True, False, 0, 1, 2, 3, -1, 0.0, 0.5, 1.0, 2.5, "x", "", "silu", "relu", "gelu",
           [], [1], [0, 1], ["full_attention", "sliding_attention"], {}, {"x": 1}]  # fmt: skip

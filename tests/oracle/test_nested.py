@@ -16,7 +16,7 @@ from features import FEATURES, config_of, featured
 from hypothesis import given
 from hypothesis import strategies as st
 from internal import DAMAGED, UNSUPPORTED
-from nests import FURTHER, NESTS, change_tensors, make_nested
+from nests import FURTHER, NESTS, change_tensors, make_nested, nested
 from programs import smolconv
 from safetensors.torch import load_file
 from test_config import as_set, check_block, check_sizes, load, scales_of
@@ -81,7 +81,7 @@ def test_settings_as_published_are_read_as_transformers_reads_them(name, tmp_pat
     if text.model_type in PLAIN:
         text = PLAIN[text.model_type](**{key: value for key, value in text.to_dict().items() if key != "model_type"})
     check_block(ours, text)
-    text.tie_word_embeddings = published.NESTED[name].get("tie_word_embeddings", text.tie_word_embeddings)
+    text.tie_word_embeddings = theirs.tie_word_embeddings
     check_sizes(ours.model, text)
     ends = as_set(getattr(theirs, "eos_token_id", None)) | as_set(text.eos_token_id)
     assert list(ours.stop[: ours.n_stop]) == sorted(ends)
@@ -105,6 +105,20 @@ def test_defaults_are_those_of_transformers(kind, tmp_path):
     assert set(ours.stop[: ours.n_stop]) == as_set(getattr(theirs, "eos_token_id", None))
     for name, value in scales_of(theirs).items():
         assert abs(getattr(ours.model, name) - value) <= 1e-7 * value, name
+
+
+def test_embeddings_are_tied_as_transformers_ties_them(tmp_path):
+    """Most kinds of model have a flag of their own, which counts alone; for some, that of the language model is enough."""
+    for name, nest in NESTS.items():
+        settings = nested(featured(nest.family), name).to_dict()
+        for outer, inner in ((None, False), (False, True)):
+            for object, tied in ((settings, outer), (settings["text_config"], inner)):
+                for key in {"tie_word_embeddings", "tie_embedding"} & set(object):
+                    del object[key]
+                object.update({} if tied is None else {"tie_word_embeddings": tied})
+            (tmp_path / "config.json").write_text(json.dumps(settings))
+            theirs = AutoConfig.from_pretrained(tmp_path).tie_word_embeddings
+            assert load(tmp_path).model.tied_embeddings == theirs, (name, outer, inner)
 
 
 def test_settings_may_be_flat(tmp_path):

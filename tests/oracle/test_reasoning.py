@@ -31,6 +31,7 @@ TOOLS = [{"type": "function", "function": {"name": "now", "parameters": {"type":
 QWEN3 = (ROOT / "tests/data/templates/qwen3.jinja").read_text()
 TAIL = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tail }}"
 MISTRAL = TAIL.replace("content }}", "content }}{% for c in m.tool_calls or [] %}{{ '[TOOL_CALLS]' + c.function.name + '[ARGS]' + (c.function.arguments | tojson) }}{% endfor %}")
+COHERE = (ROOT / "tests/data/templates/command-r7b.jinja").read_text()
 GEMMA = TAIL + "{% if tail == '<|channel>thought\n' %}{# <|tool_call>call:f{x:<|\"|>a<|\"|>}<tool_call|> #}{{ tools }}{% endif %}"
 END = 256
 
@@ -83,10 +84,16 @@ SPOKEN = {
     "sentences": (TAIL + "{% if tail == 'after \"Here is my response:\".' %}{% endif %}", ["x", "Here is my thought", " process:", "\n\nWell.\n", "Here is my response:", " Four."]),
     "levels": (TAIL + "{{ reasoning_effort }}{% if tail == '</think>' %}{% endif %}", ["w", "<think>", "Well."]),
     "plain": (TAIL, ["x", "<think>", "Well.", "Four."]),
+    "cohere": (COHERE, [">", "<|START_RESPONSE|>", "Four", ".\n", "<|END_RESPONSE|>"]),
+    "cohere-thinker": (COHERE, [">", "<|START_THINKING|>", "Well.", "<|END_THINKING|>", "<|START_RESPONSE|>", "Four.", "<|END_RESPONSE|>"]),
+    "cohere-caller": (COHERE, [">", "<|START_THINKING|>", "I ask.", "<|END_THINKING|>", "<|START_ACTION|>", '[\n    {"tool_call_id": "0", "tool_name": "now", "parameters": {',
+                               '}},\n    {"tool_call_id": "1", "tool_name": "n', 'ow", "parameters": {}}', "\n]", "<|END_ACTION|>"]),
+    "aya": (TAIL.replace("tail", "'<|START_RESPONSE|>'"), [">", "Four", " it is.", "<|END_RESPONSE|>"]),
     "spaced": (QWEN3, ["\n", "\n<think>", "</think>", "Well."]),
 }  # fmt: skip
 SPECIAL = {"special": ("[THINK]", "[/THINK]", "<|x|>"), "ministral": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]"),
            "gemma": ("<|channel>", "<channel|>", "<|tool_call>"), "thought": ("<|thought_start|>", "<|thought_end|>")}  # fmt: skip
+THINKING = {"chat_template_kwargs": {"enable_thinking": True}}
 VARIABLES = {"chat_template_kwargs": {"tail": "x"}}
 # name: reasoning, reply, calls of tools, tokens of reasoning, and what else a request has
 CASES = {
@@ -103,6 +110,10 @@ CASES = {
     "sentences": ("Well.", "Four.", [], 4, VARIABLES),
     "levels": ("Well.", "", [], 2, {"chat_template_kwargs": {"reasoning_effort": "low"}}),
     "plain": ("", "<think>Well.Four.", [], 0, VARIABLES),
+    "cohere": ("", "Four.", [], 0, THINKING),
+    "cohere-thinker": ("Well.", "Four.", [], 3, THINKING),
+    "cohere-caller": ("I ask.", "", [("now", "{}")] * 2, 3, {"tools": TOOLS} | THINKING),
+    "aya": ("", "Four it is.", [], 0, {}),
     "spaced": ("", "Well.", [], 2, {}),
 }
 
@@ -240,7 +251,7 @@ def test_text_that_waits_for_a_stop_string_counts_where_it_belongs(server, blobs
 
 
 # name: the tokens of the text, and what else a request has
-LISTED = [("qwen", ["The answer", " is 4."], {}), ("caller", ["Let me see."], {}), ("hasty", [], {}), ("wrapped", ["\nFour"], {}),
+LISTED = [("qwen", ["The answer", " is 4."], {}), ("caller", ["Let me see."], {}), ("hasty", [], {}), ("wrapped", ["\nFour"], {}), ("cohere", ["Four", ".\n"], {}), ("cohere-caller", [], {}),
           ("special", ["Four", "<|x|>", ", yes."], {}), ("special", ["Four", "<|x|>", ", yes."], {"stop": ["]Four, no"]}), ("silent", ["Well, ", "so it is."], {"tools": TOOLS}), ("levels", [], {}),
           ("qwen", SPOKEN["qwen"][1][1:], {"reasoning_format": "none"}), ("qwen", [], {"stop": ["1 <"]}),
           ("qwen", ["The answer"], {"stop": [" is"]}), ("caller", ["Let me see.", "\n<tool_call>\n"], {"stop": ['{"name']}), ("caller", SPOKEN["caller"][1][1:6], {"reasoning_format": "none"})]  # fmt: skip
@@ -298,8 +309,8 @@ def test_calls_wait_for_the_log_probabilities_of_the_text_before_them(tmp_path):
 # --- constraints ----------------------------------------------------------------------------------
 
 CHOICES = ["The answer is 5.", "No."]
-CONSTRAINED = [(["qwen", "caller", "opened", "special", "wrapped", "gemma", "sentences"], {"response_format": {"type": "choices", "choices": CHOICES}}),
-               (["caller", "hasty", "ministral", "gemma"], {"tools": TOOLS, "tool_choice": "required"})]  # fmt: skip
+CONSTRAINED = [(["qwen", "caller", "opened", "special", "wrapped", "gemma", "sentences", "cohere-thinker"], {"response_format": {"type": "choices", "choices": CHOICES}}),
+               (["caller", "hasty", "ministral", "gemma", "cohere-caller"], {"tools": TOOLS, "tool_choice": "required"})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "how"), [(name, how) for names, how in CONSTRAINED for name in names])
@@ -311,7 +322,7 @@ def test_reasoning_comes_before_a_constraint(server, blobs, name, how):
     (choice,) = answer.choices
     assert choice.message.reasoning_content == reasoning
     assert answer.usage.completion_tokens_details.reasoning_tokens == n_tokens
-    assert choice.message.content in CHOICES if "response_format" in how else plain(choice.message.tool_calls) == [("now", "{}")]
+    assert choice.message.content in CHOICES if "response_format" in how else plain(choice.message.tool_calls) == CASES[name][2]
     (line,) = answers(blobs[name], [{"messages": [USER], "max_tokens": 50} | more | how])
     assert (line["reasoning"], line["text"] or None) == (reasoning, choice.message.content)
     with smolrun.Model(blobs[name]) as model:

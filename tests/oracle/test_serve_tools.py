@@ -8,7 +8,7 @@ from openai import BadRequestError
 from programs import smolconv
 from serving import serving
 from test_jsonl import answers
-from test_tools import TOOLS, USER, painter, source  # noqa: F401 (a fixture)
+from test_tools import DEMO, RENDER, TOOLS, USER, painter, source  # noqa: F401 (a fixture)
 
 FUNCTIONS = [tool if "function" in tool else {"type": "function", "function": tool} for tool in TOOLS]
 
@@ -79,6 +79,55 @@ def test_what_cannot_be_done_is_named(server):
             server.client.chat.completions.create(model=server.model, **body(**members))
     status, answer = server.post("/v1/chat/completions", {"messages": [USER], "tools": [{"name": "a b"}]})
     assert status == 400 and "name" in answer["error"]["message"], json.dumps(answer)
+
+
+# --- all styles -----------------------------------------------------------------------------------
+
+FIXED = {"city": {"const": "a <b & c"}, "days": {"const": 3}, "on": {"const": True}}
+ONE = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": FIXED, "required": [*FIXED]}}}]
+MADE = ("get_weather", {name: schema["const"] for name, schema in FIXED.items()})
+
+
+@pytest.fixture(scope="module")
+def all_styles(tmp_path_factory):
+    """The bundled model with the template of each style."""
+    folder = tmp_path_factory.mktemp("styles")
+    for style in RENDER:
+        (folder / "chat.jinja").write_text(source(style))
+        smolconv(DEMO, folder / f"{style}.smol", "--chat-template", folder / "chat.jinja", "--quiet", check=True)
+    with serving([folder / f"{style}.smol" for style in RENDER]) as server:
+        yield server
+
+
+@pytest.mark.sample(12)
+@pytest.mark.parametrize("style", RENDER)
+def test_every_style_makes_its_call_whole_and_in_a_stream(all_styles, style):
+    """The schema leaves one call. A stop string and max_tokens cut it, and it has no log-probabilities."""
+
+    def ask(**more):
+        request = {"model": style, "messages": [USER], "tools": ONE, "tool_choice": "required", "parallel_tool_calls": False, "temperature": 0, "logprobs": True}
+        (choice,) = all_styles.client.chat.completions.create(**request | {"max_tokens": 200} | more).choices
+        content, calls, reason, logprobs = "", [], None, []
+        for chunk in all_styles.client.chat.completions.create(stream=True, **request | {"max_tokens": 200} | more):
+            (one,) = chunk.choices
+            content += one.delta.content or ""
+            for piece in one.delta.tool_calls or []:
+                calls += [[piece.id, piece.function.name, ""]] if piece.id else []
+                calls[-1][2] += piece.function.arguments
+            logprobs += one.logprobs.content
+            reason = one.finish_reason or reason
+        found = (choice.message.content or "", [[*call] for call in plain(choice.message.tool_calls)], choice.finish_reason)
+        assert (content, calls, reason) == found and logprobs == choice.logprobs.content
+        listed = bytes(byte for one in logprobs for byte in one.bytes)
+        assert listed.decode(errors="replace") in (content, "")  # no token of a call is listed
+        return content, [(name, arguments) for _, name, arguments in calls], reason
+
+    content, ((name, whole),), reason = ask()
+    assert (content, (name, json.loads(whole)), reason) == ("", MADE, "tool_calls")
+    for more, expected in (({"stop": ["<b &"]}, "stop"), ({"max_tokens": 8}, "length"), ({"max_tokens": 16}, "length")):
+        content, calls, reason = ask(**more)
+        assert reason == expected and (expected != "stop" or "<b &" not in str(calls))
+        assert all(name == "get_weather" and whole.startswith(arguments) for name, arguments in calls)
 
 
 # --- responses ------------------------------------------------------------------------------------

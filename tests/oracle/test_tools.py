@@ -115,6 +115,8 @@ RENDER = {
                    "{% for k, v in c.function.arguments.items() %}{{ '<param name=\"' ~ k ~ '\">' }}{% if v is string and ('<' in v or '&' in v or '\n' in v) %}"
                    "{{ '<![CDATA[' + v + ']]>' }}{% else %}{{ v if v is string else v | tojson | safe }}{% endif %}{{ '</param>' }}{% endfor %}"
                    "{{ '</function>' }}{% endfor %}",
+    "cohere": "{{ '<|START_ACTION|>[\n' }}{% for c in m.tool_calls %}{{ '    {\"tool_call_id\": \"' ~ loop.index0 ~ '\", \"tool_name\": \"' ~ c.function.name }}"
+              "{{ '\", \"parameters\": ' ~ (c.function.arguments | tojson) ~ '}' }}{{ ',' if not loop.last }}{{ '\n' }}{% endfor %}{{ ']<|END_ACTION|>' }}",
 }  # fmt: skip
 RENDER["pythonic"] = "{# [func_name1(a=b), func_name2(a)] #}" + RENDER["python"].replace("<|tool_call_start|>", "").replace("<|tool_call_end|>", "")
 SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]"], "mistral-args": ["[TOOL_CALLS]", "[ARGS]"],
@@ -123,7 +125,7 @@ SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]
            "python-lines": ["<function_calls>", "</function_calls>"],
            "deepseek": [], "hunyuan": [], "phi4": [], "function": [], "nemotron": [], "mistral-id": [], "xlam": [], "pythonic": [],
            "functools": [], "python-block": ["<|tool_call_start|>", "<|tool_call_end|>"], "hammer": [], "apriel": [],
-           "minicpm-xml": ["<function", "</function>", "<param", "</param>", "<![CDATA[", "]]>"]}  # fmt: skip
+           "cohere": ["<|START_ACTION|>", "<|END_ACTION|>"], "minicpm-xml": ["<function", "</function>", "<param", "</param>", "<![CDATA[", "]]>"]}  # fmt: skip
 ONE_CALL = {"llama3"}
 NO_TEXT = {"llama3", "xlam", "pythonic", "hammer"}
 
@@ -445,6 +447,8 @@ NO_CALLS = {
     "hammer": ([], ['```\n[{"answer": 42}]\n```', '```\n[{"name": "no', "```\n[]\n```", "```\n[1]\n```", '[{"name": "now", "arguments": {}}]', '``']),
     "apriel": (['<tool_calls>[{"x": 1}]</tool_calls>', "<tool_calls>[]</tool_calls>", "a <tool_calls>none"], ["a <tool_calls>[", '<tool_calls>[{"name": "now']),
     "minicpm-xml": (["<functionname", 'a <function name="">b', '<function name="">\n</function> b'], ['a <function name="', '<function name="now']),
+    "cohere": (['<|START_ACTION|>[{"x": 1}]', "<|START_ACTION|> now", 'a <|START_ACTION|>[\n {"tool_call_id": "0", "parameters": {}}]<|END_ACTION|> b'],
+               ["a <|START_ACTION|>", '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "now']),
     "mistral-id": (["a [TOOL_CALLS][CALL_ID]a1B2c3D4e[ARGS]{}"], ["[TOOL_CALLS]now[CALL_ID]a", "a\n[TOOL_CALLS]now[CALL_ID]a1B2c3D4e[ARG"]),
 }  # fmt: skip
 
@@ -494,6 +498,17 @@ def test_calls_may_be_a_list_where_both_are_known(styled):
         assert words == "Well." and [(name, json.loads(arguments)) for name, arguments in found] == CALLS[:n]
     assert not Matcher(model).allows(f"<|tool_call|>{', '.join(calls)}<|/tool_call|>")
     assert not Matcher(model).allows(f"<|tool_call|>[{calls[0]}<|/tool_call|>")
+
+
+@pytest.mark.parametrize("styled", [("cohere", False)], indirect=True, ids=str)
+def test_calls_of_cohere_may_lack_what_the_template_shows(styled):
+    """As its models answer at times: without ids, lines or a list."""
+    _, model = styled
+    plain = ['{"tool_name": "%s", "parameters": %s}' % (name, json.dumps(arguments)) for name, arguments in CALLS[:2]]
+    for text in (f"[{','.join(plain)}]", f"\n[\n\t{' , '.join(plain)} ]\n"):
+        words, found = read(model, f"Well.<|START_ACTION|>{text}<|END_ACTION|>", random.Random(0))
+        assert words == "Well." and [(name, json.loads(arguments)) for name, arguments in found] == CALLS[:2]
+    assert [name for name, _ in read(model, f"<|START_ACTION|>{plain[1]}<|END_ACTION|>", random.Random(0))[1]] == ["now"]
 
 
 @pytest.mark.parametrize("styled", [("xlam", False)], indirect=True, ids=str)
