@@ -88,7 +88,7 @@ static inline uint32_t expert_matrices(const struct blob_model *model)
 {
     return ROLE_EXPERT_DOWN - first_expert_role(model) + 1;
 }
-enum { MAX_EXPERT_MATRICES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 };
+enum { N_EXPERT_ROLES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 };
 
 /* Returns the key of a tensor of a table. */
 static inline struct tensor_key tensor_key(const struct blob_tensor *tensor)

@@ -34,10 +34,9 @@ struct loss_meter {
     struct level_search searches[N_CHOICES]; /* int8 has none */
     struct block_errors *blocks;             /* (n_blocks): of the current matrix */
     size_t n_blocks;
-    size_t first, n_measured; /* blocks whose inputs are those of the current record */
-    bool has_inputs;          /* it is known */
-    double
-        coarse[MAX_EXPERT_MATRICES]; /* errors of coarse rounding, over all experts of the layer */
+    size_t first, n_measured;      /* blocks whose inputs are those of the current record */
+    bool has_inputs;               /* it is known */
+    double coarse[N_EXPERT_ROLES]; /* errors of coarse rounding, over all experts of the layer */
     size_t max_cols;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;

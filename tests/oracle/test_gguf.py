@@ -1121,7 +1121,7 @@ def test_bad_lists_of_windows_are_refused(value, tmp_path):
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
-    ("model", "rwkv", 'tokenizer.ggml.model must be gpt2, llama, bert or t5, found "rwkv"'),
+    ("model", "rwkv", 'tokenizer.ggml.model must be gpt2, llama, gemma4, bert or t5, found "rwkv"'),
     ("pre", "superbpe", 'found "superbpe"'),
     ("pre", "default", 'found "default"'),
 ])  # fmt: skip
