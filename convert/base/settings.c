@@ -178,3 +178,26 @@ smol_status smol_setting_string(const struct json_settings *settings, const char
     *value = json_string_value(found);
     return SMOL_OK;
 }
+
+smol_status smol_setting_choice(const struct json_settings *settings, const char *key,
+                                const char *const *choices, const char *expected, uint32_t *chosen)
+{
+    const char *text = NULL;
+    smol_status status = smol_setting_string(settings, key, &text);
+    if (status || !text)
+        return status;
+    for (uint32_t i = 0; choices[i]; i++) {
+        *chosen = i;
+        if (strcmp(text, choices[i]) == 0)
+            return SMOL_OK;
+    }
+    return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key, expected);
+}
+
+smol_status smol_setting_forbid(const struct json_settings *settings, const char *key,
+                                const char *remedy)
+{
+    return smol_setting(settings, key)
+               ? smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, remedy)
+               : SMOL_OK;
+}

@@ -77,4 +77,13 @@ smol_status smol_setting_fraction(const struct json_settings *settings, const ch
 smol_status smol_setting_string(const struct json_settings *settings, const char *key,
                                 const char **value);
 
+/* Reads a string that must be one of the NULL-terminated `choices`, with SMOL_ERROR_UNSUPPORTED and
+ * smol_setting_expect's message. Sets *chosen to its index. */
+smol_status smol_setting_choice(const struct json_settings *settings, const char *key,
+                                const char *const *choices, const char *expected, uint32_t *chosen);
+
+/* Refuses a key that is present and not null, as smol_setting_demand does. */
+smol_status smol_setting_forbid(const struct json_settings *settings, const char *key,
+                                const char *remedy);
+
 #endif

@@ -3,113 +3,11 @@
  * ignores for a family (pretraining_tp, ...) are ignored here too. */
 #include <float.h>
 #include <math.h>
-#include <stddef.h>
-#include <string.h>
 
 #include "convert/checkpoint/config_model.h"
 #include "convert/checkpoint/embedder.h"
 #include "convert/checkpoint/nested.h"
 #include "format/model.h"
-
-/* ---- the family ---- */
-
-/* Returns the family of the first supported architecture in the list, or NULL if none is
- * supported. */
-static const struct family *find_architecture(json_t *list)
-{
-    const struct family *family = NULL;
-    for (size_t i = 0; i < json_array_size(list) && !family; i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        family = name ? smol_family_by_architecture(name) : NULL;
-    }
-    return family;
-}
-
-/* Returns what the first supported architecture in the list has after the layers. */
-static enum config_head head_of(json_t *list, const struct family *family)
-{
-    for (size_t i = 0; family && i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        if (!name || smol_family_by_architecture(name) != family)
-            continue;
-        return family->body && strcmp(name, family->body) == 0       ? HEAD_NONE
-               : family->scorer && strcmp(name, family->scorer) == 0 ? HEAD_SCORE
-                                                                     : HEAD_OUTPUT;
-    }
-    return HEAD_OUTPUT;
-}
-
-static smol_status check_family(const struct json_settings *config, const struct family **family,
-                                enum config_head *head)
-{
-    char remedy[FAMILY_REMEDY];
-    json_t *list = smol_setting(config, "architectures");
-    const char *type = NULL;
-    smol_family_remedy(json_string_value(json_array_get(list, 0)), remedy);
-    if (list && !json_is_array(list))
-        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", "a list");
-    *family = find_architecture(list);
-    *head = head_of(list, *family);
-    if (json_array_size(list) > 0 && !*family)
-        return smol_setting_fail_item(config, SMOL_ERROR_UNSUPPORTED, "architectures[0]",
-                                      json_array_get(list, 0), remedy);
-    smol_status status = smol_setting_string(config, "model_type", &type);
-    if (status)
-        return status;
-    if (!type && !*family)
-        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: architectures and model_type are missing: %s", config->path, remedy);
-    if (!*family)
-        *family = smol_family_by_model_type(type);
-    if (!*family)
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "model_type", remedy);
-    if (type && strcmp(type, (*family)->model_type) != 0)
-        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: model_type is \"%.48s\", but architectures name %s: correct one of "
-                         "them",
-                         config->path, type, (*family)->architecture);
-    return SMOL_OK;
-}
-
-/* ---- unsupported features ---- */
-
-/* Checks that `key` is absent or has one of the NULL-terminated `choices`. Sets *chosen to the
- * index of the choice. */
-static smol_status check_choice(const struct json_settings *settings, const char *key,
-                                const char *const *choices, const char *expected, uint32_t *chosen)
-{
-    const char *text = NULL;
-    smol_status status = smol_setting_string(settings, key, &text);
-    if (status || !text)
-        return status;
-    for (uint32_t i = 0; choices[i]; i++) {
-        *chosen = i;
-        if (strcmp(text, choices[i]) == 0)
-            return SMOL_OK;
-    }
-    return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key, expected);
-}
-
-static smol_status check_absent(const struct json_settings *config, const char *key,
-                                const char *remedy)
-{
-    json_t *value = smol_setting(config, key);
-    if (!value)
-        return SMOL_OK;
-    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, remedy);
-}
-
-/* Checks dtype and torch_dtype, which only have to be valid: each tensor has its own type. */
-static smol_status check_dtypes(const struct json_settings *config)
-{
-    static const char *const dtypes[] = {"float32",       "float16",     "bfloat16", "float64",
-                                         "float8_e4m3fn", "float8_e5m2", NULL};
-    static const char expected[] =
-        "float32, float16, bfloat16, float64, float8_e4m3fn or float8_e5m2";
-    uint32_t ignored;
-    smol_status status = check_choice(config, "dtype", dtypes, expected, &ignored);
-    return status ? status : check_choice(config, "torch_dtype", dtypes, expected, &ignored);
-}
 
 /* Reads whether each token sees the whole text. A model of logits has only causal attention. */
 static smol_status read_direction(const struct json_settings *config, struct config *result)
@@ -125,57 +23,6 @@ static smol_status read_direction(const struct json_settings *config, struct con
     return status;
 }
 
-/* Checks that an encoder's learned positions are added to the tokens, and nothing else is. */
-static smol_status check_positions(const struct json_settings *config, const struct family *family)
-{
-    static const char key[] = "position_embedding_type";
-    static const char *const types[] = {"absolute", NULL};
-    uint32_t ignored;
-    if (!family->encodes || !(family->blocks & BLOCK_POSITIONS))
-        return SMOL_OK;
-    if (smol_setting_is_null(config, key))
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, "must be absolute");
-    return check_choice(config, key, types, "absolute", &ignored);
-}
-
-/* Checks that relative positions have as many buckets as the reference computes, whatever the size
- * of its table. */
-static smol_status check_buckets(const struct json_settings *config, const struct family *family)
-{
-    static const char key[] = "relative_attention_num_buckets";
-    uint32_t n = RELATIVE_BUCKETS;
-    if (!(family->blocks & BLOCK_RELATIVE))
-        return SMOL_OK;
-    smol_status status = smol_setting_integer(config, key, 1, UINT32_MAX, &n);
-    if (!status && n != RELATIVE_BUCKETS)
-        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, "must be 32");
-    return status;
-}
-
-static smol_status check_supported(const struct json_settings *config, const struct family *family)
-{
-    smol_status status = check_dtypes(config);
-    if (!status && !family->varies)
-        status = check_absent(config, "per_layer_config", "all layers must be alike");
-    if (!status)
-        status = smol_setting_demand(config, "is_causal", !family->encodes,
-                                     family->encodes ? "an encoder's tokens see the whole text"
-                                                     : "only causal attention is supported");
-    for (size_t i = 0; i < FAMILY_MAX_TEXTS && family->texts[i].key && !status; i++) {
-        const char *const choices[] = {family->texts[i].text, NULL};
-        uint32_t ignored;
-        status = check_choice(config, family->texts[i].key, choices, choices[0], &ignored);
-    }
-    for (size_t i = 0; i < FAMILY_MAX_DEMANDS && family->demands[i].key && !status; i++)
-        status = smol_setting_demand(config, family->demands[i].key, family->demands[i].value,
-                                     family->demands[i].remedy);
-    if (!status && family->refused_key)
-        status = check_absent(config, family->refused_key, "this feature is not supported");
-    if (!status)
-        status = check_buckets(config, family);
-    return status ? status : check_positions(config, family);
-}
-
 /* Reads whether tokens have types where they may have none. */
 static smol_status read_types(const struct json_settings *config, struct config *result)
 {
@@ -187,178 +34,13 @@ static smol_status read_types(const struct json_settings *config, struct config 
     return status;
 }
 
-/* ---- sizes ---- */
-
-static const struct size {
-    const char *key;
-    size_t offset;   /* of the u32 in struct blob_model */
-    size_t fallback; /* of the u32 in struct family_sizes; a 0 there: derived from other sizes */
-    uint32_t max;
-} sizes[] = {
-#define SIZE(key, name, max)                                                                       \
-    {                                                                                              \
-        key, offsetof(struct blob_model, name), offsetof(struct family_sizes, name), max           \
-    }
-    SIZE("hidden_size", hidden_size, MODEL_MAX_HIDDEN),
-    SIZE("intermediate_size", intermediate_size, MODEL_MAX_INTERMEDIATE),
-    SIZE("num_hidden_layers", n_layers, MODEL_MAX_LAYERS),
-    SIZE("num_attention_heads", n_heads, MODEL_MAX_HEADS),
-    SIZE("num_key_value_heads", n_kv_heads, MODEL_MAX_HEADS),
-    SIZE("head_dim", head_dim, MAX_HEAD_DIM),
-    SIZE("vocab_size", vocab_size, MODEL_MAX_VOCAB),
-    SIZE("max_position_embeddings", context_length, MODEL_MAX_CONTEXT),
-#undef SIZE
-};
-
-/* Handles null, which is not the same as an absent key: the size is then derived from others. */
-static smol_status read_null(const struct json_settings *config, const char *key, bool is_refused,
-                             uint32_t *size)
-{
-    if (!smol_setting_is_null(config, key))
-        return SMOL_OK;
-    if (is_refused)
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, "this family needs a number");
-    *size = 0;
-    return SMOL_OK;
-}
-
-_Static_assert(sizeof sizes / sizeof sizes[0] == N_FAMILY_SIZES, "all of them");
-
-/* Reads a size whose key is `own` in the family, if not NULL. */
-static smol_status read_size(const struct json_settings *config, const struct family *family,
-                             const struct size *size, const char *own, uint32_t *value)
-{
-    const char *key = own ? own : size->key;
-    bool unused = family->unused_size && strcmp(family->unused_size, size->key) == 0;
-    uint32_t ignored;
-    smol_status status = SMOL_OK;
-    if (unused)
-        status = smol_setting_integer(config, size->key, 0, UINT32_MAX, &ignored);
-    else if (own)
-        status = check_absent(config, size->key, "this family has no such key: remove it");
-    if (status || *key == '\0')
-        return status;
-    return smol_setting_integer(config, key, 1, size->max, value);
-}
-
-static smol_status read_sizes(const struct json_settings *config, const struct family *family,
-                              struct blob_model *model)
-{
-    for (size_t i = 0; i < N_FAMILY_SIZES; i++) {
-        uint32_t value;
-        memcpy(&value, (const char *)&family->sizes + sizes[i].fallback, sizeof value);
-        smol_status status = read_size(config, family, &sizes[i], family->size_keys[i], &value);
-        if (status)
-            return status;
-        memcpy((char *)model + sizes[i].offset, &value, sizeof value);
-    }
-    smol_status status =
-        read_null(config, "num_key_value_heads", family->needs_kv_heads, &model->n_kv_heads);
-    bool has_own = family->size_keys[FAMILY_HEAD_DIM]; /* another key for head_dim */
-    bool needs_head_dim = family->needs_head_dim || (family->sizes.head_dim > 0 && !has_own);
-    if (has_own)
-        return status;
-    if (!status)
-        status = read_null(config, "head_dim", needs_head_dim, &model->head_dim);
-    if (!status && needs_head_dim && model->head_dim == 0)
-        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: head_dim is missing: this family needs a number", config->path);
-    return status;
-}
-
-smol_status smol_config_fail_multiple(const struct json_settings *config, const char *key,
-                                      uint32_t value, const char *divisor_key, uint32_t divisor)
-{
-    return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                     "%s: %s %u is not a multiple of %s %u: correct one of them", config->path, key,
-                     value, divisor_key, divisor);
-}
-
-/* Reads the width of an MLP that is adjusted, as Lfm2MLP does: with doubles. */
-static smol_status adjust_mlp(const struct json_settings *config, struct blob_model *model)
-{
-    uint32_t adjusts = 1, multiple = 256, *size = &model->intermediate_size;
-    double factor = 1;
-    smol_status status =
-        smol_setting_integer(config, "block_ff_dim", 1, MODEL_MAX_INTERMEDIATE, size);
-    if (!status)
-        status = smol_setting_flag(config, "block_auto_adjust_ff_dim", &adjusts);
-    if (!status)
-        status =
-            smol_setting_integer(config, "block_multiple_of", 1, MODEL_MAX_INTERMEDIATE, &multiple);
-    if (!status)
-        status = smol_setting_real(config, "block_ffn_dim_multiplier", FLT_MIN,
-                                   MODEL_MAX_INTERMEDIATE, &factor);
-    if (status || !adjusts)
-        return status;
-    uint64_t two_thirds = 2 * (uint64_t)*size / 3;
-    double scaled = floor(factor * (double)two_thirds);
-    double rounded = ceil(scaled / multiple) * multiple;
-    if (rounded < 1 || rounded > MODEL_MAX_INTERMEDIATE)
-        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: intermediate_size %u, adjusted by block_ffn_dim_multiplier and "
-                         "block_multiple_of, is %.0f: must be from 1 to %d",
-                         config->path, *size, rounded, MODEL_MAX_INTERMEDIATE);
-    *size = (uint32_t)rounded;
-    return SMOL_OK;
-}
-
-static smol_status derive_sizes(const struct json_settings *config, struct blob_model *model)
-{
-    if (model->intermediate_size == 0)
-        model->intermediate_size = 4 * model->hidden_size;
-    if (model->n_kv_heads == 0)
-        model->n_kv_heads = model->n_heads;
-    if (model->n_heads % model->n_kv_heads != 0)
-        return smol_config_fail_multiple(config, "num_attention_heads", model->n_heads,
-                                         "num_key_value_heads", model->n_kv_heads);
-    if (model->head_dim == 0) {
-        if (model->hidden_size % model->n_heads != 0)
-            return smol_config_fail_multiple(config, "hidden_size", model->hidden_size,
-                                             "num_attention_heads", model->n_heads);
-        model->head_dim = model->hidden_size / model->n_heads;
-    }
-    if (model->head_dim % 2 != 0)
-        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: head_dim %u is odd (hidden_size %u, num_attention_heads %u): must be "
-                         "even",
-                         config->path, model->head_dim, model->hidden_size, model->n_heads);
-    if (model->head_dim > MAX_HEAD_DIM)
-        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: head_dim %u (hidden_size %u, num_attention_heads %u): "
-                         "at most %d is supported",
-                         config->path, model->head_dim, model->hidden_size, model->n_heads,
-                         MAX_HEAD_DIM);
-    return SMOL_OK;
-}
-
-/* Reads how many rows of positions are before that of the first token. */
-static smol_status skip_positions(const struct json_settings *config, struct config *result)
-{
-    const struct family_count *pad = &result->family->pad_id;
-    struct blob_model *model = &result->model;
-    uint32_t id = pad->fallback;
-    if (!pad->key)
-        return SMOL_OK;
-    smol_status status =
-        *pad->key ? smol_setting_integer(config, pad->key, 0, model->vocab_size - 1, &id) : SMOL_OK;
-    if (status)
-        return status;
-    if (id + 1 >= model->context_length)
-        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: max_position_embeddings %u: positions begin after row %u, that of "
-                         "padding, so there are none: correct the configuration",
-                         config->path, model->context_length, id);
-    result->skipped_positions = id + 1;
-    model->context_length -= id + 1;
-    return SMOL_OK;
-}
-
-/* Checks what layers with states need: their activation is SiLU. */
+/* Checks what layers with states need: their activation is SiLU. (Single blocks have a key of their
+ * own for it.) */
 static smol_status check_recurrences(const struct json_settings *config,
-                                     const struct blob_model *model)
+                                     const struct config *result)
 {
-    if (model->states.kind > STATE_SHORT_CONV && model->activation != ACTIVATION_SILU)
+    if (result->model.states.kind > STATE_SHORT_CONV && !result->family->has_single_blocks &&
+        result->model.activation != ACTIVATION_SILU)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: hidden_act must be silu in this family", config->path);
     return SMOL_OK;
@@ -376,7 +58,7 @@ static smol_status find_activation(const struct json_settings *config, const str
         ACTIVATION_SILU,      ACTIVATION_SILU, ACTIVATION_GELU_TANH,   ACTIVATION_GELU_TANH,
         ACTIVATION_GELU_TANH, ACTIVATION_GELU, ACTIVATION_RELU_SQUARED};
     uint32_t chosen = UINT32_MAX;
-    smol_status status = check_choice(
+    smol_status status = smol_setting_choice(
         config, key, names, "silu, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh or relu2", &chosen);
     if (chosen != UINT32_MAX)
         *activation = activations[chosen];
@@ -646,10 +328,11 @@ static smol_status read_classifier(const struct json_settings *config, struct co
     if (!result->family->norms_score)
         return SMOL_OK;
     smol_status status =
-        check_choice(config, "classifier_pooling", poolings, "cls or mean", &chosen);
+        smol_setting_choice(config, "classifier_pooling", poolings, "cls or mean", &chosen);
     result->score_pooling = kinds[chosen];
     if (!status)
-        status = check_choice(config, "classifier_activation", activations, "gelu", &ignored);
+        status =
+            smol_setting_choice(config, "classifier_activation", activations, "gelu", &ignored);
     return status ? status : smol_setting_flag(config, "classifier_bias", &result->score_biased);
 }
 
@@ -672,6 +355,7 @@ static const char *const nullable[] = {
     "num_key_value_heads",
     "head_dim",
     "sliding_window",
+    "moe_latent_size",
     "position_embedding_type",
     "attn_logit_softcapping",
     "clip_qkv",
@@ -688,13 +372,13 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     smol_status status = smol_nested_find(&outer, config, &result->nest);
     if (!status)
         status = result->nest ? smol_nested_family(config, result->nest, &result->family)
-                              : check_family(config, &result->family, &result->head);
+                              : smol_config_find_family(config, &result->family, &result->head);
     if (!status && result->nest)
-        status = check_dtypes(&outer);
+        status = smol_config_check_dtypes(&outer);
     if (!status && result->family->has_old_keys)
         status = smol_config_rename_nomic(config);
     if (!status)
-        status = check_supported(config, result->family);
+        status = smol_config_check_supported(config, result->family);
     if (!status)
         status = smol_config_read_scales(config, &result->scales);
     if (!status && result->nest && !result->scales.scaled)
@@ -704,13 +388,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status)
         status = read_types(config, result);
     if (!status)
-        status = read_sizes(config, result->family, model);
-    if (!status && result->family->adjusts_mlp)
-        status = adjust_mlp(config, model);
-    if (!status)
-        status = derive_sizes(config, model);
-    if (!status)
-        status = skip_positions(config, result);
+        status = smol_config_read_sizes(config, result);
     if (!status)
         status = smol_config_read_hybrid(config, result);
     if (!status)
@@ -724,7 +402,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status && result->head == HEAD_SCORE)
         status = read_classifier(config, result);
     if (!status)
-        status = check_recurrences(config, model);
+        status = check_recurrences(config, result);
     if (!status)
         status = read_bos(config, result->family, model);
     model->family = FAMILY_LLAMA;

@@ -17,7 +17,21 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
 smol_status smol_config_read_flag(const struct json_settings *config,
                                   const struct family_flag *flag, uint32_t *value);
 
-/* config_model.c: reports a number that must be a multiple of another one. */
+/* config_family.c: sets *family to that which `architectures` or model_type name, and *head to what
+ * is after its layers. */
+smol_status smol_config_find_family(const struct json_settings *config,
+                                    const struct family **family, enum config_head *head);
+
+/* config_family.c: checks that no key needs a feature that smolconv lacks. The second function
+ * checks dtype and torch_dtype, which only have to be valid: each tensor has its own type. */
+smol_status smol_config_check_supported(const struct json_settings *config,
+                                        const struct family *family);
+smol_status smol_config_check_dtypes(const struct json_settings *config);
+
+/* config_sizes.c: fills the sizes of result->model, and result->skipped_positions. */
+smol_status smol_config_read_sizes(const struct json_settings *config, struct config *result);
+
+/* config_sizes.c: reports a number that must be a multiple of another one. */
 smol_status smol_config_fail_multiple(const struct json_settings *config, const char *key,
                                       uint32_t value, const char *divisor_key, uint32_t divisor);
 
@@ -42,6 +56,10 @@ smol_status smol_config_fail_entry(const struct json_settings *config, smol_stat
 /* config_states.c: sets which layers have states. result->model must have its sizes. */
 smol_status smol_config_read_states(const struct json_settings *config, struct config *result);
 
+/* config_single.c: sets the number of layers, and which block each has, if its family's layers have
+ * one each. Call it before the other functions of layers. */
+smol_status smol_config_read_single(const struct json_settings *config, struct config *result);
+
 /* config_hybrid.c: fills result->model.hybrid, and scales of the model, if its family attends
  * beside states. Call it before smol_config_read_states, and the second function after the other
  * scales have been read. */
@@ -64,37 +82,5 @@ smol_status smol_config_read_scales(const struct json_settings *config, struct s
 
 /* config_rope.c: fills the tables of rotary embedding. result->layers must be filled. */
 smol_status smol_config_read_rope(const struct json_settings *config, struct config *result);
-
-/* rope.c: computes the frequencies of rotary embeddings, rounded as transformers rounds them. */
-enum rope_type {
-    ROPE_DEFAULT,
-    ROPE_LINEAR,
-    ROPE_LLAMA3,
-    ROPE_YARN,
-    ROPE_LONGROPE,
-    ROPE_PROPORTIONAL
-};
-
-/* A rotary embedding, with config.json's names. Fields that the type does not use are 0. */
-struct rope {
-    enum rope_type type;
-    double theta;
-    double factor;
-    uint32_t original_context;                /* original_max_position_embeddings */
-    double low_freq_factor, high_freq_factor; /* llama3 */
-    double beta_fast, beta_slow;              /* yarn */
-    double mscale, mscale_all_dim;            /* yarn; 0: none */
-    bool truncate;                            /* yarn */
-    double attention_factor;                  /* yarn, longrope; 0: computed from the others */
-    float factors[MAX_HEAD_DIM / 2];          /* longrope: short_factor or long_factor */
-    uint32_t n_rotated; /* proportional: of the pairs; the others do not turn */
-};
-
-/* Fills inv_freq (dim / 2) with the angle per position of each pair of a head in which `dim`
- * elements rotate. */
-void smol_rope_frequencies(const struct rope *rope, uint32_t dim, float *inv_freq);
-
-/* Returns the factor of cosine and sine. */
-float smol_rope_scale(const struct rope *rope);
 
 #endif

@@ -1,5 +1,5 @@
-/* Rotary embedding, see config_model.h: finds its description in config.json and computes its
- * frequencies.
+/* Rotary embedding, see config_model.h: finds the objects of config.json that describe it, and
+ * fills the tables of frequencies. rope_types.c reads the objects.
  *
  * transformers 5 uses the object rope_parameters. It holds rope_theta and, if two types of layers
  * rotate differently, one object for each type. Earlier versions have the separate keys
@@ -11,19 +11,7 @@
 
 #include "common/number.h"
 #include "convert/checkpoint/config_model.h"
-
-/* The places that may describe one embedding. */
-struct places {
-    const struct json_settings *config;
-    const char *theta_key; /* at the top level of config.json */
-    double theta;          /* the default, then the value found */
-    double layer_theta;    /* of some layers, which counts instead; 0: there is none */
-    struct json_settings objects[2];
-    size_t n_objects;
-    bool takes_outer;  /* the top-level original_max_position_embeddings counts */
-    bool proportional; /* an object has this rope_type */
-    double part;       /* partial_rotary_factor, or below 0 */
-};
+#include "convert/checkpoint/rope.h"
 
 /* ---- finding ---- */
 
@@ -51,7 +39,7 @@ static smol_status check_flat(const struct json_settings *from, const char *name
 }
 
 /* Adds the object `key` of `from` if it is present and not empty. Messages call it `within`. */
-static smol_status add_object(struct places *places, const struct json_settings *from,
+static smol_status add_object(struct rope_places *places, const struct json_settings *from,
                               const char *key, const char *within)
 {
     json_t *object = smol_setting(from, key);
@@ -94,7 +82,7 @@ static smol_status check_ignored(const struct json_settings *config, const char 
                              "this family has another key for it: remove it");
 }
 
-static smol_status find_theta(struct places *places)
+static smol_status find_theta(struct rope_places *places)
 {
     const struct json_settings *place = NULL;
     smol_status status = read_theta(places->config, places->theta_key, &place, &places->theta);
@@ -106,34 +94,15 @@ static smol_status find_theta(struct places *places)
     return status;
 }
 
-/* ---- reading ---- */
+/* ---- what rotates ---- */
 
-static smol_status read_type(const struct json_settings *object, const struct family *family,
-                             const char **type)
-{
-    const char *old = NULL;
-    *type = NULL;
-    smol_status status = smol_setting_string(object, "rope_type", type);
-    if (!status)
-        status = smol_setting_string(object, "type", &old);
-    const char **names[] = {type, &old};
-    for (size_t i = 0; i < 2 && family->plain_rope; i++)
-        if (*names[i] && strcmp(*names[i], family->plain_rope) == 0)
-            *names[i] = "default";
-    if (!status && *type && old && strcmp(*type, old) != 0)
-        return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "type",
-                                 "rope_type differs: correct one of them");
-    *type = *type ? *type : old ? old : "default";
-    return status;
-}
-
-static smol_status find_proportional(struct places *places, const struct family *family)
+static smol_status find_proportional(struct rope_places *places, const struct family *family)
 {
     smol_status status = SMOL_OK;
     places->proportional = false;
     for (size_t i = 0; i < places->n_objects && !status; i++) {
         const char *type;
-        status = read_type(&places->objects[i], family, &type);
+        status = smol_rope_read_type(&places->objects[i], family, &type);
         places->proportional |= !status && strcmp(type, "proportional") == 0;
     }
     return status;
@@ -142,7 +111,7 @@ static smol_status find_proportional(struct places *places, const struct family 
 /* Reads partial_rotary_factor into places->part. In most families of transformers heads always
  * rotate as a whole, so it must be 1, unless the embedding is proportional. */
 static smol_status read_rotary_factor(const struct json_settings *settings, const char *key,
-                                      const struct family *family, struct places *places)
+                                      const struct family *family, struct rope_places *places)
 {
     bool in_parts = family->rotates_parts;
     double found = 0, least = places->proportional ? 0 : in_parts ? (double)FLT_MIN : 1;
@@ -163,7 +132,7 @@ static smol_status read_rotary_factor(const struct json_settings *settings, cons
 
 /* Sets the number of elements of a head that rotate. A proportional embedding has frequencies for
  * all of them. */
-static smol_status find_rotary_dim(struct places *places, struct config *result)
+static smol_status find_rotary_dim(struct rope_places *places, struct config *result)
 {
     struct blob_model *model = &result->model;
     const struct family *family = result->family;
@@ -189,311 +158,30 @@ static smol_status find_rotary_dim(struct places *places, struct config *result)
     return SMOL_OK;
 }
 
-/* Checks that a key which the rope_type needs is present. */
-static smol_status require(const struct json_settings *object, const char *key)
+smol_status smol_rope_add_table(const struct json_settings *config, const struct rope *rope,
+                                uint32_t dim, struct config *result)
 {
-    if (smol_setting(object, key))
-        return SMOL_OK;
-    return smol_fail(object->error, SMOL_ERROR_DAMAGED,
-                     "%s: %s%s is missing: this type of rotary embedding needs it", object->path,
-                     object->within, key);
-}
-
-static smol_status require_real(const struct json_settings *object, const char *key, double *value)
-{
-    smol_status status = require(object, key);
-    return status ? status : smol_setting_real(object, key, FLT_MIN, FLT_MAX, value);
-}
-
-/* Reads original_max_position_embeddings from config.json if places->takes_outer is set, otherwise
- * from the object. For Phi-3, transformers ignores the object's value. Values that contradict each
- * other are an error. */
-static smol_status read_original_context(const struct places *places,
-                                         const struct json_settings *object,
-                                         const struct config *result, uint32_t *original)
-{
-    static const char key[] = "original_max_position_embeddings";
-    uint32_t inner = 0, outer = 0;
-    smol_status status = smol_setting_integer(object, key, 1, 1u << 31, &inner);
-    if (!status)
-        status = smol_setting_integer(places->config, key, 1, 1u << 31, &outer);
-    *original = outer && places->takes_outer       ? outer
-                : result->family->original_context ? result->family->original_context
-                : inner                            ? inner
-                                                   : result->max_positions;
-    if (!status && ((outer && outer != *original) || (inner && inner != *original)))
-        return smol_fail(object->error, SMOL_ERROR_DAMAGED,
-                         "%s: %s is %u, but %s%s is %u: correct one of them", object->path, key,
-                         outer ? outer : *original, object->within, key, inner ? inner : *original);
-    return status;
-}
-
-static smol_status read_llama3(const struct json_settings *object, struct rope *rope)
-{
-    smol_status status = require_real(object, "factor", &rope->factor);
-    if (!status)
-        status = require_real(object, "low_freq_factor", &rope->low_freq_factor);
-    if (!status)
-        status = require_real(object, "high_freq_factor", &rope->high_freq_factor);
-    if (!status && rope->high_freq_factor <= rope->low_freq_factor)
-        return smol_setting_expect(object, SMOL_ERROR_DAMAGED, "high_freq_factor",
-                                   "more than low_freq_factor");
-    return status;
-}
-
-/* Reads beta_fast or beta_slow. 0 counts as absent, as in transformers. */
-static smol_status read_beta(const struct json_settings *object, const char *key, double *beta)
-{
-    double found = 0;
-    smol_status status = smol_setting_real(object, key, 0, FLT_MAX, &found);
-    *beta = found == 0 ? *beta : found;
-    return status;
-}
-
-/* Reads `truncate`. null means false; absent means true. */
-static smol_status read_truncate(const struct json_settings *object, struct rope *rope)
-{
-    uint32_t truncate = !smol_setting_is_null(object, "truncate");
-    smol_status status = smol_setting_flag(object, "truncate", &truncate);
-    rope->truncate = truncate;
-    return status;
-}
-
-/* Reads the factor of cosine and sine. It stays 0 if the key is absent. */
-static smol_status read_attention_factor(const struct json_settings *object, struct rope *rope)
-{
-    return smol_setting_real(object, "attention_factor", FLT_MIN, FLT_MAX, &rope->attention_factor);
-}
-
-static smol_status read_yarn(const struct json_settings *object, uint32_t context,
-                             struct rope *rope)
-{
-    smol_status status = SMOL_OK;
-    rope->factor = (double)context / rope->original_context;
-    rope->beta_fast = 32;
-    rope->beta_slow = 1;
-    if (!smol_setting_is_null(object, "factor"))
-        status = require_real(object, "factor", &rope->factor);
-    if (!status)
-        status = read_attention_factor(object, rope);
-    if (!status)
-        status = smol_setting_real(object, "mscale", 0, FLT_MAX, &rope->mscale);
-    if (!status)
-        status = smol_setting_real(object, "mscale_all_dim", 0, FLT_MAX, &rope->mscale_all_dim);
-    if (!status)
-        status = read_beta(object, "beta_fast", &rope->beta_fast);
-    if (!status)
-        status = read_beta(object, "beta_slow", &rope->beta_slow);
-    return status ? status : read_truncate(object, rope);
-}
-
-static smol_status read_factors(const struct json_settings *object, const char *key, uint32_t n,
-                                float *factors)
-{
-    char expected[64];
-    json_t *list = smol_setting(object, key);
-    smol_status status = require(object, key);
-    if (status)
-        return status;
-    snprintf(expected, sizeof expected, "a list of %u numbers above 0", n);
-    bool good = json_array_size(list) == n;
-    for (uint32_t i = 0; i < n && good; i++) {
-        double factor = json_number_value(json_array_get(list, i)); /* 0 if not a number */
-        good = factor >= (double)FLT_MIN && factor <= (double)FLT_MAX;
-        factors[i] = (float)factor;
-    }
-    return good ? SMOL_OK : smol_setting_expect(object, SMOL_ERROR_DAMAGED, key, expected);
-}
-
-/* Reads both lists, so that a damaged list is found even if it is not used. */
-static smol_status read_longrope(const struct json_settings *object, uint32_t context,
-                                 const struct config *result, struct rope *rope)
-{
-    float unused[MAX_HEAD_DIM / 2];
-    bool is_long = result->longrope == LONGROPE_LONG;
-    uint32_t n = result->model.rotary_dim / 2;
-    rope->factor = (double)context / rope->original_context;
-    smol_status status = read_factors(object, "short_factor", n, is_long ? unused : rope->factors);
-    if (!status)
-        status = read_factors(object, "long_factor", n, is_long ? rope->factors : unused);
-    if (!status)
-        status = smol_setting_real(object, "factor", FLT_MIN, FLT_MAX, &rope->factor);
-    return status ? status : read_attention_factor(object, rope);
-}
-
-/* transformers computes the number of pairs in this order, with doubles. */
-static smol_status read_proportional(const struct places *places,
-                                     const struct json_settings *object, uint32_t head_dim,
-                                     struct rope *rope)
-{
-    double part = places->part >= 0 ? places->part : 1;
-    rope->n_rotated = (uint32_t)(part * head_dim / 2);
-    rope->factor = 1;
-    if (smol_setting_is_null(object, "factor"))
-        return require(object, "factor");
-    return smol_setting_real(object, "factor", FLT_MIN, FLT_MAX, &rope->factor);
-}
-
-/* Chooses one of the two lists of factors of longrope. transformers chooses by the length of each
- * prompt, but a blob has only one list. --context decides, and the model's context_length becomes
- * the length that the list is made for. */
-static void choose_longrope(uint32_t original_context, struct config *result)
-{
-    uint32_t *context = &result->model.context_length;
-    bool is_long = result->wanted_context > original_context;
-    result->longrope = is_long ? LONGROPE_LONG : LONGROPE_SHORT;
-    if (!is_long && original_context < *context)
-        *context = original_context;
-}
-
-static smol_status fail_type(const struct json_settings *object, const char *name,
-                             const struct family *family)
-{
-    const char *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
-    const char *remedy =
-        family->rotates_parts
-            ? "smolconv reads default, linear, llama3, yarn, longrope"
-            : "smolconv reads default, linear, llama3, yarn, longrope, proportional";
-    if (family->has_phi3_rope)
-        remedy = "smolconv reads default, longrope";
-    if (strcmp(name, "dynamic") == 0)
-        remedy = "its rotation depends on the length of the prompt, so the same text would get "
-                 "different answers";
-    return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, key, remedy);
-}
-
-/* Finds the rope_type. Phi-3 has two more names for longrope and supports no other scaling.
- * Families whose heads rotate in part take partial_rotary_factor for that, so they cannot be
- * proportional. */
-static smol_status find_type(const struct json_settings *object, const struct family *family,
-                             enum rope_type *type)
-{
-    static const struct {
-        const char *name;
-        enum rope_type type;
-        bool phi3, others;
-    } types[] = {
-        {"default", ROPE_DEFAULT, true, true},   {"linear", ROPE_LINEAR, false, true},
-        {"llama3", ROPE_LLAMA3, false, true},    {"yarn", ROPE_YARN, false, true},
-        {"longrope", ROPE_LONGROPE, true, true}, {"su", ROPE_LONGROPE, true, false},
-        {"yarn", ROPE_LONGROPE, true, false},    {"proportional", ROPE_PROPORTIONAL, false, true},
-    };
-    const char *name;
-    smol_status status = read_type(object, family, &name);
-    if (status)
-        return status;
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        *type = types[i].type;
-        bool parts_twice = family->rotates_parts && types[i].type == ROPE_PROPORTIONAL;
-        if (strcmp(name, types[i].name) == 0 && !parts_twice &&
-            (family->has_phi3_rope ? types[i].phi3 : types[i].others))
-            return SMOL_OK;
-    }
-    return fail_type(object, name, family);
-}
-
-/* Checks the settings of yarn. For models whose layers rotate differently, transformers does not
- * look for `truncate` in this object. Theta must be above 1, because yarn divides by its
- * logarithm. */
-static smol_status check_yarn(const struct places *places, const struct json_settings *object,
-                              const struct rope *rope)
-{
-    if (!places->takes_outer && !rope->truncate)
-        return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "truncate",
-                                 "transformers ignores it here: remove it");
-    if (rope->theta > 1)
-        return SMOL_OK;
-    return smol_fail(object->error, SMOL_ERROR_UNSUPPORTED,
-                     "%s: rope_theta is %.9g: yarn needs one above 1", object->path, rope->theta);
-}
-
-/* Reads the `alpha` of Hunyuan's rope_type "dynamic", which then does not depend on the length of
- * the prompt: it increases theta. Sets *found to whether the object is of this kind. */
-static smol_status read_alpha(const struct json_settings *object, const struct config *result,
-                              struct rope *rope, bool *found)
-{
-    const char *name;
-    double alpha = 0, dim = result->model.head_dim;
-    smol_status status = read_type(object, result->family, &name);
-    *found = !status && result->family->has_rope_alpha && strcmp(name, "dynamic") == 0 &&
-             smol_setting(object, "alpha");
-    if (!*found)
-        return status;
-    if (dim <= 2)
-        return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "alpha",
-                                 "needs a head_dim above 2");
-    status = smol_setting_real(object, "alpha", FLT_MIN, FLT_MAX, &alpha);
-    rope->theta *= pow(alpha, dim / (dim - 2));
-    return status;
-}
-
-/* Checks mrope_section, which shares out frequencies to the coordinates of pictures. Those of a
- * text are equal, so that it has no effect. */
-static smol_status check_sections(const struct json_settings *object)
-{
-    static const char key[] = "mrope_section";
-    json_t *list = json_object_get(object->object, key);
-    bool valid = json_array_size(list) == 3;
-    for (size_t i = 0; i < 3; i++) {
-        const json_t *n = json_array_get(list, i);
-        valid = valid && json_is_integer(n) && json_integer_value(n) >= 0;
-    }
-    return !list || valid
-               ? SMOL_OK
-               : smol_setting_fail(object, SMOL_ERROR_DAMAGED, key, "three sizes are needed");
-}
-
-/* Reads an object of rope_parameters or rope_scaling. rope->theta is already set. */
-static smol_status read_rope(const struct places *places, const struct json_settings *object,
-                             struct config *result, struct rope *rope)
-{
-    uint32_t context = result->max_positions;
-    bool has_alpha;
-    smol_status status = read_alpha(object, result, rope, &has_alpha);
-    if (status || has_alpha)
-        return status;
-    if (result->family->has_sections)
-        status = check_sections(object);
-    if (status)
-        return status;
-    status = find_type(object, result->family, &rope->type);
-    if (status || rope->type == ROPE_DEFAULT)
-        return status;
-    if (rope->type == ROPE_LINEAR)
-        return require_real(object, "factor", &rope->factor);
-    if (rope->type == ROPE_PROPORTIONAL)
-        return read_proportional(places, object, result->model.head_dim, rope);
-    status = read_original_context(places, object, result, &rope->original_context);
-    if (status || rope->type == ROPE_LLAMA3)
-        return status ? status : read_llama3(object, rope);
-    if (rope->type == ROPE_YARN) {
-        status = read_yarn(object, context, rope);
-        return status ? status : check_yarn(places, object, rope);
-    }
-    choose_longrope(rope->original_context, result);
-    return read_longrope(object, context, result, rope);
-}
-
-/* Checks that the frequencies are from 0 to 1 radian per position, as the format requires. */
-static smol_status check_table(const struct places *places, const float *inv_freq, uint32_t n,
-                               float scale)
-{
-    for (uint32_t i = 0; i < n; i++)
+    struct blob_model *model = &result->model;
+    float *inv_freq = result->inv_freq + (size_t)model->n_rope_tables * (model->rotary_dim / 2);
+    float scale = smol_rope_scale(rope);
+    smol_rope_frequencies(rope, dim, inv_freq);
+    for (uint32_t i = 0; i < dim / 2; i++)
         if (!(inv_freq[i] >= 0 && inv_freq[i] <= 1))
-            return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
+            return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: rotary embedding: frequency %u is %g: must be 0 to 1",
-                             places->config->path, i, (double)inv_freq[i]);
+                             config->path, i, (double)inv_freq[i]);
     if (!(scale > 0) || !f32_is_finite(scale))
         return smol_fail(
-            places->config->error, SMOL_ERROR_UNSUPPORTED,
+            config->error, SMOL_ERROR_UNSUPPORTED,
             "%s: rotary embedding: the factor of cosine and sine is %g: must be finite "
             "and above 0",
-            places->config->path, (double)scale);
+            config->path, (double)scale);
+    model->rope_scale[model->n_rope_tables++] = scale;
     return SMOL_OK;
 }
 
 /* Checks that two objects describe the same frequencies and scale. */
-static smol_status check_same(const struct places *places, const struct rope *first,
+static smol_status check_same(const struct rope_places *places, const struct rope *first,
                               const struct rope *second, uint32_t dim)
 {
     float a[MAX_HEAD_DIM / 2], b[MAX_HEAD_DIM / 2];
@@ -509,7 +197,7 @@ static smol_status check_same(const struct places *places, const struct rope *fi
 
 /* Reads the growth of queries from the only object. `original` is its original context, or 0 if its
  * type has none. A growth that no position reaches is none. */
-static smol_status read_growth(const struct places *places, uint32_t original,
+static smol_status read_growth(const struct rope_places *places, uint32_t original,
                                struct config *result)
 {
     static const char key[] = "llama_4_scaling_beta", period[] = "original_max_position_embeddings";
@@ -519,11 +207,11 @@ static smol_status read_growth(const struct places *places, uint32_t original,
         return smol_fail(places->config->error, SMOL_ERROR_DAMAGED,
                          "%s: this family needs one of rope_parameters and rope_scaling",
                          places->config->path);
-    smol_status status = require(object, key);
+    smol_status status = smol_rope_require(object, key);
     if (!status)
         status = smol_setting_real(object, key, 0, FLT_MAX, &growth);
     if (!status && original == 0)
-        status = require(object, period);
+        status = smol_rope_require(object, period);
     if (!status && original == 0)
         status = smol_setting_integer(object, period, 1, 1u << 31, &original);
     if (status || (float)growth == 0 || original >= result->model.context_length)
@@ -534,33 +222,27 @@ static smol_status read_growth(const struct places *places, uint32_t original,
 }
 
 /* Appends the table of the embedding that the places describe. */
-static smol_status add_table(struct places *places, struct config *result)
+static smol_status add_table(struct rope_places *places, struct config *result)
 {
     struct blob_model *model = &result->model;
     smol_status status = find_rotary_dim(places, result);
-    uint32_t n = model->rotary_dim / 2;
     if (!status)
         status = find_theta(places);
     if (places->layer_theta > 0)
         places->theta = places->layer_theta;
     struct rope ropes[2] = {{.theta = places->theta}, {.theta = places->theta}};
     for (size_t i = 0; i < places->n_objects && !status; i++)
-        status = read_rope(places, &places->objects[i], result, &ropes[i]);
+        status = smol_rope_read(places, &places->objects[i], result, &ropes[i]);
     if (!status && places->n_objects == 2)
         status = check_same(places, &ropes[0], &ropes[1], model->rotary_dim);
     if (!status && result->family->grows_queries)
         status = read_growth(places, ropes[0].original_context, result);
-    if (status)
-        return status;
-    float *inv_freq = result->inv_freq + (size_t)result->model.n_rope_tables * n;
-    float *scale = &model->rope_scale[model->n_rope_tables++];
-    smol_rope_frequencies(&ropes[0], model->rotary_dim, inv_freq);
-    *scale = smol_rope_scale(&ropes[0]);
-    return check_table(places, inv_freq, n, *scale);
+    return status ? status
+                  : smol_rope_add_table(places->config, &ropes[0], model->rotary_dim, result);
 }
 
 /* Appends the table that all layers have, or those without a window. */
-static smol_status add_main_table(struct places *places, struct config *result)
+static smol_status add_main_table(struct rope_places *places, struct config *result)
 {
     const char *own = result->family->theta_key;
     places->theta_key = own ? own : "rope_theta";
@@ -576,7 +258,7 @@ static smol_status add_main_table(struct places *places, struct config *result)
 
 /* Checks `key` if both objects are present. transformers replaces rope_parameters by rope_scaling,
  * so a key in rope_parameters alone would be lost. */
-static smol_status check_whole(const struct places *places, const char *key)
+static smol_status check_whole(const struct rope_places *places, const char *key)
 {
     const struct json_settings *parameters = &places->objects[0], *scaling = &places->objects[1];
     if (places->n_objects < 2 || !smol_setting(parameters, key) || smol_setting(scaling, key) ||
@@ -623,7 +305,7 @@ static smol_status read_layer_thetas(const struct json_settings *config, struct 
 static smol_status read_shared(const struct json_settings *config, struct config *result)
 {
     double thetas[2] = {0};
-    struct places places = {.config = config, .takes_outer = true};
+    struct rope_places places = {.config = config, .takes_outer = true};
     smol_status status = add_object(&places, config, "rope_parameters", "rope_parameters.");
     if (!status)
         status = add_object(&places, config, "rope_scaling", "rope_scaling.");
@@ -668,17 +350,17 @@ static smol_status check_new_type(const struct json_settings *config)
 }
 
 /* Adds a type's object of rope_parameters. */
-static smol_status add_type(struct places *places, const struct json_settings *parameters,
+static smol_status add_type(struct rope_places *places, const struct json_settings *parameters,
                             const char *type, const char *within, const struct family *family)
 {
-    smol_status status = family->needs_ropes ? require(parameters, type) : SMOL_OK;
+    smol_status status = family->needs_ropes ? smol_rope_require(parameters, type) : SMOL_OK;
     return status ? status : add_object(places, parameters, type, within);
 }
 
 static smol_status read_global(const struct json_settings *config,
                                const struct json_settings *parameters, struct config *result)
 {
-    struct places places = {.config = config};
+    struct rope_places places = {.config = config};
     smol_status status = check_new_type(config);
     if (!status)
         status = add_type(&places, parameters, "full_attention", "rope_parameters.full_attention.",
@@ -690,7 +372,7 @@ static smol_status read_global(const struct json_settings *config,
 
 /* Checks a rope_theta that would count for all layers, where the family has one key for both
  * tables. transformers 5 ignores it for windowed layers, version 4 does not. */
-static smol_status check_outer_theta(const struct places *places, double fallback)
+static smol_status check_outer_theta(const struct rope_places *places, double fallback)
 {
     json_t *outer = smol_setting(places->config, "rope_theta");
     if (!outer || strcmp(places->theta_key, "rope_theta") != 0 || places->theta == fallback)
@@ -707,7 +389,8 @@ static smol_status read_local(const struct json_settings *config,
                               const struct json_settings *parameters, struct config *result)
 {
     const struct family_number *theta = &result->family->local_theta;
-    struct places places = {.config = config, .theta_key = theta->key, .theta = theta->fallback};
+    struct rope_places places = {
+        .config = config, .theta_key = theta->key, .theta = theta->fallback};
     smol_status status = add_type(&places, parameters, "sliding_attention",
                                   "rope_parameters.sliding_attention.", result->family);
     if (!status)

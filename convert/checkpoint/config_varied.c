@@ -1,10 +1,10 @@
 /* Layers that differ in shape, see config_model.h: keys of Gemma 4. Layers without a window are of
  * the second kind. */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "convert/checkpoint/rope.h"
 
 static bool is_second(const struct config *result, uint32_t layer)
 {
@@ -172,35 +172,29 @@ static smol_status read_inputs(const struct json_settings *config, struct blob_m
 
 /* ---- rotary embeddings ---- */
 
-/* Reads the object of one kind of layers into rope, which has the defaults of a configuration
- * without any. */
+/* Reads the object of one kind of layers, in whose heads `dim` elements rotate. */
 static smol_status read_rope(const struct json_settings *parameters, const char *kind,
                              const char *within, uint32_t dim, struct rope *rope)
 {
     struct json_settings object = *parameters;
     const char *type = NULL;
-    double partial = 1;
+    double part = 1;
     object.object = smol_setting(parameters, kind);
     object.within = within;
     if (!json_is_object(object.object))
         return smol_setting_expect(parameters, SMOL_ERROR_DAMAGED, kind, "an object");
-    *rope = (struct rope){.factor = 1};
+    *rope = (struct rope){.type = ROPE_DEFAULT};
     smol_status status = smol_setting_string(&object, "rope_type", &type);
     if (!status && (!type || (strcmp(type, "default") != 0 && strcmp(type, "proportional") != 0)))
         return smol_setting_expect(&object, SMOL_ERROR_UNSUPPORTED, "rope_type",
                                    "default or proportional");
-    if (!status && !smol_setting(&object, "rope_theta"))
-        return smol_setting_expect(&object, SMOL_ERROR_DAMAGED, "rope_theta", "a number");
     if (!status)
-        status = smol_setting_real(&object, "rope_theta", 1, 1e30, &rope->theta);
+        status = smol_rope_require_real(&object, "rope_theta", &rope->theta);
     if (status || strcmp(type, "default") == 0)
         return status;
     rope->type = ROPE_PROPORTIONAL;
-    status = smol_setting_real(&object, "factor", 1, FLT_MAX, &rope->factor);
-    if (!status)
-        status = smol_setting_real(&object, "partial_rotary_factor", 0, 1, &partial);
-    rope->n_rotated = (uint32_t)(partial * dim / 2);
-    return status;
+    status = smol_setting_real(&object, "partial_rotary_factor", 0, 1, &part);
+    return status ? status : smol_rope_read_proportional(&object, part, dim, rope);
 }
 
 /* Fills both tables: that of windowed layers, then that of the others. */
@@ -225,13 +219,12 @@ static smol_status read_ropes(const struct json_settings *config, struct config 
     if (!status && parameters.object && n_second < model->n_layers)
         status = read_rope(&parameters, "sliding_attention", "rope_parameters.sliding_attention.",
                            dim, &first);
-    smol_rope_frequencies(&first, dim, result->inv_freq);
-    smol_rope_frequencies(&second, second_dim, result->inv_freq + dim / 2);
     model->rotary_dim = dim;
-    model->n_rope_tables = 2;
-    model->rope_scale[0] = model->rope_scale[1] = 1;
+    model->n_rope_tables = 0;
     model->rope_theta = second.theta;
-    return status;
+    if (!status)
+        status = smol_rope_add_table(config, &first, dim, result);
+    return status ? status : smol_rope_add_table(config, &second, second_dim, result);
 }
 
 /* Checks the direction of attention, which may be that of pictures. */

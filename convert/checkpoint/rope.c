@@ -1,9 +1,9 @@
-/* Frequencies of rotary embeddings, see config_model.h. The formulas are those of transformers
+/* Frequencies of rotary embeddings, see rope.h. The formulas are those of transformers
  * (modeling_rope_utils.py). Its tensors are f32, so every operation on them is rounded to f32 here;
  * its Python numbers are double here. In torch, `number / tensor` is the reciprocal times the
  * number: two roundings. Only the power is computed in double and rounded once, so that it does not
  * depend on a vector library. */
-#include "convert/checkpoint/config_model.h"
+#include "convert/checkpoint/rope.h"
 
 #include <math.h>
 

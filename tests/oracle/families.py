@@ -39,6 +39,7 @@ from transformers import (
     Ministral3Config,
     MistralConfig,
     NemotronConfig,
+    NemotronHConfig,
     Olmo2Config,
     Olmo3Config,
     OlmoConfig,
@@ -89,6 +90,7 @@ CONFIGS = {
     "lfm3": Lfm3Config,
     "lfm2moe": Lfm2MoeConfig,
     "falconh1": FalconH1Config,
+    "nemotronh": NemotronHConfig,
     "qwen3_5": Qwen3_5TextConfig,
     "qwen3_5moe": Qwen3_5MoeTextConfig,
     "qwen3next": Qwen3NextConfig,
@@ -342,6 +344,33 @@ def granitemoehybrid(draw):
 
 
 @st.composite
+def nemotronh(draw):
+    """Layers of one block each. A norm of a few numbers is little more than their signs: groups have 5 or more."""
+    config = draw(shapes(head_dim=True))
+    config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
+    kinds = draw(st.lists(either("linear_attention", "full_attention", "mlp", "moe"), max_size=config.pop("num_hidden_layers")))
+    kinds = draw(st.permutations([*kinds, "full_attention", draw(either("mlp", "moe"))]))
+    sparse = draw(experts("n_routed_experts", least=2)) if "moe" in kinds else {}
+    groups = draw(either(1, 2, 3))
+    return config | sparse | {
+        "layers_block_type": kinds,
+        "mlp_hidden_act": draw(either("relu2", "silu", "gelu")),
+        "mlp_bias": "moe" not in kinds and draw(FLAG),
+        "mamba_num_heads": groups * draw(either(1, 2, 3)),
+        "mamba_head_dim": draw(either(8, 5, 16, 33)),
+        "n_groups": groups,
+        "ssm_state_size": draw(either(8, 16, 1, 33)),
+        "conv_kernel": draw(either(4, 2, 3, 7)),
+        "use_conv_bias": draw(FLAG),
+        "chunk_size": draw(either(128, 16)),
+        "moe_shared_expert_intermediate_size": draw(st.integers(8, 89)),
+        "norm_topk_prob": draw(FLAG),
+        "routed_scaling_factor": draw(either(1.0, 2.5)),
+        "tie_word_embeddings": False,
+    }
+
+
+@st.composite
 def falconh1(draw):
     """Attention and Mamba2 side by side. A norm of a few numbers is little more than their signs: groups have 5 or more."""
     config = draw(scaled(draw(shapes(head_dim=draw(FLAG)))))
@@ -421,9 +450,9 @@ def granite(draw):
 
 
 @st.composite
-def experts(draw, key):
+def experts(draw, key, least=1):
     """The number of experts, and of those that a token uses."""
-    n = draw(either(4, 1, 2, 7, 16, 33))
+    n = max(least, draw(either(4, 1, 2, 7, 16, 33)))
     return {key: n, "num_experts_per_tok": draw(st.integers(1, min(n, 5)))}
 
 
@@ -861,7 +890,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        helium, glm, glm4, seedoss, olmo, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        helium, glm, glm4, seedoss, olmo, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, nemotronh, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
         gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip

@@ -8,7 +8,7 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
-EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoeswa", "granitemoehybrid")
+EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoeswa", "granitemoehybrid", "nemotronh")
 LLAMA3 = rope(
     "llama3",
     factor=8.0,
@@ -80,6 +80,7 @@ SIZES = {
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
     "gemma4": without("rope_parameters"),
+    "nemotronh": without("rope_parameters", "num_hidden_layers"),
     "granitemoeswa": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
@@ -198,6 +199,42 @@ FEATURES = {
             "convolution": LAYER0 + "mamba.conv1d.weight",
             "its bias": LAYER0 + "mamba.conv1d.bias",
             "the norm after the gate": LAYER0 + "mamba.norm.weight",
+        },
+    ),
+    "nemotronh": (
+        {
+            "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp", "linear_attention", "moe"],
+            "mamba_num_heads": 8,
+            "mamba_head_dim": 12,
+            "n_groups": 2,
+            "ssm_state_size": 16,
+            "n_routed_experts": 6,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 24,
+            "moe_shared_expert_intermediate_size": 37,
+            "routed_scaling_factor": 2.5,
+        },
+        {
+            "the order of layers": {
+                "layers_block_type": ["linear_attention", "moe", "linear_attention", "mlp", "full_attention", "moe"]
+            },
+            "the activation": {"mlp_hidden_act": "silu"},
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "their scale": {"routed_scaling_factor": 2.4},
+            "the sum of their weights": {"norm_topk_prob": False},
+            "the router": "model.layers.1.mixer.gate.weight",
+            "the bias of its choice": "model.layers.5.mixer.gate.e_score_correction_bias",
+            "experts": "model.layers.1.mixer.experts.up_proj",
+            "the shared MLP": "model.layers.1.mixer.shared_experts.up_proj.weight",
+            "the MLP without experts": "model.layers.3.mixer.up_proj.weight",
+            "its norm": "model.layers.3.norm.weight",
+            "attention": "model.layers.2.mixer.v_proj.weight",
+            "decay": "model.layers.0.mixer.A_log",
+            "the bias of the step": "model.layers.0.mixer.dt_bias",
+            "skip": "model.layers.0.mixer.D",
+            "convolution": "model.layers.4.mixer.conv1d.weight",
+            "its bias": "model.layers.4.mixer.conv1d.bias",
+            "the norm after the gate, in groups": "model.layers.0.mixer.norm.weight",
         },
     ),
     "falconh1": (

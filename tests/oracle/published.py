@@ -472,6 +472,18 @@ CONFIGS = {
         ssm_multipliers=[0.3535533905932738, 0.25, 0.3535533905932738, 0.5, 0.3535533905932738],
         ssm_out_multiplier=0.23570226039551587, tie_word_embeddings=False, torch_dtype="bfloat16", vocab_size=32784,
     ),
+    "Nemotron Nano 9B v2": dict(
+        architectures=["NemotronHForCausalLM"], model_type="nemotron_h", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=1, chunk_size=128, conv_kernel=4, eos_token_id=12, expand=2, head_dim=128, hidden_dropout=0.0,
+        hidden_size=4480, hybrid_override_pattern="M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
+        initializer_range=0.02, intermediate_size=15680, layer_norm_epsilon=1e-5, mamba_head_dim=80,
+        mamba_hidden_act="silu", mamba_num_heads=128, mamba_proj_bias=False, max_position_embeddings=131072,
+        mlp_bias=False, mlp_hidden_act="relu2", n_groups=8, num_attention_heads=40, num_hidden_layers=56,
+        num_key_value_heads=8, num_logits_to_keep=1, pad_token_id=0, rescale_prenorm_residual=True,
+        residual_in_fp32=False, sliding_window=None, ssm_state_size=128, tie_word_embeddings=False,
+        time_step_floor=0.0001, time_step_max=0.1, time_step_min=0.001, torch_dtype="bfloat16", use_bias=False,
+        use_cache=True, use_conv_bias=True, use_mamba_kernels=True, vocab_size=131072,
+    ),
     "Gemma 3 1B": dict(
         architectures=["Gemma3ForCausalLM"], model_type="gemma3_text", attention_bias=False,
         attn_logit_softcapping=None, bos_token_id=2, cache_implementation="hybrid",
@@ -699,7 +711,7 @@ def cut(config, vocab_size):
         shared_expert_intermediate_size=40, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16,
         kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=24, qk_rope_head_dim=16, dim=64, n_heads=heads, n_layers=n_layers,
-        hidden_dim=96,
+        hidden_dim=96, mamba_num_heads=8, mamba_head_dim=16, ssm_state_size=16,
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
@@ -710,6 +722,9 @@ def cut(config, vocab_size):
             attends = next((i for i, kind in enumerate(config[key]) if "attention" in str(kind)), 0)
             start = max(0, attends + 1 - n_layers)  # one of them attends
             small[key] = config[key][start : start + n_layers]
+    if pattern := config.get("hybrid_override_pattern"):
+        end = max(n_layers, pattern.index("*") + 1)
+        small["hybrid_override_pattern"] = pattern[end - n_layers : end]
     if "long_factor" in (config.get("rope_scaling") or {}):
         n = 16 * config.get("partial_rotary_factor", 1) / 2
         lists = {key: config["rope_scaling"][key][: int(n)] for key in ("long_factor", "short_factor")}

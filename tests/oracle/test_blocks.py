@@ -65,7 +65,7 @@ def extents(m):
 
 def tensors_of(m):
     """7.1: (name, shape), in order."""
-    sizes, m = extents(m), m | {"kv_rank": 0, "keeps": True, "has_values": True, "second_head_dim": 0, "input_width": 0}
+    sizes, m = extents(m), m | {"kv_rank": 0, "keeps": True, "has_values": True, "mixes": True, "has_mlp": True, "second_head_dim": 0, "input_width": 0}
     have = [r for r in ROLES if r[0] < 28 and (r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]]))]
     roles = [r for r in have if r[1] in ("embed", "positions")]
     layers = [(f"layers.{i}.{r[1]}", r[3]) for i in range(m["n_layers"]) for r in have if r[2]]

@@ -164,6 +164,27 @@ TEST(phi3_has_names_of_its_own_for_longrope)
         "rope_scaling.type is \"su\": smolconv reads default, linear, llama3, yarn, longrope");
 }
 
+TEST(gemma4_rotates_two_shapes_of_heads)
+{
+#define GEMMA4(full)                                                                               \
+    "'architectures': ['Gemma4ForCausalLM'], 'model_type': 'gemma4_text', 'num_key_value_heads': " \
+    "3,"                                                                                           \
+    " 'hidden_size_per_layer_input': 0, 'num_kv_shared_layers': 0, 'hidden_act': null,"            \
+    " 'head_dim': 8, 'global_head_dim': 16, 'rope_parameters': {'sliding_attention':"              \
+    " {'rope_type': 'default', 'rope_theta': 100}, 'full_attention': {" full "}}"
+    accepts(GEMMA4("'rope_type': 'proportional', 'rope_theta': 100, 'partial_rotary_factor': 0.25,"
+                   " 'factor': 2"));
+    assert_int_equal(config.model.n_rope_tables, 2);
+    assert_true(config.inv_freq[0] == 1 && config.inv_freq[4] == 0.5f && config.inv_freq[6] == 0);
+    refuses(GEMMA4("'rope_type': 'default'"), ".full_attention.rope_theta is missing");
+    refuses(GEMMA4("'rope_type': 'proportional', 'rope_theta': 100, 'factor': 0"),
+            ".factor must be");
+    does_not_support(GEMMA4("'rope_type': 'proportional', 'rope_theta': 100, 'factor': 0.5"),
+                     "rotary embedding: frequency 0 is 2: must be 0 to 1");
+    does_not_support(GEMMA4("'rope_type': 'yarn', 'rope_theta': 100"), "default or proportional");
+#undef GEMMA4
+}
+
 TEST(longrope_goes_by_the_context)
 {
     static const char longrope[] =
