@@ -121,7 +121,7 @@ class Form:
             piece = whole if tokens or rest.startswith(whole) else whole.lstrip()
             if piece and rest and (rest.startswith(piece) or piece.startswith(rest)):
                 tokens, waiting, rest = tokens + waiting, [], rest[len(piece) :]
-            elif whole and n_reasoning and not tokens:
+            elif whole and not tokens and (n_reasoning or not (whole.isspace() or self._token(waiting[-1]["id"])[1])):
                 waiting = []  # a marker, or white space after the reasoning
         return tokens
 

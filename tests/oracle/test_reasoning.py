@@ -620,10 +620,18 @@ def test_a_response_may_be_cut_within_its_reasoning(server):
 # --- earlier turns --------------------------------------------------------------------------------
 
 
-def rendered(server, messages):
-    status, tokens = server.post("/tokenize", {"model": "caller", "messages": messages})
+def rendered(server, messages, model="caller"):
+    status, tokens = server.post("/tokenize", {"model": model, "messages": messages})
     assert status == 200, tokens
-    return server.post("/detokenize", {"model": "caller", "tokens": tokens["tokens"]})[1]["prompt"]
+    return server.post("/detokenize", {"model": model, "tokens": tokens["tokens"]})[1]["prompt"]
+
+
+def test_a_developer_speaks_as_the_system_where_the_template_would_leave_the_message_out(server):
+    for model, shown in (("caller", "<|im_start|>system\nBe brief.<|im_end|>"), ("cohere", "# Developer Preamble\nBe brief.")):
+        said, same = ([{"role": role, "content": "Be brief."}, USER] for role in ("developer", "system"))
+        assert shown in rendered(server, same, model) and rendered(server, said, model) == rendered(server, same, model)
+        counts = [server.client.responses.create(model=model, input=messages, max_output_tokens=1).usage.input_tokens for messages in (said, same)]
+        assert counts[0] == counts[1]
 
 
 def test_reasoning_of_an_earlier_turn_reaches_the_template(server, blobs):
