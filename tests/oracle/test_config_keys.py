@@ -61,6 +61,8 @@ def is_read(family, path):
         return False
     if family == "gemma4" and path[0] in ("num_experts", "top_k_experts", "moe_intermediate_size"):
         return False  # without experts only their types are looked at
+    if family in ("graniteswa", "granitemoeswa") and path[-1] == "rope_theta":
+        return False  # layer_rope_theta counts instead; the reference makes a rotation of it that no layer uses
     if family == "gpt2" and path[0].startswith("rope_"):
         return False  # nothing rotates
     if family == "minicpm" and path[0] in INHERITED:

@@ -206,7 +206,7 @@ def old_keys(config):
 
 
 @pytest.mark.sample(4)
-@pytest.mark.parametrize("family", sorted(set(CONFIGS) - {"gpt2", "gemma4"}))  # without rotation, or without old keys
+@pytest.mark.parametrize("family", sorted(set(CONFIGS) - {"gpt2", "gemma4", "lfm3"}))  # without rotation, or without old keys
 def test_old_keys_give_the_same_blob(family, tmp_path):
     make_of(featured(family), tmp_path)
     new = contents(convert(tmp_path, tmp_path / "new.smol", "f32"))
