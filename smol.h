@@ -258,9 +258,9 @@ typedef struct smol_model_info {
 
 SMOL_API smol_model_info smol_model_get_info(const smol_model *model);
 
-/* Points *text, terminated and owned by the model, at the text that is to be put before texts of
- * one kind that are to be embedded, such as "query". The checkpoint names the kinds. NULL: at the
- * one for texts of no kind, which is "" for most models. Errors: USAGE (no such kind). */
+/* Points *text, terminated and owned by the model, at the prompt `name`, such as "query": a text to
+ * put before each text that is embedded. The checkpoint names its prompts. NULL: the default one,
+ * which is "" for most models. Errors: USAGE (no such prompt). */
 SMOL_API smol_status smol_model_prompt(const smol_model *model, const char *name, const char **text,
                                        smol_error *error);
 
@@ -490,15 +490,15 @@ typedef enum smol_pooling {
     SMOL_POOL_LAST,     /* that of the last token, which has seen all others: (hidden_size) */
     SMOL_POOL_FIRST,    /* that of the first token, an encoder's [CLS]: (hidden_size) */
     SMOL_POOL_MAX,      /* the largest value of each element: (hidden_size) */
-    SMOL_POOL_MODEL,    /* as an encoder's checkpoint says, of length 1 if it says so:
-                           (embedding_size); for other models the mean, of length 1: (hidden_size) */
+    SMOL_POOL_MODEL,    /* as an embedding model's checkpoint says: (embedding_size); for other
+                           models the mean, scaled to length 1: (hidden_size) */
 } smol_pooling;
 
 /* Appends ids[0..n), n > 0, to the sequence as smol_eval does, and computes hidden states after the
  * model's final norm instead of logits (last_hidden_state in transformers): `states`, of the shape
  * above. For independent texts, truncate the context to 0 in between. An encoder reads a whole
- * text at once, into an empty context. Errors: those of smol_eval,
- * after which the contents of `states` are undefined. */
+ * text at once, into an empty context. Errors: those of smol_eval, after which the contents of
+ * `states` are undefined. */
 SMOL_API smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n,
                                 smol_pooling pooling, float *states, smol_error *error);
 
@@ -806,8 +806,8 @@ SMOL_API void smol_tool_reader_free(smol_tool_reader *reader);
  * [/THINK]. A model has those that its chat template or its vocabulary has. A reader separates the
  * reasoning of an answer from the reply as the answer comes. */
 
-/* Sets *reasoning to how an answer to prompt[0..n) may begin, which the end of the prompt tells:
- * NONE too if the model has no markers. */
+/* Sets *reasoning to how an answer to prompt[0..n) may begin, which the end of the prompt tells. If
+ * the model has no markers, it is NONE. */
 SMOL_API smol_status smol_reasoning_after(const smol_model *model, const uint32_t *prompt, size_t n,
                                           smol_reasoning *reasoning, smol_error *error);
 
@@ -1058,7 +1058,7 @@ SMOL_API smol_status smol_context_restore_memory(smol_context *context, smol_ses
  * file. Return 0 to continue, any other value to end the call with SMOL_ERROR_FILE. */
 typedef int smol_on_read_at(void *user, uint64_t offset, void *data, size_t size, size_t *n);
 
-/* Writes data[0..size) at `offset` of a file. Returns the same. */
+/* Writes data[0..size) at `offset` of a file. Return 0 or another value as from smol_on_read_at. */
 typedef int smol_on_write_at(void *user, uint64_t offset, const void *data, size_t size);
 
 typedef struct smol_calibrate_params {

@@ -19,8 +19,18 @@ uint32_t smol_experts_layers(const struct blob_model *model)
     return n;
 }
 
+bool smol_has_dense(const struct blob_model *model)
+{
+    bool has = false;
+    for (uint32_t layer = 0; layer < model->n_layers; layer++)
+        has |= layer_has_mlp(model, layer) && !smol_layer_is_sparse(model, layer);
+    return has;
+}
+
 uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer)
 {
+    if (!layer_has_mlp(model, layer))
+        return 0;
     if (smol_layer_is_sparse(model, layer))
         return model->experts.shared_width;
     return smol_kv_source(model, layer) == layer ? model->intermediate_size
@@ -72,17 +82,16 @@ static smol_status check_numbers(const struct blob_experts *x, smol_error *error
 }
 
 /* Checks the set of dense layers: each is one of the model's, and at least one layer is sparse. If
- * all are sparse, intermediate_size describes no MLP: it must equal the width of an expert. */
+ * all MLPs are, intermediate_size describes none: it must equal the width of an expert. */
 static smol_status check_dense(const struct blob_model *m, smol_error *error)
 {
-    uint32_t n_sparse = smol_experts_layers(m);
     for (uint32_t i = m->n_layers; i < MODEL_MAX_LAYERS; i++)
         if (layers_have(m->experts.dense, i))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u is dense: there is no such layer",
                              i);
-    if (n_sparse == 0)
+    if (smol_experts_layers(m) == 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "no layer has experts");
-    if (n_sparse == m->n_layers && m->intermediate_size != m->experts.width)
+    if (!smol_has_dense(m) && m->intermediate_size != m->experts.width)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "width is %u: must be intermediate_size %u, because no layer is dense",
                          m->experts.width, m->intermediate_size);
@@ -97,9 +106,11 @@ smol_status smol_experts_check(const struct blob_model *m, smol_error *error)
         return status;
     if (!all_zero(x->reserved, sizeof x->reserved))
         return smol_fail(error, SMOL_ERROR_DAMAGED, "a reserved field is not zero");
-    if (m->blocks & (BLOCK_NO_GATE | BLOCK_PARALLEL) || m->mlp_bias || m->hybrid.parallel)
+    const uint32_t others = BLOCK_PARALLEL | (smol_model_is_partial(m) ? 0 : BLOCK_NO_GATE);
+    if (m->blocks & others || m->mlp_bias || m->hybrid.parallel)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "with experts, MLPs have gates and no biases, and come after attention");
+                         "with experts, MLPs have gates, unless layers lack a block, and no "
+                         "biases, and come after attention");
     return check_dense(m, error);
 }
 

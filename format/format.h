@@ -77,12 +77,13 @@ enum blob_feature {
     FEATURE_FURTHER = 1 << 21,    /* parts that FEATURE_COMPONENTS does not include: BLOCK_SINKS,
                                    * ACTIVATION_RELU_SQUARED */
     FEATURE_VARIED = 1 << 22,     /* SECTION_VARIED: layers differ in shape; with FEATURE_BLOCKS */
+    FEATURE_PARTIAL = 1 << 23,    /* SECTION_PARTIAL: layers lack a block; with FEATURE_BLOCKS */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
                      FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
                      FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
                      FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
                      FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE |
-                     FEATURE_HEAD_GATES | FEATURE_FURTHER | FEATURE_VARIED,
+                     FEATURE_HEAD_GATES | FEATURE_FURTHER | FEATURE_VARIED | FEATURE_PARTIAL,
 };
 
 enum section_kind {
@@ -106,6 +107,7 @@ enum section_kind {
     SECTION_HYBRID = 17,    /* struct blob_hybrid, FEATURE_HYBRID */
     SECTION_LATENT = 18,    /* struct blob_latent, FEATURE_LATENT */
     SECTION_VARIED = 19,    /* struct blob_varied, FEATURE_VARIED */
+    SECTION_PARTIAL = 20,   /* struct blob_partial, FEATURE_PARTIAL */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -248,7 +250,7 @@ struct blob_experts {
     float qkv_clip;        /* queries, keys and values stay within it and its negative; 0: free */
     uint32_t shared_gate;  /* 1: that MLP's output is multiplied by the sigmoid of a gate */
     uint8_t reserved[20];
-    /* set of the layers with one MLP of intermediate_size instead */
+    /* set of the layers with one MLP of intermediate_size instead, or none */
     uint8_t dense[STATES_MAX_LAYERS / 8];
 };
 enum expert_scoring {
@@ -290,6 +292,13 @@ struct blob_varied {
     float sum_scale;               /* of the sum of both */
     uint32_t reserved[7];
     uint8_t second[STATES_MAX_LAYERS / 8]; /* a set of layers */
+};
+
+/* Layers that lack a block, as Nemotron-H's (NVIDIA, 2025): the first, which is attention or has a
+ * state, or the MLP. They lack its norm too. All zero: every layer has both. */
+struct blob_partial {
+    uint8_t no_mixer[STATES_MAX_LAYERS / 8]; /* sets of layers */
+    uint8_t no_mlp[STATES_MAX_LAYERS / 8];
 };
 
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
@@ -334,6 +343,7 @@ struct blob_model {
     struct blob_hybrid hybrid;
     struct blob_latent latent;
     struct blob_varied varied;
+    struct blob_partial partial;
 };
 enum { MODEL_SECTION_SIZE = 128 };
 

@@ -160,6 +160,7 @@ static smol_status take_parts(struct blob *blob, smol_error *error)
         {FEATURE_EXPERTS, SECTION_EXPERTS, &model->experts, sizeof model->experts},
         {FEATURE_LATENT, SECTION_LATENT, &model->latent, sizeof model->latent},
         {FEATURE_VARIED, SECTION_VARIED, &model->varied, sizeof model->varied},
+        {FEATURE_PARTIAL, SECTION_PARTIAL, &model->partial, sizeof model->partial},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (!(blob->header->required_features & parts[i].feature))
@@ -182,6 +183,8 @@ static smol_status check_parts(struct blob *blob, smol_error *error)
         return status;
     if (features & FEATURE_VARIED && smol_varied_check(model, blob->layers, &reason))
         return smol_damaged_section(blob, error, SECTION_VARIED, reason.message);
+    if (features & FEATURE_PARTIAL && smol_partial_check(model, blob->layers, &reason))
+        return smol_damaged_section(blob, error, SECTION_PARTIAL, reason.message);
     if (features & FEATURE_HYBRID && !(features & FEATURE_STATES))
         return smol_damaged_section(blob, error, SECTION_HYBRID, "it needs the states feature");
     if (model->blocks & BLOCK_ATTENTION_GATE && !(features & FEATURE_STATES))
@@ -198,11 +201,11 @@ static smol_status check_parts(struct blob *blob, smol_error *error)
         return smol_damaged_section(blob, error, SECTION_EXPERTS, reason.message);
     if (features & FEATURE_LATENT && smol_latent_check(model, &reason))
         return smol_damaged_section(blob, error, SECTION_LATENT, reason.message);
-    return blob_sees_ahead(blob) &&
-                   features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT | FEATURE_VARIED)
-               ? smol_damaged_features(
-                     blob, error,
-                     "an encoder has no states, experts, latent vectors or varied layers")
+    return blob_sees_ahead(blob) && features & (FEATURE_STATES | FEATURE_EXPERTS | FEATURE_LATENT |
+                                                FEATURE_VARIED | FEATURE_PARTIAL)
+               ? smol_damaged_features(blob, error,
+                                       "an encoder has no states, experts, latent vectors, and no "
+                                       "varied or partial layers")
                : SMOL_OK;
 }
 

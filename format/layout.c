@@ -59,6 +59,7 @@ enum presence {
     WITH_STATE,
     WITH_STATE_BIAS,
     WITH_EXPERTS,
+    WITH_EXPERT_GATE,
     WITH_CHOICE_BIAS,
     WITH_MIXER_IN_BIAS,
     WITH_MIXER_OUT_BIAS,
@@ -134,7 +135,7 @@ static const struct role_info {
     [ROLE_ROUTER] = {"router", true, true, WITH_EXPERTS, EXPERTS, HIDDEN},
     [ROLE_ROUTER_BIAS] = {"router_bias", false, true, WITH_CHOICE_BIAS, ONE, EXPERTS},
     [ROLE_SHARED_GATE] = {"shared_gate", true, true, WITH_SHARED_GATE, ONE, HIDDEN},
-    [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
+    [ROLE_EXPERT_GATE] = {"gate", true, true, WITH_EXPERT_GATE, EXPERT_WIDTH, HIDDEN},
     [ROLE_EXPERT_UP] = {"up", true, true, WITH_EXPERTS, EXPERT_WIDTH, HIDDEN},
     [ROLE_EXPERT_DOWN] = {"down", true, true, WITH_EXPERTS, HIDDEN, EXPERT_WIDTH},
     [ROLE_MIXER_GATE_BIAS] = {"mixer_gate_bias", false, true, WITH_PARTS_BIAS, ONE, MIXER_WIDTH},
@@ -308,9 +309,10 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
     const struct blob_hybrid *hybrid = &model->hybrid;
     switch (roles[role].presence) {
     case WITH_INPUT_NORMS:
-        return !(model->blocks & BLOCK_NO_INPUT_NORMS);
+        return layer_has_mixer(model, layer) && !(model->blocks & BLOCK_NO_INPUT_NORMS);
     case WITH_MLP_INPUT_NORM:
-        return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
+        return layer_has_mlp(model, layer) &&
+               !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
     case WITH_OUTPUT_NORMS:
         return model->blocks & BLOCK_NORM_OUTPUTS;
     case WITH_QK_NORMS:
@@ -362,7 +364,7 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
     case WITH_O_BIAS:
         return attends && model->attention_bias == BIAS_QKVO;
     case WITH_MLP_BIAS:
-        return model->mlp_bias;
+        return model->mlp_bias && layer_has_mlp(model, layer);
     case WITH_MLP:
         return smol_mlp_width(model, layer) > 0;
     case WITH_GATE:
@@ -383,6 +385,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return model->blocks & BLOCK_OUTPUT_BIAS;
     case WITH_EXPERTS:
         return smol_layer_is_sparse(model, layer);
+    case WITH_EXPERT_GATE:
+        return smol_layer_is_sparse(model, layer) && !(model->blocks & BLOCK_NO_GATE);
     case WITH_CHOICE_BIAS:
         return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
     case WITH_SHARED_GATE:
@@ -402,7 +406,7 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
     do {
         if (key->role == ROLE_EXPERT_DOWN && smol_layer_is_sparse(model, key->layer) &&
             key->expert + 1 < model->experts.n_experts) {
-            key->role = ROLE_EXPERT_GATE;
+            key->role = first_expert_role(model);
             key->expert++;
             return true;
         }

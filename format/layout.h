@@ -26,6 +26,16 @@ static inline bool layers_have(const uint8_t *set, size_t layer)
     return set[layer / 8] >> layer % 8 & 1;
 }
 
+/* Returns whether a layer has its first block, whether its MLP, see struct blob_partial. */
+static inline bool layer_has_mixer(const struct blob_model *model, uint32_t layer)
+{
+    return !layers_have(model->partial.no_mixer, layer);
+}
+static inline bool layer_has_mlp(const struct blob_model *model, uint32_t layer)
+{
+    return !layers_have(model->partial.no_mlp, layer);
+}
+
 /* Returns whether a layer has a state, and whether it attends. */
 static inline bool layer_has_state(const struct blob_model *model, uint32_t layer)
 {
@@ -33,7 +43,8 @@ static inline bool layer_has_state(const struct blob_model *model, uint32_t laye
 }
 static inline bool layer_attends(const struct blob_model *model, uint32_t layer)
 {
-    return !layer_has_state(model, layer) || model->hybrid.parallel;
+    return layer_has_mixer(model, layer) &&
+           (!layer_has_state(model, layer) || model->hybrid.parallel);
 }
 
 /* Returns whether the layer is of the second kind, see struct blob_varied. */
@@ -67,7 +78,17 @@ bool smol_tensor_exists(const struct blob_model *model, struct tensor_key key);
 /* Returns whether a role is within a layer; whether it is one of experts. */
 bool smol_role_is_per_layer(enum tensor_role role);
 bool smol_role_is_per_expert(enum tensor_role role);
-enum { EXPERT_MATRICES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 }; /* of one expert, in a row */
+
+/* Returns the first role of an expert's matrices, and their number. They are in a row. */
+static inline enum tensor_role first_expert_role(const struct blob_model *model)
+{
+    return model->blocks & BLOCK_NO_GATE ? ROLE_EXPERT_UP : ROLE_EXPERT_GATE;
+}
+static inline uint32_t expert_matrices(const struct blob_model *model)
+{
+    return ROLE_EXPERT_DOWN - first_expert_role(model) + 1;
+}
+enum { N_EXPERT_ROLES = ROLE_EXPERT_DOWN - ROLE_EXPERT_GATE + 1 };
 
 /* Returns the key of a tensor of a table. */
 static inline struct tensor_key tensor_key(const struct blob_tensor *tensor)

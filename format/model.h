@@ -91,6 +91,9 @@ bool smol_layer_is_sparse(const struct blob_model *model, uint32_t layer);
 /* Returns the number of such layers. */
 uint32_t smol_experts_layers(const struct blob_model *model);
 
+/* Returns whether a layer has one MLP of intermediate_size. */
+bool smol_has_dense(const struct blob_model *model);
+
 /* Returns the intermediate size of a layer's MLP. In a sparse layer this is the MLP that all tokens
  * use beside the experts; 0: there is none. */
 uint32_t smol_mlp_width(const struct blob_model *model, uint32_t layer);
@@ -153,6 +156,16 @@ bool smol_values_are_keys(const struct blob_model *model, uint32_t layer);
 /* Returns the layer whose keys and values a layer attends to: itself, or an earlier one. */
 uint32_t smol_kv_source(const struct blob_model *model, uint32_t layer);
 
+/* --- partial.c: layers that lack a block, struct blob_partial --------------------------------- */
+
+/* Checks model->partial, of a file that requires FEATURE_PARTIAL, against itself, the checked model
+ * and `layers` (n_layers), bits of enum layer_bit. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_partial_check(const struct blob_model *model, const uint8_t *layers,
+                               smol_error *error);
+
+/* Returns whether a layer of the model lacks a block. */
+bool smol_model_is_partial(const struct blob_model *model);
+
 /* --- states.c: states of sequences, struct blob_states -------------------------------------- */
 
 /* Checks model->states, of a file that requires FEATURE_STATES, against itself and the checked
@@ -160,8 +173,9 @@ uint32_t smol_kv_source(const struct blob_model *model, uint32_t layer);
 smol_status smol_states_check(const struct blob_model *model, const uint8_t *layers,
                               smol_error *error);
 
-/* Returns the number of layers with a state. */
+/* Returns the number of layers with a state, and whether any layer attends. */
 uint32_t smol_states_count(const struct blob_model *model);
+bool smol_model_attends(const struct blob_model *model);
 
 /* Return the rows of ROLE_MIXER_IN, the channels of a layer's convolution, and the width of its
  * output before the last product. */

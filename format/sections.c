@@ -27,6 +27,7 @@ static const struct {
     {SECTION_HYBRID, "hybrid", FEATURE_HYBRID},
     {SECTION_LATENT, "latent", FEATURE_LATENT},
     {SECTION_VARIED, "varied", FEATURE_VARIED},
+    {SECTION_PARTIAL, "partial", FEATURE_PARTIAL},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

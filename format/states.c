@@ -14,6 +14,14 @@ uint32_t smol_states_count(const struct blob_model *model)
     return n;
 }
 
+bool smol_model_attends(const struct blob_model *model)
+{
+    bool attends = false;
+    for (uint32_t layer = 0; layer < model->n_layers; layer++)
+        attends |= layer_attends(model, layer);
+    return attends;
+}
+
 uint64_t smol_states_width(const struct blob_model *model)
 {
     const struct blob_states *states = &model->states;
@@ -89,10 +97,10 @@ static smol_status check_set(const struct blob_model *model, const uint8_t *laye
                              "layer %u has bits %u for attention, but a state in its place", i,
                              layers[i]);
     }
-    uint32_t n = smol_states_count(model);
-    if (n == 0 || (n == model->n_layers && !parallel))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s",
-                         n ? "every layer has a state: one must attend" : "no layer has a state");
+    if (smol_states_count(model) == 0)
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no layer has a state");
+    if (!smol_model_attends(model))
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no layer attends: one must");
     return SMOL_OK;
 }
 

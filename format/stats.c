@@ -48,6 +48,15 @@ static void describe_varied(const struct blob_model *model, struct stats_header 
     memcpy(header->second, varied->second, sizeof header->second);
 }
 
+/* Describes layers that lack a block. */
+static void describe_partial(const struct blob_model *model, struct stats_header *header)
+{
+    describe_layers(model, header);
+    header->minor = STATS_PARTIAL;
+    memcpy(header->no_mixer, model->partial.no_mixer, sizeof header->no_mixer);
+    memcpy(header->no_mlp, model->partial.no_mlp, sizeof header->no_mlp);
+}
+
 void smol_stats_describe(const struct blob_model *model, struct stats_header *header)
 {
     memcpy(header->magic, STATS_MAGIC, STATS_MAGIC_SIZE);
@@ -66,6 +75,27 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
         describe_latent(model, header);
     if (model_is_varied(model))
         describe_varied(model, header);
+    if (smol_model_is_partial(model))
+        describe_partial(model, header);
+}
+
+/* Returns whether the sets of minor 5 are of the file's layers, and the fields of other minors
+ * zero. */
+static bool partial_fit(const struct stats_header *header)
+{
+    const size_t start = offsetof(struct stats_header, n_heads);
+    const size_t end = offsetof(struct stats_header, no_mixer);
+    if (header->minor != STATS_PARTIAL)
+        return true; /* they are not in the file */
+    for (size_t i = 0; i < STATS_LAYERS; i++) {
+        bool lacks_mixer = layers_have(header->no_mixer, i);
+        bool lacks_mlp = layers_have(header->no_mlp, i);
+        if ((i >= header->n_layers && (lacks_mixer || lacks_mlp)) || (lacks_mixer && lacks_mlp) ||
+            (lacks_mixer && layers_have(header->stateful, i)) ||
+            (lacks_mlp && layers_have(header->sparse, i)))
+            return false;
+    }
+    return all_zero((const uint8_t *)header + start, end - start);
 }
 
 /* Returns whether the fields of minor 4 are in their ranges, and those of others zero. */
@@ -140,7 +170,7 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
     for (size_t i = 0; i < STATS_PER_LAYER; i++)
         fits = fits && header->widths[i] >= 1 && header->widths[i] <= MODEL_MAX_INTERMEDIATE;
     if (!fits || header->widths[0] != header->widths[2] || !layers_fit(header) ||
-        !heads_fit(header) || !varied_fit(header) ||
+        !heads_fit(header) || !varied_fit(header) || !partial_fit(header) ||
         (header->kind != STATS_GRAM && header->kind != STATS_DIAGONAL) || header->n_tokens == 0)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: the header has a value out of range (offset 0): make the file again",
@@ -252,6 +282,8 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
         return (record - output) % 2 ? header->widths[0] : header->input_width;
     if (record > output)
         return (record - output) % 2 ? header->widths[0] : header->expert_width;
+    if (layers_have(input < STATS_MLP ? header->no_mixer : header->no_mlp, layer))
+        return 0;
     if (input == STATS_ATTENDED && layers_have(header->stateful, layer) &&
         header->minor != STATS_BESIDE)
         return header->state_width;

@@ -16,10 +16,11 @@
 enum {
     STATS_MAGIC_SIZE = 8,
     STATS_MAJOR = 1,
-    STATS_MINOR = 4,       /* the newest; a header of minor 0 ends with the widths */
+    STATS_MINOR = 5,       /* the newest; a header of minor 0 ends with the widths */
     STATS_BESIDE = 2,      /* layers with a state attend too; otherwise as minor 1 */
     STATS_LATENT = 3,      /* attention is to latent vectors; there are no states and no experts */
     STATS_VARIED = 4,      /* layers differ in shape; there are no states and no experts */
+    STATS_PARTIAL = 5,     /* layers lack a block; otherwise as minor 1 */
     STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
     STATS_MATRICES_1 = 12, /* from minor 1 on */
     STATS_LAYERS = STATES_MAX_LAYERS,
@@ -88,18 +89,22 @@ struct stats_header {
     uint32_t late_width;              /* ... that of down */
     uint32_t input_width;             /* of that of input_out; 0: there is none */
     uint8_t second[STATS_LAYERS / 8]; /* a set of layers */
+    /* from here on from minor 5 on, otherwise zero */
+    uint8_t no_mixer[STATS_LAYERS / 8]; /* sets of layers, whose first or last two inputs */
+    uint8_t no_mlp[STATS_LAYERS / 8];   /* have a width of 0 */
 };
 
-_Static_assert(sizeof(struct stats_header) == 496, "header");
+_Static_assert(sizeof(struct stats_header) == 752, "header");
 
 /* Returns the bytes of the header in the file. */
 static inline size_t stats_header_size(const struct stats_header *header)
 {
     if (header->minor == 0 || header->minor > STATS_MINOR)
         return offsetof(struct stats_header, state_width);
-    return header->minor < STATS_LATENT   ? offsetof(struct stats_header, n_heads)
-           : header->minor < STATS_VARIED ? offsetof(struct stats_header, second_width)
-                                          : sizeof *header;
+    return header->minor < STATS_LATENT    ? offsetof(struct stats_header, n_heads)
+           : header->minor < STATS_VARIED  ? offsetof(struct stats_header, second_width)
+           : header->minor < STATS_PARTIAL ? offsetof(struct stats_header, no_mixer)
+                                           : sizeof *header;
 }
 
 /* Returns the input of the last matrix of a layer's state. */

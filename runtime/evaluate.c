@@ -280,6 +280,8 @@ static void drop_passed(smol_context *c)
     size_t least = c->length > KV_WINDOW_SPARE ? c->length - KV_WINDOW_SPARE : 0;
     size_t lengths[] = {c->before, c->marks[0], c->marks[1]};
     size_t n = sizeof lengths / sizeof lengths[0];
+    if (!c->kv.window)
+        return;
     size_t known = smol_state_known(&c->state, least);
     for (size_t i = 0; i < n; i++)
         lengths[i] = smol_state_known(&c->state, lengths[i]);

@@ -93,7 +93,8 @@ static smol_status round_matrices(const struct probe *m, const struct blob_tenso
 {
     smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < count_alike(&m->network->model, tensor); i++)
-        status = round_matrix(m, tensor + i * EXPERT_MATRICES, m->rounded + i * tensor->size);
+        status = round_matrix(m, tensor + i * expert_matrices(&m->network->model),
+                              m->rounded + i * tensor->size);
     return status;
 }
 

@@ -132,6 +132,7 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0) |
            (model_has_latent(contents->model) ? FEATURE_LATENT : 0) |
            (model_is_varied(contents->model) ? FEATURE_VARIED : 0) |
+           (smol_model_is_partial(contents->model) ? FEATURE_PARTIAL : 0) |
            (contents->model->blocks & BLOCK_RELATIVE ? FEATURE_RELATIVE : 0) |
            (contents->model->blocks & BLOCK_GATE_HEADS ? FEATURE_HEAD_GATES : 0) |
            (smol_model_has_further(contents->model) ? FEATURE_FURTHER : 0) |
@@ -195,6 +196,8 @@ static struct contents_part part_of(const struct blob_contents *contents, enum s
         return (struct contents_part){&model->latent, sizeof model->latent};
     case SECTION_VARIED:
         return (struct contents_part){&model->varied, sizeof model->varied};
+    case SECTION_PARTIAL:
+        return (struct contents_part){&model->partial, sizeof model->partial};
     case SECTION_EMBEDDER:
         return (struct contents_part){contents->embedder, contents->n_embedder};
     case SECTION_LEVELS:

@@ -70,8 +70,8 @@ static smol_status read_numbers(const struct json_settings *config, const struct
     if (!status)
         status = read_count(config, &family->width, 1, &experts->width);
     if (!status)
-        status =
-            read_count(config, &family->shared_width, family->gates_shared, &experts->shared_width);
+        status = read_count(config, &family->shared_width,
+                            family->gates_shared || family->needs_shared, &experts->shared_width);
     experts->shared_gate = family->gates_shared;
     return status ? status : read_weighing(config, family, experts);
 }
@@ -134,10 +134,9 @@ static smol_status read_first_dense(const struct json_settings *config,
  * intermediate size that no layer has is the experts'. */
 static void settle(struct blob_model *model)
 {
-    uint32_t n_sparse = smol_experts_layers(model);
-    if (n_sparse == 0)
+    if (smol_experts_layers(model) == 0)
         model->experts = (struct blob_experts){0};
-    if (n_sparse == model->n_layers)
+    else if (!smol_has_dense(model))
         model->intermediate_size = model->experts.width;
 }
 

@@ -219,14 +219,14 @@ static void stop_rotation(struct config *result)
 static smol_status read_rotates(const struct json_settings *config, struct config *result)
 {
     const char *key = result->family->rotates_key, *kind = NULL;
-    smol_status status = smol_setting_string(config, key, &kind);
+    smol_status status = *key ? smol_setting_string(config, key, &kind) : SMOL_OK;
     if (status || (kind && strcmp(kind, "rope") == 0))
         return status;
     if (kind && strcmp(kind, "nope") != 0)
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
                                  "rope, nope or null are supported");
     for (uint32_t i = 0; i < result->model.n_layers; i++)
-        if (!layer_has_state(&result->model, i))
+        if (layer_attends(&result->model, i))
             result->layers[i] |= LAYER_NO_ROTATION;
     return SMOL_OK;
 }

@@ -34,11 +34,13 @@ static smol_status read_types(const struct json_settings *config, struct config 
     return status;
 }
 
-/* Checks what layers with states need: their activation is SiLU. */
+/* Checks what layers with states need: their activation is SiLU. (Single blocks have a key of their
+ * own for it.) */
 static smol_status check_recurrences(const struct json_settings *config,
-                                     const struct blob_model *model)
+                                     const struct config *result)
 {
-    if (model->states.kind > STATE_SHORT_CONV && model->activation != ACTIVATION_SILU)
+    if (result->model.states.kind > STATE_SHORT_CONV && !result->family->has_single_blocks &&
+        result->model.activation != ACTIVATION_SILU)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: hidden_act must be silu in this family", config->path);
     return SMOL_OK;
@@ -353,6 +355,7 @@ static const char *const nullable[] = {
     "num_key_value_heads",
     "head_dim",
     "sliding_window",
+    "moe_latent_size",
     "position_embedding_type",
     "attn_logit_softcapping",
     "clip_qkv",
@@ -399,7 +402,7 @@ smol_status smol_config_read_model(const struct json_settings *file, struct conf
     if (!status && result->head == HEAD_SCORE)
         status = read_classifier(config, result);
     if (!status)
-        status = check_recurrences(config, model);
+        status = check_recurrences(config, result);
     if (!status)
         status = read_bos(config, result->family, model);
     model->family = FAMILY_LLAMA;

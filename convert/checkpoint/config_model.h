@@ -56,6 +56,10 @@ smol_status smol_config_fail_entry(const struct json_settings *config, smol_stat
 /* config_states.c: sets which layers have states. result->model must have its sizes. */
 smol_status smol_config_read_states(const struct json_settings *config, struct config *result);
 
+/* config_single.c: sets the number of layers, and which block each has, if its family's layers have
+ * one each. Call it before the other functions of layers. */
+smol_status smol_config_read_single(const struct json_settings *config, struct config *result);
+
 /* config_hybrid.c: fills result->model.hybrid, and scales of the model, if its family attends
  * beside states. Call it before smol_config_read_states, and the second function after the other
  * scales have been read. */

@@ -177,6 +177,8 @@ smol_status smol_config_read_sizes(const struct json_settings *config, struct co
 {
     struct blob_model *model = &result->model;
     smol_status status = read_all(config, result->family, model);
+    if (!status)
+        status = smol_config_read_single(config, result);
     if (!status && result->family->adjusts_mlp)
         status = adjust_mlp(config, model);
     if (!status)

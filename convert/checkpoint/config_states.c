@@ -1,4 +1,5 @@
 /* Layers that have a state in place of attention, see config_model.h. */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,7 +85,7 @@ static smol_status settle(const struct json_settings *config, struct config *res
 {
     struct blob_model *model = &result->model;
     uint32_t n = smol_states_count(model);
-    if (n == model->n_layers && !model->hybrid.parallel)
+    if (!smol_model_attends(model))
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: no layer has attention: at least one must", config->path);
     if (n == 0 && result->family->needs_states)
@@ -232,6 +233,55 @@ static smol_status read_mamba2(const struct json_settings *config, struct config
     return status || !types ? status : read_types(config, types, result);
 }
 
+/* Checks the shortest step of Nemotron-H. transformers lengthens shorter ones in prompts, but not
+ * afterwards; NVIDIA's own code, for which checkpoints are made and all of which have the default,
+ * takes each step as it is, as we do. */
+static smol_status check_least_step(const struct json_settings *config, const char *key)
+{
+    double least = 0, published = 0.001;
+    smol_status status = smol_setting_fraction(config, key, 0, FLT_MAX, &least);
+    if (!status && least > published)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
+                                 "above 0.001, limits of time steps are not supported");
+    return status;
+}
+
+/* Reads the keys of Mamba2 layers, with the defaults of Nemotron-H. Which layers have a state is
+ * known. Keys of other names override them, if they are there. */
+static smol_status read_single_mamba2(const struct json_settings *config, struct config *result)
+{
+    struct blob_states *states = &result->model.states;
+    uint32_t ignored;
+    states->taps = 4;
+    states->biases = 1;
+    states->n_heads = states->size = 128;
+    states->head_dim = 64;
+    states->n_groups = 8;
+    const struct state_size sizes[] = {
+        {"conv_kernel", 2, STATES_MAX_TAPS, &states->taps},
+        {"mamba_d_conv", 2, STATES_MAX_TAPS, &states->taps},
+        {"mamba_num_heads", 1, STATES_MAX_HEADS, &states->n_heads},
+        {"mamba_head_dim", 1, STATES_MAX_SIZE, &states->head_dim},
+        {"ssm_state_size", 1, STATES_MAX_SIZE, &states->size},
+        {"n_groups", 1, STATES_MAX_HEADS, &states->n_groups},
+        {"mamba_n_groups", 1, STATES_MAX_HEADS, &states->n_groups},
+        {"chunk_size", 1, UINT32_MAX, &ignored},
+        {"mamba_chunk_size", 1, UINT32_MAX, &ignored},
+    };
+    smol_status status = read_sizes(config, sizes, sizeof sizes / sizeof sizes[0]);
+    if (!status)
+        status = smol_setting_flag(config, "use_conv_bias", &states->biases);
+    if (!status)
+        status = smol_setting_flag(config, "mamba_conv_bias", &states->biases);
+    if (!status)
+        status = check_step_limit(config);
+    if (!status)
+        status = check_least_step(config, "time_step_min");
+    if (!status)
+        status = check_least_step(config, "mamba_dt_min");
+    return status ? status : check_groups(config, states, "mamba_num_heads", "n_groups");
+}
+
 /* Reads the keys of gated DeltaNet layers. */
 static smol_status read_delta(const struct json_settings *config, struct config *result)
 {
@@ -269,7 +319,8 @@ smol_status smol_config_read_states(const struct json_settings *config, struct c
         status = read_short_conv(config, result);
         break;
     case STATE_MAMBA2:
-        status = read_mamba2(config, result);
+        status = result->family->has_single_blocks ? read_single_mamba2(config, result)
+                                                   : read_mamba2(config, result);
         break;
     case STATE_DELTA:
         status = read_delta(config, result);

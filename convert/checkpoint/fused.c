@@ -263,9 +263,9 @@ static uint32_t layers_of(const struct split *split, enum tensor_role role)
     return smol_role_is_per_layer(role) ? split->model->n_layers : 1;
 }
 
-/* Adds biases that are zeros, which the checkpoint does not have. A model of another family may
- * have some that this one has no name for. */
-static void add_biases(struct split *split, const enum tensor_role *roles, size_t n_roles)
+/* Adds vectors of zeros, which the checkpoint does not have. A model of another family may have
+ * some that this one has no name for. */
+static void add_vectors(struct split *split, const enum tensor_role *roles, size_t n_roles)
 {
     for (size_t i = 0; i < n_roles; i++)
         for (uint32_t layer = 0; layer < layers_of(split, roles[i]); layer++) {
@@ -291,11 +291,14 @@ static void add_zeros(struct split *split)
 {
     static const enum tensor_role norms[] = {ROLE_ATTN_NORM_BIAS, ROLE_MLP_NORM_BIAS,
                                              ROLE_FINAL_NORM_BIAS};
+    static const enum tensor_role weights[] = {ROLE_ATTN_NORM, ROLE_MLP_NORM, ROLE_FINAL_NORM};
     static const enum tensor_role inputs[] = {ROLE_MLP_GATE_BIAS, ROLE_MLP_UP_BIAS};
     if (split->family->lacks_norm_biases)
-        add_biases(split, norms, 3);
+        add_vectors(split, norms, 3);
+    if (split->family->lacks_norm_weights)
+        add_vectors(split, weights, 3);
     if (split->family->lacks_input_biases)
-        add_biases(split, inputs, 2);
+        add_vectors(split, inputs, 2);
 }
 
 /* Splits the fused tensors `parts` of all layers. */
@@ -348,7 +351,7 @@ static smol_status allocate_table(struct split *split)
     const struct blob_model *model = split->model;
     size_t n_parts = count_parts(split), n_names, n_zeros = 0;
     if (split->family->lacks_norm_biases || split->family->lacks_input_biases) {
-        n_parts += 4 * (size_t)model->n_layers + 1;
+        n_parts += 4 * (size_t)model->n_layers + 2;
         n_zeros = ((size_t)model->hidden_size + model->intermediate_size) * sizeof(float);
     }
     n_names = 2 * n_parts + 2 * split->all->n_tensors + 1;

@@ -56,6 +56,7 @@ static const struct gguf_name common[] = {
 static const struct gguf_name phi3[] = {
     FUSED("attn_qkv.weight", ATTN_Q), FUSED("ffn_up.weight", MLP_GATE), END,
 };
+static const struct gguf_name glm[] = {FUSED("ffn_up.weight", MLP_GATE), END};
 static const struct gguf_name lfm2[] = {
     {"token_embd_norm.weight", ROLE_FINAL_NORM, false},
     PAIR("shortconv.in_proj", MIXER_IN),
@@ -158,11 +159,15 @@ static const struct gguf_arch archs[] = {
     {"qwen3next", "Qwen3NextForCausalLM", ORDER_KEPT, true, qwen3_next, OF_QWEN3NEXT},
     {"mistral3", "LlamaForCausalLM", ORDER_PAIRED, false, common, OF_MISTRAL3}, /* Mistral Small */
     {"ernie4_5", "Ernie4_5ForCausalLM", ORDER_KEPT, false, common, OF_OTHERS},
+    {"chatglm", "GlmForCausalLM", ORDER_KEPT, false, glm, OF_GLM},
+    {"glm4", "Glm4ForCausalLM", ORDER_KEPT, false, glm, OF_GLM},
     {"exaone4", "Exaone4ForCausalLM", ORDER_KEPT, false, common, OF_EXAONE4},
     {"hunyuan-dense", "HunYuanDenseV1ForCausalLM", ORDER_KEPT, false, common, OF_OTHERS},
     {"minicpm", "GraniteForCausalLM", ORDER_PAIRED, false, common,
      OF_MINICPM}, /* the same with its scales */
     {"stablelm", "StableLmForCausalLM", ORDER_KEPT, false, common, OF_STABLELM},
+    {"olmo", "OlmoForCausalLM", ORDER_PAIRED, false, common, OF_PHI2},
+    {"nemotron", "NemotronForCausalLM", ORDER_KEPT, true, common, OF_PHI2},
     {"phi2", "PhiForCausalLM", ORDER_KEPT, false, common, OF_PHI2},
     {"falcon-h1", "FalconH1ForCausalLM", ORDER_KEPT, false, falcon_h1, OF_FALCONH1},
     {"gptneox", "GPTNeoXForCausalLM", ORDER_STACKED, false, common, OF_GPTNEOX},

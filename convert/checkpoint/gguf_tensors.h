@@ -35,7 +35,7 @@ enum gguf_kind {
     OF_MINICPM = 1 << 17,
     OF_FALCONH1 = 1 << 18,
     OF_STABLELM = 1 << 19,
-    OF_PHI2 = 1 << 20,
+    OF_PHI2 = 1 << 20, /* Nemotron and OLMo 1 too */
     OF_GPTNEOX = 1 << 21,
     OF_GPT2 = 1 << 22,
     OF_BERT = 1 << 23,
@@ -45,7 +45,8 @@ enum gguf_kind {
     OF_EUROBERT = 1 << 27,
     OF_QWENVL = 1 << 28,
     OF_GEMMA4 = 1 << 29,
-    OF_ALL = 2 * OF_GEMMA4 - 1,
+    OF_GLM = 1 << 30,
+    OF_ALL = OF_GLM + (OF_GLM - 1),
     OF_LAYER_NORMS =
         OF_STABLELM | OF_PHI2 | OF_GPTNEOX | OF_GPT2 | OF_BERT | OF_MODERNBERT | OF_NOMICBERT,
     OF_ENCODERS = OF_BERT | OF_MODERNBERT | OF_NOMICBERT | OF_EUROBERT,

@@ -73,12 +73,13 @@ const struct family *smol_family_by_model_type(const char *name)
  */
 static bool has_blocks(const struct family *family, const struct blob_model *model, bool encodes)
 {
-    bool has_experts = model->experts.n_experts > 0;
+    bool has_experts = model->experts.n_experts > 0, single = family->has_single_blocks;
     uint32_t switched = family->switched[0].bits | family->switched[1].bits;
     return ((family->blocks ^ model->blocks) & ~switched) == 0 &&
            ((family->experts.n.fallback > 0) == has_experts ||
-            (!has_experts && family->experts.may_be_none)) &&
-           family->state == model->states.kind &&
+            (!has_experts && (family->experts.may_be_none || single))) &&
+           (family->state == model->states.kind || (single && !model->states.kind)) &&
+           single == smol_model_is_partial(model) &&
            (family->latent.kv_rank > 0) == model_has_latent(model) &&
            family->varies == model_is_varied(model) &&
            family->attends_beside == (model->hybrid.parallel > 0) &&

@@ -19,7 +19,12 @@ struct family_sizes {
     uint32_t vocab_size, context_length;
 };
 
-enum { FAMILY_KV_HEADS = 4, FAMILY_HEAD_DIM = 5, N_FAMILY_SIZES = 8 }; /* places of sizes */
+enum {
+    FAMILY_LAYERS = 2,
+    FAMILY_KV_HEADS = 4,
+    FAMILY_HEAD_DIM = 5,
+    N_FAMILY_SIZES = 8
+}; /* places of sizes */
 _Static_assert(sizeof(struct family_sizes) == N_FAMILY_SIZES * sizeof(uint32_t), "sizes");
 
 /* A number in config.json and its default. If `key` is NULL, the value is always the default. */
@@ -93,6 +98,7 @@ struct family_experts {
     struct family_count width; /* a key of NULL: intermediate_size */
     struct family_count shared_width;
     bool gates_shared; /* the output of that MLP has a gate */
+    bool needs_shared; /* its width may not be 0 */
     enum expert_scoring scoring;
     struct family_flag normalizes, choice_bias;
     float sum_epsilon; /* where weights are normalized */
@@ -138,10 +144,11 @@ struct family {
     bool attends_beside; /* layers with a state attend too, and parts have scales: keys of Falcon-H1
                           */
     struct family_latent latent;
-    bool varies;       /* layers differ in shape, as keys of Gemma 4 describe */
-    bool has_old_keys; /* config.json may have those of NomicBert's own code */
-    bool adjusts_mlp;  /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
-                          block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
+    bool varies;            /* layers differ in shape, as keys of Gemma 4 describe */
+    bool has_old_keys;      /* config.json may have those of NomicBert's own code */
+    bool has_single_blocks; /* layers have one block each, and Mamba2 its keys, as in Nemotron-H */
+    bool adjusts_mlp; /* block_ff_dim is intermediate_size too, of which the MLP has about 2/3, by
+                         block_auto_adjust_ff_dim, _ffn_dim_multiplier and _multiple_of */
     const char *activation_key;     /* NULL: it is always the default */
     const char *old_activation_key; /* of earlier releases, which must agree; NULL: none */
     bool gelu_is_tanh;              /* "gelu" is GELU's tanh formula */
@@ -150,12 +157,14 @@ struct family {
     struct family_flag attention_biased, mlp_biased;
     struct family_flag norm_biased; /* of LayerNorms; a key of NULL: they are */
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
+    bool lacks_norm_weights;        /* they are 1: zeros of which none are there, and norm_offset */
     bool lacks_input_biases;        /* so are those of the MLP's gate and up */
     uint32_t blocks;                /* bits of enum block_bit */
     struct family_blocks switched[FAMILY_MAX_SWITCHED];
     float norm_offset;       /* 1 if transformers multiplies by 1 + weight */
     bool has_no_rope;        /* config.json may have no_rope_layers, no_rope_layer_interval */
-    const char *rotates_key; /* only if it is "rope" do attention's layers rotate; NULL: always */
+    const char *rotates_key; /* only if it is "rope" do attention's layers rotate; NULL: always;
+                                empty: never */
     bool rotates_windowed;   /* with a sliding_window, only windowed layers rotate */
     bool needs_window;       /* sliding_window may not be null */
     bool rotates_parts;      /* partial_rotary_factor may be below 1 */

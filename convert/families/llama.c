@@ -1,6 +1,14 @@
 /* Llama, and decoders that differ from it in settings, biases and places of norms. */
 #include "convert/families/tables.h"
 
+/* GLM's, of which later models have norms on both sides. */
+#define GLM_BLOCKS(more)                                                                           \
+    .prefix = "model.", .sizes = {4096, 13696, 40, 32, 2, 128, 151552, 131072},                    \
+    BASICS(1.5625e-7, 10000, NO_TOKEN, 151329), .needs_kv_heads = true, SILU,                      \
+    .attention_bias = BIAS_QKV, .attention_biased = {"attention_bias", true},                      \
+    .blocks = BLOCK_ROTATE_NEIGHBOURS | (more), .rotates_parts = true, .rotary_factor = 0.5,       \
+    .fused = {FUSED(LAYER("mlp.gate_up_proj.weight"), FUSION_STACKED, 2, GATE_UP)}
+
 static const struct family families[] = {
     {
         .architecture = "LlamaForCausalLM",
@@ -92,6 +100,36 @@ static const struct family families[] = {
         .attention_biased = {"attention_bias", false},
         MLP_BIASES,
         .blocks = BLOCK_ROTATE_NEIGHBOURS,
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .architecture = "GlmForCausalLM",
+        .model_type = "glm",
+        .body = "GlmModel",
+        GLM_BLOCKS(0),
+        .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
+    },
+    {
+        .architecture = "Glm4ForCausalLM",
+        .model_type = "glm4",
+        .body = "Glm4Model",
+        GLM_BLOCKS(BLOCK_NORM_OUTPUTS),
+        .names = {SHARED_NAMES,
+                  LLAMA_NORM_NAMES, [ROLE_ATTN_OUT_NORM] = LAYER("post_self_attn_layernorm.weight"),
+                  [ROLE_MLP_OUT_NORM] = LAYER("post_mlp_layernorm.weight")},
+    },
+    {
+        .architecture = "SeedOssForCausalLM",
+        .model_type = "seed_oss",
+        .body = "SeedOssModel",
+        .prefix = "model.",
+        .sizes = {4096, 27648, 64, 80, 8, 128, 155136, 524288},
+        BASICS(1e-6, 10000, 0, 2),
+        SILU,
+        .attention_bias = BIAS_QKV,
+        .attention_biased = {"attention_bias", true},
+        MLP_BIASES,
+        .demands = {{"attention_out_bias", false, "a bias of attention's output is not supported"}},
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},
     },
     {

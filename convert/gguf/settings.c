@@ -255,7 +255,7 @@ static smol_status take_head(struct maker *m)
     if (rotating == 0)
         rotating = size;
     bool may_rotate_part =
-        m->arch->kind & (OF_PHI3 | OF_DELTA | OF_STABLELM | OF_PHI2 | OF_GPTNEOX);
+        m->arch->kind & (OF_PHI3 | OF_DELTA | OF_STABLELM | OF_PHI2 | OF_GPTNEOX | OF_GLM);
     if ((of_values > 0 && of_values != size) || (rotating != size && !may_rotate_part))
         return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: keys, values and rotary embedding of different sizes are not "

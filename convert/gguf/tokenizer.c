@@ -62,6 +62,8 @@ static const struct pre {
     {.name = "qwen2", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}" REST}, .nfc = true},
     {.name = "deepseek-r1-qwen", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}" REST}, .nfc = true},
     {.name = "dbrx", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST}},
+    {.name = "chatglm-bpe", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST}},
+    {.name = "glm4", .patterns = {WORDS_BEFORE_NUMBERS "\\p{N}{1,3}" REST}},
     LLAMA3("llama-bpe"),
     LLAMA3("llama3"),
     LLAMA3("llama-v3"),
@@ -101,7 +103,7 @@ static smol_status find_pre(const struct maker *m, const struct pre **pre)
         return smol_maker_fail_value(
             m, value,
             "gpt-2, phi-2, exaone4, olmo, modern-bert, smollm, starcoder, refact, "
-            "qwen2, deepseek-r1-qwen, qwen35, dbrx, llama-bpe, llama3, "
+            "qwen2, deepseek-r1-qwen, qwen35, dbrx, chatglm-bpe, glm4, llama-bpe, llama3, "
             "llama-v3, lfm2, falcon3, falcon-h1, deepseek-coder, "
             "hunyuan-dense, gpt-4o or tekken");
     return smol_fail(m->error, SMOL_ERROR_UNSUPPORTED,

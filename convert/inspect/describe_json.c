@@ -175,6 +175,16 @@ static void write_varied(struct json_out *json, const struct blob_model *m)
     write_layers_that(json, "second_layers", m, layer_is_second);
 }
 
+static bool lacks_mixer(const struct blob_model *m, uint32_t layer)
+{
+    return !layer_has_mixer(m, layer);
+}
+
+static bool lacks_mlp(const struct blob_model *m, uint32_t layer)
+{
+    return !layer_has_mlp(m, layer);
+}
+
 static void write_model(struct json_out *json, const struct blob *blob)
 {
     struct blob_model model = *blob->model;
@@ -196,6 +206,10 @@ static void write_model(struct json_out *json, const struct blob *blob)
         write_latent(json, &model.latent);
     if (model_is_varied(&model))
         write_varied(json, &model);
+    if (smol_model_is_partial(&model)) {
+        write_layers_that(json, "layers_without_mixer", &model, lacks_mixer);
+        write_layers_that(json, "layers_without_mlp", &model, lacks_mlp);
+    }
     smol_json_close(json, '}');
 }
 

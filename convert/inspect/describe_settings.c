@@ -336,6 +336,22 @@ static void print_varied(const struct blob_model *m, FILE *out)
                 (double)v->sum_scale);
 }
 
+/* Prints which layers lack a block. */
+static void print_partial(const struct blob_model *m, FILE *out)
+{
+    if (!smol_model_is_partial(m))
+        return;
+    fprintf(out, "%-18s", "only an MLP");
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (!layer_has_mixer(m, i))
+            fprintf(out, " %" PRIu32, i);
+    fprintf(out, "\n%-18s", "no MLP");
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (!layer_has_mlp(m, i))
+            fprintf(out, " %" PRIu32, i);
+    fprintf(out, "\n");
+}
+
 void smol_describe_settings(const struct blob *blob, FILE *out)
 {
     print_model(blob, out);
@@ -345,6 +361,7 @@ void smol_describe_settings(const struct blob *blob, FILE *out)
     print_experts(blob->model, out);
     print_latent(&blob->model->latent, out);
     print_varied(blob->model, out);
+    print_partial(blob->model, out);
     print_tokens(blob, out);
     print_template(blob, out);
     print_embedder(blob, out);

@@ -341,13 +341,18 @@ static void run_layer(const struct estimate *e, uint32_t layer)
 {
     if (e->model.blocks & BLOCK_PARALLEL)
         look_ahead(e);
-    enter(e, ROLE_ATTN_NORM, e->input);
-    write_record(e, (struct stats_place){STATS_ATTENTION, layer, 0}, e->input);
+    if (layer_has_mixer(&e->model, layer)) {
+        enter(e, ROLE_ATTN_NORM, e->input);
+        write_record(e, (struct stats_place){STATS_ATTENTION, layer, 0}, e->input);
+    }
     if (layer_attends(&e->model, layer))
         attend(e, layer);
     if (layer_has_state(&e->model, layer))
         use_state(e, layer);
-    feed_forward(e, layer);
+    if (layer_has_mlp(&e->model, layer))
+        feed_forward(e, layer);
+    else
+        memset(e->added, 0, e->model.hidden_size * sizeof *e->added);
 }
 
 /* Follows a layer's input, which is taken to be even, and the scale of the layer. */

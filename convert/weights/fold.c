@@ -80,8 +80,12 @@ static bool state_folds(const struct blob_model *model)
 static bool can_fold(const struct fold *fold, size_t record)
 {
     const struct blob_model *model = fold->model;
-    if (is_of_expert(fold, record) || is_of_query(fold, record))
+    if (smol_stats_width(fold->header, record) == 0)
+        return false;
+    if (is_of_query(fold, record))
         return true;
+    if (is_of_expert(fold, record))
+        return !(model->blocks & BLOCK_NO_GATE);
     if (record > stats_output(fold->header) && (model_has_latent(model) || model_is_varied(model)))
         return false;
     if (record == stats_output(fold->header))
@@ -91,7 +95,7 @@ static bool can_fold(const struct fold *fold, size_t record)
     if (record % STATS_PER_LAYER == STATS_ATTENDED)
         return model->experts.qkv_clip <= 0 && !model_is_varied(model);
     if (record % STATS_PER_LAYER == STATS_GATED)
-        return !(model->blocks & BLOCK_NO_GATE) && smol_stats_width(fold->header, record) > 0;
+        return !(model->blocks & BLOCK_NO_GATE);
     return !(model->blocks & (BLOCK_NO_INPUT_NORMS | BLOCK_ONE_NORM));
 }
 
@@ -266,10 +270,10 @@ static struct fold_factors expert_factors(const struct fold *fold, struct tensor
 {
     size_t record = smol_stats_record(
         fold->header, (struct stats_place){STATS_EXPERT_GATED, key.layer, key.expert});
-    size_t offset = offset_of(fold, record);
     if (key.role == ROLE_EXPERT_DOWN)
-        return (struct fold_factors){NULL, fold->factors + offset};
-    return (struct fold_factors){key.role == ROLE_EXPERT_UP ? fold->inverses + offset : NULL,
+        return (struct fold_factors){NULL, record_factors(fold, record)};
+    return (struct fold_factors){key.role == ROLE_EXPERT_UP ? smol_fold_inverses(fold, record)
+                                                            : NULL,
                                  factors_of(fold, STATS_MLP, key.layer)};
 }
 

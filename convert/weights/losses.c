@@ -34,9 +34,9 @@ struct loss_meter {
     struct level_search searches[N_CHOICES]; /* int8 has none */
     struct block_errors *blocks;             /* (n_blocks): of the current matrix */
     size_t n_blocks;
-    size_t first, n_measured;       /* blocks whose inputs are those of the current record */
-    bool has_inputs;                /* it is known */
-    double coarse[EXPERT_MATRICES]; /* errors of coarse rounding, over all experts of the layer */
+    size_t first, n_measured;      /* blocks whose inputs are those of the current record */
+    bool has_inputs;               /* it is known */
+    double coarse[N_EXPERT_ROLES]; /* errors of coarse rounding, over all experts of the layer */
     size_t max_cols;
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
@@ -253,9 +253,10 @@ static void finish_experts(struct loss_meter *meter, const struct blob_model *mo
                            const float *sensitivities, struct dtype_losses *losses)
 {
     const struct stats_header *header = &meter->inputs.stats->header;
-    for (size_t i = 0; i < (size_t)model->experts.n_experts * EXPERT_MATRICES; i++) {
-        size_t matrix = i % EXPERT_MATRICES;
-        enum tensor_role role = (enum tensor_role)(ROLE_EXPERT_GATE + matrix);
+    size_t n_matrices = expert_matrices(model);
+    for (size_t i = 0; i < model->experts.n_experts * n_matrices; i++) {
+        enum tensor_role role = (enum tensor_role)(first_expert_role(model) + i % n_matrices);
+        size_t matrix = role - ROLE_EXPERT_GATE;
         const struct dtype_losses errors = losses[i];
         losses[i] = (struct dtype_losses){{0}};
         add_losses(errors.nats, meter->coarse[matrix],
@@ -309,7 +310,7 @@ static smol_status measure_all(struct loss_meter *meter, const struct weights *w
         i++;
         if (key.role == ROLE_EXPERT_DOWN && key.expert + 1 == model->experts.n_experts)
             finish_experts(meter, model, key.layer, sensitivities,
-                           losses + i - (size_t)model->experts.n_experts * EXPERT_MATRICES);
+                           losses + i - (size_t)model->experts.n_experts * expert_matrices(model));
     } while (!status && smol_tensor_next(model, &key));
     return status;
 }

@@ -18,7 +18,7 @@ static const struct layer *layer_of(const struct pass *pass, size_t layer)
 static const struct blob_tensor *expert_tensor(const struct pass *pass, size_t layer,
                                                enum tensor_role role, uint32_t expert)
 {
-    return layer_of(pass, layer)->tensor[role] + (size_t)expert * EXPERT_MATRICES;
+    return layer_of(pass, layer)->tensor[role] + (size_t)expert * expert_matrices(pass->m);
 }
 
 /* --- routing --------------------------------------------------------------------------------- */
@@ -188,7 +188,9 @@ static void activate(struct pass *pass, const void *argument, size_t begin, size
         const struct mlp_rows rows = {
             .pass = pass,
             .layer = layer,
-            .gate = expert_tensor(pass, layer, ROLE_EXPERT_GATE, use->expert),
+            .gate = pass->m->blocks & BLOCK_NO_GATE
+                        ? NULL
+                        : expert_tensor(pass, layer, ROLE_EXPERT_GATE, use->expert),
             .up = expert_tensor(pass, layer, ROLE_EXPERT_UP, use->expert),
             .input = input_of(pass, use),
             .gated = gated_of(pass, use),

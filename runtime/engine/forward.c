@@ -134,17 +134,20 @@ static bool is_cancelled(struct pass *pass)
     return true;
 }
 
-/* Runs a layer. In a parallel one the MLP reads the residual stream before attention adds to it. */
+/* Runs a layer. In a parallel one the MLP reads the residual stream before attention adds to it. A
+ * block that the layer lacks does nothing. */
 static void run_layer(const struct worker *w, size_t layer)
 {
     bool parallel = w->pass->m->blocks & BLOCK_PARALLEL;
+    bool has_mlp = layer_has_mlp(w->pass->m, (uint32_t)layer);
     smol_mixer_read(w, layer);
     if (parallel)
         smol_mlp_read(w, layer);
     smol_mixer_write(w, layer);
-    if (!parallel)
+    if (!parallel && has_mlp)
         smol_mlp_read(w, layer);
-    smol_mlp_write(w, layer);
+    if (has_mlp)
+        smol_mlp_write(w, layer);
     smol_inputs_add(w, layer);
 }
 

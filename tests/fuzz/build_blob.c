@@ -298,6 +298,7 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
     case SECTION_HYBRID:
     case SECTION_LATENT:
     case SECTION_VARIED:
+    case SECTION_PARTIAL:
     case SECTION_EMBEDDER:
     case SECTION_DIGESTS:
     case SECTION_TEMPLATE:

@@ -33,8 +33,8 @@ SMALL = dict(
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
-NORMS = ("norm.weight", "LayerNorm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight")
-EMBEDDINGS = ("embed_tokens", "embed_in", "wte", "relative_attention_bias")
+NORMS = ("norm.weight", "LayerNorm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight", "norm_f.weight")
+EMBEDDINGS = ("embed_tokens", "embeddings.", "embed_in", "wte", "relative_attention_bias")
 QUERIES = (
     "q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn",
     "self.query", "self.key", "q_lin", "k_lin", "attn.q.", "attn.k.",
@@ -53,7 +53,7 @@ def randomize(model, generator):
                 values = center + 0.3 * values
             elif name.endswith("A_log"):
                 values = values - 1  # half of a state lasts some tokens
-            elif name.endswith("mamba.D"):
+            elif name.endswith(("mamba.D", "mixer.D")):
                 values = 1 + 0.5 * values
             elif name.endswith("sinks"):
                 values = 2 + 2 * values  # like scores
@@ -71,7 +71,7 @@ def randomize(model, generator):
         for name, buffer in model.named_buffers():
             if name.endswith("layer_scalar"):
                 buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
-            if name.endswith("expert_bias"):
+            if name.endswith(("expert_bias", "e_score_correction_bias")):
                 buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
 
 

@@ -19,6 +19,8 @@ from transformers import (
     Gemma3TextConfig,
     Gemma4TextConfig,
     GemmaConfig,
+    Glm4Config,
+    GlmConfig,
     GPT2Config,
     GPTNeoXConfig,
     GraniteConfig,
@@ -36,8 +38,11 @@ from transformers import (
     MiniCPM3Config,
     Ministral3Config,
     MistralConfig,
+    NemotronConfig,
+    NemotronHConfig,
     Olmo2Config,
     Olmo3Config,
+    OlmoConfig,
     OlmoeConfig,
     Phi3Config,
     PhiConfig,
@@ -47,6 +52,7 @@ from transformers import (
     Qwen3Config,
     Qwen3MoeConfig,
     Qwen3NextConfig,
+    SeedOssConfig,
     SmolLM3Config,
     StableLmConfig,
     Starcoder2Config,
@@ -70,6 +76,10 @@ CONFIGS = {
     "ministral3": Ministral3Config,
     "ernie4_5": Ernie4_5Config,
     "helium": HeliumConfig,
+    "glm": GlmConfig,
+    "glm4": Glm4Config,
+    "seedoss": SeedOssConfig,
+    "olmo": OlmoConfig,
     "exaone4": Exaone4Config,
     "arcee": ArceeConfig,
     "hunyuandensev1": HunYuanDenseV1Config,
@@ -80,6 +90,7 @@ CONFIGS = {
     "lfm3": Lfm3Config,
     "lfm2moe": Lfm2MoeConfig,
     "falconh1": FalconH1Config,
+    "nemotronh": NemotronHConfig,
     "qwen3_5": Qwen3_5TextConfig,
     "qwen3_5moe": Qwen3_5MoeTextConfig,
     "qwen3next": Qwen3NextConfig,
@@ -93,6 +104,7 @@ CONFIGS = {
     "gptneox": GPTNeoXConfig,
     "gpt2": GPT2Config,
     "starcoder2": Starcoder2Config,
+    "nemotron": NemotronConfig,
     "phi": PhiConfig,
     "gemma": GemmaConfig,
     "gemma2": Gemma2Config,
@@ -332,6 +344,33 @@ def granitemoehybrid(draw):
 
 
 @st.composite
+def nemotronh(draw):
+    """Layers of one block each. A norm of a few numbers is little more than their signs: groups have 5 or more."""
+    config = draw(shapes(head_dim=True))
+    config["layer_norm_epsilon"] = config.pop("rms_norm_eps")
+    kinds = draw(st.lists(either("linear_attention", "full_attention", "mlp", "moe"), max_size=config.pop("num_hidden_layers")))
+    kinds = draw(st.permutations([*kinds, "full_attention", draw(either("mlp", "moe"))]))
+    sparse = draw(experts("n_routed_experts", least=2)) if "moe" in kinds else {}
+    groups = draw(either(1, 2, 3))
+    return config | sparse | {
+        "layers_block_type": kinds,
+        "mlp_hidden_act": draw(either("relu2", "silu", "gelu")),
+        "mlp_bias": "moe" not in kinds and draw(FLAG),
+        "mamba_num_heads": groups * draw(either(1, 2, 3)),
+        "mamba_head_dim": draw(either(8, 5, 16, 33)),
+        "n_groups": groups,
+        "ssm_state_size": draw(either(8, 16, 1, 33)),
+        "conv_kernel": draw(either(4, 2, 3, 7)),
+        "use_conv_bias": draw(FLAG),
+        "chunk_size": draw(either(128, 16)),
+        "moe_shared_expert_intermediate_size": draw(st.integers(8, 89)),
+        "norm_topk_prob": draw(FLAG),
+        "routed_scaling_factor": draw(either(1.0, 2.5)),
+        "tie_word_embeddings": False,
+    }
+
+
+@st.composite
 def falconh1(draw):
     """Attention and Mamba2 side by side. A norm of a few numbers is little more than their signs: groups have 5 or more."""
     config = draw(scaled(draw(shapes(head_dim=draw(FLAG)))))
@@ -411,9 +450,9 @@ def granite(draw):
 
 
 @st.composite
-def experts(draw, key):
+def experts(draw, key, least=1):
     """The number of experts, and of those that a token uses."""
-    n = draw(either(4, 1, 2, 7, 16, 33))
+    n = max(least, draw(either(4, 1, 2, 7, 16, 33)))
     return {key: n, "num_experts_per_tok": draw(st.integers(1, min(n, 5)))}
 
 
@@ -533,6 +572,19 @@ def ernie4_5(draw):
 def helium(draw):
     shape = draw(shapes())
     return draw(scaled(shape | {"head_dim": rotated(shape)})) | {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
+
+
+@st.composite
+def seedoss(draw):
+    return draw(scaled(draw(shapes(head_dim=True)))) | {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
+
+
+@st.composite
+def olmo(draw):
+    """Its norms have no weights, and an epsilon that no key sets."""
+    shape = draw(shapes())
+    del shape["rms_norm_eps"]
+    return draw(scaled(shape)) | {"attention_bias": draw(FLAG), "hidden_act": draw(either("silu", "gelu"))}
 
 
 @st.composite
@@ -673,6 +725,20 @@ def in_part(draw, shape):
 
 
 @st.composite
+def glm(draw):
+    """Without a token that ends a text it has three beyond a small vocabulary."""
+    shape = draw(shapes(head_dim=True))
+    return draw(in_part(shape | {"eos_token_id": shape["eos_token_id"] or 2})) | {
+        "attention_bias": draw(FLAG),
+        "hidden_act": draw(either("silu", "gelu")),
+    }
+
+
+def glm4():
+    return glm()
+
+
+@st.composite
 def stablelm(draw):
     return draw(in_part(with_layer_norms(draw(shapes())))) | {
         "use_qkv_bias": draw(FLAG),
@@ -724,6 +790,16 @@ def starcoder2(draw):
         "use_bias": draw(FLAG),
         "sliding_window": draw(st.none() | WINDOW),
         "hidden_act": draw(either("gelu_pytorch_tanh", "gelu")),
+    }
+
+
+@st.composite
+def nemotron(draw):
+    shape = draw(shapes(head_dim=draw(FLAG)))
+    return draw(in_part(shape | {"norm_eps": shape.pop("rms_norm_eps")})) | {
+        "attention_bias": draw(FLAG),
+        "mlp_bias": draw(FLAG),
+        "hidden_act": draw(either("relu2", "gelu")),
     }
 
 
@@ -814,9 +890,9 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        helium, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        helium, glm, glm4, seedoss, olmo, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, nemotronh, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, starcoder2, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
+        gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip
 }
 

@@ -8,7 +8,7 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
-EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoeswa", "granitemoehybrid")
+EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoeswa", "granitemoehybrid", "nemotronh")
 LLAMA3 = rope(
     "llama3",
     factor=8.0,
@@ -75,13 +75,16 @@ SIZES = {
     "youtu": without("head_dim") | {"num_key_value_heads": 4},
     "lfm3": TWO_LAYERS | {"num_hidden_layers": 3},
     "phi": without("head_dim"),
+    "olmo": without("head_dim"),
     "olmoe": without("head_dim"),
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
     "gemma4": without("rope_parameters"),
+    "nemotronh": without("rope_parameters", "num_hidden_layers"),
     "granitemoeswa": without("head_dim"),
 }  # fmt: skip
 PARTLY = rope(partial_rotary_factor=0.5)
+GLM = {"attention_bias": True, "rope_parameters": YARN | {"partial_rotary_factor": 0.5}, "eos_token_id": 2}
 LAYER_NORM_BIASES = {
     "biases of norms": LAYER0 + "input_layernorm.bias",
     "norms": LAYER1 + "input_layernorm.weight",
@@ -196,6 +199,42 @@ FEATURES = {
             "convolution": LAYER0 + "mamba.conv1d.weight",
             "its bias": LAYER0 + "mamba.conv1d.bias",
             "the norm after the gate": LAYER0 + "mamba.norm.weight",
+        },
+    ),
+    "nemotronh": (
+        {
+            "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp", "linear_attention", "moe"],
+            "mamba_num_heads": 8,
+            "mamba_head_dim": 12,
+            "n_groups": 2,
+            "ssm_state_size": 16,
+            "n_routed_experts": 6,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 24,
+            "moe_shared_expert_intermediate_size": 37,
+            "routed_scaling_factor": 2.5,
+        },
+        {
+            "the order of layers": {
+                "layers_block_type": ["linear_attention", "moe", "linear_attention", "mlp", "full_attention", "moe"]
+            },
+            "the activation": {"mlp_hidden_act": "silu"},
+            "the number of experts that a token uses": {"num_experts_per_tok": 3},
+            "their scale": {"routed_scaling_factor": 2.4},
+            "the sum of their weights": {"norm_topk_prob": False},
+            "the router": "model.layers.1.mixer.gate.weight",
+            "the bias of its choice": "model.layers.5.mixer.gate.e_score_correction_bias",
+            "experts": "model.layers.1.mixer.experts.up_proj",
+            "the shared MLP": "model.layers.1.mixer.shared_experts.up_proj.weight",
+            "the MLP without experts": "model.layers.3.mixer.up_proj.weight",
+            "its norm": "model.layers.3.norm.weight",
+            "attention": "model.layers.2.mixer.v_proj.weight",
+            "decay": "model.layers.0.mixer.A_log",
+            "the bias of the step": "model.layers.0.mixer.dt_bias",
+            "skip": "model.layers.0.mixer.D",
+            "convolution": "model.layers.4.mixer.conv1d.weight",
+            "its bias": "model.layers.4.mixer.conv1d.bias",
+            "the norm after the gate, in groups": "model.layers.0.mixer.norm.weight",
         },
     ),
     "falconh1": (
@@ -366,6 +405,43 @@ FEATURES = {
             "q biases": LAYER0 + "self_attn.q_proj.bias",
             "biases of the MLP": LAYER1 + "mlp.down_proj.bias",
             "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
+    "glm": (
+        GLM,
+        {
+            "biases": {"attention_bias": False},
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "yarn": {"rope_parameters": rope(partial_rotary_factor=0.5)},
+            "gate and up": LAYER0 + "mlp.gate_up_proj.weight",
+            "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
+    "glm4": (
+        GLM,
+        {
+            "biases": LAYER0 + "self_attn.q_proj.bias",
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "norms after attention": LAYER1 + "post_self_attn_layernorm.weight",
+            "norms before the MLP": LAYER0 + "post_attention_layernorm.weight",
+            "norms after the MLP": LAYER0 + "post_mlp_layernorm.weight",
+        },
+    ),
+    "seedoss": (
+        {"attention_bias": True, "mlp_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "v biases": LAYER0 + "self_attn.v_proj.bias",
+            "biases of the MLP": LAYER1 + "mlp.down_proj.bias",
+            "norms": LAYER0 + "input_layernorm.weight",
+        },
+    ),
+    "olmo": (
+        {"attention_bias": True},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "k biases": LAYER1 + "self_attn.k_proj.bias",
+            "the activation": {"hidden_act": "gelu"},
         },
     ),
     "exaone4": (
@@ -630,6 +706,19 @@ FEATURES = {
             "its bias": LAYER0 + "mlp.c_fc.bias",
             "biases": LAYER0 + "self_attn.v_proj.bias",
             "the activation": {"hidden_act": "silu"},
+        },
+    ),
+    "nemotron": (
+        {"attention_bias": True, "mlp_bias": True, "rope_parameters": YARN | {"partial_rotary_factor": 0.5}},
+        {
+            "the activation": {"hidden_act": "silu"},
+            "heads that rotate in part": {"rope_parameters": YARN | {"partial_rotary_factor": 1.0}},
+            "yarn": {"rope_parameters": rope(partial_rotary_factor=0.5)},
+            "the last norm": "model.norm.weight",
+            "its bias": "model.norm.bias",
+            "o's bias": LAYER0 + "self_attn.o_proj.bias",
+            "up's bias": LAYER1 + "mlp.up_proj.bias",
+            **LAYER_NORM_BIASES,
         },
     ),
     "phi": (

@@ -22,13 +22,14 @@ ARCHS = {
     "qwen3_next": gguf.MODEL_ARCH.QWEN3NEXT, "olmo3": gguf.MODEL_ARCH.OLMO2, "ministral3": gguf.MODEL_ARCH.MISTRAL3,
     "mistral": gguf.MODEL_ARCH.MISTRAL3, "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5, "exaone4": gguf.MODEL_ARCH.EXAONE4,
     "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE, "minicpm": gguf.MODEL_ARCH.MINICPM, "falcon_h1": gguf.MODEL_ARCH.FALCON_H1,
-    "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2,
+    "glm": gguf.MODEL_ARCH.CHATGLM, "glm4": gguf.MODEL_ARCH.GLM4, "stablelm": gguf.MODEL_ARCH.STABLELM, "phi": gguf.MODEL_ARCH.PHI2, "nemotron": gguf.MODEL_ARCH.NEMOTRON,
+    "olmo": gguf.MODEL_ARCH.OLMO,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX, "gpt2": gguf.MODEL_ARCH.GPT2, "bert": gguf.MODEL_ARCH.BERT,
     "modernbert": gguf.MODEL_ARCH.MODERN_BERT, "xlm-roberta": gguf.MODEL_ARCH.BERT,
     "nomic_bert": gguf.MODEL_ARCH.NOMIC_BERT, "eurobert": gguf.MODEL_ARCH.EUROBERT,
 }  # fmt: skip
 GRANITES = ("granite", "granitemoe", "granitemoeshared", "granitemoehybrid")
-PERMUTED = ("llama", "arcee", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
+PERMUTED = ("llama", "arcee", "olmo", "mistral", "ministral3", "minicpm", "smollm3", *GRANITES)
 ENCODERS = ("bert", "modernbert", "xlm-roberta", "nomic_bert", "eurobert")
 TILED = ("qwen3_5_text", "qwen3_5_moe_text")
 DELTA = (*TILED, "qwen3_next")
@@ -173,7 +174,7 @@ def change(name, values, config):
         values = scale_falcon(name, values, config)
     if family in PERMUTED and (".q_proj." in name or ".k_proj." in name):
         return permute(values, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
-    if family.startswith("gemma") and family != "gemma4_text" and name.endswith("norm.weight"):
+    if family.startswith(("gemma", "nemotron")) and family != "gemma4_text" and name.endswith("norm.weight"):
         return values + 1
     if family in DELTA and (name.endswith("norm.weight") or "pre_fc_norm" in name) and "linear_attn" not in name:
         return values + 1
@@ -375,6 +376,8 @@ def add_settings(writer, config):
         writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
     add_layers(writer, config)
+    if config["model_type"] in ("nemotron", "olmo"):
+        config["layer_norm_eps"] = config.get("norm_eps", 1e-5)
     if "layer_norm_eps" in config:
         writer.add_layer_norm_eps(config["layer_norm_eps"])
     else:

@@ -103,6 +103,12 @@ CONFIGS = {
         max_position_embeddings=8192, num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=4, rms_norm_eps=1e-5,
         sliding_window=128, tie_word_embeddings=True, vocab_size=100352,
     ),
+    "OLMo 1B": dict(
+        architectures=["OlmoForCausalLM"], model_type="olmo", attention_bias=False, attention_dropout=0.0, clip_qkv=None,
+        eos_token_id=50279, hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=8192,
+        max_position_embeddings=2048, num_attention_heads=16, num_hidden_layers=16, num_key_value_heads=16, pad_token_id=1,
+        rope_scaling=None, rope_theta=10000.0, tie_word_embeddings=True, use_cache=True, vocab_size=50304,
+    ),
     "OLMo 2 1B": dict(
         architectures=["Olmo2ForCausalLM"], model_type="olmo2", attention_bias=False,
         eos_token_id=100257, hidden_act="silu", hidden_size=2048, intermediate_size=8192,
@@ -385,6 +391,28 @@ CONFIGS = {
         num_attention_heads=20, num_hidden_layers=24, num_key_value_heads=20, pad_token_id=3, rms_norm_eps=1e-8,
         rope_theta=100000.0, tie_word_embeddings=False, vocab_size=48000,
     ),
+    "Seed-OSS 36B Instruct": dict(
+        architectures=["SeedOssForCausalLM"], model_type="seed_oss", attention_bias=True, attention_dropout=0.1,
+        attention_out_bias=False, bos_token_id=0, eos_token_id=2, head_dim=128, hidden_act="silu", hidden_size=5120,
+        initializer_range=0.02, intermediate_size=27648, max_position_embeddings=524288, mlp_bias=False,
+        num_attention_heads=80, num_hidden_layers=64, num_key_value_heads=8, pad_token_id=1, residual_dropout=0.1,
+        rms_norm_eps=1e-6, rope_scaling={"rope_type": "default"}, rope_theta=10000000.0, tie_word_embeddings=False,
+        torch_dtype="bfloat16", use_cache=True, vocab_size=155136,
+    ),
+    "GLM-4 9B Chat": dict(
+        architectures=["GlmForCausalLM"], model_type="glm", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu", hidden_size=4096, initializer_range=0.02,
+        intermediate_size=13696, max_position_embeddings=131072, num_attention_heads=32, num_hidden_layers=40,
+        num_key_value_heads=2, pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1.5625e-7, rope_theta=10000.0,
+        tie_word_embeddings=False, use_cache=True, vocab_size=151552,
+    ),
+    "GLM-4 9B 0414": dict(
+        architectures=["Glm4ForCausalLM"], model_type="glm4", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu", hidden_size=4096, initializer_range=0.02,
+        intermediate_size=13696, max_position_embeddings=32768, num_attention_heads=32, num_hidden_layers=40,
+        num_key_value_heads=2, pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1e-5, rope_theta=10000.0,
+        tie_word_embeddings=False, use_cache=True, vocab_size=151552,
+    ),
     "StarCoder2 3B": dict(
         architectures=["Starcoder2ForCausalLM"], model_type="starcoder2", activation_function="gelu", attention_dropout=0.1,
         attention_softmax_in_fp32=True, bos_token_id=0, embedding_dropout=0.1, eos_token_id=0, hidden_act="gelu_pytorch_tanh",
@@ -392,6 +420,13 @@ CONFIGS = {
         max_position_embeddings=16384, mlp_type="default", norm_epsilon=1e-5, norm_type="layer_norm", num_attention_heads=24,
         num_hidden_layers=30, num_key_value_heads=2, residual_dropout=0.1, rope_theta=999999.4420358813, sliding_window=4096,
         use_bias=True, use_cache=True, vocab_size=49152,
+    ),
+    "Nemotron Mini 4B Instruct": dict(
+        architectures=["NemotronForCausalLM"], model_type="nemotron", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=2, eos_token_id=3, head_dim=128, hidden_act="relu2", hidden_size=3072, initializer_range=0.0134,
+        intermediate_size=9216, max_position_embeddings=4096, mlp_bias=False, norm_eps=1e-5, num_attention_heads=24,
+        num_hidden_layers=32, num_key_value_heads=8, partial_rotary_factor=0.5, rope_theta=10000.0,
+        tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=256000,
     ),
     "Gemma 1 2B": dict(
         architectures=["GemmaForCausalLM"], model_type="gemma", attention_bias=False, attention_dropout=0.0, bos_token_id=2,
@@ -436,6 +471,18 @@ CONFIGS = {
         rope_scaling=None, rope_theta=100000000000.0, ssm_in_multiplier=1.25,
         ssm_multipliers=[0.3535533905932738, 0.25, 0.3535533905932738, 0.5, 0.3535533905932738],
         ssm_out_multiplier=0.23570226039551587, tie_word_embeddings=False, torch_dtype="bfloat16", vocab_size=32784,
+    ),
+    "Nemotron Nano 9B v2": dict(
+        architectures=["NemotronHForCausalLM"], model_type="nemotron_h", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=1, chunk_size=128, conv_kernel=4, eos_token_id=12, expand=2, head_dim=128, hidden_dropout=0.0,
+        hidden_size=4480, hybrid_override_pattern="M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-",
+        initializer_range=0.02, intermediate_size=15680, layer_norm_epsilon=1e-5, mamba_head_dim=80,
+        mamba_hidden_act="silu", mamba_num_heads=128, mamba_proj_bias=False, max_position_embeddings=131072,
+        mlp_bias=False, mlp_hidden_act="relu2", n_groups=8, num_attention_heads=40, num_hidden_layers=56,
+        num_key_value_heads=8, num_logits_to_keep=1, pad_token_id=0, rescale_prenorm_residual=True,
+        residual_in_fp32=False, sliding_window=None, ssm_state_size=128, tie_word_embeddings=False,
+        time_step_floor=0.0001, time_step_max=0.1, time_step_min=0.001, torch_dtype="bfloat16", use_bias=False,
+        use_cache=True, use_conv_bias=True, use_mamba_kernels=True, vocab_size=131072,
     ),
     "Gemma 3 1B": dict(
         architectures=["Gemma3ForCausalLM"], model_type="gemma3_text", attention_bias=False,
@@ -664,7 +711,7 @@ def cut(config, vocab_size):
         shared_expert_intermediate_size=40, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16, mamba_d_state=16,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16,
         kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=24, qk_rope_head_dim=16, dim=64, n_heads=heads, n_layers=n_layers,
-        hidden_dim=96,
+        hidden_dim=96, mamba_num_heads=8, mamba_head_dim=16, ssm_state_size=16,
     )  # fmt: skip
     small = config | {key: value for key, value in small.items() if config.get(key) is not None}
     small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
@@ -675,6 +722,9 @@ def cut(config, vocab_size):
             attends = next((i for i, kind in enumerate(config[key]) if "attention" in str(kind)), 0)
             start = max(0, attends + 1 - n_layers)  # one of them attends
             small[key] = config[key][start : start + n_layers]
+    if pattern := config.get("hybrid_override_pattern"):
+        end = max(n_layers, pattern.index("*") + 1)
+        small["hybrid_override_pattern"] = pattern[end - n_layers : end]
     if "long_factor" in (config.get("rope_scaling") or {}):
         n = 16 * config.get("partial_rotary_factor", 1) / 2
         lists = {key: config["rope_scaling"][key][: int(n)] for key in ("long_factor", "short_factor")}

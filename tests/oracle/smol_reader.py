@@ -15,17 +15,17 @@ F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
 BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
 LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, ENCODER_SECTION, STATES_SECTION, EMBEDDER_SECTION = 8, 9, 10, 11, 12, 13, 14, 16
-EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, VARIED_SECTION, TOKENIZER, WEIGHTS = 15, 17, 18, 19, 32, 33
+EXPERTS_SECTION, HYBRID_SECTION, LATENT_SECTION, VARIED_SECTION, PARTIAL_SECTION, TOKENIZER, WEIGHTS = 15, 17, 18, 19, 20, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
 AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE, HEAD_GATES, FURTHER = 16384, 32768, 65536, 131072, 262144, 524288, 1048576, 2097152
-VARIED = 1 << 22
+VARIED, PARTIAL = 1 << 22, 1 << 23
 N_TOOL_STYLES = 25
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
     ENCODER: ENCODER_SECTION, STATES: STATES_SECTION, EXPERTS: EXPERTS_SECTION, EMBEDDER: EMBEDDER_SECTION,
-    HYBRID: HYBRID_SECTION, LATENT: LATENT_SECTION, VARIED: VARIED_SECTION,
+    HYBRID: HYBRID_SECTION, LATENT: LATENT_SECTION, VARIED: VARIED_SECTION, PARTIAL: PARTIAL_SECTION,
 }  # 3
 
 
@@ -96,7 +96,7 @@ ROLES = [
     (58, "input_embed", False, "Zz", "input_width"),
     (59, "input_projection", False, "YH", "input_width"),
     (60, "input_norm", False, "z", "input_width"),
-    (1, "attn_norm", True, "H", lambda m: not m["blocks"] & NO_INPUT_NORMS),
+    (1, "attn_norm", True, "H", lambda m: m["mixes"] and not m["blocks"] & NO_INPUT_NORMS),
     (24, "attn_norm_bias", True, "H", lambda m: m["blocks"] & LAYER_NORM),
     (51, "attn_q_down", True, "RH", "q_rank"),
     (52, "attn_q_down_norm", True, "R", "q_rank"),
@@ -132,14 +132,14 @@ ROLES = [
     (32, "mixer_out", True, "HM", None),
     (33, "mixer_out_bias", True, "H", lambda m: m["output_bias"] or m["state_biases"] and m["state_kind"] == 1),
     (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
-    (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
+    (10, "mlp_norm", True, "H", lambda m: m["has_mlp"] and not m["blocks"] & (NO_INPUT_NORMS | ONE_NORM)),
     (25, "mlp_norm_bias", True, "H", lambda m: m["blocks"] & (LAYER_NORM | ONE_NORM) == LAYER_NORM),
     (11, "mlp_gate", True, "IH", lambda m: not m["blocks"] & NO_GATE),
     (12, "mlp_up", True, "IH", None),
     (13, "mlp_down", True, "HI", None),
     (14, "mlp_gate_bias", True, "I", lambda m: m["mlp_bias"] and not m["blocks"] & NO_GATE),
     (15, "mlp_up_bias", True, "I", "mlp_bias"),
-    (16, "mlp_down_bias", True, "H", "mlp_bias"),
+    (16, "mlp_down_bias", True, "H", lambda m: m["mlp_bias"] and m["has_mlp"]),
     (34, "router", True, "EH", "sparse"),
     (35, "router_bias", True, "E", "choice_bias"),
     (48, "shared_gate", True, "1H", "shared_gate"),
@@ -681,6 +681,7 @@ class Blob:
         self.check_sections()
         self.read_model()
         self.read_encoder()
+        self.read_partial()
         self.read_hybrid()
         self.read_states()
         self.read_experts()
@@ -824,6 +825,23 @@ class Blob:
         need(not m["blocks"] & (NORM_OUTPUTS | NO_INPUT_NORMS | NO_GATE | PARALLEL | ONE_NORM | ATTENTION_GATE), "blocks of a hybrid")
         m |= h | {"hybrid": h}
 
+    def read_partial(self):
+        """5.20"""
+        m = self.model
+        m |= {"no_mixer": [], "no_mlp": []}
+        if not self.features & PARTIAL:
+            return
+        data = self.section(PARTIAL_SECTION)
+        need(len(data) == 256 and self.features & BLOCKS, "partial section")
+        need(not self.features & (HYBRID | LATENT | VARIED | ENCODER), "features of layers that lack a block")
+        need(not m["blocks"] & (NORM_OUTPUTS | NO_INPUT_NORMS | LAYER_NORM | PARALLEL | ONE_NORM), "blocks of layers that lack one")
+        lists = [np.flatnonzero(np.unpackbits(np.frombuffer(half, np.uint8), bitorder="little")).tolist() for half in (data[:128], data[128:])]
+        m["no_mixer"], m["no_mlp"] = lists
+        need(any(lists) and max(sum(lists, [])) < m["n_layers"], "layers that lack a block")
+        need(not set(lists[0]) & set(lists[1]), "a layer without a block")
+        need(not any(self.layers[i] for i in lists[0]), "bits of layers without attention")
+        need(len(lists[0]) < m["n_layers"] and len(lists[1]) < m["n_layers"], "no attention or no MLP")
+
     def read_states(self):
         """5.14"""
         self.stateful = self.model["stateful"] = []
@@ -848,7 +866,9 @@ class Blob:
         self.stateful = self.model["stateful"] = [i for i in range(1024) if data[64 + i // 8] >> i % 8 & 1]
         n = self.model["n_layers"]
         beside = self.model["parallel"]
-        need(0 < len(self.stateful) < n + beside and max(self.stateful) < n, "layers with states")
+        without = {*self.stateful} | {*self.model["no_mixer"]}
+        need(self.stateful and (beside or len(without) < n) and max(self.stateful) < n, "layers with states")
+        need(len(without) == len(self.stateful) + len(self.model["no_mixer"]), "a state of no block")
         need(beside or not any(self.layers[i] for i in self.stateful), "bits of layers with states")
         need(kind == 2 or not beside, "kind of a hybrid")
         self.model |= {"state_kind": kind, "taps": taps, "state_biases": biases, "state_sizes": sizes}
@@ -954,12 +974,14 @@ class Blob:
         need(all(0 <= x[name] < float("inf") for name in ("sum_epsilon", "qkv_clip")), "epsilon or clip")
         need(all(np.copysign(1, x[name]) == 1 for name in ("sum_epsilon", "qkv_clip")), "minus zero")
         need(x["normalizes"] or not x["sum_epsilon"], "epsilon of no sum")
-        need(not m["mlp_bias"] and not m["blocks"] & (NO_GATE | PARALLEL) and not m["parallel"], "blocks of experts")
+        need(not m["mlp_bias"] and not m["blocks"] & ((0 if self.features & PARTIAL else NO_GATE) | PARALLEL) and not m["parallel"], "blocks of experts")
         dense = np.unpackbits(np.frombuffer(data[64:], np.uint8), bitorder="little")
         self.sparse = [not bit for bit in dense[: m["n_layers"]]]
         need(not any(dense[m["n_layers"] :]) and any(self.sparse), "dense layers")
         m |= {"experts": x, "sparse": [i for i, has in enumerate(self.sparse) if has]}
-        need(not all(self.sparse) or m["intermediate_size"] == x["width"], "intermediate_size")
+        need(not any(self.sparse[i] for i in m["no_mlp"]), "experts of no MLP")
+        is_dense = [not has and i not in m["no_mlp"] for i, has in enumerate(self.sparse)]
+        need(any(is_dense) or m["intermediate_size"] == x["width"], "intermediate_size")
 
     def read_latent(self):
         """5.18"""
@@ -1039,8 +1061,8 @@ class Blob:
         x, sparse, m = self.experts or {}, self.sparse[layer], self.model
         keeps = m["source"][layer] == layer
         return m | {
-            "I": x["shared_width"] if sparse else m["intermediate_size"] if keeps else m["late_width"],
-            "keeps": keeps, "has_values": keeps and not (m["keys_are_values"] and layer in m["second_layers"]),
+            "I": 0 if layer in m["no_mlp"] else x["shared_width"] if sparse else m["intermediate_size"] if keeps else m["late_width"],
+            "mixes": layer not in m["no_mixer"], "has_mlp": layer not in m["no_mlp"], "keeps": keeps, "has_values": keeps and not (m["keys_are_values"] and layer in m["second_layers"]),
             "sparse": sparse, "expert": sparse, "choice_bias": sparse and x["choice_bias"],
             "shared_gate": sparse and x["shared_gate"],
         }  # fmt: skip
@@ -1078,6 +1100,8 @@ class Blob:
         order = [(r, 0, 0) for r in present(0) if r[1] in ("embed", "positions", "relative", "input_embed", "input_projection", "input_norm")]
         for layer in range(m["n_layers"]):
             absent = {*range(2, 10), 19, 20, 46, 47, 57} if layer in self.stateful else {*range(28, 34), *range(39, 46), 49, 50}
+            absent |= {*range(2, 10), 19, 20, 46, 47, 57} if layer in m["no_mixer"] else set()
+            absent |= {36} if m["blocks"] & NO_GATE else set()
             absent = set() if m["parallel"] and layer in self.stateful else absent
             own = [r for r in present(layer) if r[2] and r[0] not in absent]
             of_experts = [r for r in own if r[4] == "expert"]

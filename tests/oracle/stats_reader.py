@@ -11,6 +11,7 @@ KINDS = {1: "gram", 2: "diagonal"}
 LAYERS = struct.Struct("<4I128s128s")  # from minor version 1 on
 HEADS = struct.Struct("<4I")  # from minor version 3 on
 VARIED = struct.Struct("<4I128s")  # from minor version 4 on
+PARTIAL = struct.Struct("<128s128s")  # from minor version 5 on
 
 
 def word(data):
@@ -23,11 +24,11 @@ class Stats:
     def __init__(self, data):
         head = data[: HEADER.size]
         magic, major, self.minor, kind, self.model_key, self.text_digest, *rest = HEADER.unpack(head)
-        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2, 3, 4)
+        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2, 3, 4, 5)
         self.n_tokens, self.n_windows, self.n_layers, *self.widths = rest
         self.kind = KINDS[kind]
         self.records = []
-        head = data[: HEADER.size + (LAYERS.size if self.minor else 0) + (HEADS.size if self.minor >= 3 else 0) + (VARIED.size if self.minor == 4 else 0)]
+        head = data[: HEADER.size + (LAYERS.size if self.minor else 0) + (HEADS.size if self.minor >= 3 else 0) + (VARIED.size if self.minor >= 4 else 0) + (PARTIAL.size if self.minor == 5 else 0)]
         assert word(data[len(head) :]) == xxh3(head)
         at = len(head) + 8
         widths = self._widths(head[HEADER.size :])
@@ -51,18 +52,21 @@ class Stats:
         fields = LAYERS.unpack(more[: LAYERS.size]) if self.minor else (0, 0, 0, 0, b"", b"")
         self.n_heads, self.query_rank, query_dim, latent_width = HEADS.unpack(more[LAYERS.size :][: HEADS.size]) if self.minor >= 3 else (0, 0, 0, 0)
         state_width, self.n_experts, expert_width, shared_width, *sets = fields
-        varied = VARIED.unpack(more[LAYERS.size + HEADS.size :]) if self.minor == 4 else (0, self.n_layers, 0, 0, b"")
+        varied = VARIED.unpack(more[LAYERS.size + HEADS.size :][: VARIED.size]) if self.minor == 4 else (0, self.n_layers, 0, 0, b"")
         second_width, first_shared, late_width, input_width, second = varied
-        sets.append(second)
+        partial = PARTIAL.unpack(more[LAYERS.size + HEADS.size + VARIED.size :]) if self.minor == 5 else (b"", b"")
+        sets += [second, *partial]
         bits = [np.unpackbits(np.frombuffer(s, np.uint8), bitorder="little").nonzero()[0].tolist() for s in sets]
-        self.stateful, self.sparse, second = bits
+        self.stateful, self.sparse, second, no_mixer, no_mlp = bits
         widths = []
         for layer in range(self.n_layers):
             hidden, attended, mlp, gated = self.widths
-            attended = state_width if layer in self.stateful and self.minor == 1 else attended
+            attended = state_width if layer in self.stateful and self.minor in (1, 5) else attended
             attended = second_width if layer in second else attended
             gated = late_width if layer >= first_shared else gated
-            widths += [hidden, attended, mlp, shared_width if layer in self.sparse else gated]
+            record = [hidden, attended, mlp, shared_width if layer in self.sparse else gated]
+            record[:2] = [0, 0] if layer in no_mixer else record[:2]
+            widths += record[:2] + ([0, 0] if layer in no_mlp else record[2:])
         widths += self.widths[:1] + [self.widths[0], expert_width] * (self.n_experts * len(self.sparse))
         widths += [state_width] * (len(self.stateful) if self.minor == 2 else 0)
         widths += [self.query_rank] * (self.n_layers if self.query_rank else 0)

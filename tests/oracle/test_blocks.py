@@ -65,7 +65,7 @@ def extents(m):
 
 def tensors_of(m):
     """7.1: (name, shape), in order."""
-    sizes, m = extents(m), m | {"kv_rank": 0, "keeps": True, "has_values": True, "second_head_dim": 0, "input_width": 0}
+    sizes, m = extents(m), m | {"kv_rank": 0, "keeps": True, "has_values": True, "mixes": True, "has_mlp": True, "second_head_dim": 0, "input_width": 0}
     have = [r for r in ROLES if r[0] < 28 and (r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]]))]
     roles = [r for r in have if r[1] in ("embed", "positions")]
     layers = [(f"layers.{i}.{r[1]}", r[3]) for i in range(m["n_layers"]) for r in have if r[2]]
@@ -98,7 +98,7 @@ def stored(name, values):
 
 def write(path, m, layers, inv_freq, weights, tokenizer=None):
     error, writer = Error(), ctypes.c_void_p()
-    fields = struct.pack(MODEL_LAYOUT, *(m[name] for name in MODEL_FIELDS)).ljust(1024, b"\0")  # with 5.14 and 5.15
+    fields = struct.pack(MODEL_LAYOUT, *(m[name] for name in MODEL_FIELDS)).ljust(2048, b"\0")  # with the sections after it
     tokenizer = tokenizer or example_tokenizer()
     contents = Contents(
         fields, inv_freq.tobytes(), b"", 0, bytes(64), b"", 0, tokenizer, len(tokenizer), layers=layers

@@ -26,8 +26,8 @@ FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
 NO_TOKEN = 2**32 - 1
 
 
-States, Experts, Hybrid, Latent, Varied, Model = (
-    c_struct("format/format.h", f"blob_{part}") for part in ("states", "experts", "hybrid", "latent", "varied", "model")
+States, Experts, Hybrid, Latent, Varied, Partial, Model = (
+    c_struct("format/format.h", f"blob_{part}") for part in ("states", "experts", "hybrid", "latent", "varied", "partial", "model")
 )
 
 
@@ -171,7 +171,10 @@ PARALLEL, ONE_NORM, POSITIONS, OUTPUT_BIAS, ATTENTION_GATE, GATE_HEADS, SINKS = 
 BLOCKS = {
     "ernie4_5": ROTATE_NEIGHBOURS,
     "arcee": NO_GATE,
+    "nemotron_h": NO_GATE,
     "helium": ROTATE_NEIGHBOURS,
+    "glm": ROTATE_NEIGHBOURS,
+    "glm4": ROTATE_NEIGHBOURS | NORM_OUTPUTS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
     "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
     "stablelm": LAYER_NORM,
@@ -179,11 +182,13 @@ BLOCKS = {
     "gpt_neox": LAYER_NORM | NO_GATE,
     "gpt2": LAYER_NORM | NO_GATE | POSITIONS,
     "starcoder2": LAYER_NORM | NO_GATE,
+    "nemotron": LAYER_NORM | NO_GATE,
     "phi": LAYER_NORM | NO_GATE | PARALLEL | ONE_NORM | OUTPUT_BIAS,
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "gemma4_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
+    "olmo": LAYER_NORM,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "qwen3": QK_NORM_HEADS,
     "lfm2": QK_NORM_HEADS,
@@ -251,6 +256,8 @@ def layers_of(config):
         bits = [b or NO_ROTATION for b in bits]
     if config.model_type == "gpt2":
         bits = [NO_ROTATION] * n
+    if config.model_type == "nemotron_h":
+        bits = [NO_ROTATION * (kind == "full_attention") for kind in config.layer_types]
     if config.model_type == "granitemoehybrid" and config.position_embedding_type != "rope":
         bits = [NO_ROTATION * (kind == "full_attention") for kind in config.layer_types]
     kinds = set(types) - {"conv"}
@@ -323,6 +330,9 @@ def check_states(model, theirs):
     if theirs.model_type in ("lfm2", "lfm2_moe", "lfm3"):
         assert (states.kind, states.taps, states.biases) == (1, theirs.conv_L_cache, theirs.conv_bias)
         assert sizes == (0, 0, 0, 0)
+    elif theirs.model_type == "nemotron_h":
+        assert (states.kind, states.taps, states.biases) == (2, theirs.conv_kernel, theirs.use_conv_bias)
+        assert sizes == (theirs.mamba_num_heads, theirs.mamba_head_dim, theirs.ssm_state_size, theirs.n_groups)
     elif theirs.model_type in ("granitemoehybrid", "falcon_h1"):
         assert (states.kind, states.taps, states.biases) == (2, theirs.mamba_d_conv, theirs.mamba_conv_bias)
         assert sizes == (theirs.mamba_n_heads, theirs.mamba_d_head, theirs.mamba_d_state, theirs.mamba_n_groups)
@@ -349,6 +359,8 @@ def check_hybrid(h, theirs):
 
 def is_sparse(theirs, layer):
     """Returns whether a layer has experts, as Qwen3MoeDecoderLayer and Lfm2MoeDecoderLayer decide it."""
+    if theirs.model_type == "nemotron_h":
+        return theirs.layer_types[layer] == "moe"
     if layer < getattr(theirs, "num_dense_layers", 0):
         return False
     only_mlp = getattr(theirs, "mlp_only_layers", None) or ()
@@ -365,13 +377,15 @@ def check_experts(model, theirs):
     assert (x.n_experts, x.n_used) == (n, theirs.num_experts_per_tok)
     assert x.width == (getattr(theirs, "moe_intermediate_size", None) or theirs.intermediate_size)
     gated = getattr(theirs, "shared_expert_intermediate_size", 0)
-    assert x.shared_width == (gated or getattr(theirs, "shared_intermediate_size", 0))
+    shared = getattr(theirs, "moe_shared_expert_intermediate_size", getattr(theirs, "shared_intermediate_size", 0))
+    assert x.shared_width == (gated or shared)
     assert x.shared_gate == (gated > 0)
-    has_sigmoids = theirs.model_type == "lfm2_moe"
+    has_sigmoids = theirs.model_type in ("lfm2_moe", "nemotron_h")
     assert x.scoring == (2 if has_sigmoids else "granite" in theirs.model_type)
     assert x.normalizes == getattr(theirs, "norm_topk_prob", theirs.model_type == "qwen3_5_moe_text")
-    assert x.choice_bias == getattr(theirs, "use_expert_bias", False)
-    assert x.sum_epsilon == np.float32(1e-6 if has_sigmoids and x.normalizes else 0)
+    assert x.choice_bias == getattr(theirs, "use_expert_bias", theirs.model_type == "nemotron_h")
+    epsilon = {"lfm2_moe": 1e-6, "nemotron_h": 1e-20}.get(theirs.model_type, 0)
+    assert x.sum_epsilon == np.float32(epsilon if x.normalizes else 0)
     assert x.scale == np.float32(getattr(theirs, "routed_scaling_factor", 1))
     assert x.qkv_clip == np.float32(getattr(theirs, "clip_qkv", None) or 0)
     dense = np.unpackbits(np.array(x.dense, np.uint8), bitorder="little")
@@ -410,7 +424,16 @@ def check_varied(model, theirs):
     assert list(np.flatnonzero(bits)) == second
 
 
+def check_partial(partial, theirs):
+    kinds = theirs.layer_types if theirs.model_type == "nemotron_h" else []
+    for layers, names in ((partial.no_mixer, ("mlp", "moe")), (partial.no_mlp, ("linear_attention", "full_attention"))):
+        bits = np.unpackbits(np.array(layers, np.uint8), bitorder="little")
+        assert list(np.flatnonzero(bits)) == [i for i, kind in enumerate(kinds) if kind in names]
+
+
 def intermediate_size_of(theirs):
+    if theirs.model_type == "nemotron_h":
+        return theirs.intermediate_size if "mlp" in theirs.layer_types else theirs.moe_intermediate_size
     if theirs.model_type == "granitemoehybrid" and not theirs.num_local_experts:
         return theirs.shared_intermediate_size
     layers = range(theirs.num_hidden_layers)
@@ -427,14 +450,14 @@ def check_block(ours, theirs):
     model = ours.model
     lib.smol_model_fill(ctypes.byref(model))
     biases = [NONE, QKVO][getattr(theirs, "attention_bias", False)]
-    biases = QKV if theirs.model_type == "helium" and biases else biases
+    biases = QKV if theirs.model_type in ("helium", "glm", "glm4", "seed_oss") and biases else biases
     always = {"qwen2": QKV, "gpt2": QKVO, "phi": QKVO}
     biases = always.get(theirs.model_type, biases)
     biases = QKV if getattr(theirs, "use_qkv_bias", False) else biases
     use_bias = getattr(theirs, "use_bias", None) or False
     ungated = theirs.model_type in ("gpt_neox", "gpt2", "phi")
     assert model.attention_bias == (QKVO if use_bias else biases)
-    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "falcon_h1", "minicpm3")
+    reads_mlp_bias = theirs.model_type in ("llama", "smollm3", "granite", "granite_swa", "arcee", "helium", "seed_oss", "nemotron", "nemotron_h", "falcon_h1", "minicpm3")
     assert model.mlp_bias == (use_bias or ungated or reads_mlp_bias and theirs.mlp_bias)
     blocks = BLOCKS.get(theirs.model_type, 0)
     if getattr(theirs, "use_parallel_residual", False):
@@ -446,7 +469,8 @@ def check_block(ours, theirs):
     check_hybrid(model.hybrid, theirs)
     check_latent(model, theirs)
     check_varied(model, theirs)
-    keys = ("hidden_activation", "hidden_act", "activation_function")
+    check_partial(model.partial, theirs)
+    keys = ("hidden_activation", "mlp_hidden_act", "hidden_act", "activation_function")
     activation = next((getattr(theirs, key) for key in keys if getattr(theirs, key, None)), "silu")
     assert model.activation == ACTIVATIONS[activation]
     beta = theirs.model_type == "ministral3" and theirs.rope_parameters["llama_4_scaling_beta"]
@@ -457,7 +481,7 @@ def check_block(ours, theirs):
     assert model.sliding_window == (theirs.sliding_window if windowed else 0)
     for name, value in scales_of(theirs).items():
         assert abs(getattr(model, name) - value) <= 1e-7 * value, name
-    if theirs.model_type != "gpt2":
+    if theirs.model_type not in ("gpt2", "nemotron_h"):
         check_rotation(ours, theirs)
 
 
@@ -471,7 +495,7 @@ def check_sizes(model, theirs):
     assert model.intermediate_size == intermediate_size_of(theirs)
     assert model.tied_embeddings == theirs.tie_word_embeddings
     keys = ("rms_norm_eps", "norm_epsilon", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
-    (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)}
+    (epsilon,) = {getattr(theirs, key) for key in keys if hasattr(theirs, key)} or {1e-5}  # OLMo's
     assert model.rms_norm_eps == np.float32(epsilon)
     rope = getattr(theirs, "rope_parameters", {})
     if rope.get("rope_type") == "longrope":
@@ -491,16 +515,21 @@ NEEDED = {
         "num_local_experts", "layer_types", "mamba_n_heads", "mamba_d_head", "mamba_expand", "mamba_n_groups",
         "position_embedding_type", "head_dim",
     },
+    "nemotron_h": {"layers_block_type", "head_dim", "n_groups", "n_routed_experts", "mamba_num_heads"},
     "falcon_h1": {"mamba_d_ssm", "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_expand"},
     "qwen3_5_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "qwen3_5_moe_text": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "qwen3_next": {"layer_types", "rope_parameters", "head_dim", "linear_num_key_heads", "linear_num_value_heads"},
     "lfm2_moe": {"layer_types"},
     "lfm3": {"layer_types", "rope_parameters", "head_dim"},
+    "glm": {"head_dim", "rope_parameters"},
+    "glm4": {"head_dim", "rope_parameters"},
     "hunyuan_v1_dense": {"head_dim"},
     "qwen3_moe": {"head_dim"},
     "ministral3": {"head_dim", "rope_parameters"},
+    "seed_oss": {"head_dim"},
     "stablelm": {"rope_parameters"},
+    "nemotron": {"rope_parameters", "head_dim"},
     "gpt_neox": {"rope_parameters"},
     "phi": {"head_dim", "rope_parameters"},
     "gemma4_text": {"layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input"},

@@ -179,6 +179,11 @@ def contents(blob):
 
 def old_keys(config):
     """Rewrites the keys as transformers 4 wrote them."""
+    if config["model_type"] == "nemotron_h":
+        letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
+        pattern = "".join(letters[kind] for kind in config.pop("layers_block_type"))
+        config.update(hybrid_override_pattern=pattern, num_hidden_layers=len(pattern))
+        return
     rope = config.pop("rope_parameters")
     if "full_attention" in rope:
         config["rope_local_base_freq"] = rope["sliding_attention"].pop("rope_theta")

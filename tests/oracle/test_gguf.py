@@ -36,7 +36,7 @@ from safetensors.torch import load_file, save_file
 from smol_reader import Blob
 from test_tokenizer_families import BYTE_LEVEL, BYTES, LLAMA3, QWEN2, llama2, of_bytes, replace, sequence, split_by
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GemmaTokenizer
 from transformers.models.qwen3_5.tokenization_qwen3_5 import PRETOKENIZE_REGEX as QWEN35
 from transformers.tokenization_utils_base import generate_merges
 
@@ -284,6 +284,9 @@ FAMILIES = {
     "exaone4 without windows": dict(sliding_window=None, layer_types=["full_attention"] * 2, rope_parameters=LLAMA3_ROPE),
     "hunyuandensev1": dict(head_dim=24, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}),
     "stablelm": dict(rope_parameters=PARTLY, use_qkv_bias=True), "stablelm parallel": dict(use_parallel_residual=True),
+    "glm": dict(rope_parameters=PARTLY, head_dim=24), "glm4": dict(rope_parameters=PARTLY, attention_bias=False),
+    "olmo": {},
+    "nemotron": dict(rope_parameters=PARTLY, norm_eps=1e-3, mlp_bias=True),
     "phi": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3),
     "gptneox": dict(rope_parameters=PARTLY, layer_norm_eps=1e-3), "gptneox in turn": dict(use_parallel_residual=False),
     "gpt2": dict(n_embd=64, n_layer=2, n_head=4, n_positions=512, n_inner=96),
@@ -325,7 +328,7 @@ def family_config(name):
     if family == "gemma3":
         rope = {"full_attention": rope | {"rope_theta": 1e6}, "sliding_attention": rope}
     settings["rope_parameters"] = copy.deepcopy(rope)  # configurations add to it
-    if family in ("gptneox", "gpt2"):  # transformers saves what they do not know, too
+    if family in ("gptneox", "gpt2", "olmo"):  # transformers saves what they do not know, too
         others = {"num_key_value_heads", "rms_norm_eps"}
         if family == "gpt2":
             others |= SMALL.keys() - {"vocab_size", "bos_token_id", "eos_token_id"}
@@ -378,6 +381,88 @@ def test_a_file_of_each_architecture_is_the_checkpoint_that_it_was_made_from(nam
             assert np.abs(ours.logits(IDS) - theirs).max() < 1e-3 * theirs.std()
 
 
+def shared_layers(folder):
+    """The tensors of keys and values that published checkpoints of Gemma 4 have in layers that share those of others."""
+    weights, config = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
+    first = config["num_hidden_layers"] - config["num_kv_shared_layers"]
+    for layer, kind in list(enumerate(config["layer_types"]))[first:]:
+        source = max(i for i in range(first) if config["layer_types"][i] == kind)
+        for part in ("k_proj", "v_proj", "k_norm"):
+            weights[f"model.layers.{layer}.self_attn.{part}.weight"] = weights[f"model.layers.{source}.self_attn.{part}.weight"].clone()
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("name", ["Q8_0", "Q5_1"])
+def test_the_table_of_inputs_of_layers_may_have_blocks(name, tmp_path):
+    """Gemma 4's: a row of a blob is part of a row of the file. Tensors that nothing uses may be there, in checkpoints too."""
+    config = family_config("gemma4").to_dict() | dict(intermediate_size=96, head_dim=32)
+    folder = make_of(CONFIGS["gemma4"](**config), tmp_path / "made", seed=3)
+    plain = engine.convert(folder, tmp_path / "plain.smol", "f32")
+    shared_layers(folder)
+    assert smolconv("diff", plain, engine.convert(folder, tmp_path / "more.smol", "f32")).returncode == 0
+    path = gguf_files.write(tmp_path / "x.gguf", folder, QUANT[name])
+    weights = load_file(folder / "model.safetensors")
+    for key, tensor in weights.items():
+        if tensor.ndim == 2:
+            values = gguf.dequantize(gguf.quantize(tensor.float().numpy(), QUANT[name]), QUANT[name]).astype(np.float32)
+            weights[key] = torch.from_numpy(values)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    same_blobs(path, folder, tmp_path)
+    same_blobs(path, folder, tmp_path, "int8")
+
+
+GEMMA4_FAULTS = [
+    ("feed_forward_length", lambda v: [96, 96, 96, 192, 100], "alike in all layers of a kind"),
+    ("feed_forward_length", lambda v: [96, 96, 96, 288, 288], "the same, or twice as large, in layers that share"),
+    ("feed_forward_length", lambda v: v[1:], "a number, or a list of one for each layer"),
+    ("attention.head_count_kv", lambda v: [2, 1, 2, 1, 1], "alike in all layers of a kind"),
+    ("attention.head_count_kv", lambda v: [2, 0, 2, 2, 0], "above 0"),
+    ("attention.sliding_window_pattern", lambda v: v[1:], "a list of a flag for each layer"),
+    ("attention.sliding_window", lambda v: 0, "sliding_window"),
+    ("attention.value_length", lambda v: 16, "attention.value_length must be the length of keys, found 16"),
+    ("rope.dimension_count", lambda v: 6, "rope.dimension_count must be the length of keys"),
+    ("rope.dimension_count_swa", lambda v: 8, "rope.dimension_count_swa must be the length of keys"),
+    ("attention.shared_kv_layers", lambda v: 5, "alike in all layers of a kind"),
+    ("attention.shared_kv_layers", None, "attention.shared_kv_layers is missing"),
+    ("attention.sliding_window_pattern", None, "attention.sliding_window_pattern is missing"),
+    ("rope.freq_base_swa", None, "rope.freq_base_swa is missing"),
+]
+
+
+@pytest.fixture(scope="module")
+def gemma4(tmp_path_factory):
+    return make_of(family_config("gemma4"), tmp_path_factory.mktemp("gemma4") / "made")
+
+
+@pytest.mark.parametrize("i", range(len(GEMMA4_FAULTS)))
+def test_bad_keys_of_gemma_4_are_refused_by_name(i, gemma4, tmp_path):
+    key, change, words = GEMMA4_FAULTS[i]
+
+    def edit(writer):
+        values = writer.kv_data[0]
+        if change is None:
+            values.pop(f"gemma4.{key}")
+        else:
+            new = change(values[f"gemma4.{key}"].value)
+            values.pop(f"gemma4.{key}")
+            (writer.add_array if isinstance(new, list) else writer.add_uint32)(f"gemma4.{key}", new)
+
+    status, message = refused(gemma4, tmp_path / "x.gguf", edit)
+    assert words in message and status in (DAMAGED, UNSUPPORTED)
+
+
+@pytest.mark.parametrize("factors", [None, [1, 1, 1, 2] + [1e30] * 8, [1] * 3 + [1e30] * 8, [1e30] * 3 + [1] * 9])
+def test_other_factors_of_gemma_4_are_refused(factors, gemma4, tmp_path):
+    def edit(writer):
+        for tensors in writer.tensors:
+            tensors.pop("rope_freqs.weight")
+        if factors:
+            writer.add_tensor("rope_freqs.weight", np.array(factors, np.float32))
+
+    status, message = refused(gemma4, tmp_path / "x.gguf", edit)
+    assert "rope_freqs.weight" in message and status == UNSUPPORTED
+
+
 @pytest.mark.parametrize("family", ["qwen2", "qwen3"])
 def test_qwens_that_read_pictures_are_those_that_do_not(family, tmp_path, monkeypatch):
     """Their files have keys about pictures, whose part is in another file."""
@@ -394,7 +479,7 @@ def test_qwens_that_read_pictures_are_those_that_do_not(family, tmp_path, monkey
 
 # families with rows of q and k in another order, with biases of q, k and v alone or of all, with norms of q and k, and with
 # layers that do not attend
-JOINED = ["llama", "llama with biases", "phi", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
+JOINED = ["llama", "llama with biases", "phi", "glm", "qwen2", "qwen3", "granite", "gemma3", "olmo2", "lfm2", "granitemoehybrid", "qwen3moe"]
 
 
 @pytest.mark.sample(8)
@@ -814,6 +899,7 @@ PRES = {
     "deepseek-r1-qwen": {"pre_tokenizer": split_by(QWEN2), "normalizer": {"type": "NFC"}},
     "llama3": {"pre_tokenizer": split_by(LLAMA3)}, "llama-v3": {"pre_tokenizer": split_by(LLAMA3)},
     "dbrx": {"pre_tokenizer": split_by(LLAMA3)}, "llama-bpe": {"pre_tokenizer": split_by(LLAMA3)},
+    "chatglm-bpe": {"pre_tokenizer": split_by(LLAMA3)}, "glm4": {"pre_tokenizer": split_by(LLAMA3)},
     "lfm2": {"pre_tokenizer": split_by(LLAMA3)}, "qwen35": {"pre_tokenizer": split_by(QWEN35), "normalizer": {"type": "NFC"}},
     "gpt-4o": {"pre_tokenizer": split_by(GPT4O)}, "tekken": {"pre_tokenizer": split_by(TEKKEN)},
     "olmo": {"normalizer": {"type": "NFC"}},
@@ -846,10 +932,47 @@ def of_pieces(content):
     return content
 
 
+@pytest.fixture(scope="module")
+def pieces(training):
+    return llama2(training)
+
+
+def test_the_tokenizer_of_gemma_4_is_that_of_transformers(tmp_path, pieces, training):
+    """SentencePiece's BPE, whose merges the file lists."""
+    vocab, merges = pieces["model"]["vocab"], [tuple(pair) for pair in pieces["model"]["merges"]]
+    reference = GemmaTokenizer(vocab=vocab, merges=merges, bos_token="<s>", eos_token="</s>", pad_token="</s>", mask_token="</s>")
+    content = json.loads(reference.backend_tokenizer.to_str()) | {"post_processor": pieces["post_processor"]}
+    folder = make(tmp_path / "made", vocab_size=len(vocab))
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+    def add(writer, tokenizer, n):
+        texts, _ = gguf_files.texts_of(tokenizer, n)
+        kinds = gguf_files.kinds_of(tokenizer, n)
+        kinds = [gguf.TokenType.BYTE if text in BYTES else kind for text, kind in zip(texts, kinds, strict=True)]
+        writer.add_tokenizer_model("gemma4")
+        writer.add_token_list(texts)
+        writer.add_token_types(kinds)
+        writer.add_token_scores([-1000.0] * n)
+        writer.add_token_merges([" ".join(pair) for pair in merges])
+        writer.add_bos_token_id(1)
+        writer.add_unk_token_id(0)
+        writer.add_add_space_prefix(False)
+        writer.add_add_bos_token(True)
+
+    path = gguf_files.write(tmp_path / "x.gguf", folder, tokenizer=add)
+    blobs = [engine.convert(source, tmp_path / f"{i}.smol") for i, source in enumerate((path, folder))]
+    assert "different: settings 1, tokenizer 0, tensors 0 of" in smolconv("diff", *blobs).stdout  # config.json has no bos_token_id
+    with engine.Model(blobs[0]) as model:
+        for text in [*TEXTS, *training[:3]]:
+            ids = reference.backend_tokenizer.encode(text, add_special_tokens=False).ids
+            assert list(model.tokenize(text)) == ids, text
+    assert len(merges) > 500
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("prefix", [True, False])
-def test_sentencepiece_s_bpe_is_the_tokenizer_that_transformers_makes(prefix, tmp_path, training):
-    content = of_pieces(llama2(training))
+def test_sentencepiece_s_bpe_is_the_tokenizer_that_transformers_makes(prefix, tmp_path, pieces, training):
+    content = of_pieces(copy.deepcopy(pieces))
     if not prefix:  # as Gemma's
         content["normalizer"] = replace(" ", "▁")
         content["decoder"]["decoders"].pop()
@@ -998,7 +1121,7 @@ def test_bad_lists_of_windows_are_refused(value, tmp_path):
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [
-    ("model", "rwkv", 'tokenizer.ggml.model must be gpt2, llama, bert or t5, found "rwkv"'),
+    ("model", "rwkv", 'tokenizer.ggml.model must be gpt2, llama, gemma4, bert or t5, found "rwkv"'),
     ("pre", "superbpe", 'found "superbpe"'),
     ("pre", "default", 'found "default"'),
 ])  # fmt: skip

@@ -224,6 +224,7 @@ LAYERS = {  # what "all-linear" reaches beside q, k, v and o
     "granitemoehybrid": {"mixer_gate", "mixer_in", "mixer_step", "mixer_out", "mlp_gate", "mlp_up", "mlp_down"},
     "lfm2moe": {"mixer_in", "mixer_out", "mlp_gate", "mlp_up", "mlp_down"},
     "qwen3_5moe": {"attn_gate", "mixer_gate", "mixer_in", "mixer_step", "mixer_rate", "mixer_out", "shared_gate", "mlp_up"},
+    "nemotronh": {"mixer_gate", "mixer_in", "mixer_step", "mixer_out", "mlp_up", "mlp_down"},
     "granitemoe": set(), "granitemoeshared": {"mlp_gate", "mlp_up", "mlp_down"},
 }  # fmt: skip
 

@@ -120,6 +120,22 @@ def test_the_figures_of_the_readme_are_those_of_the_measurements():
             assert re.search(rf"[ |]{re.escape(number)} .*{re.escape(unit)}", place), (what, value)
 
 
+@pytest.mark.quick
+def test_each_architecture_of_gguf_files_is_on_its_page():
+    table = (ROOT / "convert/checkpoint/gguf_tensors.c").read_text().split("archs[] = {")[1].split("};")[0]
+    names = re.findall(r'^    \{"([\w-]+)",', table, re.M)
+    part = (ROOT / "docs/checkpoints.md").read_text().split("* **Architectures:**")[1].split("\n* **")[0]
+    assert len(names) >= 37 and set(names) == set(re.findall(r"`([\w-]+)`", part))
+
+
+@pytest.mark.quick
+def test_each_style_of_calls_is_on_its_page():
+    names = re.findall(r'\[TOOLS_\w+\] =\s*\{"([\w-]+)"', (ROOT / "format/template_names.c").read_text())
+    table = (ROOT / "docs/structured-output.md").read_text().split("| style | models |")[1].split("\n\n")[0]
+    cells = re.findall(r"^\| (\w[\w, -]*) \|", table, re.M)
+    assert len(names) >= 23 and set(names) == {name for cell in cells for name in cell.split(", ")}
+
+
 # --- length and files -----------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from sequences import Text, check_splits, random_ids
 from structs import c_struct
 from test_components import POINTER, SIZE, assert_close, kernels, normal, rng  # noqa: F401: fixtures
 from test_determinism import same_bits
-from transformers import FalconH1Config, GraniteMoeHybridConfig, Qwen3_5TextConfig
+from transformers import FalconH1Config, GraniteMoeHybridConfig, NemotronHConfig, Qwen3_5TextConfig
 from transformers.models.granitemoehybrid.modeling_granitemoehybrid import (
     causal_conv1d_fn,
     mamba2_chunk_scan,
@@ -104,6 +104,11 @@ MODELS = {
         **{key: value for key, value in SIZES.items() if key != "layer_types"}, intermediate_size=40, mamba_d_ssm=40,
         mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=16, mamba_rms_norm=True, ssm_out_multiplier=0.6, key_multiplier=0.5,
         ssm_multipliers=[0.5, 1.5, 0.7, 0.8, 0.9],
+    ),
+    "single": NemotronHConfig(
+        **SIZES | {"layer_types": ["linear_attention", "moe", "full_attention", "linear_attention", "mlp"], "num_hidden_layers": 5},
+        intermediate_size=40, head_dim=12, mamba_num_heads=4, mamba_head_dim=12, n_groups=2, ssm_state_size=16,
+        n_routed_experts=5, moe_intermediate_size=24, moe_shared_expert_intermediate_size=37,
     ),
     "delta": Qwen3_5TextConfig(
         **SIZES, intermediate_size=40, head_dim=12, linear_key_head_dim=8, linear_value_head_dim=20,

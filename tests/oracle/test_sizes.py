@@ -62,7 +62,7 @@ def coarse(weights):
 
 # whose statistics have minor version 1
 TWELVE = ("olmoe", "qwen3_moe", "granitemoe", "granitemoeshared", "granitemoehybrid", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next",
-          "lfm2_moe")  # fmt: skip
+          "lfm2_moe", "nemotron_h")  # fmt: skip
 
 
 def twelve(parameters, place, q, key_heads):
@@ -70,6 +70,13 @@ def twelve(parameters, place, q, key_heads):
     there = {name[len(place) :].removesuffix(".weight"): p.data for name, p in parameters.items() if name.startswith(place)}
     there = {name.replace("feed_forward", "mlp").replace("block_sparse_moe", "mlp"): p for name, p in there.items()}
     views = [None] * 12
+    if "norm" in there:  # Nemotron-H's, of one block
+        kind = "mamba" if "mixer.in_proj" in there else "self_attn" if "mixer.q_proj" in there else "mlp"
+        there = {name.replace("mixer", kind).replace("shared_experts.", ""): p for name, p in there.items()}
+        views[5], views[6] = there.get("mlp.up_proj"), there.get("mlp.down_proj")
+        views[10], views[11] = there.get("mlp.experts.up_proj"), there.get("mlp.experts.down_proj")
+        if kind == "mlp":
+            return views
     if "mamba.in_proj" in there:
         n_out = there["mamba.out_proj"].shape[1]
         n_heads = there["mamba.A_log"].shape[0]

@@ -210,16 +210,16 @@ static inline void check_round_trip(const struct blob_model *model, bool use_mma
     bool plain = smol_model_is_plain(model), components = smol_model_has_components(model);
     bool states = model->states.kind, hybrid = model->hybrid.parallel;
     bool latent = model->latent.kv_rank, gates = model->blocks & BLOCK_GATE_HEADS;
-    bool varied = model->varied.head_dim;
+    bool varied = model->varied.head_dim, partial = smol_model_is_partial(model);
     assert_int_equal(blob.header->required_features,
                      (plain ? 0 : FEATURE_BLOCKS) | (components ? FEATURE_COMPONENTS : 0) |
                          (states ? FEATURE_STATES : 0) | (hybrid ? FEATURE_HYBRID : 0) |
                          (latent ? FEATURE_LATENT : 0) | (gates ? FEATURE_HEAD_GATES : 0) |
-                         (varied ? FEATURE_VARIED : 0));
-    assert_int_equal(blob.header->minor, states || latent || varied ? 6
-                                         : plain                    ? 0
-                                         : components               ? 4
-                                                                    : 1);
+                         (varied ? FEATURE_VARIED : 0) | (partial ? FEATURE_PARTIAL : 0));
+    assert_int_equal(blob.header->minor, states || latent || varied || partial ? 6
+                                         : plain                               ? 0
+                                         : components                          ? 4
+                                                                               : 1);
     if (plain)
         assert_null(blob.layers);
     else

@@ -48,7 +48,7 @@ ON_IMAGE(states_that_break_a_rule_are_refused)
         {28, 1, "a reserved field is not zero"},
         {63, 1, "a reserved field is not zero"},
         {64, 0, "no layer has a state"},
-        {64, 3, "every layer has a state"},
+        {64, 3, "no layer attends: one must"},
         {64, 5, "layer 2 has a state, but there is no such layer"},
         {191, 128, "layer 1023 has a state, but there is no such layer"},
         {4, 4, "tensor layers.0.mixer_conv does not match the model"},
@@ -273,6 +273,76 @@ TEST(a_layer_shares_with_the_last_of_its_kind_and_window)
     layers[4] = 0;
     assert_int_equal(smol_varied_check(&model, layers, &reason), SMOL_ERROR_DAMAGED);
     assert_non_null(strstr(reason.message, "layer 4 shares keys and values, but not their window"));
+}
+
+IN_FOLDER(what_layers_that_lack_a_block_say_is_read)
+{
+    for (unsigned variant = 0; variant < 4; variant++) {
+        struct blob_model model = partial_model();
+        model.dtype = variant % 2 ? DTYPE_INT8 : DTYPE_F32;
+        if (variant / 2)
+            model.partial.no_mlp[0] = 0;
+        make_blob(&model);
+        check_round_trip(&model, true);
+    }
+}
+
+ON_IMAGE(layers_that_lack_a_block_and_break_a_rule_are_refused)
+{
+    static const struct byte_case cases[] = {
+        {0, 0, "wrong number of tensors"},
+        {0, 1, "layer 0 has no block"},
+        {0, 6, "layer 2 lacks a block, but there is no such layer"},
+        {127, 128, "layer 1023 lacks a block, but there is no such layer"},
+        {255, 1, "layer 1016 lacks a block, but there is no such layer"},
+        {128, 0, "wrong number of tensors"},
+        {128, 3, "layer 1 has no block"},
+    };
+    struct blob_model model = partial_model();
+    refuses_bytes(&model, SECTION_PARTIAL, cases, sizeof cases / sizeof cases[0]);
+    header()->required_features ^= FEATURE_PARTIAL;
+    refuses("wrong number of sections");
+}
+
+/* Expects that layers that lack a block are refused with this reason. */
+static void expect_partial(const struct blob_model *model, const uint8_t *layers,
+                           const char *message)
+{
+    smol_error reason;
+    assert_int_equal(smol_partial_check(model, layers, &reason), SMOL_ERROR_DAMAGED);
+    assert_non_null(strstr(reason.message, message));
+}
+
+TEST(layers_that_lack_a_block_go_with_few_other_parts)
+{
+    static const uint8_t both[] = {0, LAYER_NO_ROTATION};
+    const uint8_t *layers = rich_layers, first[] = {rich_layers[0], 0};
+    struct blob_model models[10];
+    smol_error reason;
+    for (size_t i = 0; i < 10; i++)
+        models[i] = partial_model();
+    assert_int_equal(smol_partial_check(&models[0], first, &reason), SMOL_OK);
+    models[0].hybrid = hybrid_model().hybrid;
+    models[1].latent = latent_model().latent;
+    models[2].varied = varied_model().varied;
+    models[3].blocks = BLOCK_NORM_OUTPUTS;
+    models[4].blocks = BLOCK_PARALLEL;
+    for (size_t i = 0; i < 5; i++)
+        expect_partial(&models[i], first, "layers that lack a block come with");
+    models[5].partial = (struct blob_partial){0};
+    expect_partial(&models[5], layers, "no layer lacks a block");
+    expect_partial(&models[6], both, "layer 1 has no first block, but a state, or bits");
+    models[6].states = stateful_model().states;
+    models[6].states.layers[0] = 2;
+    expect_partial(&models[6], first, "layer 1 has no first block, but a state, or bits");
+    models[6].states.layers[0] = 1;
+    expect_partial(&models[6], first, "no layer attends");
+    models[7].partial = (struct blob_partial){.no_mlp = {3}};
+    expect_partial(&models[7], layers, "no layer has an MLP");
+    models[8].experts = (struct blob_experts){.n_experts = 2};
+    expect_partial(&models[8], first, "layer 0 has no MLP, but experts");
+    models[8].experts.dense[0] = 1;
+    assert_int_equal(smol_partial_check(&models[8], first, &reason), SMOL_OK);
 }
 
 ON_IMAGE(latent_vectors_with_experts_are_refused)

@@ -212,12 +212,13 @@ TEST(no_flipped_bit_of_a_feature_passes)
     check_feature(contents_of(&rich_model));
     const struct blob_model stateful = stateful_model(), hybrid = hybrid_model(),
                             latent = latent_model(), gates = head_gates_model(),
-                            varied = varied_model();
+                            varied = varied_model(), partial = partial_model();
     check_feature(contents_of(&stateful));
     check_feature(contents_of(&hybrid));
     check_feature(contents_of(&latent));
     check_feature(contents_of(&gates));
     check_feature(contents_of(&varied));
+    check_feature(contents_of(&partial));
 }
 
 TEST(no_flipped_bit_of_a_mix_passes)

@@ -116,6 +116,19 @@ static inline struct blob_model varied_model(void)
     return model;
 }
 
+/* Returns one whose first layer has no MLP, and the second one nothing else. */
+static inline struct blob_model partial_model(void)
+{
+    struct blob_model model = odd_model;
+    model.embedding_scale = model.residual_scale = model.attention_scale = model.logit_divisor = 1;
+    model.sliding_window = 2;
+    model.rotary_dim = 4;
+    model.n_rope_tables = 2;
+    model.rope_scale[0] = model.rope_scale[1] = 1;
+    model.partial = (struct blob_partial){.no_mixer = {2}, .no_mlp = {1}};
+    return model;
+}
+
 /* Adds the features of FEATURE_BLOCKS, as many as can be combined. */
 static const struct blob_model rich_model = {
     ODD_SHAPE,
@@ -146,12 +159,13 @@ static inline struct blob_model head_gates_model(void)
     return model;
 }
 
-/* Returns the bits of a model's layers. Those of a layer with a state in place of attention are 0.
- */
+/* Returns the bits of a model's layers. Those of a layer that does not attend
+ * are 0. */
 static inline const uint8_t *layers_of(const struct blob_model *model)
 {
-    static const uint8_t stateful[] = {LAYER_WINDOWED | LAYER_SECOND_TABLE, 0};
-    return model->states.kind ? stateful : rich_layers;
+    static const uint8_t second_zero[] = {LAYER_WINDOWED | LAYER_SECOND_TABLE, 0};
+    return model->states.kind || layers_have(model->partial.no_mixer, 1) ? second_zero
+                                                                         : rich_layers;
 }
 
 static const float inv_freq[] = {1, 0.046415888f, 0.0021544347f, 0.5f}; /* plain: the first three */
