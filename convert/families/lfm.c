@@ -30,23 +30,21 @@
     LFM_NAMES
 /* clang-format on */
 
+/* Common to LFM2 with and without experts. */
+#define LFM2_BLOCKS                                                                                \
+    .prefix = "model.", BASICS(1e-5, 1000000, 1, 2), .norm_eps_key = "norm_eps",                   \
+    .tied_embeddings = 1, .tied_key = "tie_embedding", .needs_kv_heads = true,                     \
+    .state = STATE_SHORT_CONV, .taps = 3, .activation = ACTIVATION_SILU,                           \
+    .blocks = BLOCK_QK_NORM_HEADS
+
 static const struct family families[] = {
     {
         .architecture = "Lfm2ForCausalLM",
         .model_type = "lfm2",
         .body = "Lfm2Model",
-        .prefix = "model.",
         .sizes = {2560, 12288, 32, 32, 8, 0, 65536, 128000},
-        BASICS(1e-5, 1000000, 1, 2),
-        .norm_eps_key = "norm_eps",
-        .tied_embeddings = 1,
-        .tied_key = "tie_embedding",
-        .needs_kv_heads = true,
-        .state = STATE_SHORT_CONV,
-        .taps = 3,
         .adjusts_mlp = true,
-        .activation = ACTIVATION_SILU,
-        .blocks = BLOCK_QK_NORM_HEADS,
+        LFM2_BLOCKS,
         .names = {LFM2_NAMES},
         .fused = {LFM_CONV},
     },
@@ -54,18 +52,9 @@ static const struct family families[] = {
         .architecture = "Lfm2MoeForCausalLM",
         .model_type = "lfm2_moe",
         .body = "Lfm2MoeModel",
-        .prefix = "model.",
         .sizes = {2048, 7168, 32, 32, 8, 0, 65536, 128000},
-        BASICS(1e-5, 1000000, 1, 2),
-        .norm_eps_key = "norm_eps",
-        .tied_embeddings = 1,
-        .tied_key = "tie_embedding",
-        .needs_kv_heads = true,
-        .state = STATE_SHORT_CONV,
-        .taps = 3,
         .needs_layer_types = true,
-        .activation = ACTIVATION_SILU,
-        .blocks = BLOCK_QK_NORM_HEADS,
+        LFM2_BLOCKS,
         .experts = {.n = {"num_experts", 32},
                     .n_used = 4,
                     .width = {"moe_intermediate_size", 1792},

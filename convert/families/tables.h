@@ -1,5 +1,5 @@
-/* What the files of families share: the tables that they export, and names of tensors and settings
- * that families of several files have. */
+/* The tables of families, one for each file, and names of tensors and settings that families of
+ * several files share. */
 #ifndef SMOL_CONVERT_FAMILY_TABLES_H
 #define SMOL_CONVERT_FAMILY_TABLES_H
 
