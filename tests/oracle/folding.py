@@ -47,25 +47,27 @@ class Folding:
             if record > last and model["parallel"]:  # of states beside attention, if they have a norm
                 self.inverses.append(inverses_of(squares) if model["hybrid"]["norm"] < 2 else np.ones(len(squares), np.float32))
                 continue
+            gated = not model["blocks"] & NO_GATE  # an activation alone is not linear in `up`
             if record > last:  # of experts: that of its layer's third record, its own
                 layer = self.sparse[(record - last - 1) // 2 // model["experts"]["n_experts"]]
                 is_input = (record - last) % 2
-                self.inverses.append(self.inverses[4 * layer + MLP] if is_input else inverses_of(squares))
+                self.inverses.append(self.inverses[4 * layer + MLP] if is_input else inverses_of(squares) if gated else np.ones_like(squares))
                 continue
             stateful = record // 4 in model["stateful"] and not model["parallel"]
             # of what a state gives, only Mamba2's has a norm for each channel; values that are clipped are not linear
             attended = model["state_kind"] == 2 if stateful else not model["experts"]["qkv_clip"]
-            if record < last and record % 4 == ATTENDED and not stateful and not model["kv_rank"]:
+            if record < last and record % 4 == ATTENDED and not stateful and not model["kv_rank"] and len(squares):
                 shared = squares.reshape(kv_heads, heads // kv_heads, dim)
                 means = shared.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
                 squares = np.broadcast_to(means, shared.shape).reshape(-1)
             own_norm = not model["blocks"] & (NO_INPUT_NORMS | ONE_NORM)
-            gated = not model["blocks"] & NO_GATE  # an activation alone is not linear in `up`
             folds = {ATTENTION: own_norm, ATTENDED: attended, MLP: own_norm, GATED: gated}[record % 4]
             folds = not model["tied_embeddings"] if record == last else folds and len(squares) > 0
             self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
 
     def value_rows(self, layer):
+        if layer in self.model["no_mixer"]:
+            return None
         if layer in self.model["stateful"] and not self.model["parallel"] or self.model["kv_rank"]:
             return None
         if self.model["second_head_dim"]:

@@ -20,15 +20,17 @@ from stats_reader import Stats
 DEMO = ROOT / "demo/model"
 INPUTS = (
     ("self_attn.q_proj", "self_attn.qkv_proj", "attention.query_key_value", "attn.c_attn",
-     "self_attn.q_a_proj", "conv.in_proj", "mamba.in_proj", "linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz"),
+     "self_attn.q_a_proj", "conv.in_proj", "mamba.in_proj", "linear_attn.in_proj_qkv", "linear_attn.in_proj_qkvz",
+     "mixer.q_proj", "mixer.in_proj"),
     ("self_attn.o_proj", "self_attn.dense", "attention.dense", "attn.c_proj", "self_attn.out_proj",
-     "conv.out_proj", "mamba.out_proj", "linear_attn.out_proj"),
+     "conv.out_proj", "mamba.out_proj", "linear_attn.out_proj", "mixer.o_proj", "mixer.out_proj"),
     ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1", "feed_forward.w1", "feed_forward.gate_proj",
-     "shared_mlp.input_linear", "mlp.gate", "block_sparse_moe.router", "feed_forward.gate"),
+     "shared_mlp.input_linear", "mlp.gate", "block_sparse_moe.router", "feed_forward.gate",
+     "mixer.up_proj", "mixer.shared_experts.up_proj"),
     ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2", "feed_forward.down_proj", "shared_mlp.output_linear",
-     "mlp.shared_expert.down_proj"),
+     "mlp.shared_expert.down_proj", "mixer.down_proj", "mixer.shared_experts.down_proj"),
 )
-EXPERTS = ("mlp.experts", "block_sparse_moe.experts", "feed_forward.experts")
+EXPERTS = ("mlp.experts", "block_sparse_moe.experts", "feed_forward.experts", "mixer.experts")
 PLACES = ("model.layers.{}.{}", "gpt_neox.layers.{}.{}", "transformer.h.{}.{}")
 RUN = 128
 TEXT = (ROOT / "README.md").read_text()[:1500]
@@ -61,8 +63,10 @@ def reference_grams(model, windows, stats):
     def add_experts(layer):
         def hook(module, arguments):
             x, chosen, _ = arguments
-            for expert, (weight, _) in enumerate(zip(module.gate_up_proj, module.down_proj)):
-                gate, up = torch.nn.functional.linear(x, weight).chunk(2, -1)
+            has_gate = hasattr(module, "gate_up_proj")
+            for expert, weight in enumerate(module.gate_up_proj if has_gate else module.up_proj):
+                product = torch.nn.functional.linear(x, weight)
+                gate, up = product.chunk(2, -1) if has_gate else (product, 1)
                 number = stats.expert(layer, expert)
                 used = (chosen == expert).any(-1).split(RUN)
                 for i, rows in enumerate((x, module.act_fn(gate) * up)):

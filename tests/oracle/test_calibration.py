@@ -190,10 +190,11 @@ def estimate(source):
     stream, records = square("embed").mean(0) * (model["embedding_scale"] or 1) ** 2, []
     for layer in range(model["n_layers"]):
         of = f"layers.{layer}."
-        x = entered(stream, of + "attn_norm")
+        mixes, has_mlp = layer not in model["no_mixer"], layer not in model["no_mlp"]
+        x = values = entered(stream, of + "attn_norm") if mixes else np.zeros(0)
         mlp_norm = of + ("attn_norm" if model["blocks"] & ONE_NORM else "mlp_norm")
-        before = entered(stream, mlp_norm)
-        if layer not in model["stateful"] or model["parallel"]:
+        before = entered(stream, mlp_norm) if has_mlp else np.zeros(0)
+        if mixes and (layer not in model["stateful"] or model["parallel"]):
             if model["kv_rank"]:
                 entering = x
                 if model["q_rank"]:
@@ -220,14 +221,14 @@ def estimate(source):
                 after += [given]
             else:
                 values = given
-        y = before if model["blocks"] & PARALLEL else entered(stream, mlp_norm)
+        y = before if model["blocks"] & PARALLEL or not has_mlp else entered(stream, mlp_norm)
         has_gate = not model["blocks"] & NO_GATE
 
         def inner_of(gate, up):
             inner = activated(square(of + (gate if has_gate else up)) @ y * scales["mlp_gate"] ** 2)
             return square(of + up) @ y * inner if has_gate else inner
 
-        added, inner = np.zeros(len(y)), np.zeros(0)
+        added, inner = np.zeros(len(stream)), np.zeros(0)
         if of + "mlp_up" in weights:
             inner = inner_of("mlp_gate", "mlp_up")
             added = square(of + "mlp_down") @ inner * (0.25 if of + "shared_gate" in weights else 1)
