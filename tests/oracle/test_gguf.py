@@ -434,6 +434,7 @@ def gemma4(tmp_path_factory):
     return make_of(family_config("gemma4"), tmp_path_factory.mktemp("gemma4") / "made")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("i", range(len(GEMMA4_FAULTS)))
 def test_bad_keys_of_gemma_4_are_refused_by_name(i, gemma4, tmp_path):
     key, change, words = GEMMA4_FAULTS[i]

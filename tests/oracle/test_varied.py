@@ -45,6 +45,7 @@ def test_long_texts_are_those_of_transformers(checkpoint):
         check_long_text(model, checkpoint, 900, [1, 2, 4, 260, 261, 700])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype, kv, most", [("int8", "f32", 0.1), ("f32", "f16", 1e-3), ("f32", "int8", 0.05), ("f32", "int4", 0.6)])
 def test_what_is_rounded_answers_almost_the_same(checkpoint, dtype, kv, most):
     ids = random_ids(np.random.default_rng(1), 300)
@@ -53,13 +54,13 @@ def test_what_is_rounded_answers_almost_the_same(checkpoint, dtype, kv, most):
     assert 0 < difference < most
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("isa", isa_params(kernel_sets()))
 def test_any_split_threads_and_instruction_set_give_the_same_bits(model, isa, monkeypatch):
     check_splits(model, 400, isa, monkeypatch, KVS, rounds=1)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kv", KVS)
 def test_any_way_back_leads_to_the_same_bits(model, kv):
     rng = np.random.default_rng(KVS.index(kv))
