@@ -46,7 +46,7 @@ FOREIGN_KEYS = """attention_chunk_size attn_implementation bias clip_qkv logit_s
 UNREAD = """attention_dropout attn_pdrop chunk_size_feed_forward classifier_dropout embd_pdrop
     eod_token_id hidden_dropout id2label initializer_range is_decoder is_encoder_decoder label2id num_logits_to_keep
     output_hidden_states output_router_logits pad_token_id pretraining_tp problem_type reorder_and_upcast_attn resid_pdrop
-    return_dict router_aux_loss_coef summary_activation summary_first_dropout summary_proj_to_labels summary_type
+    residual_dropout return_dict router_aux_loss_coef summary_activation summary_first_dropout summary_proj_to_labels summary_type
     summary_use_proj transformers_version use_cache""".split()
 # what our class for MiniCPM has from Granite's, and sets itself
 INHERITED = "attention_multiplier embedding_multiplier logits_scaling residual_multiplier mlp_bias".split()
