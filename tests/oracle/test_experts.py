@@ -263,8 +263,11 @@ def test_inspect_counts_what_a_token_uses(checkpoint, tmp_path):
     setattr(few, "num_experts" if hasattr(config, "num_experts") else "num_local_experts", used)
     n_dense = getattr(config, "num_dense_layers", 0)
     sparse = [i for i in range(n_dense, 2) if i not in getattr(config, "mlp_only_layers", [])]
+    single = config.model_type == "nemotron_h"  # whose layers have one block each
+    if single:
+        sparse = [i for i, kind in enumerate(config.layer_types) if kind == "moe"]
     routers = len(sparse) * (n - used) * config.hidden_size  # a token uses the whole router
-    routers += len(sparse) * n * getattr(config, "use_expert_bias", False)  # and biases, which are no parameters there
+    routers += len(sparse) * n * getattr(config, "use_expert_bias", single)  # and biases, which are no parameters there
     expected = sum(p.numel() for p in AutoModelForCausalLM.from_config(few).parameters()) + routers
     assert (told["experts"], told["experts_used"], told["expert_layers"]) == (n, used, sparse)
     assert told["active_parameters"] == expected
