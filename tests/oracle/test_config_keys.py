@@ -44,7 +44,7 @@ FOREIGN_KEYS = """attention_chunk_size attn_implementation bias clip_qkv logit_s
 
 # Fields that we do not read. The reference looks at the types of some; no answer depends on one of them.
 UNREAD = """attention_dropout attn_pdrop chunk_size_feed_forward classifier_dropout embd_pdrop
-    eod_token_id hidden_dropout id2label initializer_range is_decoder is_encoder_decoder label2id num_logits_to_keep
+    eod_token_id hidden_dropout id2label initializer_range is_decoder is_encoder_decoder label2id moe_shared_expert_overlap num_logits_to_keep
     output_hidden_states output_router_logits pad_token_id pretraining_tp problem_type reorder_and_upcast_attn resid_pdrop
     residual_dropout return_dict router_aux_loss_coef summary_activation summary_first_dropout summary_proj_to_labels summary_type
     summary_use_proj transformers_version use_cache""".split()
