@@ -44,10 +44,13 @@ FOREIGN_KEYS = """attention_chunk_size attn_implementation bias clip_qkv logit_s
 
 # Fields that we do not read. The reference looks at the types of some; no answer depends on one of them.
 UNREAD = """attention_dropout attn_pdrop chunk_size_feed_forward classifier_dropout embd_pdrop
-    eod_token_id hidden_dropout id2label initializer_range is_decoder is_encoder_decoder label2id moe_shared_expert_overlap num_logits_to_keep
+    eod_token_id hidden_dropout id2label initializer_range is_decoder is_encoder_decoder label2id num_logits_to_keep
     output_hidden_states output_router_logits pad_token_id pretraining_tp problem_type reorder_and_upcast_attn resid_pdrop
     residual_dropout return_dict router_aux_loss_coef summary_activation summary_first_dropout summary_proj_to_labels summary_type
     summary_use_proj transformers_version use_cache""".split()
+# what has no effect in Nemotron-H: of training, of other layers and of kernels; null is the default of use_bias
+NEMOTRON_UNREAD = """expand mamba_proj_bias mamba_ssm_cache_dtype moe_shared_expert_overlap mtp_layers_block_type n_shared_experts
+    num_nextn_predict_layers rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_max use_bias use_mamba_kernels""".split()
 # what our class for MiniCPM has from Granite's, and sets itself
 INHERITED = "attention_multiplier embedding_multiplier logits_scaling residual_multiplier mlp_bias".split()
 
@@ -65,6 +68,8 @@ def is_read(family, path):
         return False  # layer_rope_theta counts instead; the reference makes a rotation of it that no layer uses
     if family == "gpt2" and path[0].startswith("rope_"):
         return False  # nothing rotates
+    if family == "nemotronh" and path[0] in NEMOTRON_UNREAD:
+        return False
     if family == "minicpm" and path[0] in INHERITED:
         return False
     if len(path) > 1 or path[0] in OLD_KEYS:
