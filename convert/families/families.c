@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the blocks or a tensor's name fit several families, the first is found: Llama's and BERT's
- * stand for those that look like them. */
+/* Where the blocks and the activation, or a tensor's name, fit several families, the first is
+ * found: Llama's and BERT's stand for those that look like them. */
 static const struct family_table *const tables[] = {
     &smol_llama_families,      /* and those that differ in settings or places of norms */
     &smol_qwen_families,       /* all of Qwen, with experts and DeltaNet too */
@@ -88,11 +88,15 @@ static bool has_blocks(const struct family *family, const struct blob_model *mod
 
 const struct family *smol_family_of(const struct blob_model *model, bool encodes)
 {
-    const struct family *family;
-    for (size_t i = 0; (family = smol_family_at(i)); i++)
-        if (has_blocks(family, model, encodes))
-            return family;
-    return smol_family_at(0);
+    const struct family *family, *first = NULL;
+    for (size_t i = 0; (family = smol_family_at(i)); i++) {
+        if (!has_blocks(family, model, encodes))
+            continue;
+        if (family->activation == model->activation)
+            return family; /* Gemma's names are Llama's, but not what its norms hold */
+        first = first ? first : family;
+    }
+    return first ? first : smol_family_at(0);
 }
 
 /* Returns the length of an architecture's name without the words that most of them end with. */

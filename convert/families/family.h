@@ -251,7 +251,8 @@ const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 
 /* Returns a family with the model's blocks, its kind of states, experts if it has some, and an
- * encoder's if it is one, which determine the names of tensors. Returns Llama if there is none. */
+ * encoder's if it is one, which determine the names of tensors; one with its activation, if any.
+ * Returns Llama if there is none. */
 const struct family *smol_family_of(const struct blob_model *model, bool encodes);
 
 /* Writes a remedy for messages about the unknown architecture `name` (NULL: it is missing): the

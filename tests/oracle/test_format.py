@@ -453,7 +453,7 @@ def example_tensor(shape):
 
 def example_blob(folder, provenance=b"converter: by hand\n", wanted=OK):
     model = struct.pack(
-        "<12IfIIId952x", 1, INT8, 1, 3, 2, 1, 1, 2, 4, 8, 3, 1, 1e-5, 0, 0, 0, 10000.0
+        "<12IfIIId1976x", 1, INT8, 1, 3, 2, 1, 1, 2, 4, 8, 3, 1, 1e-5, 0, 0, 0, 10000.0
     )
     contents = Contents(
         model, struct.pack("<f", 1), struct.pack("<I", 3), 1,

@@ -36,7 +36,7 @@ def sized_blob(folder, front_chunks, extra_tokens=0):
     biases (65536 bytes), and the rest of the front filled with a provenance that packs badly."""
     tokens = 912 + extra_tokens
     model = struct.pack(
-        "<12IfIIId952x", 1, 1, 1, 16, 16, 1, 1, 6, tokens, 8, 3, 1, 1e-5, 1, 1, 0, 1e4
+        "<12IfIIId1976x", 1, 1, 1, 16, 16, 1, 1, 6, tokens, 8, 3, 1, 1e-5, 1, 1, 0, 1e4
     )
     notes = random.Random(0).randbytes(front_chunks * CHUNK // 2 - CHUNK // 2).hex().encode()
     contents = Contents(
