@@ -415,6 +415,27 @@ static smol_status start_thread(struct generator *g, smol_error *error)
     return SMOL_OK;
 }
 
+/* Finds whether the chat template refuses a developer's message or leaves it out. */
+static smol_status try_developer(struct generator *g, smol_error *error)
+{
+    static const char *const tries[] = {
+        "[{\"role\":\"user\",\"content\":\"a\"}]",
+        "[{\"role\":\"developer\",\"content\":\"b\"},{\"role\":\"user\",\"content\":\"a\"}]"};
+    uint32_t *ids[2] = {NULL};
+    size_t n[2] = {0};
+    smol_error inner;
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < 2 && status != SMOL_ERROR_MEMORY; i++) {
+        const smol_chat_params chat = {.messages_json = tries[i]};
+        status = smol_chat_tokenize(g->model, &chat, &ids[i], &n[i], &inner);
+    }
+    g->drops_developer =
+        status || (n[0] > 0 && n[0] == n[1] && memcmp(ids[0], ids[1], n[0] * sizeof *ids[0]) == 0);
+    smol_free(ids[0]);
+    smol_free(ids[1]);
+    return status == SMOL_ERROR_MEMORY ? smol_fail(error, status, "%s", inner.message) : SMOL_OK;
+}
+
 static smol_status open_model(struct generator *g, const smol_model_params *params, int fd,
                               const char *path, smol_error *error)
 {
@@ -431,7 +452,8 @@ static smol_status open_model(struct generator *g, const smol_model_params *para
     if (status)
         return status;
     g->capacity = smol_context_capacity(g->base);
-    return create_cache(g, error);
+    status = try_developer(g, error);
+    return status ? status : create_cache(g, error);
 }
 
 smol_status smol_generator_start(struct server *server, const smol_model_params *params, int fd,

@@ -45,6 +45,7 @@ struct generator {
     smol_prefix_cache *cache;    /* or NULL */
     size_t capacity;             /* tokens of a sequence */
     smol_sampler_params sampler; /* of requests that state nothing */
+    bool drops_developer;        /* the template knows no role `developer`, only `system` */
     struct constraints constraints;
     pthread_t thread;
     bool has_thread;

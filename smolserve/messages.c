@@ -114,28 +114,6 @@ struct found_members {
     bool role, is_assistant, is_developer, content;
 };
 
-/* Returns whether the chat template refuses a developer's message or leaves it out, as those do
- * that know a system's only. */
-static bool drops_developer(const smol_model *model)
-{
-    static const char *const tries[] = {
-        "[{\"role\":\"user\",\"content\":\"a\"}]",
-        "[{\"role\":\"developer\",\"content\":\"b\"},{\"role\":\"user\",\"content\":\"a\"}]"};
-    uint32_t *ids[2] = {NULL};
-    size_t n[2] = {0};
-    smol_error error;
-    smol_status status = SMOL_OK;
-    for (size_t i = 0; i < 2; i++) {
-        const smol_chat_params chat = {.messages_json = tries[i]};
-        status = smol_chat_tokenize(model, &chat, &ids[i], &n[i], &error);
-    }
-    bool drops =
-        status || (n[0] > 0 && n[0] == n[1] && memcmp(ids[0], ids[1], n[0] * sizeof *ids[0]) == 0);
-    smol_free(ids[0]);
-    smol_free(ids[1]);
-    return drops;
-}
-
 /* Checks the value of the member that r->scratch names. */
 static smol_status check_value(struct request_reader *r, size_t length, struct found_members *found)
 {
@@ -195,7 +173,7 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, en
             status = smol_json_skip(&r->json);
         if (keeps && any)
             smol_buffer_add(out, ",", 1);
-        if (is_role && found.is_developer && drops_developer(smol_body_job(r)->generator->model))
+        if (keeps && is_role && found.is_developer && smol_body_job(r)->generator->drops_developer)
             smol_buffer_print(out, "\"role\":\"system\"");
         else if (keeps)
             smol_buffer_add(out, (const char *)start, (size_t)(r->json.at - start));

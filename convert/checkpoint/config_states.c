@@ -234,8 +234,7 @@ static smol_status read_mamba2(const struct json_settings *config, struct config
 }
 
 /* Checks the shortest step of Nemotron-H. transformers lengthens shorter ones in prompts, but not
- * afterwards; NVIDIA's own code, for which checkpoints are made and all of which have the default,
- * takes each step as it is, as we do. */
+ * afterwards; here each step is taken as it is. Published checkpoints have 0.001. */
 static smol_status check_least_step(const struct json_settings *config, const char *key)
 {
     double least = 0, published = 0.001;
