@@ -762,8 +762,7 @@ def test_a_terminal_needs_no_call_that_the_sandbox_refuses(blob, tmp_path):
         terminal.until(rb"Hello there")
         resize(terminal, 40)
         terminal.type("\n")
-        terminal.until(rb"\n")
-        terminal.until(PROMPT)
+        terminal.until(rb"2004h\x1b\[1m" + PROMPT)  # that of the next line: the new size may redraw this one
         for line in ("dropped\x03", "/save\n", "\x04"):
             terminal.type(line)
             if line != "\x04":
