@@ -123,5 +123,6 @@ def test_sets_that_contradict_each_other_are_refused(blob, tmp_path):
 def test_inspect_tells_which_layers_lack_a_block(blob):
     shown = smolconv("inspect", blob).stdout
     assert re.search(r"^only an MLP +1 3$", shown, re.M) and re.search(r"^no MLP +0 2 4$", shown, re.M)
+    assert re.search(r"^.*\bblocks\b.*\bpartial\b", shown, re.M) and "null" not in shown
     told = json.loads(smolconv("inspect", "--json", blob).stdout)["model"]
     assert (told["layers_without_mixer"], told["layers_without_mlp"]) == ([1, 3], [0, 2, 4])
