@@ -26,6 +26,12 @@ static inline bool layers_have(const uint8_t *set, size_t layer)
     return set[layer / 8] >> layer % 8 & 1;
 }
 
+/* Adds a layer to such a set. */
+static inline void layers_add(uint8_t *set, size_t layer)
+{
+    set[layer / 8] |= (uint8_t)(1 << layer % 8);
+}
+
 /* Returns whether a layer has its first block, whether its MLP, see struct blob_partial. */
 static inline bool layer_has_mixer(const struct blob_model *model, uint32_t layer)
 {

@@ -86,11 +86,6 @@ static smol_status read_clip(const struct json_settings *config, const char *key
     return status;
 }
 
-static void set_dense(struct blob_experts *experts, uint32_t layer)
-{
-    experts->dense[layer / 8] |= (uint8_t)(1 << layer % 8);
-}
-
 /* Reads which layers have one MLP instead: those that mlp_only_layers lists, where other numbers
  * have no effect, and all but every decoder_sparse_step-th. */
 static smol_status read_dense(const struct json_settings *config, uint32_t n_layers,
@@ -103,7 +98,7 @@ static smol_status read_dense(const struct json_settings *config, uint32_t n_lay
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers", "a list");
     for (uint32_t i = 0; i < n_layers && !status; i++)
         if ((i + 1) % step != 0)
-            set_dense(experts, i);
+            layers_add(experts->dense, i);
     for (size_t i = 0; i < json_array_size(list) && !status; i++) {
         const json_t *entry = json_array_get(list, i);
         json_int_t layer = json_integer_value(entry);
@@ -111,7 +106,7 @@ static smol_status read_dense(const struct json_settings *config, uint32_t n_lay
             return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "mlp_only_layers",
                                        "a list of numbers of layers");
         if (layer >= 0 && layer < (json_int_t)n_layers)
-            set_dense(experts, (uint32_t)layer);
+            layers_add(experts->dense, (uint32_t)layer);
     }
     return status;
 }
@@ -126,7 +121,7 @@ static smol_status read_first_dense(const struct json_settings *config,
         return SMOL_OK;
     smol_status status = smol_setting_integer(config, count->key, 0, UINT32_MAX, &n);
     for (uint32_t i = 0; i < n && i < n_layers; i++)
-        set_dense(experts, i);
+        layers_add(experts->dense, i);
     return status;
 }
 

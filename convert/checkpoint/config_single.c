@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
+#include "format/layout.h"
 
 /* The kinds of layers: the letters of hybrid_override_pattern, and the names in lists. The last
  * name is old. */
@@ -103,11 +104,6 @@ static smol_status check_number(const struct json_settings *config, uint32_t n)
     return status;
 }
 
-static void add(uint8_t *layers, uint32_t layer)
-{
-    layers[layer / 8] |= (uint8_t)(1 << layer % 8);
-}
-
 /* Checks what experts need: they are not chosen by groups, and read and write the layer's width. */
 static smol_status check_experts(const struct json_settings *config)
 {
@@ -145,11 +141,11 @@ smol_status smol_config_read_single(const struct json_settings *config, struct c
     model->n_layers = (uint32_t)strlen(letters);
     for (uint32_t i = 0; i < model->n_layers; i++) {
         bool is_mlp = letters[i] == '-' || letters[i] == 'E';
-        add(is_mlp ? model->partial.no_mixer : model->partial.no_mlp, i);
+        layers_add(is_mlp ? model->partial.no_mixer : model->partial.no_mlp, i);
         if (letters[i] == 'M')
-            add(model->states.layers, i);
+            layers_add(model->states.layers, i);
         if (letters[i] != 'E')
-            add(model->experts.dense, i);
+            layers_add(model->experts.dense, i);
         has_mlp |= is_mlp;
     }
     if (!has_mlp)

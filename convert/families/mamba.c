@@ -1,7 +1,7 @@
 /* Hybrids of Mamba2 and attention; Granite's is in granite.c. */
 #include "convert/families/tables.h"
 
-/* Of all blocks of Nemotron-H, by what comes after "mixer.". */
+/* Nemotron-H calls every block of a layer its mixer. */
 #define SINGLE(name) (LAYERS "mixer." name)
 
 static const struct family families[] = {

@@ -112,6 +112,14 @@ static void print_blocks(const struct blob *blob, FILE *out)
     print_layers(blob, "second table", LAYER_SECOND_TABLE, out);
 }
 
+/* Prints the numbers of the model's layers in a set. */
+static void print_set(const struct blob_model *m, const uint8_t *set, FILE *out)
+{
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (layers_have(set, i))
+            fprintf(out, " %" PRIu32, i);
+}
+
 /* Prints the layers with states, if any. */
 static void print_states(const struct blob_model *m, FILE *out)
 {
@@ -123,9 +131,7 @@ static void print_states(const struct blob_model *m, FILE *out)
         fprintf(out, ", %" PRIu32 " heads of %" PRIu32 " by %" PRIu32 " in %" PRIu32 " groups",
                 m->states.n_heads, m->states.head_dim, m->states.size, m->states.n_groups);
     fprintf(out, ", in layers");
-    for (uint32_t i = 0; i < m->n_layers; i++)
-        if (layer_has_state(m, i))
-            fprintf(out, " %" PRIu32, i);
+    print_set(m, m->states.layers, out);
     fprintf(out, "\n");
 }
 
@@ -324,9 +330,7 @@ static void print_varied(const struct blob_model *m, FILE *out)
         return;
     fprintf(out, "%-18s head_dim %" PRIu32 ", n_kv_heads %" PRIu32 "%s, in layers", "second heads",
             v->head_dim, v->n_kv_heads, v->keys_are_values ? ", keys are values" : "");
-    for (uint32_t i = 0; i < m->n_layers; i++)
-        if (layers_have(v->second, i))
-            fprintf(out, " %" PRIu32, i);
+    print_set(m, v->second, out);
     fprintf(out,
             "\n%-18s keys and values from layer %" PRIu32 " on, intermediate_size %" PRIu32 "\n",
             "shared", v->first_shared, v->shared_width);
@@ -342,13 +346,9 @@ static void print_partial(const struct blob_model *m, FILE *out)
     if (!smol_model_is_partial(m))
         return;
     fprintf(out, "%-18s", "only an MLP");
-    for (uint32_t i = 0; i < m->n_layers; i++)
-        if (!layer_has_mixer(m, i))
-            fprintf(out, " %" PRIu32, i);
+    print_set(m, m->partial.no_mixer, out);
     fprintf(out, "\n%-18s", "no MLP");
-    for (uint32_t i = 0; i < m->n_layers; i++)
-        if (!layer_has_mlp(m, i))
-            fprintf(out, " %" PRIu32, i);
+    print_set(m, m->partial.no_mlp, out);
     fprintf(out, "\n");
 }
 
