@@ -42,7 +42,8 @@ struct pool_thread {
 
 /* Runs work(argument, thread) on the caller and on every thread that joins before the caller is
  * done, and returns when all of them are done. `work` must pass through the same stages on each
- * thread. Only one run may be active. */
+ * thread. A thread may come late, to stages that the others completed: which stages there are, and
+ * which of them have items, must not depend on what stages write. Only one run may be active. */
 typedef void pool_work(void *argument, struct pool_thread *thread);
 void smol_pool_run(struct pool *pool, pool_work *work, void *argument);
 

@@ -162,6 +162,16 @@ static void add_part(void *user, struct stats_place place, const float *x, size_
     smol_gram_add(gram_of(c, place), x, stride, c->energies, n, part);
 }
 
+static void add_rows(void *user, struct stats_place place, const float *x, size_t stride, size_t n)
+{
+    const struct gram *gram = gram_of(user, place);
+    float energies[GRAM_RUN];
+    for (size_t t = 0; t < n; t++)
+        energies[t] = smol_gram_energy(x + t * stride, gram->width);
+    for (uint32_t part = 0; part < smol_gram_parts(gram); part++)
+        smol_gram_add(gram, x, stride, energies, n, part);
+}
+
 static smol_status report(struct calibration *c, size_t n)
 {
     const smol_calibrate_params *params = c->params;
@@ -197,6 +207,7 @@ static smol_status run_windows(struct calibration *c)
         .parts = count_parts,
         .look = look_at_row,
         .see = add_part,
+        .see_expert = add_rows,
     };
     const uint32_t *ids = c->ids;
     smol_status status = SMOL_OK;

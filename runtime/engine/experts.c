@@ -176,10 +176,10 @@ static void gather(struct pass *pass, const void *argument, size_t begin, size_t
 }
 
 /* Computes slices [begin, end) of the activations, counted over all experts that are used. */
-static void activate(struct pass *pass, const void *argument, size_t begin, size_t end)
+static void activate(struct pass *pass, size_t layer, size_t begin, size_t end)
 {
     const struct expert_memory *memory = &pass->e->experts;
-    size_t layer = *(const size_t *)argument, width = pass->m->experts.width;
+    size_t width = pass->m->experts.width;
     size_t n_slices = count_groups(width);
     for (size_t next, at = begin; at < end; at = next) {
         const struct expert_use *use = &memory->uses[at / n_slices];
@@ -201,16 +201,38 @@ static void activate(struct pass *pass, const void *argument, size_t begin, size
     }
 }
 
+struct activations {
+    size_t layer, n_parts;
+};
+
+/* Computes parts [begin, end) of n_parts of all activations. */
+static void activate_parts(struct pass *pass, const void *argument, size_t begin, size_t end)
+{
+    const struct activations *a = argument;
+    size_t n_slices = pass->e->experts.n_uses * count_groups(pass->m->experts.width);
+    size_t first, last, ignored;
+    pool_share(n_slices, begin, a->n_parts, &first, &ignored);
+    pool_share(n_slices, end - 1, a->n_parts, &ignored, &last);
+    activate(pass, a->layer, first, last);
+}
+
 /* Shows the observer an input of each expert that is used. */
 static void observe_uses(const struct worker *w, enum stats_input kind, size_t layer)
 {
     const struct pass *pass = w->pass;
     const struct expert_memory *memory = &pass->e->experts;
-    for (size_t i = 0; pass->observer && i < memory->n_uses; i++) {
-        const struct expert_use *use = &memory->uses[i];
+    const struct observer *observer = pass->observer;
+    struct pool_stage stage =
+        pool_stage(w->thread, observer && observer->parts ? pass->m->experts.n_experts : 0);
+    while (smol_pool_claim(&stage)) {
+        if (stage.item >= memory->n_uses)
+            continue;
+        const struct expert_use *use = &memory->uses[stage.item];
+        const struct stats_place place = {kind, (uint32_t)layer, use->expert};
         const struct product_input x =
             kind == STATS_EXPERT ? input_of(pass, use) : gated_of(pass, use);
-        smol_input_observe(w, (struct stats_place){kind, (uint32_t)layer, use->expert}, &x);
+        if (observer->parts(observer->user, place) > 0)
+            observer->see_expert(observer->user, place, x.x, x.width, x.n);
     }
 }
 
@@ -232,8 +254,8 @@ void smol_experts_read(const struct worker *w, size_t layer)
     if (pass->n > 1)
         smol_pass_each_range(w, pass->n * experts->n_used, 4, gather, NULL);
     observe_uses(w, STATS_EXPERT, layer);
-    smol_pass_each_range(w, pass->e->experts.n_uses * count_groups(experts->width), 2, activate,
-                         &layer);
+    const struct activations activations = {layer, 2 * (size_t)w->thread->n_threads};
+    smol_pass_each_range(w, activations.n_parts, 2, activate_parts, &activations);
     observe_uses(w, STATS_EXPERT_GATED, layer);
 }
 

@@ -29,6 +29,10 @@ struct observer {
      * count. Threads do different parts at the same time. */
     void (*see)(void *user, struct stats_place place, const float *x, size_t stride, size_t n,
                 uint32_t part);
+    /* Does the whole work on such rows, `look` included, of an expert. Threads do this for
+     * different experts at the same time. */
+    void (*see_expert)(void *user, struct stats_place place, const float *x, size_t stride,
+                       size_t n);
 };
 
 #endif

@@ -175,6 +175,16 @@ def compare_grams(tmp_path, text):
         assert (line == matrix.diagonal()).all()
 
 
+def test_experts_bytes_do_not_depend_on_threads(text, tmp_path):
+    """More threads than cores come late to stages, when the list of experts may be another layer's."""
+    make_of(featured("nemotronh"), tmp_path, 3)
+    blob = convert(tmp_path, tmp_path / "f32.smol", "f32")
+    text.write_text(TEXT[:400])
+    expected = calibrate(blob, text, tmp_path / "one", "--window", 150, "--threads", 1)
+    for _ in range(20):
+        assert calibrate(blob, text, tmp_path / "many", "--window", 150, "--threads", 4) == expected
+
+
 @pytest.mark.slow
 def test_the_bytes_do_not_depend_on_threads_memory_or_kernels(demo, text, tmp_path):
     expected = calibrate(demo, text, tmp_path / "a")
