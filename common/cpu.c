@@ -27,6 +27,8 @@ static int ask(void)
     const unsigned for_avxvnni = 1u << 4; /* EAX of subleaf 1; older headers lack its name */
     unsigned eax, basic, ebx = 0, ecx = 0, edx, more = 0, unused;
     int found = 0;
+    if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx == signature_INTEL_ebx)
+        found |= CPU_INTEL;
     if (!__get_cpuid(1, &eax, &ebx, &basic, &edx) ||
         !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
         return found;
@@ -69,7 +71,7 @@ static int ask(void)
  * recognize every processor model.) */
 bool smol_cpu_has(enum cpu_feature feature)
 {
-    enum { ASKED = 128 };
+    enum { ASKED = 256 };
     static atomic_int known;
     int features = atomic_load_explicit(&known, memory_order_relaxed);
     if (!features) {

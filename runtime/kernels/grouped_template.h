@@ -165,6 +165,7 @@ static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct tab
                                          const size_t n_tokens)
 {
     const size_t stride = quantized_quad_bytes(x);
+    const size_t ahead = first == 0 ? read_ahead() : 0;
     const int8_t *steps = x->steps + 4 * first;
     out += first * out_stride;
     V sum[GROUPED_TOKENS][TILE_VECTORS];
@@ -175,8 +176,7 @@ static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct tab
         const size_t at = group * x->stride + first;
         I dot[GROUPED_TOKENS][TILE_VECTORS];
         const uint8_t *weights = block + group_weights_offset(dtype, group);
-        if (first == 0)
-            prefetch(weights, group_bytes(dtype) + SCALES_BYTES);
+        prefetch(weights, group_bytes(dtype) + SCALES_BYTES, ahead);
         if (wide)
             dot_wide_group(weights, steps, stride, x->offsets + at, dot, n_tokens);
         else
@@ -245,11 +245,12 @@ enum {
 static ALWAYS_INLINE void unpack(enum blob_dtype dtype, const struct table *table,
                                  const uint8_t *block, size_t n_groups, uint8_t *out)
 {
+    const size_t ahead = read_ahead();
     for (size_t group = 0; group < n_groups; group++) {
         memcpy(out + group_scales_offset(DTYPE_INT8, group),
                block + group_scales_offset(dtype, group), SCALES_BYTES / 2);
         const uint8_t *weights = block + group_weights_offset(dtype, group);
-        prefetch(weights, group_bytes(dtype) + SCALES_BYTES);
+        prefetch(weights, group_bytes(dtype) + SCALES_BYTES, ahead);
         uint8_t *unpacked = out + group_weights_offset(DTYPE_INT8, group);
         UNROLLED (quad, GROUP_QUADS)
             UNROLLED (v, TILE_VECTORS)

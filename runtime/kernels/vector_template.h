@@ -174,10 +174,11 @@ static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const flo
     UNROLLED_UPTO (t, n_tokens, TOKENS_MANY)
         UNROLLED (v, TILE_VECTORS)
             sum[t][v] = v_zero();
+    /* f32 is read at full speed without */
+    const size_t ahead = first && dtype == DTYPE_BF16 ? read_ahead() : 0;
     size_t col = 0;
-    for (; col + 2 <= cols; col += 2) {   /* in pairs, the layout of bf16 */
-        if (first && dtype == DTYPE_BF16) /* f32 is read at full speed without */
-            prefetch((const uint32_t *)block + col / 2 * TILE_ROWS, TILE_ROWS * 4);
+    for (; col + 2 <= cols; col += 2) { /* in pairs, the layout of bf16 */
+        prefetch((const uint32_t *)block + col / 2 * TILE_ROWS, TILE_ROWS * 4, ahead);
         add_column(sum, load_column(block, col, dtype), x + col, x_stride, n_tokens);
         add_column(sum, load_column(block, col + 1, dtype), x + col + 1, x_stride, n_tokens);
     }
@@ -236,6 +237,7 @@ struct cache_product {
     const float *rescale;   /* (n_rows) or NULL; otherwise multiply out by these first, then add */
     float *out;
     size_t out_stride;
+    size_t ahead; /* see read_ahead */
 };
 
 /* Returns LANES elements of row `step` of b, from column `col` on. */
@@ -254,7 +256,7 @@ static ALWAYS_INLINE void prefetch_row(const struct cache_product *p, size_t ste
     size_t bytes = p->b_stride * (p->type == KV_F32 ? 4 : p->type == KV_F16 ? 2 : 1);
     if (p->type == KV_INT4 && p->is_k)
         bytes /= 2; /* two channels share their bytes */
-    prefetch((const char *)p->b + step * bytes, bytes);
+    prefetch((const char *)p->b + step * bytes, bytes, p->ahead);
 }
 
 /* Adds the products of row `step` of b to the sums of rows [row, row + n_rows) and columns
@@ -404,6 +406,7 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
         .width = round_up(furthest, 16),
         .out = a->scores,
         .out_stride = KV_BLOCK,
+        .ahead = read_ahead(),
     });
     float rescale[QUERY_TILE];
     weigh(a, block, seen, rescale);
@@ -420,6 +423,7 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
         .rescale = rescale,
         .out = a->values,
         .out_stride = stride,
+        .ahead = read_ahead(),
     });
 }
 
