@@ -228,7 +228,7 @@ endif
 # kernels that this machine cannot run.
 ifneq ($(filter -O0,$(CFLAGS)),)
 lacks = $(shell grep -qsw $(1) /proc/cpuinfo || echo $(addprefix runtime/kernels/,$(2)))
-CANNOT_RUN := $(call lacks,avx512f,avx512.c avx512vbmi.c) $(call lacks,avx_vnni,avxvnni.c)
+CANNOT_RUN := $(call lacks,avx512f,avx512.c avx512vbmi.c avx512amx.c) $(call lacks,avx_vnni,avxvnni.c)
 $(call objects,$(COMMON_SRC) $(FORMAT_SRC) $(filter-out $(CANNOT_RUN),$(filter runtime/calibrate/% runtime/kernels/% runtime/engine/% runtime/template/% runtime/tokenizer/%,$(RUNTIME_SRC))) \
 	$(filter convert/calibration/% convert/tokenizer/% convert/weights/%,$(CONVERT_SRC))): FILE_CFLAGS += -O1
 endif
@@ -238,9 +238,9 @@ IN_ORDER := $(call supported,-fno-tree-reassoc -fno-tree-ter)
 %avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c $(IN_ORDER)
 %sha256_x86.o: FILE_CFLAGS += -mssse3 -msha
 %avxvnni.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavxvnni
-%avx512.o %avx512vbmi.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl \
+%avx512.o %avx512vbmi.o %avx512amx.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl \
 	-mavx512vnni -mprefer-vector-width=512
-%avx512vbmi.o: FILE_CFLAGS += -mavx512vbmi
+%avx512vbmi.o %avx512amx.o: FILE_CFLAGS += -mavx512vbmi
 else ifeq ($(ARCH),aarch64)
 # gcc's early scheduling keeps more values alive than there are registers; clang has no such option
 %neon.o %neon_dotprod.o %neon_i8mm.o: FILE_CFLAGS += -fno-schedule-insns -Wno-ignored-optimization-argument

@@ -130,6 +130,7 @@ static const struct rule rules[] = {
     {SYS_getrusage, 0, 0, 0},
     {SYS_sysinfo, 0, 0, 0},
 #if defined(__x86_64__)
+    {SYS_arch_prctl, 0, UINT32_MAX, 0x1023},                /* ARCH_REQ_XCOMP_PERM: tiles of AMX */
     {SYS_open, 1, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}, /* calls that aarch64 does not have */
     {SYS_poll, 0, 0, 0},
     {SYS_stat, 0, 0, 0},

@@ -5,6 +5,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Returns XCR0, the parts of a thread's state that the operating system saves. */
 static unsigned kept_state(void)
@@ -19,18 +21,31 @@ static bool has(unsigned word, unsigned bits)
     return (word & bits) == bits;
 }
 
+/* Asks Linux for the tiles' state, which takes 8 KB of a thread, and returns whether it is there.
+ */
+static bool may_use_tiles(void)
+{
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+#if defined(__linux__)
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
 static int ask(void)
 {
-    enum { YMM = 0x06, ZMM = 0xe6 }; /* bits of XCR0 */
+    enum { YMM = 0x06, ZMM = 0xe6, TILES = 0x60000 }; /* bits of XCR0 */
     const unsigned for_avx2 = bit_AVX | bit_FMA | bit_F16C;
     const unsigned for_avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | (unsigned)bit_AVX512VL;
+    const unsigned for_amx = 1u << 24 | 1u << 25; /* AMX-TILE, AMX-INT8 */
     const unsigned for_avxvnni = 1u << 4; /* EAX of subleaf 1; older headers lack its name */
-    unsigned eax, basic, ebx = 0, ecx = 0, edx, more = 0, unused;
+    unsigned eax, basic, ebx = 0, ecx = 0, edx, seven_edx, more = 0, unused;
     int found = 0;
     if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx == signature_INTEL_ebx)
         found |= CPU_INTEL;
     if (!__get_cpuid(1, &eax, &ebx, &basic, &edx) ||
-        !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
+        !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &seven_edx))
         return found;
     if (eax >= 1) /* the last subleaf */
         __get_cpuid_count(7, 1, &more, &unused, &unused, &unused);
@@ -43,6 +58,9 @@ static int ask(void)
         found |= CPU_AVXVNNI;
     if (has(found, CPU_AVX512) && has(ecx, bit_AVX512VBMI))
         found |= CPU_AVX512VBMI;
+    if (has(found, CPU_AVX512VBMI) && has(seven_edx, for_amx) && has(kept, TILES) &&
+        may_use_tiles())
+        found |= CPU_AMX;
     if (has(basic, bit_SSSE3) && has(ebx, bit_SHA))
         found |= CPU_SHA;
     return found;
@@ -71,7 +89,7 @@ static int ask(void)
  * recognize every processor model.) */
 bool smol_cpu_has(enum cpu_feature feature)
 {
-    enum { ASKED = 256 };
+    enum { ASKED = 512 };
     static atomic_int known;
     int features = atomic_load_explicit(&known, memory_order_relaxed);
     if (!features) {

@@ -38,7 +38,7 @@ static uint64_t place_copy(const struct engine *e, uint8_t *memory, size_t n_tok
     const struct array parts[] = {
         {&copy->steps, planes * groups * GROUP_INPUTS},
         {&copy->scales, groups * sizeof(float)},
-        {&copy->offsets, copy->wide ? 0 : groups * sizeof(int32_t)},
+        {&copy->offsets, groups * sizeof(int32_t)},
     };
     return place_arrays(memory, n_tokens, parts, sizeof parts / sizeof parts[0]);
 }

@@ -30,9 +30,9 @@ static bool quantize_twice(const struct pass *pass, const struct product_input *
     const struct quantized *q = &input->quantized;
     bool finite = kernels->quantize(row, input->width, q, t);
     for (size_t i = 0; i < input->width; i++) {
-        size_t quad = i / 4, group = i / GROUP_INPUTS;
-        int8_t step = q->steps[(quad * q->stride + t) * 4 + i % 4];
-        row[i] -= (float)step * q->scales[group * q->stride + t];
+        size_t at = i / GROUP_INPUTS * q->stride + t;
+        int8_t step = q->steps[at * GROUP_INPUTS + i % GROUP_INPUTS];
+        row[i] -= (float)step * q->scales[at];
     }
     return finite && kernels->quantize(row, input->width, q, input->n / 2 + t);
 }

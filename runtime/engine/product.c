@@ -15,7 +15,7 @@ struct product_input smol_input(const float *x, size_t n, size_t width, struct q
 struct quantized smol_quantized_part(struct quantized q, size_t groups, size_t column)
 {
     if (q.steps) {
-        q.steps += groups * GROUP_INPUTS * (q.wide ? 2 : 1) * column;
+        q.steps += groups * column * quantized_bytes(q.wide);
         q.scales += groups * column;
         q.offsets += groups * column;
     }
@@ -26,7 +26,7 @@ static struct quantized quantized_rows(struct quantized q, size_t first, size_t 
 {
     q.n = n;
     if (q.steps) {
-        q.steps += 4 * first;
+        q.steps += first * quantized_bytes(q.wide);
         q.scales += first;
         q.offsets += first;
     }

@@ -20,16 +20,16 @@ static ALWAYS_INLINE I dot_start(int32_t offset)
 /* Sums 32 products of weights and activations by fours into eight 32-bit lanes. maddubs takes one
  * unsigned operand, so the weight's sign moves to the activation. Values within -127..127 keep the
  * 16-bit sums within 2 * 127 * 127 = 32258. */
-static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
+static ALWAYS_INLINE I dot_quad(I dot, B weights, const int8_t *steps, size_t quad)
 {
-    __m256i signed_steps = _mm256_sign_epi8(broadcast_quad(quads, t), weights);
+    __m256i signed_steps = _mm256_sign_epi8(broadcast_quad(steps + 4 * quad), weights);
     __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(weights), signed_steps);
     return _mm256_add_epi32(dot, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps, size_t t)
+static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps)
 {
-    return _mm256_add_epi32(dot, _mm256_madd_epi16(weights, broadcast_quad(steps, t)));
+    return _mm256_add_epi32(dot, _mm256_madd_epi16(weights, broadcast_quad(steps)));
 }
 
 #define GROUPED_SET avx2
@@ -39,13 +39,13 @@ static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps, size_t t)
 /* Implements dot_group for levels and one token. The step's sign moves to the level, which is never
  * -128, so both vectors of a tile share the step's magnitude. */
 static ALWAYS_INLINE void dot_one_token(enum blob_dtype dtype, const struct table *table,
-                                        const uint8_t *weights, const int8_t *steps, size_t stride,
+                                        const uint8_t *weights, const int8_t *steps,
                                         I dot[TILE_VECTORS])
 {
     UNROLLED (v, TILE_VECTORS)
         dot[v] = _mm256_setzero_si256();
     UNROLLED (quad, GROUP_QUADS) {
-        __m256i signs = broadcast_quad(steps + quad * stride, 0);
+        __m256i signs = broadcast_quad(steps + 4 * quad);
         __m256i magnitudes = _mm256_abs_epi8(signs);
         UNROLLED (v, TILE_VECTORS) {
             B levels = load_operand(dtype, table, weights, quad, v);
@@ -61,7 +61,7 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
                                     const size_t n_tokens)
 {
     if (dtype != DTYPE_INT8 && n_tokens == 1)
-        dot_one_token(dtype, table, weights, steps, stride, dot[0]);
+        dot_one_token(dtype, table, weights, steps, dot[0]);
     else
         dot_quads(dtype, table, weights, steps, stride, offsets, dot, n_tokens);
 }

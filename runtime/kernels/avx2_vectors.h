@@ -207,18 +207,10 @@ static ALWAYS_INLINE B b_shuffle(B table, B b)
 
 /* --- steps --------------------------------------------------------------------------------- */
 
-typedef const int8_t *Q;
-
-static ALWAYS_INLINE Q load_quads(const int8_t *steps, const size_t n_tokens)
-{
-    (void)n_tokens; /* each is broadcast from memory */
-    return steps;
-}
-
-static ALWAYS_INLINE __m256i broadcast_quad(Q quads, size_t t)
+static ALWAYS_INLINE __m256i broadcast_quad(const int8_t *steps)
 {
     int32_t bytes;
-    memcpy(&bytes, quads + 4 * t, sizeof bytes);
+    memcpy(&bytes, steps, sizeof bytes);
     return _mm256_set1_epi32(bytes);
 }
 

@@ -41,14 +41,17 @@ static ALWAYS_INLINE B b_shuffle(B table, B b)
 
 const struct kernels smol_kernels_avx512 = {
     .name = "avx512",
-    .pair_steps = true,
     GROUPED_KERNELS(avx512),
     VECTOR_KERNELS,
 };
 const struct kernels smol_kernels_avx512vbmi = {
     .name = "avx512vbmi",
-    .pair_steps = true,
     GROUPED_KERNELS(avx512vbmi),
+    VECTOR_KERNELS,
+};
+const struct kernels smol_kernels_avx512amx = {
+    .name = "avx512amx",
+    GROUPED_KERNELS(avx512amx),
     VECTOR_KERNELS,
 };
 

@@ -175,43 +175,19 @@ static ALWAYS_INLINE B b_operand(B b)
     return _mm512_xor_si512(b, _mm512_set1_epi8((char)0x80));
 }
 
-typedef const int8_t *Q;
-
-static ALWAYS_INLINE Q load_quads(const int8_t *steps, const size_t n_tokens)
-{
-    (void)n_tokens; /* each is broadcast from memory */
-    return steps;
-}
-
 static ALWAYS_INLINE I dot_start(int32_t offset)
 {
     return _mm512_set1_epi32(offset);
 }
 
-static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
+static ALWAYS_INLINE I dot_quad(I dot, B weights, const int8_t *steps, size_t quad)
 {
     int32_t bytes;
-    memcpy(&bytes, quads + 4 * t, sizeof bytes);
+    memcpy(&bytes, steps + 4 * quad, sizeof bytes);
     return _mm512_dpbusd_epi32(dot, weights, _mm512_set1_epi32(bytes));
 }
 
-/* --- wide steps ----------------------------------------------------------------------------- */
-
-#define PAIR_STEPS
-
-static ALWAYS_INLINE B b_even(B b)
+static ALWAYS_INLINE I dot_wide_bytes(I high, I low)
 {
-    return _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8);
-}
-
-static ALWAYS_INLINE B b_odd(B b)
-{
-    return _mm512_srai_epi16(b, 8);
-}
-
-static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps, size_t t)
-{
-    int32_t pair;
-    memcpy(&pair, steps + 4 * t, sizeof pair);
-    return _mm512_dpwssd_epi32(dot, weights, _mm512_set1_epi32(pair));
+    return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
 }

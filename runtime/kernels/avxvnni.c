@@ -15,14 +15,14 @@ static ALWAYS_INLINE I dot_start(int32_t offset)
     return _mm256_set1_epi32(offset);
 }
 
-static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
+static ALWAYS_INLINE I dot_quad(I dot, B weights, const int8_t *steps, size_t quad)
 {
-    return _mm256_dpbusd_avx_epi32(dot, weights, broadcast_quad(quads, t));
+    return _mm256_dpbusd_avx_epi32(dot, weights, broadcast_quad(steps + 4 * quad));
 }
 
-static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps, size_t t)
+static ALWAYS_INLINE I dot_pair(I dot, B weights, const int8_t *steps)
 {
-    return _mm256_dpwssd_avx_epi32(dot, weights, broadcast_quad(steps, t));
+    return _mm256_dpwssd_avx_epi32(dot, weights, broadcast_quad(steps));
 }
 
 #define GROUPED_SET avxvnni

@@ -17,10 +17,9 @@ static inline float most_steps(bool wide)
 }
 
 /* Stores the wide steps of a group at `to`. */
-static inline void store_wide(const int32_t steps[GROUP_INPUTS], int8_t *to, size_t stride)
+static inline void store_wide(const int32_t steps[GROUP_INPUTS], int8_t *to)
 {
-    const size_t plane = 4 * stride;
-    for (size_t quad = 0; quad < GROUP_QUADS; quad++, steps += 4, to += 2 * plane) {
+    for (size_t quad = 0; quad < GROUP_QUADS; quad++, steps += 4, to += 4) {
         int8_t first[4], second[4];
 #ifdef PAIR_STEPS
         const int16_t even[] = {(int16_t)steps[0], (int16_t)steps[2]};
@@ -35,7 +34,7 @@ static inline void store_wide(const int32_t steps[GROUP_INPUTS], int8_t *to, siz
         }
 #endif
         memcpy(to, first, sizeof first);
-        memcpy(to + plane, second, sizeof second);
+        memcpy(to + GROUP_INPUTS, second, sizeof second);
     }
 }
 

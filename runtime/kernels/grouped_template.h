@@ -18,16 +18,14 @@
  *
  * Unless it defines NO_DOT_QUADS:
  *
- *   Q                  four inputs of each of some tokens
- *   load_quads(steps, n_tokens)  loads them
  *   dot_start(offset)  dot products before the first quad
- *   dot_quad(dot, b, quads, t)  dot + weights of four inputs times those of token t
+ *   dot_quad(dot, b, steps, quad)  dot + weights of four inputs times those of a token
  *
  * If it defines OWN_DOT_GROUP, it defines dot_group after the include. For wide steps, either:
  *
  *   PAIR_STEPS         the set pairs them, see struct quantized
  *   b_even(b) b_odd(b) the inputs 0 and 2, 1 and 3 of each four weights, as 16-bit numbers
- *   dot_pair(dot, weights, steps, t)  dot + two 16-bit weights times those inputs of token t
+ *   dot_pair(dot, weights, steps)  dot + two 16-bit weights times those inputs of a token
  *
  * or:
  *
@@ -91,21 +89,19 @@ static ALWAYS_INLINE void dot_quads(enum blob_dtype dtype, const struct table *t
         UNROLLED (v, TILE_VECTORS)
             dot[t][v] = dot_start(offsets[t]);
     UNROLLED (quad, GROUP_QUADS) {
-        Q quads = load_quads(steps, n_tokens);
-        steps += stride;
         B w[TILE_VECTORS];
         UNROLLED (v, TILE_VECTORS)
             w[v] = load_operand(dtype, table, weights, quad, v);
         UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
             UNROLLED (v, TILE_VECTORS)
-                dot[t][v] = dot_quad(dot[t][v], w[v], quads, t);
+                dot[t][v] = dot_quad(dot[t][v], w[v], steps + t * stride, quad);
     }
 }
 #endif
 
 /* dot[t] = the integer dot products of one group's weights and token t's steps, for n_tokens
- * contiguous tokens; `stride` is the distance in bytes from four inputs to the next four. The table
- * is one of operands. */
+ * contiguous tokens; `stride` is the distance in bytes from a token to the next. The table is one
+ * of operands. */
 static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
                                     const uint8_t *weights, const int8_t *steps, size_t stride,
                                     const int32_t *offsets, I dot[][TILE_VECTORS],
@@ -131,7 +127,7 @@ static ALWAYS_INLINE void dot_wide_group(const uint8_t *weights, const int8_t *s
     UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
         UNROLLED (v, TILE_VECTORS)
             dot[t][v] = dot_start(0);
-    for (size_t quad = 0; quad < GROUP_QUADS; quad++, weights += QUAD_BYTES, steps += stride) {
+    for (size_t quad = 0; quad < GROUP_QUADS; quad++, weights += QUAD_BYTES, steps += 4) {
         B even[TILE_VECTORS], odd[TILE_VECTORS];
         UNROLLED (v, TILE_VECTORS) {
             B w = b_load(weights + v * sizeof(B));
@@ -140,14 +136,15 @@ static ALWAYS_INLINE void dot_wide_group(const uint8_t *weights, const int8_t *s
         }
         UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
             UNROLLED (v, TILE_VECTORS)
-                dot[t][v] =
-                    dot_pair(dot_pair(dot[t][v], even[v], steps, t), odd[v], steps + stride / 2, t);
+                dot[t][v] = dot_pair(dot_pair(dot[t][v], even[v], steps + t * stride), odd[v],
+                                     steps + t * stride + GROUP_INPUTS);
     }
 #else
+    static const int32_t no_offsets[GROUPED_TOKENS];
     const struct table none = {0};
     I low[GROUPED_TOKENS][TILE_VECTORS];
-    dot_group(DTYPE_INT8, &none, weights, steps, stride, offsets, dot, n_tokens);
-    dot_group(DTYPE_INT8, &none, weights, steps + stride / 2, stride, offsets, low, n_tokens);
+    dot_group(DTYPE_INT8, &none, weights, steps, stride, no_offsets, dot, n_tokens);
+    dot_group(DTYPE_INT8, &none, weights, steps + GROUP_INPUTS, stride, offsets, low, n_tokens);
     UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
         UNROLLED (v, TILE_VECTORS)
             dot[t][v] = dot_wide_bytes(dot[t][v], low[t][v]);
@@ -164,9 +161,9 @@ static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct tab
                                          float *out, size_t out_stride, bool adds,
                                          const size_t n_tokens)
 {
-    const size_t stride = quantized_quad_bytes(x);
+    const size_t stride = quantized_bytes(wide);
     const size_t ahead = first == 0 ? read_ahead() : 0;
-    const int8_t *steps = x->steps + 4 * first;
+    const int8_t *steps = x->steps + first * stride;
     out += first * out_stride;
     V sum[GROUPED_TOKENS][TILE_VECTORS];
     UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
@@ -181,7 +178,7 @@ static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct tab
             dot_wide_group(weights, steps, stride, x->offsets + at, dot, n_tokens);
         else
             dot_group(dtype, table, weights, steps, stride, x->offsets + at, dot, n_tokens);
-        steps += GROUP_QUADS * stride;
+        steps += x->stride * stride;
         const uint16_t *scales = (const void *)(block + group_scales_offset(dtype, group));
         UNROLLED (v, TILE_VECTORS) {
             V scale = v_from_f16(scales + v * LANES);
@@ -268,7 +265,7 @@ static ALWAYS_INLINE void unpacked_block(enum blob_dtype dtype, const struct tab
     for (size_t group = 0; group < n_groups; group += UNPACKED_GROUPS) {
         size_t rest = n_groups - group, n = rest < UNPACKED_GROUPS ? rest : UNPACKED_GROUPS;
         struct quantized part = *x;
-        part.steps += group * GROUP_QUADS * quantized_quad_bytes(x);
+        part.steps += group * x->stride * quantized_bytes(x->wide);
         part.scales += group * x->stride;
         part.offsets += group * x->stride;
         unpack(dtype, table, block + grouped_block_bytes(dtype, group), n, unpacked);

@@ -15,6 +15,7 @@ static const struct rung {
 #if defined(__x86_64__)
     {&smol_kernels_avx2, CPU_AVX2},       {&smol_kernels_avxvnni, CPU_AVXVNNI},
     {&smol_kernels_avx512, CPU_AVX512},   {&smol_kernels_avx512vbmi, CPU_AVX512VBMI},
+    {&smol_kernels_avx512amx, CPU_AMX},
 #elif defined(__aarch64__)
     {&smol_kernels_neon, CPU_BASELINE},
     {&smol_kernels_dotprod, CPU_DOTPROD},

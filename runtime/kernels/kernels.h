@@ -26,29 +26,28 @@ enum {
     KV_LEVELS = 16,  /* of an int4 element */
 };
 
-/* Quantized activations of n tokens: int8 steps with a scale for each group of 32 inputs. Tokens
- * are interleaved in units of the four inputs that a dot product instruction takes, with room for
- * `stride` tokens.
+/* Quantized activations of n tokens: int8 steps with a scale for each group of 32 inputs, with room
+ * for `stride` tokens.
  *
  * An offset is -128 times the sum of a group's steps. Instruction sets that can only multiply
  * unsigned by signed bytes increase the weights by 128 and start the sum at the offset.
  *
- * Wide steps have 16 bits, -127 * 256 to 127 * 256, and no offsets. Four inputs of a token have two
- * places, in planes next to each other. Sets that multiply bytes have high bytes in the first plane
- * and low bytes in the second: step = 256 * high + low, with both signed. Those that pair_steps
- * have inputs 0 and 2 in the first and inputs 1 and 3 in the second, as numbers of 16 bits. */
+ * Wide steps have 16 bits, -127 * 256 to 127 * 256, and are two planes. Sets that multiply bytes
+ * have high bytes in the first plane and low bytes in the second: step = 256 * high + low, with
+ * both signed. Those that pair_steps have inputs 0 and 2 in the first and inputs 1 and 3 in the
+ * second, as numbers of 16 bits. */
 struct quantized {
-    int8_t *steps;    /* (n_groups * 8, planes, stride, 4): one plane, or two if wide */
+    int8_t *steps;    /* (n_groups, stride, planes, GROUP_INPUTS): one plane, or two if wide */
     float *scales;    /* (n_groups, stride) */
     int32_t *offsets; /* (n_groups, stride) */
     size_t n, stride;
     bool wide;
 };
 
-/* Returns the bytes from four inputs to the next four. */
-static inline size_t quantized_quad_bytes(const struct quantized *q)
+/* Returns the bytes of one token's steps in a group. */
+static inline size_t quantized_bytes(bool wide)
 {
-    return (q->wide ? 8 : 4) * q->stride;
+    return wide ? 2 * GROUP_INPUTS : GROUP_INPUTS;
 }
 
 /* Element type of the KV cache. */
@@ -294,11 +293,12 @@ const struct kernels *smol_kernels_at(size_t index, bool *runs);
 extern const struct kernels smol_kernels_scalar;
 #if defined(__x86_64__)
 extern const struct kernels smol_kernels_avx2, smol_kernels_avxvnni, smol_kernels_avx512,
-    smol_kernels_avx512vbmi;
+    smol_kernels_avx512vbmi, smol_kernels_avx512amx;
 GROUPED_PRODUCTS(avx2);
 GROUPED_PRODUCTS(avxvnni);
 GROUPED_PRODUCTS(avx512);
 GROUPED_PRODUCTS(avx512vbmi);
+GROUPED_PRODUCTS(avx512amx);
 #elif defined(__aarch64__)
 extern const struct kernels smol_kernels_neon, smol_kernels_dotprod, smol_kernels_i8mm;
 GROUPED_PRODUCTS(neon);

@@ -9,13 +9,6 @@
 enum { GROUPED_TOKENS = 2 };
 #include "runtime/kernels/grouped_template.h"
 
-/* Returns token t's four inputs in every lane. */
-static ALWAYS_INLINE int8x16_t broadcast_lane(int8x16_t quads, const size_t t)
-{
-    int32x4_t lanes = vreinterpretq_s32_s8(quads);
-    return vreinterpretq_s8_s32(t == 0 ? vdupq_laneq_s32(lanes, 0) : vdupq_laneq_s32(lanes, 1));
-}
-
 /* Adds the dot products of two vectors of weights with the inputs q0, and of the weights one quad
  * later with q1. Products of bytes are 16 bits wide. A 16-bit sum holds two, because weights
  * are within -127..127, bytes of steps within -128..127, and 2 * 127 * 128 = 32512; neighbours are
@@ -52,8 +45,6 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
     I low[GROUPED_TOKENS][TILE_VECTORS], high[GROUPED_TOKENS][TILE_VECTORS];
     UNROLLED (pair, GROUP_QUADS / 2) {
         const size_t quad = 2 * pair;
-        Q quads0 = load_quads(steps + quad * stride, n_tokens);
-        Q quads1 = load_quads(steps + (quad + 1) * stride, n_tokens);
         B w0[TILE_VECTORS], w1[TILE_VECTORS];
         UNROLLED (v, TILE_VECTORS) {
             w0[v] = load_operand(dtype, table, weights, quad, v);
@@ -62,7 +53,8 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
         UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
             UNROLLED (half, 2)
                 add_two_quads(low[t] + 2 * half, high[t] + 2 * half, w0 + 2 * half, w1 + 2 * half,
-                              broadcast_lane(quads0, t), broadcast_lane(quads1, t), quad == 0);
+                              broadcast_quad(steps + t * stride + 4 * quad),
+                              broadcast_quad(steps + t * stride + 4 * quad + 4), quad == 0);
     }
     UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
         UNROLLED (v, TILE_VECTORS)

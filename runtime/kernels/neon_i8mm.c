@@ -9,11 +9,10 @@ enum { GROUPED_TOKENS = 4 };
 #define OWN_DOT_GROUP
 #include "runtime/kernels/grouped_template.h"
 
-/* Returns the first or the second two lanes of two quads side by side: eight inputs of two rows or
- * of two tokens. */
-static ALWAYS_INLINE int8x16_t eights(int8x16_t quad0, int8x16_t quad1, const bool second)
+/* Returns eight inputs of two rows, the first two of two quads or the others. */
+static ALWAYS_INLINE int8x16_t two_rows(B quad0, B quad1, const bool second)
 {
-    int32x4_t a = vreinterpretq_s32_s8(quad0), b = vreinterpretq_s32_s8(quad1);
+    int32x4_t a = vreinterpretq_s32_u8(quad0), b = vreinterpretq_s32_u8(quad1);
     return vreinterpretq_s8_s32(second ? vzip2q_s32(a, b) : vzip1q_s32(a, b));
 }
 
@@ -28,17 +27,17 @@ static ALWAYS_INLINE void dot_pairs(enum blob_dtype dtype, const struct table *t
         UNROLLED (v, TILE_VECTORS)
             sums[pair][v][0] = sums[pair][v][1] = vdupq_n_s32(0);
     UNROLLED (i, GROUP_QUADS / 2) {
-        Q quads0 = load_quads(steps, n_tokens), quads1 = load_quads(steps + stride, n_tokens);
-        steps += 2 * stride;
+        int8x16_t tokens[PAIRS]; /* eight inputs of each of two */
+        UNROLLED_UPTO (pair, n_tokens / 2, PAIRS)
+            tokens[pair] = vcombine_s8(vld1_s8(steps + 2 * pair * stride + 8 * i),
+                                       vld1_s8(steps + (2 * pair + 1) * stride + 8 * i));
         UNROLLED (v, TILE_VECTORS) {
             B w0 = load_operand(dtype, table, weights, 2 * i, v);
             B w1 = load_operand(dtype, table, weights, 2 * i + 1, v);
             UNROLLED (half, 2) {
-                int8x16_t rows =
-                    eights(vreinterpretq_s8_u8(w0), vreinterpretq_s8_u8(w1), half == 1);
+                int8x16_t rows = two_rows(w0, w1, half == 1);
                 UNROLLED_UPTO (pair, n_tokens / 2, PAIRS)
-                    sums[pair][v][half] =
-                        vmmlaq_s32(sums[pair][v][half], rows, eights(quads0, quads1, pair == 1));
+                    sums[pair][v][half] = vmmlaq_s32(sums[pair][v][half], rows, tokens[pair]);
             }
         }
     }

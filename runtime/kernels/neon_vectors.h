@@ -221,18 +221,6 @@ static ALWAYS_INLINE I dot_wide_bytes(I high, I low)
     return vaddq_s32(vshlq_n_s32(high, 8), low);
 }
 
-typedef int8x16_t Q;
-
-/* Loads four inputs of each of n_tokens tokens, at most 4 tokens. */
-static ALWAYS_INLINE Q load_quads(const int8_t *steps, const size_t n_tokens)
-{
-    if (n_tokens == 4)
-        return vld1q_s8(steps);
-    if (n_tokens == 2)
-        return vcombine_s8(vld1_s8(steps), vdup_n_s8(0));
-    return broadcast_quad(steps);
-}
-
 #if defined(__ARM_FEATURE_DOTPROD)
 static ALWAYS_INLINE I dot_start(int32_t offset)
 {
@@ -240,10 +228,10 @@ static ALWAYS_INLINE I dot_start(int32_t offset)
     return vdupq_n_s32(0);
 }
 
-static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, const size_t t)
+static ALWAYS_INLINE I dot_quad(I dot, B weights, const int8_t *steps, const size_t quad)
 {
-    int8x16_t w = vreinterpretq_s8_u8(weights);
-    switch (t) {
+    int8x16_t w = vreinterpretq_s8_u8(weights), quads = vld1q_s8(steps + quad / 4 * 16);
+    switch (quad % 4) {
     case 0:
         return vdotq_laneq_s32(dot, w, quads, 0);
     case 1:

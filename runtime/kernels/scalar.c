@@ -18,19 +18,19 @@ static bool quantize_group(const float *x, size_t size, const struct quantized *
     bool zero = amax < 0x1p-100f || !finite; /* most / amax might overflow */
     float most = most_steps(out->wide), inverse = zero ? 0 : most / amax;
     int32_t steps[GROUP_INPUTS], sum = 0;
-    int8_t *to = out->steps + group * GROUP_QUADS * quantized_quad_bytes(out) + 4 * t;
+    int8_t *to = out->steps + (group * out->stride + t) * quantized_bytes(out->wide);
     for (size_t i = 0; i < GROUP_INPUTS; i++) {
         steps[i] = !zero && i < size ? f32_round_even(x[i] * inverse) : 0;
         sum += steps[i];
     }
     out->scales[group * out->stride + t] = zero ? 0 : amax / most;
+    out->offsets[group * out->stride + t] = -128 * sum;
     if (out->wide) {
-        store_wide(steps, to, out->stride);
+        store_wide(steps, to);
         return finite;
     }
-    out->offsets[group * out->stride + t] = -128 * sum;
     for (size_t i = 0; i < GROUP_INPUTS; i++)
-        to[i / 4 * 4 * out->stride + i % 4] = (int8_t)steps[i];
+        to[i] = (int8_t)steps[i];
     return finite;
 }
 
@@ -56,9 +56,9 @@ static bool quantize_slice(const float *x, size_t n, const struct quantized *out
 /* Adds the integer dot products of one group of weights with a token's bytes, exact in any
  * order. */
 static inline void add_dot(enum blob_dtype dtype, const int8_t *levels, const uint8_t *weights,
-                           const int8_t *steps, size_t quad_bytes, int32_t dot[TILE_ROWS])
+                           const int8_t *steps, int32_t dot[TILE_ROWS])
 {
-    for (size_t quad = 0; quad < GROUP_QUADS; quad++, steps += quad_bytes) {
+    for (size_t quad = 0; quad < GROUP_QUADS; quad++, steps += 4) {
         if (dtype == DTYPE_INT8) { /* the same, as a loop that compilers turn into vectors */
             const int8_t *w = (const int8_t *)weights + quad * QUAD_BYTES;
             for (size_t row = 0; row < TILE_ROWS; row++)
@@ -77,15 +77,14 @@ static inline void dot_group(enum blob_dtype dtype, const int8_t *levels, const 
                              const struct quantized *x, size_t group, size_t t,
                              int32_t dot[TILE_ROWS])
 {
-    const size_t quad_bytes = quantized_quad_bytes(x);
-    const int8_t *steps = x->steps + group * GROUP_QUADS * quad_bytes + 4 * t;
+    const int8_t *steps = x->steps + (group * x->stride + t) * quantized_bytes(x->wide);
     memset(dot, 0, TILE_ROWS * sizeof *dot);
-    add_dot(dtype, levels, weights, steps, quad_bytes, dot);
+    add_dot(dtype, levels, weights, steps, dot);
     if (!x->wide)
         return;
     for (size_t row = 0; row < TILE_ROWS; row++)
         dot[row] *= 256;
-    add_dot(dtype, levels, weights, steps + 4 * x->stride, quad_bytes, dot);
+    add_dot(dtype, levels, weights, steps + GROUP_INPUTS, dot);
 }
 
 static inline void grouped_block(enum blob_dtype dtype, const int8_t *levels, const uint8_t *block,

@@ -67,22 +67,21 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
     }
     if (largest >= 0x7f800000u)
         return false;
-    const size_t quad_stride = out.stride * 4;
     for (size_t i = 0; i < n; i++) {
         V scaled[GROUP_VECTORS];
         UNROLLED (v, GROUP_VECTORS)
             scaled[v] = v_mul(v_load(x + i * GROUP_INPUTS + v * LANES), v_set1(inverse[i]));
         out.scales[place.at] = scales[i];
         if (out.wide) {
-            int32_t steps[GROUP_INPUTS];
+            int32_t steps[GROUP_INPUTS], sum = 0;
             UNROLLED (v, GROUP_VECTORS)
                 v_round(scaled[v], steps + v * LANES);
-            store_wide(steps, out.steps + place.steps, out.stride);
+            for (size_t j = 0; j < GROUP_INPUTS; j++)
+                sum += steps[j];
+            out.offsets[place.at] = -128 * sum;
+            store_wide(steps, out.steps + place.steps);
         } else {
-            int8_t steps[GROUP_INPUTS];
-            out.offsets[place.at] = -128 * v_steps(scaled, steps);
-            UNROLLED (quad, GROUP_QUADS)
-                memcpy(out.steps + place.steps + quad * quad_stride, steps + quad * 4, 4);
+            out.offsets[place.at] = -128 * v_steps(scaled, out.steps + place.steps);
         }
         place.at += place.at_step;
         place.steps += place.steps_step;
@@ -93,8 +92,8 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
 /* Returns the places of a token's groups, starting at `group`. */
 static inline struct groups groups_of_token(const struct quantized *out, size_t group, size_t t)
 {
-    size_t step = GROUP_QUADS * quantized_quad_bytes(out);
-    return (struct groups){out, group * out->stride + t, out->stride, group * step + t * 4, step};
+    const size_t at = group * out->stride + t, bytes = quantized_bytes(out->wide);
+    return (struct groups){out, at, out->stride, at * bytes, out->stride * bytes};
 }
 
 static bool quantize(const float *x, size_t size, const struct quantized *out, size_t t)
@@ -119,8 +118,8 @@ static bool quantize_slice(const float *x, size_t n, const struct quantized *out
 {
     bool finite = true;
     for (size_t t = 0; t < n; t += 16) {
-        const struct groups to = {out, group * out->stride + t, 1,
-                                  group * GROUP_QUADS * quantized_quad_bytes(out) + t * 4, 4};
+        const size_t at = group * out->stride + t, bytes = quantized_bytes(out->wide);
+        const struct groups to = {out, at, 1, at * bytes, bytes};
         finite &= quantize_groups(x + t * GROUP_INPUTS, n - t < 16 ? n - t : 16, &to);
     }
     return finite;

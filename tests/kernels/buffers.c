@@ -136,25 +136,26 @@ struct quantized quantized_copy(const struct quantized *q)
                               q->wide};
 }
 
-/* Returns the place of four inputs of token t in the first plane. */
-static int8_t *quad_of(const struct quantized *q, size_t i, size_t t)
+/* Returns the place of input i of token t in the first plane. */
+static int8_t *step_of(const struct quantized *q, size_t i, size_t t)
 {
-    return q->steps + i / 4 * quantized_quad_bytes(q) + 4 * t;
+    return q->steps + (i / GROUP_INPUTS * q->stride + t) * quantized_bytes(q->wide) +
+           i % GROUP_INPUTS;
 }
 
 int32_t quantized_step(const struct quantized *q, size_t i, size_t t)
 {
-    const int8_t *step = quad_of(q, i, t) + i % 4;
-    return q->wide ? 256 * step[0] + step[4 * q->stride] : step[0];
+    const int8_t *step = step_of(q, i, t);
+    return q->wide ? 256 * step[0] + step[GROUP_INPUTS] : step[0];
 }
 
 void quantized_put(const struct quantized *q, size_t i, size_t t, int32_t step)
 {
-    int8_t *to = quad_of(q, i, t) + i % 4;
+    int8_t *to = step_of(q, i, t);
     int32_t high = (step + 128 * 256 + 128) / 256 - 128; /* rounded down */
     to[0] = (int8_t)(q->wide ? high : step);
     if (q->wide)
-        to[4 * q->stride] = (int8_t)(step - 256 * high);
+        to[GROUP_INPUTS] = (int8_t)(step - 256 * high);
 }
 
 void quantized_pair(const struct quantized *q, size_t group, size_t t)
@@ -164,7 +165,7 @@ void quantized_pair(const struct quantized *q, size_t group, size_t t)
         for (size_t j = 0; j < 4; j++)
             steps[j] = (int16_t)quantized_step(q, i + j, t);
         for (size_t j = 0; j < 4; j++)
-            memcpy(quad_of(q, i, t) + j % 2 * 4 * q->stride + j / 2 * 2, &steps[j], 2);
+            memcpy(step_of(q, i, t) + j % 2 * GROUP_INPUTS + j / 2 * 2, &steps[j], 2);
     }
 }
 

@@ -54,7 +54,7 @@ static bool is_quantized(const struct quantized *q, size_t t, size_t size)
                 return report("step %zu of %zu is %d", i, size, step);
             sum += step;
         }
-        if (!q->wide && q->offsets[group * q->stride + t] != -128 * sum)
+        if (q->offsets[group * q->stride + t] != -128 * sum)
             return report("the offset of group %zu does not belong to its steps", group);
     }
     return true;

@@ -683,7 +683,7 @@ def test_bench_json_has_what_others_read(blob):
     expected = {"prefill_tokens": 32, "decode_tokens": 8, "depth": 16, "threads": 1, "kv": "int8",
                 "dtype": "int8", "runs": 5}  # fmt: skip
     assert {key: report[key] for key in expected} == expected
-    assert report["isa"] in ("scalar", "avx2", "avxvnni", "avx512", "avx512vbmi", "neon", "dotprod", "i8mm")
+    assert report["isa"] in ("scalar", "avx2", "avxvnni", "avx512", "avx512vbmi", "avx512amx", "neon", "dotprod", "i8mm")
     for key in ("load_ms", "first_token_ms", "peak_rss_bytes"):
         assert report[key] > 0
     for phase in ("prefill", "decode"):

@@ -33,6 +33,7 @@ TEST(features_are_the_kernels)
                                          " avx512vl ", " avx512_vnni ", NULL};
     static const char *const avxvnni[] = {" avx_vnni ", NULL};
     static const char *const vbmi[] = {" avx512vbmi ", NULL};
+    static const char *const amx[] = {" amx_tile ", " amx_int8 ", NULL};
     static const char *const sha[] = {" ssse3 ", " sha_ni ", NULL};
     assert_int_equal(smol_cpu_has(CPU_AVX2), kernel_says("flags", avx2));
     assert_int_equal(smol_cpu_has(CPU_AVX512),
@@ -41,6 +42,8 @@ TEST(features_are_the_kernels)
                      kernel_says("flags", avx2) && kernel_says("flags", avxvnni));
     assert_int_equal(smol_cpu_has(CPU_AVX512VBMI),
                      smol_cpu_has(CPU_AVX512) && kernel_says("flags", vbmi));
+    assert_int_equal(smol_cpu_has(CPU_AMX),
+                     smol_cpu_has(CPU_AVX512VBMI) && kernel_says("flags", amx));
     assert_int_equal(smol_cpu_has(CPU_SHA), kernel_says("flags", sha));
 #elif defined(__aarch64__)
     static const char *const dotprod[] = {" asimddp ", NULL};
@@ -52,8 +55,8 @@ TEST(features_are_the_kernels)
     assert_int_equal(smol_cpu_has(CPU_SHA), kernel_says("Features", sha));
 #else
     assert_false(smol_cpu_has(CPU_AVX2) || smol_cpu_has(CPU_AVXVNNI) || smol_cpu_has(CPU_AVX512) ||
-                 smol_cpu_has(CPU_AVX512VBMI) || smol_cpu_has(CPU_DOTPROD) ||
-                 smol_cpu_has(CPU_I8MM));
+                 smol_cpu_has(CPU_AVX512VBMI) || smol_cpu_has(CPU_AMX) ||
+                 smol_cpu_has(CPU_DOTPROD) || smol_cpu_has(CPU_I8MM));
 #endif
 }
 
