@@ -19,21 +19,23 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Tile 0 has steps, 1 weights, 2 dot products. (gcc 12's intrinsics do not say that they read
+/* Configures the tiles: 0 has steps, 1 weights, 2 dot products. Keeps the configuration before, for
+ * code on this thread that relies on its own. (gcc 12's intrinsics do not say that they read
  * memory.) */
-static ALWAYS_INLINE void tiles_start(void)
+static ALWAYS_INLINE void tiles_start(struct tile_config *before)
 {
     static const struct tile_config config = {
         .palette = 1,
         .row_bytes = {GROUP_INPUTS, QUAD_BYTES, QUAD_BYTES},
         .rows = {TILE_TOKENS, GROUP_QUADS, TILE_TOKENS},
     };
+    __asm__ volatile("sttilecfg %0" : "=m"(*before));
     __asm__ volatile("ldtilecfg %0" ::"m"(config));
 }
 
-static ALWAYS_INLINE void tiles_end(void)
+static ALWAYS_INLINE void tiles_end(const struct tile_config *before)
 {
-    __asm__ volatile("tilerelease");
+    __asm__ volatile("ldtilecfg %0" ::"m"(*before));
 }
 
 static ALWAYS_INLINE void load_weights_tile(const uint8_t *weights)
@@ -95,12 +97,13 @@ static ALWAYS_INLINE void tile_blocks(const uint8_t *blocks, size_t n_blocks, si
                                       size_t out_stride, bool adds)
 {
     const size_t block_bytes = grouped_block_bytes(DTYPE_INT8, n_groups);
-    tiles_start();
+    struct tile_config before;
+    tiles_start(&before);
     for (size_t i = 0; i < n_blocks; i++)
         for (size_t t = 0; t + TILE_TOKENS <= x->n; t += TILE_TOKENS)
             tile_tokens(blocks + i * block_bytes, n_groups, x, wide, t, out + i * TILE_ROWS,
                         out_stride, adds);
-    tiles_end();
+    tiles_end(&before);
 }
 
 #define GROUPED_SET avx512amx
