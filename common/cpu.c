@@ -21,7 +21,7 @@ static bool has(unsigned word, unsigned bits)
     return (word & bits) == bits;
 }
 
-/* Asks Linux for the tiles' state, which takes 8 KB of a thread, and returns whether it is there.
+/* Asks Linux for the state of tiles, 8 KB of a thread that uses them. Returns whether it grants it.
  */
 static bool may_use_tiles(void)
 {

@@ -13,8 +13,8 @@ enum cpu_feature {
     CPU_AVX512 = 2,     /* AVX-512 F, BW, DQ, VL and VNNI, and AVX2 as above */
     CPU_AVXVNNI = 4,    /* dot products of bytes in 256-bit vectors, and AVX2 as above */
     CPU_AVX512VBMI = 8, /* and AVX-512 as above */
-    CPU_AMX = 256,      /* products of tiles of bytes, and AVX-512 with VBMI as above */
     CPU_INTEL = 128,    /* made by Intel */
+    CPU_AMX = 256,      /* products of tiles of bytes, and AVX-512 with VBMI as above */
     /* aarch64 */
     CPU_DOTPROD = 16, /* dot products of bytes from Armv8.2 (SDOT and UDOT) */
     CPU_I8MM = 32,    /* products of matrices of bytes from Armv8.6 (SMMLA), and dot products */

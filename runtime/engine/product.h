@@ -12,8 +12,8 @@ struct product_input {
 };
 
 /* Returns the number of tokens that the quantized copy of n tokens has room for. Whole cache lines
- * of tokens let threads quantize different tokens without false sharing. An odd number of lines
- * spreads the rows of steps over all sets of the first-level cache. */
+ * of scales let threads quantize different tokens without false sharing. An odd number of lines
+ * spreads the groups of a token over all sets of the first-level cache. */
 static inline size_t smol_quantized_stride(size_t n)
 {
     return n < 16 ? n : ((n + 15) / 16 | 1) * 16;

@@ -405,7 +405,7 @@ class Quantized:
     """Room for quantized activations; what nothing was written to is 99."""
 
     def __init__(self, n, stride, n_groups):
-        self.steps = np.full((n_groups * GROUP // 4, stride, 4), 99, np.int8)
+        self.steps = np.full((n_groups, stride, GROUP), 99, np.int8)
         self.scales = np.full((n_groups, stride), 99, np.float32)
         self.offsets = np.full((n_groups, stride), 99, np.int32)
         arrays = (self.steps, self.scales, self.offsets)
@@ -414,9 +414,7 @@ class Quantized:
 
     def by_token(self):
         """Steps (stride, n_groups, GROUP), scales and offsets (stride, n_groups)."""
-        n_groups, stride = self.scales.shape
-        steps = self.steps.swapaxes(0, 1).reshape(stride, n_groups, GROUP)
-        return steps, self.scales.T, self.offsets.T
+        return self.steps.swapaxes(0, 1), self.scales.T, self.offsets.T
 
 
 def quantize_with_torch(x):
@@ -565,7 +563,7 @@ def test_int8_product_is_that_of_torch(n_groups, n_tokens, n_blocks, kernels, rn
     weights[-2], weights[-1] = 127, -127
     steps = abs(normal(rng, n_tokens, n_groups))
     quantized = Quantized(n_tokens, n_tokens + 3, n_groups)
-    quantized.steps[:, :n_tokens] = q.reshape(n_tokens, -1, 4).swapaxes(0, 1)
+    quantized.steps[:, :n_tokens] = q.reshape(n_tokens, n_groups, GROUP).swapaxes(0, 1)
     quantized.scales[:, :n_tokens] = steps.T
     sums = q.reshape(n_tokens, n_groups, GROUP).sum(axis=2, dtype=np.int32)
     quantized.offsets[:, :n_tokens] = -128 * sums.T
