@@ -222,8 +222,9 @@ static void observe_uses(const struct worker *w, enum stats_input kind, size_t l
     const struct pass *pass = w->pass;
     const struct expert_memory *memory = &pass->e->experts;
     const struct observer *observer = pass->observer;
-    struct pool_stage stage =
-        pool_stage(w->thread, observer && observer->parts ? pass->m->experts.n_experts : 0);
+    if (!observer || !observer->parts)
+        return;
+    struct pool_stage stage = pool_stage(w->thread, pass->m->experts.n_experts);
     while (smol_pool_claim(&stage)) {
         if (stage.item >= memory->n_uses)
             continue;
