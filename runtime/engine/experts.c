@@ -201,22 +201,23 @@ static void activate(struct pass *pass, size_t layer, size_t begin, size_t end)
     }
 }
 
-struct activations {
-    size_t layer, n_parts;
-};
-
-/* Computes parts [begin, end) of n_parts of all activations. */
-static void activate_parts(struct pass *pass, const void *argument, size_t begin, size_t end)
+/* Computes the activations as one stage. Its number of items does not depend on the list of
+ * experts, which a thread that comes late may find changed. */
+static void activate_all(const struct worker *w, size_t layer)
 {
-    const struct activations *a = argument;
-    size_t n_slices = pass->e->experts.n_uses * count_groups(pass->m->experts.width);
-    size_t first, last, ignored;
-    pool_share(n_slices, begin, a->n_parts, &first, &ignored);
-    pool_share(n_slices, end - 1, a->n_parts, &ignored, &last);
-    activate(pass, a->layer, first, last);
+    const struct pass *pass = w->pass;
+    const size_t n_parts = 2 * (size_t)w->thread->n_threads;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)n_parts);
+    while (smol_pool_claim(&stage)) {
+        size_t n_slices = pass->e->experts.n_uses * count_groups(pass->m->experts.width);
+        size_t begin, end;
+        pool_share(n_slices, stage.item, n_parts, &begin, &end);
+        activate(w->pass, layer, begin, end);
+    }
 }
 
-/* Shows the observer an input of each expert that is used. */
+/* Shows the observer an input of each expert that is used, as one stage of as many items as there
+ * are experts, for the same reason. */
 static void observe_uses(const struct worker *w, enum stats_input kind, size_t layer)
 {
     const struct pass *pass = w->pass;
@@ -255,8 +256,7 @@ void smol_experts_read(const struct worker *w, size_t layer)
     if (pass->n > 1)
         smol_pass_each_range(w, pass->n * experts->n_used, 4, gather, NULL);
     observe_uses(w, STATS_EXPERT, layer);
-    const struct activations activations = {layer, 2 * (size_t)w->thread->n_threads};
-    smol_pass_each_range(w, activations.n_parts, 2, activate_parts, &activations);
+    activate_all(w, layer);
     observe_uses(w, STATS_EXPERT_GATED, layer);
 }
 

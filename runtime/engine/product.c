@@ -14,23 +14,13 @@ struct product_input smol_input(const float *x, size_t n, size_t width, struct q
 
 struct quantized smol_quantized_part(struct quantized q, size_t groups, size_t column)
 {
-    if (q.steps) {
-        q.steps += groups * column * quantized_bytes(q.wide);
-        q.scales += groups * column;
-        q.offsets += groups * column;
-    }
-    return q;
+    return q.steps ? quantized_from(q, groups * column) : q;
 }
 
 static struct quantized quantized_rows(struct quantized q, size_t first, size_t n)
 {
     q.n = n;
-    if (q.steps) {
-        q.steps += first * quantized_bytes(q.wide);
-        q.scales += first;
-        q.offsets += first;
-    }
-    return q;
+    return q.steps ? quantized_from(q, first) : q;
 }
 
 struct product_input smol_input_rows(const struct product_input *input, size_t first, size_t n)

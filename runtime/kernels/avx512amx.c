@@ -1,6 +1,5 @@
-/* Products with grouped dtypes for AMX, whose set is otherwise that of AVX-512 with VBMI. The
- * Makefile compiles this file with these features, of which AMX is used in the functions of its
- * first part only.
+/* Products with grouped dtypes for AMX, whose set is otherwise that of AVX-512. The Makefile
+ * compiles this file with AVX-512, VNNI and VBMI; instructions for tiles are written in assembly.
  *
  * A tile instruction multiplies 16 tokens by the 16 rows of a group (Intel's Architecture
  * Instruction Set Extensions, chapter 3). Its sums are integers, so the bits are those of all other
@@ -20,8 +19,8 @@ struct tile_config {
 };
 
 /* Configures the tiles: 0 has steps, 1 weights, 2 dot products. Keeps the configuration before, for
- * code on this thread that relies on its own. (gcc 12's intrinsics do not say that they read
- * memory.) */
+ * code on this thread that relies on its own. (gcc 12's intrinsics do not tell the compiler that
+ * they read memory.) */
 static ALWAYS_INLINE void tiles_start(struct tile_config *before)
 {
     static const struct tile_config config = {
@@ -119,11 +118,8 @@ ONE_COPY void smol_avx512amx_int8_blocks(const uint8_t *blocks, size_t n_blocks,
                                          bool adds)
 {
     const size_t n = x->n / TILE_TOKENS * TILE_TOKENS;
-    struct quantized rest = *x;
+    struct quantized rest = quantized_from(*x, n);
     rest.n -= n;
-    rest.steps += n * quantized_bytes(x->wide);
-    rest.scales += n;
-    rest.offsets += n;
     if (n > 0 && x->wide)
         tile_blocks(blocks, n_blocks, n_groups, x, true, out, out_stride, adds);
     else if (n > 0)

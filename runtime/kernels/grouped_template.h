@@ -264,10 +264,7 @@ static ALWAYS_INLINE void unpacked_block(enum blob_dtype dtype, const struct tab
     _Alignas(64) uint8_t unpacked[UNPACKED_BYTES];
     for (size_t group = 0; group < n_groups; group += UNPACKED_GROUPS) {
         size_t rest = n_groups - group, n = rest < UNPACKED_GROUPS ? rest : UNPACKED_GROUPS;
-        struct quantized part = *x;
-        part.steps += group * x->stride * quantized_bytes(x->wide);
-        part.scales += group * x->stride;
-        part.offsets += group * x->stride;
+        const struct quantized part = quantized_from(*x, group * x->stride);
         unpack(dtype, table, block + grouped_block_bytes(dtype, group), n, unpacked);
         GROUPED_PRODUCT(INT8_SET, int8_blocks)(unpacked, 1, n, &part, out, out_stride, group > 0);
     }

@@ -50,6 +50,15 @@ static inline size_t quantized_bytes(bool wide)
     return wide ? 2 * GROUP_INPUTS : GROUP_INPUTS;
 }
 
+/* Returns a view of q that starts at place `at`: group * stride + token. */
+static inline struct quantized quantized_from(struct quantized q, size_t at)
+{
+    q.steps += at * quantized_bytes(q.wide);
+    q.scales += at;
+    q.offsets += at;
+    return q;
+}
+
 /* Element type of the KV cache. */
 enum kv_type { KV_F32, KV_F16, KV_INT8, KV_INT4, KV_TYPES };
 
