@@ -172,8 +172,8 @@ static void run_slice(struct pass *pass, const struct recurrence *r, const struc
     size_t width = rest < SLICE_CHANNELS ? rest : SLICE_CHANNELS;
     size_t place = segment->state->places[r->layer] + (s->taps - 1) * stride +
                    (head * smol_states_slices(pass->m) + slice) * s->size * SLICE_CHANNELS;
+    const float *before = segment->state->now + place;
     float *state = segment->state->next + place;
-    memcpy(state, segment->state->now + place, s->size * SLICE_CHANNELS * sizeof *state);
     if (s->kind == STATE_MAMBA2)
         e->kernels->scan(&(struct scan){
             .n = segment->n,
@@ -187,6 +187,7 @@ static void run_slice(struct pass *pass, const struct recurrence *r, const struc
             .stride = stride,
             .step_stride = s->n_heads,
             .skip = smol_pass_vector(pass, r->tensor[ROLE_MIXER_SKIP])[head],
+            .before = before,
             .state = state,
         });
     else
@@ -201,6 +202,7 @@ static void run_slice(struct pass *pass, const struct recurrence *r, const struc
             .decay = decay,
             .stride = stride,
             .step_stride = s->n_heads,
+            .before = before,
             .state = state,
         });
 }

@@ -9,6 +9,7 @@
 #include "common/memory.h"
 #include "format/layout.h"
 #include "format/model.h"
+#include "runtime/engine/engine.h"
 
 /* The most bytes of all snapshots, and the number of them that is always allowed. */
 enum { MOST_BYTES = 64 << 20, LEAST_SNAPSHOTS = 6 };
@@ -39,15 +40,27 @@ smol_status smol_state_init(struct sequence_state *state, const struct blob_mode
     return SMOL_OK;
 }
 
+/* Returns the floats from one copy of the states to the other: both begin at a cache line. */
+static size_t copy_stride(const struct sequence_state *state)
+{
+    return round_up(state->n_floats, CACHE_LINE / sizeof(float));
+}
+
+static size_t memory_bytes(const struct sequence_state *state)
+{
+    return 2 * copy_stride(state) * sizeof *state->memory;
+}
+
 smol_status smol_state_reserve(struct sequence_state *state, smol_error *error)
 {
     if (state->memory || state->n_floats == 0)
         return SMOL_OK;
-    state->memory = smol_calloc(2 * state->n_floats, sizeof *state->memory);
+    state->memory = smol_zeros_new(memory_bytes(state));
     if (!state->memory)
         return smol_fail_memory(error, "the states");
+    smol_zeros_fill_huge(state->memory, memory_bytes(state)); /* each token reads it all */
     state->now = state->memory;
-    state->next = state->memory + state->n_floats;
+    state->next = state->memory + copy_stride(state);
     return SMOL_OK;
 }
 
@@ -56,7 +69,8 @@ void smol_state_release(struct sequence_state *state)
     for (size_t i = 0; i < state->n_snapshots; i++)
         smol_free(state->snapshots[i].data);
     smol_free(state->snapshots);
-    smol_free(state->memory);
+    if (state->memory)
+        smol_zeros_free(state->memory, memory_bytes(state));
     state->snapshots = NULL;
     state->memory = state->now = state->next = NULL;
     state->n_snapshots = state->room = state->position = 0;
@@ -71,8 +85,9 @@ void smol_state_free(struct sequence_state *state)
 
 size_t smol_state_bytes(const struct sequence_state *state)
 {
-    size_t copies = (state->memory ? 2 : 0) + state->n_snapshots;
-    return copies * state->n_floats * sizeof(float) + state->room * sizeof *state->snapshots;
+    return (state->memory ? memory_bytes(state) : 0) +
+           state->n_snapshots * state->n_floats * sizeof(float) +
+           state->room * sizeof *state->snapshots;
 }
 
 /* --- passes ------------------------------------------------------------------------------- */

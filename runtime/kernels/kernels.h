@@ -152,7 +152,8 @@ struct scan {
     const float *step, *decay; /* (n), `step_stride` apart */
     size_t stride, step_stride;
     float skip;
-    float *state; /* (size, SLICE_CHANNELS) */
+    const float *before; /* (size, SLICE_CHANNELS): the states before the first token */
+    float *state;        /* likewise: those after the last one; may be `before` */
 };
 
 /* One slice of a head of gated DeltaNet (Yang et al., 2024), likewise. */
@@ -163,7 +164,8 @@ struct delta_rule {
     const float *query, *key;  /* (n, size) */
     const float *rate, *decay; /* (n), `step_stride` apart */
     size_t stride, step_stride;
-    float *state; /* (size, SLICE_CHANNELS) */
+    const float *before;
+    float *state;
 };
 
 /* Multiplies n_blocks contiguous row blocks of a grouped dtype by x: out[t][r] for each token and

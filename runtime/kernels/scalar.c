@@ -157,12 +157,13 @@ static void scan(const struct scan *s)
         float *x = s->x + t * s->stride;
         const float *b = s->b + t * s->stride, *c = s->c + t * s->stride;
         float step = s->step[t * s->step_stride], decay = s->decay[t * s->step_stride];
+        const float *before = t > 0 ? s->state : s->before;
         for (size_t i = 0; i < SLICE_CHANNELS; i++) {
             float value = i < s->width ? x[i] : 0, driven = value * step, sum = 0;
             for (size_t j = 0; j < s->size; j++) {
-                float *state = &s->state[j * SLICE_CHANNELS + i];
-                *state = *state * decay + driven * b[j];
-                sum += *state * c[j];
+                size_t at = j * SLICE_CHANNELS + i;
+                s->state[at] = before[at] * decay + driven * b[j];
+                sum += s->state[at] * c[j];
             }
             if (i < s->width)
                 x[i] = sum + s->skip * value;
@@ -176,15 +177,16 @@ static void delta_rule(const struct delta_rule *r)
         float *value = r->value + t * r->stride;
         const float *query = r->query + t * r->stride, *key = r->key + t * r->stride;
         float rate = r->rate[t * r->step_stride], decay = r->decay[t * r->step_stride];
+        const float *before = t > 0 ? r->state : r->before;
         for (size_t i = 0; i < SLICE_CHANNELS; i++) {
-            float *state = r->state + i, recalled = 0, sum = 0;
+            float recalled = 0, sum = 0;
             for (size_t j = 0; j < r->size; j++)
-                recalled += (state[j * SLICE_CHANNELS] * decay) * key[j];
+                recalled += (before[j * SLICE_CHANNELS + i] * decay) * key[j];
             float change = ((i < r->width ? value[i] : 0) - recalled) * rate;
             for (size_t j = 0; j < r->size; j++) {
-                float *s = &state[j * SLICE_CHANNELS];
-                *s = *s * decay + key[j] * change;
-                sum += *s * query[j];
+                size_t at = j * SLICE_CHANNELS + i;
+                r->state[at] = before[at] * decay + key[j] * change;
+                sum += r->state[at] * query[j];
             }
             if (i < r->width)
                 value[i] = sum;

@@ -449,6 +449,14 @@ static ALWAYS_INLINE void store_slice(float *row, size_t width, const V x[SLICE_
         memcpy(row, padded, width * sizeof *row);
 }
 
+/* Asks for row j of the states before a token and, ahead of its writing, of those after it. */
+static ALWAYS_INLINE void prefetch_rows(const float *before, const float *state, size_t j,
+                                        size_t ahead)
+{
+    prefetch(before + j * SLICE_CHANNELS, SLICE_CHANNELS * sizeof *before, ahead);
+    prefetch(state + j * SLICE_CHANNELS, SLICE_CHANNELS * sizeof *state, ahead);
+}
+
 static void scan(const struct scan *scan)
 {
     const struct scan s = *scan; /* a copy, which the state cannot alias */
@@ -456,18 +464,22 @@ static void scan(const struct scan *scan)
         const float *b = s.b + t * s.stride, *c = s.c + t * s.stride;
         V step = v_set1(s.step[t * s.step_stride]), decay = v_set1(s.decay[t * s.step_stride]);
         V x[SLICE_VECTORS], driven[SLICE_VECTORS], sum[SLICE_VECTORS];
+        const float *before = t > 0 ? s.state : s.before;
+        size_t ahead = t > 0 ? 0 : read_ahead();
         load_slice(s.x + t * s.stride, s.width, x);
         UNROLLED (v, SLICE_VECTORS) {
             driven[v] = v_mul(x[v], step);
             sum[v] = v_zero();
         }
-        for (size_t j = 0; j < s.size; j++)
+        for (size_t j = 0; j < s.size; j++) {
+            prefetch_rows(before, s.state, j, ahead);
             UNROLLED (v, SLICE_VECTORS) {
-                float *at = s.state + j * SLICE_CHANNELS + v * LANES;
-                V state = v_add(v_mul(v_load(at), decay), v_mul(driven[v], v_set1(b[j])));
-                v_store(at, state);
+                size_t at = j * SLICE_CHANNELS + v * LANES;
+                V state = v_add(v_mul(v_load(before + at), decay), v_mul(driven[v], v_set1(b[j])));
+                v_store(s.state + at, state);
                 sum[v] = v_add(sum[v], v_mul(state, v_set1(c[j])));
             }
+        }
         UNROLLED (v, SLICE_VECTORS)
             sum[v] = v_add(sum[v], v_mul(v_set1(s.skip), x[v]));
         store_slice(s.x + t * s.stride, s.width, sum);
@@ -481,21 +493,25 @@ static void delta_rule(const struct delta_rule *rule)
         const float *query = r.query + t * r.stride, *key = r.key + t * r.stride;
         V rate = v_set1(r.rate[t * r.step_stride]), decay = v_set1(r.decay[t * r.step_stride]);
         V value[SLICE_VECTORS], recalled[SLICE_VECTORS], sum[SLICE_VECTORS];
+        const float *before = t > 0 ? r.state : r.before;
+        size_t ahead = t > 0 ? 0 : read_ahead();
         load_slice(r.value + t * r.stride, r.width, value);
         UNROLLED (v, SLICE_VECTORS)
             recalled[v] = sum[v] = v_zero();
-        for (size_t j = 0; j < r.size; j++)
+        for (size_t j = 0; j < r.size; j++) {
+            prefetch_rows(before, r.state, j, ahead);
             UNROLLED (v, SLICE_VECTORS) {
-                V state = v_mul(v_load(r.state + j * SLICE_CHANNELS + v * LANES), decay);
+                V state = v_mul(v_load(before + j * SLICE_CHANNELS + v * LANES), decay);
                 recalled[v] = v_add(recalled[v], v_mul(state, v_set1(key[j])));
             }
+        }
         UNROLLED (v, SLICE_VECTORS)
             value[v] = v_mul(v_sub(value[v], recalled[v]), rate);
         for (size_t j = 0; j < r.size; j++)
             UNROLLED (v, SLICE_VECTORS) {
-                float *at = r.state + j * SLICE_CHANNELS + v * LANES;
-                V state = v_add(v_mul(v_load(at), decay), v_mul(v_set1(key[j]), value[v]));
-                v_store(at, state);
+                size_t at = j * SLICE_CHANNELS + v * LANES;
+                V state = v_add(v_mul(v_load(before + at), decay), v_mul(v_set1(key[j]), value[v]));
+                v_store(r.state + at, state);
                 sum[v] = v_add(sum[v], v_mul(state, v_set1(query[j])));
             }
         store_slice(r.value + t * r.stride, r.width, sum);

@@ -1,5 +1,5 @@
-"""Both sides' files of hybrids in published shapes, with random weights: a GGUF file in Q8_0 for llama.cpp, as its
-converter writes it, and an int8 blob that smolconv makes of it.
+"""Both sides' files of hybrids and of a larger model in published shapes, with random weights: a GGUF file in Q8_0 for
+llama.cpp, as its converter writes it, and an int8 blob that smolconv makes of it.
 
 The files are in build/hybrids and are made again if their sources are newer. The tokenizer has a token for each
 byte; tokens that nothing spells fill up the published number."""
@@ -20,7 +20,8 @@ import gguf_files
 import published
 
 FOLDER = BUILD / "hybrids"
-SHAPES = {"lfm2": "LFM2 350M", "granite": "Granite 4.0 H 350M", "qwen": "Qwen 3.5 0.8B"}
+SHAPES = {"lfm2": "LFM2 350M", "granite": "Granite 4.0 H 350M", "qwen": "Qwen 3.5 0.8B",
+          "llama": "Llama 3.2 1B Instruct"}  # fmt: skip
 N_TOKENS = 257  # with a text
 NOT_MATRICES = ("A_log", "mamba.D", "bias")
 
@@ -93,17 +94,25 @@ def qwen_layer(config, kind):
     return norms | {f"linear_attn.{part}": shape for part, shape in parts.items()} | mlp
 
 
+def llama_layer(config, kind):
+    width, hidden = config["hidden_size"], config["intermediate_size"]
+    norms = {"input_layernorm": (width,), "post_attention_layernorm": (width,)}
+    mlp = {"mlp.gate_proj": (hidden, width), "mlp.up_proj": (hidden, width), "mlp.down_proj": (width, hidden)}
+    return norms | attention(config, "o_proj")[0] | mlp
+
+
 LAYERS = {
     "lfm2": (lfm2_layer, "embedding_norm"),
     "granitemoehybrid": (granite_layer, "norm"),
     "qwen3_5_text": (qwen_layer, "norm"),
+    "llama": (llama_layer, "norm"),
 }
 
 
 def tensors(config):
     layer, last_norm = LAYERS[config["model_type"]]
     named = {"embed_tokens": (config["vocab_size"], config["hidden_size"]), last_norm: (config["hidden_size"],)}
-    for i, kind in enumerate(config["layer_types"]):
+    for i, kind in enumerate(config.get("layer_types", ["full_attention"] * config["num_hidden_layers"])):
         named |= {f"layers.{i}.{part}": shape for part, shape in layer(config, kind).items()}
     return {f"model.{name}" + ("" if name.endswith(NOT_MATRICES) else ".weight"): shape for name, shape in named.items()}
 

@@ -37,8 +37,8 @@ def _measured(value):
 
 
 @functools.cache
-def _mapped(dtype):
-    with open(blob(dtype), "rb") as file:
+def _mapped(path):
+    with open(path, "rb") as file:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
 
 
@@ -46,10 +46,10 @@ def blob_bytes(dtype):
     return os.stat(blob(dtype)).st_size
 
 
-def bytes_per_second(isa, dtype, n_threads):
-    """Returns the rate of a plain read of the blob. The kernel may have unmapped it since the last read, so
+def bytes_per_second(isa, path, n_threads):
+    """Returns the rate of a plain read of a blob. The kernel may have unmapped it since the last read, so
     the first pass is not counted."""
-    data, read = _mapped(dtype), _library().smol_limit_read
+    data, read = _mapped(path), _library().smol_limit_read
     passes = max(1, round(READ_BYTES / data.size))
     read(isa.encode(), data.ctypes.data, data.size, n_threads, 1)
     seconds = read(isa.encode(), data.ctypes.data, data.size, n_threads, passes)

@@ -97,7 +97,7 @@ def attention(n_threads):
 
 def read_limit(dtype, n_threads, depth=0, kv="f16"):
     size = limits.blob_bytes(dtype) + limits.kv_bytes(kv, depth)
-    return limits.bytes_per_second(isa(), dtype, n_threads) / size
+    return limits.bytes_per_second(isa(), blob(dtype), n_threads) / size
 
 
 def multiply_limit(dtype, n_threads, n):

@@ -50,10 +50,10 @@ static bool run_convolve(const struct kernels *set)
 }
 
 /* Random places of a recurrence's operands: rows of x (width), two vectors (size) and, apart, two
- * numbers of each token. */
+ * numbers of each token, and the states before and after. */
 struct recurrence {
     size_t n, cut, width, size, stride, step_stride;
-    float *x, *a, *b, *step, *decay, *state;
+    float *x, *a, *b, *step, *decay, *before, *state;
 };
 
 static struct recurrence recurrence_new(void)
@@ -71,7 +71,8 @@ static struct recurrence recurrence_new(void)
     r.decay = floats_new(r.n * r.step_stride);
     for (size_t i = 0; i < r.n * r.step_stride; i++)
         r.decay[i] *= 0.25f;
-    r.state = floats_new(r.size * SLICE_CHANNELS);
+    r.before = floats_new(r.size * SLICE_CHANNELS);
+    r.state = floats_new(r.size * SLICE_CHANNELS); /* replaced without being read */
     describe("%zu channels, state of %zu, %zu tokens, then %zu", r.width, r.size, r.cut,
              r.n - r.cut);
     return r;
@@ -110,6 +111,7 @@ static void scan_tokens(const struct kernels *set, const struct recurrence *r, s
                                  .stride = r->stride,
                                  .step_stride = r->step_stride,
                                  .skip = 0.7f,
+                                 .before = first > 0 ? r->state : r->before,
                                  .state = r->state});
 }
 
@@ -137,6 +139,7 @@ static void delta_tokens(const struct kernels *set, const struct recurrence *r, 
                                              .decay = r->decay + step,
                                              .stride = r->stride,
                                              .step_stride = r->step_stride,
+                                             .before = first > 0 ? r->state : r->before,
                                              .state = r->state});
 }
 
@@ -172,6 +175,7 @@ static struct recurrence bench_recurrence(void)
                                .b = bench_rows + SLICE_CHANNELS + BENCH_SIZE,
                                .step = bench_steps,
                                .decay = bench_steps,
+                               .before = bench_state,
                                .state = bench_state};
 }
 
