@@ -10,7 +10,7 @@
 
 /* --- tiles ---------------------------------------------------------------------------------- */
 
-enum { TILE_TOKENS = 16 };
+enum { TILE_TOKENS = 16, LEAST_TOKENS = 7 }; /* fewer are faster with AVX-512 */
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -18,9 +18,8 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Configures the tiles for n tokens: 0 has steps, 1 weights, 2 and 3 dot products.
- * (gcc 12's intrinsics do
- * not tell the compiler that they read memory.) */
+/* Configures the tiles for n tokens: 0 has steps, 1 weights, 2 and 3 dot products. (gcc 12's
+ * intrinsics do not tell the compiler that they read memory.) */
 static ALWAYS_INLINE void tiles_start(size_t n)
 {
     const struct tile_config config = {
@@ -87,32 +86,39 @@ static ALWAYS_INLINE void start_group(const struct tile_product *p, size_t group
     start_products(weights, p->x->steps + at * stride, stride, wide);
 }
 
+/* Returns whether a tile of n tokens has token t. A constant t below the least needs no branch. */
+static ALWAYS_INLINE bool has_token(size_t n, const size_t t)
+{
+    return t < LEAST_TOKENS || t < n;
+}
+
 /* Adds the scaled dot products of a group to the sums of n tokens. */
 static ALWAYS_INLINE void add_group(const struct tile_product *p, size_t group,
-                                    const struct dots *dots, const bool wide, const size_t n,
+                                    const struct dots *dots, const bool wide, size_t n,
                                     V sum[TILE_TOKENS])
 {
     const float *scales = p->x->scales + group * p->x->stride + p->first;
     const V scale = v_from_f16((const void *)(p->block + group_scales_offset(DTYPE_INT8, group)));
-    UNROLLED_UPTO (t, n, TILE_TOKENS) {
-        I dot = _mm512_load_si512(dots->high[t]);
-        if (wide)
-            dot = dot_wide_bytes(dot, _mm512_load_si512(dots->low[t]));
-        sum[t] = v_add(sum[t], v_mul(v_from_int(dot), v_mul(scale, v_set1(scales[t]))));
-    }
+    UNROLLED (t, TILE_TOKENS)
+        if (has_token(n, t)) {
+            I dot = _mm512_load_si512(dots->high[t]);
+            if (wide)
+                dot = dot_wide_bytes(dot, _mm512_load_si512(dots->low[t]));
+            sum[t] = v_add(sum[t], v_mul(v_from_int(dot), v_mul(scale, v_set1(scales[t]))));
+        }
 }
 
 /* Multiplies a row block by n tokens. While a group is added, the next one is multiplied: the
  * processor neither forwards the stores of a tile to loads nor lets loads overtake them, so a group
  * is stored after the one before was added, and read after the next one was started. */
 static ALWAYS_INLINE void tile_tokens(const struct tile_product *p, size_t n_groups,
-                                      const bool wide, const size_t n, float *out,
-                                      size_t out_stride, bool adds)
+                                      const bool wide, size_t n, float *out, size_t out_stride,
+                                      bool adds)
 {
     struct dots dots[2];
     V sum[TILE_TOKENS];
     UNROLLED (t, TILE_TOKENS)
-        sum[t] = adds && t < n ? v_load(out + (p->first + t) * out_stride) : v_zero();
+        sum[t] = adds && has_token(n, t) ? v_load(out + (p->first + t) * out_stride) : v_zero();
     start_group(p, 0, wide);
     store_products(&dots[0], wide);
     if (n_groups > 1)
@@ -124,39 +130,32 @@ static ALWAYS_INLINE void tile_tokens(const struct tile_product *p, size_t n_gro
         if (group + 2 < n_groups)
             start_group(p, group + 2, wide);
     }
-    UNROLLED_UPTO (t, n, TILE_TOKENS)
-        v_store(out + (p->first + t) * out_stride, sum[t]);
+    UNROLLED (t, TILE_TOKENS)
+        if (has_token(n, t))
+            v_store(out + (p->first + t) * out_stride, sum[t]);
 }
 
-/* Multiplies by the tokens [first, first + n) of x, whose tiles have `each` tokens. */
+/* Multiplies row blocks by the first n tokens of x: full tiles, then the rest. */
 static ALWAYS_INLINE void tile_blocks(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
-                                      const struct quantized *x, const bool wide, size_t first,
-                                      size_t n, const size_t each, float *out, size_t out_stride,
-                                      bool adds)
+                                      const struct quantized *x, const bool wide, size_t n,
+                                      float *out, size_t out_stride, bool adds)
 {
-    tiles_start(each);
-    for (size_t i = 0; i < n_blocks; i++)
-        for (size_t t = first; t < first + n; t += each) {
-            const struct tile_product product = {
-                .block = blocks + i * grouped_block_bytes(DTYPE_INT8, n_groups),
-                .x = x,
-                .first = t,
-                .ahead = t == 0 ? read_ahead() : 0,
-            };
-            tile_tokens(&product, n_groups, wide, each, out + i * TILE_ROWS, out_stride, adds);
-        }
-}
-
-static ALWAYS_INLINE void tile_all(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
-                                   const struct quantized *x, const bool wide, size_t n, float *out,
-                                   size_t out_stride, bool adds)
-{
-    const size_t rest = n % TILE_TOKENS, full = n - rest;
-    if (full > 0)
-        tile_blocks(blocks, n_blocks, n_groups, x, wide, 0, full, TILE_TOKENS, out, out_stride,
-                    adds);
-    if (rest > 0)
-        tile_blocks(blocks, n_blocks, n_groups, x, wide, full, rest, rest, out, out_stride, adds);
+    size_t each = TILE_TOKENS;
+    for (size_t begin = 0, end; begin < n; begin = end) {
+        each = n - begin < each ? n - begin : each;
+        end = n - (n - begin) % each;
+        tiles_start(each);
+        for (size_t i = 0; i < n_blocks; i++)
+            for (size_t t = begin; t < end; t += each) {
+                const struct tile_product product = {
+                    .block = blocks + i * grouped_block_bytes(DTYPE_INT8, n_groups),
+                    .x = x,
+                    .first = t,
+                    .ahead = t == 0 ? read_ahead() : 0,
+                };
+                tile_tokens(&product, n_groups, wide, each, out + i * TILE_ROWS, out_stride, adds);
+            }
+    }
 }
 
 #define GROUPED_SET avx512amx
@@ -172,17 +171,16 @@ ONE_COPY void smol_avx512amx_int8_blocks(const uint8_t *blocks, size_t n_blocks,
                                          const struct quantized *x, float *out, size_t out_stride,
                                          bool adds)
 {
-    enum { FEW = 7 };
-    const size_t rest = x->n % TILE_TOKENS, n = rest < FEW ? x->n - rest : x->n;
+    const size_t rest = x->n % TILE_TOKENS, n = rest < LEAST_TOKENS ? x->n - rest : x->n;
     struct quantized few = quantized_from(*x, n);
     struct tile_config before;
     few.n -= n;
     if (n > 0) {
         __asm__ volatile("sttilecfg %0" : "=m"(before));
         if (x->wide)
-            tile_all(blocks, n_blocks, n_groups, x, true, n, out, out_stride, adds);
+            tile_blocks(blocks, n_blocks, n_groups, x, true, n, out, out_stride, adds);
         else
-            tile_all(blocks, n_blocks, n_groups, x, false, n, out, out_stride, adds);
+            tile_blocks(blocks, n_blocks, n_groups, x, false, n, out, out_stride, adds);
         __asm__ volatile("ldtilecfg %0" ::"m"(before));
     }
     if (few.n > 0)
