@@ -32,6 +32,11 @@ def at(array):
     return array.ctypes.data
 
 
+def new_states(size):
+    """Returns those before a text, and room for those after it."""
+    return np.zeros((size, SLICE), np.float32), np.full((size, SLICE), np.nan, np.float32)
+
+
 @pytest.mark.parametrize("channels, taps, n", [(1, 2, 1), (16, 4, 9), (83, 3, 5), (100, 7, 2)])
 def test_convolve_is_that_of_transformers(channels, taps, n, kernels, rng):  # noqa: F811
     convolve = kernels("convolve", None, POINTER, SIZE, POINTER, SIZE, SIZE)
@@ -58,9 +63,11 @@ def test_scan_is_that_of_transformers(width, size, n, kernels, rng):  # noqa: F8
         tensors[2][None, :, None], chunk_size=16, D=torch.tensor([skip]), return_final_states=True,
     )  # fmt: skip
     rows, decay = np.concatenate([x, b, c], axis=1), np.exp(step * a)
-    state = np.zeros((size, SLICE), np.float32)
+    before, state = new_states(size)
     first, stride = at(rows), rows.shape[1]
-    what = Scan(n, width, size, first, first + 4 * width, first + 4 * (width + size), at(step), at(decay), stride, 1, skip, at(state))
+    what = Scan(
+        n, width, size, first, first + 4 * width, first + 4 * (width + size), at(step), at(decay), stride, 1, skip, at(before), at(state)
+    )
     scan(ctypes.addressof(what))
     assert_close(rows[:, :width], reference[0, :, 0].numpy(), 1e-4, 1e-5 * size)
     assert_close(state[:, :width], final[0, 0].numpy().T, 1e-4, 1e-5)
@@ -81,9 +88,11 @@ def test_delta_rule_is_that_of_transformers(width, size, n, kernels, rng):  # no
         unit_norm(at(query[t]), size, 1e-6, size**-0.5, at(query[t]))
         unit_norm(at(key[t]), size, 1e-6, 1, at(key[t]))
     assert_close(key, l2norm(tensors[1][0, :, 0]).numpy(), 1e-6)
-    rows, state = np.concatenate([value, query, key], axis=1), np.zeros((size, SLICE), np.float32)
+    rows, (before, state) = np.concatenate([value, query, key], axis=1), new_states(size)
     first, stride = at(rows), rows.shape[1]
-    what = DeltaRule(n, width, size, first, first + 4 * width, first + 4 * (width + size), at(rate), at(decay), stride, 1, at(state))
+    what = DeltaRule(
+        n, width, size, first, first + 4 * width, first + 4 * (width + size), at(rate), at(decay), stride, 1, at(before), at(state)
+    )
     delta_rule(ctypes.addressof(what))
     assert_close(rows[:, :width], reference[0, :, 0].numpy(), 1e-4, 1e-5)
     assert_close(state[:, :width], final[0, 0].numpy(), 1e-4, 1e-5)
