@@ -158,20 +158,34 @@ static uint32_t kth_largest_rank(const float *scores, size_t n, size_t k, uint64
     return (uint32_t)~heap[0];
 }
 
+/* Returns how many scores of a run have at least this rank. */
+static uint32_t count_of_rank(const float run[RUN], uint32_t least)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < RUN; i++)
+        n += float_rank(run[i]) >= least;
+    return n;
+}
+
 /* Applies top-k, then the temperature, which does not change the order. Subtracting the best score
  * first keeps a tiny temperature from overflowing. Returns the number of candidates. */
 static size_t weigh_top_k(smol_sampler *sampler, const float *scores, size_t n, float best_score)
 {
     size_t k = sampler->params.top_k;
     uint32_t least = k == 0 || k >= n ? 0 : kth_largest_rank(scores, n, k, sampler->heap);
-    float temperature = sampler->params.temperature;
+    float temperature = sampler->params.temperature, run[RUN] = {0}, weights[RUN];
     size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (float_rank(scores[i]) >= least)
-            sampler->candidates[kept++] = (struct candidate){
-                .id = (uint32_t)i,
-                .weight = math_exp((scores[i] - best_score) / temperature),
-            };
+    for (size_t i = 0; i < n; i += RUN) {
+        size_t size = n - i < RUN ? n - i : RUN;
+        memcpy(run, scores + i, size * sizeof *run);
+        if (count_of_rank(run, least) == 0)
+            continue;
+        for (size_t j = 0; j < RUN; j++)
+            weights[j] = math_exp((run[j] - best_score) / temperature);
+        for (size_t j = 0; j < size; j++)
+            if (float_rank(run[j]) >= least)
+                sampler->candidates[kept++] = (struct candidate){(uint32_t)(i + j), weights[j]};
+    }
     return kept;
 }
 
