@@ -173,7 +173,8 @@ static size_t weigh_top_k(smol_sampler *sampler, const float *scores, size_t n, 
 {
     size_t k = sampler->params.top_k;
     uint32_t least = k == 0 || k >= n ? 0 : kth_largest_rank(scores, n, k, sampler->heap);
-    float temperature = sampler->params.temperature, run[RUN] = {0}, weights[RUN];
+    float temperature = sampler->params.temperature;
+    float run[RUN] = {0}, weights[RUN]; /* the last run may end with scores of the one before */
     size_t kept = 0;
     for (size_t i = 0; i < n; i += RUN) {
         size_t size = n - i < RUN ? n - i : RUN;

@@ -86,7 +86,8 @@ static ALWAYS_INLINE void start_group(const struct tile_product *p, size_t group
     start_products(weights, p->x->steps + at * stride, stride, wide);
 }
 
-/* Returns whether a tile of n tokens has token t. A constant t below the least needs no branch. */
+/* Returns whether a tile of n tokens, at least LEAST_TOKENS, has token t: without a branch for
+ * those that every tile has. */
 static ALWAYS_INLINE bool has_token(size_t n, const size_t t)
 {
     return t < LEAST_TOKENS || t < n;

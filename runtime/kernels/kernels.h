@@ -164,8 +164,8 @@ struct delta_rule {
     const float *query, *key;  /* (n, size) */
     const float *rate, *decay; /* (n), `step_stride` apart */
     size_t stride, step_stride;
-    const float *before;
-    float *state;
+    const float *before; /* (size, SLICE_CHANNELS) */
+    float *state;        /* likewise */
 };
 
 /* Multiplies n_blocks contiguous row blocks of a grouped dtype by x: out[t][r] for each token and

@@ -78,13 +78,19 @@ def granite_layer(config, kind):
     return norms | mixer | mlp
 
 
-def qwen_layer(config, kind):
+def norms_and_mlp(config):
     width, hidden = config["hidden_size"], config["intermediate_size"]
+    norms = {"input_layernorm": (width,), "post_attention_layernorm": (width,)}
+    mlp = {"mlp.gate_proj": (hidden, width), "mlp.up_proj": (hidden, width), "mlp.down_proj": (width, hidden)}
+    return norms, mlp
+
+
+def qwen_layer(config, kind):
+    width = config["hidden_size"]
     heads, head = config["linear_num_value_heads"], config["linear_value_head_dim"]
     inner = heads * head
     channels = inner + 2 * config["linear_num_key_heads"] * config["linear_key_head_dim"]
-    norms = {"input_layernorm": (width,), "post_attention_layernorm": (width,)}
-    mlp = {"mlp.gate_proj": (hidden, width), "mlp.up_proj": (hidden, width), "mlp.down_proj": (width, hidden)}
+    norms, mlp = norms_and_mlp(config)
     if kind == "full_attention":
         mixer, head = attention(config, "o_proj", gates=2)
         return norms | mixer | {"self_attn.q_norm": head, "self_attn.k_norm": head} | mlp
@@ -95,9 +101,7 @@ def qwen_layer(config, kind):
 
 
 def llama_layer(config, kind):
-    width, hidden = config["hidden_size"], config["intermediate_size"]
-    norms = {"input_layernorm": (width,), "post_attention_layernorm": (width,)}
-    mlp = {"mlp.gate_proj": (hidden, width), "mlp.up_proj": (hidden, width), "mlp.down_proj": (width, hidden)}
+    norms, mlp = norms_and_mlp(config)
     return norms | attention(config, "o_proj")[0] | mlp
 
 
