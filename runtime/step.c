@@ -7,7 +7,7 @@
 #include "runtime/generation.h"
 #include "runtime/prefix.h"
 
-enum { PROMPT_SHARE = 2 }; /* a step's least tokens of prompts for each that decodes */
+enum { PROMPT_SHARE = 16 }; /* a step's least tokens of prompts for each that decodes */
 
 /* Steps of a matcher's work on what may follow, within one step of several generations: a few
  * milliseconds. One that needs more gets no token in this step. */
