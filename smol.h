@@ -692,13 +692,16 @@ typedef struct smol_constraint_params {
     /* A smol_reasoning: the answer may be, or is, any reasoning up to its last marker, a little
      * white space, and then the text. Ignored if the model does not mark reasoning. */
     uint64_t reasoning;
+    /* for tools, terminated: the JSON Schema of an answer without calls, before which then comes no
+     * text; NULL: any text. For models that have a mark for calls. */
+    const char *answer_schema;
     uint64_t reserved[1];
 } smol_constraint_params;
 
 /* Compiles a constraint for the model's tokenizer. The model must outlive it. Errors: USAGE (the
  * text is not JSON, or no schema; no such tool), UNSUPPORTED (not a regular expression or grammar;
  * a keyword that cannot be enforced exactly, by name; nothing satisfies the constraint; a limit;
- * the model has no known style of tool calls). */
+ * the model has no known style of tool calls, or none that can be told from JSON). */
 SMOL_API smol_status smol_constraint_create(const smol_model *model,
                                             const smol_constraint_params *params,
                                             smol_constraint **constraint, smol_error *error);
@@ -786,6 +789,10 @@ typedef int smol_on_tool_part(void *user, smol_tool_part part, const char *text,
 SMOL_API smol_status smol_tool_reader_create(const smol_model *model, const char *tools,
                                              smol_on_tool_part *on_part, void *user,
                                              smol_tool_reader **reader, smol_error *error);
+
+/* Before the first text: all calls begin the answer, as those of a constraint with an
+ * answer_schema do; in a text nothing is a call. */
+SMOL_API void smol_tool_reader_calls_first(smol_tool_reader *reader);
 
 /* Reads the next text[0..size) of the answer, generated with show_special. What is no call, though
  * it begins like one, is reported as text. Errors: CANCELLED (by the callback). */

@@ -66,15 +66,35 @@ static smol_status compile_regex(struct term_table *table, const smol_constraint
                   : SMOL_OK;
 }
 
+static smol_status compile_schema(struct term_table *table, const smol_constraint_params *params,
+                                  const char *text, size_t size, term *root, smol_error *error)
+{
+    const struct schema_options options = {
+        .white_space = params->json_space == SMOL_JSON_COMPACT    ? JSON_COMPACT
+                       : params->json_space == SMOL_JSON_INDENTED ? JSON_INDENTED
+                                                                  : JSON_SPACED,
+        .any_order = params->any_order != 0,
+    };
+    return smol_schema_term(table, text, size, &options, root, error);
+}
+
 static smol_status compile_tools(const smol_model *model, struct term_table *table,
                                  const smol_constraint_params *params, struct answer_terms *answer,
                                  smol_error *error)
 {
     const struct tool_style_texts *texts;
     const struct blob *blob = &model->blob;
+    const char *schema = params->answer_schema;
+    term text = TERM_NOTHING;
     smol_status status = smol_tool_texts(model, &texts, error);
+    if (!status && schema && texts->at_start && !*texts->at_start)
+        status = smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                           "a schema for answers without calls: the model calls tools without a "
+                           "mark, in JSON, so they could be taken for each other");
+    if (!status && schema)
+        status = compile_schema(table, params, schema, strlen(schema), &text, error);
     if (!status)
-        status = smol_tools_term(table, &blob->tokenizer, texts, params, answer, error);
+        status = smol_tools_term(table, &blob->tokenizer, texts, params, text, answer, error);
     return file_settle(&blob->file, blob->path, status, error);
 }
 
@@ -83,15 +103,9 @@ static smol_status compile(const smol_model *model, struct term_table *table,
                            smol_error *error)
 {
     term *root = &answer->whole;
-    const struct schema_options options = {
-        .white_space = params->json_space == SMOL_JSON_COMPACT    ? JSON_COMPACT
-                       : params->json_space == SMOL_JSON_INDENTED ? JSON_INDENTED
-                                                                  : JSON_SPACED,
-        .any_order = params->any_order != 0,
-    };
     switch (params->kind) {
     case SMOL_CONSTRAINT_JSON_SCHEMA:
-        return smol_schema_term(table, params->text, params->size, &options, root, error);
+        return compile_schema(table, params, params->text, params->size, root, error);
     case SMOL_CONSTRAINT_REGEX:
         return compile_regex(table, params, root, error);
     case SMOL_CONSTRAINT_CHOICES:
@@ -129,18 +143,21 @@ static smol_status add_reasoning(const smol_constraint *c, const smol_constraint
     return SMOL_OK;
 }
 
-/* The reasoning counts only if there is any, so that the digests in older sessions remain true. */
+/* The last two count only if there are any, so that the digests in older sessions remain true. */
 static uint64_t find_digest(const smol_constraint_params *params)
 {
     const char *choice = params->tool_choice ? params->tool_choice : "";
+    const char *schema = params->answer_schema;
     const uint64_t parts[] = {params->kind,
                               params->json_space,
                               params->any_order != 0,
                               params->one_call != 0,
                               smol_digest(choice, strlen(choice)),
                               smol_digest(params->text, params->size),
-                              params->reasoning};
-    return smol_digest(parts, sizeof parts - (params->reasoning ? 0 : sizeof *parts));
+                              params->reasoning,
+                              schema ? smol_digest(schema, strlen(schema)) : 0};
+    const size_t n_left_out = schema ? 0 : params->reasoning ? 1 : 2;
+    return smol_digest(parts, sizeof parts - n_left_out * sizeof *parts);
 }
 
 static smol_status build(smol_constraint *c, const smol_constraint_params *params,

@@ -68,6 +68,7 @@ struct smol_tool_reader {
     bool called;             /* there was a call */
     bool anything;           /* the answer is not empty */
     bool after_group;        /* only white space has followed a group of calls */
+    bool calls_first;        /* no text comes before them */
     smol_status status;
 };
 
@@ -123,13 +124,14 @@ static void read_byte(struct smol_tool_reader *r, char c);
 static void text_byte(struct smol_tool_reader *r, char c)
 {
     const char *marker = r->texts->marker, *start = r->texts->at_start;
+    const bool begins = start || r->calls_first;
     r->after_group = r->after_group && json_is_space(c);
     if (r->after_group)
         return;
     smol_buffer_add(&r->held, &c, 1);
     size_t overlap = smol_buffer_overlap(&r->held, marker);
     size_t possible = possible_marker(r, overlap);
-    if (start && (r->anything || possible < r->held.size))
+    if (begins && (r->anything || possible < r->held.size))
         possible = overlap = 0; /* too late for a call */
     r->anything |= possible < r->held.size;
     release(r, possible);
@@ -468,6 +470,11 @@ static smol_status finish(struct smol_tool_reader *r, smol_error *error)
     if (r->status == SMOL_ERROR_MEMORY)
         return smol_fail_memory(error, "a reader of tool calls");
     return r->status ? smol_fail(error, r->status, "a callback ended the answer") : SMOL_OK;
+}
+
+void smol_tool_reader_calls_first(smol_tool_reader *r)
+{
+    r->calls_first = true;
 }
 
 smol_status smol_tool_reader_add(smol_tool_reader *reader, const char *text, size_t size,

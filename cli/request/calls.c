@@ -84,20 +84,24 @@ smol_status smol_request_constrain_calls(struct request *request, const smol_mod
     }
     if (none && (format->text || !smol_model_tool_style(model)))
         return SMOL_OK;
-    if (format->text)
+    if (format->text && format->kind != SMOL_CONSTRAINT_JSON_SCHEMA)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "response_format: cannot be combined with tools, which constrain the "
-                         "answer too: leave out one of the two");
+                         "response_format: only JSON can be combined with tools, which constrain "
+                         "the answer too: leave out one of the two");
     if (!smol_model_tool_style(model))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "tools: the model's chat template does not call them in a known style: "
                          "convert with --chat-template and one that does; with \"tool_choice\": "
                          "\"none\" they are only shown to it");
+    char *schema = strcmp(choice, "auto") == 0 ? format->text : NULL;
+    if (!schema)
+        free(format->text); /* there is a call */
     *format = (struct wanted_constraint){.given = true,
                                          .kind = SMOL_CONSTRAINT_TOOLS,
                                          .text = strdup(request->tools),
                                          .size = strlen(request->tools),
                                          .tool_choice = strdup(choice),
+                                         .answer_schema = schema,
                                          .one_call = request->one_call};
     return format->text && format->tool_choice ? SMOL_OK : smol_fail_memory(error, "tools");
 }

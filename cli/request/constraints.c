@@ -23,7 +23,14 @@ static void drop(struct compiled_constraint *compiled)
     smol_constraint_free(compiled->constraint);
     free(compiled->of.text);
     free(compiled->of.tool_choice);
+    free(compiled->of.answer_schema);
     free(compiled);
+}
+
+/* Returns whether two texts, which may be NULL, are equal. */
+static bool equal(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 static struct compiled_constraint *find_equal(const struct constraints *c,
@@ -33,8 +40,8 @@ static struct compiled_constraint *find_equal(const struct constraints *c,
         const struct wanted_constraint *of = &c->kept[i]->of;
         if (of->kind == wanted->kind && of->size == wanted->size &&
             memcmp(of->text, wanted->text, of->size) == 0 && of->one_call == wanted->one_call &&
-            of->reasoning == wanted->reasoning &&
-            (!of->tool_choice || strcmp(of->tool_choice, wanted->tool_choice) == 0))
+            of->reasoning == wanted->reasoning && equal(of->tool_choice, wanted->tool_choice) &&
+            equal(of->answer_schema, wanted->answer_schema))
             return c->kept[i];
     }
     return NULL;
@@ -59,6 +66,21 @@ static void drop_unused(struct constraints *c)
     }
 }
 
+/* Copies what a request wants. Returns false if memory ran out; drop frees the rest. */
+static bool copy_wanted(const struct wanted_constraint *wanted, struct wanted_constraint *copy)
+{
+    *copy = *wanted;
+    copy->text = malloc(wanted->size + 1);
+    copy->tool_choice = wanted->tool_choice ? strdup(wanted->tool_choice) : NULL;
+    copy->answer_schema = wanted->answer_schema ? strdup(wanted->answer_schema) : NULL;
+    if (!copy->text || !copy->tool_choice != !wanted->tool_choice ||
+        !copy->answer_schema != !wanted->answer_schema)
+        return false;
+    memcpy(copy->text, wanted->text, wanted->size);
+    copy->text[wanted->size] = '\0'; /* readers of calls take tools as a terminated text */
+    return true;
+}
+
 static smol_status compile(const struct constraints *c, const struct wanted_constraint *wanted,
                            struct compiled_constraint **out, smol_error *error)
 {
@@ -69,29 +91,20 @@ static smol_status compile(const struct constraints *c, const struct wanted_cons
         .json_space = c->json_space,
         .any_order = c->any_order,
         .tool_choice = wanted->tool_choice,
+        .answer_schema = wanted->answer_schema,
         .one_call = wanted->one_call,
         .reasoning = wanted->reasoning,
     };
     struct compiled_constraint *compiled = calloc(1, sizeof *compiled);
-    char *text = malloc(wanted->size + 1);
-    char *choice = wanted->tool_choice ? strdup(wanted->tool_choice) : NULL;
     smol_status status =
-        compiled && text && !choice == !wanted->tool_choice
+        compiled && copy_wanted(wanted, &compiled->of)
             ? smol_constraint_create(c->model, &params, &compiled->constraint, error)
             : smol_fail_memory(error, "a constraint");
-    if (status) {
-        free(text);
-        free(choice);
-        free(compiled);
-        return status;
-    }
-    memcpy(text, wanted->text, wanted->size);
-    text[wanted->size] = '\0'; /* readers of calls take tools as a terminated text */
-    compiled->of = *wanted;
-    compiled->of.text = text;
-    compiled->of.tool_choice = choice;
-    *out = compiled;
-    return SMOL_OK;
+    if (status && compiled)
+        drop(compiled);
+    else
+        *out = compiled;
+    return status;
 }
 
 static struct compiled_constraint *use(struct constraints *c, struct compiled_constraint *compiled)

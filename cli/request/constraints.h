@@ -14,7 +14,7 @@ struct wanted_constraint {
     char *text; /* (size), or NULL: none */
     size_t size;
     /* for tools, as in smol_constraint_params */
-    char *tool_choice;
+    char *tool_choice, *answer_schema;
     bool one_call;
     smol_reasoning reasoning; /* before the text */
 };

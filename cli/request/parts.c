@@ -49,6 +49,8 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
     if (!status && calls)
         status = smol_tool_reader_create(model, constraint->text, add_part, parts,
                                          &parts->tool_reader, error);
+    if (!status && calls && constraint->answer_schema)
+        smol_tool_reader_calls_first(parts->tool_reader);
     return status;
 }
 

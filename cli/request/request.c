@@ -274,6 +274,7 @@ void smol_request_free(struct request *request)
     free(request->format.text);
     free(request->biases.text);
     free(request->format.tool_choice);
+    free(request->format.answer_schema);
     smol_request_drop_text(request);
     *request = (struct request){0};
 }

@@ -264,7 +264,11 @@ class Sequence:
                 model, tools, _ON_PART, ctypes.addressof(self._parts), ctypes.byref(pointer), ctypes.byref(error)
             )
             check(status, error)
-            return Handle(pointer.value or 0, quick.smol_tool_reader_free, self._model._handle)
+            reader = Handle(pointer.value or 0, quick.smol_tool_reader_free, self._model._handle)
+        constraint = self._request.settings.constraint
+        if constraint is not None and constraint.answer_schema is not None:
+            quick.smol_tool_reader_calls_first(reader.pointer)
+        return reader
 
     def _create_reasoning(self, what: str, *limit: int) -> Handle | None:
         """Creates a "reader" or a "limit" of reasoning. Returns None if the model does not mark it."""

@@ -166,6 +166,7 @@ class ConstraintParams(ctypes.Structure):
         ("tool_choice", ctypes.c_char_p),
         ("one_call", ctypes.c_int),
         ("reasoning", ctypes.c_uint64),
+        ("answer_schema", ctypes.c_char_p),
         ("reserved", ctypes.c_uint64 * 1),
     ]
 
@@ -364,6 +365,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "smol_matcher_forced": (INT, [POINTER, POINTER, SIZE, POINTER, POINTER]),
     "smol_matcher_complete": (INT, [POINTER]),
     "smol_model_tool_style": (TEXT, [POINTER]),
+    "smol_tool_reader_calls_first": (None, [POINTER]),
     "smol_tool_reader_create": (INT, [POINTER, TEXT, ON_TOOL_PART, POINTER, POINTER, POINTER]),
     "smol_tool_reader_add": (INT, [POINTER, TEXT, SIZE, POINTER]),
     "smol_tool_reader_end": (INT, [POINTER, POINTER]),

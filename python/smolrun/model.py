@@ -19,6 +19,7 @@ from ._library import Progress, address, lib, quick
 from ._sequence import AsyncStream, Cancel, Engine, Outcome, Report, Request, Stream, attach, ids_array, reporter, run, watch
 from ._sequence import Sequence as _Sequence
 from ._smol_h import (
+    CONSTRAINT,
     KV,
     NO_TOKEN,
     POOL,
@@ -200,7 +201,7 @@ class Model:
         params = ConstraintParams(
             kind=wanted.kind, text=wanted.text, size=len(wanted.text), json_space=wanted.json_space,
             any_order=wanted.any_order, tool_choice=wanted.tool_choice, one_call=wanted.one_call,
-            reasoning=wanted.reasoning,
+            reasoning=wanted.reasoning, answer_schema=wanted.answer_schema,
         )  # fmt: skip
         pointer, error = ctypes.c_void_p(), Error()
         with self._handle as model:
@@ -424,8 +425,8 @@ class Model:
                 raise UsageError("tool_choice: there are no tools")
         elif choice == "none" and (settings.constraint is not None or self.tool_style is None):
             pass
-        elif settings.constraint is not None:
-            raise UsageError("tools constrain the answer already: leave the other constraint out")
+        elif settings.constraint is not None and settings.constraint.kind != CONSTRAINT["JSON_SCHEMA"]:
+            raise UsageError("tools constrain the answer too: only a JSON schema can be combined with them")
         elif self.tool_style is None:
             raise UnsupportedError(
                 "tools: the model's chat template does not call them in a known style: convert with --chat-template and one "

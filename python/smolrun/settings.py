@@ -108,6 +108,7 @@ class Constraint:
     tool_choice: bytes | None = None
     one_call: bool = False
     reasoning: int = 0  # what may come before it
+    answer_schema: bytes | None = None  # of an answer without calls
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,12 @@ class Settings:
     separates: bool = False  # reasoning is separated from the text
 
     def with_tools(self, tools: bytes, choice: bytes, one_call: bool) -> Settings:
-        constraint = Constraint(CONSTRAINT["TOOLS"], tools, tool_choice=choice, one_call=one_call)
+        """Adds tools to settings without a constraint or with a JSON schema, of answers that call none."""
+        schema = self.constraint or Constraint(CONSTRAINT["JSON_SCHEMA"], b"")
+        constraint = replace(
+            schema, kind=CONSTRAINT["TOOLS"], text=tools, tool_choice=choice, one_call=one_call,
+            answer_schema=schema.text if choice == b"auto" and self.constraint is not None else None,
+        )  # fmt: skip
         return replace(self, constraint=constraint, tools=tools)
 
     def sampler_params(self, base: SamplerParams | None = None) -> tuple[SamplerParams, Any]:

@@ -83,13 +83,14 @@ struct answer_terms {
 };
 
 /* Sets *answer to the answers with calls in the style `texts` of the tools in params->text, an
- * untrusted JSON list. Special tokens of the style stand for themselves (see trie.h). Errors:
+ * untrusted JSON list; those without calls are `text`, or if params has no answer_schema any text.
+ * Special tokens of the style stand for themselves (see trie.h). Errors:
  * SMOL_ERROR_USAGE (not such a list; params->tool_choice is not one of its tools) and those of
  * smol_schema_term, with the tool's name. */
 smol_status smol_tools_term(struct term_table *table, const struct tokenizer_tables *tokenizer,
                             const struct tool_style_texts *texts,
-                            const smol_constraint_params *params, struct answer_terms *answer,
-                            smol_error *error);
+                            const smol_constraint_params *params, term text,
+                            struct answer_terms *answer, smol_error *error);
 
 /* --- reasoning.c: reasoning before an answer ------------------------------------------------- */
 

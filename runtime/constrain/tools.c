@@ -512,13 +512,15 @@ static term groups_term(const struct tools *t, term call)
     return s->next && !t->params->one_call ? chain(t->table, group, text_term(t, s->next)) : group;
 }
 
-static smol_status build(const struct tools *t, struct answer_terms *answer)
+static smol_status build(const struct tools *t, term text, struct answer_terms *answer)
 {
+    const bool schema = t->params->answer_schema != NULL;
     const char *choice = t->params->tool_choice ? t->params->tool_choice : "auto";
     bool is_auto = strcmp(choice, "auto") == 0, none = strcmp(choice, "none") == 0;
     bool any = is_auto || strcmp(choice, "required") == 0;
     term call;
-    *answer = (struct answer_terms){free_text(t), TERM_NOTHING, none || is_auto};
+    *answer = (struct answer_terms){schema ? text : free_text(t), TERM_NOTHING,
+                                    !schema && (none || is_auto)};
     if (none || (is_auto && t->n == 0))
         return SMOL_OK;
     smol_status status = any_call(t, any ? NULL : choice, &call);
@@ -527,7 +529,7 @@ static smol_status build(const struct tools *t, struct answer_terms *answer)
     term groups = groups_term(t, call);
     if (!is_auto)
         answer->whole = groups;
-    else if (t->texts->at_start)
+    else if (t->texts->at_start || schema)
         answer->whole = smol_term_either(t->table, answer->whole, groups);
     else
         answer->whole =
@@ -539,8 +541,8 @@ static smol_status build(const struct tools *t, struct answer_terms *answer)
 
 smol_status smol_tools_term(struct term_table *table, const struct tokenizer_tables *tokenizer,
                             const struct tool_style_texts *texts,
-                            const smol_constraint_params *params, struct answer_terms *answer,
-                            smol_error *error)
+                            const smol_constraint_params *params, term text,
+                            struct answer_terms *answer, smol_error *error)
 {
     struct tools t = {.table = table,
                       .tokenizer = tokenizer,
@@ -552,7 +554,7 @@ smol_status smol_tools_term(struct term_table *table, const struct tokenizer_tab
     if (!status)
         status = list_special(&t);
     if (!status)
-        status = build(&t, answer);
+        status = build(&t, text, answer);
     smol_free(t.items);
     smol_free(t.special);
     smol_free(t.scratch);

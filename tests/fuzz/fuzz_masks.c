@@ -170,7 +170,8 @@ static smol_status build(struct term_table *table, const struct vocabulary *v, u
     const smol_constraint_params tools = {.text = text,
                                           .size = size,
                                           .tool_choice = choices[options % 4],
-                                          .one_call = options / 4 % 2 != 0};
+                                          .one_call = options / 4 % 2 != 0,
+                                          .answer_schema = options / 8 % 2 ? "{}" : NULL};
     smol_error error;
     term *root = &answer->whole;
     switch (kind) {
@@ -184,8 +185,8 @@ static smol_status build(struct term_table *table, const struct vocabulary *v, u
         return smol_choices_term(table, text, size, root, &error);
     default:
         return smol_tools_term(table, &v->tables,
-                               smol_tool_style_texts((enum tool_style)(kind - 3)), &tools, answer,
-                               &error);
+                               smol_tool_style_texts((enum tool_style)(kind - 3)), &tools,
+                               smol_term_literal(table, "[]", 2), answer, &error);
     }
 }
 

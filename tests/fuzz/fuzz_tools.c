@@ -23,7 +23,8 @@ static void build_term(enum tool_style style, unsigned way, const uint8_t *list,
         .tool_choice = choices[way % 4],
         .one_call = way / 4 % 2 != 0,
     };
-    if (smol_tools_term(table, &no_tokens, smol_tool_style_texts(style), &params, &answer, &error))
+    if (smol_tools_term(table, &no_tokens, smol_tool_style_texts(style), &params, TERM_NOTHING,
+                        &answer, &error))
         smol_terms_free(table);
     else
         follow_text(table, answer.whole, size > 0 ? list[size - 1] : 0);

@@ -11,7 +11,7 @@ RULES = [
     "top_logprobs: only with ",
     "best_of: expected the value of n",
     "tool_choice: ",
-    "response_format: cannot be combined with tools",
+    "response_format: only JSON can be combined with tools",
     r"prompt: \d+ texts, but at most",
     "logit_bias of token",
     "tools: .*another one has the same name",

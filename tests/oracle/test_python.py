@@ -12,6 +12,7 @@ from internal import ROOT
 from programs import smolconv
 from programs import smolrun as run_program
 from test_jsonl import WORDS, answers, draw_request
+from test_serve_tools import REPLY, WITH_SCHEMA
 from test_tools import TOOLS, USER, painter  # noqa: F401 (a fixture)
 
 SCHEMA = {"type": "object", "properties": {"name": {"enum": ["Zoë", "Rosa"]}, "n": {"type": "integer", "minimum": 0, "maximum": 9}},
@@ -147,8 +148,8 @@ def test_pydantic_models_are_schemas(model):
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("members", [
-    {}, {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {"tool_choice": "none"},
-    {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "paint", "max_tokens": 12}], ids=str)  # fmt: skip
+    {}, {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {"tool_choice": "none"}, WITH_SCHEMA,
+    WITH_SCHEMA | {"tool_choice": "required"}, WITH_SCHEMA | {"tool_choice": "none"}, {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "paint", "max_tokens": 12}], ids=str)  # fmt: skip
 def test_calls_of_tools_are_those_of_smolrun(painter, painting, members):  # noqa: F811
     requests = [{"messages": [USER], "tools": TOOLS, "temperature": 1, "seed": seed, "max_tokens": 300} | members for seed in range(5)]
     expected = printed(painter, requests)
@@ -161,6 +162,20 @@ def test_calls_of_tools_are_those_of_smolrun(painter, painting, members):  # noq
         assert call.tool_calls[0].parse() == {"a": 1} and call.message["tool_calls"][0]["function"]["name"] == "paint"
         with pytest.raises(smolrun.UsageError, match="the call of paint was cut off"):
             smolrun.ToolCall("id", "paint", '{"a": ').parse()
+
+
+def test_an_answer_calls_tools_or_follows_the_schema(painting):  # noqa: F811
+    """Its parsed value is that of an answer without calls."""
+    called = set()
+    for seed in range(12):
+        answer = painting.chat([USER], tools=TOOLS[:3], schema=REPLY, temperature=1, seed=seed, max_tokens=300)
+        if answer.finish_reason in ("stop", "tool_calls"):
+            called.add(bool(answer.tool_calls))
+            assert (answer.parsed is None) == bool(answer.tool_calls) == (answer.text == "")
+            assert answer.tool_calls or answer.parsed["city"] in ("Rome", "<tool_call>")
+    assert called == {True, False}
+    with pytest.raises(smolrun.UsageError, match="only a JSON schema"):
+        painting.chat([USER], tools=TOOLS, regex="x")
 
 
 def test_errors_are_those_of_smolrun(blob, model, painter, painting):  # noqa: F811

@@ -23,6 +23,10 @@ def body(**members):
     return {"messages": [USER], "tools": FUNCTIONS, "max_tokens": 300, "temperature": 1} | members
 
 
+REPLY = {"type": "object", "properties": {"city": {"enum": ["Rome", "<tool_call>"]}}, "required": ["city"], "additionalProperties": False}
+WITH_SCHEMA = {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": REPLY}}}
+
+
 def plain(calls):
     return [(call.id, call.function.name, call.function.arguments) for call in calls or []]
 
@@ -44,7 +48,7 @@ def streamed(server, **members):
 
 
 @pytest.mark.parametrize("members", [
-    {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {},
+    {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {}, WITH_SCHEMA,
     {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "none"}], ids=str)  # fmt: skip
 def test_calls_are_those_of_smolrun(server, painter, members):  # noqa: F811
     for seed in range(4):
@@ -74,7 +78,7 @@ def test_results_of_calls_continue_a_conversation(server):
 
 def test_what_cannot_be_done_is_named(server):
     for members, part in (({"tool_choice": "fly"}, "fly"), ({"tools": []} | {"tool_choice": "required"}, "no tools"),
-                          ({"response_format": {"type": "json_object"}}, "response_format")):  # fmt: skip
+                          ({"extra_body": {"response_format": {"type": "regex", "pattern": "x"}}}, "response_format")):  # fmt: skip
         with pytest.raises(BadRequestError, match=part):
             server.client.chat.completions.create(model=server.model, **body(**members))
     status, answer = server.post("/v1/chat/completions", {"messages": [USER], "tools": [{"name": "a b"}]})
@@ -142,8 +146,10 @@ def items_of(response):
 
 
 def choice_of(members):
-    """Returns the members with their tool_choice in the form of a response."""
+    """Returns the members with their tool_choice and response_format in the form of a response."""
     choice = members.get("tool_choice")
+    if "response_format" in members:
+        return {"text": {"format": {"type": "json_schema", **WITH_SCHEMA["response_format"]["json_schema"]}}}
     return members | ({"tool_choice": {"type": "function", **choice["function"]}} if isinstance(choice, dict) else {})
 
 
@@ -155,7 +161,7 @@ def check_order(events, final):
 
 
 @pytest.mark.parametrize("members", [
-    {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {},
+    {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}, {}, WITH_SCHEMA,
     {"tool_choice": {"type": "function", "function": {"name": "paint"}}}, {"tool_choice": "none"}], ids=str)  # fmt: skip
 def test_responses_have_the_calls_of_chats(server, members):
     for seed in range(4):

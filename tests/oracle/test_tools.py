@@ -127,7 +127,8 @@ SPECIAL = {"hermes": [], "qwen-xml": [], "llama3": [], "mistral": ["[TOOL_CALLS]
            "functools": [], "python-block": ["<|tool_call_start|>", "<|tool_call_end|>"], "hammer": [], "apriel": [],
            "cohere": ["<|START_ACTION|>", "<|END_ACTION|>"], "minicpm-xml": ["<function", "</function>", "<param", "</param>", "<![CDATA[", "]]>"]}  # fmt: skip
 ONE_CALL = {"llama3"}
-NO_TEXT = {"llama3", "xlam", "pythonic", "hammer"}
+BARE = {"llama3", "xlam", "pythonic"}  # nothing marks a call
+NO_TEXT = {*BARE, "hammer"}
 
 
 def source(style):
@@ -165,9 +166,9 @@ def styled(request, tmp_path_factory):
 class Matcher:
     """A matcher of a constraint for tools."""
 
-    def __init__(self, model, tools=None, choice=None, one_call=False):
+    def __init__(self, model, tools=None, choice=None, one_call=False, schema=None):
         error, text = Error(), json.dumps(TOOLS if tools is None else tools).encode()
-        params = ConstraintParams(4, text, len(text), 0, 0, choice and choice.encode(), one_call)
+        params = ConstraintParams(4, text, len(text), 0, 0, choice and choice.encode(), one_call, 0, schema and json.dumps(schema).encode())
         self.model, self.constraint, self.pointer = model, ctypes.c_void_p(), ctypes.c_void_p()
         check(lib.smol_constraint_create(model.handle, ctypes.byref(params), ctypes.byref(self.constraint),
                                          ctypes.byref(error)), error)  # fmt: skip
@@ -195,21 +196,23 @@ class Matcher:
         return bool(lib.smol_matcher_complete(self.pointer))
 
 
-def read(model, text, rng, tools=TOOLS):
+def read(model, text, rng, tools=TOOLS, calls_first=False):
     """The text and the calls that the reader finds in a text that arrives in pieces."""
     data, pieces = text.encode(), []
     while data:
         n = rng.randint(1, 9)
         pieces.append(data[:n])
         data = data[n:]
-    return read_pieces(model, pieces, tools)
+    return read_pieces(model, pieces, tools, calls_first)
 
 
-def read_pieces(model, pieces, tools=TOOLS):
+def read_pieces(model, pieces, tools=TOOLS, calls_first=False):
     parts = []
     note = ON_TOOL_PART(lambda _, part, at, size: parts.append((part, ctypes.string_at(at, size) if at else b"")) or 0)
     reader, error = ctypes.c_void_p(), Error()
     check(lib.smol_tool_reader_create(model.handle, json.dumps(tools).encode(), note, None, ctypes.byref(reader), ctypes.byref(error)), error)
+    if calls_first:
+        lib.smol_tool_reader_calls_first(reader)
     for piece in pieces:
         check(lib.smol_tool_reader_add(reader, piece, len(piece), ctypes.byref(error)), error)
     check(lib.smol_tool_reader_end(reader, ctypes.byref(error)), error)
@@ -300,6 +303,33 @@ def test_a_special_marker_is_no_text(styled):
     matcher, error = Matcher(model), Error()
     accepted = [lib.smol_matcher_accept(matcher.pointer, i, ctypes.byref(error)) == 0 for i in model.tokenize(text)]
     assert not all(accepted)
+
+
+REPLY = {"type": "object", "properties": {"reply": {"type": "string"}, "more": {}}, "required": ["reply"]}
+
+
+def test_an_answer_without_calls_may_have_a_schema(styled):
+    """Calls begin such an answer or are none of its parts: a string may say what a call looks like."""
+    style, model = styled
+    if style in BARE:
+        with pytest.raises(SmolError, match="taken for each other"):
+            Matcher(model, schema=REPLY)
+        return
+    call = rendered(style, "", CALLS[1:2])
+    for text in ('{"reply": "x"}', '{"reply": "", "more": [{"a": null}, 1.5]}'):
+        assert Matcher(model, schema=REPLY).allows(text), text
+        assert Matcher(model, schema=REPLY, choice="none").allows(text), text
+        assert not Matcher(model, schema=REPLY, choice="required").allows(text), text
+        assert read(model, text, random.Random(3), calls_first=True) == (text, [])
+    for text in ("", "Hello!", '{"more": 1}', '{"reply": 1}', '{"reply": "x"}' + call, rendered(style, "Let me see.", CALLS[1:2])):
+        assert not Matcher(model, schema=REPLY).allows(text), text
+    assert Matcher(model, schema=REPLY).allows(call) and not Matcher(model, schema=REPLY, choice="none").allows(call)
+    found = read(model, call, random.Random(4), calls_first=True)
+    assert found == read(model, call, random.Random(4)) and len(found[1]) == 1
+    quoted = json.dumps({"reply": call}, ensure_ascii=False)
+    if not SPECIAL[style] or len(model.tokenize(SPECIAL[style][0], parse_special=True)) > 1:
+        assert Matcher(model, schema=REPLY).allows(quoted), quoted
+    assert read(model, quoted, random.Random(5), calls_first=True) == (quoted, [])
 
 
 def test_bad_tools_are_refused(styled):
@@ -688,6 +718,26 @@ def test_any_answer_has_calls_that_are_valid(styled):
     assert whole > 10 and called == set(schemas), (whole, called)
 
 
+@pytest.mark.sample(4)
+def test_any_answer_has_calls_or_follows_the_schema(styled):
+    style, model = styled
+    if style in BARE:
+        return
+    tools, n_calls, n_texts = writable(style), 0, 0
+    schema = {"type": "object", "properties": {"reply": {"enum": ["yes", MARKERS[style] + "{"]}, "more": {"type": "array", "items": {}}}, "additionalProperties": False, "required": ["reply"]}
+    for seed in range(24):
+        rng = random.Random(seed)
+        matcher = Matcher(model, tools=tools, one_call=True, schema=schema)
+        ids, end = random_answer(matcher, model, rng, 400)
+        text = text_of(model, ids).decode(errors="ignore")
+        words, calls = read(model, text, rng, tools, calls_first=True)
+        if end:
+            assert bool(calls) != bool(words), text
+            assert calls or (words == text and validator_for({})(schema).is_valid(json.loads(text))), text
+            n_calls, n_texts = n_calls + bool(calls), n_texts + bool(words)
+    assert n_calls > 2 and n_texts > 2, (n_calls, n_texts)
+
+
 # --- requests -------------------------------------------------------------------------------------
 
 USER = {"role": "user", "content": "Paint it."}
@@ -735,6 +785,29 @@ def test_a_required_call_is_made(painter):
 def test_a_named_call_is_made(painter, choice):
     for answer in answers(painter, [request(seed, tool_choice=choice) for seed in range(4)]):
         assert {call["function"]["name"] for call in answer["tool_calls"]} == {"paint"}
+
+
+def schema_of(schema):
+    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
+
+
+def test_tools_and_a_schema_go_together(painter):
+    """The answer follows the schema or calls; a choice leaves only one of them."""
+    schema = {"type": "object", "properties": {"city": {"enum": ["Rome", "<tool_call>"]}, "rain": {"type": "boolean"}}, "required": ["city", "rain"], "additionalProperties": False}
+    seen = set()
+    for choice in ("auto", "required", "none", "paint"):
+        requests = [request(seed, tool_choice=choice, response_format=schema_of(schema), parallel_tool_calls=False) for seed in range(12)]
+        some = answers(painter, requests, "--sequences", 5)
+        assert some == answers(painter, requests, "--sequences", 1, "--threads", 1)
+        for answer in some:
+            if answer["finish_reason"] == "tool_calls":
+                assert choice != "none" and answer["text"] == ""
+                check_calls(answer, one=True)
+            elif answer["finish_reason"] == "stop":
+                assert choice in ("auto", "none") and "tool_calls" not in answer
+                assert validator_for({})(schema).is_valid(json.loads(answer["text"]))
+            seen.add((choice, answer["finish_reason"]))
+    assert seen >= {("auto", "stop"), ("auto", "tool_calls"), ("required", "tool_calls"), ("none", "stop"), ("paint", "tool_calls")}
 
 
 def test_a_call_that_a_stop_string_cuts_is_not_a_call_to_make(painter):
@@ -797,7 +870,8 @@ def test_bad_tool_requests_are_answered_with_errors(painter, blob):
     bad = [
         (request(tool_choice="fly"), "fly"), (request(tools=[]) | {"tool_choice": "required"}, "no tools"),
         (request(tool_choice=1), "tool_choice"), (request(tool_choice={"type": "function"}), "name"),
-        (request(response_format={"type": "json_object"}), "response_format"),
+        (request(response_format={"type": "regex", "pattern": "x"}), "response_format"),
+        (request(response_format=schema_of({"type": "array", "uniqueItems": True})), "uniqueItems"),
         (request(tools=[{"name": "x", "parameters": {"properties": {"a": {"type": "array", "uniqueItems": True}}}}]), "uniqueItems"),
         *((request(tools=[{"name": name}], tool_choice={"type": "function", "function": {"name": name}}), "cannot be chosen")
           for name in ("auto", "none", "required")),
