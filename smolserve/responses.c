@@ -69,8 +69,9 @@ static smol_status set_text(struct request_reader *r)
 /* A summary is left out, as OpenAI may do: the reasoning itself is in the answer. */
 static smol_status set_summary(struct request_reader *r)
 {
-    static const char *const words[] = {"auto", NULL};
-    return smol_member_word(r, words, "expected auto in summary", &(size_t){0});
+    static const char *const words[] = {"auto", "concise", "detailed", NULL};
+    return smol_member_word(r, words, "expected auto, concise or detailed in summary",
+                            &(size_t){0});
 }
 
 /* Reads {"effort": WORD, "summary": WORD}. */
