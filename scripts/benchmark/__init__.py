@@ -4,7 +4,7 @@ paths.py     paths and common sizes
 smol.py      libsmol through ctypes
 peer.py      llama.cpp through ctypes; gguf_files.py writes the files that it reads
 fork.py      ik_llama.cpp's speed
-hybrids.py   both sides' files of hybrids with random weights, for scripts/measure-hybrids
+pairs.py     both sides' files of published shapes with random weights, for scripts/measure-shapes
 same.py      checks that both compute the same
 limits.py    the limits of the machine
 measure.py   cases, rounds, medians; crowd.py: load from other processes

@@ -476,7 +476,7 @@ def give_a_merge(path):
 
 
 def read_weights(folder):
-    import torch  # only here: scripts/measure-hybrids, which has its weights as arrays, runs without it
+    import torch  # only here: scripts/measure-shapes, which has its weights as arrays, runs without it
     from safetensors.torch import load_file
 
     return {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(folder / "model.safetensors").items()}

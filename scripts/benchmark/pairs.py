@@ -1,7 +1,7 @@
 """Both sides' files of hybrids and of a larger model in published shapes, with random weights: a GGUF file in Q8_0 for
 llama.cpp, as its converter writes it, and an int8 blob that smolconv makes of it.
 
-The files are in build/hybrids and are made again if their sources are newer. The tokenizer has a token for each
+The files are in build/pairs and are made again if their sources are newer. The tokenizer has a token for each
 byte; tokens that nothing spells fill up the published number."""
 
 import json
@@ -19,7 +19,7 @@ sys.path.append(str(ROOT / "tests/oracle"))
 import gguf_files
 import published
 
-FOLDER = BUILD / "hybrids"
+FOLDER = BUILD / "pairs"
 SHAPES = {"lfm2": "LFM2 350M", "granite": "Granite 4.0 H 350M", "qwen": "Qwen 3.5 0.8B",
           "llama": "Llama 3.2 1B Instruct"}  # fmt: skip
 N_TOKENS = 257  # with a text
@@ -188,7 +188,7 @@ def make(shape):
     """Makes what is missing. Returns the paths of the GGUF file and the blob."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path, blob = (FOLDER / f"{shape}{end}" for end in (".gguf", ".smol"))
-    sources = [ROOT / name for name in ("scripts/benchmark/hybrids.py", "tests/oracle/gguf_files.py", "tests/oracle/published.py")]
+    sources = [ROOT / name for name in ("scripts/benchmark/pairs.py", "tests/oracle/gguf_files.py", "tests/oracle/published.py")]
     if is_older(path, *sources):
         config = settings(shape)
         write_gguf(path, config, weights(config))
