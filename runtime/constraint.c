@@ -89,8 +89,8 @@ static smol_status compile_tools(const smol_model *model, struct term_table *tab
     smol_status status = smol_tool_texts(model, &texts, error);
     if (!status && schema && texts->at_start && !*texts->at_start)
         status = smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                           "a schema for answers without calls: the model calls tools without a "
-                           "mark, in JSON, so they could be taken for each other");
+                           "tools and a schema: the model's calls have no mark that tells them "
+                           "from JSON: leave out one of the two");
     if (!status && schema)
         status = compile_schema(table, params, schema, strlen(schema), &text, error);
     if (!status)

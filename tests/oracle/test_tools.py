@@ -312,7 +312,7 @@ def test_an_answer_without_calls_may_have_a_schema(styled):
     """Calls begin such an answer or are none of its parts: a string may say what a call looks like."""
     style, model = styled
     if style in BARE:
-        with pytest.raises(SmolError, match="taken for each other"):
+        with pytest.raises(SmolError, match="no mark"):
             Matcher(model, schema=REPLY)
         return
     call = rendered(style, "", CALLS[1:2])
