@@ -835,9 +835,10 @@ typedef struct smol_reasoning_parts {
 
 /* The texts that a reply may have. */
 typedef enum smol_reply {
-    SMOL_REPLY_FREE = 0,    /* any text */
-    SMOL_REPLY_TOOLS,       /* SMOL_CONSTRAINT_TOOLS: a call of a tool ends the reasoning too */
-    SMOL_REPLY_CONSTRAINED, /* another constraint: all that it allows, <answer> included */
+    SMOL_REPLY_FREE = 0,     /* any text */
+    SMOL_REPLY_TOOLS,        /* SMOL_CONSTRAINT_TOOLS: a call of a tool ends the reasoning too */
+    SMOL_REPLY_CONSTRAINED,  /* another constraint: all that it allows, <answer> included */
+    SMOL_REPLY_TOOLS_SCHEMA, /* SMOL_CONSTRAINT_TOOLS with an answer_schema: both */
 } smol_reply;
 
 /* Creates a reader of the answer to prompt[0..n), whose end tells whether the reasoning has begun
@@ -852,8 +853,9 @@ SMOL_API smol_status smol_reasoning_reader_create(const smol_model *model, const
 /* Reads the next text[0..size) of the answer and the token that it came with, as smol_on_text
  * receives them, generated with show_special 2 (or 1), for the model, which must still be open.
  * Markers are left out, and the white space around the reasoning; so are <answer> or <response>
- * around the reply, if the template has them (SMOL_REPLY_CONSTRAINED: not these, and reasoning
- * follows no white space). Reasoning whose end is missing is reasoning to the end of the answer. */
+ * around the reply, if the template has them (SMOL_REPLY_CONSTRAINED and SMOL_REPLY_TOOLS_SCHEMA:
+ * not these, and reasoning follows no white space). Reasoning whose end is missing is reasoning to
+ * the end of the answer. */
 SMOL_API smol_status smol_reasoning_reader_add(smol_reasoning_reader *reader, const char *text,
                                                size_t size, uint32_t id,
                                                smol_reasoning_parts *parts, smol_error *error);

@@ -134,6 +134,12 @@ static enum reasoning_place first_place(const struct reasoning_markers *markers,
     return markers->reply_open ? BEFORE_REPLY : IN_REPLY;
 }
 
+/* Returns whether a reply is all that its constraint allows. */
+static bool is_exact(smol_reply reply)
+{
+    return reply == SMOL_REPLY_CONSTRAINED || reply == SMOL_REPLY_TOOLS_SCHEMA;
+}
+
 /* Finds the markers, and where the answer to a prompt begins. */
 static smol_status find_start(const smol_model *model, const uint32_t *prompt, size_t n,
                               smol_reply reply, struct reasoning_markers *markers,
@@ -142,8 +148,9 @@ static smol_status find_start(const smol_model *model, const uint32_t *prompt, s
     const struct blob *blob = &model->blob;
     *markers = (struct reasoning_markers){0};
     *place = IN_REPLY;
-    smol_status status = smol_reasoning_markers(model, reply == SMOL_REPLY_TOOLS, markers, error);
-    if (reply == SMOL_REPLY_CONSTRAINED)
+    const bool calls = reply == SMOL_REPLY_TOOLS || reply == SMOL_REPLY_TOOLS_SCHEMA;
+    smol_status status = smol_reasoning_markers(model, calls, markers, error);
+    if (is_exact(reply))
         markers->reply_open = markers->reply_close = NULL;
     if (!status) {
         const struct tail tail = tail_of(&blob->tokenizer, prompt, n);
@@ -291,7 +298,7 @@ static void scan_free(struct reasoning_scan *r)
 static smol_status begin_scan(const smol_model *model, const uint32_t *prompt, size_t n,
                               smol_reply reply, struct reasoning_scan *scan, smol_error *error)
 {
-    *scan = (struct reasoning_scan){.exact = reply == SMOL_REPLY_CONSTRAINED};
+    *scan = (struct reasoning_scan){.exact = is_exact(reply)};
     return find_start(model, prompt, n, reply, &scan->markers, &scan->place, error);
 }
 

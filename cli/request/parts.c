@@ -34,8 +34,10 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
                              const uint32_t *prompt, size_t n, smol_error *error)
 {
     bool calls = constraint && constraint->kind == SMOL_CONSTRAINT_TOOLS;
+    bool schema = calls && constraint->answer_schema;
     bool reasons = !constraint || constraint->reasoning != SMOL_REASONING_NONE;
-    smol_reply reply = calls        ? SMOL_REPLY_TOOLS
+    smol_reply reply = schema       ? SMOL_REPLY_TOOLS_SCHEMA
+                       : calls      ? SMOL_REPLY_TOOLS
                        : constraint ? SMOL_REPLY_CONSTRAINED
                                     : SMOL_REPLY_FREE;
     smol_status status = SMOL_OK;
@@ -49,7 +51,7 @@ smol_status smol_parts_begin(struct answer_parts *parts, const struct request *r
     if (!status && calls)
         status = smol_tool_reader_create(model, constraint->text, add_part, parts,
                                          &parts->tool_reader, error);
-    if (!status && calls && constraint->answer_schema)
+    if (!status && schema)
         smol_tool_reader_calls_first(parts->tool_reader);
     return status;
 }

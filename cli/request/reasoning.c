@@ -106,7 +106,8 @@ smol_status smol_request_reasoning(const struct request *request, const smol_mod
                                    struct wanted_constraint *constraint, smol_error *error)
 {
     const char *choice = constraint->tool_choice;
-    bool any_text = choice && (strcmp(choice, "auto") == 0 || strcmp(choice, "none") == 0);
+    bool any_text = choice && !constraint->answer_schema &&
+                    (strcmp(choice, "auto") == 0 || strcmp(choice, "none") == 0);
     constraint->reasoning = SMOL_REASONING_NONE;
     return smol_request_separates(request) || any_text
                ? smol_reasoning_after(model, prompt, n, &constraint->reasoning, error)

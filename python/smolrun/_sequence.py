@@ -274,7 +274,9 @@ class Sequence:
         """Creates a "reader" or a "limit" of reasoning. Returns None if the model does not mark it."""
         settings, pointer, error = self._request.settings, ctypes.c_void_p(), Error()
         prompt = settings.prompt or array("I")
-        reply = REPLY["TOOLS" if settings.tools is not None else "CONSTRAINED" if settings.constraint is not None else "FREE"]
+        constraint = settings.constraint
+        kind = "TOOLS" if settings.tools is not None else "CONSTRAINED" if constraint is not None else "FREE"
+        reply = REPLY["TOOLS_SCHEMA" if constraint is not None and constraint.answer_schema is not None else kind]
         create, free = getattr(lib, f"smol_reasoning_{what}_create"), getattr(quick, f"smol_reasoning_{what}_free")
         with self._model._handle as model:
             status = create(

@@ -455,14 +455,15 @@ class Model:
 
     def _with_reasoning(self, settings: Settings, ids: array[int], separate: bool) -> Settings:
         """Settings of an answer to the prompt `ids`, as cli/request/parts.c makes them."""
-        if settings.constraint is not None and (separate or settings.constraint.tool_choice in (b"auto", b"none")):
+        wanted = settings.constraint
+        if wanted is not None and (separate or (wanted.tool_choice in (b"auto", b"none") and wanted.answer_schema is None)):
             found, error = ctypes.c_int(), Error()
             with self._handle as model:
                 status = lib.smol_reasoning_after(model, ids.buffer_info()[0], len(ids), ctypes.byref(found), ctypes.byref(error))
                 check(status, error)
             if settings.tools is None and not found.value:
                 return settings  # all of the answer follows the constraint
-            settings = replace(settings, constraint=replace(settings.constraint, reasoning=found.value))
+            settings = replace(settings, constraint=replace(wanted, reasoning=found.value))
         return replace(settings, prompt=ids, separates=separate)
 
     # --- generation ---

@@ -130,6 +130,8 @@ class Settings:
 
     def with_tools(self, tools: bytes, choice: bytes, one_call: bool) -> Settings:
         """Adds tools to settings without a constraint or with a JSON schema, of answers that call none."""
+        if self.constraint is not None and b"\0" in self.constraint.text:
+            raise UsageError("schema: must not contain U+0000")
         schema = self.constraint or Constraint(CONSTRAINT["JSON_SCHEMA"], b"")
         constraint = replace(
             schema, kind=CONSTRAINT["TOOLS"], text=tools, tool_choice=choice, one_call=one_call,

@@ -55,6 +55,8 @@ static struct parts read_answer(const smol_model *model, const char *tools, cons
     smol_error error;
     if (smol_tool_reader_create(model, tools, note, &parts, &reader, &error))
         return parts;
+    if (size % 2)
+        smol_tool_reader_calls_first(reader);
     for (size_t i = 0; i < size; i += piece) {
         size_t n = piece < size - i ? piece : size - i;
         uint8_t *part = exact_copy(answer + i, n);

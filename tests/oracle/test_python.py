@@ -174,8 +174,9 @@ def test_an_answer_calls_tools_or_follows_the_schema(painting):  # noqa: F811
             assert (answer.parsed is None) == bool(answer.tool_calls) == (answer.text == "")
             assert answer.tool_calls or answer.parsed["city"] in ("Rome", "<tool_call>")
     assert called == {True, False}
-    with pytest.raises(smolrun.UsageError, match="only a JSON schema"):
-        painting.chat([USER], tools=TOOLS, regex="x")
+    for how, message in (({"regex": "x"}, "only a JSON schema"), ({"schema": "true\0x"}, "U.0000")):
+        with pytest.raises(smolrun.UsageError, match=message):
+            painting.chat([USER], tools=TOOLS, **how)
 
 
 def test_errors_are_those_of_smolrun(blob, model, painter, painting):  # noqa: F811

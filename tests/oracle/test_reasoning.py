@@ -335,6 +335,37 @@ def test_reasoning_comes_before_a_constraint(server, blobs, name, how):
         assert (line["reasoning"], line["text"]) == (reasoning, choice.message.content)
 
 
+REPLY = {"type": "object", "properties": {"a": {"enum": ["x", "<|END_RESPONSE|>!"]}}, "required": ["a"], "additionalProperties": False}
+WITH_SCHEMA = {"tools": TOOLS, "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": REPLY}}}
+WRAPPED = "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ '<tool_call>\\n' + ({'name': c.function.name, 'arguments': c.function.arguments} | tojson) + '\\n</tool_call>' }}{% endfor %}{% endfor %}{% if tools %}{% endif %}{{ '<|START_RESPONSE|>' }}"
+THOUGHT = ["\n", "<think>", "\nI ask.\n", "</think>", "\n\n"]
+CALL = ["<tool_call>\n", '{"name": "now", ', '"arguments": {}}', "\n</tool_call>"]
+# the template, what the model says, and its reasoning, text and calls
+WITH_TOOLS_AND_SCHEMA = {
+    "call": (QWEN3, [*THOUGHT, *CALL], "I ask.", "", [("now", "{}")]),
+    "hasty": (QWEN3, [*THOUGHT[:2], "\nI ask.\n", *CALL], "I ask.", "", [("now", "{}")]),
+    "reply": (QWEN3, [*THOUGHT, '{"a": ', '"x"}'], "I ask.", '{"a": "x"}', []),
+    "wrapped": (WRAPPED, [">", '{"a": "', "<|END_RESPONSE|>", '!"}'], "", '{"a": "<|END_RESPONSE|>!"}', []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WITH_TOOLS_AND_SCHEMA)
+def test_reasoning_comes_before_tools_and_a_schema(tmp_path, case):
+    """Unless it is not separated: then all of the answer is a text of the schema, or calls."""
+    template, said, reasoning, text, calls = WITH_TOOLS_AND_SCHEMA[case]
+    blob = speaker(tmp_path, template, said)
+    request = {"messages": [USER], "max_tokens": 50} | WITH_SCHEMA
+    line, whole = answers(blob, [request, request | {"reasoning_format": "none"}])
+    assert (line.get("reasoning", ""), line["text"]) == (reasoning, text)
+    assert [(c["function"]["name"], c["function"]["arguments"]) for c in line.get("tool_calls", [])] == calls
+    assert "reasoning" not in whole and (whole.get("tool_calls") or json.loads(whole["text"])["a"])
+    with smolrun.Model(blob) as model:
+        for how, expected in (({}, line), ({"reasoning_format": "none"}, whole)):
+            answer = model.chat(**request | how)
+            assert answer.to_dict() == {key: value for key, value in expected.items() if key != "index"}
+            assert answer.parsed == (None if expected["text"] == "" else json.loads(expected["text"]))
+
+
 def test_a_prompt_that_ends_the_reasoning_leaves_the_answer_to_the_constraint(server):
     for closed in ({"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_format": "none"}):
         (choice,) = ask(server, "qwen", response_format={"type": "choices", "choices": CHOICES}, **closed).choices
@@ -605,9 +636,10 @@ def test_responses_have_an_item_of_reasoning(server, name):
 
 
 def test_responses_have_an_effort_too(server):
-    whole = server.client.responses.create(model="qwen", input=[USER], temperature=0, reasoning={"effort": "none", "summary": "auto"})
-    assert [item.type for item in whole.output] == ["message"]
-    for wrong in ({"effort": "much"}, {"summary": "concise"}, {"other": 1}, "none"):
+    for summary in ("auto", "concise", "detailed"):
+        whole = server.client.responses.create(model="qwen", input=[USER], temperature=0, reasoning={"effort": "none", "summary": summary})
+        assert [item.type for item in whole.output] == ["message"]
+    for wrong in ({"effort": "much"}, {"summary": "long"}, {"other": 1}, "none"):
         status, answer = server.post("/v1/responses", {"model": "qwen", "input": "a", "reasoning": wrong})
         assert status == 400 and answer["error"]["param"] == "reasoning", answer
 
