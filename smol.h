@@ -550,7 +550,7 @@ typedef struct smol_chat_params {
     void *user;          /* passed to on_progress */
     int parse_arguments; /* 1: the arguments of tool calls that are texts, as in OpenAI's messages,
                             are read as JSON, which most templates expect; they stay texts
-                            for a template that fails otherwise */
+                            if a call was cut off, and for a template that fails otherwise */
     uint64_t reserved[7];
 } smol_chat_params;
 

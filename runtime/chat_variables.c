@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/json_reader.h"
 #include "common/memory.h"
 #include "common/utf8.h"
 
@@ -229,6 +230,22 @@ static bool find_member(struct machine *machine, const struct value *dict, const
     return !dict || dict->type != VALUE_DICT || smol_dict_find(machine, dict, &key, found);
 }
 
+/* Returns whether a text is JSON. The arguments of a call that was cut off are not. */
+static bool is_json(const struct value *text)
+{
+    const uint8_t *start = (const uint8_t *)text->bytes;
+    smol_error ignored;
+    struct json_reader json = {.start = start,
+                               .at = start,
+                               .end = start + text->n,
+                               .name = "",
+                               .fault = "",
+                               .advice = "",
+                               .status = SMOL_ERROR_USAGE,
+                               .error = &ignored};
+    return !smol_json_check_utf8(&json) && !smol_json_skip(&json) && !smol_json_end(&json);
+}
+
 /* Replaces the texts of arguments in a message's calls of tools by the JSON values in them. The
  * message was just read from JSON, so nothing else refers to its values. */
 static bool parse_arguments(struct machine *machine, const struct value *message)
@@ -243,7 +260,8 @@ static bool parse_arguments(struct machine *machine, const struct value *message
         if (!arguments || !is_text(arguments))
             continue;
         const struct value text = arguments->n > 0 ? *arguments : literal("{}");
-        if (!smol_template_read_json(machine, "arguments", (const char *)text.bytes, text.n,
+        if (is_json(&text) &&
+            !smol_template_read_json(machine, "arguments", (const char *)text.bytes, text.n,
                                      (struct value *)(uintptr_t)arguments))
             return false;
     }

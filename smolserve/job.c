@@ -131,6 +131,7 @@ void smol_job_release(struct job *job)
     free(job->ranking);
     free(job->instructions);
     free(job->tools);
+    free(job->text);
     smol_request_free(&job->request);
     if (job->generator) {
         smol_constraints_release(&job->generator->constraints, job->constraint);

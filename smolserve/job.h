@@ -124,6 +124,7 @@ struct job {
     uint64_t n_events;                 /* sent, where an endpoint numbers them */
     char *instructions;                /* JSON text of a string, or NULL; where it repeats them */
     char *tools;                       /* JSON text of a list, likewise */
+    char *text;                        /* JSON text of an object with a format, likewise */
     float *states;                     /* embeddings (n_prompts, embedding_size) */
     struct ranked_text *ranking;       /* (n_prompts), of a reranking */
     struct buffer answer;              /* JSON, unless it is streamed or refused */

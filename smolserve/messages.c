@@ -17,8 +17,8 @@ static void add_inside(struct buffer *out, const uint8_t *start, const uint8_t *
 /* Reads a part of a message's content, which must be a text, and appends it. */
 static smol_status read_part(struct request_reader *r, struct buffer *out)
 {
-    static const char *const types[] = {"text",           "input_text",   "output_text",
-                                        "reasoning_text", "summary_text", NULL};
+    static const char *const types[] = {
+        "text", "input_text", "output_text", "reasoning_text", "summary_text", "refusal", NULL};
     bool found = false;
     size_t length = 0;
     if (smol_json_peek(&r->json) != '{')
@@ -37,7 +37,8 @@ static smol_status read_part(struct request_reader *r, struct buffer *out)
                          "%s: a part of `content` has the type %.*s: only text is supported",
                          r->field, (int)(length < 40 ? length : 40), length ? r->scratch : "");
     at = r->json;
-    status = smol_member_seek(&at, r->scratch, "text", &found);
+    const bool refuses = strcmp(*type, "refusal") == 0;
+    status = smol_member_seek(&at, r->scratch, refuses ? *type : "text", &found);
     if (!status && (!found || smol_json_peek(&at) != '"'))
         return smol_member_fail(r, "a part of `content` has no text");
     const uint8_t *start = at.at;

@@ -219,6 +219,8 @@ static void write_request(struct job *job, struct json_out *json)
     else
         smol_json_member_whole(json, "max_output_tokens", request->max_tokens);
     smol_json_member_flag(json, "store", false);
+    smol_json_member_value(json, "text",
+                           job->text ? job->text : "{\"format\":{\"type\":\"text\"}}");
     write_tools(job, json);
     smol_json_member_real(json, "temperature", (double)request->sampler.temperature);
     smol_json_member_real(json, "top_p",

@@ -63,7 +63,11 @@ static smol_status set_text(struct request_reader *r)
 {
     static const struct request_member rows[] = {{"format", smol_set_flat_format},
                                                  {"verbosity", smol_body_verbosity}};
-    return read_object(r, rows, 2);
+    struct request_reader start = *r;
+    smol_status status = read_object(r, rows, 2);
+    if (!status && r->request->format.given)
+        status = smol_member_copy_json(&start, '{', &smol_body_job(r)->text);
+    return status;
 }
 
 /* A summary is left out, as OpenAI may do: the reasoning itself is in the answer. */

@@ -20,7 +20,6 @@ RULES = [
     "dimensions: expected a whole number",
     "the model has no prompt",
     "the model has no named prompts",
-    "arguments: not valid JSON",
 ]
 
 
