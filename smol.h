@@ -549,8 +549,9 @@ typedef struct smol_chat_params {
     smol_on_progress *on_progress;
     void *user;          /* passed to on_progress */
     int parse_arguments; /* 1: the arguments of tool calls that are texts, as in OpenAI's messages,
-                            are read as JSON, which most templates expect; they stay texts
-                            if a call was cut off, and for a template that fails otherwise */
+                            are read as JSON, which most templates expect: a text that was
+                            cut off as {"INVALID_JSON": text}. They stay texts for a template
+                            that fails otherwise */
     uint64_t reserved[7];
 } smol_chat_params;
 

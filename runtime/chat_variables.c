@@ -246,6 +246,23 @@ static bool is_json(const struct value *text)
     return !smol_json_check_utf8(&json) && !smol_json_skip(&json) && !smol_json_end(&json);
 }
 
+/* Reads the text of arguments as JSON. Templates expect an object, so a call that was cut off gets
+ * one, as pydantic-ai writes it. */
+static bool read_arguments(struct machine *machine, struct value *arguments)
+{
+    const struct value text = arguments->n > 0 ? *arguments : literal("{}");
+    if (is_json(&text))
+        return smol_template_read_json(machine, "arguments", (const char *)text.bytes, text.n,
+                                       arguments);
+    struct value *pair = smol_template_alloc(machine, 2, sizeof *pair);
+    if (!pair)
+        return false;
+    pair[0] = literal("INVALID_JSON");
+    pair[1] = text;
+    *arguments = value_items(VALUE_DICT, pair, 1);
+    return true;
+}
+
 /* Replaces the texts of arguments in a message's calls of tools by the JSON values in them. The
  * message was just read from JSON, so nothing else refers to its values. */
 static bool parse_arguments(struct machine *machine, const struct value *message)
@@ -257,12 +274,8 @@ static bool parse_arguments(struct machine *machine, const struct value *message
         if (!find_member(machine, &calls->items[i], "function", &function) ||
             !find_member(machine, function, "arguments", &arguments))
             return false;
-        if (!arguments || !is_text(arguments))
-            continue;
-        const struct value text = arguments->n > 0 ? *arguments : literal("{}");
-        if (is_json(&text) &&
-            !smol_template_read_json(machine, "arguments", (const char *)text.bytes, text.n,
-                                     (struct value *)(uintptr_t)arguments))
+        if (arguments && is_text(arguments) &&
+            !read_arguments(machine, (struct value *)(uintptr_t)arguments))
             return false;
     }
     return true;

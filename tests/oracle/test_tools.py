@@ -835,7 +835,7 @@ def test_no_call_is_made_without_leave(painter):
 
 
 def test_earlier_calls_may_come_as_texts(painter):
-    """OpenAI's clients send arguments as a text, templates expect an object. Those that were cut off stay a text."""
+    """OpenAI's clients send arguments as a text, templates expect an object. Those that were cut off are in one."""
     def turn(arguments):
         calls = [{"id": "a", "type": "function", "function": {"name": "paint", "arguments": arguments}}]
         return {"role": "assistant", "content": "", "tool_calls": calls}
@@ -846,9 +846,10 @@ def test_earlier_calls_may_come_as_texts(painter):
     as_object, as_text, empty, broken = answers(painter, ways)
     assert as_text == as_object | {"index": 1} and empty["usage"] != as_object["usage"]
     assert "error" not in broken and broken["usage"] != empty["usage"]
-    section, _ = compile_template(source("hermes"))
-    turns = [USER, turn("[1")]
-    assert render(section, turns, parse_arguments=True)[0] == reference(source("hermes"), {}, turns)
+    for style in ("hermes", "qwen-xml", "python", "gemma"):
+        section, _ = compile_template(source(style))
+        found, expected = render(section, [USER, turn("[1")], parse_arguments=True)[0], reference(source(style), {}, [USER, turn({"INVALID_JSON": "[1"})])
+        assert found == expected
 
 
 def test_arguments_stay_texts_for_a_template_that_adds_them_to_texts():
