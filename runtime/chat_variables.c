@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "common/json_reader.h"
 #include "common/memory.h"
 #include "common/utf8.h"
 
@@ -230,33 +229,20 @@ static bool find_member(struct machine *machine, const struct value *dict, const
     return !dict || dict->type != VALUE_DICT || smol_dict_find(machine, dict, &key, found);
 }
 
-/* Returns whether a text is JSON. The arguments of a call that was cut off are not. */
-static bool is_json(const struct value *text)
-{
-    const uint8_t *start = (const uint8_t *)text->bytes;
-    smol_error ignored;
-    struct json_reader json = {.start = start,
-                               .at = start,
-                               .end = start + text->n,
-                               .name = "",
-                               .fault = "",
-                               .advice = "",
-                               .status = SMOL_ERROR_USAGE,
-                               .error = &ignored};
-    return !smol_json_check_utf8(&json) && !smol_json_skip(&json) && !smol_json_end(&json);
-}
-
 /* Reads the text of arguments as JSON. Templates expect an object, so a call that was cut off gets
  * one, as pydantic-ai writes it. */
 static bool read_arguments(struct machine *machine, struct value *arguments)
 {
     const struct value text = arguments->n > 0 ? *arguments : literal("{}");
-    if (is_json(&text))
-        return smol_template_read_json(machine, "arguments", (const char *)text.bytes, text.n,
-                                       arguments);
+    if (smol_template_read_json(machine, "arguments", (const char *)text.bytes, text.n, arguments))
+        return true;
+    if (machine->status != SMOL_ERROR_USAGE)
+        return false;
     struct value *pair = smol_template_alloc(machine, 2, sizeof *pair);
     if (!pair)
         return false;
+    error_clear(machine->error); /* the text is not JSON */
+    machine->status = SMOL_OK;
     pair[0] = literal("INVALID_JSON");
     pair[1] = text;
     *arguments = value_items(VALUE_DICT, pair, 1);
