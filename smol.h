@@ -693,8 +693,8 @@ typedef struct smol_constraint_params {
     /* A smol_reasoning: the answer may be, or is, any reasoning up to its last marker, a little
      * white space, and then the text. Ignored if the model does not mark reasoning. */
     uint64_t reasoning;
-    /* for tools, terminated: the JSON Schema of an answer without calls, before which then comes no
-     * text; NULL: any text. For models that have a mark for calls. */
+    /* for tools, terminated: the JSON Schema of an answer that calls none; then no text comes
+     * before calls. NULL: any text. Not for models whose calls may look like JSON. */
     const char *answer_schema;
     uint64_t reserved[1];
 } smol_constraint_params;
@@ -791,8 +791,8 @@ SMOL_API smol_status smol_tool_reader_create(const smol_model *model, const char
                                              smol_on_tool_part *on_part, void *user,
                                              smol_tool_reader **reader, smol_error *error);
 
-/* Before the first text: all calls begin the answer, as those of a constraint with an
- * answer_schema do; in a text nothing is a call. */
+/* Tells the reader, before the first text, that calls come first, as they do with an answer_schema:
+ * in an answer that begins with other text, nothing is a call. */
 SMOL_API void smol_tool_reader_calls_first(smol_tool_reader *reader);
 
 /* Reads the next text[0..size) of the answer, generated with show_special. What is no call, though
