@@ -26,7 +26,7 @@ INPUTS = (
      "conv.out_proj", "mamba.out_proj", "linear_attn.out_proj", "mixer.o_proj", "mixer.out_proj"),
     ("mlp.gate_proj", "mlp.gate_up_proj", "mlp.dense_h_to_4h", "mlp.c_fc", "mlp.fc1", "feed_forward.w1", "feed_forward.gate_proj",
      "shared_mlp.input_linear", "mlp.gate", "block_sparse_moe.router", "feed_forward.gate",
-     "mixer.up_proj", "mixer.shared_experts.up_proj"),
+     "mixer.up_proj", "mixer.shared_experts.up_proj", "mlp.up_proj"),
     ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2", "feed_forward.down_proj", "shared_mlp.output_linear",
      "mlp.shared_expert.down_proj", "mixer.down_proj", "mixer.shared_experts.down_proj"),
 )
