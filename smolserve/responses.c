@@ -57,8 +57,8 @@ static smol_status read_object(struct request_reader *r, const struct request_me
     return status ? status : smol_json_skip(&r->json);
 }
 
-/* Reads {"format": FORMAT, "verbosity": WORD}. The members of a JSON schema are those of FORMAT
- * itself. */
+/* Reads {"format": FORMAT, "verbosity": WORD}, which the response repeats if it has a format. The
+ * members of a JSON schema are those of FORMAT itself. */
 static smol_status set_text(struct request_reader *r)
 {
     static const struct request_member rows[] = {{"format", smol_set_flat_format},

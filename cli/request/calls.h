@@ -18,8 +18,8 @@ smol_status smol_set_tool_choice(struct request_reader *r);
 smol_status smol_set_parallel_calls(struct request_reader *r);
 
 /* Makes the request's tools the constraint of its answer, once all members are read. Errors: USAGE
- * (a choice without tools, a constraint besides them that is not JSON), UNSUPPORTED (the model has
- * no known style of calls), MEMORY. */
+ * (a choice without tools, another constraint than a JSON schema with them), UNSUPPORTED (the model
+ * has no known style of calls), MEMORY. */
 smol_status smol_request_constrain_calls(struct request *request, const smol_model *model,
                                          smol_error *error);
 

@@ -265,8 +265,7 @@ class Sequence:
             )
             check(status, error)
             reader = Handle(pointer.value or 0, quick.smol_tool_reader_free, self._model._handle)
-        constraint = self._request.settings.constraint
-        if constraint is not None and constraint.answer_schema is not None:
+        if self._request.settings.has_answer_schema:
             quick.smol_tool_reader_calls_first(reader.pointer)
         return reader
 
@@ -274,9 +273,8 @@ class Sequence:
         """Creates a "reader" or a "limit" of reasoning. Returns None if the model does not mark it."""
         settings, pointer, error = self._request.settings, ctypes.c_void_p(), Error()
         prompt = settings.prompt or array("I")
-        constraint = settings.constraint
-        kind = "TOOLS" if settings.tools is not None else "CONSTRAINED" if constraint is not None else "FREE"
-        reply = REPLY["TOOLS_SCHEMA" if constraint is not None and constraint.answer_schema is not None else kind]
+        kind = "TOOLS" if settings.tools is not None else "CONSTRAINED" if settings.constraint is not None else "FREE"
+        reply = REPLY["TOOLS_SCHEMA" if settings.has_answer_schema else kind]
         create, free = getattr(lib, f"smol_reasoning_{what}_create"), getattr(quick, f"smol_reasoning_{what}_free")
         with self._model._handle as model:
             status = create(

@@ -456,7 +456,7 @@ class Model:
     def _with_reasoning(self, settings: Settings, ids: array[int], separate: bool) -> Settings:
         """Settings of an answer to the prompt `ids`, as cli/request/parts.c makes them."""
         wanted = settings.constraint
-        if wanted is not None and (separate or (wanted.tool_choice in (b"auto", b"none") and wanted.answer_schema is None)):
+        if wanted is not None and (separate or (wanted.tool_choice in (b"auto", b"none") and not settings.has_answer_schema)):
             found, error = ctypes.c_int(), Error()
             with self._handle as model:
                 status = lib.smol_reasoning_after(model, ids.buffer_info()[0], len(ids), ctypes.byref(found), ctypes.byref(error))

@@ -132,12 +132,15 @@ class Settings:
         """Adds tools to settings without a constraint or with a JSON schema, of answers that call none."""
         if self.constraint is not None and b"\0" in self.constraint.text:
             raise UsageError("schema: must not contain U+0000")
-        schema = self.constraint or Constraint(CONSTRAINT["JSON_SCHEMA"], b"")
-        constraint = replace(
-            schema, kind=CONSTRAINT["TOOLS"], text=tools, tool_choice=choice, one_call=one_call,
-            answer_schema=schema.text if choice == b"auto" and self.constraint is not None else None,
-        )  # fmt: skip
+        constraint = Constraint(CONSTRAINT["TOOLS"], tools, tool_choice=choice, one_call=one_call)
+        if (given := self.constraint) is not None:
+            schema = given.text if choice == b"auto" else None
+            constraint = replace(constraint, json_space=given.json_space, any_order=given.any_order, answer_schema=schema)
         return replace(self, constraint=constraint, tools=tools)
+
+    @property
+    def has_answer_schema(self) -> bool:
+        return self.constraint is not None and self.constraint.answer_schema is not None
 
     def sampler_params(self, base: SamplerParams | None = None) -> tuple[SamplerParams, Any]:
         """Returns the struct, and what must live as long as it. `base` has the values of what was not given."""

@@ -24,6 +24,7 @@ from smolrun._library import lib
 from smolrun._openai import message_of
 from smolrun.settings import CONSTRAINT, Constraint
 from test_jsonl import answers
+from test_tools import schema_of
 from tokenizers import AddedToken
 
 USER = {"role": "user", "content": "2+2?"}
@@ -336,7 +337,7 @@ def test_reasoning_comes_before_a_constraint(server, blobs, name, how):
 
 
 REPLY = {"type": "object", "properties": {"a": {"enum": ["x", "<|END_RESPONSE|>!"]}}, "required": ["a"], "additionalProperties": False}
-WITH_SCHEMA = {"tools": TOOLS, "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": REPLY}}}
+WITH_SCHEMA = {"tools": TOOLS, "response_format": schema_of(REPLY)}
 WRAPPED = "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ '<tool_call>\\n' + ({'name': c.function.name, 'arguments': c.function.arguments} | tojson) + '\\n</tool_call>' }}{% endfor %}{% endfor %}{% if tools %}{% endif %}{{ '<|START_RESPONSE|>' }}"
 THOUGHT = ["\n", "<think>", "\nI ask.\n", "</think>", "\n\n"]
 CALL = ["<tool_call>\n", '{"name": "now", ', '"arguments": {}}', "\n</tool_call>"]

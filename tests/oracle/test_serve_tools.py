@@ -8,7 +8,7 @@ from openai import BadRequestError
 from programs import smolconv
 from serving import serving
 from test_jsonl import answers
-from test_tools import DEMO, RENDER, TOOLS, USER, painter, source  # noqa: F401 (a fixture)
+from test_tools import DEMO, RENDER, TOOLS, USER, painter, schema_of, source  # noqa: F401 (a fixture)
 
 FUNCTIONS = [tool if "function" in tool else {"type": "function", "function": tool} for tool in TOOLS]
 
@@ -24,7 +24,7 @@ def body(**members):
 
 
 REPLY = {"type": "object", "properties": {"city": {"enum": ["Rome", "<tool_call>"]}}, "required": ["city"], "additionalProperties": False}
-WITH_SCHEMA = {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": REPLY}}}
+WITH_SCHEMA = {"response_format": schema_of(REPLY)}
 
 
 def plain(calls):
@@ -164,7 +164,7 @@ def choice_of(members):
     """Returns the members with their tool_choice and response_format in the form of a response."""
     choice = members.get("tool_choice")
     if "response_format" in members:
-        return {"text": {"format": {"type": "json_schema", **WITH_SCHEMA["response_format"]["json_schema"]}}}
+        return {"text": {"format": {"type": "json_schema", **members["response_format"]["json_schema"]}}}
     return members | ({"tool_choice": {"type": "function", **choice["function"]}} if isinstance(choice, dict) else {})
 
 
