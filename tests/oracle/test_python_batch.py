@@ -9,7 +9,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import package
@@ -256,32 +255,19 @@ def wait_until(condition, seconds=60):
 def test_killed_workers_lose_nothing(blob, tmp_path, monkeypatch):
     lines = requests(100)
     (tmp_path / "rows").write_bytes(b"\n".join(lines))
-    started_workers, start = [], _worker.Worker._start
+    rng, killed, take = random.Random(1), [], _worker.Worker._take
 
-    def started(self):
-        process = start(self)
-        started_workers.append((self, process))
-        return process
+    def take_and_kill(self, line):
+        answer = take(self, line)
+        if rng.random() < 0.1:
+            killed.append(self._process)
+            self._process.kill()
+        return answer
 
-    monkeypatch.setattr(_worker.Worker, "_start", started)
-    ended, rng = threading.Event(), random.Random(1)
-
-    def kill():
-        while not ended.wait(0.1):
-            # one that has answered something: on a slow machine nothing else would go on
-            busy = [process for worker, process in started_workers if worker._process is process and worker._n_answers]
-            if busy:
-                rng.choice(busy).kill()
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        report = batch.run(blob, tmp_path / "rows", tmp_path / "out", workers=2)
-    finally:
-        ended.set()
-        thread.join()
+    monkeypatch.setattr(_worker.Worker, "_take", take_and_kill)
+    report = batch.run(blob, tmp_path / "rows", tmp_path / "out", workers=2)
     assert joined(tmp_path / "out") == printed(blob, lines) and report.rows == len(lines)
-    assert len(started_workers) > 4, "none was killed"
+    assert len(set(killed)) > 4
 
 
 @pytest.mark.slow
